@@ -1,0 +1,2 @@
+//! Poolwright: fits storage to a database.
+fn main() {}

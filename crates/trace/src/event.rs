@@ -1,0 +1,124 @@
+//! The I/O event: one finished operation on one file, as every recorder, importer and replayer knows it.
+
+use serde::{Deserialize, Serialize};
+
+/// What was done to a file. The spelling of [`Op::name`] is the one in the trace file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum Op {
+    /// Bytes read at an offset.
+    Read,
+    /// Bytes written at an offset.
+    Write,
+    /// `fsync`: data and metadata made durable.
+    Fsync,
+    /// `fdatasync`, `sync_file_range` with waits, `msync`: data made durable.
+    Fdatasync,
+    /// The file's length set to `offset` bytes.
+    Truncate,
+    /// A range deallocated (`FALLOC_FL_PUNCH_HOLE`, `ZERO_RANGE`).
+    Punch,
+    /// A range allocated ahead (`fallocate` without a mode that frees).
+    Allocate,
+    /// The file opened; `len` is its size then.
+    Open,
+    /// The last descriptor seen was closed.
+    Close,
+    /// The file created.
+    Create,
+    /// The name removed.
+    Unlink,
+    /// The file took another file's name; `offset` is the id of the file that was there, if any.
+    Rename,
+    /// Pages faulted in or mapped (`mmap` region of `len` bytes at `offset`).
+    Map,
+}
+
+/// One operation. Sizes are bytes, times nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Start of the operation, since the start of the recording.
+    pub t_ns: u64,
+    /// How long the caller waited; 0 where the source does not say.
+    pub dur_ns: u64,
+    /// What was done.
+    pub op: Op,
+    /// Index into the trace's file table.
+    pub file: u32,
+    /// First byte; 0 where an operation has none.
+    pub offset: u64,
+    /// Bytes really transferred (not asked for).
+    pub len: u64,
+    /// Process and thread, as the kernel numbers them.
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// See [`Flags`].
+    pub flags: Flags,
+}
+
+/// How the operation was issued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u16);
+
+impl Flags {
+    /// The descriptor was opened with `O_DIRECT`.
+    pub const DIRECT: Flags = Flags(1);
+    /// `O_SYNC`/`O_DSYNC` or `RWF_(D)SYNC`: durable when it returned.
+    pub const SYNC: Flags = Flags(2);
+    /// Appended (`O_APPEND`).
+    pub const APPEND: Flags = Flags(4);
+    /// Issued through libaio.
+    pub const AIO: Flags = Flags(8);
+    /// Issued through io_uring.
+    pub const URING: Flags = Flags(16);
+
+    /// Whether every bit of `other` is set.
+    pub fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl std::ops::BitOr for Flags {
+    type Output = Flags;
+    fn bitor(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+/// A file of the trace; its index in the table is what [`Event::file`] holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// Absolute path when the recording saw it last.
+    pub path: String,
+    /// Size in bytes at the end of the recording (or at its removal).
+    pub size: u64,
+    /// What the file is to its database: data, wal, binlog, temp, index, backup, other.
+    pub role: String,
+    /// Device as `major:minor`, empty if unknown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub device: String,
+    /// Inode number, 0 if unknown.
+    #[serde(default)]
+    pub ino: u64,
+}
+
+/// What a trace says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// Who wrote it, e.g. `poolwright 0.1.0`.
+    pub creator: String,
+    /// How it was seen: `syscall`, `vfs`, `mount`, or an importer's name (`fio-iolog`).
+    pub probe_set: String,
+    /// What was followed: `dir:/path`, `pid:123`, `import:file`.
+    pub subject: String,
+    /// Length of the recording.
+    pub duration_ns: u64,
+    /// Events the kernel dropped because the buffer was full.
+    pub lost_events: u64,
+    /// What the probe set could not see, with a count where there is one: `[("io_uring on fixed files", 12)]`.
+    pub unseen: Vec<(String, u64)>,
+    /// Kernel release and machine, for the report.
+    pub host: String,
+}
