@@ -35,6 +35,54 @@ pub enum Op {
     Map,
 }
 
+impl Op {
+    /// Every operation, in the order of declaration.
+    pub const ALL: [Op; 13] = [
+        Op::Read,
+        Op::Write,
+        Op::Fsync,
+        Op::Fdatasync,
+        Op::Truncate,
+        Op::Punch,
+        Op::Allocate,
+        Op::Open,
+        Op::Close,
+        Op::Create,
+        Op::Unlink,
+        Op::Rename,
+        Op::Map,
+    ];
+
+    /// The spelling in the trace file and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Op::Read => "read",
+            Op::Write => "write",
+            Op::Fsync => "fsync",
+            Op::Fdatasync => "fdatasync",
+            Op::Truncate => "truncate",
+            Op::Punch => "punch",
+            Op::Allocate => "allocate",
+            Op::Open => "open",
+            Op::Close => "close",
+            Op::Create => "create",
+            Op::Unlink => "unlink",
+            Op::Rename => "rename",
+            Op::Map => "map",
+        }
+    }
+
+    /// The operation of that name; `None` for a name this version does not know.
+    pub fn from_name(name: &str) -> Option<Op> {
+        Op::ALL.into_iter().find(|op| op.name() == name)
+    }
+
+    /// Whether data was made durable by this operation itself (`fsync` or `fdatasync`).
+    pub fn is_sync(self) -> bool {
+        matches!(self, Op::Fsync | Op::Fdatasync)
+    }
+}
+
 /// One operation. Sizes are bytes, times nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {

@@ -1,8 +1,19 @@
 //! The I/O event, the Parquet trace, importers and statistics.
 //!
-//! A [`Trace`] is what a recorder or an importer writes and every later stage reads: a table of files and a
-//! stream of [`Event`]s, one Parquet file on disk (`docs/trace-format.md`).
+//! A trace is what a recorder or an importer writes and every later stage reads: a table of files and a
+//! stream of [`Event`]s, one Parquet file on disk (`docs/trace-format.md`). [`Writer`] writes one, [`Reader`]
+//! streams one, [`Trace`] holds one in memory.
 
+pub mod error;
 pub mod event;
+mod memory;
+mod reader;
+mod schema;
+mod writer;
 
+pub use error::{Error, Result};
 pub use event::{Event, File, Flags, Meta, Op};
+pub use memory::Trace;
+pub use reader::{Events, Reader};
+pub use schema::FORMAT_VERSION;
+pub use writer::{Summary, Writer};

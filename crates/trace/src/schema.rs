@@ -1,0 +1,102 @@
+//! The columns of a trace, in one table from which the schema, the writer and the reader are made.
+
+use std::sync::Arc;
+
+use parquet::basic::{
+    Compression, ConvertedType, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel,
+};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
+use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type};
+
+/// The version that this program writes and the newest that it reads (`poolwright.version`).
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Footer key of the format version.
+pub(crate) const KEY_VERSION: &str = "poolwright.version";
+/// Footer key of [`crate::Meta`] as JSON.
+pub(crate) const KEY_META: &str = "poolwright.meta";
+/// Footer key of the file table, a JSON array of [`crate::File`].
+pub(crate) const KEY_FILES: &str = "poolwright.files";
+
+/// How a column's values look on disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Signed 64 bits: SQL subtracts these without wrapping around.
+    Int64,
+    /// Unsigned 32 bits.
+    Uint32,
+    /// Unsigned 16 bits, stored in 32.
+    Uint16,
+    /// UTF-8, dictionary-coded.
+    Text,
+}
+
+/// One column.
+pub(crate) struct Column {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// Delta coding for what rises or differs in every row; a dictionary for the rest.
+    pub delta: bool,
+}
+
+const fn column(name: &'static str, kind: Kind, delta: bool) -> Column {
+    Column { name, kind, delta }
+}
+
+/// All columns, in file order. `docs/trace-format.md` says what they mean.
+pub(crate) const COLUMNS: [Column; 11] = [
+    column("t_ns", Kind::Int64, true),
+    column("dur_ns", Kind::Int64, true),
+    column("op", Kind::Text, false),
+    column("file", Kind::Uint32, false),
+    column("path", Kind::Text, false),
+    column("role", Kind::Text, false),
+    column("offset", Kind::Int64, true),
+    column("len", Kind::Int64, false),
+    column("pid", Kind::Uint32, false),
+    column("tid", Kind::Uint32, false),
+    column("flags", Kind::Uint16, false),
+];
+
+fn leaf(column: &Column) -> Type {
+    let (physical, converted, logical) = match column.kind {
+        Kind::Int64 => (Physical::INT64, ConvertedType::NONE, None),
+        Kind::Uint32 => (Physical::INT32, ConvertedType::UINT_32, Some(LogicalType::integer(32, false))),
+        Kind::Uint16 => (Physical::INT32, ConvertedType::UINT_16, Some(LogicalType::integer(16, false))),
+        Kind::Text => (Physical::BYTE_ARRAY, ConvertedType::UTF8, Some(LogicalType::String)),
+    };
+    Type::primitive_type_builder(column.name, physical)
+        .with_repetition(Repetition::REQUIRED)
+        .with_converted_type(converted)
+        .with_logical_type(logical)
+        .build()
+        .expect("the column table is a valid schema")
+}
+
+/// The schema of a trace.
+pub(crate) fn descriptor() -> SchemaDescPtr {
+    let fields = COLUMNS.iter().map(|c| Arc::new(leaf(c))).collect();
+    let root = Type::group_type_builder("event")
+        .with_fields(fields)
+        .build()
+        .expect("the column table is a valid schema");
+    Arc::new(SchemaDescriptor::new(Arc::new(root)))
+}
+
+/// Codings and statistics. Page indexes are left out: they would have to be repeated behind every checkpoint.
+pub(crate) fn properties() -> WriterPropertiesPtr {
+    let zstd = ZstdLevel::try_new(1).expect("level 1 exists");
+    let mut builder = WriterProperties::builder()
+        .set_created_by(concat!("poolwright ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(zstd))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true);
+    for column in &COLUMNS {
+        let path = ColumnPath::from(column.name);
+        builder = builder.set_column_dictionary_enabled(path.clone(), !column.delta);
+        if column.delta {
+            builder = builder.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
+    }
+    Arc::new(builder.build())
+}

@@ -1,0 +1,365 @@
+//! Writes a trace so that a kill at any time leaves a file that opens.
+//!
+//! Row groups and footers are only ever appended. A checkpoint is one `write` of the row groups since the last one,
+//! followed by a footer that lists *all* row groups; the earlier footers stay in between as dead bytes. So the file
+//! ends in a valid footer except while that one call runs, and [`crate::Reader`] falls back to the footer before it.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{
+    FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataWriter, RowGroupMetaData,
+};
+use parquet::file::properties::WriterPropertiesPtr;
+use parquet::file::writer::{SerializedRowGroupWriter, TrackedWrite};
+use parquet::schema::types::SchemaDescPtr;
+
+use crate::error::{Error, Result, io};
+use crate::schema::{self, COLUMNS, FORMAT_VERSION, KEY_FILES, KEY_META, KEY_VERSION};
+use crate::{Event, File, Meta};
+
+/// Events per row group: 14 MiB while they wait in memory.
+const ROW_GROUP_EVENTS: usize = 1 << 18;
+/// Encoded bytes that may wait for the next checkpoint.
+const PENDING_LIMIT: usize = 32 << 20;
+/// How often `push` looks at the clock, in events.
+const CLOCK_EVERY: u64 = 4096;
+/// The most that a kill loses early in a recording.
+const CHECKPOINT_MIN: Duration = Duration::from_secs(5);
+/// The most that a kill loses later: this share of the time recorded, so that footers stay a small part of the file.
+const CHECKPOINT_SHARE: f64 = 0.02;
+/// Footers (which repeat the file table) may cost this many bytes a second.
+const FOOTER_BYTES_PER_SECOND: f64 = 256.0 * 1024.0;
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The trace.
+    pub path: PathBuf,
+    /// Events in it.
+    pub events: u64,
+    /// Files in its table.
+    pub files: usize,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// From the start of the recording to the end of the last operation, or as the recorder said.
+    pub duration_ns: u64,
+}
+
+/// Writes one trace. Dropped without [`Writer::finish`], it still writes what it holds, as far as that is possible.
+pub struct Writer {
+    path: PathBuf,
+    out: std::fs::File,
+    /// Length of the file up to and with its last complete footer.
+    good: u64,
+    /// What follows `good` once the next checkpoint is written; counts bytes from the start of the file.
+    pending: TrackedWrite<Vec<u8>>,
+    schema: SchemaDescPtr,
+    properties: WriterPropertiesPtr,
+    row_groups: Vec<RowGroupMetaData>,
+    events: Vec<Event>,
+    files: Vec<File>,
+    meta: Meta,
+    pushed: u64,
+    last_end_ns: u64,
+    started: Instant,
+    checkpointed: Instant,
+    footer_bytes: usize,
+    /// Something changed since the last checkpoint.
+    dirty: bool,
+    state: State,
+}
+
+#[derive(PartialEq, Eq)]
+enum State {
+    Open,
+    Failed,
+    Finished,
+}
+
+impl Writer {
+    /// Starts a trace at `path`: an empty one is on disk when this returns.
+    ///
+    /// An older trace or an empty file of that name is replaced; anything else is left alone
+    /// ([`Error::NotOverwritten`]).
+    pub fn create(path: impl AsRef<Path>, meta: Meta) -> Result<Writer> {
+        let path = path.as_ref().to_owned();
+        refuse_foreign(&path)?;
+        let out = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .map_err(io("create", &path))?;
+        let now = Instant::now();
+        let mut writer = Writer {
+            path,
+            out,
+            good: 0,
+            pending: TrackedWrite::new(Vec::new()),
+            schema: schema::descriptor(),
+            properties: schema::properties(),
+            row_groups: Vec::new(),
+            events: Vec::new(),
+            files: Vec::new(),
+            meta,
+            pushed: 0,
+            last_end_ns: 0,
+            started: now,
+            checkpointed: now,
+            footer_bytes: 0,
+            dirty: true,
+            state: State::Open,
+        };
+        writer.encoded(|w| Ok(w.pending.write_all(b"PAR1")?))?;
+        writer.checkpoint()?;
+        Ok(writer)
+    }
+
+    /// Adds a file to the table and returns its id, to be used in [`Event::file`]. The caller keeps paths apart.
+    pub fn file(&mut self, file: File) -> u32 {
+        self.dirty = true;
+        self.files.push(file);
+        (self.files.len() - 1) as u32
+    }
+
+    /// Replaces what is known of a file.
+    pub fn set_file(&mut self, id: u32, file: File) -> Result<()> {
+        *self.file_mut(id)? = file;
+        Ok(())
+    }
+
+    /// What is known of a file, to be changed. Rows already encoded keep the path and role they were encoded with.
+    pub fn file_mut(&mut self, id: u32) -> Result<&mut File> {
+        self.dirty = true;
+        let known = self.files.len();
+        self.files.get_mut(id as usize).ok_or(Error::UnknownFile { file: id, known })
+    }
+
+    /// The file table so far.
+    pub fn files(&self) -> &[File] {
+        &self.files
+    }
+
+    /// What the trace says of itself so far.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// The same, to be changed. A duration of 0 is written as the end of the last operation.
+    pub fn meta_mut(&mut self) -> &mut Meta {
+        self.dirty = true;
+        &mut self.meta
+    }
+
+    /// Events pushed so far.
+    pub fn len(&self) -> u64 {
+        self.pushed
+    }
+
+    /// Whether no event was pushed yet.
+    pub fn is_empty(&self) -> bool {
+        self.pushed == 0
+    }
+
+    /// Takes one event. They may come slightly out of order: the rows of a row group are sorted by time.
+    /// Now and then this encodes a row group (some 50 ms) or writes a checkpoint.
+    pub fn push(&mut self, event: Event) -> Result<()> {
+        if event.file as usize >= self.files.len() {
+            return Err(Error::UnknownFile { file: event.file, known: self.files.len() });
+        }
+        self.check_open()?;
+        self.dirty = true;
+        self.last_end_ns = self.last_end_ns.max(event.t_ns.saturating_add(event.dur_ns));
+        self.events.push(event);
+        self.pushed += 1;
+        if self.events.len() >= ROW_GROUP_EVENTS {
+            self.encode_row_group()?;
+            if self.pending.inner().len() >= PENDING_LIMIT {
+                return self.checkpoint();
+            }
+        }
+        if self.pushed.is_multiple_of(CLOCK_EVERY) { self.tick() } else { Ok(()) }
+    }
+
+    /// Writes a checkpoint if one is due. A recorder calls this about once a second, so that a quiet database's
+    /// last events reach the disk as well. Costs nothing when none is due.
+    pub fn tick(&mut self) -> Result<()> {
+        if self.dirty && self.checkpointed.elapsed() >= self.checkpoint_interval() {
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// Writes everything so far: a kill after this returns loses none of it (a power cut may).
+    pub fn checkpoint(&mut self) -> Result<()> {
+        self.check_open()?;
+        if !self.dirty {
+            return Ok(());
+        }
+        self.encode_row_group()?;
+        let footer = self.footer()?;
+        self.encoded(|w| {
+            w.pending.write_all(&footer)?;
+            Ok(w.pending.flush()?)
+        })?;
+        let bytes = std::mem::take(self.pending.inner_mut());
+        if let Err(error) = self.out.write_all(&bytes) {
+            self.state = State::Failed;
+            // On a full disk the torn tail would hide the good footer before it from other readers.
+            let _ = self.out.set_len(self.good);
+            return Err(io("write", &self.path)(error));
+        }
+        self.good += bytes.len() as u64;
+        self.footer_bytes = footer.len();
+        self.checkpointed = Instant::now();
+        self.dirty = false;
+        Ok(())
+    }
+
+    /// Writes the rest and makes it durable.
+    pub fn finish(mut self) -> Result<Summary> {
+        self.checkpoint()?;
+        self.out.sync_all().map_err(io("sync", &self.path))?;
+        self.state = State::Finished;
+        Ok(Summary {
+            path: self.path.clone(),
+            events: self.pushed,
+            files: self.files.len(),
+            bytes: self.good,
+            duration_ns: self.effective_meta().duration_ns,
+        })
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.state == State::Failed { Err(Error::Poisoned { path: self.path.clone() }) } else { Ok(()) }
+    }
+
+    fn checkpoint_interval(&self) -> Duration {
+        let share = self.started.elapsed().mul_f64(CHECKPOINT_SHARE);
+        let cost = Duration::from_secs_f64(self.footer_bytes as f64 / FOOTER_BYTES_PER_SECOND);
+        CHECKPOINT_MIN.max(share).max(cost)
+    }
+
+    fn effective_meta(&self) -> Meta {
+        let mut meta = self.meta.clone();
+        if meta.duration_ns == 0 {
+            meta.duration_ns = self.last_end_ns;
+        }
+        meta
+    }
+
+    /// Runs an encoding step; a failure there leaves `pending` unusable.
+    fn encoded<T>(&mut self, step: impl FnOnce(&mut Writer) -> Result<T, ParquetError>) -> Result<T> {
+        step(self).map_err(|source| {
+            self.state = State::Failed;
+            Error::Encode { path: self.path.clone(), source }
+        })
+    }
+
+    fn encode_row_group(&mut self) -> Result<()> {
+        if self.events.is_empty() {
+            return Ok(());
+        }
+        let mut events = std::mem::take(&mut self.events);
+        events.sort_by_key(|event| event.t_ns);
+        let group = self.encoded(|w| write_columns(w, &events))?;
+        self.row_groups.push(group);
+        events.clear();
+        self.events = events;
+        Ok(())
+    }
+
+    fn footer(&mut self) -> Result<Vec<u8>> {
+        let json = |value: serde_json::Result<String>| value.expect("strings and integers are valid JSON");
+        let pairs = vec![
+            KeyValue::new(KEY_VERSION.to_owned(), FORMAT_VERSION.to_string()),
+            KeyValue::new(KEY_META.to_owned(), json(serde_json::to_string(&self.effective_meta()))),
+            KeyValue::new(KEY_FILES.to_owned(), json(serde_json::to_string(&self.files))),
+        ];
+        let rows = self.row_groups.iter().map(RowGroupMetaData::num_rows).sum();
+        let creator = Some(self.properties.created_by().to_owned());
+        let file = FileMetaData::new(1, rows, creator, Some(pairs), self.schema.clone(), None);
+        let metadata = ParquetMetaData::new(file, std::mem::take(&mut self.row_groups));
+        let mut footer = Vec::new();
+        let written = ParquetMetaDataWriter::new(&mut footer, &metadata).finish();
+        self.row_groups = ParquetMetaDataBuilder::from(metadata).take_row_groups();
+        self.encoded(|_| written)?;
+        Ok(footer)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.state == State::Open {
+            // Nobody is left to be told; the last checkpoint is on disk in any case.
+            let _ = self.checkpoint();
+        }
+    }
+}
+
+/// A typing slip in `-o` must not cost a data file.
+fn refuse_foreign(path: &Path) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() && found.len() > 0 => match crate::Reader::open(path) {
+            Ok(_) | Err(Error::Truncated { .. } | Error::Newer { .. } | Error::Corrupt { .. }) => Ok(()),
+            Err(Error::Io { action, path, source }) => Err(Error::Io { action, path, source }),
+            Err(_) => Err(Error::NotOverwritten { path: path.to_owned() }),
+        },
+        _ => Ok(()), // a missing directory and the like are better told by the creation that follows
+    }
+}
+
+fn write_columns(writer: &mut Writer, events: &[Event]) -> Result<RowGroupMetaData, ParquetError> {
+    let text = |s: &str| ByteArray::from(s.as_bytes().to_vec());
+    let paths: Vec<_> = writer.files.iter().map(|f| text(&f.path)).collect();
+    let roles: Vec<_> = writer.files.iter().map(|f| text(&f.role)).collect();
+    let ops = crate::Op::ALL.map(|op| text(op.name()));
+
+    let ordinal = writer.row_groups.len() as i32;
+    let mut group = SerializedRowGroupWriter::new(
+        writer.schema.clone(),
+        writer.properties.clone(),
+        &mut writer.pending,
+        ordinal,
+        None,
+    );
+    for column in &COLUMNS {
+        match column.name {
+            "t_ns" => put::<Int64Type>(&mut group, events, |e| signed(e.t_ns)),
+            "dur_ns" => put::<Int64Type>(&mut group, events, |e| signed(e.dur_ns)),
+            "op" => put::<ByteArrayType>(&mut group, events, |e| ops[e.op as usize].clone()),
+            "file" => put::<Int32Type>(&mut group, events, |e| e.file as i32),
+            "path" => put::<ByteArrayType>(&mut group, events, |e| paths[e.file as usize].clone()),
+            "role" => put::<ByteArrayType>(&mut group, events, |e| roles[e.file as usize].clone()),
+            "offset" => put::<Int64Type>(&mut group, events, |e| signed(e.offset)),
+            "len" => put::<Int64Type>(&mut group, events, |e| signed(e.len)),
+            "pid" => put::<Int32Type>(&mut group, events, |e| e.pid as i32),
+            "tid" => put::<Int32Type>(&mut group, events, |e| e.tid as i32),
+            "flags" => put::<Int32Type>(&mut group, events, |e| i32::from(e.flags.0)),
+            other => unreachable!("no value for column {other}"),
+        }?;
+    }
+    let metadata = group.close()?;
+    Ok(metadata.as_ref().clone())
+}
+
+/// No file offset and no time that occurs is beyond 2^63; a source that says so is cut there.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn put<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
+    events: &[Event],
+    value: impl Fn(&Event) -> T::T,
+) -> Result<(), ParquetError> {
+    let values: Vec<T::T> = events.iter().map(value).collect();
+    let mut column = group.next_column()?.expect("one call per column");
+    column.typed::<T>().write_batch(&values, None, None)?;
+    column.close()
+}
