@@ -1,0 +1,316 @@
+#!/usr/bin/env bash
+# Installs what Poolwright needs on Debian 12 or 13, and only what is missing.
+#
+# usage: scripts/install.sh [--for run|test|lint|bench|all] [--dry-run] [--upgrade-zfs]
+#
+#   --for run      (the default) what builds Poolwright and what `make run` uses: a C compiler,
+#                  clang, the OpenZFS 2.3 libraries, and the MariaDB and sysbench programs
+#   --for test     also what the tests use: fio, SQLite, zdb, and a Python environment in
+#                  target/venv that reads traces
+#   --for lint     what builds Poolwright, shellcheck, and cargo-deny in target/tools
+#   --for bench    as test, and PostgreSQL
+#   --for all      all of the above
+#   --dry-run      says what is missing and changes nothing
+#   --upgrade-zfs  permits replacing an older OpenZFS that is in use on this machine
+#
+# No service is set up for MariaDB: only the packages that hold the programs are installed.
+# On Debian 12 OpenZFS 2.3 comes from bookworm-backports (contrib), on Debian 13 from contrib. If
+# apt does not know that source yet, one file is added, /etc/apt/sources.list.d/poolwright-openzfs.sources,
+# pointing at the mirror this machine uses already.
+#
+# Exit status: 0 done, 1 failed, 2 wrong usage, 3 refused for safety.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+EXTRA_SOURCE=/etc/apt/sources.list.d/poolwright-openzfs.sources
+CARGO_DENY_VERSION=0.20.2
+ZFS_MINIMUM=2.3
+PURPOSE=run
+DRY_RUN=no
+UPGRADE_ZFS=no
+
+BUILD_PACKAGES=(ca-certificates make gcc libc6-dev pkg-config clang llvm libelf-dev zlib1g-dev)
+RUN_PACKAGES=(mariadb-server-core mariadb-client-core sysbench)
+TEST_PACKAGES=(fio sqlite3 python3 python3-venv)
+BENCH_PACKAGES=(postgresql)
+
+# From the OpenZFS source; the libraries come with the headers, under whatever name they have there.
+ZFS_PACKAGES=(libzfslinux-dev)
+
+parse_arguments() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --for) PURPOSE=${2:-}; shift ;;
+            --for=*) PURPOSE=${1#*=} ;;
+            --dry-run) DRY_RUN=yes ;;
+            --upgrade-zfs) UPGRADE_ZFS=yes ;;
+            -h | --help) usage_from "$0"; exit 0 ;;
+            *) die 2 "unknown argument '$1'; see --help" ;;
+        esac
+        shift
+    done
+    case $PURPOSE in
+        run | test | lint | bench | all) ;;
+        *) die 2 "--for takes run, test, lint, bench or all, not '$PURPOSE'" ;;
+    esac
+}
+
+# wanted PURPOSE...: is one of these (or all) what was asked for?
+wanted() {
+    local purpose
+    for purpose in "$@" all; do
+        [ "$purpose" = "$PURPOSE" ] && return 0
+    done
+    return 1
+}
+
+installed_version() { dpkg-query -W -f '${db:Status-Status} ${Version}\n' "$1" 2>/dev/null | sed -n 's/^installed //p' | head -n 1 || true; }
+candidate_version() { LC_ALL=C apt-cache policy "$1" | sed -n 's/^  Candidate: //p' | grep -v '(none)' || true; }
+
+# Sets MISSING (from the sources apt has) and ZFS_MISSING (from the OpenZFS source).
+find_missing() {
+    local package needed=("${BUILD_PACKAGES[@]}")
+    wanted run test bench && needed+=("${RUN_PACKAGES[@]}")
+    wanted test bench && needed+=("${TEST_PACKAGES[@]}") && ZFS_PACKAGES+=(zfsutils-linux)
+    wanted bench && needed+=("${BENCH_PACKAGES[@]}")
+    wanted lint test && needed+=(shellcheck)
+    MISSING=()
+    for package in "${needed[@]}"; do
+        [ -n "$(installed_version "$package")" ] || MISSING+=("$package")
+    done
+    ZFS_MISSING=()
+    for package in "${ZFS_PACKAGES[@]}"; do
+        recent_enough "$(installed_version "$package")" || ZFS_MISSING+=("$package")
+    done
+}
+
+recent_enough() { [ -n "$1" ] && dpkg --compare-versions "$1" ge "$ZFS_MINIMUM"; }
+
+# Sets CODENAME; Poolwright is tested on these two releases only.
+check_release() {
+    local id='' version=''
+    if [ -r /etc/os-release ]; then
+        id=$(. /etc/os-release && echo "${ID:-}")
+        version=$(. /etc/os-release && echo "${VERSION_ID:-}")
+    fi
+    case $id:$version in
+        debian:12) CODENAME=bookworm ;;
+        debian:13) CODENAME=trixie ;;
+        *) die 1 "this is '${id:-unknown} ${version}', and only Debian 12 and 13 are supported.
+  Elsewhere install by hand: ${MISSING[*]-} and the headers and libraries of OpenZFS $ZFS_MINIMUM or newer" ;;
+    esac
+}
+
+# A package that would push out another database or file system is the user's decision, not ours.
+check_conflicts() {
+    local other version
+    other=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'mysql-server-core*' 'percona-*-server*' 2>/dev/null \
+        | sed -n 's/^installed //p' | head -n 1 || true)
+    case " ${MISSING[*]-} " in
+        *" mariadb-server-core "*)
+            [ -z "$other" ] || die 3 "$other is installed, and Debian does not let MariaDB stand beside it. Nothing was changed." ;;
+    esac
+    version=$(installed_version zfsutils-linux)
+    if [ -n "$version" ] && ! recent_enough "$version" && [ $UPGRADE_ZFS = no ]; then
+        die 3 "OpenZFS $version is installed here (zfsutils-linux). Poolwright needs $ZFS_MINIMUM or newer; Debian 12's 2.1 is not supported,
+  and the two cannot stand side by side. To replace it, run this script with --upgrade-zfs; a kernel module
+  (zfs-dkms) of the old version should then be upgraded too. Nothing was changed."
+    fi
+}
+
+announce() {
+    say "Poolwright needs these packages, which are missing here (for: $PURPOSE):"
+    [ ${#MISSING[@]} -eq 0 ] || say "  ${MISSING[*]}"
+    [ ${#ZFS_MISSING[@]} -eq 0 ] || say "  ${ZFS_MISSING[*]} (OpenZFS $ZFS_MINIMUM or newer, user-space part; no kernel module, no DKMS)"
+    case " ${MISSING[*]-} " in
+        *" mariadb-server-core "*) say "MariaDB: only its programs are installed; no service is set up and no daemon starts." ;;
+    esac
+    case " ${MISSING[*]-} " in
+        *" postgresql "*) say "PostgreSQL: installed without a cluster, so no daemon starts; its (empty) service is enabled by the package." ;;
+    esac
+}
+
+refresh_lists() {
+    say "Reading the package lists (apt-get update)."
+    if ! as_root apt-get update -qq -o APT::Update::Error-Mode=any -o DPkg::Lock::Timeout=300; then
+        warn "apt could not refresh all its lists (is the network there?); going on with what it has."
+    fi
+}
+
+# Prints the version of OpenZFS >= the minimum that apt can install now, if any.
+zfs_available() {
+    LC_ALL=C apt-cache madison libzfslinux-dev 2>/dev/null | awk -F'|' '{gsub(/ /, "", $2); print $2}' \
+        | while read -r version; do recent_enough "$version" && echo "$version"; done | head -n 1 || true
+}
+
+# Prints "SOURCEFILE:N URI" of the source that gives this machine Debian's main component.
+debian_mirror() {
+    # Double quotes would expand apt's own placeholders.
+    # shellcheck disable=SC2016
+    apt-get indextargets --format '$(SOURCESENTRY) $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' \
+        | awk -v codename="$CODENAME" '$3 == codename && $4 == "main" { print $1, $2; exit }'
+}
+
+# stanza_options SOURCEFILE:N: the options of that source that say how it is trusted, as deb822 lines.
+stanza_options() {
+    local file=${1%:*} number=${1##*:}
+    case $file in
+        *.sources)
+            # apt numbers the stanzas of a file; paragraphs of comments alone do not count.
+            awk -v wanted="$number" '
+                /^[ \t]*$/ { if (seen) { stanza++; seen = 0 } keep = 0; next }
+                /^#/ { next }
+                { seen = 1 }
+                stanza + 1 != wanted { next }
+                /^[^ \t]/ { keep = (tolower($0) ~ /^(signed-by|trusted|check-valid-until):/) }
+                keep { print }' "$file" ;;
+        *)
+            sed -n "${number}s/^[^[]*\[\([^]]*\)\].*/\1/p" "$file" | tr ' ' '\n' | sed -n \
+                -e 's/^signed-by=/Signed-By: /p' -e 's/^trusted=/Trusted: /p' -e 's/^check-valid-until=/Check-Valid-Until: /p' ;;
+    esac
+}
+
+# Lets apt see OpenZFS 2.3 if it does not yet.
+add_zfs_source() {
+    local mirror entry uri suite
+    suite=$CODENAME
+    [ "$CODENAME" = bookworm ] && suite=bookworm-backports
+    mirror=$(debian_mirror)
+    [ -n "$mirror" ] || die 1 "no source for Debian $CODENAME main found in apt's configuration, so the mirror for '$suite contrib' cannot be told.
+  Add such a source by hand and run this script again."
+    entry=${mirror%% *} uri=${mirror#* }
+    say "Adding the source of OpenZFS $ZFS_MINIMUM: $uri $suite contrib"
+    say "  in $EXTRA_SOURCE"
+    say "  (to take it out again: rm $EXTRA_SOURCE && apt-get update)"
+    [ $DRY_RUN = no ] || return 0
+    {
+        echo "# OpenZFS user-space libraries for Poolwright; written by its scripts/install.sh."
+        echo "# Nothing else uses this file: remove it and run apt-get update to take the source out."
+        printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: contrib\n' "$uri" "$suite"
+        stanza_options "$entry"
+    } | as_root tee "$EXTRA_SOURCE" >/dev/null
+    as_root chmod 644 "$EXTRA_SOURCE"
+    if ! as_root apt-get update -qq -o APT::Update::Error-Mode=any -o DPkg::Lock::Timeout=300 \
+        -o Dir::Etc::sourcelist="$EXTRA_SOURCE" -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0; then
+        as_root rm -f "$EXTRA_SOURCE"
+        die 1 "apt could not read '$suite contrib' from $uri (see above); the added source was removed again.
+  Check the network, or that this mirror carries $suite."
+    fi
+}
+
+# Without --no-remove apt might solve a conflict by taking out something of the user's.
+apt_install() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends --no-remove \
+        -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" >"$APT_LOG" 2>&1 || {
+        tail -n 25 "$APT_LOG" >&2
+        die 1 "apt-get install failed for: $* (its last lines are above). Check the network and try again."
+    }
+}
+
+# PostgreSQL's package makes a cluster and starts it, unless it is told not to.
+install_postgresql() {
+    local directory=/etc/postgresql-common/createcluster.d existed=no
+    [ -d "$directory" ] && existed=yes
+    as_root mkdir -p "$directory"
+    echo "create_main_cluster = false" | as_root tee "$directory/poolwright.conf" >/dev/null
+    apt_install postgresql
+    as_root rm -f "$directory/poolwright.conf"
+    [ $existed = yes ] || as_root rmdir --ignore-fail-on-non-empty "$directory"
+}
+
+# zfs_family VERSION: the missing packages and those they need in exactly that version. Each has to be
+# named: where apt also knows Debian 12's 2.1, it prefers that for what is not.
+zfs_family() {
+    local package
+    for package in "${ZFS_MISSING[@]}"; do
+        echo "$package"
+        LC_ALL=C apt-cache show "$package=$1" | sed -n 's/^Depends: //p' | tr ',' '\n' | sed -n "s/^ *\([^ ]*\) (= $1)\$/\1/p"
+    done | sort -u
+}
+
+install_packages() {
+    local version='' suite package plain=() zfs=()
+    APT_LOG=$(mktemp)
+    # The path is final, so it may be expanded now.
+    # shellcheck disable=SC2064
+    trap "rm -f '$APT_LOG'" EXIT
+    if [ ${#ZFS_MISSING[@]} -gt 0 ]; then
+        version=$(zfs_available)
+        [ -n "$version" ] || { add_zfs_source; version=$(zfs_available); }
+        [ -n "$version" ] || die 1 "apt still offers no OpenZFS $ZFS_MINIMUM or newer (libzfslinux-dev).
+  Debian 12's own 2.1 is not supported; on Debian 12 it comes from bookworm-backports, component contrib."
+        suite=$(LC_ALL=C apt-cache madison libzfslinux-dev | awk -v v="$version" '$3 == v { sub("/.*", "", $6); print $6; exit }')
+        for package in $(zfs_family "$version"); do zfs+=("$package/$suite"); done
+    fi
+    for package in ${MISSING[@]+"${MISSING[@]}"}; do
+        [ "$package" = postgresql ] || plain+=("$package")
+        [ -n "$(candidate_version "$package")" ] || die 1 "apt knows no package '$package'. Check the network and apt's sources, then try again."
+    done
+    [ ${#plain[@]} -eq 0 ] || { say "Installing ${plain[*]}"; apt_install "${plain[@]}"; }
+    [ ${#zfs[@]} -eq 0 ] || { say "Installing ${ZFS_MISSING[*]} $version"; apt_install "${zfs[@]}"; }
+    [ ${#plain[@]} -eq ${#MISSING[@]} ] || { say "Installing postgresql"; install_postgresql; }
+}
+
+check_rust() {
+    local minimum have
+    minimum=$(sed -n 's/^rust-version *= *"\(.*\)"/\1/p' "$POOLWRIGHT_ROOT/Cargo.toml")
+    command -v cargo >/dev/null 2>&1 || die 1 "Rust is not installed (no cargo in PATH or ~/.cargo/bin). Install $minimum or newer with rustup:
+  on Debian 13 'apt install rustup && rustup default stable', else as https://rustup.rs says."
+    have=$(rustc --version | awk '{print $2}')
+    dpkg --compare-versions "$have" ge "$minimum" || die 1 "Rust $have is too old; $minimum or newer is needed. Try: rustup update stable"
+}
+
+# The environment is rebuilt when the list of packages changes.
+python_environment() {
+    local venv=$POOLWRIGHT_ROOT/target/venv list=$POOLWRIGHT_ROOT/scripts/requirements.txt
+    if cmp -s "$list" "$venv/requirements.txt"; then
+        return
+    fi
+    say "Python packages for the tests, into target/venv: $(grep -v '^#' "$list" | tr '\n' ' ')"
+    [ $DRY_RUN = no ] || return 0
+    rm -rf "$venv"
+    /usr/bin/python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: -r "$list" \
+        || die 1 "pip could not install the packages of scripts/requirements.txt into target/venv; check the network."
+    cp "$list" "$venv/requirements.txt"
+}
+
+# Unoptimised, because that builds in a third of the time and the check itself takes seconds.
+cargo_deny() {
+    local tools=$POOLWRIGHT_ROOT/target/tools
+    if command -v cargo-deny >/dev/null 2>&1 || [ -x "$tools/bin/cargo-deny" ]; then
+        return
+    fi
+    say "cargo-deny $CARGO_DENY_VERSION, built into target/tools (a few minutes, once)"
+    [ $DRY_RUN = no ] || return 0
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --root "$tools" \
+        --target-dir "$tools/build" --version "$CARGO_DENY_VERSION" cargo-deny \
+        || die 1 "cargo-deny could not be built (see above); check the network."
+    rm -rf "$tools/build"
+}
+
+main() {
+    parse_arguments "$@"
+    command -v dpkg-query >/dev/null 2>&1 || die 1 "this is not a Debian system (no dpkg); only Debian 12 and 13 are supported."
+    check_rust
+    find_missing
+    if [ ${#MISSING[@]} -gt 0 ] || [ ${#ZFS_MISSING[@]} -gt 0 ]; then
+        check_release
+        check_conflicts
+        announce
+        if [ $DRY_RUN = yes ]; then
+            [ ${#ZFS_MISSING[@]} -eq 0 ] || [ -n "$(zfs_available)" ] || add_zfs_source
+        else
+            refresh_lists
+            install_packages
+        fi
+    else
+        say "All packages are here (for: $PURPOSE)."
+    fi
+    wanted test bench && python_environment
+    wanted lint && cargo_deny
+    return 0
+}
+
+main "$@"

@@ -1,0 +1,69 @@
+# shellcheck shell=bash
+# What the scripts share: plain messages, timed steps, and the ways a script may end.
+# Sourced, never run.
+
+# A command that fails unforeseen is named; a script must not end in silence.
+set -E
+trap 'printf "%s: line %s: failed: %s\n" "${0##*/}" "$LINENO" "$BASH_COMMAND" >&2' ERR
+
+POOLWRIGHT_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+export POOLWRIGHT_ROOT
+
+# A tool that rustup installed is found even when the login files have not been read (sudo, CI).
+if ! command -v cargo >/dev/null 2>&1 && [ -x "${CARGO_HOME:-${HOME:-/root}/.cargo}/bin/cargo" ]; then
+    PATH="${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:$PATH"
+fi
+# zdb, mariadbd and their like live in sbin, which is not in every user's PATH.
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+export PATH
+
+say() { printf '%s\n' "$*"; }
+warn() { printf 'warning: %s\n' "$*" >&2; }
+
+# die STATUS MESSAGE...: 1 the work failed, 2 wrong usage, 3 refused for safety.
+die() {
+    local status=$1
+    shift
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit "$status"
+}
+
+# usage_from FILE: prints the comment block at the head of a script, which is its help text.
+usage_from() { sed -n '2,/^[^#]/{/^#/!d;s/^# \{0,1\}//;p}' "$1"; }
+
+# step TITLE COMMAND...: runs a command under a heading and says how long it took.
+step() {
+    local title=$1 began=$SECONDS
+    shift
+    printf '\n== %s\n' "$title"
+    "$@"
+    printf '== %s: %d s\n' "$title" $((SECONDS - began))
+}
+
+# as_root COMMAND...: runs a command with the rights of root.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null 2>&1; then
+        sudo -- "$@"
+    else
+        die 1 "'$1' needs root, and sudo is not installed. Run this script as root, or install sudo."
+    fi
+}
+
+# free_mib DIR: free space of the file system that holds DIR, in MiB.
+free_mib() { df --output=avail -BM -- "$1" | tail -n 1 | tr -dc '0-9'; }
+
+# end_group PID [SECONDS]: asks the process group of PID to end, and after SECONDS (10) makes it.
+end_group() {
+    local pid=$1 patience=${2:-10} waited=0
+    kill -TERM -- "-$pid" 2>/dev/null || return 0
+    while kill -0 -- "-$pid" 2>/dev/null; do
+        if [ "$waited" -ge $((patience * 10)) ]; then
+            kill -KILL -- "-$pid" 2>/dev/null || true
+            break
+        fi
+        sleep 0.1
+        waited=$((waited + 1))
+    done
+}
