@@ -4,6 +4,7 @@
 //! stream of [`Event`]s, one Parquet file on disk (`docs/trace-format.md`). [`Writer`] writes one, [`Reader`]
 //! streams one, [`Trace`] holds one in memory.
 
+mod checksum;
 pub mod error;
 pub mod event;
 mod memory;

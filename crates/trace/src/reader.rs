@@ -8,20 +8,19 @@ use std::sync::Arc;
 use parquet::column::reader::get_typed_column_reader;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::file::properties::ReaderProperties;
 use parquet::file::reader::RowGroupReader;
 use parquet::file::serialized_reader::SerializedRowGroupReader;
 
+use crate::checksum::{SEAL_LEN, SEAL_MAGIC, crc32, seal};
 use crate::error::{Error, Result, io};
-use crate::schema::{self, FORMAT_VERSION, KEY_FILES, KEY_META, KEY_VERSION};
+use crate::schema::{self, FORMAT_VERSION, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION};
 use crate::{Event, File, Flags, Meta, Op};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Length of the footer's length and the magic behind it.
 const TAIL: u64 = 8;
-/// What a footer's first byte must be: field 1, a 32-bit integer, in Thrift's compact coding.
-const FOOTER_START: u8 = 0x15;
 /// Far above any footer that [`crate::Writer`] makes; keeps a damaged length from taking the memory.
 const FOOTER_LIMIT: u64 = 1 << 30;
 /// Rows that one row group may claim to have; the writer's have 2^18.
@@ -36,6 +35,7 @@ pub struct Reader {
     meta: Meta,
     files: Vec<File>,
     columns: Columns,
+    checksums: Vec<u32>,
     len: u64,
     good: u64,
 }
@@ -72,14 +72,22 @@ impl Reader {
         if len == 0 {
             return Err(foreign("it is empty"));
         }
-        let mut head = [0; 4];
-        if len < 4 || file.read_exact_at(&mut head, 0).is_err() || &head != MAGIC {
-            return Err(foreign("it is not a Parquet file"));
+        // A trace starts with an empty checkpoint, so its first seal stands right behind the magic.
+        let mut head = [0; 12];
+        let known = (len as usize).min(head.len());
+        file.read_exact_at(&mut head[..known], 0).map_err(io("read", &path))?;
+        let expected = [MAGIC.as_slice(), SEAL_MAGIC].concat();
+        if head[..known] != expected[..known] {
+            return Err(foreign(if head.starts_with(MAGIC) {
+                "it is a Parquet file of something else"
+            } else {
+                "it is not a Parquet file"
+            }));
         }
         let (metadata, good) = find_footer(&file, &path, len)?;
         let pair = |key: &str| footer_value(&metadata, key);
         let Some(version) = pair(KEY_VERSION) else {
-            return Err(foreign("it is a Parquet file of something else"));
+            return Err(foreign("its footer has no version"));
         };
         check_version(&path, version)?;
         let corrupt = |why: String| Error::Corrupt { path: path.clone(), why };
@@ -89,7 +97,10 @@ impl Reader {
             .map_err(|e| corrupt(format!("its file table cannot be read ({e})")))?;
         let columns = Columns::find(&metadata).map_err(corrupt)?;
         check_extents(&metadata, good).map_err(corrupt)?;
-        Ok(Reader { path, file: Arc::new(file), meta, files, columns, len, good, metadata })
+        let checksums = parse_checksums(pair(KEY_CHECKSUMS).unwrap_or(""))
+            .filter(|sums| sums.len() == metadata.num_row_groups())
+            .ok_or_else(|| corrupt("its checksums cannot be read".to_owned()))?;
+        Ok(Reader { path, file: Arc::new(file), meta, files, columns, checksums, len, good, metadata })
     }
 
     /// The file it was opened from.
@@ -143,11 +154,23 @@ impl Reader {
     /// # Panics
     /// If `index` is not below [`Reader::row_groups`].
     pub fn row_group(&self, index: usize) -> Result<Vec<Event>> {
+        self.verify(index)?;
         self.decode(index).map_err(|why| self.corrupt(format!("row group {index}: {why}")))
     }
 
     fn corrupt(&self, why: String) -> Error {
         Error::Corrupt { path: self.path.clone(), why }
+    }
+
+    /// Compares a row group with its checksum, so that the decoder never sees damaged pages.
+    fn verify(&self, index: usize) -> Result<()> {
+        let (start, length) = extent(self.metadata.row_group(index));
+        let mut bytes = vec![0; length as usize];
+        self.file.read_exact_at(&mut bytes, start).map_err(io("read", &self.path))?;
+        if crc32(&bytes) == self.checksums[index] {
+            return Ok(());
+        }
+        Err(self.corrupt(format!("row group {index} does not match its checksum")))
     }
 
     fn decode(&self, index: usize) -> Result<Vec<Event>, String> {
@@ -245,6 +268,16 @@ fn footer_value<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str>
     pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
 }
 
+fn parse_checksums(digits: &str) -> Option<Vec<u32>> {
+    let sum = |hex: &[u8]| u32::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok();
+    digits.as_bytes().chunks(8).map(sum).collect()
+}
+
+/// Start and length of a row group in the file. Its columns follow each other without gaps.
+fn extent(group: &RowGroupMetaData) -> (u64, u64) {
+    (group.file_offset().unwrap_or(0).max(0) as u64, group.compressed_size().max(0) as u64)
+}
+
 fn check_version(path: &Path, version: &str) -> Result<()> {
     match version.parse::<u32>() {
         Ok(n) if n <= FORMAT_VERSION => Ok(()),
@@ -258,15 +291,17 @@ fn check_extents(metadata: &ParquetMetaData, end: u64) -> Result<(), String> {
         if !(0..=ROW_GROUP_LIMIT).contains(&group.num_rows()) {
             return Err(format!("row group {index} claims {} events", group.num_rows()));
         }
+        let (first, length) = extent(group);
+        let mut inside = first.checked_add(length).is_some_and(|stop| stop <= end);
         for column in group.columns() {
             let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
-            let inside = start >= 4
+            inside &= start >= 4
                 && column.data_page_offset() >= start
                 && column.compressed_size() >= 0
                 && start.checked_add(column.compressed_size()).is_some_and(|stop| stop as u64 <= end);
-            if !inside {
-                return Err(format!("row group {index} points outside the file"));
-            }
+        }
+        if !inside {
+            return Err(format!("row group {index} points outside the file"));
         }
     }
     Ok(())
@@ -289,8 +324,7 @@ fn find_footer(file: &Disk, path: &Path, len: u64) -> Result<(ParquetMetaData, u
             }
             let stop = start + at as u64 + 4;
             let found = footer_before(file, stop).map_err(io("read", path))?;
-            // Chance bytes may look like a footer; only one of ours is worth going back to.
-            if let Some(metadata) = found.filter(|m| footer_value(m, KEY_VERSION).is_some()) {
+            if let Some(metadata) = found {
                 return Ok((metadata, stop));
             }
         }
@@ -302,25 +336,28 @@ fn find_footer(file: &Disk, path: &Path, len: u64) -> Result<(ParquetMetaData, u
     Err(Error::Truncated { path: path.to_owned() })
 }
 
-/// The footer that ends exactly at `end`, if there is one.
+/// The footer that ends exactly at `end`, if one does and matches its seal.
 fn footer_before(file: &Disk, end: u64) -> std::io::Result<Option<ParquetMetaData>> {
-    if end < 4 + TAIL {
+    if end < 4 + SEAL_LEN + TAIL {
         return Ok(None);
     }
     let mut tail = [0; TAIL as usize];
     file.read_exact_at(&mut tail, end - TAIL)?;
     let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
-    if &tail[4..] != MAGIC || length == 0 || length > (end - TAIL - 4).min(FOOTER_LIMIT) {
+    if &tail[4..] != MAGIC || length == 0 || length > (end - TAIL - SEAL_LEN - 4).min(FOOTER_LIMIT) {
         return Ok(None);
     }
     let start = end - TAIL - length;
-    let mut first = [0];
-    file.read_exact_at(&mut first, start)?;
-    if first[0] != FOOTER_START {
+    let mut found = [0; SEAL_LEN as usize];
+    file.read_exact_at(&mut found, start - SEAL_LEN)?;
+    if &found[..8] != SEAL_MAGIC {
         return Ok(None);
     }
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(&mut bytes, start)?;
+    if seal(&bytes) != found {
+        return Ok(None);
+    }
     Ok(ParquetMetaDataReader::decode_metadata(&bytes).ok())
 }
 

@@ -17,6 +17,8 @@ pub(crate) const KEY_VERSION: &str = "poolwright.version";
 pub(crate) const KEY_META: &str = "poolwright.meta";
 /// Footer key of the file table, a JSON array of [`crate::File`].
 pub(crate) const KEY_FILES: &str = "poolwright.files";
+/// Footer key of the row groups' CRC-32, eight hexadecimal digits each, in order, without separators.
+pub(crate) const KEY_CHECKSUMS: &str = "poolwright.crc32";
 
 /// How a column's values look on disk.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //! Row groups and footers are only ever appended. A checkpoint is one `write` of the row groups since the last one,
 //! followed by a footer that lists *all* row groups; the earlier footers stay in between as dead bytes. So the file
 //! ends in a valid footer except while that one call runs, and [`crate::Reader`] falls back to the footer before it.
+//! A seal before each footer and a checksum per row group tell whole ones from torn or damaged ones.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -18,8 +19,9 @@ use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::{SerializedRowGroupWriter, TrackedWrite};
 use parquet::schema::types::SchemaDescPtr;
 
+use crate::checksum::{crc32, seal};
 use crate::error::{Error, Result, io};
-use crate::schema::{self, COLUMNS, FORMAT_VERSION, KEY_FILES, KEY_META, KEY_VERSION};
+use crate::schema::{self, COLUMNS, FORMAT_VERSION, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION};
 use crate::{Event, File, Meta};
 
 /// Events per row group: 14 MiB while they wait in memory.
@@ -34,6 +36,9 @@ const CHECKPOINT_MIN: Duration = Duration::from_secs(5);
 const CHECKPOINT_SHARE: f64 = 0.02;
 /// Footers (which repeat the file table) may cost this many bytes a second.
 const FOOTER_BYTES_PER_SECOND: f64 = 256.0 * 1024.0;
+
+/// Behind a footer's Thrift bytes: their length and the magic.
+const TAIL: usize = 8;
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +66,8 @@ pub struct Writer {
     schema: SchemaDescPtr,
     properties: WriterPropertiesPtr,
     row_groups: Vec<RowGroupMetaData>,
+    /// Of each row group, as the footer has them.
+    checksums: String,
     events: Vec<Event>,
     files: Vec<File>,
     meta: Meta,
@@ -104,6 +111,7 @@ impl Writer {
             schema: schema::descriptor(),
             properties: schema::properties(),
             row_groups: Vec::new(),
+            checksums: String::new(),
             events: Vec::new(),
             files: Vec::new(),
             meta,
@@ -204,6 +212,7 @@ impl Writer {
         self.encode_row_group()?;
         let footer = self.footer()?;
         self.encoded(|w| {
+            w.pending.write_all(&seal(&footer[..footer.len() - TAIL]))?;
             w.pending.write_all(&footer)?;
             Ok(w.pending.flush()?)
         })?;
@@ -267,8 +276,15 @@ impl Writer {
         }
         let mut events = std::mem::take(&mut self.events);
         events.sort_by_key(|event| event.t_ns);
-        let group = self.encoded(|w| write_columns(w, &events))?;
+        let start = self.pending.bytes_written() as u64 - self.good;
+        let group = self.encoded(|w| {
+            let group = write_columns(w, &events)?;
+            w.pending.flush()?;
+            Ok(group)
+        })?;
+        let checksum = crc32(&self.pending.inner()[start as usize..]);
         self.row_groups.push(group);
+        self.checksums.push_str(&format!("{checksum:08x}"));
         events.clear();
         self.events = events;
         Ok(())
@@ -278,6 +294,7 @@ impl Writer {
         let json = |value: serde_json::Result<String>| value.expect("strings and integers are valid JSON");
         let pairs = vec![
             KeyValue::new(KEY_VERSION.to_owned(), FORMAT_VERSION.to_string()),
+            KeyValue::new(KEY_CHECKSUMS.to_owned(), self.checksums.clone()),
             KeyValue::new(KEY_META.to_owned(), json(serde_json::to_string(&self.effective_meta()))),
             KeyValue::new(KEY_FILES.to_owned(), json(serde_json::to_string(&self.files))),
         ];
