@@ -1,0 +1,181 @@
+//! The few SVG elements that the plots are made of.
+
+use std::fmt::Write as _;
+
+use crate::escape;
+
+/// A finished drawing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drawing {
+    width: f64,
+    height: f64,
+    name: String,
+    body: String,
+}
+
+/// Where a text's anchor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Drawing {
+    /// `name` is what a screen reader says of it.
+    pub(super) fn new(width: f64, height: f64, name: &str) -> Self {
+        Drawing { width, height, name: name.to_owned(), body: String::new() }
+    }
+
+    pub(super) fn set_height(&mut self, height: f64) {
+        self.height = height;
+    }
+
+    pub(super) fn text(&mut self, x: f64, y: f64, class: &str, anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        let (x, y, text) = (px(x), px(y), escape::html(text));
+        self.push(format_args!("<text x=\"{x}\" y=\"{y}\" class=\"{class}\"{anchor}>{text}</text>"));
+    }
+
+    pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        let (x1, y1, x2, y2) = (px(from.0), px(from.1), px(to.0), px(to.1));
+        self.push(format_args!("<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" class=\"{class}\"/>"));
+    }
+
+    pub(super) fn rect(&mut self, x: f64, y: f64, w: f64, h: f64, class: &str) {
+        let (x, y, w, h) = (px(x), px(y), px(w.max(0.0)), px(h.max(0.0)));
+        self.push(format_args!(
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" rx=\"1.5\" class=\"{class}\"/>"
+        ));
+    }
+
+    pub(super) fn circle(&mut self, x: f64, y: f64, r: f64, class: &str) {
+        let (x, y, r) = (px(x), px(y), px(r));
+        self.push(format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\" class=\"{class}\"/>"));
+    }
+
+    pub(super) fn path(&mut self, d: &str, class: &str) {
+        self.push(format_args!("<path d=\"{d}\" class=\"{class}\"/>"));
+    }
+
+    /// Joins the points by straight lines.
+    pub(super) fn polyline(&mut self, points: &[(f64, f64)], class: &str) {
+        let mut d = String::new();
+        for (i, (x, y)) in points.iter().enumerate() {
+            let _ = write!(d, "{}{} {}", if i == 0 { 'M' } else { 'L' }, px(*x), px(*y));
+        }
+        self.path(&d, class);
+    }
+
+    /// What `draw` draws says `tip` when pointed at.
+    pub(super) fn tip(&mut self, tip: &str, draw: impl FnOnce(&mut Drawing)) {
+        self.push(format_args!("<g><title>{}</title>", escape::html(tip)));
+        draw(self);
+        self.push(format_args!("</g>"));
+    }
+
+    /// The shape of series `i`, about `r` in radius; seven in all, then they begin again.
+    pub(super) fn shape(&mut self, i: usize, x: f64, y: f64, r: f64) {
+        let class = format!("dot s{}", i % 7);
+        let at = |points: &[(f64, f64)]| {
+            let mut d = String::new();
+            for (n, (dx, dy)) in points.iter().enumerate() {
+                let _ = write!(d, "{}{} {}", if n == 0 { 'M' } else { 'L' }, px(x + dx * r), px(y + dy * r));
+            }
+            d + "Z"
+        };
+        match i % 7 {
+            0 => self.circle(x, y, r, &class),
+            1 => self.path(&at(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]), &class),
+            2 => self.path(&at(&[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)]), &class),
+            3 => self.path(&at(&[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)]), &class),
+            4 => self.path(&at(&[(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8)]), &class),
+            5 => self.path(
+                &at(&[
+                    (-0.4, -1.2),
+                    (0.4, -1.2),
+                    (0.4, -0.4),
+                    (1.2, -0.4),
+                    (1.2, 0.4),
+                    (0.4, 0.4),
+                    (0.4, 1.2),
+                    (-0.4, 1.2),
+                    (-0.4, 0.4),
+                    (-1.2, 0.4),
+                    (-1.2, -0.4),
+                    (-0.4, -0.4),
+                ]),
+                &class,
+            ),
+            _ => self.path(
+                &at(&[(-0.6, -1.1), (0.6, -1.1), (1.2, 0.0), (0.6, 1.1), (-0.6, 1.1), (-1.2, 0.0)]),
+                &class,
+            ),
+        }
+    }
+
+    fn push(&mut self, element: std::fmt::Arguments<'_>) {
+        let _ = self.body.write_fmt(element);
+        self.body.push('\n');
+    }
+
+    /// For a page that carries the style already.
+    pub fn inline(&self) -> String {
+        self.element("", "")
+    }
+
+    /// An SVG file with its style.
+    pub fn standalone(&self, style: &str) -> String {
+        self.element(" xmlns=\"http://www.w3.org/2000/svg\"", &format!("<style>\n{style}</style>\n"))
+    }
+
+    fn element(&self, namespace: &str, style: &str) -> String {
+        let (w, h, name) = (px(self.width), px(self.height), escape::html(&self.name));
+        format!(
+            "<svg{namespace} class=\"pw\" viewBox=\"0 0 {w} {h}\" role=\"img\" aria-label=\"{name}\">\n{style}{}</svg>\n",
+            self.body
+        )
+    }
+}
+
+/// A coordinate with one decimal, and no "-0".
+fn px(v: f64) -> String {
+    let v = (v * 10.0).round() / 10.0 + 0.0;
+    format!("{v}")
+}
+
+/// About how wide a text is at a font size, for placing what stands beside it. System fonts differ; narrow and
+/// wide letters of the usual sans-serif faces are not much wider than this.
+pub(super) fn text_width(text: &str, size: f64) -> f64 {
+    let em: f64 = text
+        .chars()
+        .map(|c| match c {
+            'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | ' ' | 'f' | 't' | 'r' | '('
+            | ')' => 0.31,
+            'm' | 'w' | 'M' | 'W' | '@' | '%' => 0.87,
+            'A'..='Z' => 0.7,
+            c if c as u32 > 0x1100 => 1.0,
+            _ => 0.62,
+        })
+        .sum();
+    em * size
+}
+
+/// Cuts a text that would be wider than `width`, at its end.
+pub(super) fn fit(text: &str, size: f64, width: f64) -> String {
+    if text_width(text, size) <= width {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    for c in text.chars() {
+        out.push(c);
+        if text_width(&out, size) + size > width {
+            break;
+        }
+    }
+    out + "…"
+}

@@ -1,0 +1,101 @@
+//! What the plots share: title, legend, axes and grid.
+
+use super::draw::{Anchor, Drawing, text_width};
+use super::scale::Scale;
+
+/// How a series is shown in the legend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Swatch {
+    Shape(usize),
+    Line(usize),
+    Bar(usize),
+    Front,
+    Today,
+    Chosen,
+}
+
+/// Title on top, then the legend; returns where the plot itself may begin.
+pub(super) fn head(d: &mut Drawing, title: &str, sub: &str, legend: &[(Swatch, String)], width: f64) -> f64 {
+    let mut y = 0.0;
+    if !title.is_empty() {
+        y += 16.0;
+        d.text(0.0, y, "title", Anchor::Start, title);
+    }
+    if !sub.is_empty() {
+        y += 17.0;
+        d.text(0.0, y, "sub", Anchor::Start, sub);
+    }
+    if legend.is_empty() {
+        return y + 14.0;
+    }
+    y += 22.0;
+    let mut x = 0.0;
+    for (swatch, name) in legend {
+        let need = 18.0 + text_width(name, 12.0);
+        if x > 0.0 && x + need > width {
+            (x, y) = (0.0, y + 18.0);
+        }
+        draw_swatch(d, *swatch, x + 6.0, y - 4.0);
+        d.text(x + 17.0, y, "key", Anchor::Start, name);
+        x += need + 18.0;
+    }
+    y + 16.0
+}
+
+fn draw_swatch(d: &mut Drawing, swatch: Swatch, x: f64, y: f64) {
+    match swatch {
+        Swatch::Shape(i) => d.shape(i, x, y, 4.5),
+        Swatch::Line(i) => d.line((x - 7.0, y), (x + 7.0, y), &line_class(i)),
+        Swatch::Bar(i) => d.rect(x - 5.0, y - 5.0, 10.0, 10.0, &format!("bar s{i}")),
+        Swatch::Front => d.line((x - 7.0, y), (x + 7.0, y), "front"),
+        Swatch::Today => d.circle(x, y, 6.0, "today"),
+        Swatch::Chosen => d.circle(x, y, 6.0, "ring"),
+    }
+}
+
+/// Colour and dash of line `i`: after the seventh the colours begin again with another dash.
+pub(super) fn line_class(i: usize) -> String {
+    format!("line s{} d{}", i % 7, (i % 7 % 2 + i / 7) % 4)
+}
+
+/// Labels and grid of a vertical axis at `left`; its title stands above it, so that nobody has to turn the head.
+pub(super) fn y_axis(d: &mut Drawing, y: &Scale, left: f64, right: f64) {
+    for tick in &y.ticks {
+        let at = y.at(*tick);
+        d.line((left, at), (right, at), "grid");
+        d.text(left - 8.0, at + 4.0, "tick", Anchor::End, &y.label(*tick));
+    }
+}
+
+/// Labels and grid of a horizontal axis at `bottom`, its title below. Labels that would touch are left out.
+pub(super) fn x_axis(d: &mut Drawing, x: &Scale, top: f64, bottom: f64, middle: f64) {
+    let mut free = f64::NEG_INFINITY;
+    for tick in &x.ticks {
+        let (at, label) = (x.at(*tick), x.label(*tick));
+        d.line((at, top), (at, bottom), "grid");
+        let half = text_width(&label, 12.0) / 2.0;
+        if at - half > free {
+            d.text(at, bottom + 18.0, "tick", Anchor::Middle, &label);
+            free = at + half + 8.0;
+        }
+    }
+    d.text(middle, bottom + 38.0, "axis", Anchor::Middle, &x.axis.title);
+}
+
+/// Room that a vertical axis' labels need.
+pub(super) fn label_room(y: &Scale) -> f64 {
+    y.ticks.iter().map(|t| text_width(&y.label(*t), 12.0)).fold(20.0, f64::max) + 12.0
+}
+
+/// Says how many figures are not in the picture.
+pub(super) fn left_out(d: &mut Drawing, count: usize, x: f64, y: f64) {
+    if count > 0 {
+        let what = if count == 1 { "1 figure is" } else { &format!("{count} figures are") };
+        d.text(x, y, "note", Anchor::End, &format!("{what} missing or cannot be drawn on this axis"));
+    }
+}
+
+/// The picture of nothing.
+pub(super) fn nothing(d: &mut Drawing, x: f64, y: f64) {
+    d.text(x, y, "sub", Anchor::Middle, "nothing was measured");
+}

@@ -1,0 +1,150 @@
+//! A grid of figures, such as recordsize × compression, each cell with its figure in it.
+
+use super::draw::{Anchor, Drawing, fit, text_width};
+use super::frame::{self, Swatch};
+use super::{Mark, Plot, WIDTH};
+use crate::units::{MISSING, Unit};
+
+/// Figures by row and column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeatMap {
+    title: String,
+    unit: Unit,
+    rows: (String, Vec<String>),
+    columns: (String, Vec<String>),
+    values: Vec<Vec<Option<f64>>>,
+    marks: Vec<(usize, usize, Mark)>,
+    width: f64,
+}
+
+impl HeatMap {
+    /// `rows` and `columns` are what they are and their names; every cell is empty yet.
+    pub fn new(title: &str, unit: Unit, rows: (&str, &[&str]), columns: (&str, &[&str])) -> Self {
+        let own = |(what, names): (&str, &[&str])| {
+            (what.to_owned(), names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>())
+        };
+        let values = vec![vec![None; columns.1.len()]; rows.1.len()];
+        let (rows, columns) = (own(rows), own(columns));
+        HeatMap { title: title.to_owned(), unit, rows, columns, values, marks: Vec::new(), width: WIDTH }
+    }
+
+    /// Sets a cell; what is not finite leaves it empty.
+    ///
+    /// # Panics
+    /// If there is no such row or column.
+    pub fn set(&mut self, row: usize, column: usize, value: f64) {
+        self.values[row][column] = Some(value).filter(|v| v.is_finite());
+    }
+
+    /// Marks today's cell or the one advised.
+    pub fn mark(&mut self, row: usize, column: usize, mark: Mark) {
+        self.marks.push((row, column, mark));
+    }
+
+    /// Another width than [`WIDTH`]; the height follows from the rows.
+    pub fn width(mut self, width: f64) -> Self {
+        self.width = width;
+        self
+    }
+
+    fn range(&self) -> Option<(f64, f64)> {
+        let all = || self.values.iter().flatten().flatten().copied();
+        Some((all().reduce(f64::min)?, all().reduce(f64::max)?))
+    }
+}
+
+/// Nine steps from least to most; a single value is in the middle. Halved first, so that the range cannot overflow.
+fn shade(v: f64, (lo, hi): (f64, f64)) -> usize {
+    let range = hi / 2.0 - lo / 2.0;
+    if range > 0.0 { (((v / 2.0 - lo / 2.0) / range * 8.0).round() as usize).min(8) } else { 4 }
+}
+
+impl Plot for HeatMap {
+    fn draw(&self) -> Drawing {
+        const ROW: f64 = 34.0;
+        let mut d = Drawing::new(self.width, 0.0, &self.title);
+        let has = |mark| self.marks.iter().any(|m| m.2 == mark);
+        let legend: Vec<_> =
+            [(Swatch::Today, Mark::Today, "today"), (Swatch::Chosen, Mark::Chosen, "recommended")]
+                .into_iter()
+                .filter(|l| has(l.1))
+                .map(|l| (l.0, l.2.to_owned()))
+                .collect();
+        let top = frame::head(&mut d, &self.title, "", &legend, self.width) + 34.0;
+        d.set_height(top + ROW * self.rows.1.len().max(1) as f64 + 6.0);
+        let Some(range) = self.range() else {
+            frame::nothing(&mut d, self.width / 2.0, top);
+            return d;
+        };
+        let widest =
+            self.rows.1.iter().chain([&self.rows.0]).map(|r| text_width(r, 12.0)).fold(0.0, f64::max);
+        let left = (widest + 14.0).min(self.width * 0.35);
+        let cell = ((self.width - left) / self.columns.1.len() as f64).min(128.0);
+        d.text(0.0, top - 9.0, "axis", Anchor::Start, &self.rows.0);
+        d.text(left, top - 28.0, "axis", Anchor::Start, &self.columns.0);
+        for (c, name) in self.columns.1.iter().enumerate() {
+            let x = left + (c as f64 + 0.5) * cell;
+            d.text(x, top - 9.0, "", Anchor::Middle, &fit(name, 12.0, cell - 4.0));
+        }
+        for (r, name) in self.rows.1.iter().enumerate() {
+            let y = top + r as f64 * ROW;
+            d.text(0.0, y + 21.0, "", Anchor::Start, &fit(name, 12.0, left - 12.0));
+            for c in 0..self.columns.1.len() {
+                self.cell(&mut d, (r, c), (left + c as f64 * cell, y, cell, ROW), range);
+            }
+        }
+        d
+    }
+}
+
+impl HeatMap {
+    fn cell(
+        &self,
+        d: &mut Drawing,
+        (r, c): (usize, usize),
+        (x, y, w, h): (f64, f64, f64, f64),
+        range: (f64, f64),
+    ) {
+        let value = self.values[r][c];
+        let shown = value.map_or(MISSING.to_owned(), |v| self.unit.format(v));
+        let mark = self.marks.iter().find(|m| (m.0, m.1) == (r, c)).map_or(Mark::None, |m| m.2);
+        let (fill, ink) = match value.map(|v| shade(v, range)) {
+            None => ("hx".to_owned(), "tx"),
+            Some(s) => (format!("h{s}"), if s >= 6 { "thi" } else { "tlo" }),
+        };
+        let said = if value.is_some() { shown.as_str() } else { "not measured" };
+        let meaning = match mark {
+            Mark::None => "",
+            Mark::Today => " (today)",
+            Mark::Chosen => " (recommended)",
+        };
+        let tip = format!("{} × {}: {said}{meaning}", self.rows.1[r], self.columns.1[c]);
+        d.tip(&tip, |d| {
+            d.rect(x + 1.0, y + 1.0, w - 2.0, h - 2.0, &fill);
+            let bold = if mark == Mark::Chosen { " bold" } else { "" };
+            d.text(
+                x + w / 2.0,
+                y + h / 2.0 + 4.0,
+                &format!("{ink}{bold}"),
+                Anchor::Middle,
+                &fit(&shown, 12.0, w),
+            );
+            match mark {
+                Mark::None => {}
+                Mark::Today => d.rect(x + 2.5, y + 2.5, w - 5.0, h - 5.0, &format!("today {ink}")),
+                Mark::Chosen => d.rect(x + 2.0, y + 2.0, w - 4.0, h - 4.0, &format!("ring {ink}")),
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shades_cover_any_range() {
+        assert_eq!((shade(1.0, (1.0, 3.0)), shade(3.0, (1.0, 3.0)), shade(5.0, (5.0, 5.0))), (0, 8, 4));
+        assert_eq!(shade(f64::MAX, (f64::MIN, f64::MAX)), 8);
+    }
+}

@@ -1,0 +1,154 @@
+//! What would change, and how sure that is: one row per metric, from → to, and the 95 % interval of the change.
+
+use super::draw::{Anchor, Drawing, fit, text_width};
+use super::frame;
+use super::scale::{Axis, Scale};
+use super::{Better, Plot, WIDTH};
+use crate::units::Unit;
+
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    name: String,
+    from: String,
+    to: String,
+    change: f64,
+    ci95: (f64, f64),
+    better: Better,
+}
+
+/// Horizontal intervals around "no change".
+#[derive(Clone, Debug, PartialEq)]
+pub struct Intervals {
+    title: String,
+    rows: Vec<Row>,
+    width: f64,
+}
+
+impl Intervals {
+    /// Without rows yet.
+    pub fn new(title: &str) -> Self {
+        Intervals { title: title.to_owned(), rows: Vec::new(), width: WIDTH }
+    }
+
+    /// Adds a metric: its figures today and then in `unit`, the relative change as a fraction and its interval.
+    pub fn row(
+        mut self,
+        name: &str,
+        unit: Unit,
+        (from, to): (f64, f64),
+        (change, ci95): (f64, (f64, f64)),
+        better: Better,
+    ) -> Self {
+        let (name, from, to) = (name.to_owned(), unit.format(from), unit.format(to));
+        self.rows.push(Row { name, from, to, change, ci95, better });
+        self
+    }
+
+    /// Another width than [`WIDTH`]; the height follows from the rows.
+    pub fn width(mut self, width: f64) -> Self {
+        self.width = width;
+        self
+    }
+}
+
+impl Row {
+    fn drawable(&self, axis: &Axis) -> bool {
+        [self.change, self.ci95.0, self.ci95.1].iter().all(|v| axis.takes(*v))
+    }
+
+    /// The class of its colour, and the word for it.
+    fn verdict(&self) -> (&'static str, &'static str) {
+        let (lo, hi) = self.ci95;
+        if lo <= 0.0 && hi >= 0.0 {
+            ("snoise", "inside the noise")
+        } else if (hi < 0.0) == (self.better == Better::Lower) {
+            ("sgood", "better")
+        } else {
+            ("sbad", "worse")
+        }
+    }
+}
+
+impl Plot for Intervals {
+    fn draw(&self) -> Drawing {
+        const ROW: f64 = 30.0;
+        let mut d = Drawing::new(self.width, 0.0, &self.title);
+        let top =
+            frame::head(&mut d, &self.title, "dot: measured change; bar: its 95 % interval", &[], self.width);
+        let bottom = top + 20.0 + ROW * self.rows.len().max(1) as f64;
+        d.set_height(bottom + 44.0);
+        let axis = Axis::new("change against today", Unit::Change);
+        let drawn: Vec<&Row> = self.rows.iter().filter(|r| r.drawable(&axis)).collect();
+        if drawn.is_empty() {
+            frame::nothing(&mut d, self.width / 2.0, (top + bottom) / 2.0);
+            return d;
+        }
+        let widest = |f: fn(&Row) -> &str, head: &str| {
+            drawn.iter().map(|r| text_width(f(r), 12.0)).fold(text_width(head, 12.0), f64::max)
+        };
+        let names = widest(|r| &r.name, "").min(self.width * 0.3) + 18.0;
+        let (from, to) = (widest(|r| &r.from, "today"), widest(|r| &r.to, "then"));
+        let right = self.width - from - to - 144.0;
+        let ends = drawn.iter().flat_map(|r| [r.change, r.ci95.0, r.ci95.1, 0.0]);
+        let x = Scale::fit(&axis, ends, names, right, 6);
+        frame::x_axis(&mut d, &x, top + 16.0, bottom, (names + right) / 2.0);
+        d.line((x.at(0.0), top + 10.0), (x.at(0.0), bottom), "zero");
+        let columns = [right + 26.0 + from, right + 56.0 + from + to, self.width - 2.0];
+        for (at, name) in columns.iter().zip(["today", "then", "change"]) {
+            d.text(*at, top + 6.0, "key", Anchor::End, name);
+        }
+        for (i, row) in drawn.iter().enumerate() {
+            row.draw(&mut d, &x, top + 16.0 + ROW * (i as f64 + 0.5), names - 18.0, columns);
+        }
+        frame::left_out(&mut d, self.rows.len() - drawn.len(), self.width, bottom + 42.0);
+        d
+    }
+}
+
+impl Row {
+    fn draw(&self, d: &mut Drawing, x: &Scale, y: f64, room: f64, columns: [f64; 3]) {
+        let (class, word) = self.verdict();
+        let (lo, hi) = self.ci95;
+        let show = |v| Unit::Change.format(v);
+        let tip = format!(
+            "{}: {} → {}\nchange {}, 95 % interval {} to {}: {word}",
+            self.name,
+            self.from,
+            self.to,
+            show(self.change),
+            show(lo),
+            show(hi)
+        );
+        let (x0, x1) = (x.at(lo), x.at(hi));
+        d.text(0.0, y + 4.0, "", Anchor::Start, &fit(&self.name, 12.0, room));
+        d.tip(&tip, |d| {
+            let whisker = format!("whisker {class}");
+            d.line((x0, y), (x1, y), &whisker);
+            d.line((x0, y - 4.0), (x0, y + 4.0), &whisker);
+            d.line((x1, y - 4.0), (x1, y + 4.0), &whisker);
+            d.circle(x.at(self.change), y, 5.0, &format!("dot {class}"));
+        });
+        let (arrow, from, to) = (columns[0] + 15.0, &self.from, &self.to);
+        d.text(columns[0], y + 4.0, "sub", Anchor::End, from);
+        d.text(arrow, y + 4.0, "sub", Anchor::Middle, "→");
+        d.text(columns[1], y + 4.0, "", Anchor::End, to);
+        let change = if class == "snoise" { "noise".to_owned() } else { show(self.change) };
+        d.text(columns[2], y + 4.0, if class == "snoise" { "sub" } else { "bold" }, Anchor::End, &change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_decides_not_the_dot() {
+        let row = |lo, hi, better| {
+            Intervals::new("t").row("m", Unit::None, (1.0, 1.0), (-0.1, (lo, hi)), better).rows[0].verdict().1
+        };
+        assert_eq!(row(-0.2, -0.05, Better::Lower), "better");
+        assert_eq!(row(-0.2, -0.05, Better::Higher), "worse");
+        assert_eq!(row(0.05, 0.2, Better::Higher), "better");
+        assert_eq!(row(-0.2, 0.01, Better::Lower), "inside the noise");
+    }
+}

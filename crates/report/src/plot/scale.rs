@@ -1,0 +1,220 @@
+//! From a figure to a place on the paper, and the ticks between.
+
+use crate::units::Unit;
+
+/// A yottabyte, thirty million years in nanoseconds: what is beyond is a mistake somewhere, and would squeeze
+/// everything else into a point.
+const LIMIT: f64 = 1e24;
+
+/// An axis: what it shows and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    pub(super) title: String,
+    pub(super) unit: Unit,
+    pub(super) log: bool,
+    pub(super) zero: bool,
+    ends: Ends,
+}
+
+/// Where a linear axis ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// On the first and last tick.
+    Ticks,
+    /// A little beyond the data.
+    Padded,
+    /// With the data.
+    Tight,
+}
+
+impl Axis {
+    /// Linear, as far as the data go.
+    pub fn new(title: &str, unit: Unit) -> Self {
+        Axis { title: title.to_owned(), unit, log: false, zero: false, ends: Ends::Ticks }
+    }
+
+    /// Logarithmic; only positive figures are drawn.
+    pub fn log(mut self) -> Self {
+        self.log = true;
+        self
+    }
+
+    /// Begins at zero.
+    pub fn from_zero(mut self) -> Self {
+        self.zero = true;
+        self
+    }
+
+    pub(super) fn padded(mut self) -> Self {
+        self.ends = Ends::Padded;
+        self
+    }
+
+    pub(super) fn tight(mut self) -> Self {
+        self.ends = Ends::Tight;
+        self
+    }
+
+    /// Whether a figure has a place on this axis.
+    pub(super) fn takes(&self, v: f64) -> bool {
+        v.abs() <= LIMIT && (!self.log || v >= 1.0 / LIMIT)
+    }
+}
+
+/// An axis with its range and its place on the paper.
+#[derive(Clone, Debug)]
+pub(super) struct Scale {
+    pub axis: Axis,
+    lo: f64,
+    hi: f64,
+    from: f64,
+    to: f64,
+    pub ticks: Vec<f64>,
+}
+
+impl Scale {
+    /// Holds all `values` that the axis takes, from `from` to `to` on the paper, with about `count` ticks.
+    pub fn fit(
+        axis: &Axis,
+        values: impl IntoIterator<Item = f64>,
+        from: f64,
+        to: f64,
+        count: usize,
+    ) -> Scale {
+        let mut lo = f64::INFINITY;
+        let mut hi = f64::NEG_INFINITY;
+        for v in values.into_iter().filter(|v| axis.takes(*v)) {
+            lo = lo.min(v);
+            hi = hi.max(v);
+        }
+        if lo > hi {
+            (lo, hi) = (1.0, 10.0); // nothing to show: any range will do
+        }
+        let (lo, hi, ticks) =
+            if axis.log { log_range(lo, hi, count) } else { linear_range(axis, lo, hi, count) };
+        Scale { axis: axis.clone(), lo, hi, from, to, ticks }
+    }
+
+    pub fn at(&self, v: f64) -> f64 {
+        let share = if self.axis.log {
+            (v.ln() - self.lo.ln()) / (self.hi.ln() - self.lo.ln())
+        } else {
+            (v - self.lo) / (self.hi - self.lo)
+        };
+        self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
+    }
+
+    pub fn label(&self, v: f64) -> String {
+        self.axis.unit.tick(v)
+    }
+}
+
+fn linear_range(axis: &Axis, lo: f64, hi: f64, count: usize) -> (f64, f64, Vec<f64>) {
+    let (mut lo, mut hi) = (lo, hi);
+    if axis.zero {
+        (lo, hi) = (lo.min(0.0), hi.max(0.0));
+    }
+    // identical values, or so close that the difference drowns in rounding
+    if hi - lo <= hi.abs().max(lo.abs()) * 1e-9 {
+        let pad = if hi == 0.0 { 1.0 } else { hi.abs() * 0.1 };
+        (lo, hi) = (if axis.zero && lo == 0.0 { 0.0 } else { lo - pad }, hi + pad);
+    }
+    let pad = if axis.ends == Ends::Tight { 0.0 } else { (hi - lo) * 0.04 };
+    let low = if lo == 0.0 || (lo > 0.0 && lo < pad) { 0.0 } else { lo - pad };
+    let high = if hi == 0.0 { 0.0 } else { hi + pad };
+    let step = step(high - low, count, axis.unit);
+    let (first, last) = match axis.ends {
+        Ends::Ticks => ((low / step).floor(), (high / step).ceil()),
+        _ => ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor()),
+    };
+    let ticks: Vec<f64> = (0..=(last - first) as usize).map(|i| (first + i as f64) * step).collect();
+    match axis.ends {
+        Ends::Ticks => (first * step, last * step, ticks),
+        _ => (low, high, ticks),
+    }
+}
+
+/// A round distance between ticks: 1, 2, 2.5 or 5 of a power of ten, or a power of two for bytes.
+fn step(range: f64, count: usize, unit: Unit) -> f64 {
+    let rough = range / count.max(1) as f64;
+    if matches!(unit, Unit::Bytes | Unit::BytesPerSecond) && rough >= 1.0 {
+        return rough.log2().ceil().exp2();
+    }
+    let ten = 10f64.powf(rough.log10().floor());
+    let choices = [1.0, 2.0, 2.5, 5.0, 10.0];
+    ten * choices.into_iter().find(|c| c * ten >= rough * 0.999).unwrap_or(10.0)
+}
+
+fn log_range(lo: f64, hi: f64, count: usize) -> (f64, f64, Vec<f64>) {
+    let pad = (hi / lo).powf(0.05).clamp(1.06, 10.0);
+    let (lo, hi) = (lo / pad, hi * pad);
+    let first = lo.log10().floor() as i32;
+    let last = hi.log10().ceil() as i32;
+    let stride = ((hi / lo).log10() / count.max(1) as f64).ceil().max(1.0) as i32;
+    let within = |set: &[f64]| -> Vec<f64> {
+        let decades = (first..=last).filter(|k| k.rem_euclid(stride) == 0);
+        let all = decades.flat_map(|k| set.iter().map(move |m| m * 10f64.powi(k)));
+        all.filter(|t| *t >= lo && *t <= hi).collect()
+    };
+    if stride > 1 {
+        return (lo, hi, within(&[1.0]));
+    }
+    // the coarsest set that still gives a reader enough to hold on to
+    let sets: [&[f64]; 4] =
+        [&[1.0], &[1.0, 3.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]];
+    let enough = count.div_ceil(2).max(3);
+    let ticks = sets.iter().map(|s| within(s)).find(|t| t.len() >= enough);
+    let ticks = ticks.unwrap_or_else(|| {
+        let step = step(hi - lo, count, Unit::None);
+        (0..=count * 2).map(|i| ((lo / step).ceil() + i as f64) * step).filter(|t| *t <= hi).collect()
+    });
+    (lo, hi, ticks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scale(axis: Axis, values: &[f64]) -> Scale {
+        Scale::fit(&axis, values.iter().copied(), 0.0, 100.0, 5)
+    }
+
+    #[test]
+    fn everything_taken_lies_on_the_paper_and_between_the_ticks() {
+        let sets: [&[f64]; 9] = [
+            &[],
+            &[0.0],
+            &[5.0],
+            &[-3.0, 8.0],
+            &[1e-24, 1e24],
+            &[1e24, -1e24],
+            &[7.0, 7.0, 7.0],
+            &[1.0, f64::NAN, f64::INFINITY, 2.0],
+            &[1e9, 1e9 + 1e-6],
+        ];
+        for unit in [Unit::None, Unit::Bytes, Unit::Nanoseconds] {
+            let axis = || Axis::new("x", unit);
+            for base in [axis(), axis().log(), axis().from_zero(), axis().padded(), axis().tight()] {
+                for set in sets {
+                    let s = scale(base.clone(), set);
+                    assert!(s.lo < s.hi && s.lo.is_finite() && s.hi.is_finite(), "{base:?} {set:?} {s:?}");
+                    assert!((2..=14).contains(&s.ticks.len()), "{base:?} {set:?}: {:?}", s.ticks);
+                    for v in set.iter().filter(|v| base.takes(**v)) {
+                        assert!((0.0..=100.0).contains(&s.at(*v)) && s.lo <= *v && *v <= s.hi, "{v} {s:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        assert_eq!(
+            scale(Axis::new("x", Unit::None).from_zero(), &[0.0, 9.4]).ticks,
+            [0., 2., 4., 6., 8., 10.]
+        );
+        let bytes = scale(Axis::new("x", Unit::Bytes).from_zero(), &[0.0, 900.0 * 1024.0]);
+        assert!(bytes.ticks.iter().all(|t| t % (128.0 * 1024.0) == 0.0), "{:?}", bytes.ticks);
+        assert_eq!(scale(Axis::new("x", Unit::None).log(), &[1.0, 1000.0]).ticks, [1., 10., 100., 1000.]);
+    }
+}

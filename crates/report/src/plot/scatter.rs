@@ -1,0 +1,302 @@
+//! The trade-off as a picture: one point per setting, and the line of those that nothing beats in both respects.
+
+use super::draw::{Anchor, Drawing, text_width};
+use super::frame::{self, Swatch};
+use super::scale::{Axis, Scale};
+use super::{Better, Mark, Plot, WIDTH};
+
+/// One setting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    x: f64,
+    y: f64,
+    x_range: Option<(f64, f64)>,
+    y_range: Option<(f64, f64)>,
+    group: String,
+    label: String,
+    mark: Mark,
+}
+
+impl Point {
+    /// `group` decides colour and shape, `label` is the setting's name.
+    pub fn new(x: f64, y: f64, group: &str, label: &str) -> Self {
+        let (group, label) = (group.to_owned(), label.to_owned());
+        Point { x, y, x_range: None, y_range: None, group, label, mark: Mark::None }
+    }
+
+    /// Ends of the horizontal error bar.
+    pub fn x_range(mut self, low: f64, high: f64) -> Self {
+        self.x_range = Some((low, high));
+        self
+    }
+
+    /// Ends of the vertical error bar.
+    pub fn y_range(mut self, low: f64, high: f64) -> Self {
+        self.y_range = Some((low, high));
+        self
+    }
+
+    /// Today's setting, or the one advised.
+    pub fn mark(mut self, mark: Mark) -> Self {
+        self.mark = mark;
+        self
+    }
+}
+
+/// Points with error bars and their Pareto front.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scatter {
+    title: String,
+    x: Axis,
+    y: Axis,
+    better: (Better, Better),
+    points: Vec<Point>,
+    size: (f64, f64),
+}
+
+impl Scatter {
+    /// `better` says which way each axis gets better, for the front.
+    pub fn new(title: &str, x: Axis, y: Axis, better: (Better, Better), points: Vec<Point>) -> Self {
+        Scatter { title: title.to_owned(), x, y, better, points, size: (WIDTH, 460.0) }
+    }
+
+    /// Another size than [`WIDTH`] by 460.
+    pub fn size(mut self, width: f64, height: f64) -> Self {
+        self.size = (width, height);
+        self
+    }
+
+    fn groups(&self) -> Vec<&str> {
+        let mut groups: Vec<&str> = Vec::new();
+        for p in &self.points {
+            if !groups.contains(&p.group.as_str()) {
+                groups.push(&p.group);
+            }
+        }
+        groups
+    }
+
+    /// Indices of the points that no other beats in one respect without losing in the other, from left to right.
+    fn front(&self, drawn: &[usize]) -> Vec<usize> {
+        let beats = |a: &Point, b: &Point| {
+            let (bx, by) = self.better;
+            bx.at_least(a.x, b.x) && by.at_least(a.y, b.y) && (a.x != b.x || a.y != b.y)
+        };
+        let points = &self.points;
+        let mut front: Vec<usize> = (drawn.iter().copied())
+            .filter(|&i| !drawn.iter().any(|&j| beats(&points[j], &points[i])))
+            .collect();
+        front.sort_by(|&a, &b| points[a].x.total_cmp(&points[b].x));
+        front
+    }
+
+    fn legend(&self, front: usize) -> Vec<(Swatch, String)> {
+        let groups = self.groups();
+        let mut legend: Vec<(Swatch, String)> = Vec::new();
+        if groups.len() > 1 {
+            legend.extend(groups.iter().enumerate().map(|(i, g)| (Swatch::Shape(i), (*g).to_owned())));
+        }
+        let has = |mark| self.points.iter().any(|p| p.mark == mark);
+        if has(Mark::Today) {
+            legend.push((Swatch::Today, "today".to_owned()));
+        }
+        if has(Mark::Chosen) {
+            legend.push((Swatch::Chosen, "recommended".to_owned()));
+        }
+        if front > 1 {
+            legend.push((Swatch::Front, "no setting is better in both".to_owned()));
+        }
+        legend
+    }
+
+    fn tip(&self, p: &Point) -> String {
+        let axis = |axis: &Axis, v: f64, range: Option<(f64, f64)>| {
+            let spread = range.map_or(String::new(), |(lo, hi)| {
+                format!(" ({} to {})", axis.unit.format(lo), axis.unit.format(hi))
+            });
+            format!("\n{}: {}{spread}", axis.title, axis.unit.format(v))
+        };
+        let mark = match p.mark {
+            Mark::None => "",
+            Mark::Today => " (today)",
+            Mark::Chosen => " (recommended)",
+        };
+        format!("{}{mark}{}{}", p.label, axis(&self.x, p.x, p.x_range), axis(&self.y, p.y, p.y_range))
+    }
+}
+
+impl Plot for Scatter {
+    fn draw(&self) -> Drawing {
+        let (width, height) = self.size;
+        let mut d = Drawing::new(width, height, &self.title);
+        let drawn: Vec<usize> = (0..self.points.len())
+            .filter(|&i| self.x.takes(self.points[i].x) && self.y.takes(self.points[i].y))
+            .collect();
+        let front = self.front(&drawn);
+        let top = frame::head(&mut d, &self.title, "", &self.legend(front.len()), width) + 22.0;
+        let bottom = height - 58.0;
+        let right = width - 14.0;
+        let ends = |v: f64, range: Option<(f64, f64)>| match range {
+            Some((lo, hi)) => [v, lo, hi],
+            None => [v; 3],
+        };
+        let on = || drawn.iter().map(|&i| &self.points[i]);
+        let y = Scale::fit(&self.y, on().flat_map(|p| ends(p.y, p.y_range)), bottom, top, 5);
+        let left = frame::label_room(&y);
+        let x = Scale::fit(&self.x.clone().padded(), on().flat_map(|p| ends(p.x, p.x_range)), left, right, 7);
+        if drawn.is_empty() {
+            frame::nothing(&mut d, width / 2.0, (top + bottom) / 2.0);
+        } else {
+            d.text(0.0, top - 16.0, "axis", Anchor::Start, &self.y.title);
+            frame::y_axis(&mut d, &y, left, right);
+            frame::x_axis(&mut d, &x, top, bottom, (left + right) / 2.0);
+            d.line((left, bottom), (right, bottom), "base");
+            self.draw_front(&mut d, &front, &x, &y);
+            self.draw_points(&mut d, &drawn, &x, &y);
+            Labels::new(self, &drawn, &x, &y, (left, top, right, bottom)).draw(&mut d, &front);
+        }
+        frame::left_out(&mut d, self.points.len() - drawn.len(), right, top - 16.0);
+        d
+    }
+}
+
+impl Scatter {
+    /// Steps, not slopes: between two settings there is no third.
+    fn draw_front(&self, d: &mut Drawing, front: &[usize], x: &Scale, y: &Scale) {
+        if front.len() < 2 {
+            return;
+        }
+        let at = |i: usize| (x.at(self.points[i].x), y.at(self.points[i].y));
+        let mut line = vec![at(front[0])];
+        for pair in front.windows(2) {
+            let (a, b) = (at(pair[0]), at(pair[1]));
+            // the corner is the worst of both: every setting that is really there is no worse than the line
+            line.push(if self.better.0 == Better::Higher { (a.0, b.1) } else { (b.0, a.1) });
+            line.push(b);
+        }
+        d.polyline(&line, "front");
+    }
+
+    fn draw_points(&self, d: &mut Drawing, drawn: &[usize], x: &Scale, y: &Scale) {
+        let groups = self.groups();
+        // marked points last, so that they lie on top
+        let mut order = drawn.to_vec();
+        order.sort_by_key(|&i| self.points[i].mark != Mark::None);
+        for p in order.iter().map(|&i| &self.points[i]) {
+            let group = groups.iter().position(|g| *g == p.group).unwrap_or(0);
+            let (px, py) = (x.at(p.x), y.at(p.y));
+            let class = format!("err s{}", group % 7);
+            d.tip(&self.tip(p), |d| {
+                if let Some((lo, hi)) = p.x_range.filter(|(lo, hi)| self.x.takes(*lo) && self.x.takes(*hi)) {
+                    d.line((x.at(lo), py), (x.at(hi), py), &class);
+                }
+                if let Some((lo, hi)) = p.y_range.filter(|(lo, hi)| self.y.takes(*lo) && self.y.takes(*hi)) {
+                    d.line((px, y.at(lo)), (px, y.at(hi)), &class);
+                }
+                d.shape(group, px, py, 5.0);
+                match p.mark {
+                    Mark::None => {}
+                    Mark::Today => d.circle(px, py, 10.0, "today"),
+                    Mark::Chosen => d.circle(px, py, 10.0, "ring"),
+                }
+            });
+        }
+    }
+}
+
+type Box4 = (f64, f64, f64, f64);
+
+/// Puts names beside points where there is room: marked ones always, those on the front if they fit.
+struct Labels<'a> {
+    plot: &'a Scatter,
+    at: Vec<(usize, f64, f64)>,
+    taken: Vec<Box4>,
+    frame: Box4,
+}
+
+impl<'a> Labels<'a> {
+    fn new(plot: &'a Scatter, drawn: &[usize], x: &Scale, y: &Scale, frame: Box4) -> Self {
+        let at: Vec<(usize, f64, f64)> =
+            drawn.iter().map(|&i| (i, x.at(plot.points[i].x), y.at(plot.points[i].y))).collect();
+        let around = |r: f64, px: f64, py: f64| (px - r, py - r, px + r, py + r);
+        let taken = at
+            .iter()
+            .map(|&(i, px, py)| around(if plot.points[i].mark == Mark::None { 5.5 } else { 10.5 }, px, py))
+            .collect();
+        Labels { plot, at, taken, frame }
+    }
+
+    fn draw(mut self, d: &mut Drawing, front: &[usize]) {
+        let mut order: Vec<(usize, f64, f64)> = self.at.clone();
+        let rank = |i: usize| match self.plot.points[i].mark {
+            Mark::Chosen => 0,
+            Mark::Today => 1,
+            Mark::None if front.contains(&i) => 2,
+            Mark::None => 3,
+        };
+        order.retain(|(i, ..)| rank(*i) < 3 || self.plot.points.len() <= 8);
+        order.sort_by_key(|(i, ..)| rank(*i));
+        for (i, px, py) in order {
+            self.place(d, i, px, py);
+        }
+    }
+
+    fn place(&mut self, d: &mut Drawing, i: usize, px: f64, py: f64) {
+        let point = &self.plot.points[i];
+        let marked = point.mark != Mark::None;
+        let class = if marked { "label bold" } else { "label" };
+        let width = text_width(&point.label, 11.0) * if marked { 1.08 } else { 1.0 } + 2.0;
+        let rings: &[f64] = if marked { &[14.0, 26.0, 42.0, 62.0] } else { &[9.0, 18.0] };
+        for &r in rings {
+            let s = r * 0.8;
+            // left edge and baseline of the text, in order of liking
+            let places = [
+                (px + r, py + 4.0),
+                (px + s, py - s + 2.0),
+                (px + s, py + s + 6.0),
+                (px - r - width, py + 4.0),
+                (px - s - width, py - s + 2.0),
+                (px - s - width, py + s + 6.0),
+                (px - width / 2.0, py - r - 2.0),
+                (px - width / 2.0, py + r + 10.0),
+            ];
+            let found = places.into_iter().find(|&(x, y)| self.free((x, y - 10.0, x + width, y + 3.0)));
+            let Some((x, y)) = found else { continue };
+            if r > 18.0 {
+                let to = (px.clamp(x, x + width), if y < py { y + 3.0 } else { y - 9.0 });
+                let len = (to.0 - px).hypot(to.1 - py).max(1.0);
+                let start = (px + (to.0 - px) / len * 11.0, py + (to.1 - py) / len * 11.0);
+                d.line(start, to, "leader");
+            }
+            d.text(x, y, class, Anchor::Start, &point.label);
+            self.taken.push((x, y - 10.0, x + width, y + 3.0));
+            return;
+        }
+    }
+
+    fn free(&self, b: Box4) -> bool {
+        let (left, top, right, bottom) = self.frame;
+        let inside = b.0 >= left && b.1 >= top - 6.0 && b.2 <= right + 8.0 && b.3 <= bottom;
+        inside && !self.taken.iter().any(|t| b.0 < t.2 && t.0 < b.2 && b.1 < t.3 && t.1 < b.3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Unit;
+
+    fn plot(points: Vec<Point>) -> Scatter {
+        let axis = |t| Axis::new(t, Unit::None);
+        Scatter::new("t", axis("space"), axis("latency"), (Better::Higher, Better::Lower), points)
+    }
+
+    #[test]
+    fn the_front_is_what_nothing_beats() {
+        let p = |x, y| Point::new(x, y, "g", "p");
+        let s = plot(vec![p(1.0, 1.0), p(2.0, 2.0), p(1.5, 3.0), p(3.0, 2.0), p(0.5, 1.0)]);
+        assert_eq!(s.front(&[0, 1, 2, 3, 4]), [0, 3]);
+        let twins = plot(vec![p(1.0, 1.0), p(1.0, 1.0)]);
+        assert_eq!(twins.front(&[0, 1]).len(), 2, "equal points do not beat each other");
+    }
+}

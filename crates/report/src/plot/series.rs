@@ -1,0 +1,132 @@
+//! Figures over time.
+
+use super::draw::{Anchor, Drawing};
+use super::frame::{self, Swatch};
+use super::scale::{Axis, Scale};
+use super::{Plot, WIDTH};
+
+/// One line: a name and `(x, y)` in order of `x`. A `y` that is not a number is a gap.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    name: String,
+    points: Vec<(f64, f64)>,
+}
+
+impl Line {
+    /// A named line.
+    pub fn new(name: &str, points: Vec<(f64, f64)>) -> Self {
+        Line { name: name.to_owned(), points }
+    }
+}
+
+/// Lines over a common time axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimeSeries {
+    title: String,
+    x: Axis,
+    y: Axis,
+    lines: Vec<Line>,
+    size: (f64, f64),
+}
+
+impl TimeSeries {
+    /// `x` is usually time, `y` the figure.
+    pub fn new(title: &str, x: Axis, y: Axis, lines: Vec<Line>) -> Self {
+        TimeSeries { title: title.to_owned(), x, y, lines, size: (WIDTH, 300.0) }
+    }
+
+    /// Another size than [`WIDTH`] by 300.
+    pub fn size(mut self, width: f64, height: f64) -> Self {
+        self.size = (width, height);
+        self
+    }
+
+    fn takes(&self, p: &(f64, f64)) -> bool {
+        self.x.takes(p.0) && self.y.takes(p.1)
+    }
+}
+
+impl Plot for TimeSeries {
+    fn draw(&self) -> Drawing {
+        let (width, height) = self.size;
+        let mut d = Drawing::new(width, height, &self.title);
+        let legend: Vec<_> = match self.lines.len() {
+            0 | 1 => Vec::new(),
+            _ => self.lines.iter().enumerate().map(|(i, l)| (Swatch::Line(i), l.name.clone())).collect(),
+        };
+        let top = frame::head(&mut d, &self.title, "", &legend, width) + 22.0;
+        let (right, bottom) = (width - 14.0, height - 46.0);
+        let all = || self.lines.iter().flat_map(|l| &l.points);
+        let drawn = || all().filter(|p| self.takes(p));
+        if drawn().next().is_none() {
+            frame::nothing(&mut d, width / 2.0, (top + bottom) / 2.0);
+            return d;
+        }
+        let y = Scale::fit(&self.y, drawn().map(|p| p.1), bottom, top, 4);
+        let left = frame::label_room(&y);
+        let x = Scale::fit(&self.x.clone().tight(), drawn().map(|p| p.0), left, right, 7);
+        d.text(0.0, top - 16.0, "axis", Anchor::Start, &self.y.title);
+        frame::y_axis(&mut d, &y, left, right);
+        frame::x_axis(&mut d, &x, top, bottom, (left + right) / 2.0);
+        d.line((left, bottom), (right, bottom), "base");
+        for (i, line) in self.lines.iter().enumerate() {
+            self.draw_line(&mut d, i, line, &x, &y);
+        }
+        frame::left_out(&mut d, all().count() - drawn().count(), right, top - 16.0);
+        d
+    }
+}
+
+impl TimeSeries {
+    fn draw_line(&self, d: &mut Drawing, i: usize, line: &Line, x: &Scale, y: &Scale) {
+        for run in line.points.split(|p| !self.takes(p)).filter(|run| !run.is_empty()) {
+            let points = thin(run.iter().map(|p| (x.at(p.0), y.at(p.1))));
+            d.tip(&line.name, |d| match points.as_slice() {
+                [(px, py)] => d.circle(*px, *py, 2.0, &format!("dot s{}", i % 7)),
+                points => d.polyline(points, &frame::line_class(i)),
+            });
+        }
+    }
+}
+
+/// At most four points per pixel column (first, lowest, highest, last): looks the same, and an hour of
+/// milliseconds does not make a page of 100 MB.
+fn thin(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+    let mut out: Vec<(f64, f64)> = Vec::new();
+    let mut column: Vec<(f64, f64)> = Vec::new();
+    let flush = |column: &mut Vec<(f64, f64)>, out: &mut Vec<(f64, f64)>| {
+        if column.len() <= 4 {
+            out.append(column);
+            return;
+        }
+        let by_y = |a: &usize, b: &usize| column[*a].1.total_cmp(&column[*b].1);
+        let lowest = (0..column.len()).min_by(by_y).unwrap_or(0);
+        let highest = (0..column.len()).max_by(by_y).unwrap_or(0);
+        let mut keep = [0, lowest, highest, column.len() - 1];
+        keep.sort_unstable();
+        out.extend(keep.iter().map(|&i| column[i]));
+        column.clear();
+    };
+    for p in points {
+        if column.first().is_some_and(|first| first.0.floor() != p.0.floor()) {
+            flush(&mut column, &mut out);
+        }
+        column.push(p);
+    }
+    flush(&mut column, &mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_keeps_the_peaks() {
+        let many = (0..100_000).map(|i| (i as f64 / 1000.0, if i == 54_321 { 99.0 } else { (i % 7) as f64 }));
+        let few = thin(many);
+        assert!(few.len() <= 400, "{}", few.len());
+        assert!(few.contains(&(54.321, 99.0)));
+        assert!(few.windows(2).all(|w| w[0].0 <= w[1].0));
+    }
+}

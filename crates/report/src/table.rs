@@ -1,0 +1,410 @@
+//! One table value, printed for the terminal, as Markdown, CSV or HTML.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+
+use crate::escape;
+use crate::units::{MISSING, Unit};
+
+/// A column's heading and side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    title: String,
+    key: String,
+    right: bool,
+}
+
+impl Column {
+    /// For text; such a column is shortened when the terminal is too narrow.
+    pub fn left(title: &str) -> Self {
+        Column { title: title.to_owned(), key: title.to_owned(), right: false }
+    }
+
+    /// For numbers; never shortened.
+    pub fn right(title: &str) -> Self {
+        Column { right: true, ..Column::left(title) }
+    }
+
+    /// The heading in CSV, where it differs from the title: `read_p99_ns` for "read p99".
+    pub fn key(mut self, key: &str) -> Self {
+        self.key = key.to_owned();
+        self
+    }
+}
+
+/// How a cell is meant. It never carries meaning alone: the text says the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// As everything else.
+    #[default]
+    Plain,
+    /// Better, done.
+    Good,
+    /// Worse, failed.
+    Bad,
+    /// Of little weight, such as a change inside the noise.
+    Muted,
+    /// The one to look at.
+    Strong,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Value {
+    Text(String),
+    Number(f64, Unit),
+    Missing,
+}
+
+/// A cell: text, or a number with its unit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    value: Value,
+    tone: Tone,
+}
+
+impl Cell {
+    /// Text from anywhere.
+    pub fn text(text: impl Into<String>) -> Self {
+        Cell { value: Value::Text(text.into()), tone: Tone::Plain }
+    }
+
+    /// A number in the base unit of `unit`. What is not finite counts as missing.
+    pub fn num(value: f64, unit: Unit) -> Self {
+        let value = if value.is_finite() { Value::Number(value, unit) } else { Value::Missing };
+        Cell { value, tone: Tone::Plain }
+    }
+
+    /// Nothing was measured.
+    pub fn missing() -> Self {
+        Cell { value: Value::Missing, tone: Tone::Plain }
+    }
+
+    /// The same cell, meant in another way.
+    pub fn tone(mut self, tone: Tone) -> Self {
+        self.tone = tone;
+        self
+    }
+
+    fn shown(&self) -> String {
+        match &self.value {
+            Value::Text(text) => text.clone(),
+            Value::Number(v, unit) => unit.format(*v),
+            Value::Missing => MISSING.to_owned(),
+        }
+    }
+
+    /// Every digit, no unit; empty where there is no number.
+    fn raw(&self) -> String {
+        match &self.value {
+            Value::Text(text) => text.clone(),
+            Value::Number(v, _) => v.to_string(),
+            Value::Missing => String::new(),
+        }
+    }
+}
+
+/// What the terminal can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terminal {
+    /// Columns; `None` where lines may be as long as they like (a pipe, a file).
+    pub width: Option<usize>,
+    /// Whether colours are wanted.
+    pub ansi: bool,
+}
+
+impl Terminal {
+    /// No colours and no limit: for pipes and files.
+    pub const PLAIN: Terminal = Terminal { width: None, ansi: false };
+
+    /// Standard output as it is now. Colours need a terminal, `TERM` other than `dumb`, and `NO_COLOR` unset or
+    /// empty (no-color.org). The width is `COLUMNS` where that is exported, else 100; who knows better sets
+    /// [`Terminal::width`].
+    pub fn stdout() -> Terminal {
+        if !std::io::stdout().is_terminal() {
+            return Terminal::PLAIN;
+        }
+        let set = |name| std::env::var_os(name).filter(|v| !v.is_empty());
+        let columns = set("COLUMNS").and_then(|v| v.to_str()?.parse().ok()).unwrap_or(100);
+        let ansi = set("NO_COLOR").is_none() && set("TERM").is_some_and(|t| t != "dumb");
+        Terminal { width: Some(columns), ansi }
+    }
+}
+
+/// Rows under named columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        Table { columns: columns.into_iter().collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row; one that is too short is filled up with missing cells.
+    ///
+    /// # Panics
+    /// If the row has more cells than the table has columns.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let mut row: Vec<Cell> = cells.into_iter().collect();
+        assert!(row.len() <= self.columns.len(), "{} cells in {} columns", row.len(), self.columns.len());
+        row.resize(self.columns.len(), Cell::missing());
+        self.rows.push(row);
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// For a terminal: a heading, a rule, one line per row, two spaces between columns.
+    pub fn terminal(&self, to: Terminal) -> String {
+        let cells: Vec<Vec<String>> = self.shown(escape::line);
+        let titles: Vec<String> = self.columns.iter().map(|c| escape::line(&c.title)).collect();
+        let mut widths = self.widths(&titles, &cells);
+        if let Some(limit) = to.width {
+            self.narrow(&mut widths, limit);
+        }
+        let mut out = String::new();
+        self.line(&mut out, &titles, &widths, |_| if to.ansi { "\x1b[1m" } else { "" });
+        let rule: Vec<String> = widths.iter().map(|w| "─".repeat(*w)).collect();
+        self.line(&mut out, &rule, &widths, |_| if to.ansi { "\x1b[2m" } else { "" });
+        for (row, shown) in self.rows.iter().zip(&cells) {
+            self.line(&mut out, shown, &widths, |i| if to.ansi { ansi(row[i].tone) } else { "" });
+        }
+        out
+    }
+
+    fn line<'a>(
+        &self,
+        out: &mut String,
+        cells: &[String],
+        widths: &[usize],
+        style: impl Fn(usize) -> &'a str,
+    ) {
+        let mut line = String::new();
+        for (i, (cell, &width)) in cells.iter().zip(widths).enumerate() {
+            if i > 0 {
+                line.push_str("  ");
+            }
+            let cell = shorten(cell, width);
+            let pad = " ".repeat(width - columns(&cell));
+            let on = style(i);
+            let off = if on.is_empty() { "" } else { "\x1b[0m" };
+            if self.columns[i].right {
+                line.extend([&pad, on, &cell, off]);
+            } else {
+                line.extend([on, &cell, off, &pad]);
+            }
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+
+    /// Takes what is too much from the widest text column, again and again.
+    fn narrow(&self, widths: &mut [usize], limit: usize) {
+        const LEAST: usize = 8; // fewer letters say nothing
+        loop {
+            let total: usize = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+            let widest = (0..widths.len()).filter(|&i| !self.columns[i].right).max_by_key(|&i| widths[i]);
+            match widest {
+                Some(i) if total > limit && widths[i] > LEAST => widths[i] -= 1,
+                _ => return,
+            }
+        }
+    }
+
+    fn widths(&self, titles: &[String], cells: &[Vec<String>]) -> Vec<usize> {
+        let widest = |i: usize| cells.iter().map(|row| columns(&row[i])).max().unwrap_or(0);
+        titles.iter().enumerate().map(|(i, title)| columns(title).max(widest(i))).collect()
+    }
+
+    fn shown(&self, escape: impl Fn(&str) -> String) -> Vec<Vec<String>> {
+        self.rows.iter().map(|row| row.iter().map(|c| escape(&c.shown())).collect()).collect()
+    }
+
+    /// A Markdown table that also reads well as text.
+    pub fn markdown(&self) -> String {
+        let titles: Vec<String> = self.columns.iter().map(|c| escape::markdown(&c.title)).collect();
+        let cells = self.shown(escape::markdown);
+        let widths: Vec<usize> = self.widths(&titles, &cells).into_iter().map(|w| w.max(3)).collect();
+        let rule: Vec<String> = (self.columns.iter().zip(&widths))
+            .map(|(c, w)| if c.right { format!("{}:", "-".repeat(w - 1)) } else { "-".repeat(*w) })
+            .collect();
+        let mut out = String::new();
+        for row in [&titles, &rule].into_iter().chain(&cells) {
+            for ((cell, &width), column) in row.iter().zip(&widths).zip(&self.columns) {
+                let pad = " ".repeat(width - columns(cell));
+                let (before, after) = if column.right { (pad.as_str(), "") } else { ("", pad.as_str()) };
+                let _ = write!(out, "| {before}{cell}{after} ");
+            }
+            out.push_str("|\n");
+        }
+        out
+    }
+
+    /// CSV (RFC 4180, with plain newlines): the columns' keys, then numbers with every digit in their base unit.
+    pub fn csv(&self) -> String {
+        let titles = self.columns.iter().map(|c| escape::csv(&c.key)).collect::<Vec<_>>().join(",");
+        let mut out = titles + "\n";
+        for row in &self.rows {
+            let cells: Vec<String> = row.iter().map(|c| escape::csv(&c.raw())).collect();
+            out.push_str(&cells.join(","));
+            out.push('\n');
+        }
+        out
+    }
+
+    /// An HTML `<table>`; the page's script lets its columns be sorted.
+    pub(crate) fn html(&self) -> String {
+        let mut out = String::from("<div class=\"scroll\"><table class=\"sortable\">\n<thead><tr>");
+        for column in &self.columns {
+            let side = if column.right { " class=\"num\"" } else { "" };
+            let _ = write!(out, "<th scope=\"col\"{side}>{}</th>", escape::html(&column.title));
+        }
+        out.push_str("</tr></thead>\n<tbody>\n");
+        for row in &self.rows {
+            out.push_str("<tr>");
+            for (cell, column) in row.iter().zip(&self.columns) {
+                let class = [if column.right { "num" } else { "" }, tone_class(cell.tone)];
+                let class = class.into_iter().filter(|c| !c.is_empty()).collect::<Vec<_>>().join(" ");
+                let class = if class.is_empty() { class } else { format!(" class=\"{class}\"") };
+                let key = match cell.value {
+                    Value::Number(v, _) => format!(" data-v=\"{v}\""),
+                    _ => String::new(),
+                };
+                let _ = write!(out, "<td{class}{key}>{}</td>", escape::html(&cell.shown()));
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody></table></div>\n");
+        out
+    }
+}
+
+pub(crate) fn tone_class(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain => "",
+        Tone::Good => "good",
+        Tone::Bad => "bad",
+        Tone::Muted => "muted",
+        Tone::Strong => "strong",
+    }
+}
+
+fn ansi(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain => "",
+        Tone::Good => "\x1b[32m",
+        Tone::Bad => "\x1b[31m",
+        Tone::Muted => "\x1b[2m",
+        Tone::Strong => "\x1b[1m",
+    }
+}
+
+/// Columns that a terminal gives to the text: two for East Asian wide characters and emoji, none for marks that
+/// sit on the letter before them. The ranges are those of Unicode's EastAsianWidth that occur in file names.
+fn columns(text: &str) -> usize {
+    text.chars().map(char_columns).sum()
+}
+
+fn char_columns(c: char) -> usize {
+    match c as u32 {
+        0x0300..=0x036f | 0x20d0..=0x20ff | 0xfe00..=0xfe0f => 0,
+        0x1100..=0x115f | 0x2e80..=0x303e | 0x3041..=0xa4cf | 0xac00..=0xd7a3 => 2,
+        0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 | 0xffe0..=0xffe6 => 2,
+        0x1f300..=0x1f64f | 0x1f900..=0x1f9ff | 0x20000..=0x3fffd => 2,
+        _ => 1,
+    }
+}
+
+/// Leaves out the middle: a path's beginning says which tree, its end says which file.
+fn shorten(text: &str, width: usize) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
+    }
+    let head = width.saturating_sub(1) / 2;
+    let tail = width.saturating_sub(1) - head;
+    let take = |limit: usize, from: &mut dyn Iterator<Item = char>| {
+        let mut used = 0;
+        from.take_while(|c| {
+            used += char_columns(*c);
+            used <= limit
+        })
+        .collect::<Vec<char>>()
+    };
+    let start = take(head, &mut text.chars());
+    let end = take(tail, &mut text.chars().rev());
+    start.into_iter().chain(['…']).chain(end.into_iter().rev()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Table {
+        let mut t = Table::new([
+            Column::left("file"),
+            Column::right("size").key("size_bytes"),
+            Column::right("p99").key("p99_ns"),
+        ]);
+        let path = "/srv/mariadb/data/orders/line_items#p#2024.ibd";
+        t.row([Cell::text(path), Cell::num(16384.0, Unit::Bytes), Cell::num(118e3, Unit::Nanoseconds)]);
+        t.row([Cell::text("日本|\u{1b}[31m"), Cell::num(1.5e9, Unit::Bytes).tone(Tone::Good)]);
+        t
+    }
+
+    #[test]
+    fn a_pipe_gets_every_letter_and_no_colour() {
+        let out = sample().terminal(Terminal::PLAIN);
+        assert!(!out.contains('\u{1b}'), "{out}");
+        let widths: Vec<usize> = out.lines().map(columns).collect();
+        assert!(widths.iter().all(|w| *w == widths[0]), "ragged right edge:\n{out}");
+        assert!(out.contains("line_items#p#2024.ibd") && out.contains("日本|\\u{1b}[31m"), "{out}");
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_text_and_keeps_numbers() {
+        let out = sample().terminal(Terminal { width: Some(40), ansi: false });
+        assert!(out.lines().all(|l| columns(l) <= 40), "{out}");
+        assert!(out.contains('…') && out.contains("118 µs") && out.contains("024.ibd"), "{out}");
+        let tiny = sample().terminal(Terminal { width: Some(1), ansi: false });
+        assert!(tiny.contains("118 µs") && tiny.contains("1.40G"), "{tiny}");
+    }
+
+    #[test]
+    fn colour_is_only_what_the_tone_asks_for() {
+        let out = sample().terminal(Terminal { width: None, ansi: true });
+        assert!(out.contains("\x1b[32m1.40G\x1b[0m"), "{out}");
+        assert_eq!(out.matches('\u{1b}').count(), 2 * (3 + 3 + 1), "{out:?}");
+    }
+
+    #[test]
+    fn csv_has_every_digit_and_markdown_stays_in_its_cells() {
+        let csv = sample().csv();
+        assert_eq!(csv.lines().next(), Some("file,size_bytes,p99_ns"));
+        assert!(csv.contains(",16384,118000\n") && csv.ends_with(",1500000000,\n"), "{csv}");
+        let md = sample().markdown();
+        assert!(md.contains("日本\\|"), "{md}");
+        assert!(md.lines().all(|l| l.replace("\\|", "").matches('|').count() == 4), "{md}");
+    }
+
+    #[test]
+    fn an_empty_table_is_its_heading() {
+        let t = Table::new([Column::left("a"), Column::right("b")]);
+        assert!(t.is_empty());
+        assert_eq!(t.terminal(Terminal::PLAIN), "a  b\n─  ─\n");
+        assert_eq!(t.csv(), "a,b\n");
+        assert_eq!(Table::new([]).terminal(Terminal::PLAIN).trim(), "");
+    }
+
+    #[test]
+    fn not_a_number_is_missing() {
+        let mut t = Table::new([Column::right("x")]);
+        t.row([Cell::num(f64::NAN, Unit::Count)]);
+        assert_eq!(t.csv(), "x\n\n");
+        assert!(t.terminal(Terminal::PLAIN).ends_with("–\n"));
+    }
+}

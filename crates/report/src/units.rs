@@ -1,0 +1,194 @@
+//! Numbers for people: three significant digits and the unit that belongs to them.
+
+/// What a number is. The number itself is always in the base unit that the variant names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// A bare number.
+    #[default]
+    None,
+    /// Bytes, shown with the binary suffixes of ZFS (`16K`, `1.87G`).
+    Bytes,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Nanoseconds, shown as ns, µs, ms or s.
+    Nanoseconds,
+    /// Seconds.
+    Seconds,
+    /// A fraction, shown as per cent: 0.25 is `25.0 %`.
+    Fraction,
+    /// A relative change, shown as signed per cent: -0.25 is `−25.0 %`.
+    Change,
+    /// A factor, as ZFS prints `compressratio`: `1.33x`.
+    Ratio,
+    /// Things counted: `18,422`.
+    Count,
+    /// Things per second: `5.21k/s`.
+    PerSecond,
+}
+
+/// What is printed where there is no number.
+pub const MISSING: &str = "–";
+
+impl Unit {
+    /// The number with its unit; [`MISSING`] for what is not a finite number.
+    ///
+    /// ```
+    /// use poolwright_report::Unit;
+    /// assert_eq!(Unit::Bytes.format(16384.0), "16K");
+    /// assert_eq!(Unit::Nanoseconds.format(118_400.0), "118 µs");
+    /// assert_eq!(Unit::Change.format(-0.595), "−59.5 %");
+    /// ```
+    pub fn format(self, v: f64) -> String {
+        if !v.is_finite() {
+            return MISSING.to_owned();
+        }
+        let text = match self {
+            Unit::None => digits(v),
+            Unit::Bytes => bytes(v),
+            Unit::BytesPerSecond => format!("{}/s", bytes(v)),
+            Unit::Nanoseconds => time(v),
+            Unit::Seconds if v.abs() >= 1.0 => scaled(v, 1000.0, &[" s"]),
+            Unit::Seconds => time(v * 1e9),
+            Unit::Fraction => format!("{:.1} %", v * 100.0),
+            Unit::Change if v > 0.0 => format!("+{:.1} %", v * 100.0),
+            Unit::Change => format!("{:.1} %", v * 100.0),
+            Unit::Ratio => format!("{}x", digits(v)),
+            Unit::Count => count(v),
+            Unit::PerSecond => format!("{}/s", thousands(v)),
+        };
+        minus(text)
+    }
+
+    /// As short as it stays exact enough beside an axis: no trailing zeros, counts as `20k`.
+    pub(crate) fn tick(self, v: f64) -> String {
+        let text = match self {
+            Unit::Count => thousands(v),
+            Unit::Change if v == 0.0 => return "0 %".to_owned(),
+            Unit::Seconds | Unit::Nanoseconds if v == 0.0 => return "0".to_owned(),
+            _ => return trim(&self.format(v)),
+        };
+        minus(trim(&text))
+    }
+}
+
+/// A hyphen is not a minus sign, and "−0" is 0.
+fn minus(text: String) -> String {
+    match text.strip_prefix('-') {
+        Some(rest) if rest.chars().all(|c| !c.is_ascii_digit() || c == '0') => rest.to_owned(),
+        Some(rest) => format!("−{rest}"),
+        None => text,
+    }
+}
+
+/// Takes the zeros after the decimal point away: `1.50 ms` → `1.5 ms`.
+fn trim(text: &str) -> String {
+    let Some(dot) = text.find('.') else { return text.to_owned() };
+    let end = text[dot + 1..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |n| dot + 1 + n);
+    let number = text[..end].trim_end_matches('0').trim_end_matches('.');
+    format!("{number}{}", &text[end..])
+}
+
+/// Three significant digits.
+fn digits(v: f64) -> String {
+    let size = v.abs();
+    if size >= 1e15 || (size > 0.0 && size < 1e-4) {
+        format!("{v:.2e}")
+    } else if size >= 99.95 {
+        format!("{v:.0}")
+    } else if size >= 9.995 {
+        format!("{v:.1}")
+    } else if size >= 0.0995 || size == 0.0 {
+        format!("{v:.2}")
+    } else {
+        format!("{v:.4}")
+    }
+}
+
+fn scaled(v: f64, base: f64, suffixes: &[&str]) -> String {
+    let mut v = v;
+    let mut step = 0;
+    // 0.9995: 1023.9K reads 1.00M and 999.7 µs reads 1.00 ms, not 1000 µs
+    while v.abs() >= base * 0.9995 && step + 1 < suffixes.len() {
+        v /= base;
+        step += 1;
+    }
+    let number = if v.fract() == 0.0 && v.abs() < 1e4 { format!("{v:.0}") } else { digits(v) };
+    format!("{number}{}", suffixes[step])
+}
+
+fn bytes(v: f64) -> String {
+    scaled(v, 1024.0, &["B", "K", "M", "G", "T", "P", "E"])
+}
+
+fn thousands(v: f64) -> String {
+    scaled(v, 1000.0, &["", "k", "M", "G", "T", "P", "E"])
+}
+
+fn time(ns: f64) -> String {
+    scaled(ns, 1000.0, &[" ns", " µs", " ms", " s"])
+}
+
+fn count(v: f64) -> String {
+    if v.abs() >= 1e15 {
+        return digits(v);
+    }
+    let plain = format!("{:.0}", v.abs());
+    let mut out = String::new();
+    for (i, c) in plain.chars().enumerate() {
+        if i > 0 && (plain.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    if v < 0.0 { format!("-{out}") } else { out }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_as_zfs_prints_them() {
+        for (v, text) in [(0.0, "0B"), (512.0, "512B"), (16384.0, "16K"), (1048576.0, "1M"), (2.0e9, "1.86G")]
+        {
+            assert_eq!(Unit::Bytes.format(v), text);
+        }
+        assert_eq!(Unit::Bytes.format(1048575.0), "1.00M");
+    }
+
+    #[test]
+    fn times_go_up_through_their_units() {
+        let shown: Vec<_> =
+            [250.0, 999.0, 999_700.0, 1.5e6, 2.0e9].map(|v| Unit::Nanoseconds.format(v)).into();
+        assert_eq!(shown, ["250 ns", "999 ns", "1.00 ms", "1.50 ms", "2 s"]);
+    }
+
+    #[test]
+    fn counts_changes_and_ratios() {
+        assert_eq!(Unit::Count.format(18422.0), "18,422");
+        assert_eq!(Unit::Count.format(-1234567.0), "−1,234,567");
+        assert_eq!(Unit::Change.format(0.041), "+4.1 %");
+        assert_eq!(Unit::Change.format(-0.0001), "0.0 %");
+        assert_eq!(Unit::Ratio.format(1.333), "1.33x");
+        assert_eq!(Unit::PerSecond.format(5210.0), "5.21k/s");
+    }
+
+    #[test]
+    fn what_is_no_number_is_a_dash_and_what_is_huge_stays_short() {
+        for unit in [Unit::None, Unit::Bytes, Unit::Nanoseconds, Unit::Change, Unit::Count, Unit::Ratio] {
+            assert_eq!(unit.format(f64::NAN), MISSING);
+            assert_eq!(unit.format(f64::INFINITY), MISSING);
+            assert!(unit.format(1e200).len() < 220);
+        }
+        assert_eq!(Unit::None.format(1e200), "1.00e200");
+    }
+
+    #[test]
+    fn ticks_carry_no_idle_zeros() {
+        assert_eq!(Unit::Nanoseconds.tick(1.5e6), "1.5 ms");
+        assert_eq!(Unit::Change.tick(-0.5), "−50 %");
+        assert_eq!(Unit::Count.tick(20_000.0), "20k");
+        assert_eq!(Unit::None.tick(10.0), "10");
+        assert_eq!(Unit::None.tick(100.0), "100");
+    }
+}
