@@ -7,9 +7,12 @@
 mod checksum;
 pub mod error;
 pub mod event;
+pub mod layout;
 mod memory;
 mod reader;
 mod schema;
+pub mod stats;
+pub mod units;
 mod writer;
 
 pub use error::{Error, Result};
@@ -17,4 +20,5 @@ pub use event::{Event, File, Flags, Meta, Op};
 pub use memory::Trace;
 pub use reader::{Events, Reader};
 pub use schema::FORMAT_VERSION;
+pub use units::{format_count, format_ns, format_size, parse_size};
 pub use writer::{Summary, Writer};

@@ -1,0 +1,142 @@
+//! Page sizes, as the databases' own headers say them.
+
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A database's page size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageSize {
+    /// Bytes.
+    pub bytes: u32,
+    /// How it is known.
+    pub source: PageSource,
+}
+
+/// How a page size is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PageSource {
+    /// Read from this file's header.
+    Header(PathBuf),
+    /// The system's default.
+    Default,
+}
+
+/// Looks for the page size in the files below a directory.
+pub(crate) type Header = fn(&Path) -> Option<PageSize>;
+
+/// Sizes that make sense: a power of two in 512…64K. Anything else was not a header.
+fn plausible(bytes: u32) -> Option<u32> {
+    (bytes.is_power_of_two() && (512..=65536).contains(&bytes)).then_some(bytes)
+}
+
+fn head(path: &Path, length: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    std::fs::File::open(path).ok()?.read_exact_at(&mut bytes, 0).ok()?;
+    Some(bytes)
+}
+
+fn u32_be(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn u32_le(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn from_file(path: PathBuf, length: usize, parse: fn(&[u8]) -> Option<u32>) -> Option<PageSize> {
+    let bytes = parse(&head(&path, length)?)?;
+    Some(PageSize { bytes, source: PageSource::Header(path) })
+}
+
+/// The first regular file in `dir`, by name, that parses.
+fn first_in(dir: &Path, length: usize, parse: fn(&[u8]) -> Option<u32>) -> Option<PageSize> {
+    let entries = std::fs::read_dir(dir).ok()?.flatten();
+    let mut paths: Vec<_> =
+        entries.filter(|e| e.file_type().is_ok_and(|t| t.is_file())).map(|e| e.path()).collect();
+    paths.sort();
+    paths.into_iter().find_map(|path| from_file(path, length, parse))
+}
+
+/// InnoDB: the flags of the tablespace (FSP header at 38, flags 16 bytes into it, big endian) in `ibdata1` or,
+/// with MySQL 8, `mysql.ibd`. `innodb_page_size` is one for the whole server.
+pub(crate) fn innodb(root: &Path) -> Option<PageSize> {
+    ["ibdata1", "mysql.ibd"].iter().find_map(|name| from_file(root.join(name), 64, innodb_flags))
+}
+
+pub(crate) fn innodb_flags(head: &[u8]) -> Option<u32> {
+    const FULL_CRC32: u32 = 1 << 4; // MariaDB 10.5 and later: the size is in bits 0–3, otherwise in bits 6–9
+    const FIL_PAGE_TYPE_FSP_HDR: [u8; 2] = [0, 8];
+    if head.get(24..26)? != FIL_PAGE_TYPE_FSP_HDR {
+        return None;
+    }
+    let flags = u32_be(head, 54)?;
+    let shift = if flags & FULL_CRC32 != 0 { flags & 15 } else { flags >> 6 & 15 };
+    plausible(if shift == 0 { 16384 } else { 512 << shift })
+}
+
+/// SQLite: big endian at 16, where 1 stands for 64K.
+pub(crate) fn sqlite(root: &Path) -> Option<PageSize> {
+    if root.is_file() { from_file(root.to_owned(), 18, sqlite_head) } else { first_in(root, 18, sqlite_head) }
+}
+
+pub(crate) fn sqlite_head(head: &[u8]) -> Option<u32> {
+    let size = head.strip_prefix(b"SQLite format 3\0")?.get(..2)?;
+    match u16::from_be_bytes([size[0], size[1]]) {
+        1 => Some(65536),
+        size => plausible(u32::from(size)),
+    }
+}
+
+/// PostgreSQL: `BLCKSZ` in `global/pg_control`.
+pub(crate) fn postgresql(root: &Path) -> Option<PageSize> {
+    from_file(root.join("global/pg_control"), 512, pg_control)
+}
+
+/// The fields before the block size differ between versions, but it always follows the marker that checks the
+/// floating-point format, the double 1234567.0.
+pub(crate) fn pg_control(head: &[u8]) -> Option<u32> {
+    let marker = 1_234_567.0_f64.to_le_bytes();
+    let at = head.chunks_exact(8).position(|chunk| chunk == marker)? * 8;
+    plausible(u32_le(head, at + 8)?)
+}
+
+/// LMDB: a 16-byte page header, then magic, version, address and map size, then the page size.
+pub(crate) fn lmdb(root: &Path) -> Option<PageSize> {
+    from_file(root.join("data.mdb"), 64, lmdb_meta)
+}
+
+pub(crate) fn lmdb_meta(head: &[u8]) -> Option<u32> {
+    const MAGIC: u32 = 0xbeef_c0de;
+    (u32_le(head, 16)? == MAGIC).then(|| u32_le(head, 40)).flatten().and_then(plausible)
+}
+
+/// Berkeley DB: magic of a B-tree or hash at 12, page size at 20, in the byte order of the machine that made it.
+pub(crate) fn berkeley_db(root: &Path) -> Option<PageSize> {
+    first_in(root, 24, berkeley_meta)
+}
+
+pub(crate) fn berkeley_meta(head: &[u8]) -> Option<u32> {
+    const MAGICS: [u32; 2] = [0x0005_3162, 0x0006_1561];
+    if MAGICS.contains(&u32_le(head, 12)?) {
+        plausible(u32_le(head, 20)?)
+    } else if MAGICS.contains(&u32_be(head, 12)?) {
+        plausible(u32_be(head, 20)?)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_header_is_a_size_or_none(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+            for parse in [innodb_flags, sqlite_head, pg_control, lmdb_meta, berkeley_meta] {
+                prop_assert!(parse(&bytes).is_none_or(|size| plausible(size).is_some()));
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The role of a file that no layout knows, from how it was used.
+
+use super::Role;
+
+/// How one file was used during a recording. [`crate::stats`] fills it in.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// Read operations.
+    pub reads: u64,
+    /// Write operations.
+    pub writes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Synchronous writes and sync calls.
+    pub syncs: u64,
+    /// Share of writes that began at the end of the file as known then.
+    pub appended: f64,
+    /// Share of writes that began where the same thread's write before them ended.
+    pub sequential_writes: f64,
+    /// Bytes written per distinct byte written.
+    pub overwrite: f64,
+    /// The file came to be during the recording.
+    pub created: bool,
+    /// The file was removed during the recording.
+    pub unlinked: bool,
+}
+
+/// Below this many bytes moved, a file tells nothing.
+const TOO_LITTLE: u64 = 64 * 1024;
+/// A log is written in one direction; a thread that takes over another's place costs some of the share.
+const MOSTLY: f64 = 0.8;
+/// A log that is cycled is synced at least once for so many writes.
+const WRITES_PER_SYNC: u64 = 64;
+
+/// The role that a file's use suggests.
+///
+/// - made and removed during the recording, and never synced: temp;
+/// - appended or written in sequence, synced, hardly read: wal;
+/// - written in sequence and never synced, or hardly used: other (text logs, dumps in the making);
+/// - all else that is read or rewritten: data.
+pub fn by_use(usage: &Usage) -> Role {
+    if usage.created && usage.unlinked && usage.syncs == 0 {
+        return Role::Temp;
+    }
+    if usage.read_bytes + usage.write_bytes < TOO_LITTLE {
+        return Role::Other;
+    }
+    if usage.writes == 0 {
+        return Role::Data;
+    }
+    let one_way = usage.appended.max(usage.sequential_writes) >= MOSTLY;
+    let hardly_read = usage.read_bytes <= usage.write_bytes / 10;
+    if one_way && hardly_read && usage.syncs > 0 {
+        // Merged tables are also written in sequence, but synced once, at their end.
+        let often = usage.writes / usage.syncs.max(1) <= WRITES_PER_SYNC && usage.syncs > 1;
+        return if often { Role::Wal } else { Role::Data };
+    }
+    if one_way && hardly_read && usage.overwrite < 1.5 { Role::Other } else { Role::Data }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn each_kind_of_use_has_its_role() {
+        let log = Usage {
+            writes: 10_000,
+            write_bytes: 40 * MIB,
+            syncs: 5_000,
+            appended: 0.99,
+            sequential_writes: 0.6,
+            overwrite: 1.1,
+            ..Usage::default()
+        };
+        assert_eq!(by_use(&log), Role::Wal);
+        let cycled = Usage { appended: 0.0, sequential_writes: 0.97, overwrite: 4.0, ..log };
+        assert_eq!(by_use(&cycled), Role::Wal);
+        let text_log = Usage { syncs: 0, ..log };
+        assert_eq!(by_use(&text_log), Role::Other);
+        let merged = Usage { syncs: 1, ..log };
+        assert_eq!(by_use(&merged), Role::Data);
+        let table = Usage {
+            reads: 1000,
+            read_bytes: 16 * MIB,
+            writes: 1000,
+            write_bytes: 16 * MIB,
+            syncs: 50,
+            overwrite: 2.0,
+            ..Usage::default()
+        };
+        assert_eq!(by_use(&table), Role::Data);
+        let spill = Usage { created: true, unlinked: true, syncs: 0, ..table };
+        assert_eq!(by_use(&spill), Role::Temp);
+        assert_eq!(
+            by_use(&Usage { created: true, unlinked: true, ..log }),
+            Role::Wal,
+            "a log that was removed"
+        );
+        assert_eq!(by_use(&Usage { reads: 1, read_bytes: 100, ..Usage::default() }), Role::Other);
+        assert_eq!(by_use(&Usage { reads: 900, read_bytes: 9 * MIB, ..Usage::default() }), Role::Data);
+    }
+}
