@@ -120,11 +120,15 @@ impl Terminal {
     /// empty (no-color.org). The width is `COLUMNS` where that is exported, else 100; who knows better sets
     /// [`Terminal::width`].
     pub fn stdout() -> Terminal {
-        if !std::io::stdout().is_terminal() {
+        Terminal::detect(std::io::stdout().is_terminal(), |name| std::env::var(name).ok())
+    }
+
+    fn detect(terminal: bool, env: impl Fn(&str) -> Option<String>) -> Terminal {
+        if !terminal {
             return Terminal::PLAIN;
         }
-        let set = |name| std::env::var_os(name).filter(|v| !v.is_empty());
-        let columns = set("COLUMNS").and_then(|v| v.to_str()?.parse().ok()).unwrap_or(100);
+        let set = |name| env(name).filter(|v| !v.is_empty());
+        let columns = set("COLUMNS").and_then(|v| v.parse().ok()).unwrap_or(100);
         let ansi = set("NO_COLOR").is_none() && set("TERM").is_some_and(|t| t != "dumb");
         Terminal { width: Some(columns), ansi }
     }
@@ -389,6 +393,20 @@ mod tests {
         let md = sample().markdown();
         assert!(md.contains("日本\\|"), "{md}");
         assert!(md.lines().all(|l| l.replace("\\|", "").matches('|').count() == 4), "{md}");
+    }
+
+    #[test]
+    fn colours_are_for_terminals_that_want_them() {
+        let ansi = |terminal, vars: &[(&str, &str)]| {
+            let get = |name: &str| vars.iter().find(|v| v.0 == name).map(|v| v.1.to_owned());
+            let to = Terminal::detect(terminal, get);
+            (to.ansi, to.width)
+        };
+        assert_eq!(ansi(true, &[("TERM", "xterm")]), (true, Some(100)));
+        assert_eq!(ansi(true, &[("TERM", "xterm"), ("NO_COLOR", "")]), (true, Some(100)));
+        assert_eq!(ansi(true, &[("TERM", "xterm"), ("NO_COLOR", "1"), ("COLUMNS", "72")]), (false, Some(72)));
+        assert_eq!(ansi(true, &[("TERM", "dumb")]), (false, Some(100)));
+        assert_eq!(ansi(false, &[("TERM", "xterm"), ("COLUMNS", "72")]), (false, None));
     }
 
     #[test]

@@ -78,9 +78,9 @@ impl Drawing {
         self.push(format_args!("</g>"));
     }
 
-    /// The shape of series `i`, about `r` in radius; seven in all, then they begin again.
+    /// The shape of series `i`, about `r` in radius. From the eighth on the shapes begin again in other colours.
     pub(super) fn shape(&mut self, i: usize, x: f64, y: f64, r: f64) {
-        let class = format!("dot s{}", i % 7);
+        let class = format!("dot s{}", colour(i));
         let at = |points: &[(f64, f64)]| {
             let mut d = String::new();
             for (n, (dx, dy)) in points.iter().enumerate() {
@@ -140,6 +140,11 @@ impl Drawing {
             self.body
         )
     }
+}
+
+/// The colour of series `i`: of 49 series no two share both colour and shape.
+pub(super) fn colour(i: usize) -> usize {
+    (i + i / 7) % 7
 }
 
 /// A coordinate with one decimal, and no "-0".

@@ -1,6 +1,6 @@
 //! What the plots share: title, legend, axes and grid.
 
-use super::draw::{Anchor, Drawing, text_width};
+use super::draw::{Anchor, Drawing, fit, text_width};
 use super::scale::Scale;
 
 /// How a series is shown in the legend.
@@ -19,11 +19,11 @@ pub(super) fn head(d: &mut Drawing, title: &str, sub: &str, legend: &[(Swatch, S
     let mut y = 0.0;
     if !title.is_empty() {
         y += 16.0;
-        d.text(0.0, y, "title", Anchor::Start, title);
+        d.text(0.0, y, "title", Anchor::Start, &fit(title, 15.0, width));
     }
     if !sub.is_empty() {
         y += 17.0;
-        d.text(0.0, y, "sub", Anchor::Start, sub);
+        d.text(0.0, y, "sub", Anchor::Start, &fit(sub, 12.0, width));
     }
     if legend.is_empty() {
         return y + 14.0;
@@ -31,6 +31,7 @@ pub(super) fn head(d: &mut Drawing, title: &str, sub: &str, legend: &[(Swatch, S
     y += 22.0;
     let mut x = 0.0;
     for (swatch, name) in legend {
+        let name = &fit(name, 12.0, width - 18.0);
         let need = 18.0 + text_width(name, 12.0);
         if x > 0.0 && x + need > width {
             (x, y) = (0.0, y + 18.0);

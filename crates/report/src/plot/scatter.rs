@@ -1,6 +1,6 @@
 //! The trade-off as a picture: one point per setting, and the line of those that nothing beats in both respects.
 
-use super::draw::{Anchor, Drawing, text_width};
+use super::draw::{Anchor, Drawing, colour, fit, text_width};
 use super::frame::{self, Swatch};
 use super::scale::{Axis, Scale};
 use super::{Better, Mark, Plot, WIDTH};
@@ -185,7 +185,7 @@ impl Scatter {
         for p in order.iter().map(|&i| &self.points[i]) {
             let group = groups.iter().position(|g| *g == p.group).unwrap_or(0);
             let (px, py) = (x.at(p.x), y.at(p.y));
-            let class = format!("err s{}", group % 7);
+            let class = format!("err s{}", colour(group));
             d.tip(&self.tip(p), |d| {
                 if let Some((lo, hi)) = p.x_range.filter(|(lo, hi)| self.x.takes(*lo) && self.x.takes(*hi)) {
                     d.line((x.at(lo), py), (x.at(hi), py), &class);
@@ -245,7 +245,8 @@ impl<'a> Labels<'a> {
         let point = &self.plot.points[i];
         let marked = point.mark != Mark::None;
         let class = if marked { "label bold" } else { "label" };
-        let width = text_width(&point.label, 11.0) * if marked { 1.08 } else { 1.0 } + 2.0;
+        let label = fit(&point.label, 11.0, 260.0);
+        let width = text_width(&label, 11.0) * if marked { 1.08 } else { 1.0 } + 2.0;
         let rings: &[f64] = if marked { &[14.0, 26.0, 42.0, 62.0] } else { &[9.0, 18.0] };
         for &r in rings {
             let s = r * 0.8;
@@ -268,7 +269,7 @@ impl<'a> Labels<'a> {
                 let start = (px + (to.0 - px) / len * 11.0, py + (to.1 - py) / len * 11.0);
                 d.line(start, to, "leader");
             }
-            d.text(x, y, class, Anchor::Start, &point.label);
+            d.text(x, y, class, Anchor::Start, &label);
             self.taken.push((x, y - 10.0, x + width, y + 3.0));
             return;
         }
