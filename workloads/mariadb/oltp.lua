@@ -1,0 +1,129 @@
+-- The shop at work: `sysbench oltp.lua … run`, run by load.sh. One event is one transaction.
+--
+-- Seven in ten transactions only read. What is written is text of the same kind as what was there, so that
+-- the data files stay as compressible as they were.
+
+local text = require("text")
+local format = string.format
+
+sysbench.cmdline.options = {
+   seed = { "Seed of the generator", 1 },
+}
+
+-- Some customers and products are far busier than others. The multiplier scatters the busy ones over the
+-- table: neighbours in rank are not neighbours on a page.
+local SCATTER = 48271
+local function busy(count)
+   return (sysbench.rand.default(1, count) * SCATTER) % count + 1
+end
+
+local function count_rows(name)
+   return tonumber(connection:query_row("SELECT MAX(id) FROM " .. name))
+end
+
+function thread_init()
+   connection = sysbench.sql.driver():connect()
+   random = text.generator(sysbench.opt.seed * 7919 + sysbench.tid)
+   customers, products, orders = count_rows("customers"), count_rows("products"), count_rows("orders")
+   messages, sessions = count_rows("messages"), count_rows("sessions")
+   -- Each thread clears away its own part of the old events, from the oldest on.
+   local events = count_rows("events")
+   local share = math.floor(events / sysbench.opt.threads)
+   oldest, oldest_end = sysbench.tid * share + 1, (sysbench.tid + 1) * share
+   clock = events * 490
+end
+
+function thread_done()
+   connection:disconnect()
+end
+
+local function now()
+   clock = clock + 1
+   return text.timestamp(clock)
+end
+
+local function log_event(customer, kind)
+   connection:query(format("INSERT INTO events (at, customer, kind, document) VALUES ('%s', %d, '%s', '%s')", now(), customer,
+      kind, text.event_document(random, kind)))
+end
+
+local function browse()
+   local customer = busy(customers)
+   connection:query("SELECT given, family, preferences FROM customers WHERE id = " .. customer)
+   for _ = 1, 4 do
+      connection:query("SELECT title, description, attributes, price, stock FROM products WHERE id = " .. busy(products))
+   end
+   local session = busy(sessions)
+   connection:query("SELECT token, customer FROM sessions WHERE id = " .. session)
+end
+
+local function history()
+   local customer = busy(customers)
+   connection:query(format("SELECT id, state, total, placed FROM orders WHERE customer = %d ORDER BY placed DESC LIMIT 10", customer))
+   connection:query(format("SELECT at, kind, document FROM events WHERE customer = %d ORDER BY at DESC LIMIT 20", customer))
+   local order = busy(orders)
+   connection:query(format("SELECT * FROM order_lines WHERE order_id BETWEEN %d AND %d", order, order + 20))
+end
+
+local function read_messages()
+   local message = busy(messages)
+   connection:query(format("SELECT subject, body FROM messages WHERE id BETWEEN %d AND %d", message, message + 10))
+end
+
+local function buy()
+   local customer = busy(customers)
+   connection:query("BEGIN")
+   connection:query(format("INSERT INTO orders (customer, state, total, currency, placed, note) VALUES (%d, 'new', %d.%02d, '%s', '%s', '%s')",
+      customer, random.between(5, 2000), random.between(0, 99), random.pick(text.CURRENCIES), now(),
+      text.words(random, random.between(0, 12))))
+   for line = 1, random.between(1, 4) do
+      local product = busy(products)
+      connection:query(format("INSERT INTO order_lines VALUES (LAST_INSERT_ID(), %d, %d, %d, %d.%02d)", line, product,
+         random.between(1, 9), random.between(1, 900), random.between(0, 99)))
+   end
+   connection:query(format("UPDATE products SET stock = stock - 1 WHERE id = %d", busy(products)))
+   connection:query("COMMIT")
+   log_event(customer, "checkout")
+end
+
+local function change_preferences()
+   local customer = busy(customers)
+   connection:query("BEGIN")
+   connection:query(format("UPDATE customers SET preferences = '%s' WHERE id = %d", text.preferences(random), customer))
+   log_event(customer, "login")
+   connection:query("COMMIT")
+end
+
+local function process_order()
+   connection:query(format("UPDATE orders SET state = '%s' WHERE id = %d", random.pick(text.STATES), busy(orders)))
+end
+
+local function edit_text()
+   if random.between(1, 2) == 1 then
+      connection:query(format("UPDATE products SET description = '%s', updated = '%s' WHERE id = %d",
+         text.prose(random, random.between(300, 2200)), now(), busy(products)))
+   else
+      connection:query(format("INSERT INTO messages (customer, created, subject, body) VALUES (%d, '%s', '%s', '%s')",
+         busy(customers), now(), text.title(random), text.prose(random, random.between(200, 4200))))
+   end
+end
+
+local function clear_events()
+   if oldest + 9 > oldest_end then return history() end
+   connection:query(format("DELETE FROM events WHERE id BETWEEN %d AND %d", oldest, oldest + 9))
+   oldest = oldest + 10
+end
+
+-- Of a hundred transactions, this many are of each kind.
+local MIX = {
+   { 35, browse }, { 25, history }, { 10, read_messages }, { 10, buy }, { 8, change_preferences },
+   { 6, process_order }, { 4, edit_text }, { 2, clear_events },
+}
+
+function event()
+   local draw = random.between(1, 100)
+   for _, kind in ipairs(MIX) do
+      draw = draw - kind[1]
+      if draw <= 0 then return kind[2]() end
+   end
+end
