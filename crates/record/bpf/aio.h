@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * libaio: requests are read from the caller's memory at io_submit() and matched to their ends by the address of the
+ * control block.
+ */
+#pragma once
+#include "file.h"
+
+/* Control blocks looked at per io_submit(), and events per io_getevents(); more are counted. */
+#define AIO_BATCH 1024
+
+struct iocb {
+	u64 data;
+	u32 key;
+	u32 rw_flags;
+	u16 opcode;
+	s16 reqprio;
+	u32 fildes;
+	u64 buf;
+	u64 nbytes;
+	s64 offset;
+	u64 reserved2;
+	u32 flags;
+	u32 resfd;
+};
+
+struct io_event {
+	u64 data;
+	u64 obj;
+	s64 res;
+	s64 res2;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 16);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct aio_key);
+	__type(value, struct pending);
+} aio SEC(".maps");
+
+struct aio_walk {
+	u64 array;
+	u64 t;
+	u64 id;
+	u64 left;
+	u32 nr;
+};
+
+static __always_inline u32 aio_op(u16 opcode)
+{
+	switch (opcode) {
+	case 0: /* IOCB_CMD_PREAD */
+	case 7: /* IOCB_CMD_PREADV */
+		return OP_READ;
+	case 1: /* IOCB_CMD_PWRITE */
+	case 8: /* IOCB_CMD_PWRITEV */
+		return OP_WRITE;
+	case 2:
+		return OP_FSYNC;
+	case 3:
+		return OP_FDATASYNC;
+	default:
+		return ~0u;
+	}
+}
+
+static __always_inline void emit_aio(struct pending *p, u64 dur, u64 len)
+{
+	struct io io = {
+		.op = p->op,
+		.flags = p->flags,
+		.file = p->file,
+		.t = p->t,
+		.dur = dur,
+		.off = p->off,
+		.len = p->op <= OP_WRITE ? len : 0,
+		.tgid = p->tgid,
+		.pid = p->pid,
+	};
+
+	emit(&io);
+}
+
+static long aio_submit_one(u32 i, struct aio_walk *w)
+{
+	struct aio_key key = { .tgid = w->id >> 32 };
+	struct pending p = {}, *old;
+	struct iocb cb;
+	u32 op;
+	u64 file;
+
+	if (i >= w->nr)
+		return 1;
+	if (bpf_probe_read_user(&key.iocb, sizeof(key.iocb), (void *)(w->array + i * 8)) ||
+	    bpf_probe_read_user(&cb, sizeof(cb), (void *)key.iocb)) {
+		count(COUNT_AIO_LONG);
+		return 0;
+	}
+	op = aio_op(cb.opcode);
+	if (op == ~0u)
+		return 0;
+	file = fd_file(cb.fildes);
+	p.file = file_id(file);
+	if (!p.file)
+		return 0;
+	p.op = op;
+	p.t = w->t;
+	p.off = op <= OP_WRITE ? cb.offset : 0;
+	/* The vectored kinds give a number of buffers here; the bytes are known at the end. */
+	p.len = cb.opcode < 2 ? cb.nbytes : 0;
+	p.tgid = w->id >> 32;
+	p.pid = w->id;
+	p.flags = open_flags(READ_AT(struct file, file, f_flags)) | rwf_flags(cb.rw_flags) | FLAG_AIO;
+	old = bpf_map_lookup_elem(&aio, &key);
+	if (old) {
+		/* Reused before we saw it end: its end was taken from the ring in the program's own memory. */
+		emit_aio(old, 0, old->len);
+		count(COUNT_AIO_REAPED);
+	}
+	if (bpf_map_update_elem(&aio, &key, &p, BPF_ANY))
+		count(COUNT_TABLE_FULL);
+	return 0;
+}
+
+static __always_inline void aio_submit(struct call *call)
+{
+	struct aio_walk w = {
+		.array = call->arg[2],
+		.t = call->t,
+		.id = bpf_get_current_pid_tgid(),
+		.nr = call->arg[1],
+	};
+
+	if (call->arg[1] > AIO_BATCH)
+		count(COUNT_AIO_LONG);
+	bpf_loop(AIO_BATCH, aio_submit_one, &w, 0);
+}
+
+/* Forgets a request that io_submit() did not take. */
+static long aio_forget_one(u32 i, struct aio_walk *w)
+{
+	struct aio_key key = { .tgid = w->id >> 32 };
+
+	if (i >= w->nr)
+		return 1;
+	if (!bpf_probe_read_user(&key.iocb, sizeof(key.iocb), (void *)(w->array + i * 8)))
+		bpf_map_delete_elem(&aio, &key);
+	return 0;
+}
+
+static __always_inline void aio_submitted(struct call *call, s64 ret)
+{
+	u64 taken = ret < 0 ? 0 : ret;
+	struct aio_walk w = {
+		.array = call->arg[2] + taken * 8,
+		.id = bpf_get_current_pid_tgid(),
+		.nr = call->arg[1] - taken,
+	};
+
+	if (call->arg[1] > taken)
+		bpf_loop(AIO_BATCH, aio_forget_one, &w, 0);
+}
+
+static long aio_end_one(u32 i, struct aio_walk *w)
+{
+	struct aio_key key = { .tgid = w->id >> 32 };
+	struct pending *p;
+	struct io_event ev;
+
+	if (i >= w->nr)
+		return 1;
+	if (bpf_probe_read_user(&ev, sizeof(ev), (void *)(w->array + i * sizeof(ev))))
+		return 0;
+	key.iocb = ev.obj;
+	p = bpf_map_lookup_elem(&aio, &key);
+	if (!p)
+		return 0;
+	if (ev.res >= 0)
+		emit_aio(p, w->t - p->t, ev.res);
+	bpf_map_delete_elem(&aio, &key);
+	return 0;
+}
+
+/* `ret` requests have ended and lie in the caller's array. */
+static __always_inline void aio_ended(struct call *call, s64 ret)
+{
+	struct aio_walk w = {
+		.array = call->arg[3],
+		.t = bpf_ktime_get_ns(),
+		.id = bpf_get_current_pid_tgid(),
+		.nr = ret,
+	};
+
+	if (ret > AIO_BATCH)
+		count(COUNT_AIO_LONG);
+	bpf_loop(AIO_BATCH, aio_end_one, &w, 0);
+}

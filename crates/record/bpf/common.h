@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Maps, filters and what every probe set shares: which file is it, is it followed, and how a record leaves the kernel.
+ */
+#pragma once
+#include "vmlinux_min.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "record.h"
+
+/* Set before loading: whose own calls to leave out, and whether processes are followed or a directory. */
+const volatile struct config config SEC(".rodata.config");
+
+u64 root_dentry = 0;
+u32 roots_known = 0;
+u32 next_file = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 32 << 20);
+} ring SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 20);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct file_key);
+	__type(value, u32);
+} files SEC(".maps");
+
+/* Directories followed: the entry's address (the recorder holds it open) to its number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 200);
+	__type(key, u64);
+	__type(value, u32);
+} roots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 16);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, u8);
+} tgids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct call);
+} calls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS);
+	__type(key, u32);
+	__type(value, u64);
+} counters SEC(".maps");
+
+extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
+
+#define S_IFMT 0170000
+#define S_IFREG 0100000
+#define S_IFDIR 0040000
+
+/* Views kernel memory at `addr` as a `type`, so that its members are read by plain loads. A kernel in lockdown refuses
+ * bpf_probe_read_kernel() but not this; a kernel before 6.2 has only the former. */
+#define READ_AT(type, addr, member)                                                                     \
+	({                                                                                              \
+		u64 __at = (u64)(addr);                                                                 \
+		typeof(((type *)0)->member) __v = 0;                                                    \
+		if (bpf_ksym_exists(bpf_rdonly_cast))                                                   \
+			__v = ((type *)bpf_rdonly_cast((void *)__at, bpf_core_type_id_kernel(type)))    \
+				      ->member;                                                         \
+		else                                                                                    \
+			bpf_core_read(&__v, sizeof(__v), &((type *)__at)->member);                      \
+		__v;                                                                                    \
+	})
+
+static __always_inline void count(u32 which)
+{
+	u64 *n = bpf_map_lookup_elem(&counters, &which);
+
+	if (n)
+		*n += 1;
+}
+
+static __always_inline struct control *controls(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&control, &zero);
+}
+
+/* Whether the current process is the recorder, showing what it follows. */
+static __always_inline bool introducing(u32 tgid)
+{
+	struct control *c;
+
+	if (tgid != config.own_tgid)
+		return false;
+	c = controls();
+	return c && c->introducing;
+}
+
+/* Whether calls of the current process are of interest at all. */
+static __always_inline bool followed(u32 tgid)
+{
+	if (tgid == config.own_tgid)
+		return introducing(tgid);
+	return !config.by_pid || bpf_map_lookup_elem(&tgids, &tgid);
+}
+
+/* File systems whose regular files are not files: proc, sysfs, cgroup 1 and 2, debugfs, tracefs, securityfs. */
+static __always_inline bool pseudo(unsigned long magic)
+{
+	return magic == 0x9fa0 || magic == 0x62656572 || magic == 0x27e0eb || magic == 0x63677270 ||
+	       magic == 0x64626720 || magic == 0x74726163 || magic == 0x73636673;
+}

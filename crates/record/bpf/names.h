@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Calls that take names: rename, unlink, truncate. The names are passed on; user space knows which file had which.
+ */
+#pragma once
+#include "file.h"
+
+#define AT_FDCWD ((u32)-100)
+
+static __always_inline u64 dir_of(u32 fd)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (fd == AT_FDCWD)
+		return (u64)task->fs->pwd.dentry;
+	return (u64)READ_AT(struct file, fd_file(fd), f_path.dentry);
+}
+
+static __always_inline u32 dev_of(u64 dentry)
+{
+	u64 inode = (u64)READ_AT(struct dentry, dentry, d_inode);
+	u64 sb = (u64)READ_AT(struct inode, inode, i_sb);
+
+	return READ_AT(struct super_block, sb, s_dev);
+}
+
+/* Whether a name that starts at `dir` can lie under what is followed. */
+static __always_inline bool may_concern(u64 dir, u64 name)
+{
+	char first = 0;
+
+	if (config.by_pid)
+		return true;
+	bpf_probe_read_user(&first, 1, (void *)name);
+	return first == '/' || root_above(dir) != NO_ROOT || above_root(dir);
+}
+
+struct naming {
+	u8 op;
+	u32 from_fd, to_fd;
+	u64 from, to, arg;
+};
+
+__noinline int emit_name(struct call *call, struct naming *n)
+{
+	struct rec_name *rec;
+	u64 id = bpf_get_current_pid_tgid();
+	u64 from_dir, to_dir;
+
+	if (!call || !n)
+		return 0;
+	from_dir = dir_of(n->from_fd);
+	to_dir = n->to ? dir_of(n->to_fd) : 0;
+	if (!may_concern(from_dir, n->from) && !(n->to && may_concern(to_dir, n->to)))
+		return 0;
+	rec = bpf_ringbuf_reserve(&ring, sizeof(*rec), 0);
+	if (!rec) {
+		count(COUNT_LOST);
+		return 0;
+	}
+	rec->kind = KIND_NAME;
+	rec->op = n->op;
+	rec->flags = 0;
+	rec->tgid = id >> 32;
+	rec->pid = id;
+	rec->t = call->t;
+	rec->dur = bpf_ktime_get_ns() - call->t;
+	rec->arg = n->arg;
+	rec->from_dir.dev = dev_of(from_dir);
+	put_path(from_dir, &rec->from_dir);
+	bpf_probe_read_user_str(rec->from, sizeof(rec->from), (void *)n->from);
+	rec->to[0] = 0;
+	if (n->to) {
+		rec->to_dir.dev = dev_of(to_dir);
+		put_path(to_dir, &rec->to_dir);
+		bpf_probe_read_user_str(rec->to, sizeof(rec->to), (void *)n->to);
+	}
+	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
+	return 0;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * What passes between the kernel and `src/wire.rs`. Both sides state the layout; a test there compares the sizes.
+ */
+#pragma once
+
+/* The order of `Op` in crates/trace/src/event.rs. */
+enum op {
+	OP_READ,
+	OP_WRITE,
+	OP_FSYNC,
+	OP_FDATASYNC,
+	OP_TRUNCATE,
+	OP_PUNCH,
+	OP_ALLOCATE,
+	OP_OPEN,
+	OP_CLOSE,
+	OP_CREATE,
+	OP_UNLINK,
+	OP_RENAME,
+	OP_MAP,
+};
+
+/* The bits of `Flags` in crates/trace/src/event.rs. */
+enum flag { FLAG_DIRECT = 1, FLAG_SYNC = 2, FLAG_APPEND = 4, FLAG_AIO = 8, FLAG_URING = 16 };
+
+enum kind { KIND_IO = 1, KIND_FILE = 2, KIND_NAME = 3 };
+
+/* One finished operation. */
+struct rec_io {
+	u8 kind;
+	u8 op;
+	u16 flags;
+	u32 file;
+	u64 t;
+	u64 dur;
+	u64 off;
+	u64 len;
+	u32 tgid;
+	u32 pid;
+};
+
+#define PATH_DEPTH 40
+#define PATH_BYTES 1024
+#define NAME_SLOT 256
+#define NO_ROOT 255
+
+/* The names from an entry up to the followed directory (`root`), or to the top of its file system (`NO_ROOT`):
+ * innermost first, each padded to eight bytes. */
+struct rec_path {
+	u8 root;
+	u8 depth;
+	u8 truncated;
+	u8 pad;
+	u32 dev;
+	u8 len[PATH_DEPTH];
+	u8 bytes[PATH_BYTES + NAME_SLOT];
+};
+
+/* A file seen for the first time; `file` is the number events use. */
+struct rec_file {
+	u8 kind;
+	u8 pad[3];
+	u32 file;
+	u64 ino;
+	u64 size;
+	u32 tgid;
+	u32 pad2;
+	struct rec_path path;
+};
+
+#define USER_PATH 1024
+
+/* A call that names files: rename, unlink, truncate. Relative names start at `from_dir` and `to_dir`. */
+struct rec_name {
+	u8 kind;
+	u8 op;
+	u16 flags;
+	u32 tgid;
+	u32 pid;
+	u32 pad;
+	u64 t;
+	u64 dur;
+	u64 arg;
+	struct rec_path from_dir;
+	struct rec_path to_dir;
+	char from[USER_PATH];
+	char to[USER_PATH];
+};
+
+/* Counters kept per CPU; `src/probes.rs` gives each its words. */
+enum counter {
+	COUNT_LOST,
+	COUNT_FILES_FULL,
+	COUNT_AIO_REAPED,
+	COUNT_AIO_LONG,
+	COUNT_URING_NAMES,
+	COUNT_URING_SILENT,
+	COUNT_COLLAPSE,
+	COUNT_SPLICE,
+	COUNT_SHARED_MAPS,
+	COUNT_MSYNC,
+	COUNT_COMPAT,
+	COUNT_TABLE_FULL,
+	COUNTERS,
+};
+
+struct config {
+	u32 own_tgid;
+	u32 by_pid;
+};
+
+/* Shared with the recorder while it runs. */
+struct control {
+	u32 introducing;
+	u32 pad;
+	/* The clock of all records when the first thing was introduced. */
+	u64 start_ns;
+};
+
+/* What a thread is inside of, kept from the start of a call to its end. */
+struct call {
+	u64 t;
+	u64 arg[6];
+	u64 file_ptr;
+	s64 pos;
+	u32 nr;
+	u32 file;
+	u32 f_flags;
+	u32 active;
+};
+
+struct file_key {
+	u64 ino;
+	u32 dev;
+	u32 gen;
+};
+
+struct aio_key {
+	u64 iocb;
+	u64 tgid;
+};
+
+/* An asynchronous request between submission and completion. */
+struct pending {
+	u64 t;
+	s64 off;
+	u64 len;
+	u32 file;
+	u32 tgid;
+	u32 pid;
+	u8 op;
+	u8 opcode;
+	u16 flags;
+};

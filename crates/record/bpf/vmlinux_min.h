@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * The kernel types this recorder reads, and of each only the members it reads. Offsets are corrected at load time
+ * from the running kernel's BTF (CO-RE), so nothing here depends on one kernel's layout.
+ */
+#pragma once
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s16 s16;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef _Bool bool;
+
+#define NULL ((void *)0)
+#define true 1
+#define false 0
+
+/* From the user-space headers of the kernel; stable numbers. */
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
+enum { BPF_RB_NO_WAKEUP = 1 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pt_regs {
+	unsigned long r10, r9, r8, ax, dx, si, di, orig_ax;
+};
+
+/* Used as "eight bytes in kernel memory". */
+struct timespec64 {
+	s64 tv_sec;
+};
+
+struct super_block {
+	u32 s_dev;
+	unsigned long s_magic;
+};
+
+struct inode {
+	u16 i_mode;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	s64 i_size;
+	u32 i_generation;
+};
+
+struct qstr {
+	union {
+		struct {
+			u32 hash;
+			u32 len;
+		};
+	};
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+typedef struct {
+	s64 counter;
+} atomic64_t;
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+typedef struct {
+	atomic64_t refcnt;
+} file_ref_t;
+
+struct file {
+	u32 f_mode;
+	struct inode *f_inode;
+	u32 f_flags;
+	struct path f_path;
+	s64 f_pos;
+	file_ref_t f_ref;
+};
+
+/* `struct file` before 6.13: a plain count. */
+struct file___count {
+	atomic64_t f_count;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct fs_struct {
+	struct path pwd;
+};
+
+struct thread_info {
+	u32 status;
+};
+
+struct signal_struct {
+	atomic_t live;
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	int pid;
+	int tgid;
+	struct files_struct *files;
+	struct fs_struct *fs;
+	struct signal_struct *signal;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned long vm_pgoff;
+	struct file *vm_file;
+};
+
+struct kiocb {
+	struct file *ki_filp;
+	s64 ki_pos;
+};
+
+struct io_rw {
+	struct kiocb kiocb;
+	u32 flags;
+};
+
+struct io_sync {
+	s64 len;
+	s64 off;
+	int flags;
+	int mode;
+};
+
+struct io_ftrunc {
+	s64 len;
+};
+
+struct io_cqe {
+	s32 res;
+};
+
+struct io_ring_ctx;
+
+struct io_kiocb {
+	struct file *file;
+	u8 opcode;
+	struct io_cqe cqe;
+};
+
+#pragma clang attribute pop

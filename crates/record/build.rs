@@ -1,0 +1,28 @@
+//! Compiles the BPF programs. Nothing is generated from them: `src/loader.rs` finds programs and maps by name.
+
+use std::env;
+use std::path::PathBuf;
+
+use libbpf_cargo::SkeletonBuilder;
+
+/// Every probe set of `src/probes.rs` that is compiled in.
+const OBJECTS: &[&str] = &["syscall"];
+
+fn main() {
+    println!("cargo:rerun-if-changed=bpf");
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    assert!(
+        arch == "x86_64",
+        "the recorder's system call table (bpf/syscall_table.h) knows x86-64 only, not {arch}"
+    );
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    for name in OBJECTS {
+        // -mcpu=v3: atomics that return the old value. clang 14 does not default to it.
+        SkeletonBuilder::new()
+            .source(format!("bpf/{name}.bpf.c"))
+            .obj(out.join(format!("{name}.bpf.o")))
+            .clang_args(["-mcpu=v3", "-Wall", "-Werror"])
+            .build()
+            .unwrap_or_else(|error| panic!("clang cannot compile bpf/{name}.bpf.c: {error:#}"));
+    }
+}

@@ -1,0 +1,251 @@
+//! Loads a probe set into the kernel, talks to its maps, and is gone with the process: nothing is pinned.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::{
+    ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
+    RingBufferBuilder,
+};
+
+use crate::error::{Error, Result};
+use crate::probes::{COUNTERS, Point, ProbeSet, When};
+
+thread_local! {
+    /// libbpf's last words, for the error message.
+    static LAST_WORDS: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// A loaded and attached probe set.
+pub(crate) struct Probes {
+    object: Object,
+    links: Vec<Link>,
+    /// Name of the set.
+    pub set: &'static str,
+    /// What it cannot see on this kernel.
+    pub unseen: Vec<&'static str>,
+}
+
+/// How to load.
+#[derive(Clone, Copy)]
+pub(crate) struct Config {
+    /// Follow processes rather than a directory.
+    pub by_pid: bool,
+    /// Bytes of the ring buffer: a power of two.
+    pub ring_bytes: u32,
+}
+
+/// Loads the set without attaching it and says what it would not see.
+pub(crate) fn try_load(set: &'static ProbeSet) -> Result<Vec<&'static str>> {
+    load(set, Config { by_pid: false, ring_bytes: 1 << 16 }).map(|(_, unseen)| unseen)
+}
+
+impl Probes {
+    /// Loads and attaches. Events flow from here on, but nothing is followed yet.
+    pub fn attach(set: &'static ProbeSet, config: Config) -> Result<Probes> {
+        let (object, unseen) = load(set, config)?;
+        let mut links = Vec::new();
+        for program in object.progs_mut().filter(|program| program.autoload()) {
+            let name = program.name().to_string_lossy().into_owned();
+            let link = program.attach().map_err(|e| refusal(&format!("to attach the program {name}"), &e))?;
+            links.push(link);
+        }
+        Ok(Probes { object, links, set: set.name, unseen })
+    }
+
+    /// Stops the programs; what they left in the maps stays readable.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// Reads the ring through `callback`, which returns a negative number to stop.
+    pub fn ring(&self, callback: impl FnMut(&[u8]) -> i32 + 'static) -> Result<RingBuffer<'static>> {
+        let map = self.map("ring")?;
+        let mut builder = RingBufferBuilder::new();
+        builder.add(&map, callback).map_err(|e| bpf("set up the ring buffer", &e))?;
+        builder.build().map_err(|e| bpf("map the ring buffer", &e))
+    }
+
+    /// Tells the programs whether the recorder's own `statx` calls introduce files from now on.
+    pub fn introducing(&self, on: bool) -> Result<()> {
+        let mut value = self.control()?;
+        value[..4].copy_from_slice(&u32::from(on).to_ne_bytes());
+        self.map("control")?
+            .update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
+            .map_err(|e| bpf("update the map control", &e))
+    }
+
+    /// The kernel's clock at the first introduction; 0 if it saw none.
+    pub fn start_ns(&self) -> Result<u64> {
+        let value = self.control()?;
+        Ok(u64::from_ne_bytes(value[8..16].try_into().expect("eight bytes")))
+    }
+
+    fn control(&self) -> Result<Vec<u8>> {
+        let value = self
+            .map("control")?
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|e| bpf("read the map control", &e))?;
+        Ok(value.unwrap_or_else(|| vec![0; 16]))
+    }
+
+    /// Follows a process from now on.
+    pub fn follow(&self, pid: u32) -> Result<()> {
+        self.map("tgids")?
+            .update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
+            .map_err(|e| bpf("add a process to the map tgids", &e))
+    }
+
+    /// Whether any followed process is left.
+    pub fn follows_any(&self) -> Result<bool> {
+        Ok(self.map("tgids")?.keys().next().is_some())
+    }
+
+    /// All entries of a map of requests, by value.
+    pub fn pending(&self, map: &str) -> Result<Vec<Vec<u8>>> {
+        let map = self.map(map)?;
+        let values = map.keys().filter_map(|key| map.lookup(&key, MapFlags::ANY).ok().flatten());
+        Ok(values.collect())
+    }
+
+    /// The programs' counters, in the order of [`COUNTERS`].
+    pub fn counters(&self) -> Result<Vec<u64>> {
+        let map = self.map("counters")?;
+        let sum = |index: usize| -> Result<u64> {
+            let per_cpu = map
+                .lookup_percpu(&(index as u32).to_ne_bytes(), MapFlags::ANY)
+                .map_err(|e| bpf("read the map counters", &e))?;
+            let number = |bytes: &Vec<u8>| u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes"));
+            Ok(per_cpu.unwrap_or_default().iter().map(number).sum())
+        };
+        (0..COUNTERS.len()).map(sum).collect()
+    }
+
+    fn map(&self, name: &str) -> Result<MapHandle> {
+        let map = self.object.maps().find(|map| map.name() == name).ok_or_else(|| Error::Bpf {
+            what: format!("find the map {name}"),
+            why: "the probe set has none".to_owned(),
+        })?;
+        MapHandle::try_from(&map).map_err(|e| bpf("duplicate a map's descriptor", &e))
+    }
+}
+
+fn load(set: &'static ProbeSet, config: Config) -> Result<(Object, Vec<&'static str>)> {
+    check_capabilities()?;
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Err(Error::NoBtf);
+    }
+    libbpf_rs::set_print(Some((PrintLevel::Warn, keep_last_words)));
+    LAST_WORDS.with_borrow_mut(String::clear);
+    let mut open =
+        ObjectBuilder::default().open_memory(set.object).map_err(|e| bpf("read the BPF object", &e))?;
+    let unseen = choose_programs(&mut open, set, config)?;
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if name == "ring" {
+            map.set_max_entries(config.ring_bytes).map_err(|e| bpf("set the ring buffer's size", &e))?;
+        } else if name.ends_with("config") {
+            let own = std::process::id().to_ne_bytes();
+            let value = [own, u32::from(config.by_pid).to_ne_bytes()].concat();
+            map.set_initial_value(&value).map_err(|e| bpf("set the programs' constants", &e))?;
+        }
+    }
+    let object = open.load().map_err(|e| refusal("to load the BPF programs", &e))?;
+    Ok((object, unseen))
+}
+
+/// Switches off the programs whose tracepoint this kernel lacks, or that this recording does not need.
+fn choose_programs(
+    open: &mut OpenObject,
+    set: &'static ProbeSet,
+    config: Config,
+) -> Result<Vec<&'static str>> {
+    let btf = Btf::from_vmlinux().map_err(|_| Error::NoBtf)?;
+    let has = |name: &str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
+    let mut unseen = Vec::new();
+    for mut program in open.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let point = set.points.iter().find(|p| p.program == name).ok_or_else(|| Error::Bpf {
+            what: format!("place the program {name}"),
+            why: "no probe point names it".to_owned(),
+        })?;
+        let wanted = wanted(point, config, has);
+        let there = has(point.tracepoint);
+        program.set_autoload(wanted && there);
+        if wanted && !there {
+            let Some(what) = point.unseen_without else {
+                let what = format!("tracepoint {}", point.tracepoint);
+                return Err(Error::Kernel { release: kernel_release(), what });
+            };
+            if !unseen.contains(&what) {
+                unseen.push(what);
+            }
+        }
+    }
+    Ok(unseen)
+}
+
+fn wanted(point: &Point, config: Config, has: impl Fn(&str) -> bool) -> bool {
+    match point.when {
+        When::Always => !renamed(point, &has),
+        When::ByPid => config.by_pid,
+        When::Instead(newer) => !has(newer),
+    }
+}
+
+/// Whether this kernel has the tracepoint only under the older name that another program stands for.
+fn renamed(point: &Point, has: &impl Fn(&str) -> bool) -> bool {
+    point.tracepoint == "io_uring_submit_req" && !has("io_uring_submit_req") && has("io_uring_submit_sqe")
+}
+
+/// CAP_SYS_ADMIN covers both of the others (`capabilities(7)`).
+fn check_capabilities() -> Result<()> {
+    const NEEDED: [(u32, &str); 2] = [(39, "CAP_BPF"), (38, "CAP_PERFMON")];
+    const CAP_SYS_ADMIN: u32 = 21;
+    let path = Path::new("/proc/self/status");
+    let status =
+        std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    let has = |bit: u32| effective >> bit & 1 == 1;
+    if has(CAP_SYS_ADMIN) {
+        return Ok(());
+    }
+    let missing: Vec<&str> = NEEDED.iter().filter(|(bit, _)| !has(*bit)).map(|(_, name)| *name).collect();
+    if missing.is_empty() { Ok(()) } else { Err(Error::Privilege { missing: missing.join(" and ") }) }
+}
+
+/// `uname -r`.
+pub(crate) fn kernel_release() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.trim().to_owned()
+}
+
+fn keep_last_words(_: PrintLevel, text: String) {
+    // The verifier's log is long; the first line names the program and the error.
+    if let Some(line) = text.lines().find(|line| !line.trim().is_empty()) {
+        LAST_WORDS.with_borrow_mut(|words| {
+            if words.len() < 400 {
+                if !words.is_empty() {
+                    words.push_str("; ");
+                }
+                words.push_str(line.trim());
+            }
+        });
+    }
+}
+
+fn refusal(what: &str, error: &libbpf_rs::Error) -> Error {
+    let words = LAST_WORDS.with_borrow(String::clone);
+    let why = if words.is_empty() { error.to_string() } else { format!("{error} ({words})") };
+    match error.kind() {
+        ErrorKind::PermissionDenied => Error::Refused { what: what.to_owned(), why },
+        _ => Error::Refused { what: format!("{what} on kernel {}", kernel_release()), why },
+    }
+}
+
+fn bpf(what: &str, error: &libbpf_rs::Error) -> Error {
+    Error::Bpf { what: what.to_owned(), why: error.to_string() }
+}

@@ -1,0 +1,133 @@
+//! What is attached where, as one table: programs, their tracepoints and what is lost without each.
+
+use crate::error::{Error, Result};
+use crate::loader;
+
+/// A program of a set and the tracepoint it runs at.
+pub(crate) struct Point {
+    /// Function in the BPF object.
+    pub program: &'static str,
+    /// Tracepoint; the kernel has it if its BTF has `btf_trace_<name>`.
+    pub tracepoint: &'static str,
+    /// When it is attached.
+    pub when: When,
+    /// What a trace misses without it; `None` if the set is useless then.
+    pub unseen_without: Option<&'static str>,
+}
+
+/// Which recordings a program takes part in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// All.
+    Always,
+    /// Only those that follow processes.
+    ByPid,
+    /// Only where the tracepoint it stands in for has not got its newer name.
+    Instead(&'static str),
+}
+
+/// A way to see file operations.
+pub(crate) struct ProbeSet {
+    /// As written to the trace.
+    pub name: &'static str,
+    /// The compiled programs.
+    pub object: &'static [u8],
+    /// Its programs.
+    pub points: &'static [Point],
+}
+
+/// Aligned as an ELF reader wants it.
+#[repr(align(8))]
+struct Aligned<T: ?Sized>(T);
+
+static SYSCALL_OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/syscall.bpf.o")));
+
+const fn point(
+    program: &'static str,
+    tracepoint: &'static str,
+    when: When,
+    unseen_without: Option<&'static str>,
+) -> Point {
+    Point { program, tracepoint, when, unseen_without }
+}
+
+/// Every probe set, the best first. The recorder takes the first that the kernel permits.
+pub(crate) static PROBE_SETS: &[ProbeSet] = &[ProbeSet {
+    name: "syscall",
+    object: &SYSCALL_OBJECT.0,
+    points: &[
+        point("on_sys_enter", "sys_enter", When::Always, None),
+        point("on_sys_exit", "sys_exit", When::Always, None),
+        point("on_uring_submit", "io_uring_submit_req", When::Always, Some(URING)),
+        point(
+            "on_uring_submit_old",
+            "io_uring_submit_sqe",
+            When::Instead("io_uring_submit_req"),
+            Some(URING),
+        ),
+        point("on_uring_complete", "io_uring_complete", When::Always, Some(URING)),
+        point("on_fault", "mm_filemap_fault", When::Always, Some(FAULTS)),
+        point("on_map_pages", "mm_filemap_map_pages", When::Always, Some(FAULTS)),
+        point("on_fork", "sched_process_fork", When::ByPid, None),
+        point("on_exit", "sched_process_exit", When::ByPid, None),
+    ],
+}];
+
+const URING: &str = "io_uring (this kernel lacks the tracepoints)";
+const FAULTS: &str = "page faults on mapped files (this kernel lacks the tracepoints)";
+
+/// The words for each counter that the programs keep, in the order of `enum counter` in `bpf/record.h`. The first is
+/// the number of events lost.
+pub(crate) const COUNTERS: &[&str] = &[
+    "lost",
+    "events on files beyond the table's 1048576",
+    "libaio requests whose end was taken in user space (recorded without a duration)",
+    "libaio batches or requests not readable in full",
+    "io_uring requests that open, close, rename, unlink or splice",
+    "io_uring requests that ended without a completion entry",
+    "fallocate calls that collapse or insert a range",
+    "splice calls",
+    "shared writable maps (what was written through them later)",
+    "msync calls whose map was busy",
+    "calls of 32-bit programs",
+    "requests in flight beyond the tables",
+];
+
+/// Index of the counter of requests reaped in user space.
+pub(crate) const COUNTER_REAPED: usize = 2;
+/// Index of the counter of io_uring requests that never completed visibly.
+pub(crate) const COUNTER_SILENT: usize = 5;
+
+/// Whether the kernel permits a probe set.
+#[derive(Debug)]
+pub struct Support {
+    /// Its name, as in a trace's `probe_set`.
+    pub set: &'static str,
+    /// Why not, if not.
+    pub refused: Option<Error>,
+    /// What it would not see on this kernel.
+    pub unseen: Vec<&'static str>,
+}
+
+/// Which probe sets this kernel permits, found by loading each; nothing is attached.
+pub fn probe_support() -> Vec<Support> {
+    PROBE_SETS
+        .iter()
+        .map(|set| match loader::try_load(set) {
+            Ok(unseen) => Support { set: set.name, refused: None, unseen },
+            Err(error) => Support { set: set.name, refused: Some(error), unseen: Vec::new() },
+        })
+        .collect()
+}
+
+/// The first set that loads, or why the last one does not.
+pub(crate) fn first_permitted<T>(mut load: impl FnMut(&'static ProbeSet) -> Result<T>) -> Result<T> {
+    let mut refused = Error::NoBtf;
+    for set in PROBE_SETS {
+        match load(set) {
+            Ok(loaded) => return Ok(loaded),
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
+}

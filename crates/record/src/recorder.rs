@@ -1,0 +1,296 @@
+//! Runs a recording: empties the ring buffer into the trace until told to stop.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::RingBuffer;
+use poolwright_trace::layout::{self, Layout};
+use poolwright_trace::{Meta, Writer};
+
+use crate::error::{Error, Result};
+use crate::loader::{self, Config, Probes};
+use crate::mounts;
+use crate::probes::{self, COUNTER_REAPED, COUNTER_SILENT, COUNTERS};
+use crate::subject::{self, Roots, Subject};
+use crate::tracker::Tracker;
+use crate::wire;
+
+/// Bounds of the ring buffer's size, in bytes.
+const RING_MIN: u64 = 1 << 16;
+const RING_MAX: u64 = 1 << 30;
+/// Records read in one go before the clock and `until` are looked at.
+const BATCH: usize = 65_536;
+/// Bounds of the sleep between two looks into the ring buffer. The programs never wake the recorder: a wake-up per
+/// event costs the recorded database more than the event.
+const SLEEP_MIN: Duration = Duration::from_millis(1);
+const SLEEP_MAX: Duration = Duration::from_millis(40);
+/// A record and its header in the ring buffer, in bytes.
+const RECORD_BYTES: usize = 56;
+const PROGRESS_EVERY: Duration = Duration::from_millis(500);
+/// How often a followed process is looked for.
+const SUBJECT_EVERY: Duration = Duration::from_millis(100);
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The trace to write. It is created before anything is attached.
+    pub out: PathBuf,
+    /// Size of the ring buffer in bytes; rounded up to a power of two from 64 KiB to 1 GiB. When it is full, events
+    /// are lost (and counted).
+    pub ring_bytes: u64,
+}
+
+impl Options {
+    /// A trace at `out` with a ring buffer of 32 MiB, room for some 600 000 events.
+    pub fn new(out: impl Into<PathBuf>) -> Options {
+        Options { out: out.into(), ring_bytes: 32 << 20 }
+    }
+}
+
+/// How a recording is going.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Since the recording started.
+    pub elapsed: Duration,
+    /// Events written.
+    pub events: u64,
+    /// Bytes read and written by them.
+    pub bytes: u64,
+    /// Files with an event.
+    pub files: usize,
+    /// Events lost because the ring buffer was full.
+    pub lost: u64,
+}
+
+/// Why a recording ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to.
+    Asked,
+    /// The followed process and all its children ended.
+    SubjectGone,
+}
+
+/// A finished recording.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// What was written.
+    pub trace: poolwright_trace::Summary,
+    /// What it says of itself: probe set, lost events, what was not seen.
+    pub meta: Meta,
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// Why it ended.
+    pub ended: Ended,
+}
+
+/// A recording under way. It holds the programs; dropping it removes them and leaves a trace that opens. It stays on
+/// the thread that started it.
+pub struct Recorder {
+    // Dropped in this order: the reader of the ring before the maps behind it.
+    ring: RingBuffer<'static>,
+    probes: Probes,
+    inbox: Rc<RefCell<Inbox>>,
+    subject: Subject,
+    started: Instant,
+    sleep: Duration,
+    ring_bytes: usize,
+    _roots: Roots,
+}
+
+/// What the ring buffer's callback writes to.
+struct Inbox {
+    tracker: Option<Tracker>,
+    failed: Option<Error>,
+    taken: usize,
+}
+
+impl Inbox {
+    fn take(&mut self, bytes: &[u8]) -> i32 {
+        self.taken += 1;
+        let Some(tracker) = self.tracker.as_mut() else { return 0 };
+        let Some(record) = wire::decode(bytes) else {
+            tracker.strange();
+            return 0;
+        };
+        match tracker.take(record) {
+            Ok(()) => 0,
+            Err(error) => {
+                self.failed = Some(error);
+                -1
+            }
+        }
+    }
+}
+
+impl Recorder {
+    /// Creates the trace, attaches the first probe set the kernel permits and shows it what to follow. What the
+    /// subject does from now on is recorded, into the ring buffer until [`Recorder::run`] empties it.
+    ///
+    /// Fails if the subject does not exist, the trace cannot be created, or BPF is not permitted.
+    pub fn start(subject: Subject, options: &Options) -> Result<Recorder> {
+        let subject = subject.checked()?;
+        let by_pid = matches!(subject, Subject::Pid(_));
+        let ring_bytes = options.ring_bytes.clamp(RING_MIN, RING_MAX).next_power_of_two();
+        let config = Config { by_pid, ring_bytes: ring_bytes as u32 };
+        let writer = Writer::create(&options.out, meta(&subject))?;
+        let probes = probes::first_permitted(|set| Probes::attach(set, config)).inspect_err(|_| {
+            // An empty trace of a recording that never was would only mislead.
+            let _ = std::fs::remove_file(&options.out);
+        })?;
+        let mounts = mounts::mounts()?;
+        let inbox =
+            Rc::new(RefCell::new(Inbox { tracker: Some(Tracker::new(writer)), failed: None, taken: 0 }));
+        let callback_inbox = Rc::clone(&inbox);
+        let ring = probes.ring(move |bytes| callback_inbox.borrow_mut().take(bytes))?;
+        let roots = subject::introduce(&subject, &probes, &mounts, || drain(&ring, &inbox).map(drop))?;
+        let start_ns = probes.start_ns()?;
+        let mut recorder = Recorder {
+            ring,
+            probes,
+            inbox,
+            sleep: SLEEP_MAX,
+            started: Instant::now(),
+            ring_bytes: ring_bytes as usize,
+            subject,
+            _roots: roots,
+        };
+        recorder.begin(mounts, start_ns)?;
+        Ok(recorder)
+    }
+
+    fn begin(&mut self, mounts: Vec<mounts::Mount>, start_ns: u64) -> Result<()> {
+        let layout = layout_of(&self.subject);
+        let roots = self._roots.paths.clone();
+        let set = self.probes.set;
+        self.with_tracker(|tracker| {
+            tracker.writer().meta_mut().probe_set = set.to_owned();
+            tracker.begin(roots, mounts, layout, start_ns)
+        })
+    }
+
+    /// The probe set in use.
+    pub fn probe_set(&self) -> &'static str {
+        self.probes.set
+    }
+
+    /// Records until `until` says so (asked at least every 40 ms) or the followed process is gone, calls `progress`
+    /// twice a second, and finishes the trace.
+    pub fn run(mut self, until: impl Fn() -> bool, mut progress: impl FnMut(&Progress)) -> Result<Summary> {
+        let mut next_progress = Instant::now();
+        let mut next_look = Instant::now();
+        let ended = loop {
+            let taken = drain(&self.ring, &self.inbox)?;
+            if until() {
+                break Ended::Asked;
+            }
+            let now = Instant::now();
+            if now >= next_look {
+                next_look = now + SUBJECT_EVERY;
+                if matches!(self.subject, Subject::Pid(_)) && !self.probes.follows_any()? {
+                    break Ended::SubjectGone;
+                }
+            }
+            if now >= next_progress {
+                next_progress = now + PROGRESS_EVERY;
+                progress(&self.progress()?);
+                self.with_tracker(|tracker| Ok(tracker.writer().tick()?))?;
+            }
+            self.pause(taken);
+        };
+        self.finish(ended)
+    }
+
+    /// Sleeps so that the ring buffer is at most about an eighth full at the next look.
+    fn pause(&mut self, taken: usize) {
+        let bytes = taken * RECORD_BYTES;
+        if bytes > self.ring_bytes / 8 {
+            self.sleep = (self.sleep / 2).max(SLEEP_MIN);
+        } else if bytes < self.ring_bytes / 32 {
+            self.sleep = (self.sleep * 2).min(SLEEP_MAX);
+        }
+        std::thread::sleep(self.sleep);
+    }
+
+    fn progress(&self) -> Result<Progress> {
+        let lost = self.probes.counters()?[0];
+        self.with_tracker(|tracker| {
+            Ok(Progress {
+                elapsed: self.started.elapsed(),
+                events: tracker.writer().len(),
+                bytes: tracker.bytes(),
+                files: tracker.writer().files().len(),
+                lost,
+            })
+        })
+    }
+
+    fn finish(mut self, ended: Ended) -> Result<Summary> {
+        let duration = self.started.elapsed();
+        self.probes.detach();
+        while drain(&self.ring, &self.inbox)? > 0 {}
+        let mut counters = self.probes.counters()?;
+        for io in self.probes.pending("aio")?.iter().filter_map(|value| wire::decode_pending(value)) {
+            counters[COUNTER_REAPED] += 1;
+            self.with_tracker(|tracker| tracker.take(wire::Record::Io(io)))?;
+        }
+        counters[COUNTER_SILENT] += self.probes.pending("uring")?.len() as u64;
+        let tracker = self.inbox.borrow_mut().tracker.take().expect("the tracker is taken once, here");
+        let bytes = tracker.bytes();
+        let unseen = self.unseen(&counters, &tracker);
+        let mut writer = tracker.end()?;
+        let meta = writer.meta_mut();
+        meta.duration_ns = duration.as_nanos() as u64;
+        meta.lost_events = counters[0];
+        meta.unseen = unseen;
+        let meta = meta.clone();
+        Ok(Summary { trace: writer.finish()?, meta, bytes, ended })
+    }
+
+    fn unseen(&self, counters: &[u64], tracker: &Tracker) -> Vec<(String, u64)> {
+        let missing = self.probes.unseen.iter().map(|what| ((*what).to_owned(), 0));
+        let counted = COUNTERS.iter().zip(counters).skip(1).filter(|(_, n)| **n > 0);
+        missing.chain(counted.map(|(what, n)| ((*what).to_owned(), *n))).chain(tracker.unseen()).collect()
+    }
+
+    fn with_tracker<T>(&self, act: impl FnOnce(&mut Tracker) -> Result<T>) -> Result<T> {
+        act(self.inbox.borrow_mut().tracker.as_mut().expect("the tracker is there until the end"))
+    }
+}
+
+/// Takes what is in the ring buffer, up to a batch; returns how many records that was.
+fn drain(ring: &RingBuffer<'static>, inbox: &Rc<RefCell<Inbox>>) -> Result<usize> {
+    inbox.borrow_mut().taken = 0;
+    let status = ring.consume_raw_n(BATCH);
+    let mut inbox = inbox.borrow_mut();
+    match inbox.failed.take() {
+        Some(error) => Err(error),
+        None if status < 0 && inbox.taken == 0 => Err(Error::Bpf {
+            what: "read the ring buffer".to_owned(),
+            why: std::io::Error::from_raw_os_error(-status).to_string(),
+        }),
+        None => Ok(inbox.taken),
+    }
+}
+
+fn meta(subject: &Subject) -> Meta {
+    Meta {
+        creator: format!("poolwright {}", env!("CARGO_PKG_VERSION")),
+        subject: subject.describe(),
+        host: format!("Linux {} {}", loader::kernel_release(), std::env::consts::ARCH),
+        ..Meta::default()
+    }
+}
+
+/// What kind of database is recorded. A server's working directory is its data directory, as a rule.
+fn layout_of(subject: &Subject) -> Option<&'static Layout> {
+    match subject {
+        Subject::Dir(dir) => layout::detect(dir),
+        Subject::Pid(pid) => {
+            let cwd = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+            layout::detect(&cwd).filter(|_| cwd.parent().is_some())
+        }
+    }
+}

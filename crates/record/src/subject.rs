@@ -1,0 +1,168 @@
+//! What is recorded: a directory, or a process and its children.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::loader::Probes;
+use crate::mounts::{self, Mount};
+
+/// `O_PATH`: a descriptor that stands for the file without opening it (`open(2)`).
+const O_PATH: i32 = 0o10000000;
+/// Files shown to the kernel between two looks into the ring buffer.
+const BATCH: usize = 256;
+/// Files shown in all; the kernel meets any others when they are used.
+const MOST: usize = 500_000;
+
+/// What to record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Every regular file below this directory, whoever uses it.
+    Dir(PathBuf),
+    /// Every regular file that this process and its children use.
+    Pid(u32),
+}
+
+impl Subject {
+    /// As a trace's `subject` has it.
+    pub fn describe(&self) -> String {
+        match self {
+            Subject::Dir(dir) => format!("dir:{}", dir.display()),
+            Subject::Pid(pid) => format!("pid:{pid}"),
+        }
+    }
+
+    /// The same, with the directory's path made absolute, or the reason why it cannot be recorded.
+    pub(crate) fn checked(self) -> Result<Subject> {
+        match self {
+            Subject::Dir(path) => {
+                let found = fs::canonicalize(&path).and_then(|real| {
+                    if real.is_dir() { Ok(real) } else { Err(io::Error::from(io::ErrorKind::NotADirectory)) }
+                });
+                found.map(Subject::Dir).map_err(|source| Error::Directory { path, source })
+            }
+            Subject::Pid(pid) if Path::new(&format!("/proc/{pid}/status")).exists() => Ok(Subject::Pid(pid)),
+            Subject::Pid(pid) => Err(Error::Process { pid }),
+        }
+    }
+}
+
+/// The followed directories, the first the one that was asked for, the rest mounted below it. Kept open: the kernel
+/// side knows them by address.
+pub(crate) struct Roots {
+    pub paths: Vec<PathBuf>,
+    _open: Vec<File>,
+}
+
+/// Shows the kernel what to follow; `drain` empties the ring buffer now and then.
+pub(crate) fn introduce(
+    subject: &Subject,
+    probes: &Probes,
+    mounts: &[Mount],
+    mut drain: impl FnMut() -> Result<()>,
+) -> Result<Roots> {
+    probes.introducing(true)?;
+    let mut roots = Roots { paths: Vec::new(), _open: Vec::new() };
+    match subject {
+        Subject::Dir(dir) => {
+            for path in std::iter::once(dir.as_path()).chain(mounts::below(mounts, dir)) {
+                // A mount hidden by another, or gone since: nothing to follow there.
+                let Some(file) = show(path).filter(|_| !roots.paths.iter().any(|known| known == path)) else {
+                    continue;
+                };
+                roots.paths.push(path.to_owned());
+                roots._open.push(file);
+            }
+            show_files(dir, &mut drain)?;
+        }
+        Subject::Pid(pid) => {
+            // Sets the clock: there is no root to show.
+            show(Path::new("/proc/self"));
+            follow_family(*pid, probes, &mut drain)?;
+        }
+    }
+    probes.introducing(false)?;
+    if probes.start_ns()? == 0 {
+        return Err(Error::Namespace);
+    }
+    Ok(roots)
+}
+
+/// `statx` on a descriptor is what the programs wait for.
+fn show(path: &Path) -> Option<File> {
+    let file = OpenOptions::new().read(true).custom_flags(O_PATH).open(path).ok()?;
+    file.metadata().ok()?;
+    Some(file)
+}
+
+fn show_files(dir: &Path, drain: &mut impl FnMut() -> Result<()>) -> Result<()> {
+    let mut todo = vec![dir.to_owned()];
+    let mut shown = 0;
+    while let Some(dir) = todo.pop() {
+        // A directory that vanishes or cannot be read holds nothing to be shown now.
+        let Ok(entries) = fs::read_dir(&dir) else { continue };
+        for entry in entries.flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => todo.push(entry.path()),
+                Ok(kind) if kind.is_file() => {
+                    show(&entry.path());
+                    shown += 1;
+                    if shown % BATCH == 0 {
+                        drain()?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        if shown >= MOST {
+            break;
+        }
+    }
+    drain()
+}
+
+/// Follows the process and all its descendants, and shows the files they hold. Repeated until no new child turns up:
+/// the fork tracepoint adds those of processes already followed.
+fn follow_family(pid: u32, probes: &Probes, drain: &mut impl FnMut() -> Result<()>) -> Result<()> {
+    let mut known = vec![pid];
+    probes.follow(pid)?;
+    loop {
+        let before = known.len();
+        for (child, parent) in parents()? {
+            if known.contains(&parent) && !known.contains(&child) {
+                probes.follow(child)?;
+                known.push(child);
+            }
+        }
+        if known.len() == before {
+            break;
+        }
+    }
+    for pid in known {
+        for kind in ["fd", "map_files"] {
+            let Ok(entries) = fs::read_dir(format!("/proc/{pid}/{kind}")) else { continue };
+            for entry in entries.flatten() {
+                show(&entry.path());
+            }
+            drain()?;
+        }
+    }
+    // A process that ended before its exit was watched would be waited for without end.
+    if Path::new(&format!("/proc/{pid}")).exists() { Ok(()) } else { Err(Error::Process { pid }) }
+}
+
+/// All processes with their parents.
+fn parents() -> Result<Vec<(u32, u32)>> {
+    let proc = Path::new("/proc");
+    let entries = fs::read_dir(proc).map_err(|source| Error::Read { path: proc.to_owned(), source })?;
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    let parent = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in parentheses may hold anything; state and parent follow the last one.
+        let (_, rest) = stat.rsplit_once(')')?;
+        rest.split_whitespace().nth(1)?.parse::<u32>().ok()
+    };
+    Ok(entries.flatten().filter_map(number).filter_map(|pid| Some((pid, parent(pid)?))).collect())
+}

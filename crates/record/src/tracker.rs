@@ -1,0 +1,324 @@
+//! From the kernel's records to the trace: which file has which name now, and how long it is.
+
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+
+use poolwright_trace::layout::{self, Layout};
+use poolwright_trace::{Event, File, Op, Writer};
+
+use crate::error::Result;
+use crate::mounts::{self, Mount};
+use crate::wire::{Io, Name, NewFile, Place, Record};
+
+/// [`Event::offset`] of a rename onto a name that was free: the largest offset a trace holds.
+pub const NO_FILE: u64 = i64::MAX as u64;
+/// `RENAME_EXCHANGE` (`renameat2(2)`).
+const EXCHANGE: u64 = 2;
+
+struct Known {
+    path: PathBuf,
+    /// Position in the trace's table once it has an event.
+    id: Option<u32>,
+    dev: u32,
+    ino: u64,
+    size: u64,
+    unlinked: bool,
+}
+
+/// Takes records in the order of the ring buffer and writes events.
+pub(crate) struct Tracker {
+    writer: Writer,
+    layout: Option<&'static Layout>,
+    start_ns: u64,
+    roots: Vec<PathBuf>,
+    mounts: Vec<Mount>,
+    /// By the kernel side's number.
+    known: Vec<Option<Known>>,
+    by_path: HashMap<PathBuf, u32>,
+    /// Until the roots are known, records wait.
+    waiting: Vec<Record>,
+    ready: bool,
+    bytes: u64,
+    strange: u64,
+    unresolved: u64,
+}
+
+impl Tracker {
+    pub fn new(writer: Writer) -> Tracker {
+        Tracker {
+            writer,
+            layout: None,
+            start_ns: 0,
+            roots: Vec::new(),
+            mounts: Vec::new(),
+            known: Vec::new(),
+            by_path: HashMap::new(),
+            waiting: Vec::new(),
+            ready: false,
+            bytes: 0,
+            strange: 0,
+            unresolved: 0,
+        }
+    }
+
+    /// What is followed is known now: takes in what has waited.
+    pub fn begin(
+        &mut self,
+        roots: Vec<PathBuf>,
+        mounts: Vec<Mount>,
+        layout: Option<&'static Layout>,
+        start_ns: u64,
+    ) -> Result<()> {
+        self.roots = roots;
+        self.mounts = mounts;
+        self.layout = layout;
+        self.start_ns = start_ns;
+        self.ready = true;
+        for record in std::mem::take(&mut self.waiting) {
+            self.take(record)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next record.
+    pub fn take(&mut self, record: Record) -> Result<()> {
+        if !self.ready {
+            self.waiting.push(record);
+            return Ok(());
+        }
+        match record {
+            Record::File(file) => {
+                self.new_file(file);
+                Ok(())
+            }
+            Record::Io(io) => self.io(io),
+            Record::Name(name) => self.name(&name),
+        }
+    }
+
+    /// Counts a record that could not be read.
+    pub fn strange(&mut self) {
+        self.strange += 1;
+    }
+
+    /// Bytes transferred so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The trace being written.
+    pub fn writer(&mut self) -> &mut Writer {
+        &mut self.writer
+    }
+
+    /// What could not be followed, in words.
+    pub fn unseen(&self) -> Vec<(String, u64)> {
+        let counts = [
+            ("records that could not be read", self.strange),
+            ("renames, unlinks or truncates of names that could not be resolved", self.unresolved),
+        ];
+        counts.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (what.to_owned(), n)).collect()
+    }
+
+    /// Brings paths and sizes up to date and gives the writer back.
+    pub fn end(mut self) -> Result<Writer> {
+        let layout = self.layout.or_else(|| {
+            // The database was not there yet when the recording began.
+            layout::detect_paths(self.writer.files().iter().map(|file| file.path.as_str()))
+        });
+        for known in self.known.iter().flatten() {
+            let Some(id) = known.id else { continue };
+            let size = if known.unlinked { known.size } else { size_now(known).unwrap_or(known.size) };
+            let file = self.writer.file_mut(id)?;
+            file.size = size;
+            file.path = known.path.to_string_lossy().into_owned();
+            // A log that is renamed away may be something else now; what it was when it was used counts.
+            if self.layout.is_none() {
+                file.role = layout::role(layout, &known.path).name().to_owned();
+            }
+        }
+        Ok(self.writer)
+    }
+
+    fn new_file(&mut self, file: NewFile) {
+        let path = self.place(&file.place);
+        let path = if file.place.truncated { Path::new("…").join(path) } else { path };
+        let index = file.file as usize;
+        if self.known.len() <= index {
+            self.known.resize_with(index + 1, || None);
+        }
+        self.by_path.insert(path.clone(), file.file);
+        self.known[index] = Some(Known {
+            path,
+            id: None,
+            dev: file.place.dev,
+            ino: file.ino,
+            size: file.size,
+            unlinked: false,
+        });
+    }
+
+    /// The absolute path of a place.
+    fn place(&self, place: &Place) -> PathBuf {
+        let inner: PathBuf = place.names.iter().collect();
+        match place.root.and_then(|root| self.roots.get(usize::from(root))) {
+            Some(root) => root.join(inner),
+            None => {
+                let inner = Path::new("/").join(inner);
+                mounts::outside(&self.mounts, place.dev, &inner).unwrap_or(inner)
+            }
+        }
+    }
+
+    /// The trace's id of a file, given on its first event.
+    fn id(&mut self, number: u32) -> Option<u32> {
+        let known = self.known.get_mut(number as usize)?.as_mut()?;
+        if let Some(id) = known.id {
+            return Some(id);
+        }
+        let id = self.writer.file(File {
+            path: known.path.to_string_lossy().into_owned(),
+            size: known.size,
+            role: layout::role(self.layout, &known.path).name().to_owned(),
+            device: format!("{}:{}", known.dev >> 20, known.dev & 0xf_ffff),
+            ino: known.ino,
+        });
+        known.id = Some(id);
+        Some(id)
+    }
+
+    fn io(&mut self, io: Io) -> Result<()> {
+        let Some(id) = self.id(io.file) else {
+            self.strange += 1;
+            return Ok(());
+        };
+        if matches!(io.op, Op::Read | Op::Write) {
+            self.bytes += io.len;
+        }
+        if let Some(Some(known)) = self.known.get_mut(io.file as usize) {
+            match io.op {
+                Op::Write => known.size = known.size.max(io.off.saturating_add(io.len)),
+                Op::Truncate => known.size = io.off,
+                Op::Open => known.size = io.len,
+                _ => {}
+            }
+        }
+        let event = Event {
+            t_ns: io.t.saturating_sub(self.start_ns),
+            dur_ns: io.dur,
+            op: io.op,
+            file: id,
+            offset: io.off,
+            len: io.len,
+            pid: io.pid,
+            tid: io.tid,
+            flags: io.flags,
+        };
+        Ok(self.writer.push(event)?)
+    }
+
+    fn name(&mut self, name: &Name) -> Result<()> {
+        let Some(from) = self.resolve(&name.from_dir, &name.from) else { return Ok(()) };
+        if name.op == Op::Rename {
+            let to = self.resolve(&name.to_dir, &name.to);
+            return self.rename(name, &from, to);
+        }
+        let Some(&number) = self.by_path.get(&from) else { return Ok(()) };
+        let offset = if name.op == Op::Truncate { name.arg } else { 0 };
+        if name.op == Op::Unlink {
+            self.by_path.remove(&from);
+            if let Some(Some(known)) = self.known.get_mut(number as usize) {
+                known.unlinked = true;
+            }
+        }
+        self.io(event_of(name, number, offset))
+    }
+
+    fn rename(&mut self, name: &Name, from: &Path, to: Option<PathBuf>) -> Result<()> {
+        let to = to.unwrap_or_default();
+        if from == to {
+            return Ok(());
+        }
+        let Some(number) = self.by_path.remove(from) else {
+            self.rename_dir(from, &to);
+            return Ok(());
+        };
+        let replaced = self.by_path.remove(&to);
+        let offset = replaced.and_then(|number| self.id(number)).map_or(NO_FILE, u64::from);
+        self.moved(number, to);
+        match replaced {
+            Some(other) if name.arg & EXCHANGE != 0 => self.moved(other, from.to_owned()),
+            Some(other) => {
+                if let Some(Some(known)) = self.known.get_mut(other as usize) {
+                    known.unlinked = true;
+                }
+            }
+            None => {}
+        }
+        self.io(event_of(name, number, offset))
+    }
+
+    fn moved(&mut self, number: u32, to: PathBuf) {
+        if let Some(Some(known)) = self.known.get_mut(number as usize) {
+            known.path.clone_from(&to);
+        }
+        self.by_path.insert(to, number);
+    }
+
+    /// A renamed directory takes its files along.
+    fn rename_dir(&mut self, from: &Path, to: &Path) {
+        let inside: Vec<(u32, PathBuf)> = self
+            .by_path
+            .iter()
+            .filter_map(|(path, &number)| Some((number, path.strip_prefix(from).ok()?.to_owned())))
+            .collect();
+        for (number, rest) in inside {
+            self.by_path.remove(&from.join(&rest));
+            self.moved(number, to.join(rest));
+        }
+    }
+
+    /// The absolute path of a name given to a call, without links in its directories; `None` if that is unknowable.
+    fn resolve(&mut self, dir: &Place, name: &str) -> Option<PathBuf> {
+        if dir.truncated && !name.starts_with('/') {
+            self.unresolved += 1;
+            return None;
+        }
+        let path = normal(&self.place(dir).join(name));
+        if self.by_path.contains_key(&path) {
+            return Some(path);
+        }
+        // Perhaps through a link: the directory is still there although the name may be gone.
+        let real = path.parent().and_then(|parent| parent.canonicalize().ok());
+        match (real, path.file_name()) {
+            (Some(real), Some(last)) => Some(real.join(last)),
+            _ => Some(path),
+        }
+    }
+}
+
+fn event_of(name: &Name, file: u32, off: u64) -> Io {
+    let flags = Default::default();
+    Io { op: name.op, flags, file, t: name.t, dur: name.dur, off, len: 0, pid: name.pid, tid: name.tid }
+}
+
+fn size_now(known: &Known) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::symlink_metadata(&known.path).ok()?;
+    (found.ino() == known.ino).then_some(found.len())
+}
+
+/// Without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}

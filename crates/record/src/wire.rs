@@ -1,0 +1,251 @@
+//! The records the programs send, as `bpf/record.h` lays them out.
+
+use poolwright_trace::{Flags, Op};
+
+/// `PATH_DEPTH`, `PATH_BYTES + NAME_SLOT`, `USER_PATH` and `NO_ROOT` of `bpf/record.h`.
+const PATH_DEPTH: usize = 40;
+const PATH_BYTES: usize = 1024 + 256;
+const USER_PATH: usize = 1024;
+const NO_ROOT: u8 = 255;
+
+/// Sizes of the records, to the byte.
+const IO: usize = 48;
+const PATH: usize = 8 + PATH_DEPTH + PATH_BYTES;
+const FILE: usize = 32 + PATH;
+const NAME: usize = 40 + 2 * PATH + 2 * USER_PATH;
+
+/// Every operation, in the order of its number.
+const OPS: [Op; 13] = [
+    Op::Read,
+    Op::Write,
+    Op::Fsync,
+    Op::Fdatasync,
+    Op::Truncate,
+    Op::Punch,
+    Op::Allocate,
+    Op::Open,
+    Op::Close,
+    Op::Create,
+    Op::Unlink,
+    Op::Rename,
+    Op::Map,
+];
+
+/// One record.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    Io(Io),
+    File(NewFile),
+    Name(Box<Name>),
+}
+
+/// A finished operation; times are the kernel's monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Io {
+    pub op: Op,
+    pub flags: Flags,
+    pub file: u32,
+    pub t: u64,
+    pub dur: u64,
+    pub off: u64,
+    pub len: u64,
+    pub pid: u32,
+    pub tid: u32,
+}
+
+/// A file seen for the first time.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NewFile {
+    pub file: u32,
+    pub ino: u64,
+    pub size: u64,
+    pub pid: u32,
+    pub place: Place,
+}
+
+/// Where an entry lies: names below a followed directory or below the top of its file system.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Number of the followed directory.
+    pub root: Option<u8>,
+    /// The kernel's device number, major in the upper 12 bits.
+    pub dev: u32,
+    /// Outermost first.
+    pub names: Vec<String>,
+    /// The upper names are missing: the path was too long or too deep.
+    pub truncated: bool,
+}
+
+/// A call that names files.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub op: Op,
+    pub pid: u32,
+    pub tid: u32,
+    pub t: u64,
+    pub dur: u64,
+    /// The flags of a rename, the length of a truncate.
+    pub arg: u64,
+    pub from_dir: Place,
+    pub from: String,
+    pub to_dir: Place,
+    /// Empty unless the call takes two names.
+    pub to: String,
+}
+
+/// Reads one record; `None` if it is not one (a program and a recorder of different builds).
+pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
+    match (bytes.first()?, bytes.len()) {
+        (1, IO) => io(bytes).map(Record::Io),
+        (2, FILE) => Some(Record::File(new_file(bytes))),
+        (3, NAME) => name(bytes).map(|n| Record::Name(Box::new(n))),
+        _ => None,
+    }
+}
+
+fn io(b: &[u8]) -> Option<Io> {
+    Some(Io {
+        op: *OPS.get(usize::from(b[1]))?,
+        flags: Flags(u16_at(b, 2)),
+        file: u32_at(b, 4),
+        t: u64_at(b, 8),
+        dur: u64_at(b, 16),
+        off: u64_at(b, 24),
+        len: u64_at(b, 32),
+        pid: u32_at(b, 40),
+        tid: u32_at(b, 44),
+    })
+}
+
+fn new_file(b: &[u8]) -> NewFile {
+    NewFile {
+        file: u32_at(b, 4),
+        ino: u64_at(b, 8),
+        size: u64_at(b, 16),
+        pid: u32_at(b, 24),
+        place: place(&b[32..]),
+    }
+}
+
+fn name(b: &[u8]) -> Option<Name> {
+    let strings = 40 + 2 * PATH;
+    Some(Name {
+        op: *OPS.get(usize::from(b[1]))?,
+        pid: u32_at(b, 4),
+        tid: u32_at(b, 8),
+        t: u64_at(b, 16),
+        dur: u64_at(b, 24),
+        arg: u64_at(b, 32),
+        from_dir: place(&b[40..]),
+        to_dir: place(&b[40 + PATH..]),
+        from: c_string(&b[strings..strings + USER_PATH]),
+        to: c_string(&b[strings + USER_PATH..]),
+    })
+}
+
+/// Names come innermost first, each padded to eight bytes.
+fn place(b: &[u8]) -> Place {
+    let depth = usize::from(b[1]).min(PATH_DEPTH);
+    let lengths = &b[8..8 + depth];
+    let bytes = &b[8 + PATH_DEPTH..PATH];
+    let mut at = 0;
+    let mut names = Vec::with_capacity(depth);
+    for &len in lengths {
+        let len = usize::from(len);
+        let Some(name) = bytes.get(at..at + len) else { break };
+        names.push(String::from_utf8_lossy(name).into_owned());
+        at += len.next_multiple_of(8);
+    }
+    names.reverse();
+    Place { root: (b[0] != NO_ROOT).then_some(b[0]), dev: u32_at(b, 4), names, truncated: b[2] != 0 }
+}
+
+fn c_string(b: &[u8]) -> String {
+    let end = b.iter().position(|&byte| byte == 0).unwrap_or(b.len());
+    String::from_utf8_lossy(&b[..end]).into_owned()
+}
+
+fn u16_at(b: &[u8], at: usize) -> u16 {
+    u16::from_ne_bytes(b[at..at + 2].try_into().expect("two bytes"))
+}
+
+fn u32_at(b: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(b[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(b: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(b[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// A request found in flight when the recording ended: `struct pending` of `bpf/record.h`.
+pub(crate) fn decode_pending(b: &[u8]) -> Option<Io> {
+    if b.len() != 40 {
+        return None;
+    }
+    let op = *OPS.get(usize::from(b[36]))?;
+    Some(Io {
+        op,
+        flags: Flags(u16_at(b, 38)),
+        file: u32_at(b, 24),
+        t: u64_at(b, 0),
+        dur: 0,
+        off: u64_at(b, 8),
+        len: u64_at(b, 16),
+        pid: u32_at(b, 28),
+        tid: u32_at(b, 32),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ops_have_the_numbers_of_the_trace() {
+        for (number, op) in OPS.into_iter().enumerate() {
+            assert_eq!(op as usize, number, "{op:?}");
+        }
+    }
+
+    /// The C side's sizes come from the compiler's own debug information.
+    #[test]
+    fn records_have_the_sizes_of_the_c_side() {
+        use libbpf_rs::btf::{Btf, types::Struct};
+        let object = concat!(env!("OUT_DIR"), "/syscall.bpf.o");
+        let btf = Btf::from_path(object).expect("the object carries BTF");
+        for (name, size) in [
+            ("rec_io", IO),
+            ("rec_path", PATH),
+            ("rec_file", FILE),
+            ("rec_name", NAME),
+            ("pending", 40),
+            ("control", 16),
+        ] {
+            let found = btf.type_by_name::<Struct<'_>>(name).unwrap_or_else(|| panic!("no struct {name}"));
+            assert_eq!(found.size(), size, "struct {name}");
+        }
+    }
+
+    #[test]
+    fn names_are_put_outermost_first() {
+        let mut b = vec![0u8; PATH];
+        b[0] = 3;
+        b[1] = 2;
+        b[8] = 9;
+        b[9] = 2;
+        b[8 + PATH_DEPTH..][..9].copy_from_slice(b"ibdata.ib");
+        b[8 + PATH_DEPTH + 16..][..2].copy_from_slice(b"db");
+        let place = place(&b);
+        assert_eq!(place.names, ["db", "ibdata.ib"]);
+        assert_eq!(place.root, Some(3));
+    }
+
+    #[test]
+    fn foreign_bytes_are_refused() {
+        assert_eq!(decode(&[]), None);
+        assert_eq!(decode(&[1; 20]), None);
+        let mut wrong_op = vec![0; IO];
+        (wrong_op[0], wrong_op[1]) = (1, 200);
+        assert_eq!(decode(&wrong_op), None);
+    }
+}
