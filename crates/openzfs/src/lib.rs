@@ -1,1 +1,32 @@
-//! (being written)
+//! The OpenZFS engine in user space, behind a safe API.
+//!
+//! [`Engine`] starts libzpool once per process; a [`Pool`] on files holds [`Dataset`]s, a dataset holds [`File`]s in
+//! the layout a kernel mounts. Every byte a pool moves passes the seam (`csrc/seam.c`), where it is counted and may be
+//! delayed like a [`Device`] of another kind. [`codec`] runs the engine's own compressors on single records, without a
+//! pool.
+//!
+//! A failed assertion inside libzpool ends the process. Whoever must survive that runs the engine in a child process,
+//! as `poolwright trial` does.
+//!
+//! This crate and the eBPF loader are the only places with `unsafe` code; here it is all calls into `csrc/engine.h`.
+
+pub mod codec;
+mod dataset;
+mod device;
+mod engine;
+mod error;
+#[allow(missing_docs)]
+mod ffi;
+mod file;
+mod pool;
+pub mod property;
+mod stats;
+
+pub use codec::{Compression, Geometry};
+pub use dataset::Dataset;
+pub use device::Device;
+pub use engine::{Config, Engine};
+pub use error::{Error, Result};
+pub use file::{Blocks, File};
+pub use pool::{Layout, Pool, Spec, Use, VdevGroup, DEFAULT_VDEV_BYTES};
+pub use stats::{ArcStats, DatasetStats, PoolStats, VdevStats, ZilStats};

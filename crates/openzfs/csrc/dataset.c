@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: CDDL-1.0 */
+/* Datasets: create, open with log replay, properties, snapshots, space. */
+
+#include <sys/zfs_context.h>
+#include <sys/spa.h>
+#include <sys/spa_impl.h>
+#include <sys/zap.h>
+#include <sys/dsl_dataset.h>
+#include <sys/dsl_destroy.h>
+#include <sys/dsl_dir.h>
+#include <sys/dsl_pool.h>
+#include <sys/dsl_prop.h>
+#include <sys/zfs_znode.h>
+#include <zfs_prop.h>
+
+#include "internal.h"
+
+static void
+format_new(objset_t *os, void *arg, cred_t *cr, dmu_tx_t *tx)
+{
+	(void) arg;
+	(void) cr;
+	VERIFY0(pw_node_format(os, tx));
+}
+
+/*
+ * Owning a dataset without complete space accounting starts a task that completes it. A kernel cancels the task when
+ * the dataset is let go; taskqs in user space cannot cancel, and its hold would outlive the dataset: so wait.
+ */
+void
+pw_objset_disown(objset_t *os, const void *tag)
+{
+	if (os->os_spa->spa_upgrade_taskq != NULL)
+		taskq_wait(os->os_spa->spa_upgrade_taskq);
+	dmu_objset_disown(os, B_TRUE, tag);
+}
+
+int
+pw_dataset_create(const char *name)
+{
+	return (dmu_objset_create(name, DMU_OST_ZFS, 0, NULL, format_new, NULL));
+}
+
+int
+pw_dataset_destroy(const char *name)
+{
+	return (dsl_destroy_head(name));
+}
+
+int
+pw_dataset_snapshot(const char *name, const char *snapshot)
+{
+	return (dmu_objset_snapshot_one(name, snapshot));
+}
+
+int
+pw_snapshot_destroy(const char *full_name)
+{
+	return (dsl_destroy_snapshot(full_name, B_FALSE));
+}
+
+/* ---- properties ---- */
+
+static int
+find_property(const char *property, zfs_prop_t *prop)
+{
+	*prop = zfs_name_to_prop(property);
+	return (*prop == ZPROP_INVAL || zfs_prop_readonly(*prop) ? ENOENT : 0);
+}
+
+/* The rules that `zfs set` itself checks, not the library. */
+static int
+check_value(const char *name, zfs_prop_t prop, uint64_t value)
+{
+	if (prop == ZFS_PROP_RECORDSIZE) {
+		spa_t *spa;
+		int error = spa_open(name, &spa, FTAG);
+		if (error != 0)
+			return (error);
+		uint64_t most = MIN(spa_maxblocksize(spa), zfs_max_recordsize);
+		spa_close(spa, FTAG);
+		if (value < SPA_MINBLOCKSIZE || value > most || !ISP2(value))
+			return (EINVAL);
+	}
+	if (prop == ZFS_PROP_COPIES && (value < 1 || value > 3))
+		return (EINVAL);
+	return (0);
+}
+
+int
+pw_dataset_set(const char *name, const char *property, const char *value)
+{
+	zfs_prop_t prop;
+	uint64_t number;
+	char *end;
+	int error = find_property(property, &prop);
+
+	if (error != 0)
+		return (error);
+	if (zfs_prop_get_type(prop) == PROP_TYPE_STRING)
+		return (dsl_prop_set_string(name, property, ZPROP_SRC_LOCAL, value));
+	if (zfs_prop_get_type(prop) == PROP_TYPE_INDEX) {
+		if (zfs_prop_string_to_index(prop, value, &number) != 0)
+			return (EINVAL);
+	} else {
+		errno = 0;
+		number = strtoull(value, &end, 10);
+		if (errno != 0 || end == value || *end != '\0')
+			return (EINVAL);
+	}
+	if ((error = check_value(name, prop, number)) != 0)
+		return (error);
+	return (dsl_prop_set_int(name, zfs_prop_to_name(prop), ZPROP_SRC_LOCAL, number));
+}
+
+int
+pw_dataset_get(const char *name, const char *property, char *value, size_t len)
+{
+	zfs_prop_t prop = zfs_name_to_prop(property);
+	char source[ZFS_MAX_DATASET_NAME_LEN];
+	uint64_t number;
+	const char *text;
+
+	if (prop == ZPROP_INVAL)
+		return (ENOENT);
+	if (zfs_prop_get_type(prop) == PROP_TYPE_STRING)
+		return (dsl_prop_get(name, property, 1, (int)len, value, source));
+	int error = dsl_prop_get_integer(name, zfs_prop_to_name(prop), &number, source);
+	if (error != 0)
+		return (error);
+	if (zfs_prop_get_type(prop) == PROP_TYPE_INDEX && zfs_prop_index_to_string(prop, number, &text) == 0)
+		(void) snprintf(value, len, "%s", text);
+	else
+		(void) snprintf(value, len, "%llu", (u_longlong_t)number);
+	return (0);
+}
+
+/* ---- listing ---- */
+
+typedef struct { void (*each)(const char *name, void *arg); void *arg; } list_arg_t;
+
+static int
+list_one(const char *name, void *arg)
+{
+	list_arg_t *l = arg;
+	l->each(name, l->arg);
+	return (0);
+}
+
+int
+pw_dataset_list(const char *root, void (*each)(const char *name, void *arg), void *arg)
+{
+	list_arg_t l = { each, arg };
+	return (dmu_objset_find(root, list_one, &l, DS_FIND_CHILDREN | DS_FIND_SNAPSHOTS));
+}
+
+/* ---- open and close ---- */
+
+static int
+by_object(const void *a, const void *b)
+{
+	return (TREE_CMP(((const pw_node_t *)a)->object, ((const pw_node_t *)b)->object));
+}
+
+static int
+known_block(zilog_t *zilog, const blkptr_t *bp, void *arg, uint64_t txg)
+{
+	(void) zilog; (void) bp; (void) arg; (void) txg;
+	return (0);
+}
+
+static int
+known_record(zilog_t *zilog, const lr_t *lr, void *arg, uint64_t txg)
+{
+	(void) zilog; (void) txg;
+	switch (lr->lrc_txtype & ~TX_CI) {
+	case TX_CREATE: case TX_REMOVE: case TX_WRITE: case TX_WRITE2: case TX_TRUNCATE:
+		return (0);
+	case TX_SETATTR:
+		if (((const lr_setattr_t *)lr)->lr_mask == 8)
+			return (0);
+		break;
+	}
+	*(int *)arg = ENOTSUP;
+	return (0);
+}
+
+/*
+ * Replay stops at the first record that fails and the rest of the log is thrown away. So the whole log is read first,
+ * and a dataset whose log holds a kind of record that is not played back here is refused with the log left as it is.
+ */
+static int
+check_log(pw_dataset_t *ds)
+{
+	zilog_t *zilog = dmu_objset_zil(ds->os);
+	int unknown = 0;
+	if (!(zilog->zl_header->zh_flags & ZIL_REPLAY_NEEDED))
+		return (0);
+	(void) zil_parse(zilog, known_block, known_record, &unknown, zilog->zl_header->zh_claim_txg, B_FALSE);
+	return (unknown);
+}
+
+static int
+read_master_node(pw_dataset_t *ds)
+{
+	uint64_t version, registry, fold = 0, norm = 0;
+	int error = zap_lookup(ds->os, MASTER_NODE_OBJ, ZPL_VERSION_STR, 8, 1, &version);
+	if (error != 0)
+		return (error);
+	(void) zap_lookup(ds->os, MASTER_NODE_OBJ, "casesensitivity", 8, 1, &fold);
+	(void) zap_lookup(ds->os, MASTER_NODE_OBJ, "normalization", 8, 1, &norm);
+	if (version != ZPL_VERSION || fold != 0 || norm != 0)
+		return (ENOTSUP);
+	if ((error = zap_lookup(ds->os, MASTER_NODE_OBJ, ZFS_SA_ATTRS, 8, 1, &registry)) != 0 ||
+	    (error = zap_lookup(ds->os, MASTER_NODE_OBJ, ZFS_UNLINKED_SET, 8, 1, &ds->delete_queue)) != 0 ||
+	    (error = zap_lookup(ds->os, MASTER_NODE_OBJ, ZFS_ROOT_OBJ, 8, 1, &ds->root)) != 0)
+		return (error);
+	return (sa_setup(ds->os, registry, zfs_attr_table, ZPL_END, &ds->attr));
+}
+
+static int
+start_log(pw_dataset_t *ds)
+{
+	int error = check_log(ds);
+	if (error != 0)
+		return (error);
+	ds->zilog = zil_open(ds->os, pw_log_get_data, &ds->sums);
+	if ((error = pw_node_drain_queue(ds)) == 0)
+		zil_replay(ds->os, ds, pw_log_replay);
+	else
+		zil_close(ds->zilog);
+	return (error);
+}
+
+int
+pw_dataset_open(const char *name, int readonly, pw_dataset_t **out)
+{
+	pw_dataset_t *ds = umem_zalloc(sizeof (*ds), UMEM_NOFAIL);
+	(void) strlcpy(ds->name, name, sizeof (ds->name));
+	ds->readonly = readonly || strchr(name, '@') != NULL;
+	int error = dmu_objset_own(name, DMU_OST_ZFS, ds->readonly ? B_TRUE : B_FALSE, B_TRUE, ds, &ds->os);
+	if (error != 0) {
+		umem_free(ds, sizeof (*ds));
+		return (error);
+	}
+	mutex_init(&ds->lock, NULL, MUTEX_DEFAULT, NULL);
+	mutex_init(&ds->names, NULL, MUTEX_DEFAULT, NULL);
+	avl_create(&ds->nodes, by_object, sizeof (pw_node_t), offsetof(pw_node_t, link));
+	zil_sums_init(&ds->sums);
+	error = read_master_node(ds);
+	if (error == 0 && !ds->readonly)
+		error = start_log(ds);
+	if (error != 0) {
+		pw_objset_disown(ds->os, ds);
+		zil_sums_fini(&ds->sums);
+		umem_free(ds, sizeof (*ds));
+		return (error);
+	}
+	*out = ds;
+	return (0);
+}
+
+void
+pw_dataset_close(pw_dataset_t *ds)
+{
+	ASSERT(avl_is_empty(&ds->nodes));
+	if (ds->zilog != NULL)
+		zil_close(ds->zilog);
+	txg_wait_synced(dmu_objset_pool(ds->os), 0);
+	dmu_objset_evict_dbufs(ds->os);
+	pw_objset_disown(ds->os, ds);
+	avl_destroy(&ds->nodes);
+	mutex_destroy(&ds->lock);
+	mutex_destroy(&ds->names);
+	zil_sums_fini(&ds->sums);
+	umem_free(ds, sizeof (*ds));
+}
+
+int
+pw_dataset_replayed(pw_dataset_t *ds, uint64_t *records)
+{
+	*records = ds->replayed;
+	return (0);
+}
+
+/* ---- figures ---- */
+
+int
+pw_dataset_stats(pw_dataset_t *ds, pw_dataset_stats_t *out)
+{
+	dsl_dataset_t *dd = dmu_objset_ds(ds->os);
+	dsl_pool_t *dp = dmu_objset_pool(ds->os);
+	dsl_pool_config_enter(dp, FTAG);
+	*out = (pw_dataset_stats_t) {
+		.used = dsl_get_used(dd),
+		.referenced = dsl_get_referenced(dd),
+		.logicalused = dsl_dir_get_logicalused(dd->ds_dir),
+		.logicalreferenced = dsl_get_logicalreferenced(dd),
+		.compressratio_x100 = dsl_get_compressratio(dd),
+		.refcompressratio_x100 = dsl_get_refratio(dd),
+	};
+	dsl_pool_config_exit(dp, FTAG);
+	return (0);
+}
+
+#define	SUM(name)	wmsum_value(&ds->sums.zil_##name)
+
+void
+pw_dataset_zil_stats(pw_dataset_t *ds, pw_zil_stats_t *out)
+{
+	*out = (pw_zil_stats_t) {
+		.commits = SUM(commit_count),
+		.itxs = SUM(itx_count),
+		.indirect_count = SUM(itx_indirect_count),
+		.indirect_bytes = SUM(itx_indirect_bytes),
+		.copied_count = SUM(itx_copied_count),
+		.copied_bytes = SUM(itx_copied_bytes),
+		.needcopy_count = SUM(itx_needcopy_count),
+		.needcopy_bytes = SUM(itx_needcopy_bytes),
+		.normal_bytes = SUM(itx_metaslab_normal_bytes),
+		.normal_write = SUM(itx_metaslab_normal_write),
+		.normal_alloc = SUM(itx_metaslab_normal_alloc),
+		.slog_bytes = SUM(itx_metaslab_slog_bytes),
+		.slog_write = SUM(itx_metaslab_slog_write),
+		.slog_alloc = SUM(itx_metaslab_slog_alloc),
+	};
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: CDDL-1.0 */
+/* Starting and stopping the engine, its limits and its ARC counters. */
+
+#include <malloc.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <sys/zfs_context.h>
+#include <sys/spa.h>
+#include <sys/spa_impl.h>
+#include <sys/arc.h>
+#include <sys/arc_impl.h>
+#include <sys/dmu.h>
+#include <sys/dmu_objset.h>
+#include <sys/txg.h>
+
+#include "engine.h"
+#include "internal.h"
+
+extern uint64_t zfs_arc_max, zfs_arc_min, zfs_dirty_data_max, zfs_dirty_data_max_max;
+extern uint_t zfs_txg_timeout;
+extern char *spa_config_path;
+extern void arc_tuning_update(boolean_t verbose);
+
+/* What the library may believe the host to have; see arc_available_memory below. */
+#define PW_ASSUMED_FREE (1LL << 30)
+
+/*
+ * The library's own version pretends memory pressure on one call in a hundred, as a stress test wants it. Here the
+ * ARC limit is what bounds memory, so there is never pressure.
+ */
+int64_t
+arc_available_memory(void)
+{
+	return (PW_ASSUMED_FREE);
+}
+
+/*
+ * The library plans with the host's memory: its default maximum is five eighths of that, its minimum half of the
+ * maximum, and a limit below the minimum is ignored. Twice the limit that was asked for is what it may see.
+ */
+uint64_t
+arc_all_memory(void)
+{
+	return (zfs_arc_max * 2);
+}
+
+int
+pw_engine_start(const pw_engine_config_t *config)
+{
+	/*
+	 * With one arena a hundred taskq threads share the free lists; with glibc's default each would grow its own
+	 * and every cold read would fault fresh pages.
+	 */
+	(void) mallopt(M_ARENA_MAX, 1);
+	(void) mallopt(M_TRIM_THRESHOLD, 512 << 20);
+	(void) mallopt(M_MMAP_THRESHOLD, 64 << 20);
+
+	spa_config_path = strdup(config->cache_path);
+	(void) unlink(config->cache_path);	/* a stale one turns an import into EEXIST */
+
+	/* Read by arc_all_memory; the minimum follows when the ARC stands. */
+	zfs_arc_max = config->arc_bytes;
+	if (config->dirty_bytes != 0) {
+		zfs_dirty_data_max_max = config->dirty_bytes;
+		zfs_dirty_data_max = config->dirty_bytes;
+	}
+	if (config->txg_timeout_s != 0)
+		zfs_txg_timeout = config->txg_timeout_s;
+
+	pw_node_register_type();
+	kernel_init(SPA_MODE_READ | SPA_MODE_WRITE);
+	pw_engine_set_arc(config->arc_bytes);
+	if (config->dirty_bytes != 0)
+		zfs_dirty_data_max = config->dirty_bytes;
+	return (0);
+}
+
+void
+pw_engine_stop(void)
+{
+	kernel_fini();
+}
+
+void
+pw_engine_set_arc(uint64_t bytes)
+{
+	/* In steps, because a maximum has to lie above the minimum when it is set, and a minimum not above the maximum. */
+	zfs_arc_min = MAX(bytes / 2, 2ULL << SPA_MAXBLOCKSHIFT);
+	arc_tuning_update(B_FALSE);
+	zfs_arc_max = bytes;
+	arc_tuning_update(B_FALSE);
+	zfs_arc_min = bytes;
+	arc_tuning_update(B_FALSE);
+}
+
+void
+pw_engine_set_dirty(uint64_t bytes)
+{
+	zfs_dirty_data_max = bytes;
+}
+
+void
+pw_engine_set_txg_timeout(uint32_t seconds)
+{
+	zfs_txg_timeout = seconds;
+}
+
+int
+pw_engine_set_tunable(const char *name, uint64_t value)
+{
+	/* The width of a variable is not in the library; these are the ones the crate offers. */
+	static const struct { const char *name; int wide; } known[] = {
+		{ "zfs_prefetch_disable", 0 },
+		{ "zfs_immediate_write_sz", 1 },
+		{ "zfs_compressed_arc_enabled", 0 },
+		{ "dbuf_cache_max_bytes", 1 },
+		{ "zfs_arc_min_prefetch_ms", 0 },
+		{ "zfs_vdev_async_write_max_active", 0 },
+		{ "l2arc_write_max", 1 },
+		{ "l2arc_noprefetch", 0 },
+		{ "zfs_txg_timeout", 0 },
+		{ "zfs_dirty_data_max", 1 },
+	};
+
+	for (size_t i = 0; i < sizeof (known) / sizeof (known[0]); i++) {
+		if (strcmp(known[i].name, name) != 0)
+			continue;
+		void *variable = strcmp(name, "zfs_immediate_write_sz") == 0 ?
+		    (void *)&pw_immediate_write_sz : dlsym(RTLD_DEFAULT, name);
+		if (variable == NULL)
+			return (ENOENT);
+		if (known[i].wide)
+			*(volatile uint64_t *)variable = value;
+		else
+			*(volatile uint32_t *)variable = (uint32_t)value;
+		return (0);
+	}
+	return (ENOENT);
+}
+
+#define	SUM(name)	wmsum_value(&arc_sums.arcstat_##name)
+
+void
+pw_engine_arc_stats(pw_arc_stats_t *out)
+{
+	*out = (pw_arc_stats_t) {
+		.hits = SUM(hits),
+		.iohits = SUM(iohits),
+		.misses = SUM(misses),
+		.demand_data_hits = SUM(demand_data_hits),
+		.demand_data_iohits = SUM(demand_data_iohits),
+		.demand_data_misses = SUM(demand_data_misses),
+		.demand_metadata_hits = SUM(demand_metadata_hits),
+		.demand_metadata_iohits = SUM(demand_metadata_iohits),
+		.demand_metadata_misses = SUM(demand_metadata_misses),
+		.prefetch_data_hits = SUM(prefetch_data_hits),
+		.prefetch_data_misses = SUM(prefetch_data_misses),
+		.prefetch_metadata_hits = SUM(prefetch_metadata_hits),
+		.prefetch_metadata_misses = SUM(prefetch_metadata_misses),
+		.mru_hits = SUM(mru_hits),
+		.mru_ghost_hits = SUM(mru_ghost_hits),
+		.mfu_hits = SUM(mfu_hits),
+		.mfu_ghost_hits = SUM(mfu_ghost_hits),
+		.size = aggsum_value(&arc_sums.arcstat_size),
+		.target = arc_c,
+		.max = arc_c_max,
+		.compressed_size = SUM(compressed_size),
+		.uncompressed_size = SUM(uncompressed_size),
+		.l2_hits = SUM(l2_hits),
+		.l2_misses = SUM(l2_misses),
+		.l2_size = SUM(l2_psize),
+	};
+}
+
+const char *
+pw_engine_version(void)
+{
+	return (PW_OPENZFS_VERSION);
+}

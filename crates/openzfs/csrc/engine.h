@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: CDDL-1.0 */
+/*
+ * The engine's plain C face. No ZFS type appears here: the ZFS headers define macros that clash with anything,
+ * so they stay in this folder. Every call returns 0 or an errno; sizes are bytes, times nanoseconds.
+ */
+#ifndef POOLWRIGHT_ENGINE_H
+#define POOLWRIGHT_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- the engine as a whole (engine.c) ---- */
+
+typedef struct pw_engine_config {
+	const char *cache_path;		/* private spa config file; never the system's */
+	uint64_t arc_bytes;		/* ARC limit, minimum and maximum alike */
+	uint64_t dirty_bytes;		/* zfs_dirty_data_max */
+	uint32_t txg_timeout_s;		/* zfs_txg_timeout */
+} pw_engine_config_t;
+
+typedef struct pw_arc_stats {
+	uint64_t hits, iohits, misses;
+	uint64_t demand_data_hits, demand_data_iohits, demand_data_misses;
+	uint64_t demand_metadata_hits, demand_metadata_iohits, demand_metadata_misses;
+	uint64_t prefetch_data_hits, prefetch_data_misses;
+	uint64_t prefetch_metadata_hits, prefetch_metadata_misses;
+	uint64_t mru_hits, mru_ghost_hits, mfu_hits, mfu_ghost_hits;
+	uint64_t size, target, max, compressed_size, uncompressed_size;
+	uint64_t l2_hits, l2_misses, l2_size;
+} pw_arc_stats_t;
+
+int pw_engine_start(const pw_engine_config_t *config);
+void pw_engine_stop(void);
+void pw_engine_set_arc(uint64_t bytes);
+void pw_engine_set_dirty(uint64_t bytes);
+void pw_engine_set_txg_timeout(uint32_t seconds);
+void pw_engine_arc_stats(pw_arc_stats_t *out);
+/* Sets a named library variable of 4 or 8 bytes; ENOENT if it has no such variable. */
+int pw_engine_set_tunable(const char *name, uint64_t value);
+const char *pw_engine_version(void);
+
+/* ---- the seam between vdevs and the host (seam.c) ---- */
+
+typedef struct pw_device {		/* all zero: no emulation, real fsync */
+	uint64_t read_latency_ns, write_latency_ns, flush_latency_ns;
+	uint64_t seek_ns;		/* added when a request does not continue the last one */
+	uint64_t read_bytes_s, write_bytes_s;
+	uint64_t iops;			/* 0: no limit */
+	uint32_t queue_depth;		/* requests served at once; 0: 1 */
+	uint32_t emulate;		/* 0: pass through */
+} pw_device_t;
+
+typedef struct pw_vdev_stats {
+	uint64_t read_bytes, write_bytes, read_ops, write_ops, flushes;
+	uint64_t read_ns, write_ns, flush_ns;	/* summed time of the requests, emulation included */
+} pw_vdev_stats_t;
+
+void pw_seam_set_device(const pw_device_t *device);
+/* The totals over all vdev files, labels and uberblocks included. */
+void pw_seam_totals(pw_vdev_stats_t *out);
+/* Those of one vdev file; ENOENT if it is not open. */
+int pw_seam_file(const char *path, pw_vdev_stats_t *out);
+/* Called once, from any thread, when the host refuses a vdev write or flush. It must not return to go on. */
+void pw_seam_on_host_error(void (*hook)(const char *path, int op, int err));
+/* Runs the emulated device without a pool: op 0 read, 1 write, 2 flush. For its test. */
+void pw_seam_exercise(int op, uint64_t offset, uint64_t bytes);
+
+/* ---- pools (pool.c) ---- */
+
+enum { PW_STRIPE = 0, PW_MIRROR = 1, PW_RAIDZ = 2 };
+enum { PW_DATA = 0, PW_LOG = 1, PW_CACHE = 2 };
+
+typedef struct pw_vdev_group {
+	int layout, parity, use;
+	size_t npaths;
+	const char *const *paths;	/* absolute */
+} pw_vdev_group_t;
+
+typedef struct pw_pool_stats {
+	uint64_t size, allocated, free, txg;
+	uint64_t read_errors, write_errors, checksum_errors;
+	uint32_t gcd_alloc, min_alloc;	/* what psize is rounded up to */
+	uint32_t state;
+} pw_pool_stats_t;
+
+int pw_pool_create(const char *name, const pw_vdev_group_t *groups, size_t ngroups, uint32_t ashift);
+int pw_pool_import(const char *name, const char *const *paths, size_t npaths, int readonly);
+int pw_pool_export(const char *name);
+int pw_pool_sync(const char *name);	/* waits until all that was written is in a txg on disk */
+int pw_pool_kick(const char *name);	/* starts a txg, waits for none */
+int pw_pool_stats(const char *name, pw_pool_stats_t *out);
+int pw_pool_scrub(const char *name);	/* runs to its end */
+/* Reads the labels of one file: pool name into out; ENOENT if there is no pool in it. */
+int pw_pool_name(const char *path, char *out, size_t len);
+
+/* ---- datasets (dataset.c) ---- */
+
+typedef struct pw_dataset pw_dataset_t;
+
+typedef struct pw_zil_stats {
+	uint64_t commits, itxs;
+	uint64_t indirect_count, indirect_bytes;
+	uint64_t copied_count, copied_bytes;
+	uint64_t needcopy_count, needcopy_bytes;
+	uint64_t normal_bytes, normal_write, normal_alloc;	/* into the main pool */
+	uint64_t slog_bytes, slog_write, slog_alloc;		/* into a separate log */
+} pw_zil_stats_t;
+
+typedef struct pw_dataset_stats {
+	uint64_t used, referenced, logicalused, logicalreferenced;
+	uint64_t compressratio_x100, refcompressratio_x100;
+} pw_dataset_stats_t;
+
+int pw_dataset_create(const char *name);
+int pw_dataset_destroy(const char *name);
+/* `value` as `zfs set` takes it, numbers in plain decimal bytes. EINVAL: no such value; ENOENT: no such property. */
+int pw_dataset_set(const char *name, const char *property, const char *value);
+/* As `zfs get -p` prints it. */
+int pw_dataset_get(const char *name, const char *property, char *value, size_t len);
+int pw_dataset_snapshot(const char *name, const char *snapshot);
+int pw_snapshot_destroy(const char *full_name);
+int pw_dataset_list(const char *root, void (*each)(const char *name, void *arg), void *arg);
+int pw_dataset_open(const char *name, int readonly, pw_dataset_t **out);
+void pw_dataset_close(pw_dataset_t *ds);
+int pw_dataset_stats(pw_dataset_t *ds, pw_dataset_stats_t *out);
+void pw_dataset_zil_stats(pw_dataset_t *ds, pw_zil_stats_t *out);
+int pw_dataset_replayed(pw_dataset_t *ds, uint64_t *records);
+
+/* ---- files of a dataset's root directory (file.c, node.c) ---- */
+
+typedef struct pw_node pw_node_t;
+
+typedef struct pw_blocks {		/* what a file's blocks take on disk */
+	uint64_t l0_count, l0_lsize, l0_psize, l0_asize;
+	uint64_t l0_holes, l0_embedded;
+	uint64_t indirect_count, indirect_asize;
+	uint64_t block_size, size;
+} pw_blocks_t;
+
+int pw_file_create(pw_dataset_t *ds, const char *name, uint32_t mode, pw_node_t **out);
+int pw_file_open(pw_dataset_t *ds, const char *name, pw_node_t **out);
+int pw_file_remove(pw_dataset_t *ds, const char *name);
+int pw_file_list(pw_dataset_t *ds, void (*each)(const char *name, uint64_t object, void *arg), void *arg);
+void pw_file_close(pw_node_t *node);
+int pw_file_read(pw_node_t *node, uint64_t offset, void *buf, uint64_t len, uint64_t *done);
+int pw_file_write(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync);
+int pw_file_truncate(pw_node_t *node, uint64_t size);
+int pw_file_punch(pw_node_t *node, uint64_t offset, uint64_t len);
+int pw_file_sync(pw_node_t *node);
+uint64_t pw_file_size(pw_node_t *node);
+uint64_t pw_file_object(pw_node_t *node);
+uint64_t pw_file_block_size(pw_node_t *node);
+int pw_file_blocks(pw_node_t *node, pw_blocks_t *out);	/* after a pool sync */
+
+/* ---- codecs (codec.c) ---- */
+
+/* The number behind a value of the compression property, level included; EINVAL if there is no such value. */
+int pw_codec_lookup(const char *compression, uint64_t *property);
+/*
+ * Compresses one record as the write pipeline would. `out` has room for `len` bytes. *psize is 0 for a hole, `len`
+ * when the record is stored raw, else the codec's output size before rounding.
+ */
+int pw_codec_compress(uint64_t property, uint32_t gcd_alloc, uint32_t min_alloc, const void *record, size_t len,
+    void *out, size_t *psize);
+int pw_codec_decompress(uint64_t property, const void *in, size_t psize, void *record, size_t len);
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: CDDL-1.0 */
+/* Pools on files: create, import, export, scrub. */
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <sys/zfs_context.h>
+#include <sys/spa.h>
+#include <sys/spa_impl.h>
+#include <sys/dsl_pool.h>
+#include <sys/dsl_scan.h>
+#include <sys/fs/zfs.h>
+#include <sys/txg.h>
+#include <sys/metaslab.h>
+#include <sys/vdev_impl.h>
+#include <sys/zfeature.h>
+#include <zfeature_common.h>
+#include <libzutil.h>
+
+#include "engine.h"
+#include "internal.h"
+
+static nvlist_t *
+file_vdev(const char *path, uint32_t ashift)
+{
+	nvlist_t *nv = fnvlist_alloc();
+	fnvlist_add_string(nv, ZPOOL_CONFIG_TYPE, VDEV_TYPE_FILE);
+	fnvlist_add_string(nv, ZPOOL_CONFIG_PATH, path);
+	if (ashift != 0)
+		fnvlist_add_uint64(nv, ZPOOL_CONFIG_ASHIFT, ashift);
+	return (nv);
+}
+
+/* A mirror or raidz of a group's files. */
+static nvlist_t *
+grouped_vdev(const pw_vdev_group_t *g, uint32_t ashift)
+{
+	nvlist_t *nv = fnvlist_alloc();
+	nvlist_t **children = calloc(g->npaths, sizeof (nvlist_t *));
+	for (size_t i = 0; i < g->npaths; i++)
+		children[i] = file_vdev(g->paths[i], ashift);
+	fnvlist_add_string(nv, ZPOOL_CONFIG_TYPE, g->layout == PW_MIRROR ? VDEV_TYPE_MIRROR : VDEV_TYPE_RAIDZ);
+	if (g->layout == PW_RAIDZ)
+		fnvlist_add_uint64(nv, ZPOOL_CONFIG_NPARITY, g->parity);
+	fnvlist_add_nvlist_array(nv, ZPOOL_CONFIG_CHILDREN, (const nvlist_t **)children, g->npaths);
+	for (size_t i = 0; i < g->npaths; i++)
+		fnvlist_free(children[i]);
+	free(children);
+	return (nv);
+}
+
+static void
+add_top(nvlist_t **list, uint_t *n, nvlist_t *top, int use)
+{
+	if (use == PW_LOG) {
+		fnvlist_add_uint64(top, ZPOOL_CONFIG_IS_LOG, 1);
+		fnvlist_add_string(top, ZPOOL_CONFIG_ALLOCATION_BIAS, VDEV_ALLOC_BIAS_LOG);
+	}
+	list[(*n)++] = top;
+}
+
+static nvlist_t *
+root_vdev(const pw_vdev_group_t *groups, size_t ngroups, uint32_t ashift)
+{
+	size_t most = 0;
+	for (size_t i = 0; i < ngroups; i++)
+		most += groups[i].npaths;
+	nvlist_t **tops = calloc(most, sizeof (nvlist_t *));
+	nvlist_t **cache = calloc(most, sizeof (nvlist_t *));
+	uint_t ntops = 0, ncache = 0;
+
+	for (size_t i = 0; i < ngroups; i++) {
+		const pw_vdev_group_t *g = &groups[i];
+		if (g->use != PW_CACHE && g->layout != PW_STRIPE) {
+			add_top(tops, &ntops, grouped_vdev(g, ashift), g->use);
+			continue;
+		}
+		for (size_t j = 0; j < g->npaths; j++) {
+			if (g->use == PW_CACHE)
+				cache[ncache++] = file_vdev(g->paths[j], ashift);
+			else
+				add_top(tops, &ntops, file_vdev(g->paths[j], ashift), g->use);
+		}
+	}
+
+	nvlist_t *root = fnvlist_alloc();
+	fnvlist_add_string(root, ZPOOL_CONFIG_TYPE, VDEV_TYPE_ROOT);
+	fnvlist_add_nvlist_array(root, ZPOOL_CONFIG_CHILDREN, (const nvlist_t **)tops, ntops);
+	if (ncache != 0)
+		fnvlist_add_nvlist_array(root, ZPOOL_CONFIG_L2CACHE, (const nvlist_t **)cache, ncache);
+	for (uint_t i = 0; i < ntops; i++)
+		fnvlist_free(tops[i]);
+	for (uint_t i = 0; i < ncache; i++)
+		fnvlist_free(cache[i]);
+	free(tops);
+	free(cache);
+	return (root);
+}
+
+static int
+format_root_dataset(const char *name)
+{
+	objset_t *os;
+	int error = dmu_objset_own(name, DMU_OST_ZFS, B_FALSE, B_TRUE, FTAG, &os);
+	if (error != 0)
+		return (error);
+	dmu_tx_t *tx = dmu_tx_create(os);
+	dmu_tx_hold_bonus(tx, DMU_NEW_OBJECT);
+	for (int i = 0; i < 6; i++)
+		dmu_tx_hold_zap(tx, DMU_NEW_OBJECT, B_TRUE, NULL);
+	error = dmu_tx_assign(tx, DMU_TX_WAIT);
+	if (error != 0) {
+		dmu_tx_abort(tx);
+	} else {
+		error = pw_node_format(os, tx);
+		dmu_tx_commit(tx);
+	}
+	pw_objset_disown(os, FTAG);
+	return (error);
+}
+
+int
+pw_pool_create(const char *name, const pw_vdev_group_t *groups, size_t ngroups, uint32_t ashift)
+{
+	nvlist_t *root = root_vdev(groups, ngroups, ashift);
+	nvlist_t *props = fnvlist_alloc();
+	char feature[MAXPATHLEN];
+
+	for (int i = 0; i < SPA_FEATURES; i++) {
+		(void) snprintf(feature, sizeof (feature), "feature@%s", spa_feature_table[i].fi_uname);
+		fnvlist_add_uint64(props, feature, 0);
+	}
+	int error = spa_create(name, root, props, NULL, NULL);
+	fnvlist_free(props);
+	fnvlist_free(root);
+	if (error == 0)
+		error = format_root_dataset(name);
+	return (error);
+}
+
+int
+pw_pool_name(const char *path, char *out, size_t len)
+{
+	nvlist_t *label = NULL;
+	const char *name;
+	int labels = 0, fd = open64(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return (errno);
+	int error = zpool_read_label(fd, &label, &labels);
+	(void) close(fd);
+	if (error != 0 || label == NULL)
+		return (ENOENT);
+	error = nvlist_lookup_string(label, ZPOOL_CONFIG_POOL_NAME, &name) == 0 ? 0 : ENOENT;
+	if (error == 0)
+		(void) strlcpy(out, name, len);
+	nvlist_free(label);
+	return (error);
+}
+
+int
+pw_pool_import(const char *name, const char *const *paths, size_t npaths, int readonly)
+{
+	libpc_handle_t handle = { .lpc_ops = &libzpool_config_ops };
+	importargs_t args = { .path = (char **)paths, .paths = npaths, .can_be_active = B_TRUE, .scan = B_TRUE };
+	nvlist_t *config = NULL, *props = fnvlist_alloc();
+
+	int error = zpool_find_config(&handle, name, &config, &args);
+	if (error != 0) {
+		fnvlist_free(props);
+		return (error == ENOENT || error == EINVAL ? ENOENT : error);
+	}
+	if (readonly)
+		fnvlist_add_uint64(props, zpool_prop_to_name(ZPOOL_PROP_READONLY), 1);
+	error = spa_import((char *)name, config, props, ZFS_IMPORT_NORMAL);
+	fnvlist_free(config);
+	fnvlist_free(props);
+	return (error);
+}
+
+int
+pw_pool_export(const char *name)
+{
+	return (spa_export(name, NULL, B_FALSE, B_FALSE));
+}
+
+int
+pw_pool_sync(const char *name)
+{
+	spa_t *spa;
+	int error = spa_open(name, &spa, FTAG);
+	if (error == 0) {
+		txg_wait_synced(spa_get_dsl(spa), 0);
+		spa_close(spa, FTAG);
+	}
+	return (error);
+}
+
+int
+pw_pool_kick(const char *name)
+{
+	spa_t *spa;
+	int error = spa_open(name, &spa, FTAG);
+	if (error == 0) {
+		txg_wait_open(spa_get_dsl(spa), 0, B_TRUE);
+		spa_close(spa, FTAG);
+	}
+	return (error);
+}
+
+int
+pw_pool_stats(const char *name, pw_pool_stats_t *out)
+{
+	spa_t *spa;
+	vdev_stat_t vs;
+	int error = spa_open(name, &spa, FTAG);
+	if (error != 0)
+		return (error);
+	spa_config_enter(spa, SCL_CONFIG, FTAG, RW_READER);
+	vdev_get_stats(spa->spa_root_vdev, &vs);
+	uint64_t reads = 0, writes = 0, checksums = 0;
+	for (uint64_t i = 0; i < spa->spa_root_vdev->vdev_children; i++) {
+		vdev_t *top = spa->spa_root_vdev->vdev_child[i];
+		reads += top->vdev_stat.vs_read_errors;
+		writes += top->vdev_stat.vs_write_errors;
+		checksums += top->vdev_stat.vs_checksum_errors;
+	}
+	spa_config_exit(spa, SCL_CONFIG, FTAG);
+	uint64_t allocated = metaslab_class_get_alloc(spa_normal_class(spa)) +
+	    metaslab_class_get_alloc(spa_log_class(spa));
+	*out = (pw_pool_stats_t) {
+		.size = vs.vs_space, .allocated = allocated, .free = vs.vs_space - vs.vs_alloc,
+		.txg = spa_last_synced_txg(spa), .read_errors = reads, .write_errors = writes,
+		.checksum_errors = checksums, .gcd_alloc = spa->spa_gcd_alloc, .min_alloc = spa->spa_min_alloc,
+		.state = spa_suspended(spa) ? 1 : 0,
+	};
+	spa_close(spa, FTAG);
+	return (0);
+}
+
+int
+pw_pool_scrub(const char *name)
+{
+	spa_t *spa;
+	int error = spa_open(name, &spa, FTAG);
+	if (error != 0)
+		return (error);
+	error = spa_scan(spa, POOL_SCAN_SCRUB);
+	while (error == 0 && dsl_scan_scrubbing(spa_get_dsl(spa)))
+		txg_wait_synced(spa_get_dsl(spa), 0);
+	spa_close(spa, FTAG);
+	return (error);
+}

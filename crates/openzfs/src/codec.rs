@@ -1,0 +1,202 @@
+//! The engine's compressors on single records, and what a record then takes on disk.
+//!
+//! The rules are the write pipeline's (`zio_write_compress` in OpenZFS 2.3): an all-zero record is a hole under any
+//! codec but `off`; up to 112 bytes are embedded in the block pointer; a record must save an eighth, and a sector, or
+//! it is stored raw; sizes are rounded up to the vdev's allocation unit. `tests/space.rs` holds them against pools.
+
+use std::ffi::c_void;
+use std::fmt;
+
+use crate::engine::c_text;
+use crate::error::check;
+use crate::{Engine, Error, Result, ffi};
+
+/// The most a block pointer holds by itself (`BPE_PAYLOAD_SIZE`).
+pub const EMBEDDED_BYTES: usize = 112;
+
+/// A value of the `compression` property, checked by the library's own table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Compression {
+    name: String,
+    property: u64,
+}
+
+impl Compression {
+    /// Parses `off`, `on`, `lz4`, `lzjb`, `zle`, `gzip`, `gzip-N`, `zstd`, `zstd-N`, `zstd-fast-N`.
+    pub fn parse(name: &str) -> Result<Compression> {
+        let c = c_text(name)?;
+        let mut property = 0;
+        // SAFETY: a C string and a writable integer; the table behind it is static, but made by the library's start.
+        let errno = unsafe { ffi::pw_codec_lookup(c.as_ptr(), &mut property) };
+        if errno != 0 || name == "inherit" {
+            return Err(Error::Invalid(format!(
+                "compression={name} is unknown; use off, on, lz4, lzjb, zle, gzip-1…9, zstd-1…19 or zstd-fast-1…1000"
+            )));
+        }
+        Ok(Compression { name: name.to_owned(), property })
+    }
+
+    /// As given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// How a record ends up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// Nothing but a hole in the block tree.
+    Hole,
+    /// Inside the block pointer; the compressed size in bytes.
+    Embedded(usize),
+    /// Compressed to this many bytes, rounded up to the allocation unit (`psize`).
+    Compressed(usize),
+    /// As it is.
+    Raw(usize),
+}
+
+/// How a pool's top-level vdevs turn `psize` into `asize`. Sizes are bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Geometry {
+    /// Sector size as a power of two.
+    pub ashift: u32,
+    /// Parity disks of raidz; 0 for single disks, stripes and mirrors (whose `asize` counts one copy).
+    pub parity: u32,
+    /// Disks of a raidz vdev, parity included.
+    pub disks: u32,
+}
+
+impl Geometry {
+    /// Single disk, stripe or mirror.
+    pub fn plain(ashift: u32) -> Geometry {
+        Geometry { ashift, parity: 0, disks: 1 }
+    }
+
+    /// A raidz vdev of `disks` with `parity` of them.
+    pub fn raidz(ashift: u32, disks: u32, parity: u32) -> Geometry {
+        Geometry { ashift, parity, disks }
+    }
+
+    /// Sector size.
+    pub fn sector(&self) -> u64 {
+        1 << self.ashift
+    }
+
+    /// Allocated bytes for a block of `psize` (`vdev_default_asize`, `vdev_raidz_asize`): whole sectors, and on raidz
+    /// parity for each row and padding to a multiple of parity + 1 sectors.
+    pub fn asize(&self, psize: u64) -> u64 {
+        let mut sectors = psize.div_ceil(self.sector());
+        if self.parity > 0 {
+            let parity = u64::from(self.parity);
+            let data = u64::from(self.disks) - parity;
+            sectors += parity * sectors.div_ceil(data);
+            sectors = sectors.next_multiple_of(parity + 1);
+        }
+        sectors << self.ashift
+    }
+}
+
+/// One compressor with its output buffer. Not shared between threads; make one per thread.
+#[derive(Debug)]
+pub struct Codec {
+    compression: Compression,
+    out: Vec<u8>,
+    filled: usize,
+}
+
+impl Codec {
+    /// `max_record` is the longest record in bytes it will see.
+    pub fn new(_engine: Engine, compression: &Compression, max_record: usize) -> Codec {
+        Codec { compression: compression.clone(), out: vec![0; max_record], filled: 0 }
+    }
+
+    /// What the engine would store of `record` on `geometry`.
+    pub fn store(&mut self, record: &[u8], geometry: &Geometry) -> Result<Stored> {
+        let len = record.len();
+        if self.out.len() < len {
+            self.out.resize(len, 0);
+        }
+        let unit = geometry.sector() as u32;
+        let mut psize = 0;
+        // SAFETY: `record` is readable and `out` writable for `len` bytes, and both outlive the call.
+        let errno = unsafe {
+            ffi::pw_codec_compress(
+                self.compression.property,
+                unit,
+                unit,
+                record.as_ptr().cast::<c_void>(),
+                len,
+                self.out.as_mut_ptr().cast::<c_void>(),
+                &mut psize,
+            )
+        };
+        check("compressing a record with", &self.compression, errno)?;
+        self.filled = if psize < len { psize } else { 0 };
+        Ok(classify(psize, len, geometry))
+    }
+
+    /// The compressed bytes of the last [`Codec::store`] that compressed; empty for holes and raw records.
+    pub fn compressed(&self) -> &[u8] {
+        &self.out[..self.filled]
+    }
+
+    /// Decompresses `from` (as [`Codec::compressed`] gave it) into `record`, which has the record's length.
+    pub fn load(&self, from: &[u8], record: &mut [u8]) -> Result<()> {
+        // SAFETY: both slices are valid for their lengths; the codec checks that the output fits.
+        let errno = unsafe {
+            ffi::pw_codec_decompress(
+                self.compression.property,
+                from.as_ptr().cast::<c_void>(),
+                from.len(),
+                record.as_mut_ptr().cast::<c_void>(),
+                record.len(),
+            )
+        };
+        check("decompressing a record with", &self.compression, errno)
+    }
+}
+
+fn classify(psize: usize, len: usize, geometry: &Geometry) -> Stored {
+    if psize == 0 {
+        return Stored::Hole;
+    }
+    if psize >= len {
+        return Stored::Raw(len);
+    }
+    if psize <= EMBEDDED_BYTES {
+        return Stored::Embedded(psize);
+    }
+    let rounded = psize.next_multiple_of(geometry.sector() as usize);
+    if rounded >= len { Stored::Raw(len) } else { Stored::Compressed(rounded) }
+}
+
+impl Stored {
+    /// Allocated bytes on `geometry`.
+    pub fn asize(self, geometry: &Geometry) -> u64 {
+        match self {
+            Stored::Hole | Stored::Embedded(_) => 0,
+            Stored::Compressed(psize) | Stored::Raw(psize) => geometry.asize(psize as u64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raidz_asize_matches_the_published_examples() {
+        // From "ZFS RAIDZ stripe width" (Delphix): raidz1 of 5, 4K sectors: 8K takes 3 sectors padded to 4.
+        assert_eq!(Geometry::raidz(12, 5, 1).asize(8192), 16384);
+        assert_eq!(Geometry::raidz(12, 5, 1).asize(131072), (32 + 8) * 4096);
+        assert_eq!(Geometry::raidz(12, 3, 2).asize(4096), 3 * 4096);
+        assert_eq!(Geometry::plain(12).asize(4097), 8192);
+        assert_eq!(Geometry::plain(9).asize(513), 1024);
+    }
+}

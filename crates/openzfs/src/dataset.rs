@@ -1,0 +1,186 @@
+//! Datasets: create, open with log replay, properties, snapshots, figures.
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::sync::Arc;
+
+use crate::engine::c_text;
+use crate::error::check;
+use crate::property::{self, Settings};
+use crate::{DatasetStats, Error, File, Pool, Result, ZilStats, ffi, pool};
+
+/// An open dataset. Closed when its last handle and file are gone.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) raw: *mut ffi::pw_dataset,
+    name: CString,
+    _pool: Arc<pool::Inner>,
+}
+
+// SAFETY: the C side locks whatever it shares (node table, names, ranges); the pointer itself never changes.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: opened once, closed once; every file holds this value, so none is open.
+        unsafe { ffi::pw_dataset_close(self.raw) }
+    }
+}
+
+fn full(pool: &Pool, name: &str) -> Result<CString> {
+    if name.is_empty() { c_text(pool.name()) } else { c_text(&format!("{}/{name}", pool.name())) }
+}
+
+fn set_raw(name: &CStr, property: &str, value: &str) -> Result<()> {
+    let known = property::find(property)?;
+    let plain = property::plain_value(known, value)?;
+    let (p, v) = (c_text(known.name)?, c_text(&plain)?);
+    // SAFETY: three C strings; the library copies them.
+    let errno = unsafe { ffi::pw_dataset_set(name.as_ptr(), p.as_ptr(), v.as_ptr()) };
+    if errno == libc::EINVAL {
+        return Err(Error::Invalid(format!("{property}={value}: no such value; {} takes {}", known.name, known.values)));
+    }
+    check("setting a property of", name.to_string_lossy(), errno)
+}
+
+impl Dataset {
+    pub(crate) fn create(pool: &Pool, name: &str, settings: &Settings) -> Result<Dataset> {
+        let c = full(pool, name)?;
+        // SAFETY: a C string of a dataset in an imported pool.
+        check("creating the dataset", c.to_string_lossy(), unsafe { ffi::pw_dataset_create(c.as_ptr()) })?;
+        for (property, value) in settings {
+            set_raw(&c, property, value)?;
+        }
+        Dataset::open(pool, name, false)
+    }
+
+    pub(crate) fn open(pool: &Pool, name: &str, readonly: bool) -> Result<Dataset> {
+        let c = full(pool, name)?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: a C string, and a place for the pointer that is only used on success.
+        let errno = unsafe { ffi::pw_dataset_open(c.as_ptr(), i32::from(readonly), &mut raw) };
+        check("opening the dataset", c.to_string_lossy(), errno)?;
+        Ok(Dataset { inner: Arc::new(Inner { raw, name: c, _pool: pool.inner.clone() }) })
+    }
+
+    /// Its full name, the pool's included.
+    pub fn name(&self) -> &str {
+        self.inner.name.to_str().expect("made from a str")
+    }
+
+    /// Sets a property, at once: `set("recordsize", "16K")`.
+    pub fn set(&self, property: &str, value: &str) -> Result<()> {
+        set_raw(&self.inner.name, property, value)
+    }
+
+    /// A property's value; sizes in plain bytes.
+    pub fn get(&self, property: &str) -> Result<String> {
+        let p = c_text(property::find(property)?.name)?;
+        let mut out = [0u8; 1024];
+        // SAFETY: `out` is writable for its length.
+        let errno =
+            unsafe { ffi::pw_dataset_get(self.inner.name.as_ptr(), p.as_ptr(), out.as_mut_ptr().cast(), out.len()) };
+        check("reading a property of", self.name(), errno)?;
+        let end = out.iter().position(|b| *b == 0).unwrap_or(out.len());
+        Ok(String::from_utf8_lossy(&out[..end]).into_owned())
+    }
+
+    /// Takes a snapshot.
+    pub fn snapshot(&self, snapshot: &str) -> Result<()> {
+        let s = c_text(snapshot)?;
+        // SAFETY: two C strings.
+        let errno = unsafe { ffi::pw_dataset_snapshot(self.inner.name.as_ptr(), s.as_ptr()) };
+        check("taking a snapshot of", self.name(), errno)
+    }
+
+    /// Opens a snapshot of this dataset, read-only.
+    pub fn open_snapshot(&self, pool: &Pool, snapshot: &str) -> Result<Dataset> {
+        let own = self.name().strip_prefix(pool.name()).unwrap_or_default().trim_start_matches('/');
+        Dataset::open(pool, &format!("{own}@{snapshot}"), true)
+    }
+
+    /// Creates a file in the root directory.
+    pub fn create_file(&self, name: &str) -> Result<File> {
+        File::create(self, name)
+    }
+
+    /// Opens a file of the root directory.
+    pub fn open_file(&self, name: &str) -> Result<File> {
+        File::open(self, name)
+    }
+
+    /// Removes a file's name; its space is freed when nobody has it open.
+    pub fn remove_file(&self, name: &str) -> Result<()> {
+        let c = c_text(name)?;
+        // SAFETY: an open dataset and a C string.
+        check("removing the file", name, unsafe { ffi::pw_file_remove(self.inner.raw, c.as_ptr()) })
+    }
+
+    /// Names in the root directory, in the directory's own order.
+    pub fn files(&self) -> Result<Vec<String>> {
+        extern "C" fn each(name: *const c_char, _object: u64, arg: *mut c_void) {
+            // SAFETY: called by pw_file_list below with the vector it was given and a C string.
+            unsafe { (*arg.cast::<Vec<String>>()).push(CStr::from_ptr(name).to_string_lossy().into_owned()) }
+        }
+        let mut names: Vec<String> = Vec::new();
+        // SAFETY: the callback gets the vector, which outlives the call.
+        let errno = unsafe { ffi::pw_file_list(self.inner.raw, each, (&raw mut names).cast::<c_void>()) };
+        check("listing", self.name(), errno)?;
+        Ok(names)
+    }
+
+    /// Space and ratios; up to date after [`Pool::sync`].
+    pub fn stats(&self) -> Result<DatasetStats> {
+        let mut raw = ffi::pw_dataset_stats::default();
+        // SAFETY: an open dataset and a writable struct.
+        check("reading the space of", self.name(), unsafe { ffi::pw_dataset_stats(self.inner.raw, &mut raw) })?;
+        Ok(DatasetStats::from(raw))
+    }
+
+    /// Intent log traffic since the dataset was opened.
+    pub fn zil_stats(&self) -> ZilStats {
+        let mut raw = ffi::pw_zil_stats::default();
+        // SAFETY: as above.
+        unsafe { ffi::pw_dataset_zil_stats(self.inner.raw, &mut raw) };
+        ZilStats::from(raw)
+    }
+
+    /// Log records played back when it was opened.
+    pub fn replayed(&self) -> u64 {
+        let mut n = 0;
+        // SAFETY: as above.
+        unsafe { ffi::pw_dataset_replayed(self.inner.raw, &mut n) };
+        n
+    }
+}
+
+pub(crate) fn list(pool: &Pool) -> Result<Vec<String>> {
+    extern "C" fn each(name: *const c_char, arg: *mut c_void) {
+        // SAFETY: as in `Dataset::files`.
+        unsafe { (*arg.cast::<Vec<String>>()).push(CStr::from_ptr(name).to_string_lossy().into_owned()) }
+    }
+    let mut names: Vec<String> = Vec::new();
+    // SAFETY: the callback gets the vector, which outlives the call.
+    let errno = unsafe { ffi::pw_dataset_list(pool.inner.name.as_ptr(), each, (&raw mut names).cast::<c_void>()) };
+    check("listing the datasets of", pool.name(), errno)?;
+    names.sort();
+    Ok(names)
+}
+
+impl Pool {
+    /// Destroys a dataset or, with `@`, a snapshot; `name` without the pool's.
+    pub fn destroy(&self, name: &str) -> Result<()> {
+        let c = full(self, name)?;
+        // SAFETY: a C string; the library refuses what is open.
+        let errno = unsafe {
+            if name.contains('@') { ffi::pw_snapshot_destroy(c.as_ptr()) } else { ffi::pw_dataset_destroy(c.as_ptr()) }
+        };
+        check("destroying", c.to_string_lossy(), errno)
+    }
+}

@@ -1,0 +1,278 @@
+//! Devices that the seam can behave like.
+//!
+//! The model: `queue_depth` requests are served at once, each taking its latency (plus a seek where it does not
+//! continue the last one) and its transfer; all share one pipe of the stated bandwidth and operations per second.
+//! `tests/device.rs` checks that the emulated figures come out.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::property::parse_size;
+use crate::{Error, Result, ffi};
+
+/// A device's figures. Latencies are nanoseconds of one request at depth 1 without its transfer; rates are bytes a
+/// second.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// Profile name, or `custom`, or `measured`.
+    pub name: String,
+    /// Read latency.
+    pub read_latency_ns: u64,
+    /// Write latency.
+    pub write_latency_ns: u64,
+    /// Cache flush latency.
+    pub flush_latency_ns: u64,
+    /// Added to a request that does not start where the last one ended.
+    pub seek_ns: u64,
+    /// Read bandwidth; 0: no limit.
+    pub read_bytes_s: u64,
+    /// Write bandwidth; 0: no limit.
+    pub write_bytes_s: u64,
+    /// Operations a second; 0: no limit.
+    pub iops: u64,
+    /// Requests served at once.
+    pub queue_depth: u32,
+}
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const MB: u64 = 1_000_000;
+const MIB: u64 = 1 << 20;
+
+/// Name, what it stands for, and the figures in the order read, write, flush latency, seek, read rate, write rate,
+/// iops, depth. Typical data-sheet figures of each class, not of one product; gp3 is Amazon's stated baseline
+/// (3,000 IOPS, 125 MiB/s) with the sub-millisecond latency seen on such volumes.
+type Row = (&'static str, &'static str, [u64; 7], u32);
+const PROFILES: &[Row] = &[
+    ("nvme", "datacentre NVMe with power-loss protection", [80 * US, 15 * US, 10 * US, 0, 3200 * MB, 2000 * MB, 400_000], 64),
+    ("sata-ssd", "SATA SSD", [100 * US, 50 * US, 800 * US, 0, 530 * MB, 480 * MB, 90_000], 32),
+    ("hdd", "7200 rpm disk: 8.5 ms seek and half a turn", [100 * US, 100 * US, 8 * MS, 12_600 * US, 180 * MB, 170 * MB, 0], 1),
+    ("ebs-gp3", "cloud block volume, gp3 baseline", [600 * US, 600 * US, 300 * US, 0, 125 * MIB, 125 * MIB, 3000], 64),
+];
+
+impl Device {
+    /// No emulation: requests go to the host's file as they are, and flushes are real.
+    pub fn host() -> Device {
+        Device {
+            name: "host".into(),
+            read_latency_ns: 0,
+            write_latency_ns: 0,
+            flush_latency_ns: 0,
+            seek_ns: 0,
+            read_bytes_s: 0,
+            write_bytes_s: 0,
+            iops: 0,
+            queue_depth: 1,
+        }
+    }
+
+    /// Names and descriptions of the profiles.
+    pub fn profiles() -> impl Iterator<Item = (&'static str, &'static str)> {
+        PROFILES.iter().map(|row| (row.0, row.1))
+    }
+
+    /// `host`, a profile's name, or `read=80us,write=20us,flush=1ms,seek=0,read_bw=3G,write_bw=2G,iops=0,depth=32`
+    /// (what is left out is nvme's). `measured` needs a directory: see [`Device::measure`].
+    pub fn parse(text: &str) -> Result<Device> {
+        if text == "host" {
+            return Ok(Device::host());
+        }
+        if let Some(row) = PROFILES.iter().find(|row| row.0 == text) {
+            return Ok(Device::from_row(row));
+        }
+        if !text.contains('=') {
+            let names: Vec<_> = Device::profiles().map(|(name, _)| name).collect();
+            return Err(Error::Invalid(format!(
+                "device {text:?} is unknown; use host, measured, {}, or numbers like read=80us,write=20us,flush=1ms,\
+                 read_bw=3G,write_bw=2G,iops=0,depth=32",
+                names.join(", ")
+            )));
+        }
+        let mut device = Device { name: "custom".into(), ..Device::from_row(&PROFILES[0]) };
+        for part in text.split(',') {
+            let (key, value) = part.split_once('=').ok_or_else(|| Error::Invalid(format!("{part:?} is not key=value")))?;
+            match key {
+                "read" => device.read_latency_ns = parse_time(value)?,
+                "write" => device.write_latency_ns = parse_time(value)?,
+                "flush" => device.flush_latency_ns = parse_time(value)?,
+                "seek" => device.seek_ns = parse_time(value)?,
+                "read_bw" => device.read_bytes_s = parse_size(value)?,
+                "write_bw" => device.write_bytes_s = parse_size(value)?,
+                "iops" => device.iops = parse_size(value)?,
+                "depth" => device.queue_depth = parse_size(value)?.clamp(1, 256) as u32,
+                _ => return Err(Error::Invalid(format!("a device has no {key:?}"))),
+            }
+        }
+        Ok(device)
+    }
+
+    fn from_row(row: &Row) -> Device {
+        let [read, write, flush, seek, read_bw, write_bw, iops] = row.2;
+        Device {
+            name: row.0.into(),
+            read_latency_ns: read,
+            write_latency_ns: write,
+            flush_latency_ns: flush,
+            seek_ns: seek,
+            read_bytes_s: read_bw,
+            write_bytes_s: write_bw,
+            iops,
+            queue_depth: row.3,
+        }
+    }
+
+    /// Measures the device under `dir` with a scratch file of 256 MiB that is removed again: medians of direct 4K reads
+    /// and writes and of `fdatasync`, and the rate of direct 1 MiB requests. Takes about three seconds.
+    pub fn measure(dir: &Path) -> Result<Device> {
+        measure_in(dir).map_err(|why| Error::Host { what: "measuring the device under", path: dir.to_owned(), why })
+    }
+
+    pub(crate) fn to_raw(&self) -> ffi::pw_device {
+        ffi::pw_device {
+            read_latency_ns: self.read_latency_ns,
+            write_latency_ns: self.write_latency_ns,
+            flush_latency_ns: self.flush_latency_ns,
+            seek_ns: self.seek_ns,
+            read_bytes_s: self.read_bytes_s,
+            write_bytes_s: self.write_bytes_s,
+            iops: self.iops,
+            queue_depth: self.queue_depth,
+            emulate: u32::from(self.name != "host"),
+        }
+    }
+
+    /// Sends one request to the emulated device, without a pool. `flush` ignores offset and length.
+    pub fn exercise(_engine: crate::Engine, op: &str, offset: u64, bytes: u64) {
+        let op = match op {
+            "read" => 0,
+            "write" => 1,
+            _ => 2,
+        };
+        // SAFETY: takes numbers only; the seam has its own lock.
+        unsafe { ffi::pw_seam_exercise(op, offset, bytes) }
+    }
+}
+
+fn parse_time(text: &str) -> Result<u64> {
+    let bad = || Error::Invalid(format!("{text:?} is not a time; write 80us, 2ms or 0"));
+    let (digits, unit) = match text {
+        t if t.ends_with("us") => (&t[..t.len() - 2], 1e3),
+        t if t.ends_with("ms") => (&t[..t.len() - 2], 1e6),
+        t if t.ends_with("ns") => (&t[..t.len() - 2], 1.0),
+        t if t.ends_with('s') => (&t[..t.len() - 1], 1e9),
+        t => (t, 1.0),
+    };
+    let value: f64 = digits.parse().map_err(|_| bad())?;
+    if value.is_finite() && value >= 0.0 { Ok((value * unit) as u64) } else { Err(bad()) }
+}
+
+const SCRATCH_BYTES: u64 = 256 << 20;
+const BIG: usize = 1 << 20;
+const SMALL: usize = 4096;
+
+/// A buffer that direct I/O accepts: aligned to a page.
+struct Aligned(Vec<u8>, usize);
+
+impl Aligned {
+    fn new(len: usize) -> Aligned {
+        let raw = vec![0u8; len + SMALL];
+        let skip = raw.as_ptr().align_offset(SMALL);
+        let mut aligned = Aligned(raw, skip);
+        // Something a device cannot shrink to nothing, from a fixed generator.
+        let mut x = 0x9e37_79b9_7f4a_7c15u64;
+        for byte in aligned.get(len) {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *byte = (x >> 56) as u8;
+        }
+        aligned
+    }
+
+    fn get(&mut self, len: usize) -> &mut [u8] {
+        &mut self.0[self.1..self.1 + len]
+    }
+}
+
+fn measure_in(dir: &Path) -> io::Result<Device> {
+    let path = dir.join(format!(".poolwright-device-{}", std::process::id()));
+    let file = fs::OpenOptions::new().read(true).write(true).create_new(true).custom_flags(libc::O_DIRECT).open(&path)?;
+    fs::remove_file(&path)?; // gone even if this process is killed
+    let mut buf = Aligned::new(BIG);
+
+    let start = Instant::now();
+    for offset in (0..SCRATCH_BYTES).step_by(BIG) {
+        file.write_all_at(buf.get(BIG), offset)?;
+    }
+    sync(&file)?;
+    let write_bytes_s = rate(SCRATCH_BYTES, start.elapsed());
+    let start = Instant::now();
+    for offset in (0..SCRATCH_BYTES).step_by(BIG) {
+        file.read_exact_at(buf.get(BIG), offset)?;
+    }
+    let read_bytes_s = rate(SCRATCH_BYTES, start.elapsed());
+
+    let mut spot = 0u64;
+    let mut next = move || {
+        spot = (spot + 7919 * SMALL as u64) % SCRATCH_BYTES;
+        spot / SMALL as u64 * SMALL as u64
+    };
+    let read = median(200, || file.read_exact_at(buf.get(SMALL), next()))?;
+    let write = median(200, || file.write_all_at(buf.get(SMALL), next()))?;
+    let mut dirty = 0;
+    let flush = median(50, || {
+        file.write_all_at(buf.get(SMALL), dirty)?;
+        dirty += SMALL as u64;
+        sync(&file)
+    })?;
+    Ok(Device {
+        name: "measured".into(),
+        read_latency_ns: read,
+        write_latency_ns: write,
+        flush_latency_ns: flush.saturating_sub(write),
+        seek_ns: 0,
+        read_bytes_s,
+        write_bytes_s,
+        iops: 0,
+        queue_depth: 32,
+    })
+}
+
+fn sync(file: &fs::File) -> io::Result<()> {
+    // SAFETY: a valid descriptor.
+    if unsafe { libc::fdatasync(file.as_raw_fd()) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn rate(bytes: u64, took: Duration) -> u64 {
+    (bytes as f64 / took.as_secs_f64().max(1e-6)) as u64
+}
+
+fn median(n: usize, mut once: impl FnMut() -> io::Result<()>) -> io::Result<u64> {
+    let mut times = Vec::with_capacity(n);
+    for _ in 0..n {
+        let start = Instant::now();
+        once()?;
+        times.push(start.elapsed().as_nanos() as u64);
+    }
+    times.sort_unstable();
+    Ok(times[n / 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_and_numbers() {
+        assert_eq!(Device::parse("hdd").unwrap().queue_depth, 1);
+        let d = Device::parse("read=1ms,depth=4,read_bw=100M").unwrap();
+        assert_eq!((d.read_latency_ns, d.queue_depth, d.read_bytes_s), (1_000_000, 4, 100 << 20));
+        for bad in ["floppy", "read=fast", "colour=red", "read"] {
+            assert!(Device::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The library as a whole: one per process.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::sync::OnceLock;
+
+use crate::error::check;
+use crate::{ArcStats, Device, Error, Result, VdevStats, ffi};
+
+/// The engine's limits. Sizes are bytes.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The ARC's size, held as minimum and maximum alike.
+    pub arc_bytes: u64,
+    /// `zfs_dirty_data_max`: writes wait when this much is not yet on disk. Kernel default: a tenth of the memory,
+    /// 4 GiB at most.
+    pub dirty_bytes: u64,
+    /// `zfs_txg_timeout` in seconds; kernel default 5.
+    pub txg_timeout_s: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { arc_bytes: 512 << 20, dirty_bytes: 512 << 20, txg_timeout_s: 5 }
+    }
+}
+
+/// Proof that libzpool runs in this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Engine {
+    _private: (),
+}
+
+/// Where the library would keep its list of pools. No file can be there, and pools are opened with `cachefile=none`.
+const NO_CACHE_FILE: &CStr = c"/proc/self/poolwright-keeps-no-cachefile";
+
+static RUNNING: OnceLock<Engine> = OnceLock::new();
+
+impl Engine {
+    /// Starts the engine, or gives the running one with the new limits.
+    pub fn start(config: &Config) -> Engine {
+        let mut first = false;
+        let engine = *RUNNING.get_or_init(|| {
+            first = true;
+            let c = ffi::pw_engine_config {
+                cache_path: NO_CACHE_FILE.as_ptr(),
+                arc_bytes: config.arc_bytes,
+                dirty_bytes: config.dirty_bytes,
+                txg_timeout_s: config.txg_timeout_s,
+            };
+            // SAFETY: called once (OnceLock); the path is a static C string and the struct lives over the call.
+            unsafe {
+                ffi::pw_seam_on_host_error(Some(host_refused));
+                ffi::pw_engine_start(&c);
+            }
+            Engine { _private: () }
+        });
+        if !first {
+            engine.set_arc(config.arc_bytes);
+            engine.set_dirty(config.dirty_bytes);
+            engine.set_txg_timeout(config.txg_timeout_s);
+        }
+        engine
+    }
+
+    /// The ARC limit, at once; the ARC itself follows as I/O happens.
+    pub fn set_arc(self, bytes: u64) {
+        // SAFETY: a plain store and a library call that takes its own locks; the engine runs.
+        unsafe { ffi::pw_engine_set_arc(bytes) }
+    }
+
+    /// `zfs_dirty_data_max`.
+    pub fn set_dirty(self, bytes: u64) {
+        // SAFETY: a plain store to a tunable that the library reads afresh each time.
+        unsafe { ffi::pw_engine_set_dirty(bytes) }
+    }
+
+    /// `zfs_txg_timeout`.
+    pub fn set_txg_timeout(self, seconds: u32) {
+        // SAFETY: as above.
+        unsafe { ffi::pw_engine_set_txg_timeout(seconds) }
+    }
+
+    /// A module parameter by its name, as far as `csrc/engine.c` lists it.
+    pub fn set_tunable(self, name: &str, value: u64) -> Result<()> {
+        let c = c_text(name)?;
+        // SAFETY: the name is a C string; unknown names are refused there.
+        check("setting the tunable", name, unsafe { ffi::pw_engine_set_tunable(c.as_ptr(), value) })
+    }
+
+    /// The ARC's counters since the engine started.
+    pub fn arc_stats(self) -> ArcStats {
+        let mut raw = ffi::pw_arc_stats::default();
+        // SAFETY: `raw` is a writable struct of the C side's layout.
+        unsafe { ffi::pw_engine_arc_stats(&mut raw) };
+        ArcStats::from(raw)
+    }
+
+    /// What all vdevs moved since the engine started, counted at the seam.
+    pub fn vdev_stats(self) -> VdevStats {
+        let mut raw = ffi::pw_vdev_stats::default();
+        // SAFETY: as above.
+        unsafe { ffi::pw_seam_totals(&mut raw) };
+        VdevStats::from(raw)
+    }
+
+    /// Makes every vdev behave like this device from now on.
+    pub fn set_device(self, device: &Device) {
+        // SAFETY: the struct is copied under the seam's lock.
+        unsafe { ffi::pw_seam_set_device(&device.to_raw()) }
+    }
+
+    /// The OpenZFS version the engine was built with.
+    pub fn version() -> String {
+        // SAFETY: a static C string.
+        unsafe { CStr::from_ptr(ffi::pw_engine_version()) }.to_string_lossy().into_owned()
+    }
+}
+
+/// The host refused a vdev's write. A pool cannot go on without it (it would suspend and wait for ever), and nothing of
+/// it is lost but what was never acknowledged: say why, and end.
+extern "C" fn host_refused(path: *const c_char, op: c_int, err: c_int) {
+    // SAFETY: the seam passes the path of an open vdev file.
+    let path = unsafe { CStr::from_ptr(path) }.to_string_lossy();
+    let why = std::io::Error::from_raw_os_error(err);
+    let what = if op == 2 { "flush" } else { "write" };
+    eprintln!(
+        "poolwright: the host refused a {what} to the pool file {path}: {why}. Free space there, or put the pool on \
+         another file system (--scratch DIR)."
+    );
+    // SAFETY: ends the process without running exit handlers that would wait for the pool.
+    unsafe { libc::_exit(1) }
+}
+
+pub(crate) fn c_text(text: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| Error::Invalid(format!("{text:?} holds a NUL byte")))
+}

@@ -1,0 +1,363 @@
+//! Pools on files: create, import, export, and the lock that keeps a second process out.
+
+use std::ffi::{CString, c_char};
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::engine::c_text;
+use crate::error::check;
+use crate::{Dataset, Engine, Error, PoolStats, Result, VdevStats, ffi};
+
+/// A vdev file made without a size. Sparse. A small vdev forces a transaction group every few seconds of writing and
+/// so changes what is measured.
+pub const DEFAULT_VDEV_BYTES: u64 = 200 << 30;
+
+/// How the files of a group make a vdev.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Each file a top-level vdev of its own.
+    Stripe,
+    /// All files hold the same.
+    Mirror,
+    /// Parity on this many files, 1 to 3.
+    Raidz(u8),
+}
+
+/// What a group is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Data and, without a separate log, the intent log.
+    Data,
+    /// A separate intent log.
+    Log,
+    /// L2ARC.
+    Cache,
+}
+
+/// Files that make one vdev (or, striped, several). A file that is missing is made, sparse, with `bytes`.
+#[derive(Clone, Debug)]
+pub struct VdevGroup {
+    /// How they work together.
+    pub layout: Layout,
+    /// What for.
+    pub usage: Use,
+    /// Path and size in bytes of each.
+    pub files: Vec<(PathBuf, u64)>,
+}
+
+/// A pool to be created.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// Its name.
+    pub name: String,
+    /// Sector size as a power of two, 9 to 16.
+    pub ashift: u32,
+    /// Its vdevs.
+    pub groups: Vec<VdevGroup>,
+}
+
+impl Spec {
+    /// A pool on one sparse file of [`DEFAULT_VDEV_BYTES`].
+    pub fn single(name: &str, file: impl Into<PathBuf>, ashift: u32) -> Spec {
+        let files = vec![(file.into(), DEFAULT_VDEV_BYTES)];
+        Spec { name: name.into(), ashift, groups: vec![VdevGroup { layout: Layout::Stripe, usage: Use::Data, files }] }
+    }
+
+    /// Parses `zpool create`'s vdev grammar: `FILE… [mirror|raidz[1-3] FILE…] [log [mirror] FILE…] [cache FILE…]`, each
+    /// file with an optional `:SIZE`.
+    pub fn parse_vdevs(words: &[String]) -> Result<Vec<VdevGroup>> {
+        let mut groups: Vec<VdevGroup> = Vec::new();
+        let mut usage = Use::Data;
+        let mut fresh = true;
+        for word in words {
+            let layout = match word.as_str() {
+                "mirror" => Some(Layout::Mirror),
+                "raidz" | "raidz1" => Some(Layout::Raidz(1)),
+                "raidz2" => Some(Layout::Raidz(2)),
+                "raidz3" => Some(Layout::Raidz(3)),
+                "log" | "cache" => {
+                    usage = if word == "log" { Use::Log } else { Use::Cache };
+                    fresh = true;
+                    continue;
+                }
+                _ => None,
+            };
+            if let Some(layout) = layout {
+                groups.push(VdevGroup { layout, usage, files: Vec::new() });
+                fresh = false;
+                continue;
+            }
+            if fresh {
+                groups.push(VdevGroup { layout: Layout::Stripe, usage, files: Vec::new() });
+                fresh = false;
+            }
+            let group = groups.last_mut().expect("a group was just pushed");
+            group.files.push(parse_file(word)?);
+        }
+        check_groups(&groups)?;
+        Ok(groups)
+    }
+}
+
+fn parse_file(word: &str) -> Result<(PathBuf, u64)> {
+    match word.rsplit_once(':') {
+        Some((path, size)) if !size.contains('/') => Ok((path.into(), crate::property::parse_size(size)?)),
+        _ => Ok((word.into(), DEFAULT_VDEV_BYTES)),
+    }
+}
+
+fn check_groups(groups: &[VdevGroup]) -> Result<()> {
+    if !groups.iter().any(|g| g.usage == Use::Data && !g.files.is_empty()) {
+        return Err(Error::Invalid("a pool needs at least one file for data".into()));
+    }
+    for g in groups {
+        let least = match g.layout {
+            Layout::Stripe => 1,
+            Layout::Mirror => 2,
+            Layout::Raidz(parity) => usize::from(parity) + 1,
+        };
+        if g.files.len() < least {
+            return Err(Error::Invalid(format!("{:?} needs at least {least} files, {} given", g.layout, g.files.len())));
+        }
+        if g.usage == Use::Cache && g.layout != Layout::Stripe {
+            return Err(Error::Invalid("cache vdevs cannot be mirrored".into()));
+        }
+        if let Some((path, bytes)) = g.files.iter().find(|(_, bytes)| *bytes < 64 << 20) {
+            return Err(Error::Invalid(format!("{}: {bytes} bytes; a vdev needs 64M at least", path.display())));
+        }
+    }
+    Ok(())
+}
+
+/// An imported pool. Exported when the last handle, dataset and file of it are gone.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) name: CString,
+    engine: Engine,
+    /// Held open and locked against a second process for as long as the pool is imported.
+    _locks: Vec<fs::File>,
+    paths: Vec<PathBuf>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: every dataset holds this value, so none is open any more.
+        let errno = unsafe { ffi::pw_pool_export(self.name.as_ptr()) };
+        if errno != 0 {
+            eprintln!("poolwright: exporting {:?} failed with errno {errno}; import it again to recover", self.name);
+        }
+    }
+}
+
+impl Pool {
+    /// Makes the files and the pool. Refuses files that hold anything.
+    pub fn create(engine: Engine, spec: &Spec) -> Result<Pool> {
+        if !(9..=16).contains(&spec.ashift) {
+            return Err(Error::Invalid(format!("ashift={} is outside 9…16", spec.ashift)));
+        }
+        check_groups(&spec.groups)?;
+        let name = c_text(&spec.name)?;
+        let (mut locks, mut made) = (Vec::new(), Vec::new());
+        for (path, bytes) in spec.groups.iter().flat_map(|g| &g.files) {
+            let path = std::path::absolute(path).map_err(|why| host("resolving", path, why))?;
+            locks.push(make_file(&path, *bytes)?);
+            made.push(path);
+        }
+        let result = create_raw(&name, spec, &made);
+        if let Err(error) = result {
+            for path in &made {
+                let _ = fs::remove_file(path);
+            }
+            return Err(error);
+        }
+        Ok(Pool { inner: Arc::new(Inner { name, engine, _locks: locks, paths: made }) })
+    }
+
+    /// Imports the pool that lives in these files, which must be all of its files.
+    pub fn import(engine: Engine, files: &[PathBuf], readonly: bool) -> Result<Pool> {
+        let first = files.first().ok_or_else(|| Error::Invalid("name the pool's files".into()))?;
+        let name = Pool::name_in(first)?;
+        let (mut locks, mut paths) = (Vec::new(), Vec::new());
+        for path in files {
+            let file = fs::OpenOptions::new().read(true).write(!readonly).open(path);
+            locks.push(lock(file.map_err(|why| host("opening", path, why))?, path)?);
+            paths.push(std::path::absolute(path).map_err(|why| host("resolving", path, why))?);
+        }
+        let c_name = c_text(&name)?;
+        let c_paths = c_paths(&paths)?;
+        let raw: Vec<*const c_char> = c_paths.iter().map(|p| p.as_ptr()).collect();
+        // SAFETY: the name and the array of C strings live over the call, which keeps none of them.
+        let errno = unsafe { ffi::pw_pool_import(c_name.as_ptr(), raw.as_ptr(), raw.len(), i32::from(readonly)) };
+        check("importing the pool", &name, errno)?;
+        Ok(Pool { inner: Arc::new(Inner { name: c_name, engine, _locks: locks, paths }) })
+    }
+
+    /// The name of the pool whose label is in `file`.
+    pub fn name_in(file: &Path) -> Result<String> {
+        let c = c_paths(&[file.to_owned()])?;
+        let mut out = [0u8; 256];
+        // SAFETY: `out` is writable for its length and is NUL-terminated by the callee on success.
+        let errno = unsafe { ffi::pw_pool_name(c[0].as_ptr(), out.as_mut_ptr().cast(), out.len()) };
+        if errno == libc::ENOENT && file.exists() {
+            return Err(Error::Invalid(format!("{} holds no pool: none of its four labels is whole", file.display())));
+        }
+        check("reading the pool labels of", file.display(), errno)?;
+        let end = out.iter().position(|b| *b == 0).unwrap_or(out.len());
+        Ok(String::from_utf8_lossy(&out[..end]).into_owned())
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.inner.name.to_str().expect("pool names are UTF-8: they were made from a str")
+    }
+
+    /// The engine it runs on.
+    pub fn engine(&self) -> Engine {
+        self.inner.engine
+    }
+
+    /// Exports it; fails if a dataset or file of it is still open.
+    pub fn export(self) -> Result<()> {
+        let name = self.name().to_owned();
+        Arc::try_unwrap(self.inner).map(drop).map_err(|_| Error::Busy(name))
+    }
+
+    /// Waits until all that was written is on disk in a transaction group.
+    pub fn sync(&self) -> Result<()> {
+        // SAFETY: a NUL-terminated name of an imported pool, as in the calls below.
+        check("syncing the pool", self.name(), unsafe { ffi::pw_pool_sync(self.inner.name.as_ptr()) })
+    }
+
+    /// Closes the open transaction group and lets it sync, without waiting.
+    pub fn kick(&self) -> Result<()> {
+        // SAFETY: see `sync`.
+        check("starting a txg of", self.name(), unsafe { ffi::pw_pool_kick(self.inner.name.as_ptr()) })
+    }
+
+    /// Reads every block and checks it, to the end.
+    pub fn scrub(&self) -> Result<()> {
+        // SAFETY: see `sync`.
+        check("scrubbing the pool", self.name(), unsafe { ffi::pw_pool_scrub(self.inner.name.as_ptr()) })
+    }
+
+    /// Space and errors.
+    pub fn stats(&self) -> Result<PoolStats> {
+        let mut raw = ffi::pw_pool_stats::default();
+        // SAFETY: see `sync`; `raw` has the C side's layout.
+        check("reading the state of", self.name(), unsafe { ffi::pw_pool_stats(self.inner.name.as_ptr(), &mut raw) })?;
+        Ok(PoolStats::from(raw))
+    }
+
+    /// What each vdev file moved since it was opened.
+    pub fn vdev_stats(&self) -> Vec<(PathBuf, VdevStats)> {
+        let one = |path: &PathBuf| {
+            let c = c_paths(std::slice::from_ref(path)).ok()?;
+            let mut raw = ffi::pw_vdev_stats::default();
+            // SAFETY: a C string and a writable struct.
+            let errno = unsafe { ffi::pw_seam_file(c[0].as_ptr(), &mut raw) };
+            (errno == 0).then(|| (path.clone(), VdevStats::from(raw)))
+        };
+        self.inner.paths.iter().filter_map(one).collect()
+    }
+
+    /// Creates and opens a dataset; `name` without the pool's.
+    pub fn create_dataset(&self, name: &str, settings: &crate::property::Settings) -> Result<Dataset> {
+        Dataset::create(self, name, settings)
+    }
+
+    /// Opens a dataset, replaying its log if it has one.
+    pub fn open_dataset(&self, name: &str) -> Result<Dataset> {
+        Dataset::open(self, name, false)
+    }
+
+    /// Names of all datasets and snapshots, the root first.
+    pub fn list(&self) -> Result<Vec<String>> {
+        crate::dataset::list(self)
+    }
+}
+
+fn create_raw(name: &CString, spec: &Spec, paths: &[PathBuf]) -> Result<()> {
+    let c_paths = c_paths(paths)?;
+    let raw: Vec<*const c_char> = c_paths.iter().map(|p| p.as_ptr()).collect();
+    let mut at = 0;
+    let groups: Vec<ffi::pw_vdev_group> = spec
+        .groups
+        .iter()
+        .map(|g| {
+            let (layout, parity) = match g.layout {
+                Layout::Stripe => (0, 0),
+                Layout::Mirror => (1, 0),
+                Layout::Raidz(p) => (2, i32::from(p)),
+            };
+            let start = at;
+            at += g.files.len();
+            ffi::pw_vdev_group { layout, parity, usage: g.usage as i32, npaths: g.files.len(), paths: raw[start..].as_ptr() }
+        })
+        .collect();
+    // SAFETY: groups, the pointers in them and the strings behind those live over the call, which copies them.
+    let errno = unsafe { ffi::pw_pool_create(name.as_ptr(), groups.as_ptr(), groups.len(), spec.ashift) };
+    check("creating the pool", &spec.name, errno)
+}
+
+fn host(what: &'static str, path: &Path, why: std::io::Error) -> Error {
+    Error::Host { what, path: path.to_owned(), why }
+}
+
+fn make_file(path: &Path, bytes: u64) -> Result<fs::File> {
+    let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+    let file = file.map_err(|why| host("creating", path, why))?;
+    let meta = file.metadata().map_err(|why| host("looking at", path, why))?;
+    if meta.len() != 0 {
+        return Err(Error::Exists(path.to_owned()));
+    }
+    let file = lock(file, path)?;
+    file.set_len(bytes).map_err(|why| host("making sparse", path, why))?;
+    Ok(file)
+}
+
+fn lock(file: fs::File, path: &Path) -> Result<fs::File> {
+    // SAFETY: a valid descriptor; flock changes nothing in memory.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        let why = std::io::Error::last_os_error();
+        if why.raw_os_error() == Some(libc::EWOULDBLOCK) {
+            return Err(Error::Locked(path.to_owned()));
+        }
+        return Err(host("locking", path, why));
+    }
+    Ok(file)
+}
+
+fn c_paths(paths: &[PathBuf]) -> Result<Vec<CString>> {
+    use std::os::unix::ffi::OsStrExt;
+    let one = |p: &PathBuf| CString::new(p.as_os_str().as_bytes());
+    paths.iter().map(|p| one(p).map_err(|_| Error::Invalid(format!("{} holds a NUL byte", p.display())))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn zpool_grammar() {
+        let g = Spec::parse_vdevs(&words("a b:10G mirror c d raidz2 e f g log h cache i")).unwrap();
+        assert_eq!(g.len(), 5);
+        assert_eq!(g[0].files[1], ("b".into(), 10 << 30));
+        assert_eq!((g[1].layout, g[1].files.len()), (Layout::Mirror, 2));
+        assert_eq!((g[2].layout, g[2].files.len()), (Layout::Raidz(2), 3));
+        assert_eq!((g[3].usage, g[4].usage), (Use::Log, Use::Cache));
+        for bad in ["", "log a", "mirror a", "raidz3 a b c", "a:1K", "a cache mirror b c"] {
+            assert!(Spec::parse_vdevs(&words(bad)).is_err(), "{bad}");
+        }
+    }
+}

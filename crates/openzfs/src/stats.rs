@@ -1,0 +1,179 @@
+//! The engine's counters, as plain serialisable values.
+
+use crate::ffi;
+use serde::{Deserialize, Serialize};
+
+macro_rules! counters {
+    ($(#[$doc:meta])* $name:ident from $raw:ident { $($(#[$fdoc:meta])* $field:ident),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $name { $($(#[$fdoc])* pub $field: u64),* }
+
+        impl From<ffi::$raw> for $name {
+            fn from(raw: ffi::$raw) -> Self { $name { $($field: raw.$field as u64),* } }
+        }
+
+        impl $name {
+            /// What happened since `before`; levels (sizes) are differences too, wrapping at 2^64.
+            pub fn since(&self, before: &Self) -> Self {
+                $name { $($field: self.$field.wrapping_sub(before.$field)),* }
+            }
+        }
+    };
+}
+
+counters!(
+    /// `arcstats`: accesses since the engine started, and sizes in bytes now.
+    ArcStats from pw_arc_stats {
+        /// Accesses found in the ARC.
+        hits,
+        /// Accesses that waited for a read already under way.
+        iohits,
+        /// Accesses that went to a vdev.
+        misses,
+        /// Hits of demand reads on data.
+        demand_data_hits,
+        /// Demand reads on data that joined a read under way.
+        demand_data_iohits,
+        /// Misses of demand reads on data.
+        demand_data_misses,
+        /// Hits of demand reads on metadata.
+        demand_metadata_hits,
+        /// Demand reads on metadata that joined a read under way.
+        demand_metadata_iohits,
+        /// Misses of demand reads on metadata.
+        demand_metadata_misses,
+        /// Prefetches of data found in the ARC.
+        prefetch_data_hits,
+        /// Prefetches of data that read.
+        prefetch_data_misses,
+        /// Prefetches of metadata found in the ARC.
+        prefetch_metadata_hits,
+        /// Prefetches of metadata that read.
+        prefetch_metadata_misses,
+        /// Hits in the recently used state.
+        mru_hits,
+        /// Accesses to what was evicted from the recently used state.
+        mru_ghost_hits,
+        /// Hits in the frequently used state.
+        mfu_hits,
+        /// Accesses to what was evicted from the frequently used state.
+        mfu_ghost_hits,
+        /// Bytes in use.
+        size,
+        /// Bytes aimed at (`c`).
+        target,
+        /// Bytes allowed (`c_max`).
+        max,
+        /// Bytes of buffers, as compressed on disk.
+        compressed_size,
+        /// Bytes of the same buffers, uncompressed.
+        uncompressed_size,
+        /// Reads answered by a cache vdev.
+        l2_hits,
+        /// Reads that a cache vdev did not have.
+        l2_misses,
+        /// Bytes on cache vdevs.
+        l2_size,
+    }
+);
+
+counters!(
+    /// What vdevs moved, labels and uberblocks included, counted at the seam; times are summed over requests.
+    VdevStats from pw_vdev_stats {
+        /// Bytes read.
+        read_bytes,
+        /// Bytes written.
+        write_bytes,
+        /// Read requests.
+        read_ops,
+        /// Write requests.
+        write_ops,
+        /// Cache flushes.
+        flushes,
+        /// Nanoseconds in reads.
+        read_ns,
+        /// Nanoseconds in writes.
+        write_ns,
+        /// Nanoseconds in flushes.
+        flush_ns,
+    }
+);
+
+counters!(
+    /// A pool's space and errors.
+    PoolStats from pw_pool_stats {
+        /// Bytes of all vdevs.
+        size,
+        /// Bytes allocated in the normal and log classes.
+        allocated,
+        /// Bytes free.
+        free,
+        /// Last transaction group on disk.
+        txg,
+        /// Read errors of the vdevs.
+        read_errors,
+        /// Write errors of the vdevs.
+        write_errors,
+        /// Checksum errors of the vdevs.
+        checksum_errors,
+        /// Sizes above `min_alloc` are rounded up to a multiple of this.
+        gcd_alloc,
+        /// The smallest allocation.
+        min_alloc,
+        /// 0 active, 1 suspended.
+        state,
+    }
+);
+
+counters!(
+    /// Intent log traffic of one dataset since it was opened, by kind of record and by where the log blocks went.
+    ZilStats from pw_zil_stats {
+        /// Commits asked for (`fsync`).
+        commits,
+        /// Records that reached the log.
+        itxs,
+        /// Write records that point to a block.
+        indirect_count,
+        /// Bytes of those writes.
+        indirect_bytes,
+        /// Write records with the data copied when the write was made.
+        copied_count,
+        /// Bytes of those writes.
+        copied_bytes,
+        /// Write records with the data copied when the log was committed.
+        needcopy_count,
+        /// Bytes of those writes.
+        needcopy_bytes,
+        /// Log bytes used in main-pool log blocks.
+        normal_bytes,
+        /// Log bytes written to the main pool.
+        normal_write,
+        /// Log bytes allocated in the main pool.
+        normal_alloc,
+        /// Log bytes used in blocks of a separate log.
+        slog_bytes,
+        /// Log bytes written to a separate log.
+        slog_write,
+        /// Log bytes allocated in a separate log.
+        slog_alloc,
+    }
+);
+
+counters!(
+    /// A dataset's space as `zfs get` shows it, in bytes, and its ratios times 100.
+    DatasetStats from pw_dataset_stats {
+        /// `used`.
+        used,
+        /// `referenced`.
+        referenced,
+        /// `logicalused`.
+        logicalused,
+        /// `logicalreferenced`.
+        logicalreferenced,
+        /// `compressratio` × 100, indirect blocks included.
+        compressratio_x100,
+        /// `refcompressratio` × 100.
+        refcompressratio_x100,
+    }
+);

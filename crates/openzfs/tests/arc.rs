@@ -1,0 +1,54 @@
+//! The ARC limit holds, at the start and live, and so does the process's memory. One test in a process of its own.
+
+use poolwright_openzfs::property::Settings;
+use poolwright_openzfs::{Config, Engine, Pool, Spec};
+
+fn rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn the_arc_stays_inside_its_limit_and_follows_a_new_one() {
+    let engine = Engine::start(&Config { arc_bytes: 64 << 20, dirty_bytes: 64 << 20, txg_timeout_s: 5 });
+    assert_eq!(engine.arc_stats().max, 64 << 20);
+    let dir = tempfile::tempdir().unwrap();
+    let pool = Pool::create(engine, &Spec::single("arc", dir.path().join("v"), 12)).unwrap();
+    let settings: Settings = [("recordsize".to_string(), "128K".to_string())].into();
+    let ds = pool.create_dataset("d", &settings).unwrap();
+    let file = ds.create_file("f").unwrap();
+    let mut block = vec![0u8; 1 << 20];
+    let total = 600u64 << 20;
+    for at in (0..total).step_by(1 << 20) {
+        for (i, word) in block.chunks_mut(8).enumerate() {
+            // Half of each block is text, half differs: lz4 halves it.
+            let x = (at + i as u64 * 8).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            if i % 2 == 0 { word.copy_from_slice(&x.to_le_bytes()) } else { word.copy_from_slice(b"database") }
+        }
+        file.write_at(at, &block).unwrap();
+    }
+    pool.sync().unwrap();
+    let read_all = || {
+        for at in (0..total).step_by(1 << 20) {
+            file.read_at(at, &mut vec![0; 1 << 20]).unwrap();
+        }
+    };
+    read_all();
+    let stats = engine.arc_stats();
+    assert!(stats.size < 96 << 20, "ARC of {} bytes under a limit of 64M", stats.size);
+    assert!(rss_bytes() < 200 << 20, "{} bytes resident", rss_bytes());
+
+    engine.set_arc(256 << 20);
+    assert_eq!((engine.arc_stats().max, engine.arc_stats().target), (256 << 20, 256 << 20));
+    read_all();
+    let grown = engine.arc_stats().size;
+    assert!(grown > 160 << 20, "the ARC grew to {grown} only");
+
+    engine.set_arc(64 << 20);
+    assert_eq!(engine.arc_stats().max, 64 << 20);
+    read_all();
+    assert!(engine.arc_stats().size < 96 << 20, "back to {}", engine.arc_stats().size);
+    let hits = engine.arc_stats();
+    assert!(hits.demand_data_misses > 0 && hits.hits > 0, "{hits:?}");
+}

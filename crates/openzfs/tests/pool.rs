@@ -1,0 +1,213 @@
+//! The engine end to end on files: create, write, read, sync, snapshot, export, import.
+
+use std::path::Path;
+
+use poolwright_openzfs::property::Settings;
+use poolwright_openzfs::{Config, Engine, Pool, Spec};
+
+fn engine() -> Engine {
+    Engine::start(&Config { arc_bytes: 128 << 20, ..Config::default() })
+}
+
+fn settings(pairs: &[(&str, &str)]) -> Settings {
+    pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
+}
+
+/// Text with structure: compresses about threefold, differs by seed.
+fn text(len: usize, seed: u64) -> Vec<u8> {
+    let mut x = seed | 1;
+    let mut out = Vec::with_capacity(len + 32);
+    while out.len() < len {
+        x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        out.extend_from_slice(format!("row {:08} value {:06}; ", (x >> 40) % 5000, (x >> 20) % 900).as_bytes());
+    }
+    out.truncate(len);
+    out
+}
+
+fn single(dir: &Path, name: &str) -> Pool {
+    Pool::create(engine(), &Spec::single(name, dir.join("vdev"), 12)).unwrap()
+}
+
+#[test]
+fn what_is_written_comes_back_after_export_and_import() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = single(dir.path(), "roundtrip");
+    let ds = pool.create_dataset("data", &settings(&[("recordsize", "16K"), ("compression", "lz4")])).unwrap();
+    let file = ds.create_file("table").unwrap();
+    let content = text(1_000_000, 7);
+    file.write_at(0, &content).unwrap();
+    file.write_at(500_000, b"overwritten").unwrap();
+    file.sync().unwrap();
+    assert_eq!(file.block_size(), 16384);
+    assert_eq!(ds.get("recordsize").unwrap(), "16384");
+    drop((file, ds));
+    pool.export().unwrap();
+
+    let pool = Pool::import(engine(), &[dir.path().join("vdev")], false).unwrap();
+    assert_eq!(pool.name(), "roundtrip");
+    let ds = pool.open_dataset("data").unwrap();
+    let file = ds.open_file("table").unwrap();
+    let mut back = vec![0; content.len() + 10];
+    assert_eq!(file.read_at(0, &mut back).unwrap(), content.len());
+    assert_eq!(&back[..500_000], &content[..500_000]);
+    assert_eq!(&back[500_000..500_011], b"overwritten");
+    assert_eq!(&back[500_011..content.len()], &content[500_011..]);
+    assert_eq!(ds.files().unwrap(), ["table"]);
+}
+
+#[test]
+fn small_files_grow_their_block_and_large_ones_keep_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = single(dir.path(), "growth");
+    let ds = pool.create_dataset("d", &settings(&[("recordsize", "128K")])).unwrap();
+    let file = ds.create_file("f").unwrap();
+    for (written, block) in [(700, 1024), (77_777, 77_824), (300_000, 131_072)] {
+        file.write_at(0, &text(written, 3)).unwrap();
+        assert_eq!(file.block_size(), block, "after {written} bytes");
+    }
+    ds.set("recordsize", "16K").unwrap();
+    file.write_at(0, &text(400_000, 4)).unwrap();
+    assert_eq!(file.block_size(), 131_072, "recordsize only reaches new files");
+    let fresh = ds.create_file("g").unwrap();
+    fresh.write_at(0, &text(400_000, 4)).unwrap();
+    assert_eq!(fresh.block_size(), 16_384);
+}
+
+#[test]
+fn truncate_punch_and_remove() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = single(dir.path(), "holes");
+    let ds = pool.create_dataset("d", &settings(&[("recordsize", "8K"), ("compression", "off")])).unwrap();
+    let file = ds.create_file("f").unwrap();
+    file.write_at(0, &text(1 << 20, 5)).unwrap();
+    file.punch(8192, 65536).unwrap();
+    pool.sync().unwrap();
+    let blocks = file.blocks().unwrap();
+    assert_eq!(blocks.asize, (1 << 20) - 65536);
+    let mut back = vec![1; 65536];
+    file.read_at(8192, &mut back).unwrap();
+    assert!(back.iter().all(|b| *b == 0));
+    file.truncate(100).unwrap();
+    assert_eq!((file.size(), file.read_at(0, &mut back).unwrap()), (100, 100));
+    file.truncate(20_000).unwrap();
+    file.read_at(0, &mut back).unwrap();
+    assert!(back[100..20_000].iter().all(|b| *b == 0), "a longer file reads as zeros behind the old end");
+    ds.remove_file("f").unwrap();
+    assert!(ds.open_file("f").is_err());
+    drop(file);
+    pool.sync().unwrap();
+    assert!(ds.files().unwrap().is_empty());
+}
+
+#[test]
+fn a_snapshot_keeps_the_old_content() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = single(dir.path(), "snap");
+    let ds = pool.create_dataset("d", &Settings::new()).unwrap();
+    let file = ds.create_file("f").unwrap();
+    file.write_at(0, b"before").unwrap();
+    ds.snapshot("s1").unwrap();
+    file.write_at(0, b"after!").unwrap();
+    let snapshot = ds.open_snapshot(&pool, "s1").unwrap();
+    let mut back = [0; 6];
+    snapshot.open_file("f").unwrap().read_at(0, &mut back).unwrap();
+    assert_eq!(&back, b"before");
+    assert!(snapshot.open_file("f").unwrap().write_at(0, b"x").is_err(), "a snapshot is read-only");
+    drop(snapshot);
+    assert!(pool.list().unwrap().contains(&"snap/d@s1".to_string()));
+    pool.destroy("d@s1").unwrap();
+    assert!(!pool.list().unwrap().iter().any(|n| n.contains('@')));
+}
+
+#[test]
+fn every_layout_and_ashift_holds_data() {
+    let vdevs = [
+        ("a", 9), ("a", 12), ("a", 13), ("a", 16), ("a b", 12), ("mirror a b", 12), ("raidz a b c", 12),
+        ("raidz2 a b c d", 12), ("raidz3 a b c d e", 12), ("a log l", 12), ("a cache c", 12),
+        ("mirror a b log mirror l m cache c", 12),
+    ];
+    for (i, (words, ashift)) in vdevs.iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let words: Vec<String> = words
+            .split(' ')
+            .map(|w| {
+                let keyword = w.len() > 1;
+                if keyword { w.to_string() } else { format!("{}:1G", dir.path().join(w).display()) }
+            })
+            .collect();
+        let groups = Spec::parse_vdevs(&words).unwrap();
+        let files: Vec<_> = groups.iter().flat_map(|g| g.files.iter().map(|f| f.0.clone())).collect();
+        let pool = Pool::create(engine(), &Spec { name: format!("layout{i}"), ashift: *ashift, groups }).unwrap();
+        let ds = pool.create_dataset("d", &Settings::new()).unwrap();
+        let content = text(3_000_000, i as u64 + 1);
+        let file = ds.create_file("f").unwrap();
+        file.write_at(0, &content).unwrap();
+        file.sync().unwrap();
+        drop((file, ds));
+        pool.export().unwrap();
+        let pool = Pool::import(engine(), &files, false).unwrap();
+        let mut back = vec![0; content.len()];
+        pool.open_dataset("d").unwrap().open_file("f").unwrap().read_at(0, &mut back).unwrap();
+        assert!(back == content, "{words:?} ashift={ashift}");
+        pool.scrub().unwrap();
+        let stats = pool.stats().unwrap();
+        assert_eq!((stats.checksum_errors, stats.read_errors), (0, 0), "{words:?}");
+    }
+}
+
+#[test]
+fn every_property_and_codec_is_accepted_live() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = single(dir.path(), "props");
+    let ds = pool.create_dataset("d", &Settings::new()).unwrap();
+    let mut tried = 0;
+    let codecs = ["off", "on", "lz4", "lzjb", "zle", "gzip-1", "gzip-6", "gzip-9", "zstd-1", "zstd-3", "zstd-19",
+        "zstd-fast-1", "zstd-fast-1000"];
+    let all: &[(&str, &[&str])] = &[
+        ("compression", &codecs),
+        ("recordsize", &["512", "4K", "16K", "128K", "1M", "16M"]),
+        ("primarycache", &["none", "metadata", "all"]),
+        ("secondarycache", &["none", "metadata", "all"]),
+        ("logbias", &["throughput", "latency"]),
+        ("sync", &["always", "disabled", "standard"]),
+        ("checksum", &["sha256", "blake3", "off", "on"]),
+        ("copies", &["2", "3", "1"]),
+        ("redundant_metadata", &["most", "some", "none", "all"]),
+        ("prefetch", &["none", "metadata", "all"]),
+    ];
+    for (property, values) in all {
+        for value in *values {
+            ds.set(property, value).unwrap();
+            let file = ds.create_file(&format!("{property}-{value}")).unwrap();
+            let content = text(200_000, tried + 1);
+            file.write_at(0, &content).unwrap();
+            file.sync().unwrap();
+            let mut back = vec![0; content.len()];
+            file.read_at(0, &mut back).unwrap();
+            assert!(back == content, "{property}={value}");
+            tried += 1;
+        }
+    }
+    for (property, value) in [("compression", "lzma"), ("recordsize", "3000"), ("recordsize", "32M"), ("copies", "4")] {
+        let error = ds.set(property, value).unwrap_err().to_string();
+        assert!(error.contains(value) || error.contains(property), "{error}");
+    }
+}
+
+#[test]
+fn bad_pools_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("vdev");
+    let pool = Pool::create(engine(), &Spec::single("locked", &path, 12)).unwrap();
+    let error = Pool::import(engine(), std::slice::from_ref(&path), false).unwrap_err().to_string();
+    assert!(error.contains("in use"), "{error}");
+    let error = Pool::create(engine(), &Spec::single("again", &path, 12)).unwrap_err().to_string();
+    assert!(error.contains("not empty"), "{error}");
+    drop(pool);
+    let text = dir.path().join("text");
+    std::fs::write(&text, "hello").unwrap();
+    assert!(Pool::import(engine(), &[text], false).unwrap_err().to_string().contains("holds no pool"));
+    assert!(Pool::import(engine(), &[dir.path().join("missing")], false).is_err());
+    assert!(Pool::create(engine(), &Spec::single("shift", dir.path().join("x"), 8)).is_err());
+}
