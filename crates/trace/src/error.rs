@@ -88,6 +88,14 @@ pub enum Error {
         /// What was expected and what was found.
         why: String,
     },
+    /// The trace holds something that the wanted format cannot.
+    #[error("cannot export to {}: {why}", path.display())]
+    Export {
+        /// Where to.
+        path: PathBuf,
+        /// What does not fit, and what to do.
+        why: String,
+    },
     /// A file given to an importer holds nothing to import.
     #[error("{}: {why}", path.display())]
     Import {

@@ -7,6 +7,8 @@
 mod checksum;
 pub mod error;
 pub mod event;
+pub mod export;
+pub mod import;
 pub mod layout;
 mod memory;
 mod reader;

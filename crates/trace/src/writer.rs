@@ -320,7 +320,7 @@ impl Drop for Writer {
 }
 
 /// A typing slip in `-o` must not cost a data file.
-fn refuse_foreign(path: &Path) -> Result<()> {
+pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_file() && found.len() > 0 => match crate::Reader::open(path) {
             Ok(_) | Err(Error::Truncated { .. } | Error::Newer { .. } | Error::Corrupt { .. }) => Ok(()),

@@ -1,0 +1,131 @@
+//! Traces for other tools: CSV for everything, fio's I/O log for a replay with `fio --read_iolog`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use crate::error::{Error, Result, io};
+use crate::schema::COLUMNS;
+use crate::{Event, Op, Reader};
+
+/// A format to export to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The columns of the trace, with a header line; fields quoted as RFC 4180 says.
+    Csv,
+    /// fio's I/O log, version 3.
+    FioIolog,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Format; 2] = [Format::Csv, Format::FioIolog];
+
+    /// The name by which it is asked for.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Csv => "csv",
+            Format::FioIolog => "fio-iolog",
+        }
+    }
+}
+
+/// What was exported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// Events written.
+    pub events: u64,
+    /// Events that the format cannot hold, by operation.
+    pub skipped: BTreeMap<&'static str, u64>,
+}
+
+/// Writes all events of `reader` to `out`; `target` is the name of `out` for messages.
+pub fn export(reader: &Reader, format: Format, out: &mut dyn Write, target: &Path) -> Result<Exported> {
+    let done = match format {
+        Format::Csv => csv(reader, out, target)?,
+        Format::FioIolog => fio_iolog(reader, out, target)?,
+    };
+    out.flush().map_err(io("write", target))?;
+    Ok(done)
+}
+
+fn csv(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Exported> {
+    let paths: Vec<_> = reader.files().iter().map(|file| quoted(&file.path)).collect();
+    let roles: Vec<_> = reader.files().iter().map(|file| quoted(&file.role)).collect();
+    writeln!(out, "{}", COLUMNS.map(|column| column.name).join(",")).map_err(io("write", target))?;
+    let mut done = Exported::default();
+    for event in reader.events() {
+        let Event { t_ns, dur_ns, op, file, offset, len, pid, tid, flags } = event?;
+        let (path, role) = (&paths[file as usize], &roles[file as usize]);
+        let op = op.name();
+        writeln!(out, "{t_ns},{dur_ns},{op},{file},{path},{role},{offset},{len},{pid},{tid},{}", flags.0)
+            .map_err(io("write", target))?;
+        done.events += 1;
+    }
+    Ok(done)
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+fn fio_iolog(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Exported> {
+    let used = used_files(reader)?;
+    let names = || reader.files().iter().zip(&used).filter(|(_, used)| **used).map(|(file, _)| &file.path);
+    if let Some(path) = names().find(|path| path.is_empty() || path.contains(char::is_whitespace)) {
+        let why = format!(
+            "fio cannot read a file name that is empty or has blanks: {path:?}; export to CSV instead"
+        );
+        return Err(Error::Export { path: target.to_owned(), why });
+    }
+    let put =
+        |out: &mut dyn Write, line: std::fmt::Arguments<'_>| out.write_fmt(line).map_err(io("write", target));
+    put(out, format_args!("fio version 3 iolog\n"))?;
+    for action in ["add", "open"] {
+        for path in names() {
+            put(out, format_args!("0 {path} {action}\n"))?;
+        }
+    }
+    let mut done = Exported::default();
+    let mut now = 0;
+    for event in reader.events() {
+        let event = event?;
+        let Some(action) = fio_action(&event) else {
+            *done.skipped.entry(event.op.name()).or_default() += 1;
+            continue;
+        };
+        now = (event.t_ns / 1000).max(now); // fio takes no step back
+        let path = &reader.files()[event.file as usize].path;
+        put(out, format_args!("{now} {path} {action} {} {}\n", event.offset, event.len))?;
+        done.events += 1;
+    }
+    for path in names() {
+        put(out, format_args!("{now} {path} close\n"))?;
+    }
+    Ok(done)
+}
+
+/// fio would open, and so create, each file that is added.
+fn used_files(reader: &Reader) -> Result<Vec<bool>> {
+    let mut used = vec![false; reader.files().len()];
+    for event in reader.events() {
+        let event = event?;
+        used[event.file as usize] |= fio_action(&event).is_some();
+    }
+    Ok(used)
+}
+
+fn fio_action(event: &Event) -> Option<&'static str> {
+    match event.op {
+        Op::Read if event.len > 0 => Some("read"),
+        Op::Write if event.len > 0 => Some("write"),
+        Op::Punch if event.len > 0 => Some("trim"),
+        Op::Fsync => Some("sync"),
+        Op::Fdatasync => Some("datasync"),
+        _ => None,
+    }
+}

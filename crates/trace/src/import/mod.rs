@@ -1,0 +1,179 @@
+//! Traces of other tools, read into ours: a way in without any privilege.
+//!
+//! A format is one [`Importer`] in [`IMPORTERS`]; it parses lines and tells a [`Sink`] what happened. Everything that
+//! formats have in common (file table, roles, durations, where an error is) lives here.
+
+mod fio;
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result, io};
+use crate::writer::refuse_foreign;
+use crate::{Event, File, Meta, Summary, Writer, layout};
+
+pub use fio::FioIolog;
+
+/// A foreign format.
+pub trait Importer: Sync {
+    /// The name by which it is asked for.
+    fn name(&self) -> &'static str;
+    /// What it reads, in one line.
+    fn about(&self) -> &'static str;
+    /// Whether a file that begins so is of this format.
+    fn recognises(&self, head: &[u8]) -> bool;
+    /// Reads all of it.
+    fn import(&self, lines: &mut Lines<'_>, sink: &mut Sink) -> Result<()>;
+}
+
+/// Every format that can be imported.
+pub static IMPORTERS: &[&dyn Importer] = &[&FioIolog];
+
+/// A longer line is no line of a trace.
+const LONGEST_LINE: u64 = 1 << 20;
+
+/// The lines of the source, counted from 1.
+pub struct Lines<'a> {
+    path: &'a Path,
+    input: &'a mut dyn BufRead,
+    number: u64,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Lines<'a> {
+    /// Reads lines from `input`; `path` is for messages.
+    pub fn new(path: &'a Path, input: &'a mut dyn BufRead) -> Lines<'a> {
+        Lines { path, input, number: 0, buffer: Vec::new() }
+    }
+
+    /// The next line without its end, or `None` at the end of the source. Bytes that are not UTF-8 are replaced:
+    /// they can only be in file names.
+    pub fn next_line(&mut self) -> Result<Option<String>> {
+        self.buffer.clear();
+        let read = Read::take(&mut self.input, LONGEST_LINE).read_until(b'\n', &mut self.buffer);
+        let read = read.map_err(io("read", self.path))?;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        if read as u64 == LONGEST_LINE && self.buffer.last() != Some(&b'\n') {
+            return Err(self.error("the line is longer than 1M; this is not a text trace"));
+        }
+        while let Some(b'\n' | b'\r') = self.buffer.last() {
+            self.buffer.pop();
+        }
+        Ok(Some(String::from_utf8_lossy(&self.buffer).into_owned()))
+    }
+
+    /// An error at the line read last.
+    pub fn error(&self, why: impl Into<String>) -> Error {
+        Error::Parse { path: self.path.to_owned(), line: self.number.max(1), why: why.into() }
+    }
+}
+
+/// Takes what an importer finds.
+pub struct Sink {
+    writer: Writer,
+    ids: HashMap<String, u32>,
+    last_ns: u64,
+}
+
+impl Sink {
+    /// The id of the file of that path, new or known.
+    pub fn file(&mut self, path: &str) -> u32 {
+        if let Some(id) = self.ids.get(path) {
+            return *id;
+        }
+        let id = self.writer.file(File { path: path.to_owned(), ..File::default() });
+        self.ids.insert(path.to_owned(), id);
+        id
+    }
+
+    /// The id of the file of that path, if it is known.
+    pub fn known(&self, path: &str) -> Option<u32> {
+        self.ids.get(path).copied()
+    }
+
+    /// Takes an event. The file grows to hold it.
+    pub fn push(&mut self, event: Event) -> Result<()> {
+        let end = event.offset.saturating_add(event.len);
+        if self.writer.files().get(event.file as usize).is_some_and(|file| file.size < end) {
+            self.writer.file_mut(event.file)?.size = end;
+        }
+        self.last_ns = self.last_ns.max(event.t_ns.saturating_add(event.dur_ns));
+        self.writer.push(event)
+    }
+
+    /// Names something that the source cannot tell.
+    pub fn unseen(&mut self, what: &str, count: u64) {
+        self.writer.meta_mut().unseen.push((what.to_owned(), count));
+    }
+
+    /// The roles are known once all paths are: by then the layout is clear.
+    fn finish(mut self) -> Result<Summary> {
+        let layout = layout::detect_paths(self.writer.files().iter().map(|file| file.path.as_str()));
+        for id in 0..self.writer.files().len() as u32 {
+            let file = self.writer.file_mut(id)?;
+            // Left empty where no pattern matches: statistics then go by how the file is used.
+            let role = layout.and_then(|layout| layout.role_of(Path::new(&file.path)));
+            file.role = role.map_or(String::new(), |role| role.name().to_owned());
+        }
+        self.writer.meta_mut().duration_ns = self.last_ns;
+        self.writer.finish()
+    }
+}
+
+/// Reads `source` and writes it as a trace to `target`, which appears only when all went well.
+///
+/// `format` is an importer's name; without one the source's first bytes decide.
+pub fn import(
+    source: &Path,
+    format: Option<&str>,
+    target: &Path,
+) -> Result<(Summary, &'static dyn Importer)> {
+    let disk = std::fs::File::open(source).map_err(io("open", source))?;
+    let mut input = BufReader::new(disk);
+    let head = input.fill_buf().map_err(io("read", source))?;
+    let importer = choose(source, format, head)?;
+    refuse_foreign(target)?;
+    let partial = partial_name(target);
+    let meta = Meta {
+        creator: concat!("poolwright ", env!("CARGO_PKG_VERSION")).to_owned(),
+        probe_set: importer.name().to_owned(),
+        subject: format!("import:{}", source.display()),
+        ..Meta::default()
+    };
+    let mut sink = Sink { writer: Writer::create(&partial, meta)?, ids: HashMap::new(), last_ns: 0 };
+    let done = importer.import(&mut Lines::new(source, &mut input), &mut sink).and_then(|()| sink.finish());
+    let named = done.and_then(|summary| {
+        std::fs::rename(&partial, target).map_err(io("create", target))?;
+        Ok(Summary { path: target.to_owned(), ..summary })
+    });
+    if named.is_err() {
+        let _ = std::fs::remove_file(&partial); // the first error is the one to tell
+    }
+    Ok((named?, importer))
+}
+
+fn choose(source: &Path, format: Option<&str>, head: &[u8]) -> Result<&'static dyn Importer> {
+    let error = |why: String| Error::Import { path: source.to_owned(), why };
+    let names = || IMPORTERS.iter().map(|importer| importer.name()).collect::<Vec<_>>().join(", ");
+    if head.is_empty() {
+        return Err(error("the file is empty".to_owned()));
+    }
+    let found = match format {
+        Some(name) => IMPORTERS.iter().find(|importer| importer.name() == name),
+        None => IMPORTERS.iter().find(|importer| importer.recognises(head)),
+    };
+    found.copied().ok_or_else(|| match format {
+        Some(name) => error(format!("there is no format {name:?}; known: {}", names())),
+        None => error(format!("the format is not recognised; known: {} (name one with --format)", names())),
+    })
+}
+
+fn partial_name(target: &Path) -> PathBuf {
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".partial-{}", std::process::id()));
+    target.with_file_name(name)
+}
