@@ -25,8 +25,17 @@ fn main() {
         }
     };
     let mut build = cc::Build::new();
-    build.std("gnu99").flag("-fno-strict-aliasing").warnings(false).flag("-Wall").flag("-Wno-unused-function");
-    build.flag("-Wno-pedantic").include("csrc/shim").include("/usr/include/libspl").include("/usr/include/libzfs");
+    build
+        .std("gnu99")
+        .flag("-fno-strict-aliasing")
+        .warnings(false)
+        .flag("-Wall")
+        .flag("-Wno-unused-function");
+    build
+        .flag("-Wno-pedantic")
+        .include("csrc/shim")
+        .include("/usr/include/libspl")
+        .include("/usr/include/libzfs");
     for path in &zfs.include_paths {
         build.include(path);
     }

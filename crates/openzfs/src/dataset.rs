@@ -44,7 +44,10 @@ fn set_raw(name: &CStr, property: &str, value: &str) -> Result<()> {
     // SAFETY: three C strings; the library copies them.
     let errno = unsafe { ffi::pw_dataset_set(name.as_ptr(), p.as_ptr(), v.as_ptr()) };
     if errno == libc::EINVAL {
-        return Err(Error::Invalid(format!("{property}={value}: no such value; {} takes {}", known.name, known.values)));
+        return Err(Error::Invalid(format!(
+            "{property}={value}: no such value; {} takes {}",
+            known.name, known.values
+        )));
     }
     check("setting a property of", name.to_string_lossy(), errno)
 }
@@ -84,8 +87,9 @@ impl Dataset {
         let p = c_text(property::find(property)?.name)?;
         let mut out = [0u8; 1024];
         // SAFETY: `out` is writable for its length.
-        let errno =
-            unsafe { ffi::pw_dataset_get(self.inner.name.as_ptr(), p.as_ptr(), out.as_mut_ptr().cast(), out.len()) };
+        let errno = unsafe {
+            ffi::pw_dataset_get(self.inner.name.as_ptr(), p.as_ptr(), out.as_mut_ptr().cast(), out.len())
+        };
         check("reading a property of", self.name(), errno)?;
         let end = out.iter().position(|b| *b == 0).unwrap_or(out.len());
         Ok(String::from_utf8_lossy(&out[..end]).into_owned())
@@ -139,7 +143,9 @@ impl Dataset {
     pub fn stats(&self) -> Result<DatasetStats> {
         let mut raw = ffi::pw_dataset_stats::default();
         // SAFETY: an open dataset and a writable struct.
-        check("reading the space of", self.name(), unsafe { ffi::pw_dataset_stats(self.inner.raw, &mut raw) })?;
+        check("reading the space of", self.name(), unsafe {
+            ffi::pw_dataset_stats(self.inner.raw, &mut raw)
+        })?;
         Ok(DatasetStats::from(raw))
     }
 
@@ -167,7 +173,8 @@ pub(crate) fn list(pool: &Pool) -> Result<Vec<String>> {
     }
     let mut names: Vec<String> = Vec::new();
     // SAFETY: the callback gets the vector, which outlives the call.
-    let errno = unsafe { ffi::pw_dataset_list(pool.inner.name.as_ptr(), each, (&raw mut names).cast::<c_void>()) };
+    let errno =
+        unsafe { ffi::pw_dataset_list(pool.inner.name.as_ptr(), each, (&raw mut names).cast::<c_void>()) };
     check("listing the datasets of", pool.name(), errno)?;
     names.sort();
     Ok(names)
@@ -179,7 +186,11 @@ impl Pool {
         let c = full(self, name)?;
         // SAFETY: a C string; the library refuses what is open.
         let errno = unsafe {
-            if name.contains('@') { ffi::pw_snapshot_destroy(c.as_ptr()) } else { ffi::pw_dataset_destroy(c.as_ptr()) }
+            if name.contains('@') {
+                ffi::pw_snapshot_destroy(c.as_ptr())
+            } else {
+                ffi::pw_dataset_destroy(c.as_ptr())
+            }
         };
         check("destroying", c.to_string_lossy(), errno)
     }

@@ -50,10 +50,25 @@ const MIB: u64 = 1 << 20;
 /// (3,000 IOPS, 125 MiB/s) with the sub-millisecond latency seen on such volumes.
 type Row = (&'static str, &'static str, [u64; 7], u32);
 const PROFILES: &[Row] = &[
-    ("nvme", "datacentre NVMe with power-loss protection", [80 * US, 15 * US, 10 * US, 0, 3200 * MB, 2000 * MB, 400_000], 64),
+    (
+        "nvme",
+        "datacentre NVMe with power-loss protection",
+        [80 * US, 15 * US, 10 * US, 0, 3200 * MB, 2000 * MB, 400_000],
+        64,
+    ),
     ("sata-ssd", "SATA SSD", [100 * US, 50 * US, 800 * US, 0, 530 * MB, 480 * MB, 90_000], 32),
-    ("hdd", "7200 rpm disk: 8.5 ms seek and half a turn", [100 * US, 100 * US, 8 * MS, 12_600 * US, 180 * MB, 170 * MB, 0], 1),
-    ("ebs-gp3", "cloud block volume, gp3 baseline", [600 * US, 600 * US, 300 * US, 0, 125 * MIB, 125 * MIB, 3000], 64),
+    (
+        "hdd",
+        "7200 rpm disk: 8.5 ms seek and half a turn",
+        [100 * US, 100 * US, 8 * MS, 12_600 * US, 180 * MB, 170 * MB, 0],
+        1,
+    ),
+    (
+        "ebs-gp3",
+        "cloud block volume, gp3 baseline",
+        [600 * US, 600 * US, 300 * US, 0, 125 * MIB, 125 * MIB, 3000],
+        64,
+    ),
 ];
 
 impl Device {
@@ -96,7 +111,8 @@ impl Device {
         }
         let mut device = Device { name: "custom".into(), ..Device::from_row(&PROFILES[0]) };
         for part in text.split(',') {
-            let (key, value) = part.split_once('=').ok_or_else(|| Error::Invalid(format!("{part:?} is not key=value")))?;
+            let (key, value) =
+                part.split_once('=').ok_or_else(|| Error::Invalid(format!("{part:?} is not key=value")))?;
             match key {
                 "read" => device.read_latency_ns = parse_time(value)?,
                 "write" => device.write_latency_ns = parse_time(value)?,
@@ -130,7 +146,11 @@ impl Device {
     /// Measures the device under `dir` with a scratch file of 256 MiB that is removed again: medians of direct 4K reads
     /// and writes and of `fdatasync`, and the rate of direct 1 MiB requests. Takes about three seconds.
     pub fn measure(dir: &Path) -> Result<Device> {
-        measure_in(dir).map_err(|why| Error::Host { what: "measuring the device under", path: dir.to_owned(), why })
+        measure_in(dir).map_err(|why| Error::Host {
+            what: "measuring the device under",
+            path: dir.to_owned(),
+            why,
+        })
     }
 
     pub(crate) fn to_raw(&self) -> ffi::pw_device {
@@ -200,7 +220,12 @@ impl Aligned {
 
 fn measure_in(dir: &Path) -> io::Result<Device> {
     let path = dir.join(format!(".poolwright-device-{}", std::process::id()));
-    let file = fs::OpenOptions::new().read(true).write(true).create_new(true).custom_flags(libc::O_DIRECT).open(&path)?;
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(&path)?;
     fs::remove_file(&path)?; // gone even if this process is killed
     let mut buf = Aligned::new(BIG);
 

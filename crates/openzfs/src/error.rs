@@ -45,7 +45,9 @@ pub enum Error {
 /// The host's words for an errno, and the engine's meaning where that is another.
 fn explain(errno: i32) -> String {
     match errno {
-        libc::ENOTSUP => "not supported: it needs a feature, layout or log record this engine does not write".into(),
+        libc::ENOTSUP => {
+            "not supported: it needs a feature, layout or log record this engine does not write".into()
+        }
         52 => "checksum error: the data on disk is damaged (EBADE)".into(),
         libc::EEXIST => "it exists already".into(),
         libc::ENOENT => "there is no such thing".into(),

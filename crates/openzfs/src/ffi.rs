@@ -20,16 +20,53 @@ macro_rules! c_counters {
 
 c_struct!(pw_engine_config { cache_path: *const c_char, arc_bytes: u64, dirty_bytes: u64, txg_timeout_s: u32 });
 c_counters!(pw_arc_stats {
-    hits, iohits, misses, demand_data_hits, demand_data_iohits, demand_data_misses, demand_metadata_hits,
-    demand_metadata_iohits, demand_metadata_misses, prefetch_data_hits, prefetch_data_misses, prefetch_metadata_hits,
-    prefetch_metadata_misses, mru_hits, mru_ghost_hits, mfu_hits, mfu_ghost_hits, size, target, max, compressed_size,
-    uncompressed_size, l2_hits, l2_misses, l2_size,
+    hits,
+    iohits,
+    misses,
+    demand_data_hits,
+    demand_data_iohits,
+    demand_data_misses,
+    demand_metadata_hits,
+    demand_metadata_iohits,
+    demand_metadata_misses,
+    prefetch_data_hits,
+    prefetch_data_misses,
+    prefetch_metadata_hits,
+    prefetch_metadata_misses,
+    mru_hits,
+    mru_ghost_hits,
+    mfu_hits,
+    mfu_ghost_hits,
+    size,
+    target,
+    max,
+    compressed_size,
+    uncompressed_size,
+    l2_hits,
+    l2_misses,
+    l2_size,
 });
 c_struct!(pw_device {
-    read_latency_ns: u64, write_latency_ns: u64, flush_latency_ns: u64, seek_ns: u64, read_bytes_s: u64,
-    write_bytes_s: u64, iops: u64, queue_depth: u32, emulate: u32,
+    read_latency_ns: u64,
+    write_latency_ns: u64,
+    flush_latency_ns: u64,
+    seek_ns: u64,
+    read_bytes_s: u64,
+    write_bytes_s: u64,
+    iops: u64,
+    queue_depth: u32,
+    emulate: u32,
 });
-c_counters!(pw_vdev_stats { read_bytes, write_bytes, read_ops, write_ops, flushes, read_ns, write_ns, flush_ns });
+c_counters!(pw_vdev_stats {
+    read_bytes,
+    write_bytes,
+    read_ops,
+    write_ops,
+    flushes,
+    read_ns,
+    write_ns,
+    flush_ns
+});
 c_struct!(pw_vdev_group { layout: c_int, parity: c_int, usage: c_int, npaths: usize, paths: *const *const c_char });
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,14 +83,40 @@ pub struct pw_pool_stats {
     pub state: u32,
 }
 c_counters!(pw_zil_stats {
-    commits, itxs, indirect_count, indirect_bytes, copied_count, copied_bytes, needcopy_count, needcopy_bytes,
-    normal_bytes, normal_write, normal_alloc, slog_bytes, slog_write, slog_alloc,
+    commits,
+    itxs,
+    indirect_count,
+    indirect_bytes,
+    copied_count,
+    copied_bytes,
+    needcopy_count,
+    needcopy_bytes,
+    normal_bytes,
+    normal_write,
+    normal_alloc,
+    slog_bytes,
+    slog_write,
+    slog_alloc,
 });
 c_counters!(pw_dataset_stats {
-    used, referenced, logicalused, logicalreferenced, compressratio_x100, refcompressratio_x100,
+    used,
+    referenced,
+    logicalused,
+    logicalreferenced,
+    compressratio_x100,
+    refcompressratio_x100,
 });
 c_counters!(pw_blocks {
-    l0_count, l0_lsize, l0_psize, l0_asize, l0_holes, l0_embedded, indirect_count, indirect_asize, block_size, size,
+    l0_count,
+    l0_lsize,
+    l0_psize,
+    l0_asize,
+    l0_holes,
+    l0_embedded,
+    indirect_count,
+    indirect_asize,
+    block_size,
+    size,
 });
 
 #[repr(C)]
@@ -80,8 +143,18 @@ unsafe extern "C" {
     pub fn pw_seam_on_host_error(hook: Option<extern "C" fn(path: *const c_char, op: c_int, err: c_int)>);
     pub fn pw_seam_exercise(op: c_int, offset: u64, bytes: u64);
 
-    pub fn pw_pool_create(name: *const c_char, groups: *const pw_vdev_group, ngroups: usize, ashift: u32) -> c_int;
-    pub fn pw_pool_import(name: *const c_char, paths: *const *const c_char, npaths: usize, readonly: c_int) -> c_int;
+    pub fn pw_pool_create(
+        name: *const c_char,
+        groups: *const pw_vdev_group,
+        ngroups: usize,
+        ashift: u32,
+    ) -> c_int;
+    pub fn pw_pool_import(
+        name: *const c_char,
+        paths: *const *const c_char,
+        npaths: usize,
+        readonly: c_int,
+    ) -> c_int;
     pub fn pw_pool_export(name: *const c_char) -> c_int;
     pub fn pw_pool_sync(name: *const c_char) -> c_int;
     pub fn pw_pool_kick(name: *const c_char) -> c_int;
@@ -92,7 +165,12 @@ unsafe extern "C" {
     pub fn pw_dataset_create(name: *const c_char) -> c_int;
     pub fn pw_dataset_destroy(name: *const c_char) -> c_int;
     pub fn pw_dataset_set(name: *const c_char, property: *const c_char, value: *const c_char) -> c_int;
-    pub fn pw_dataset_get(name: *const c_char, property: *const c_char, value: *mut c_char, len: usize) -> c_int;
+    pub fn pw_dataset_get(
+        name: *const c_char,
+        property: *const c_char,
+        value: *mut c_char,
+        len: usize,
+    ) -> c_int;
     pub fn pw_dataset_snapshot(name: *const c_char, snapshot: *const c_char) -> c_int;
     pub fn pw_snapshot_destroy(full_name: *const c_char) -> c_int;
     pub fn pw_dataset_list(
@@ -106,7 +184,12 @@ unsafe extern "C" {
     pub fn pw_dataset_zil_stats(ds: *mut pw_dataset, out: *mut pw_zil_stats);
     pub fn pw_dataset_replayed(ds: *mut pw_dataset, records: *mut u64) -> c_int;
 
-    pub fn pw_file_create(ds: *mut pw_dataset, name: *const c_char, mode: u32, out: *mut *mut pw_node) -> c_int;
+    pub fn pw_file_create(
+        ds: *mut pw_dataset,
+        name: *const c_char,
+        mode: u32,
+        out: *mut *mut pw_node,
+    ) -> c_int;
     pub fn pw_file_open(ds: *mut pw_dataset, name: *const c_char, out: *mut *mut pw_node) -> c_int;
     pub fn pw_file_remove(ds: *mut pw_dataset, name: *const c_char) -> c_int;
     pub fn pw_file_list(
@@ -115,8 +198,10 @@ unsafe extern "C" {
         arg: *mut c_void,
     ) -> c_int;
     pub fn pw_file_close(node: *mut pw_node);
-    pub fn pw_file_read(node: *mut pw_node, offset: u64, buf: *mut c_void, len: u64, done: *mut u64) -> c_int;
-    pub fn pw_file_write(node: *mut pw_node, offset: u64, buf: *const c_void, len: u64, sync: c_int) -> c_int;
+    pub fn pw_file_read(node: *mut pw_node, offset: u64, buf: *mut c_void, len: u64, done: *mut u64)
+    -> c_int;
+    pub fn pw_file_write(node: *mut pw_node, offset: u64, buf: *const c_void, len: u64, sync: c_int)
+    -> c_int;
     pub fn pw_file_truncate(node: *mut pw_node, size: u64) -> c_int;
     pub fn pw_file_punch(node: *mut pw_node, offset: u64, len: u64) -> c_int;
     pub fn pw_file_sync(node: *mut pw_node) -> c_int;
@@ -135,5 +220,11 @@ unsafe extern "C" {
         out: *mut c_void,
         psize: *mut usize,
     ) -> c_int;
-    pub fn pw_codec_decompress(property: u64, from: *const c_void, psize: usize, record: *mut c_void, len: usize) -> c_int;
+    pub fn pw_codec_decompress(
+        property: u64,
+        from: *const c_void,
+        psize: usize,
+        record: *mut c_void,
+        len: usize,
+    ) -> c_int;
 }

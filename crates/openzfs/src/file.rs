@@ -73,7 +73,9 @@ impl File {
         let c = c_text(name)?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: as above.
-        check("opening the file", name, unsafe { ffi::pw_file_open(dataset.inner.raw, c.as_ptr(), &mut raw) })?;
+        check("opening the file", name, unsafe {
+            ffi::pw_file_open(dataset.inner.raw, c.as_ptr(), &mut raw)
+        })?;
         Ok(File::wrap(dataset, name, raw))
     }
 
@@ -91,7 +93,13 @@ impl File {
         let mut done = 0;
         // SAFETY: `buf` is writable for its length; the node is open.
         let errno = unsafe {
-            ffi::pw_file_read(self.inner.raw, offset, buf.as_mut_ptr().cast::<c_void>(), buf.len() as u64, &mut done)
+            ffi::pw_file_read(
+                self.inner.raw,
+                offset,
+                buf.as_mut_ptr().cast::<c_void>(),
+                buf.len() as u64,
+                &mut done,
+            )
         };
         check("reading", self.name(), errno)?;
         Ok(done as usize)
@@ -156,7 +164,9 @@ impl File {
     pub fn blocks(&self) -> Result<Blocks> {
         let mut raw = ffi::pw_blocks::default();
         // SAFETY: an open node and a writable struct.
-        check("walking the blocks of", self.name(), unsafe { ffi::pw_file_blocks(self.inner.raw, &mut raw) })?;
+        check("walking the blocks of", self.name(), unsafe {
+            ffi::pw_file_blocks(self.inner.raw, &mut raw)
+        })?;
         Ok(Blocks {
             count: raw.l0_count,
             lsize: raw.l0_lsize,

@@ -28,5 +28,5 @@ pub use device::Device;
 pub use engine::{Config, Engine};
 pub use error::{Error, Result};
 pub use file::{Blocks, File};
-pub use pool::{Layout, Pool, Spec, Use, VdevGroup, DEFAULT_VDEV_BYTES};
+pub use pool::{DEFAULT_VDEV_BYTES, Layout, Pool, Spec, Use, VdevGroup};
 pub use stats::{ArcStats, DatasetStats, PoolStats, VdevStats, ZilStats};

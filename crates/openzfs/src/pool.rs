@@ -62,7 +62,11 @@ impl Spec {
     /// A pool on one sparse file of [`DEFAULT_VDEV_BYTES`].
     pub fn single(name: &str, file: impl Into<PathBuf>, ashift: u32) -> Spec {
         let files = vec![(file.into(), DEFAULT_VDEV_BYTES)];
-        Spec { name: name.into(), ashift, groups: vec![VdevGroup { layout: Layout::Stripe, usage: Use::Data, files }] }
+        Spec {
+            name: name.into(),
+            ashift,
+            groups: vec![VdevGroup { layout: Layout::Stripe, usage: Use::Data, files }],
+        }
     }
 
     /// Parses `zpool create`'s vdev grammar: `FILE… [mirror|raidz[1-3] FILE…] [log [mirror] FILE…] [cache FILE…]`, each
@@ -119,13 +123,20 @@ fn check_groups(groups: &[VdevGroup]) -> Result<()> {
             Layout::Raidz(parity) => usize::from(parity) + 1,
         };
         if g.files.len() < least {
-            return Err(Error::Invalid(format!("{:?} needs at least {least} files, {} given", g.layout, g.files.len())));
+            return Err(Error::Invalid(format!(
+                "{:?} needs at least {least} files, {} given",
+                g.layout,
+                g.files.len()
+            )));
         }
         if g.usage == Use::Cache && g.layout != Layout::Stripe {
             return Err(Error::Invalid("cache vdevs cannot be mirrored".into()));
         }
         if let Some((path, bytes)) = g.files.iter().find(|(_, bytes)| *bytes < 64 << 20) {
-            return Err(Error::Invalid(format!("{}: {bytes} bytes; a vdev needs 64M at least", path.display())));
+            return Err(Error::Invalid(format!(
+                "{}: {bytes} bytes; a vdev needs 64M at least",
+                path.display()
+            )));
         }
     }
     Ok(())
@@ -151,7 +162,10 @@ impl Drop for Inner {
         // SAFETY: every dataset holds this value, so none is open any more.
         let errno = unsafe { ffi::pw_pool_export(self.name.as_ptr()) };
         if errno != 0 {
-            eprintln!("poolwright: exporting {:?} failed with errno {errno}; import it again to recover", self.name);
+            eprintln!(
+                "poolwright: exporting {:?} failed with errno {errno}; import it again to recover",
+                self.name
+            );
         }
     }
 }
@@ -194,7 +208,8 @@ impl Pool {
         let c_paths = c_paths(&paths)?;
         let raw: Vec<*const c_char> = c_paths.iter().map(|p| p.as_ptr()).collect();
         // SAFETY: the name and the array of C strings live over the call, which keeps none of them.
-        let errno = unsafe { ffi::pw_pool_import(c_name.as_ptr(), raw.as_ptr(), raw.len(), i32::from(readonly)) };
+        let errno =
+            unsafe { ffi::pw_pool_import(c_name.as_ptr(), raw.as_ptr(), raw.len(), i32::from(readonly)) };
         check("importing the pool", &name, errno)?;
         Ok(Pool { inner: Arc::new(Inner { name: c_name, engine, _locks: locks, paths }) })
     }
@@ -206,7 +221,10 @@ impl Pool {
         // SAFETY: `out` is writable for its length and is NUL-terminated by the callee on success.
         let errno = unsafe { ffi::pw_pool_name(c[0].as_ptr(), out.as_mut_ptr().cast(), out.len()) };
         if errno == libc::ENOENT && file.exists() {
-            return Err(Error::Invalid(format!("{} holds no pool: none of its four labels is whole", file.display())));
+            return Err(Error::Invalid(format!(
+                "{} holds no pool: none of its four labels is whole",
+                file.display()
+            )));
         }
         check("reading the pool labels of", file.display(), errno)?;
         let end = out.iter().position(|b| *b == 0).unwrap_or(out.len());
@@ -251,7 +269,9 @@ impl Pool {
     pub fn stats(&self) -> Result<PoolStats> {
         let mut raw = ffi::pw_pool_stats::default();
         // SAFETY: see `sync`; `raw` has the C side's layout.
-        check("reading the state of", self.name(), unsafe { ffi::pw_pool_stats(self.inner.name.as_ptr(), &mut raw) })?;
+        check("reading the state of", self.name(), unsafe {
+            ffi::pw_pool_stats(self.inner.name.as_ptr(), &mut raw)
+        })?;
         Ok(PoolStats::from(raw))
     }
 
@@ -298,7 +318,13 @@ fn create_raw(name: &CString, spec: &Spec, paths: &[PathBuf]) -> Result<()> {
             };
             let start = at;
             at += g.files.len();
-            ffi::pw_vdev_group { layout, parity, usage: g.usage as i32, npaths: g.files.len(), paths: raw[start..].as_ptr() }
+            ffi::pw_vdev_group {
+                layout,
+                parity,
+                usage: g.usage as i32,
+                npaths: g.files.len(),
+                paths: raw[start..].as_ptr(),
+            }
         })
         .collect();
     // SAFETY: groups, the pointers in them and the strings behind those live over the call, which copies them.
@@ -337,7 +363,10 @@ fn lock(file: fs::File, path: &Path) -> Result<fs::File> {
 fn c_paths(paths: &[PathBuf]) -> Result<Vec<CString>> {
     use std::os::unix::ffi::OsStrExt;
     let one = |p: &PathBuf| CString::new(p.as_os_str().as_bytes());
-    paths.iter().map(|p| one(p).map_err(|_| Error::Invalid(format!("{} holds a NUL byte", p.display())))).collect()
+    paths
+        .iter()
+        .map(|p| one(p).map_err(|_| Error::Invalid(format!("{} holds a NUL byte", p.display()))))
+        .collect()
 }
 
 #[cfg(test)]

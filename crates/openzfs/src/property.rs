@@ -24,32 +24,105 @@ pub struct Property {
 
 /// Every property the engine is asked to honour, with OpenZFS 2.3's defaults.
 pub const PROPERTIES: &[Property] = &[
-    Property { name: "recordsize", default: "128K", values: "512…16M, a power of two", size: true,
-        about: "largest record of a file; only files written afterwards take it" },
-    Property { name: "compression", default: "on", values: "off, on, lz4, lzjb, zle, gzip-1…9, zstd-1…19, zstd-fast-N",
-        size: false, about: "codec of records written afterwards" },
-    Property { name: "primarycache", default: "all", values: "all, metadata, none", size: false,
-        about: "what the ARC keeps" },
-    Property { name: "secondarycache", default: "all", values: "all, metadata, none", size: false,
-        about: "what a cache vdev keeps" },
-    Property { name: "logbias", default: "latency", values: "latency, throughput", size: false,
-        about: "whether synchronous writes go through log blocks or straight to their place" },
-    Property { name: "sync", default: "standard", values: "standard, always, disabled", size: false,
-        about: "whether fsync is honoured; disabled loses acknowledged writes in a crash" },
-    Property { name: "checksum", default: "on", values: "on, off, fletcher4, sha256, sha512, skein, edonr, blake3",
-        size: false, about: "checksum of blocks written afterwards" },
+    Property {
+        name: "recordsize",
+        default: "128K",
+        values: "512…16M, a power of two",
+        size: true,
+        about: "largest record of a file; only files written afterwards take it",
+    },
+    Property {
+        name: "compression",
+        default: "on",
+        values: "off, on, lz4, lzjb, zle, gzip-1…9, zstd-1…19, zstd-fast-N",
+        size: false,
+        about: "codec of records written afterwards",
+    },
+    Property {
+        name: "primarycache",
+        default: "all",
+        values: "all, metadata, none",
+        size: false,
+        about: "what the ARC keeps",
+    },
+    Property {
+        name: "secondarycache",
+        default: "all",
+        values: "all, metadata, none",
+        size: false,
+        about: "what a cache vdev keeps",
+    },
+    Property {
+        name: "logbias",
+        default: "latency",
+        values: "latency, throughput",
+        size: false,
+        about: "whether synchronous writes go through log blocks or straight to their place",
+    },
+    Property {
+        name: "sync",
+        default: "standard",
+        values: "standard, always, disabled",
+        size: false,
+        about: "whether fsync is honoured; disabled loses acknowledged writes in a crash",
+    },
+    Property {
+        name: "checksum",
+        default: "on",
+        values: "on, off, fletcher4, sha256, sha512, skein, edonr, blake3",
+        size: false,
+        about: "checksum of blocks written afterwards",
+    },
     Property { name: "copies", default: "1", values: "1, 2, 3", size: false, about: "copies of each block" },
-    Property { name: "redundant_metadata", default: "all", values: "all, most, some, none", size: false,
-        about: "how much metadata is stored twice" },
-    Property { name: "prefetch", default: "all", values: "all, metadata, none", size: false,
-        about: "what is read ahead" },
-    Property { name: "atime", default: "on", values: "on, off", size: false, about: "whether reads update the access time" },
-    Property { name: "special_small_blocks", default: "0", values: "0…1M", size: true,
-        about: "records up to this size go to a special vdev" },
-    Property { name: "dnodesize", default: "legacy", values: "legacy, auto, 1k…16k", size: false, about: "size of a dnode" },
-    Property { name: "xattr", default: "sa", values: "on, off, sa, dir", size: false, about: "where extended attributes live" },
-    Property { name: "direct", default: "standard", values: "standard, always, disabled", size: false,
-        about: "what O_DIRECT does" },
+    Property {
+        name: "redundant_metadata",
+        default: "all",
+        values: "all, most, some, none",
+        size: false,
+        about: "how much metadata is stored twice",
+    },
+    Property {
+        name: "prefetch",
+        default: "all",
+        values: "all, metadata, none",
+        size: false,
+        about: "what is read ahead",
+    },
+    Property {
+        name: "atime",
+        default: "on",
+        values: "on, off",
+        size: false,
+        about: "whether reads update the access time",
+    },
+    Property {
+        name: "special_small_blocks",
+        default: "0",
+        values: "0…1M",
+        size: true,
+        about: "records up to this size go to a special vdev",
+    },
+    Property {
+        name: "dnodesize",
+        default: "legacy",
+        values: "legacy, auto, 1k…16k",
+        size: false,
+        about: "size of a dnode",
+    },
+    Property {
+        name: "xattr",
+        default: "sa",
+        values: "on, off, sa, dir",
+        size: false,
+        about: "where extended attributes live",
+    },
+    Property {
+        name: "direct",
+        default: "standard",
+        values: "standard, always, disabled",
+        size: false,
+        about: "what O_DIRECT does",
+    },
 ];
 
 /// The property of this name.
@@ -83,9 +156,9 @@ pub fn parse_size(text: &str) -> Result<u64> {
 
 /// Parses `property=value` and checks the name.
 pub fn parse_assignment(text: &str) -> Result<(String, String)> {
-    let (name, value) = text
-        .split_once('=')
-        .ok_or_else(|| Error::Invalid(format!("{text:?} is not property=value, for instance recordsize=16K")))?;
+    let (name, value) = text.split_once('=').ok_or_else(|| {
+        Error::Invalid(format!("{text:?} is not property=value, for instance recordsize=16K"))
+    })?;
     Ok((find(name)?.name.to_owned(), value.to_owned()))
 }
 

@@ -24,7 +24,11 @@ fn the_arc_stays_inside_its_limit_and_follows_a_new_one() {
         for (i, word) in block.chunks_mut(8).enumerate() {
             // Half of each block is text, half differs: lz4 halves it.
             let x = (at + i as u64 * 8).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            if i % 2 == 0 { word.copy_from_slice(&x.to_le_bytes()) } else { word.copy_from_slice(b"database") }
+            if i % 2 == 0 {
+                word.copy_from_slice(&x.to_le_bytes())
+            } else {
+                word.copy_from_slice(b"database")
+            }
         }
         file.write_at(at, &block).unwrap();
     }

@@ -19,7 +19,9 @@ fn text(len: usize, seed: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(len + 32);
     while out.len() < len {
         x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        out.extend_from_slice(format!("row {:08} value {:06}; ", (x >> 40) % 5000, (x >> 20) % 900).as_bytes());
+        out.extend_from_slice(
+            format!("row {:08} value {:06}; ", (x >> 40) % 5000, (x >> 20) % 900).as_bytes(),
+        );
     }
     out.truncate(len);
     out
@@ -33,7 +35,8 @@ fn single(dir: &Path, name: &str) -> Pool {
 fn what_is_written_comes_back_after_export_and_import() {
     let dir = tempfile::tempdir().unwrap();
     let pool = single(dir.path(), "roundtrip");
-    let ds = pool.create_dataset("data", &settings(&[("recordsize", "16K"), ("compression", "lz4")])).unwrap();
+    let ds =
+        pool.create_dataset("data", &settings(&[("recordsize", "16K"), ("compression", "lz4")])).unwrap();
     let file = ds.create_file("table").unwrap();
     let content = text(1_000_000, 7);
     file.write_at(0, &content).unwrap();
@@ -123,8 +126,17 @@ fn a_snapshot_keeps_the_old_content() {
 #[test]
 fn every_layout_and_ashift_holds_data() {
     let vdevs = [
-        ("a", 9), ("a", 12), ("a", 13), ("a", 16), ("a b", 12), ("mirror a b", 12), ("raidz a b c", 12),
-        ("raidz2 a b c d", 12), ("raidz3 a b c d e", 12), ("a log l", 12), ("a cache c", 12),
+        ("a", 9),
+        ("a", 12),
+        ("a", 13),
+        ("a", 16),
+        ("a b", 12),
+        ("mirror a b", 12),
+        ("raidz a b c", 12),
+        ("raidz2 a b c d", 12),
+        ("raidz3 a b c d e", 12),
+        ("a log l", 12),
+        ("a cache c", 12),
         ("mirror a b log mirror l m cache c", 12),
     ];
     for (i, (words, ashift)) in vdevs.iter().enumerate() {
@@ -138,7 +150,8 @@ fn every_layout_and_ashift_holds_data() {
             .collect();
         let groups = Spec::parse_vdevs(&words).unwrap();
         let files: Vec<_> = groups.iter().flat_map(|g| g.files.iter().map(|f| f.0.clone())).collect();
-        let pool = Pool::create(engine(), &Spec { name: format!("layout{i}"), ashift: *ashift, groups }).unwrap();
+        let pool =
+            Pool::create(engine(), &Spec { name: format!("layout{i}"), ashift: *ashift, groups }).unwrap();
         let ds = pool.create_dataset("d", &Settings::new()).unwrap();
         let content = text(3_000_000, i as u64 + 1);
         let file = ds.create_file("f").unwrap();
@@ -162,8 +175,21 @@ fn every_property_and_codec_is_accepted_live() {
     let pool = single(dir.path(), "props");
     let ds = pool.create_dataset("d", &Settings::new()).unwrap();
     let mut tried = 0;
-    let codecs = ["off", "on", "lz4", "lzjb", "zle", "gzip-1", "gzip-6", "gzip-9", "zstd-1", "zstd-3", "zstd-19",
-        "zstd-fast-1", "zstd-fast-1000"];
+    let codecs = [
+        "off",
+        "on",
+        "lz4",
+        "lzjb",
+        "zle",
+        "gzip-1",
+        "gzip-6",
+        "gzip-9",
+        "zstd-1",
+        "zstd-3",
+        "zstd-19",
+        "zstd-fast-1",
+        "zstd-fast-1000",
+    ];
     let all: &[(&str, &[&str])] = &[
         ("compression", &codecs),
         ("recordsize", &["512", "4K", "16K", "128K", "1M", "16M"]),
@@ -189,7 +215,9 @@ fn every_property_and_codec_is_accepted_live() {
             tried += 1;
         }
     }
-    for (property, value) in [("compression", "lzma"), ("recordsize", "3000"), ("recordsize", "32M"), ("copies", "4")] {
+    for (property, value) in
+        [("compression", "lzma"), ("recordsize", "3000"), ("recordsize", "32M"), ("copies", "4")]
+    {
         let error = ds.set(property, value).unwrap_err().to_string();
         assert!(error.contains(value) || error.contains(property), "{error}");
     }

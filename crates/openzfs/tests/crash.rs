@@ -1,0 +1,147 @@
+//! `kill -9` at any moment, then import: nothing acknowledged is lost. The victim is this test binary again.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use poolwright_openzfs::property::Settings;
+use poolwright_openzfs::{Config, Engine, Pool, Spec};
+
+const ROW: usize = 5000; // neither a record nor a sector, so that rows straddle both
+
+fn row(i: u64) -> Vec<u8> {
+    let mut bytes = format!("row {i} of the table; ").into_bytes().repeat(ROW / 16);
+    bytes.truncate(ROW);
+    bytes
+}
+
+/// Runs only as the victim: writes rows, acknowledging each one after its sync, until it is killed.
+#[test]
+#[ignore = "started by the test below as a process of its own"]
+fn victim() {
+    let Ok(vdev) = std::env::var("POOLWRIGHT_CRASH_VDEV") else { return };
+    let logbias = std::env::var("POOLWRIGHT_CRASH_LOGBIAS").unwrap();
+    let engine = Engine::start(&Config::default());
+    let pool = Pool::create(engine, &Spec::single("crash", PathBuf::from(vdev), 12)).unwrap();
+    let settings: Settings = [
+        ("recordsize".into(), "16K".into()),
+        ("compression".into(), "lz4".into()),
+        ("logbias".into(), logbias),
+    ]
+    .into();
+    let ds = pool.create_dataset("d", &settings).unwrap();
+    if std::env::var_os("POOLWRIGHT_CRASH_LIMIT").is_some() {
+        // A file size limit refuses writes as a full disk would; it needs no disk to fill and no privilege.
+        let limit = libc::rlimit { rlim_cur: 8 << 20, rlim_max: 8 << 20 };
+        // SAFETY: plain calls on this process, which exists for nothing else.
+        unsafe {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
+        }
+    }
+    let out = std::io::stdout();
+    let mut n = 0u64;
+    loop {
+        let name = format!("part{}", n / 50);
+        let file = if n % 50 == 0 { ds.create_file(&name) } else { ds.open_file(&name) }.unwrap();
+        file.write_at((n % 50) * ROW as u64, &row(n)).unwrap();
+        if n % 50 == 49 {
+            file.truncate(40 * ROW as u64).unwrap();
+        }
+        if n % 100 == 99 {
+            ds.remove_file(&name).unwrap();
+        }
+        file.sync().unwrap();
+        n += 1;
+        // A line of its own even under the test runner, which may have printed without a newline.
+        writeln!(out.lock(), "\nacknowledged {n}").unwrap();
+    }
+}
+
+fn run_and_kill(vdev: &Path, logbias: &str, after: Duration) -> u64 {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["victim", "--exact", "--ignored", "--nocapture"])
+        .env("POOLWRIGHT_CRASH_VDEV", vdev)
+        .env("POOLWRIGHT_CRASH_LOGBIAS", logbias)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    let reader = std::thread::spawn(move || {
+        out.lines().map_while(Result::ok).filter_map(|l| l.strip_prefix("acknowledged ")?.parse().ok()).last()
+    });
+    std::thread::sleep(after);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    reader.join().unwrap().unwrap_or(0)
+}
+
+fn check(vdev: &Path, acknowledged: u64) -> u64 {
+    let pool = Pool::import(Engine::start(&Config::default()), &[vdev.to_owned()], false).unwrap();
+    let ds = pool.open_dataset("d").unwrap();
+    for part in 0..acknowledged.div_ceil(50) {
+        let (first, end) = (part * 50, (part * 50 + 50).min(acknowledged));
+        let removed = part % 2 == 1;
+        let Ok(file) = ds.open_file(&format!("part{part}")) else {
+            assert!(removed && end + 1 >= first + 50, "part {part} is missing");
+            continue;
+        };
+        // Truncated to 40 rows with the 50th; that row's effect may be there before its acknowledgement.
+        let rows = if end == first + 50 { 40 } else { (end - first).min(40) };
+        assert!(!removed || end < first + 50, "part {part} was removed and is back");
+        assert!(
+            file.size() >= rows * ROW as u64,
+            "part {part} has {} bytes, {rows} rows were acknowledged",
+            file.size()
+        );
+        for i in 0..rows {
+            let mut back = vec![0; ROW];
+            assert_eq!(file.read_at(i * ROW as u64, &mut back).unwrap(), ROW);
+            assert!(back == row(first + i), "row {} differs", first + i);
+        }
+    }
+    let replayed = ds.replayed();
+    drop(ds);
+    pool.scrub().unwrap();
+    assert_eq!(pool.stats().unwrap().checksum_errors, 0);
+    pool.export().unwrap();
+    replayed
+}
+
+#[test]
+fn nothing_acknowledged_is_lost() {
+    let (mut acknowledged, mut replayed) = (0, 0);
+    for (i, millis) in [900, 1300, 700, 1700, 1100, 1500].into_iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let vdev = dir.path().join("vdev");
+        let logbias = if i % 2 == 0 { "latency" } else { "throughput" };
+        let n = run_and_kill(&vdev, logbias, Duration::from_millis(millis));
+        if n > 0 {
+            replayed += check(&vdev, n);
+        }
+        acknowledged += n;
+    }
+    println!("{acknowledged} rows acknowledged, {replayed} log records replayed");
+    assert!(acknowledged > 500, "only {acknowledged} rows were acknowledged in six runs");
+    assert!(replayed > 0, "no log was ever replayed, so the test showed nothing");
+}
+
+#[test]
+fn a_full_host_ends_the_child_with_a_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = Command::new(std::env::current_exe().unwrap())
+        .args(["victim", "--exact", "--ignored", "--nocapture"])
+        .env("POOLWRIGHT_CRASH_VDEV", dir.path().join("vdev"))
+        .env("POOLWRIGHT_CRASH_LOGBIAS", "latency")
+        .env("POOLWRIGHT_CRASH_LIMIT", "yes")
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        text.contains("the host refused a write to the pool file") && text.contains("File too large"),
+        "{text}"
+    );
+}

@@ -1,0 +1,61 @@
+//! The emulated device gives the figures it is asked for.
+
+use std::time::Instant;
+
+use poolwright_openzfs::{Config, Device, Engine};
+
+/// Operations a second and the median latency in nanoseconds of `threads` doing `each` requests.
+fn drive(engine: Engine, threads: usize, each: usize, bytes: u64, sequential: bool) -> (f64, u64) {
+    let start = Instant::now();
+    let mut all: Vec<u64> = std::thread::scope(|scope| {
+        let work = |t: usize| {
+            let mut times = Vec::with_capacity(each);
+            for i in 0..each {
+                let at = if sequential {
+                    i as u64 * bytes
+                } else {
+                    ((t * each + i) as u64 * 7919 % 100_000) << 20
+                };
+                let begin = Instant::now();
+                Device::exercise(engine, "read", at, bytes);
+                times.push(begin.elapsed().as_nanos() as u64);
+            }
+            times
+        };
+        let handles: Vec<_> = (0..threads).map(|t| scope.spawn(move || work(t))).collect();
+        handles.into_iter().flat_map(|h| h.join().unwrap()).collect()
+    });
+    let rate = (threads * each) as f64 / start.elapsed().as_secs_f64();
+    all.sort_unstable();
+    (rate, all[all.len() / 2])
+}
+
+fn near(what: &str, got: f64, want: f64, within: f64) {
+    println!("{what}: {got:.0}, wanted {want:.0}");
+    assert!((got / want - 1.0).abs() < within, "{what}: {got:.0} instead of {want:.0}");
+}
+
+#[test]
+fn emulated_figures_come_out() {
+    let engine = Engine::start(&Config::default());
+    // Latency at depth 1.
+    engine.set_device(&Device::parse("read=1ms,depth=1,read_bw=0,iops=0").unwrap());
+    near("1 ms read", drive(engine, 1, 200, 4096, true).1 as f64, 1e6, 0.10);
+    engine.set_device(&Device::parse("read=100us,depth=1,read_bw=0,iops=0").unwrap());
+    near("100 us read", drive(engine, 1, 1000, 4096, true).1 as f64, 1e5, 0.15);
+    // Queue depth: four at once give four times the rate, sixteen callers no more than that.
+    engine.set_device(&Device::parse("read=2ms,depth=4,read_bw=0,iops=0").unwrap());
+    near("depth 4", drive(engine, 16, 60, 4096, true).0, 2000.0, 0.15);
+    // Bandwidth.
+    engine.set_device(&Device::parse("read=100us,depth=8,read_bw=200M,iops=0").unwrap());
+    near("200 MiB/s", drive(engine, 4, 50, 1 << 20, true).0, 200.0, 0.15);
+    // Operations a second.
+    engine.set_device(&Device::parse("read=100us,depth=32,read_bw=0,iops=3000").unwrap());
+    near("3000 iops", drive(engine, 4, 600, 4096, true).0, 3000.0, 0.15);
+    // Seeks: sequential requests are spared them.
+    engine.set_device(&Device::parse("hdd").unwrap());
+    near("hdd random", drive(engine, 1, 60, 4096, false).0, 1e9 / 12_722_000.0, 0.15);
+    let (sequential, _) = drive(engine, 1, 200, 65536, true);
+    assert!(sequential > 1500.0, "sequential reads at {sequential:.0}/s pay for seeks");
+    engine.set_device(&Device::host());
+}
