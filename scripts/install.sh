@@ -313,4 +313,7 @@ main() {
     return 0
 }
 
-main "$@"
+# Sourced by its test, it only defines.
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+    main "$@"
+fi

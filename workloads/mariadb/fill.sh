@@ -43,14 +43,9 @@ run_sysbench() {
 
 # What is measured below is the files, so every changed page has to be in them first.
 write_back() {
-    local waited=0
-    sql -e "SET GLOBAL innodb_max_dirty_pages_pct = 0"
-    while [ "$(sql -e "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'INNODB_BUFFER_POOL_PAGES_DIRTY'")" -gt 10 ]; do
-        [ $waited -lt 300 ] || { warn "the server still has unwritten pages after 30 s; the figures below are rough"; break; }
-        sleep 0.1
-        waited=$((waited + 1))
-    done
-    sql -e "SET GLOBAL innodb_max_dirty_pages_pct = DEFAULT"
+    local tables
+    tables=$(sql -e "SELECT GROUP_CONCAT(CONCAT('shop.', table_name)) FROM information_schema.tables WHERE table_schema = 'shop'")
+    sql -e "FLUSH TABLES $tables FOR EXPORT; UNLOCK TABLES"
 }
 
 fill() {

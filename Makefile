@@ -1,0 +1,32 @@
+# `make run` shows the whole of Poolwright on a live database; `make test` runs every test. The scripts do the work.
+
+.PHONY: help run build test bench lint ci clean
+.DEFAULT_GOAL := help
+
+# Found even where rustup's lines have not been read by the shell.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
+
+run: ## install what is missing, start a private MariaDB under load, and find better settings for it
+	@scripts/run.sh
+
+build: ## the program, as target/release/poolwright
+	cargo build --release --workspace
+
+test: ## install what the tests use, and run all tests that need no kernel ZFS
+	@scripts/test.sh
+
+bench: ## measure, each figure beside its reference; a table, and bench-results/latest.json
+	@scripts/bench.sh
+
+lint: ## formatting, clippy, licences and advisories of the dependencies, shell scripts
+	@scripts/lint.sh
+
+ci: ## what a CI job runs
+	@.ci/run
+
+clean: ## remove what was built and measured
+	cargo clean
+	rm -rf bench-results report.html plan.json

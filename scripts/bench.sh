@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Measures, each figure beside its reference in the same run: what `make bench` does.
+#
+# usage: scripts/bench.sh [--smoke] [--no-install] [NAME...]
+#
+#   --smoke   short runs that show that every bench works; their figures mean little
+#   NAME      only the benches whose file name contains NAME
+#
+# Runs scripts/bench/*.sh in order, then prints all figures as one table and writes them, with what they were
+# measured on, to bench-results/latest.json. scripts/bench/README.md says how a bench reports its figures.
+#
+# Exit status: 0 all figures meet their bar, 1 one does not or a bench failed, 2 wrong usage, 130 interrupted.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+RESULTS=$POOLWRIGHT_ROOT/bench-results
+BENCH_SMOKE=0
+INSTALL=yes
+NAMES=()
+GROUP=
+
+parse_arguments() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --smoke) BENCH_SMOKE=1 ;;
+            --no-install) INSTALL=no ;;
+            -h | --help) usage_from "$0"; exit 0 ;;
+            -*) die 2 "unknown argument '$1'; see --help" ;;
+            *) NAMES+=("$1") ;;
+        esac
+        shift
+    done
+    export BENCH_SMOKE
+}
+
+chosen() {
+    local name
+    [ ${#NAMES[@]} -gt 0 ] || return 0
+    for name in "${NAMES[@]}"; do
+        case ${1##*/} in *"$name"*) return 0 ;; esac
+    done
+    return 1
+}
+
+clean_up() {
+    local status=$?
+    trap '' INT TERM HUP
+    trap - EXIT ERR
+    [ -z "$GROUP" ] || end_group "$GROUP"
+    [ -z "${BENCH_SCRATCH:-}" ] || rm -rf -- "$BENCH_SCRATCH"
+    exit "$status"
+}
+
+# A bench gets a scratch folder of its own, which is removed after it, and a process group, which is ended.
+run_bench() {
+    local bench=$1 name status=0
+    name=$(basename "$bench" .sh)
+    BENCH_SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/poolwright-bench.XXXXXX")
+    export BENCH_SCRATCH
+    # shellcheck disable=SC2016
+    setsid bash -c 'set -o pipefail; "$1" 2>&1 | tee "$2"' bench "$bench" "$RESULTS/$name.log" </dev/null &
+    GROUP=$!
+    wait "$GROUP" || status=$?
+    end_group "$GROUP"
+    GROUP=
+    rm -rf -- "$BENCH_SCRATCH"
+    BENCH_SCRATCH=
+    printf '%s\n' "$status" >"$RESULTS/$name.status"
+    [ "$status" -eq 0 ] || warn "$name ended with status $status; the others go on"
+}
+
+main() {
+    parse_arguments "$@"
+    [ $INSTALL = no ] || step "Install what the benches use" "$POOLWRIGHT_ROOT/scripts/install.sh" --for bench
+    cd "$POOLWRIGHT_ROOT"
+    step "Build" cargo build --release --workspace --all-targets
+    trap clean_up EXIT
+    trap 'exit 130' INT HUP
+    trap 'exit 143' TERM
+    mkdir -p "$RESULTS"
+    rm -f "$RESULTS"/*.log "$RESULTS"/*.status
+    local bench
+    for bench in scripts/bench/*.sh; do
+        if [ -e "$bench" ] && chosen "$bench"; then
+            step "$bench" run_bench "$POOLWRIGHT_ROOT/$bench"
+        fi
+    done
+    python3 scripts/bench/summary.py "$RESULTS"
+}
+
+main "$@"

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Formatting, lints, licences, advisories, shell scripts: what `make lint` does.
+#
+# usage: scripts/lint.sh [--no-install]
+#
+# Exit status: 0 clean, 1 something was found, 2 wrong usage.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+cargo_deny() {
+    if command -v cargo-deny >/dev/null 2>&1; then
+        cargo-deny "$@"
+    else
+        "$POOLWRIGHT_ROOT/target/tools/bin/cargo-deny" "$@"
+    fi
+}
+
+# The advisories are a git repository; where that cannot be reached the rest is checked all the same.
+dependencies() {
+    local fetched
+    cargo_deny --log-level error check --hide-inclusion-graph licenses bans sources
+    if fetched=$(cargo_deny fetch db 2>&1); then
+        cargo_deny --log-level error check --disable-fetch --hide-inclusion-graph advisories
+    else
+        say "Advisories were NOT checked: the advisory database could not be fetched ($(printf '%s\n' "$fetched" | grep -m 1 '^fatal:' || echo 'see cargo deny fetch db'))."
+    fi
+}
+
+shell_scripts() {
+    find scripts workloads .ci -type f \( -name '*.sh' -o -path '.ci/run' \) -print0 | xargs -0 shellcheck -x -P .
+    find scripts -name '*.py' -print0 | xargs -0 -r python3 -c '
+import ast, sys
+for path in sys.argv[1:]:
+    ast.parse(open(path, encoding="utf-8").read(), path)'
+}
+
+main() {
+    local install=yes
+    case ${1:-} in
+        '') ;;
+        --no-install) install=no ;;
+        -h | --help) usage_from "$0"; exit 0 ;;
+        *) die 2 "unknown argument '$1'; see --help" ;;
+    esac
+    [ $install = no ] || step "Install what the lints use" "$POOLWRIGHT_ROOT/scripts/install.sh" --for lint
+    cd "$POOLWRIGHT_ROOT"
+    step "Shell and Python scripts" shell_scripts
+    step "Formatting (cargo fmt)" cargo fmt --all --check
+    step "Licences, sources and advisories of the dependencies (cargo deny)" dependencies
+    step "Lints (clippy)" cargo clippy --release --locked --workspace --all-targets -- -D warnings
+}
+
+main "$@"

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Every test that needs no kernel ZFS: what `make test` does.
+#
+# usage: scripts/test.sh [--no-install]
+#
+# Installs what the tests use, builds, then runs the scripts of scripts/tests and the tests of the workspace.
+# A test that needs a right this user does not have (recording with eBPF needs root) says that it was left out.
+#
+# Exit status: 0 all passed, 1 a test failed, 2 wrong usage.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+script_tests() {
+    local test failed=()
+    for test in "$POOLWRIGHT_ROOT"/scripts/tests/*.sh; do
+        say "-- ${test#"$POOLWRIGHT_ROOT/"}"
+        "$test" || failed+=("${test##*/}")
+    done
+    [ ${#failed[@]} -eq 0 ] || die 1 "failed: ${failed[*]} (their messages are above)"
+}
+
+main() {
+    local install=yes
+    case ${1:-} in
+        '') ;;
+        --no-install) install=no ;;
+        -h | --help) usage_from "$0"; exit 0 ;;
+        *) die 2 "unknown argument '$1'; see --help" ;;
+    esac
+    [ $install = no ] || step "Install what the tests use" "$POOLWRIGHT_ROOT/scripts/install.sh" --for test
+    cd "$POOLWRIGHT_ROOT"
+    step "Build" cargo build --release --locked --workspace --all-targets
+    step "Tests of the scripts and the whole program" script_tests
+    step "Tests of the workspace" cargo test --release --locked --workspace
+}
+
+main "$@"
