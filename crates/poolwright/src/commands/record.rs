@@ -1,0 +1,194 @@
+//! `poolwright record`: records a live database's file I/O.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
+use poolwright_record::{Ended, Options, Progress, Recorder, Subject, Summary};
+use poolwright_trace::{format_count, format_ns, format_size, parse_size};
+
+/// Records a live database's file I/O into a trace
+///
+/// Needs root, or CAP_BPF and CAP_PERFMON. Without: `poolwright trace import` reads a fio iolog, strace or blkparse
+/// output.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("subject").required(true))]
+pub struct Args {
+    /// Record every file below this directory, whoever uses it
+    #[arg(long, value_name = "DIR", group = "subject")]
+    dir: Option<PathBuf>,
+
+    /// Record every file that this process and its children use
+    #[arg(long, value_name = "PID", group = "subject", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+
+    /// Stop after this time: 60s, 5m, 1h (otherwise at Ctrl-C, or when the process ends)
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    duration: Option<Duration>,
+
+    /// The trace to write
+    #[arg(short, long, value_name = "TRACE")]
+    output: PathBuf,
+
+    /// Buffer between the kernel and the recorder; larger loses fewer events in a burst
+    #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = parse_buffer)]
+    buffer: u64,
+
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Records; the value is the exit code.
+pub fn run(args: Args) -> anyhow::Result<u8> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let signalled = Arc::clone(&stop);
+    ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed)).context("cannot watch for Ctrl-C")?;
+
+    let subject = match (&args.dir, args.pid) {
+        (Some(dir), _) => Subject::Dir(dir.clone()),
+        (None, Some(pid)) => Subject::Pid(pid),
+        (None, None) => unreachable!("clap asks for one of them"),
+    };
+    let what = subject.describe();
+    let mut options = Options::new(&args.output);
+    options.ring_bytes = args.buffer;
+    let recorder = Recorder::start(subject, &options)?;
+    let bar = bar(args.duration, &what);
+    let end = args.duration.map(|duration| Instant::now() + duration);
+    let until = || stop.load(Ordering::Relaxed) || end.is_some_and(|end| Instant::now() >= end);
+    let summary = recorder.run(until, |progress| show(&bar, progress))?;
+    bar.finish_and_clear();
+
+    if args.json {
+        println!("{}", json(&summary));
+    } else {
+        print!("{}", text(&summary));
+    }
+    if summary.trace.events == 0 {
+        eprintln!(
+            "nothing was recorded: no process read, wrote or opened a file of {what}; \
+             is it the directory the database uses, and is there load on it?"
+        );
+        return Ok(if stop.load(Ordering::Relaxed) { 130 } else { 1 });
+    }
+    Ok(0)
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let seconds = match &text[digits.len()..] {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        unit => return Err(format!("'{unit}' is no unit of time; use ms, s, m or h")),
+    };
+    let number: f64 = digits.parse().map_err(|_| format!("'{text}' is no time; write 60s, 5m or 1h"))?;
+    let duration = Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())?;
+    if duration.is_zero() { Err("a recording needs some time".to_owned()) } else { Ok(duration) }
+}
+
+fn parse_buffer(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text).map_err(|e| e.to_string())?;
+    if (64 << 10..=1 << 30).contains(&bytes) { Ok(bytes) } else { Err("use 64K to 1G".to_owned()) }
+}
+
+fn bar(duration: Option<Duration>, what: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = duration.map_or_else(ProgressBar::new_spinner, |d| ProgressBar::new(d.as_millis() as u64));
+    let template = if duration.is_some() { "recording {prefix} {bar:24} {msg}" } else { "{spinner} recording {prefix} {msg}" };
+    bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+    bar.set_prefix(what.to_owned());
+    bar
+}
+
+fn show(bar: &ProgressBar, progress: &Progress) {
+    bar.set_position(progress.elapsed.as_millis() as u64);
+    let lost = if progress.lost > 0 { format!(", {} LOST", format_count(progress.lost)) } else { String::new() };
+    bar.set_message(format!(
+        "{:.0} s, {} events, {}, {} files{lost}",
+        progress.elapsed.as_secs_f64(),
+        format_count(progress.events),
+        format_size(progress.bytes),
+        progress.files,
+    ));
+}
+
+fn json(summary: &Summary) -> serde_json::Value {
+    serde_json::json!({
+        "trace": summary.trace.path,
+        "events": summary.trace.events,
+        "files": summary.trace.files,
+        "bytes": summary.bytes,
+        "seconds": summary.meta.duration_ns as f64 / 1e9,
+        "lost_events": summary.meta.lost_events,
+        "probe_set": summary.meta.probe_set,
+        "subject": summary.meta.subject,
+        "unseen": summary.meta.unseen.iter().map(|(what, n)| serde_json::json!({"what": what, "count": n}))
+            .collect::<Vec<_>>(),
+        "ended": match summary.ended {
+            Ended::Asked => "asked",
+            Ended::SubjectGone => "subject-gone",
+        },
+    })
+}
+
+fn text(summary: &Summary) -> String {
+    let mut out = format!(
+        "{}: {} events on {} files in {}, {} read and written, probe set {}\n",
+        summary.trace.path.display(),
+        format_count(summary.trace.events),
+        summary.trace.files,
+        format_ns(summary.meta.duration_ns),
+        format_size(summary.bytes),
+        summary.meta.probe_set,
+    );
+    if summary.ended == Ended::SubjectGone {
+        out.push_str("the process and its children ended\n");
+    }
+    match summary.meta.lost_events {
+        0 => out.push_str("no events lost\n"),
+        lost => out.push_str(&format!(
+            "{} EVENTS LOST: the buffer was full; record again with a larger --buffer\n",
+            format_count(lost)
+        )),
+    }
+    for (what, count) in &summary.meta.unseen {
+        match count {
+            0 => out.push_str(&format!("not seen: {what}\n")),
+            count => out.push_str(&format!("not seen: {count} {what}\n")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_take_the_usual_units() {
+        assert_eq!(parse_time("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(parse_time("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_time("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_time("7"), Ok(Duration::from_secs(7)));
+        for bad in ["", "0s", "-1s", "10 parsecs", "s", "1d", "inf", "nan"] {
+            assert!(parse_time(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn buffers_are_bounded() {
+        assert_eq!(parse_buffer("64K"), Ok(64 << 10));
+        assert!(parse_buffer("4K").is_err());
+        assert!(parse_buffer("2G").is_err());
+        assert!(parse_buffer("many").is_err());
+    }
+}
