@@ -122,6 +122,17 @@ impl Layout {
         self.marks(paths) && confirmed()
     }
 
+    /// Whether markers are among these paths or the directories above them.
+    fn marks_among(&self, paths: &[&str]) -> bool {
+        let present = |pattern: &&str| {
+            paths.iter().any(|path| {
+                let parts = components(Path::new(path));
+                (1..=parts.len()).any(|end| glob::matches_end(pattern, &parts[..end]))
+            })
+        };
+        self.markers.iter().any(|set| set.iter().all(present))
+    }
+
     fn marks(&self, paths: &[String]) -> bool {
         let present = |pattern: &&str| {
             let parts: Vec<&str> = pattern.split('/').collect();
@@ -157,16 +168,18 @@ pub fn locate(dir: &Path) -> Option<Found> {
     None
 }
 
-/// The layout that explains most of these paths, for a trace whose files are out of reach.
+/// The layout that explains most of these paths, for a trace whose files are out of reach. Of several that explain
+/// as many, one whose markers are among the paths.
 pub fn detect_paths<'a>(paths: impl IntoIterator<Item = &'a str>) -> Option<&'static Layout> {
-    let mut hits = vec![0u32; LAYOUTS.len()];
-    for path in paths {
-        for (layout, hits) in LAYOUTS.iter().zip(&mut hits) {
-            *hits += u32::from(layout.role_of(Path::new(path)).is_some_and(|role| role != Role::Other));
-        }
-    }
-    let most = *hits.iter().max()?;
-    LAYOUTS.iter().zip(hits).find(|(_, n)| *n == most && most > 0).map(|(layout, _)| layout)
+    let paths: Vec<&str> = paths.into_iter().collect();
+    let explains = |layout: &Layout| {
+        let known = |path: &&&str| layout.role_of(Path::new(path)).is_some_and(|role| role != Role::Other);
+        paths.iter().filter(known).count()
+    };
+    let hits: Vec<usize> = LAYOUTS.iter().map(explains).collect();
+    let most = hits.iter().copied().max().filter(|most| *most > 0)?;
+    let best = || LAYOUTS.iter().zip(&hits).filter(|(_, n)| **n == most).map(|(layout, _)| layout);
+    best().find(|layout| layout.marks_among(&paths)).or_else(|| best().next())
 }
 
 fn components(path: &Path) -> Vec<&str> {

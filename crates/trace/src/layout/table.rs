@@ -128,7 +128,7 @@ pub static LAYOUTS: &[Layout] = &[
     Layout {
         name: "berkeleydb-je",
         title: "Berkeley DB Java Edition",
-        markers: &[&["#*.jdb"], &["*/#*.jdb"]],
+        markers: &[&["#*.jdb"]],
         // The log is the database: records live in it until the cleaner moves them to its end.
         files: &[("*.jdb", Data), ("je.*", Other)],
         default_page: None,

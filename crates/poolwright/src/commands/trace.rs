@@ -1,0 +1,199 @@
+//! `poolwright trace`: look at a trace, bring one in from another tool, hand one on to another.
+
+use std::fs::File;
+use std::io::{BufWriter, Write, stdout};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::builder::PossibleValuesParser;
+use clap::{Subcommand, ValueEnum};
+use poolwright_trace::export::{self, Exported, Format};
+use poolwright_trace::import::{self, IMPORTERS};
+use poolwright_trace::{Reader, format_count, format_size, stats};
+use serde_json::json;
+
+/// Wrong usage that only the values show.
+const WRONG_USAGE: u8 = 2;
+
+/// Look at traces, import and export them.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+    /// Print one JSON object instead of text
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    /// Show sizes, order, syncs, latencies and the working set of a trace
+    Show {
+        /// The trace
+        trace: PathBuf,
+        /// Show this many of the busiest files
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        files: usize,
+    },
+    /// Make a trace from another tool's
+    Import {
+        /// The other tool's trace
+        source: PathBuf,
+        /// The trace to write
+        #[arg(short, long, value_name = "TRACE")]
+        output: PathBuf,
+        /// Format of the source; recognised by its first bytes if left out
+        #[arg(long, value_parser = PossibleValuesParser::new(IMPORTERS.iter().map(|i| i.name())))]
+        format: Option<String>,
+    },
+    /// Write a trace in another tool's format
+    Export {
+        /// The trace
+        trace: PathBuf,
+        /// The file to write; `-` for standard output
+        #[arg(short, long, value_name = "FILE", default_value = "-")]
+        output: PathBuf,
+        /// The format to write
+        #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
+        format: ExportFormat,
+        /// Replace the output if it exists
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ExportFormat {
+    /// One line per event, with the columns of the trace
+    Csv,
+    /// I/O log version 3, for fio --read_iolog
+    FioIolog,
+}
+
+/// Runs the verb and returns the exit code.
+pub fn run(args: Args) -> Result<u8> {
+    match args.verb {
+        Verb::Show { trace, files } => show(&trace, files, args.json),
+        Verb::Import { source, output, format } => import(&source, &output, format.as_deref(), args.json),
+        Verb::Export { trace, output, format, force } => {
+            let format = match format {
+                ExportFormat::Csv => Format::Csv,
+                ExportFormat::FioIolog => Format::FioIolog,
+            };
+            export(&trace, &output, format, force, args.json)
+        }
+    }
+}
+
+fn open(trace: &Path) -> Result<Reader> {
+    let reader = Reader::open(trace)?;
+    if let Some(bytes) = reader.recovered() {
+        eprintln!(
+            "warning: the end of {} is torn, as a killed recorder leaves it: {} after the last checkpoint are not used; \
+             `truncate -s {} {}` makes the file whole for other programs",
+            trace.display(),
+            format_size(bytes),
+            reader.good_len(),
+            trace.display()
+        );
+    }
+    Ok(reader)
+}
+
+fn show(trace: &Path, files: usize, json: bool) -> Result<u8> {
+    let reader = open(trace)?;
+    let stats = stats::collect(&reader)?;
+    let text = if json { serde_json::to_string(&stats)? + "\n" } else { stats::render(&stats, files) };
+    print(&text)?;
+    Ok(0)
+}
+
+fn import(source: &Path, output: &Path, format: Option<&str>, json: bool) -> Result<u8> {
+    let (summary, importer) = import::import(source, format, output)?;
+    let text = if json {
+        let object = json!({
+            "format": importer.name(), "trace": summary.path, "events": summary.events, "files": summary.files,
+            "bytes": summary.bytes, "duration_s": summary.duration_ns as f64 / 1e9,
+        });
+        format!("{object}\n")
+    } else {
+        format!(
+            "{}: {} events on {} files, {} ({})\n",
+            summary.path.display(),
+            format_count(summary.events),
+            summary.files,
+            format_size(summary.bytes),
+            importer.name()
+        )
+    };
+    print(&text)?;
+    Ok(0)
+}
+
+fn export(trace: &Path, output: &Path, format: Format, force: bool, json: bool) -> Result<u8> {
+    let to_stdout = output.as_os_str() == "-";
+    if to_stdout && json {
+        eprintln!(
+            "error: --json and the exported events cannot both go to standard output; name a file with --output"
+        );
+        return Ok(WRONG_USAGE);
+    }
+    let reader = open(trace)?;
+    let done = if to_stdout {
+        quiet_on_closed_pipe(export::export(&reader, format, &mut BufWriter::new(stdout().lock()), output))?
+    } else {
+        if !force && output.exists() {
+            bail!("will not overwrite {}: it exists; choose another name or give --force", output.display());
+        }
+        if same_file(trace, output) {
+            bail!("cannot export {} onto itself; choose another name", trace.display());
+        }
+        let file = File::create(output).with_context(|| format!("cannot create {}", output.display()))?;
+        export::export(&reader, format, &mut BufWriter::new(file), output)?
+    };
+    report(&done, output, format, to_stdout, json)?;
+    Ok(0)
+}
+
+fn report(done: &Exported, output: &Path, format: Format, to_stdout: bool, json: bool) -> Result<()> {
+    for (op, count) in &done.skipped {
+        eprintln!(
+            "note: {} {op} events are left out: {} has no such operation",
+            format_count(*count),
+            format.name()
+        );
+    }
+    if json {
+        let object = json!({
+            "format": format.name(), "output": output, "events": done.events, "skipped": done.skipped,
+        });
+        return print(&format!("{object}\n"));
+    }
+    if !to_stdout {
+        print(&format!("{}: {} events ({})\n", output.display(), format_count(done.events), format.name()))?;
+    }
+    Ok(())
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+/// A reader that has seen enough (`| head`) is no failure.
+fn quiet_on_closed_pipe(done: poolwright_trace::Result<Exported>) -> Result<Exported> {
+    match done {
+        Err(poolwright_trace::Error::Io { source, .. })
+            if source.kind() == std::io::ErrorKind::BrokenPipe =>
+        {
+            Ok(Exported::default())
+        }
+        other => Ok(other?),
+    }
+}
+
+fn print(text: &str) -> Result<()> {
+    match stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to standard output"),
+    }
+}

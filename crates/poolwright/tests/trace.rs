@@ -1,0 +1,129 @@
+//! `poolwright trace` as a user runs it.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use poolwright_trace::{Event, File, Flags, Meta, Op, Reader, Trace};
+
+fn poolwright(dir: &Path) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
+    command.current_dir(dir);
+    command
+}
+
+const LOG: &str = "fio version 3 iolog\n0 /db/t.ibd add\n1 /db/t.ibd open\n10 /db/t.ibd read 0 16384\n\
+                   20 /db/t.ibd write 16384 16384\n30 /db/t.ibd sync 0 0\n40 /db/t.ibd close\n";
+
+fn imported() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("log"), LOG).unwrap();
+    poolwright(dir.path()).args(["trace", "import", "log", "-o", "t.parquet"]).assert().success();
+    dir
+}
+
+fn json(command: &mut Command) -> serde_json::Value {
+    let output = command.assert().success().get_output().stdout.clone();
+    serde_json::from_slice(&output).unwrap()
+}
+
+#[test]
+fn a_fio_log_is_imported_and_shown() {
+    let dir = imported();
+    let shown = json(poolwright(dir.path()).args(["trace", "show", "t.parquet", "--json"]));
+    assert_eq!(shown["ops"]["read"], 1);
+    assert_eq!(shown["ops"]["fsync"], 1);
+    assert_eq!(shown["bytes"]["write"], 16384);
+    assert_eq!(shown["write_size_histogram"], serde_json::json!([[16384, 1]]));
+    assert_eq!(shown["files"][0]["role"], "data");
+    assert_eq!(shown["layout"], "mariadb");
+    let text = poolwright(dir.path()).args(["trace", "show", "t.parquet"]).assert().success();
+    let text = String::from_utf8(text.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("data writes by size") && text.contains("16K"), "{text}");
+}
+
+#[test]
+fn import_says_what_it_wrote() {
+    let dir = imported();
+    let args = ["trace", "import", "log", "-o", "again.parquet", "--format", "fio-iolog", "--json"];
+    let done = json(poolwright(dir.path()).args(args));
+    assert_eq!((done["events"].as_u64(), done["files"].as_u64()), (Some(5), Some(1)));
+    assert_eq!(done["format"], "fio-iolog");
+}
+
+#[test]
+fn an_export_comes_back() {
+    let dir = imported();
+    let csv = poolwright(dir.path()).args(["trace", "export", "t.parquet"]).assert().success();
+    assert_eq!(String::from_utf8_lossy(&csv.get_output().stdout).lines().count(), 6);
+    let args = ["trace", "export", "t.parquet", "-o", "back", "--format", "fio-iolog"];
+    poolwright(dir.path()).args(args).assert().success();
+    poolwright(dir.path()).args(["trace", "import", "back", "-o", "back.parquet"]).assert().success();
+    assert_eq!(Reader::open(dir.path().join("back.parquet")).unwrap().len(), 5);
+    // A second time only with --force.
+    poolwright(dir.path()).args(args).assert().code(1);
+    poolwright(dir.path()).args(args).arg("--force").assert().success();
+    let onto = ["trace", "export", "t.parquet", "-o", "t.parquet", "--force"];
+    poolwright(dir.path()).args(onto).assert().code(1);
+    assert_eq!(Reader::open(dir.path().join("t.parquet")).unwrap().len(), 5);
+}
+
+#[test]
+fn bad_input_is_a_clear_message_and_exit_code_1() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("table.ibd"), vec![1; 9000]).unwrap();
+    std::fs::write(dir.path().join("bad.log"), "fio version 3 iolog\n0 /a add\n1 /a read x 1\n").unwrap();
+    std::fs::write(dir.path().join("cut.parquet"), b"PAR1PWTRSEAL").unwrap();
+    let cases: [(&[&str], &str); 6] = [
+        (&["show", "missing.parquet"], "cannot open missing.parquet"),
+        (&["show", "table.ibd"], "table.ibd is not a Poolwright trace: it is not a Parquet file"),
+        (&["show", "."], "it is a directory"),
+        (&["show", "cut.parquet"], "cut.parquet is truncated"),
+        (&["import", "bad.log", "-o", "t.parquet"], "bad.log:3: expected the offset in bytes, found \"x\""),
+        (&["import", "bad.log", "-o", "table.ibd"], "will not overwrite table.ibd"),
+    ];
+    for (args, part) in cases {
+        let failed = poolwright(dir.path()).arg("trace").args(args).assert().code(1);
+        let output = failed.get_output();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(message.contains(part), "{args:?}: {message}");
+        assert!(output.stdout.is_empty() && !message.contains("panicked"), "{message}");
+    }
+    assert_eq!(std::fs::read(dir.path().join("table.ibd")).unwrap(), vec![1; 9000]);
+    assert!(!dir.path().join("t.parquet").exists());
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    let dir = imported();
+    poolwright(dir.path()).args(["trace", "export", "t.parquet", "--json"]).assert().code(2);
+    poolwright(dir.path()).args(["trace", "export", "t.parquet", "--format", "xml"]).assert().code(2);
+    poolwright(dir.path()).args(["trace", "import", "log"]).assert().code(2);
+}
+
+#[test]
+fn a_torn_trace_is_shown_with_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    let event = Event {
+        t_ns: 1,
+        dur_ns: 5,
+        op: Op::Write,
+        file: 0,
+        offset: 0,
+        len: 8192,
+        pid: 1,
+        tid: 1,
+        flags: Flags::SYNC,
+    };
+    let files = vec![File { path: "/db/x".to_owned(), ..File::default() }];
+    Trace { meta: Meta::default(), files, events: vec![event] }.save(&path).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.extend_from_slice(&[0; 100]);
+    std::fs::write(&path, bytes).unwrap();
+    let mut show = poolwright(dir.path());
+    let output = show.args(["trace", "show", "t.parquet", "--json"]).assert().success();
+    let output = output.get_output();
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((shown["events"].as_u64(), shown["torn_bytes"].as_u64()), (Some(1), Some(100)));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("torn"));
+}

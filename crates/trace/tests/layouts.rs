@@ -1,0 +1,234 @@
+//! Layouts against databases made by the real programs, where they are installed, and against made-up trees.
+
+use std::path::Path;
+use std::process::Command;
+
+use poolwright_trace::layout::{LAYOUTS, Layout, PageSource, Role, detect, detect_paths, locate, role};
+
+fn touch(dir: &Path, names: &[&str]) {
+    for name in names {
+        let path = dir.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, b"").unwrap();
+    }
+}
+
+/// Layout, files that a database of it has, and the roles they must get.
+const TREES: &[(&str, &[(&str, Role)])] = &[
+    (
+        "mariadb",
+        &[
+            ("ibdata1", Role::Data),
+            ("ib_logfile0", Role::Wal),
+            ("#innodb_redo/#ib_redo12", Role::Wal),
+            ("#ib_16384_0.dblwr", Role::Wal),
+            ("undo001", Role::Data),
+            ("undo_002", Role::Data),
+            ("ibtmp1", Role::Temp),
+            ("#innodb_temp/temp_1.ibt", Role::Temp),
+            ("shop/orders.ibd", Role::Data),
+            ("shop/orders#P#p0.ibd", Role::Data),
+            ("shop/#sql-temptable-5b9-4-1.MAI", Role::Temp),
+            ("mysql/db.MAD", Role::Data),
+            ("mysql/db.MAI", Role::Index),
+            ("aria_log.00000001", Role::Wal),
+            ("aria_log_control", Role::Other),
+            ("mysqld-bin.000007", Role::Binlog),
+            ("binlog.000001", Role::Binlog),
+            ("binlog.index", Role::Other),
+            ("ib_buffer_pool", Role::Other),
+        ],
+    ),
+    (
+        "postgresql",
+        &[
+            ("PG_VERSION", Role::Other),
+            ("global/pg_control", Role::Other),
+            ("global/1262", Role::Data),
+            ("base/5/16384", Role::Data),
+            ("base/5/16384_fsm", Role::Data),
+            ("base/5/t3_16390", Role::Temp),
+            ("base/pgsql_tmp/pgsql_tmp123.0", Role::Temp),
+            ("pg_wal/000000010000000000000001", Role::Wal),
+            ("pg_wal/archive_status/000000010000000000000001.done", Role::Other),
+            ("pg_xact/0000", Role::Data),
+            ("pg_tblspc/16400/PG_15_202209061/5/16401", Role::Data),
+            ("pg_tblspc/16400/PG_15_202209061/pgsql_tmp/pgsql_tmp9.0", Role::Temp),
+        ],
+    ),
+    (
+        "orientdb",
+        &[
+            ("database.ocf", Role::Other),
+            ("v.pcl", Role::Data),
+            ("v.cpm", Role::Data),
+            ("demo.3.wal", Role::Wal),
+            ("demo.2.dwl", Role::Wal),
+            ("luceneIndexes/V.name/_0.cfs", Role::Index),
+        ],
+    ),
+    (
+        "opendj",
+        &[
+            ("config/config.ldif", Role::Other),
+            ("db/userRoot/00000000.jdb", Role::Data),
+            ("db/userRoot/je.lck", Role::Other),
+            ("changelogDb/1.dom/1.server/head.log", Role::Binlog),
+        ],
+    ),
+    ("berkeleydb-je", &[("00000000.jdb", Role::Data), ("je.lck", Role::Other)]),
+    ("openldap-bdb", &[("id2entry.bdb", Role::Data), ("cn.bdb", Role::Index), ("log.0000000001", Role::Wal)]),
+    ("lmdb", &[("data.mdb", Role::Data), ("lock.mdb", Role::Other)]),
+    (
+        "prometheus",
+        &[
+            ("wal/00000003", Role::Wal),
+            ("chunks_head/000001", Role::Data),
+            ("01BKGV7JBM69T2G1BGBGM6KB12/chunks/000001", Role::Data),
+            ("01BKGV7JBM69T2G1BGBGM6KB12/index", Role::Index),
+        ],
+    ),
+    (
+        "victoriametrics",
+        &[
+            ("data/small/2024_01/1_1_1/values.bin", Role::Data),
+            ("data/big/2024_01/1_1_1/timestamps.bin", Role::Data),
+            ("indexdb/17A/1_1_1/items.bin", Role::Index),
+            ("cache/metricName/metadata.bin", Role::Other),
+        ],
+    ),
+    (
+        "rocksdb",
+        &[
+            ("CURRENT", Role::Other),
+            ("MANIFEST-000004", Role::Other),
+            ("000005.sst", Role::Data),
+            ("000007.ldb", Role::Data),
+            ("000003.log", Role::Wal),
+            ("LOG", Role::Other),
+        ],
+    ),
+    ("lucene", &[("segments_2", Role::Index), ("_0.cfs", Role::Index), ("write.lock", Role::Other)]),
+];
+
+#[test]
+fn every_layout_is_recognised_and_its_files_have_roles() {
+    for (name, files) in TREES {
+        let layout = Layout::by_name(name).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        touch(&dir.path().join("srv"), &files.iter().map(|(file, _)| *file).collect::<Vec<_>>());
+        let found = locate(dir.path()).unwrap_or_else(|| panic!("{name} is not found"));
+        assert_eq!((found.layout.name, found.root), (*name, dir.path().join("srv")));
+        for (file, expected) in *files {
+            assert_eq!(role(Some(layout), Path::new(file)), *expected, "{name}: {file}");
+            assert_eq!(
+                role(Some(layout), &Path::new("/srv/x").join(file)),
+                *expected,
+                "{name}: /srv/x/{file}"
+            );
+        }
+        let paths: Vec<_> = files.iter().map(|(file, _)| format!("/srv/x/{file}")).collect();
+        let by_paths = detect_paths(paths.iter().map(String::as_str)).unwrap().name;
+        assert_eq!(by_paths, *name, "{name} by paths");
+    }
+    let tested: Vec<_> = TREES.iter().map(|(name, _)| *name).chain(["sqlite"]).collect();
+    assert!(LAYOUTS.iter().all(|layout| tested.contains(&layout.name)), "a layout without a test");
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(detect(dir.path()).is_none());
+    touch(dir.path(), &["notes.txt", "Thumbs.db", "a/b/c.log"]);
+    assert!(detect(dir.path()).is_none(), "a .db without SQLite's header is none");
+    assert!(detect(&dir.path().join("missing")).is_none());
+    assert!(detect_paths(["/etc/passwd"]).is_none());
+    assert_eq!(role(None, Path::new("/x/t.ibd")), Role::Other);
+}
+
+/// Whether `program` ran well; says so if it is missing.
+fn ran(command: &mut Command) -> bool {
+    match command.output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+            true
+        }
+        Err(error) => {
+            println!("skipped: {} cannot be started ({error})", command.get_program().to_string_lossy());
+            false
+        }
+    }
+}
+
+fn page_of(dir: &Path, name: &str) -> u32 {
+    let found = locate(dir).unwrap_or_else(|| panic!("{name} is not found"));
+    assert_eq!(found.layout.name, name);
+    let page = found.layout.page_size(&found.root).unwrap();
+    assert!(matches!(page.source, PageSource::Header(_)), "{page:?}");
+    page.bytes
+}
+
+#[test]
+fn mariadb_pages_of_every_size_are_read() {
+    for (size, bytes) in [("4k", 4096), ("16k", 16384), ("64k", 65536)] {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let mut install = Command::new("mariadb-install-db");
+        install.args(["--no-defaults", "--user=root", "--auth-root-authentication-method=normal"]);
+        install.arg(format!("--datadir={}", data.display())).arg(format!("--innodb-page-size={size}"));
+        if !ran(&mut install) {
+            return;
+        }
+        assert_eq!(page_of(dir.path(), "mariadb"), bytes);
+    }
+}
+
+#[test]
+fn sqlite_pages_of_every_size_are_read() {
+    for bytes in [512, 4096, 65536] {
+        let dir = tempfile::tempdir().unwrap();
+        let script = format!("pragma page_size={bytes}; create table t(x);");
+        if !ran(Command::new("sqlite3").arg(dir.path().join("app.sqlite")).arg(script)) {
+            return;
+        }
+        assert_eq!(page_of(dir.path(), "sqlite"), bytes);
+    }
+}
+
+#[test]
+fn postgresql_pages_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let programs = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let Some(initdb) = programs.map(|version| version.path().join("bin/initdb")).find(|path| path.exists())
+    else {
+        println!("skipped: initdb is not installed below /usr/lib/postgresql");
+        return;
+    };
+    // initdb refuses to run as root.
+    let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
+    let mut command = if root {
+        assert!(ran(Command::new("chown").arg("postgres").arg(dir.path())));
+        let mut command = Command::new("runuser");
+        command.args(["-u", "postgres", "--"]).arg(initdb);
+        command
+    } else {
+        Command::new(initdb)
+    };
+    let data = dir.path().join("data");
+    assert!(ran(command.current_dir("/").arg("--no-sync").arg("-D").arg(&data)));
+    assert_eq!(page_of(dir.path(), "postgresql"), 8192);
+}
+
+#[test]
+fn lmdb_pages_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut load = Command::new("mdb_load");
+    load.arg("-f").arg("/dev/null").arg(dir.path());
+    match load.output() {
+        Ok(_) if dir.path().join("data.mdb").metadata().is_ok_and(|found| found.len() > 0) => {
+            let bytes = page_of(dir.path(), "lmdb");
+            assert!(bytes.is_power_of_two() && bytes >= 4096); // LMDB takes the machine's page size
+        }
+        other => println!("skipped: mdb_load made no database ({:?})", other.map(|output| output.status)),
+    }
+}

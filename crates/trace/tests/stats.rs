@@ -1,0 +1,121 @@
+//! The statistics of traces whose figures are known, and how they look.
+
+mod common;
+
+use poolwright_trace::stats::{self, Stats};
+use poolwright_trace::{Event, Flags, Op, Reader, Trace};
+
+fn stats_of(trace: &Trace) -> Stats {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    trace.save(&path).unwrap();
+    stats::collect(&Reader::open(&path).unwrap()).unwrap()
+}
+
+/// A small database: random 16K pages with a sync per 10 writes, a log of 512 bytes appended and synced each time, a
+/// spill file, and a file of unknown role that is used as a log.
+fn database() -> Trace {
+    let mut lcg = common::Lcg(7);
+    let files = vec![
+        common::file("/db/t.ibd", "data", 1 << 30),
+        common::file("/db/ib_logfile0", "wal", 96 << 20),
+        common::file("/db/#sql-temptable-1.ibt", "temp", 0),
+        common::file("/elsewhere/journal", "", 1 << 20),
+        common::file("/db/never-used", "other", 5),
+    ];
+    let mut events = vec![common::event(0, Op::Create, 2, 0, 0)];
+    for i in 0..1000 {
+        let at = |step: u64| i * 1_000_000 + step * 1000;
+        let page = lcg.below(4096) * 16384;
+        let direct = |event: Event| Event { flags: Flags::DIRECT, ..event };
+        events.push(direct(common::event(at(1), Op::Read, 0, page, 16384)));
+        events.push(direct(common::event(at(2), Op::Write, 0, page, 16384)));
+        if i % 10 == 9 {
+            events.push(Event { dur_ns: 2_000_000, ..common::event(at(3), Op::Fsync, 0, 0, 0) });
+        }
+        events.push(common::event(at(4), Op::Write, 1, i * 512, 512));
+        events.push(Event { dur_ns: 500_000, ..common::event(at(5), Op::Fdatasync, 1, 0, 0) });
+        events.push(common::event(at(6), Op::Write, 2, (i % 16) * 65536, 65536));
+        let sync = Event { flags: Flags::SYNC, ..common::event(at(7), Op::Write, 3, i * 4096, 4096) };
+        events.push(sync);
+    }
+    events.push(common::event(999_999_999, Op::Unlink, 2, 0, 0));
+    let meta = poolwright_trace::Meta { duration_ns: 1_000_000_000, ..common::meta() };
+    Trace { meta, files, events }
+}
+
+#[test]
+fn the_figures_are_right() {
+    let stats = stats_of(&database());
+    assert_eq!(stats.events, 2 + 5 * 1000 + 100 + 1000);
+    assert_eq!((stats.duration_s, stats.lost_events), (1.0, 3));
+    assert_eq!(stats.layout.as_deref(), Some("mariadb"));
+    let data = &stats.roles["data"];
+    assert_eq!((data.bytes.read, data.bytes.write), (16384 * 1000, 16384 * 1000));
+    assert_eq!(data.read_size_histogram.0, [(16384, 1000)]);
+    assert!(data.read.sequential.unwrap() < 0.05);
+    assert_eq!((data.read.offset_alignment, data.write.length_alignment), (Some(16384), Some(16384)));
+    assert_eq!((data.sync.writes_per_sync, data.sync.bytes_per_sync), (Some(10.0), Some(163_840.0)));
+    let p99 = data.sync.latency_ns.unwrap().p99 as f64;
+    assert!((p99 / 2e6 - 1.0).abs() < 0.033, "{p99}");
+    assert_eq!(data.write.size_histogram_by_kind["direct"].total(), 1000);
+    assert!(!data.write.size_histogram_by_kind.contains_key("sync"));
+
+    // Two files: the log by name and the journal by use.
+    let wal = &stats.roles["wal"];
+    assert_eq!(wal.write_size_histogram.0, [(512, 1000), (4096, 1000)]);
+    assert!(wal.write.sequential.unwrap() > 0.99);
+    assert_eq!((wal.sync.calls, wal.sync.sync_writes), (1000, 1000));
+    assert!(stats.files[3].role_from_use && stats.files[3].role == "wal");
+    assert_eq!(wal.overwrite_factor, Some(1.0), "1000 × 512 bytes are 125 whole blocks");
+
+    let temp = &stats.roles["temp"];
+    assert_eq!(temp.overwrite_factor, Some(1000.0 / 16.0));
+    assert_eq!(temp.working_set.iter().map(|w| w.write_bytes).collect::<Vec<_>>(), [1 << 20; 3]);
+    assert!(!stats.roles.contains_key("other"), "a role without events is not shown");
+    assert_eq!(stats.files.len(), 5);
+
+    assert_eq!(stats.throughput.len(), 60);
+    assert_eq!(stats.throughput.iter().map(|t| t.write_bytes).sum::<u64>(), stats.total.bytes.write);
+    assert!(stats.throughput.iter().all(|t| (16..=18).contains(&t.reads)));
+}
+
+#[test]
+fn totals_are_the_sums_of_roles() {
+    let stats = stats_of(&common::trace(5000, 9));
+    for op in Op::ALL {
+        let sum: u64 = stats.roles.values().filter_map(|group| group.ops.get(op.name())).sum();
+        assert_eq!(sum, stats.total.ops[op.name()], "{}", op.name());
+    }
+    let written: u64 = stats.roles.values().map(|group| group.bytes.write).sum();
+    assert_eq!(written, stats.total.bytes.write);
+    let sizes: u64 = stats.roles.values().map(|group| group.write_size_histogram.total()).sum();
+    assert_eq!(sizes, stats.total.ops["write"]);
+}
+
+#[test]
+fn the_json_has_the_documented_shape() {
+    let json = serde_json::to_value(stats_of(&database())).unwrap();
+    assert_eq!(json["lost_events"], 3);
+    assert_eq!(json["duration_s"], 1.0);
+    assert_eq!(json["ops"]["write"], 4000);
+    assert_eq!(json["ops"]["map"], 0, "every operation is named");
+    assert_eq!(json["bytes"]["read"], 16384 * 1000);
+    assert_eq!(json["read_size_histogram"], serde_json::json!([[16384, 1000]]));
+    assert_eq!(json["files"][0]["path"], "/db/t.ibd");
+    assert_eq!(json["files"][0]["role"], "data");
+    assert_eq!(json["files"][0]["size"], 1 << 30);
+    let back: Stats = serde_json::from_value(json).unwrap();
+    assert_eq!(back.files.len(), 5);
+}
+
+#[test]
+fn the_tables_look_like_this() {
+    insta::assert_snapshot!(stats::render(&stats_of(&database()), 3));
+}
+
+#[test]
+fn an_empty_trace_has_tables_too() {
+    let empty = Trace { meta: common::meta(), ..Trace::default() };
+    insta::assert_snapshot!(stats::render(&stats_of(&empty), 3));
+}
