@@ -126,3 +126,8 @@ static __always_inline bool pseudo(unsigned long magic)
 	return magic == 0x9fa0 || magic == 0x62656572 || magic == 0x27e0eb || magic == 0x63677270 ||
 	       magic == 0x64626720 || magic == 0x74726163 || magic == 0x73636673;
 }
+
+/* Keeps the records' types in the object's debug information, where a test compares them with the Rust side. */
+const struct rec_io *described_io;
+const struct rec_file *described_file;
+const struct rec_name *described_name;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * io_uring: the request is known when it is submitted, its file when it is completed (a fixed file has no descriptor).
+ * io_uring: the request is known when it is submitted, its file for certain when it is completed: a fixed file has no
+ * descriptor, and its place in the ring's own table differs from kernel to kernel.
  */
 #pragma once
 #include "file.h"
@@ -27,6 +28,7 @@ enum {
 };
 
 #define IORING_FSYNC_DATASYNC 1
+#define REQ_F_FIXED_FILE 1
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -97,6 +99,11 @@ static __always_inline int uring_submitted(u64 req)
 
 	if (!followed(id >> 32) || !uring_request(req, &p))
 		return 0;
+	if (!(READ_AT(struct io_kiocb, req, flags) & REQ_F_FIXED_FILE)) {
+		p.file = file_id(fd_file(READ_AT(struct io_kiocb, req, cqe.fd)));
+		if (!p.file)
+			return 0;
+	}
 	p.t = bpf_ktime_get_ns();
 	p.tgid = id >> 32;
 	p.pid = id;

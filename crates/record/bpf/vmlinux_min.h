@@ -176,6 +176,7 @@ struct io_ftrunc {
 
 struct io_cqe {
 	s32 res;
+	int fd;
 };
 
 struct io_ring_ctx;
@@ -183,6 +184,7 @@ struct io_ring_ctx;
 struct io_kiocb {
 	struct file *file;
 	u8 opcode;
+	u64 flags;
 	struct io_cqe cqe;
 };
 

@@ -81,10 +81,10 @@ const FAULTS: &str = "page faults on mapped files (this kernel lacks the tracepo
 pub(crate) const COUNTERS: &[&str] = &[
     "lost",
     "events on files beyond the table's 1048576",
-    "libaio requests whose end was taken in user space (recorded without a duration)",
+    "libaio requests still in flight at the end, or whose end was taken in user space (recorded without a duration)",
     "libaio batches or requests not readable in full",
-    "io_uring requests that open, close, rename, unlink or splice",
-    "io_uring requests that ended without a completion entry",
+    "io_uring requests that open, close, rename, unlink or splice, of any process if a directory is followed",
+    "io_uring requests still in flight at the end, or ended without a completion entry",
     "fallocate calls that collapse or insert a range",
     "splice calls",
     "shared writable maps (what was written through them later)",

@@ -236,7 +236,13 @@ impl Recorder {
             counters[COUNTER_REAPED] += 1;
             self.with_tracker(|tracker| tracker.take(wire::Record::Io(io)))?;
         }
-        counters[COUNTER_SILENT] += self.probes.pending("uring")?.len() as u64;
+        let in_flight = self.probes.pending("uring")?;
+        // Those on fixed files (number 0) may be anybody's.
+        counters[COUNTER_SILENT] += in_flight
+            .iter()
+            .filter_map(|value| wire::decode_pending(value))
+            .filter(|io| io.file != 0)
+            .count() as u64;
         let tracker = self.inbox.borrow_mut().tracker.take().expect("the tracker is taken once, here");
         let bytes = tracker.bytes();
         let unseen = self.unseen(&counters, &tracker);

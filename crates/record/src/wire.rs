@@ -210,6 +210,7 @@ mod tests {
     /// The C side's sizes come from the compiler's own debug information.
     #[test]
     fn records_have_the_sizes_of_the_c_side() {
+        use libbpf_rs::HasSize as _;
         use libbpf_rs::btf::{Btf, types::Struct};
         let object = concat!(env!("OUT_DIR"), "/syscall.bpf.o");
         let btf = Btf::from_path(object).expect("the object carries BTF");

@@ -1,0 +1,63 @@
+//! A buffer that is too small loses events and says so; and nothing stays in the kernel afterwards.
+
+mod common;
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use common::{Live, permitted, python, scratch};
+use libbpf_rs::query::ProgInfoIter;
+use poolwright_record::{Options, Subject};
+use poolwright_trace::Op;
+
+#[test]
+fn lost_events_are_counted() {
+    if !permitted("lost_events_are_counted") {
+        return;
+    }
+    const WRITES: u64 = 200_000;
+    let scratch = scratch();
+    let dir = scratch.path().join("db");
+    std::fs::create_dir(&dir).unwrap();
+    let mut options = Options::new(scratch.path().join("t.parquet"));
+    options.ring_bytes = 1 << 16; // room for 1170 events, while 200000 come as fast as they can
+    let live = Live::start_with(Subject::Dir(dir.clone()), options);
+    python(
+        &dir,
+        &format!("import os\nfd = os.open('f', 65)\nfor i in range({WRITES}): os.pwrite(fd, b'x', i)"),
+    );
+    let (summary, trace) = live.finish();
+    let written = trace.events.iter().filter(|e| e.op == Op::Write).count() as u64;
+    assert!(summary.meta.lost_events > 0, "nothing was lost: the test proves nothing");
+    // The open (and at the process's end nothing else) is the only other event on the file.
+    let others = trace.events.len() as u64 - written;
+    assert!(others <= 1);
+    assert_eq!(written + others + summary.meta.lost_events, WRITES + 1);
+    assert_eq!(trace.meta.lost_events, summary.meta.lost_events);
+}
+
+/// Programs this process holds descriptors of.
+fn own_programs() -> HashSet<u32> {
+    let entries = std::fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
+    let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
+    let id = |text: String| text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok());
+    texts.filter_map(id).collect()
+}
+
+#[test]
+fn nothing_stays_in_the_kernel() {
+    if !permitted("nothing_stays_in_the_kernel") {
+        return;
+    }
+    let scratch = scratch();
+    let live = Live::start(Subject::Dir(scratch.path().to_owned()), &scratch.path().join("t.parquet"));
+    let ours = own_programs();
+    assert!(ours.len() >= 2, "entry and exit of system calls at least: {ours:?}");
+    live.finish();
+    // The kernel frees programs a moment after the last descriptor, and the other test of this file may be recording.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while ProgInfoIter::default().any(|info| ours.contains(&info.id)) {
+        assert!(Instant::now() < deadline, "programs are left: {ours:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}

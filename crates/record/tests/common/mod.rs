@@ -1,0 +1,101 @@
+//! A recorder in the background of a test.
+//!
+//! The recorder leaves out its own process, so what is to be recorded is done by children.
+
+#![allow(dead_code)] // not every test file uses all of it
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use poolwright_record::{Options, Recorder, Result, Subject, Summary, probe_support};
+use poolwright_trace::{Event, Op, Trace};
+
+/// Whether recording is possible here; says by name and reason that a test is skipped where it is not.
+pub fn permitted(test: &str) -> bool {
+    let sets = probe_support();
+    if sets.iter().any(|set| set.refused.is_none()) {
+        return true;
+    }
+    for set in sets {
+        if let Some(reason) = set.refused {
+            eprintln!("SKIPPED {test}: {reason}");
+        }
+    }
+    false
+}
+
+/// Whether a program is installed; says so if a test is skipped without it.
+pub fn installed(program: &str, test: &str) -> bool {
+    let found =
+        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !found {
+        eprintln!("SKIPPED {test}: {program} is not installed");
+    }
+    found
+}
+
+/// A scratch folder on a disk: /tmp may be a tmpfs, which has no page cache faults and no O_DIRECT.
+pub fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch folder")
+}
+
+/// A recording under way.
+pub struct Live {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Summary>>,
+    out: PathBuf,
+}
+
+impl Live {
+    /// Returns when the subject is being recorded.
+    pub fn start(subject: Subject, out: &Path) -> Live {
+        Live::start_with(subject, Options::new(out))
+    }
+
+    pub fn start_with(subject: Subject, options: Options) -> Live {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (ready, started) = mpsc::channel();
+        let (until, out) = (Arc::clone(&stop), options.out.clone());
+        let thread = std::thread::spawn(move || {
+            let recorder = Recorder::start(subject, &options)?;
+            ready.send(()).expect("the test waits");
+            recorder.run(|| until.load(Ordering::Relaxed), |_| {})
+        });
+        if started.recv().is_err() {
+            panic!("the recorder did not start: {:?}", thread.join());
+        }
+        Live { stop, thread, out }
+    }
+
+    /// Waits for a recording that ends by itself.
+    pub fn join(self) -> (Summary, Trace) {
+        let summary = self.thread.join().expect("no panic").expect("the recording succeeds");
+        (summary, Trace::load(&self.out).expect("the trace opens"))
+    }
+
+    pub fn finish(self) -> (Summary, Trace) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.join()
+    }
+}
+
+/// Runs a Python program in `dir`.
+pub fn python(dir: &Path, program: &str) {
+    let status =
+        Command::new("python3").args(["-c", program]).current_dir(dir).status().expect("python3 starts");
+    assert!(status.success(), "the program failed: {program}");
+}
+
+/// The operations on files whose path ends with `name`, as (operation, offset, length).
+pub fn ops_on(trace: &Trace, name: &str) -> Vec<(Op, u64, u64)> {
+    events_on(trace, name).iter().map(|e| (e.op, e.offset, e.len)).collect()
+}
+
+pub fn events_on(trace: &Trace, name: &str) -> Vec<Event> {
+    let of_file = |e: &&Event| trace.files[e.file as usize].path.ends_with(name);
+    trace.events.iter().filter(of_file).copied().collect()
+}

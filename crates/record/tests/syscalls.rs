@@ -1,0 +1,232 @@
+//! Each way to touch a file, against what the calls are known to have done.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Live, events_on, ops_on, permitted, python, scratch};
+use poolwright_record::{Ended, NO_FILE, Subject};
+use poolwright_trace::{Flags, Op, Trace};
+
+/// Records `program` working in a fresh directory.
+fn record(program: &str) -> Trace {
+    let scratch = scratch();
+    let dir = scratch.path().join("db");
+    std::fs::create_dir(&dir).unwrap();
+    let live = Live::start(Subject::Dir(dir.clone()), &scratch.path().join("t.parquet"));
+    python(&dir, program);
+    live.finish().1
+}
+
+#[test]
+fn transfers_have_their_places() {
+    if !permitted("transfers_have_their_places") {
+        return;
+    }
+    let trace = record(
+        "import os
+fd = os.open('f', os.O_RDWR | os.O_CREAT)
+os.pwrite(fd, b'a' * 8192, 4096)
+os.lseek(fd, 100, os.SEEK_SET)
+os.write(fd, b'b' * 10)
+os.read(fd, 50)
+os.writev(fd, [b'c' * 10, b'd' * 20])
+os.lseek(fd, -12, os.SEEK_END)
+os.readv(fd, [bytearray(4), bytearray(100)])
+os.preadv(fd, [bytearray(7), bytearray(3)], 5000)
+os.pwritev(fd, [b'e' * 3], 20000, os.RWF_DSYNC)
+os.pread(fd, 4096, 1 << 40)
+os.close(fd)",
+    );
+    let expected = [
+        (Op::Create, 0, 0),
+        (Op::Write, 4096, 8192),
+        (Op::Write, 100, 10),
+        (Op::Read, 110, 50),
+        (Op::Write, 160, 30),
+        (Op::Read, 12276, 12),
+        (Op::Read, 5000, 10),
+        (Op::Write, 20000, 3),
+        (Op::Read, 1 << 40, 0),
+        (Op::Close, 0, 0),
+    ];
+    assert_eq!(ops_on(&trace, "db/f"), expected);
+    let synced = events_on(&trace, "db/f").into_iter().find(|e| e.offset == 20000).unwrap();
+    assert!(synced.flags.contains(Flags::SYNC), "RWF_DSYNC: {synced:?}");
+    assert_eq!(trace.files[0].size, 20003);
+}
+
+#[test]
+fn appends_say_where_they_landed() {
+    if !permitted("appends_say_where_they_landed") {
+        return;
+    }
+    let trace = record(
+        "import os
+open('f', 'wb').write(b'x' * 1000)
+fd = os.open('f', os.O_WRONLY | os.O_APPEND | os.O_DSYNC)
+os.write(fd, b'y' * 24)
+os.lseek(fd, 0, os.SEEK_SET)
+os.write(fd, b'y' * 6)
+os.pwrite(fd, b'z' * 70, 0)",
+    );
+    let appends: Vec<_> =
+        events_on(&trace, "db/f").into_iter().filter(|e| e.flags.contains(Flags::APPEND)).collect();
+    let writes: Vec<_> = appends.iter().filter(|e| e.op == Op::Write).map(|e| (e.offset, e.len)).collect();
+    assert_eq!(writes, [(1000, 24), (1024, 6), (1030, 70)]);
+    assert!(appends.iter().all(|e| e.flags.contains(Flags::SYNC)));
+}
+
+#[test]
+fn lengths_and_holes() {
+    if !permitted("lengths_and_holes") {
+        return;
+    }
+    let trace = record(
+        "import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+long = ctypes.c_long
+fd = os.open('f', os.O_RDWR | os.O_CREAT)
+os.posix_fallocate(fd, 0, 1 << 20)
+assert libc.fallocate(fd, 3, long(65536), long(8192)) == 0
+os.ftruncate(fd, 500000)
+os.fsync(fd)
+os.fdatasync(fd)
+assert libc.sync_file_range(fd, long(4096), long(8192), 7) == 0
+os.close(fd)
+os.truncate('f', 4000)
+open('f', 'r+').close()
+open('f', 'w').close()",
+    );
+    let expected = [
+        (Op::Create, 0, 0),
+        (Op::Allocate, 0, 1 << 20),
+        (Op::Punch, 65536, 8192),
+        (Op::Truncate, 500_000, 0),
+        (Op::Fsync, 0, 0),
+        (Op::Fdatasync, 0, 0),
+        (Op::Fdatasync, 4096, 8192),
+        (Op::Close, 0, 0),
+        (Op::Truncate, 4000, 0),
+        (Op::Open, 0, 4000),
+        (Op::Close, 0, 0),
+        (Op::Open, 0, 0),
+        (Op::Truncate, 0, 0),
+        (Op::Close, 0, 0),
+    ];
+    assert_eq!(ops_on(&trace, "db/f"), expected);
+}
+
+#[test]
+fn copies_inside_the_kernel_are_a_read_and_a_write() {
+    if !permitted("copies_inside_the_kernel_are_a_read_and_a_write") {
+        return;
+    }
+    let trace = record(
+        "import os
+open('a', 'wb').write(b'x' * 100000)
+a, b = os.open('a', os.O_RDONLY), os.open('b', os.O_RDWR | os.O_CREAT)
+os.lseek(a, 1000, 0)
+os.sendfile(b, a, None, 5000)
+os.sendfile(b, a, 20000, 3000)
+os.copy_file_range(a, b, 4096, 40960, 8192)",
+    );
+    let reads: Vec<_> = ops_on(&trace, "db/a").into_iter().filter(|(op, ..)| *op == Op::Read).collect();
+    let writes: Vec<_> = ops_on(&trace, "db/b").into_iter().filter(|(op, ..)| *op == Op::Write).collect();
+    assert_eq!(reads, [(Op::Read, 1000, 5000), (Op::Read, 20000, 3000), (Op::Read, 40960, 4096)]);
+    assert_eq!(writes, [(Op::Write, 0, 5000), (Op::Write, 5000, 3000), (Op::Write, 8192, 4096)]);
+}
+
+#[test]
+fn maps_and_faults() {
+    if !permitted("maps_and_faults") {
+        return;
+    }
+    let trace = record(
+        "import mmap, os
+fd = os.open('f', os.O_RDWR | os.O_CREAT)
+os.write(fd, b'x' * (1 << 20))
+m = mmap.mmap(fd, 1 << 19, offset=1 << 18)
+m[100000] = 1
+m.flush(0, 1 << 17)",
+    );
+    let events = events_on(&trace, "db/f");
+    let maps: Vec<_> = events.iter().filter(|e| e.op == Op::Map).collect();
+    let called: Vec<_> = maps.iter().filter(|e| e.dur_ns > 0).map(|e| (e.offset, e.len)).collect();
+    assert_eq!(called, [(1 << 18, 1 << 19)]);
+    let touched = (1 << 18) + 100_000;
+    let hit = maps.iter().any(|e| e.dur_ns == 0 && (e.offset..e.offset + e.len).contains(&touched));
+    assert!(hit, "no fault covers the byte that was written: {maps:?}");
+    let synced: Vec<_> = events.iter().filter(|e| e.op == Op::Fdatasync).map(|e| (e.offset, e.len)).collect();
+    assert_eq!(synced, [(1 << 18, 1 << 17)]);
+    assert!(trace.meta.unseen.iter().any(|(what, n)| what.contains("shared writable maps") && *n == 1));
+}
+
+#[test]
+fn names_are_followed() {
+    if !permitted("names_are_followed") {
+        return;
+    }
+    let trace = record(
+        "import os
+def put(name): open(name, 'w').write(name)
+put('old'); put('target'); put('gone'); os.mkdir('sub'); put('sub/deep')
+os.rename('old', 'target')
+os.rename(os.getcwd() + '/target', 'sub/last')
+d = os.open('sub', os.O_RDONLY)
+os.rename('deep', 'deeper', src_dir_fd=d, dst_dir_fd=d)
+os.rename('sub', 'moved')
+os.unlink('gone')
+put('tail')
+os.rename('tail', 'moved/tail')",
+    );
+    let paths: Vec<&str> = trace.files.iter().map(|f| f.path.rsplit_once("/db/").unwrap().1).collect();
+    // In the order of their first events; a file keeps the last name it had.
+    assert_eq!(paths, ["moved/last", "target", "gone", "moved/deeper", "moved/tail"]);
+    let renames: Vec<_> =
+        trace.events.iter().filter(|e| e.op == Op::Rename).map(|e| (e.file, e.offset)).collect();
+    assert_eq!(renames, [(0, 1), (0, NO_FILE), (3, NO_FILE), (4, NO_FILE)]);
+    let unlinks: Vec<_> = trace.events.iter().filter(|e| e.op == Op::Unlink).map(|e| e.file).collect();
+    assert_eq!(unlinks, [2]);
+    assert_eq!(trace.files[2].size, 4, "a removed file keeps the size it had");
+}
+
+#[test]
+fn a_process_is_followed_with_its_children() {
+    if !permitted("a_process_is_followed_with_its_children") {
+        return;
+    }
+    let scratch = scratch();
+    let dir = scratch.path();
+    // Waits for a line, so that it is there before it is recorded; then writes, and lets a grandchild write.
+    let program = "import os, sys
+sys.stdin.readline()
+open('parent', 'w').write('12345')
+if os.fork() == 0:
+    if os.fork() == 0:
+        open('grandchild', 'w').write('123')
+        os._exit(0)
+    os.wait(); os._exit(0)
+os.wait()";
+    let mut child = Command::new("python3")
+        .args(["-c", program])
+        .current_dir(dir)
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let live = Live::start(Subject::Pid(child.id()), &dir.join("t.parquet"));
+    python(dir, "open('stranger', 'w').write('1')");
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    let (summary, trace) = live.join();
+    assert_eq!(summary.ended, Ended::SubjectGone);
+    let path = |name: &str| dir.canonicalize().unwrap().join(name);
+    for (name, bytes) in [("parent", 5), ("grandchild", 3)] {
+        let written: Vec<_> = ops_on(&trace, name).into_iter().filter(|(op, ..)| *op == Op::Write).collect();
+        assert_eq!(written, [(Op::Write, 0, bytes)], "{name}");
+        assert!(trace.files.iter().any(|f| Path::new(&f.path) == path(name)), "{:?}", trace.files);
+    }
+    assert_eq!(ops_on(&trace, "stranger"), []);
+    assert!(trace.files.iter().all(|f| !f.path.starts_with("/proc/")), "{:?}", trace.files);
+}
