@@ -146,6 +146,32 @@ fn nothing_is_found_where_nothing_is() {
     assert_eq!(role(None, Path::new("/x/t.ibd")), Role::Other);
 }
 
+#[test]
+fn everyday_directories_claim_nothing() {
+    let everyday =
+        ["tmp", "var", "wal", "base", "data", "cache", "logs", "index", "backup", "db", "snapshots"];
+    for dir in everyday {
+        for name in ["f1", "notes.txt", "file.0.0", "deep/er/still"] {
+            let path = format!("/{dir}/{name}");
+            assert!(detect_paths([path.as_str()]).is_none(), "{path}");
+            for layout in LAYOUTS {
+                assert_eq!(layout.role_of(Path::new(&path)), None, "{path} as {}", layout.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_above_the_root_does_not_count() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("pg_wal/db");
+    touch(&root, &["PG_VERSION", "global/pg_control", "base/1/1259"]);
+    let found = locate(dir.path()).unwrap();
+    assert_eq!(found.layout.name, "postgresql");
+    assert_eq!(found.role_of(&root.join("base/1/1259")), Some(Role::Data));
+    assert_eq!(found.role_of(Path::new("/log/00000001000000000000002A")), Some(Role::Wal));
+}
+
 /// Whether `program` ran well; says so if it is missing.
 fn ran(command: &mut Command) -> bool {
     match command.output() {

@@ -1,7 +1,7 @@
 //! The few wildcards that file patterns need.
 //!
-//! A pattern is a path whose components may hold `*` (any run of characters) and `#` (one digit or more, to the
-//! pattern's next literal); the component `**` stands for one component or more. `\#` is a plain number sign.
+//! A pattern is a path whose components may hold `*` (any run of characters), `?` (one) and `#` (one digit or more);
+//! the component `**` stands for one component or more. `\#` is a plain number sign.
 
 /// Whether the pattern matches all of `path`.
 pub(crate) fn matches(pattern: &[&str], path: &[&str]) -> bool {
@@ -27,6 +27,7 @@ fn component(pattern: &[u8], name: &[u8]) -> bool {
             name.split_first().is_some_and(|(c, n)| c == literal && component(rest, n))
         }
         [b'*', rest @ ..] => (0..=name.len()).any(|taken| component(rest, &name[taken..])),
+        [b'?', rest @ ..] => name.split_first().is_some_and(|(_, n)| component(rest, n)),
         [b'#', rest @ ..] => {
             let digits = name.iter().take_while(|c| c.is_ascii_digit()).count();
             (1..=digits).any(|taken| component(rest, &name[taken..]))
@@ -55,12 +56,13 @@ mod tests {
         assert!(ends("\\#sql*", "/tmp/#sql-1.MAD"));
         assert!(ends("binlog.#", "binlog.000001"));
         assert!(!ends("binlog.#", "binlog.index"));
+        assert!(ends("0??", "01f") && !ends("0??", "01") && !ends("0??", "01ff"));
         assert!(ends("**/indexdb/**", "x/indexdb/y/z"));
     }
 
     proptest! {
         #[test]
-        fn any_pattern_and_path_end(pattern in "[a-c*#/\\\\]{0,12}", path in "[a-c0-9/]{0,16}") {
+        fn any_pattern_and_path_end(pattern in "[a-c*?#/\\\\]{0,12}", path in "[a-c0-9/]{0,16}") {
             ends(&pattern, &path);
         }
     }

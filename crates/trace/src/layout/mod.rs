@@ -93,6 +93,14 @@ pub struct Found {
     pub root: PathBuf,
 }
 
+impl Found {
+    /// The role of a file; below the root only what is below it counts, so that a database in `/var/lib/pg_wal` is not
+    /// taken for a log.
+    pub fn role_of(&self, path: &Path) -> Option<Role> {
+        self.layout.role_of(path.strip_prefix(&self.root).unwrap_or(path))
+    }
+}
+
 /// How deep [`locate`] looks below the directory it was given.
 const DEPTH: usize = 4;
 /// How many names it looks at before it gives up.
@@ -168,13 +176,14 @@ pub fn locate(dir: &Path) -> Option<Found> {
     None
 }
 
-/// The layout that explains most of these paths, for a trace whose files are out of reach. Of several that explain
-/// as many, one whose markers are among the paths.
+/// The layout that explains most of these paths, for a trace whose files are out of reach; it must explain some as data
+/// or indexes. Of several that explain as many, one whose markers are among the paths.
 pub fn detect_paths<'a>(paths: impl IntoIterator<Item = &'a str>) -> Option<&'static Layout> {
     let paths: Vec<&str> = paths.into_iter().collect();
     let explains = |layout: &Layout| {
-        let known = |path: &&&str| layout.role_of(Path::new(path)).is_some_and(|role| role != Role::Other);
-        paths.iter().filter(known).count()
+        let roles: Vec<Role> = paths.iter().filter_map(|path| layout.role_of(Path::new(path))).collect();
+        let tables = roles.iter().any(|role| matches!(role, Role::Data | Role::Index));
+        if tables { roles.iter().filter(|role| **role != Role::Other).count() } else { 0 }
     };
     let hits: Vec<usize> = LAYOUTS.iter().map(explains).collect();
     let most = hits.iter().copied().max().filter(|most| *most > 0)?;

@@ -1,6 +1,7 @@
 //! The table of layouts: to teach the program a database, add an entry.
 //!
 //! Patterns match the end of a path, so they hold for absolute and relative ones; see `glob.rs` for the wildcards.
+//! A directory with an everyday name (`tmp`, `wal`, `base`) must not claim all below it: a database may live in `/tmp`.
 //! The order counts: in a layout the first matching pattern, among layouts the first whose markers are there.
 
 use super::Role::{Backup, Binlog, Data, Index, Other, Temp, Wal};
@@ -58,8 +59,11 @@ pub static LAYOUTS: &[Layout] = &[
             ("pg_wal/archive_status/**", Other),
             ("pg_wal/**", Wal),
             ("pg_xlog/**", Wal),
+            // A log directory elsewhere (initdb -X): timeline, log and segment, 24 hexadecimal digits.
+            ("0000????????????????????", Wal),
             ("global/pg_control", Other),
-            ("base/**", Data),
+            ("base/#/pg_*", Other),
+            ("base/#/#*", Data),
             ("global/#*", Data),
             ("pg_tblspc/**", Data),
             ("PG_*/#/#*", Data),
@@ -116,10 +120,10 @@ pub static LAYOUTS: &[Layout] = &[
         files: &[
             ("changelogDb/**", Binlog),
             ("import-tmp/**", Temp),
-            ("bak/**", Backup),
+            ("bak/backup-*", Backup),
+            ("bak/*/backup-*", Backup),
             ("*.jdb", Data),
             ("je.*", Other),
-            ("logs/**", Other),
         ],
         default_page: None,
         needs_header: false,
@@ -137,13 +141,12 @@ pub static LAYOUTS: &[Layout] = &[
     },
     Layout {
         name: "openldap-bdb",
-        title: "OpenLDAP (bdb, hdb) / Berkeley DB",
+        title: "OpenLDAP (bdb, hdb)",
         markers: &[&["id2entry.bdb"], &["__db.#", "log.#"]],
         files: &[
             ("id2entry.bdb", Data),
             ("*.bdb", Index),
             ("log.#", Wal),
-            ("*.db", Data),
             ("__db.*", Other),
             ("alock", Other),
         ],
@@ -165,15 +168,15 @@ pub static LAYOUTS: &[Layout] = &[
         title: "Prometheus",
         markers: &[&["wal", "chunks_head"]],
         files: &[
-            ("wal/**", Wal),
-            ("wbl/**", Wal),
-            ("snapshots/**", Backup),
-            ("chunks_head/*", Data),
-            ("chunks/#", Data),
-            ("*.tmp-for-creation/**", Temp),
-            ("index", Index),
-            ("tombstones", Other),
-            ("meta.json", Other),
+            ("wal/#", Wal),
+            ("wal/checkpoint.#/#", Wal),
+            ("wbl/#", Wal),
+            ("chunks_head/#", Data),
+            // Blocks are named by ULIDs, which begin with 01 until the year 3084.
+            ("01*.tmp-for-creation/**", Temp),
+            ("01*/chunks/#", Data),
+            ("01*/index", Index),
+            ("01*/*", Other),
         ],
         default_page: None,
         needs_header: false,
@@ -184,13 +187,13 @@ pub static LAYOUTS: &[Layout] = &[
         title: "VictoriaMetrics",
         markers: &[&["data/small", "data/big"]],
         files: &[
-            ("snapshots/**", Backup),
-            ("tmp/**", Temp),
+            ("data/*/snapshots/**", Backup),
+            ("indexdb/snapshots/**", Backup),
+            ("data/*/tmp/**", Temp),
             ("data/indexdb/**", Index),
-            ("indexdb/**", Index),
+            ("indexdb/*/**", Index),
             ("data/small/**", Data),
             ("data/big/**", Data),
-            ("cache/**", Other),
         ],
         default_page: None,
         needs_header: false,
