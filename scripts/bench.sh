@@ -54,16 +54,20 @@ clean_up() {
 
 # A bench gets a scratch folder of its own, which is removed after it, and a process group, which is ended.
 run_bench() {
-    local bench=$1 name status=0
+    local bench=$1 name out tee status=0
     name=$(basename "$bench" .sh)
     BENCH_SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/poolwright-bench.XXXXXX")
     export BENCH_SCRATCH
-    # shellcheck disable=SC2016
-    setsid bash -c 'set -o pipefail; "$1" 2>&1 | tee "$2"' bench "$bench" "$RESULTS/$name.log" </dev/null &
+    # tee is fed outside the group: a process that a bench leaves behind must not keep the pipe open and us waiting.
+    exec {out}> >(exec tee "$RESULTS/$name.log")
+    tee=$!
+    setsid "$bench" </dev/null >&"$out" 2>&1 &
     GROUP=$!
+    exec {out}>&-
     wait "$GROUP" || status=$?
     end_group "$GROUP"
     GROUP=
+    wait "$tee" || true
     rm -rf -- "$BENCH_SCRATCH"
     BENCH_SCRATCH=
     printf '%s\n' "$status" >"$RESULTS/$name.status"
@@ -86,7 +90,9 @@ main() {
             step "$bench" run_bench "$POOLWRIGHT_ROOT/$bench"
         fi
     done
-    python3 scripts/bench/summary.py "$RESULTS"
+    local status=0
+    python3 scripts/bench/summary.py "$RESULTS" || status=$?
+    exit $status
 }
 
 main "$@"
