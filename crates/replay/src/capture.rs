@@ -1,0 +1,484 @@
+//! The bytes that a trace touches, taken once from the real files, so that every trial fills its pool with the same
+//! data while the database goes on.
+//!
+//! On disk a capture is a directory with `image` (extents one after another, each at a multiple of 4096) and
+//! `index.json`. A region (1 MiB unless said) is the unit: if an operation touches a byte of it, all of it is taken, so
+//! that no record is filled with zeros at its edges. Where the files hold more than the limit, regions of the large
+//! roles are drawn by a hash of their place (SHARDS-style), and operations elsewhere are left out; the cache has to be
+//! scaled by [`Capture::rate`] then.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use poolwright_trace::{Event, Op, Trace};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::error::host;
+use crate::{Error, Result, Target};
+
+const ALIGN: u64 = 4096;
+/// Roles that are small or sequential; their operations are never sampled.
+const WHOLE_ROLES: [&str; 3] = ["wal", "binlog", "temp"];
+
+/// What to take.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Unit of taking in bytes; at least the largest record tried.
+    pub region: u64,
+    /// The most bytes to take.
+    pub max_bytes: u64,
+    /// For the choice of regions and for made-up bytes.
+    pub seed: u64,
+    /// Take only files of these roles; empty for all.
+    pub roles: Vec<String>,
+}
+
+/// A run of captured bytes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Extent {
+    /// Where in the file.
+    pub offset: u64,
+    /// How long.
+    pub len: u64,
+    /// Where in the image.
+    pub at: u64,
+    /// From here on the bytes are made up: the file ended, or was gone, when it was taken. Relative to `offset`.
+    pub real: u64,
+}
+
+/// One file of the trace.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CapturedFile {
+    /// Its length when the recording began, as far as the trace tells.
+    pub initial_size: u64,
+    /// Whether it was there when the recording began.
+    pub initial: bool,
+    /// What was taken, by offset.
+    pub extents: Vec<Extent>,
+}
+
+/// A capture with its bytes in memory.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Capture {
+    /// By the trace's file number; files without operations hold nothing.
+    pub files: Vec<CapturedFile>,
+    /// Role by the trace's file number.
+    pub roles: Vec<String>,
+    /// Whether operations on the file are replayed at all.
+    pub taken: Vec<bool>,
+    /// Share of regions taken of roles that are sampled.
+    pub rate: f64,
+    /// As in [`Options`].
+    pub region: u64,
+    /// As in [`Options`].
+    pub seed: u64,
+    /// Bytes of the image that came from the files.
+    pub real_bytes: u64,
+    /// Bytes of the image that were made up.
+    pub synthetic_bytes: u64,
+    #[serde(skip)]
+    image: Image,
+}
+
+/// The image, its first byte on a page boundary so that direct I/O can use it in place.
+#[derive(Default)]
+struct Image {
+    raw: Vec<u8>,
+    skip: usize,
+}
+
+impl std::fmt::Debug for Image {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.raw.len().saturating_sub(self.skip))
+    }
+}
+
+impl Image {
+    fn new(len: usize) -> Image {
+        let raw = vec![0; len + ALIGN as usize];
+        let skip = raw.as_ptr().align_offset(ALIGN as usize);
+        Image { raw, skip }
+    }
+
+    fn slice(&self, at: u64, len: u64) -> &[u8] {
+        &self.raw[self.skip + at as usize..][..len as usize]
+    }
+
+    fn slice_mut(&mut self, at: u64, len: u64) -> &mut [u8] {
+        &mut self.raw[self.skip + at as usize..][..len as usize]
+    }
+}
+
+fn mix(seed: u64, file: u32, region: u64) -> f64 {
+    let mut x = seed ^ (u64::from(file) << 40) ^ region.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+fn moves_bytes(op: Op) -> bool {
+    matches!(op, Op::Read | Op::Write)
+}
+
+impl Capture {
+    /// Takes the bytes of `trace`; `locate` gives the real file behind a path of the trace.
+    pub fn take(trace: &Trace, options: &Options, locate: impl Fn(&str) -> PathBuf) -> Result<Capture> {
+        let roles: Vec<String> = trace.files.iter().map(|f| f.role.clone()).collect();
+        let wanted = |role: &String| options.roles.is_empty() || options.roles.contains(role);
+        let mut capture = Capture {
+            files: vec![CapturedFile::default(); trace.files.len()],
+            taken: roles.iter().map(wanted).collect(),
+            roles,
+            rate: 1.0,
+            region: options.region,
+            seed: options.seed,
+            real_bytes: 0,
+            synthetic_bytes: 0,
+            image: Image::default(),
+        };
+        let touched = capture.touched_bytes(trace);
+        if touched > options.max_bytes {
+            capture.rate = options.max_bytes as f64 / touched as f64;
+        }
+        capture.lay_out(trace);
+        if capture.files.iter().all(|f| f.extents.is_empty()) {
+            return Err(Error::Nothing(
+                "the trace has no read or write on the wanted files: nothing to replay".into(),
+            ));
+        }
+        for (file, initial) in initial_sizes(trace).into_iter().enumerate() {
+            (capture.files[file].initial, capture.files[file].initial_size) = initial;
+        }
+        capture.read_files(trace, locate);
+        capture.make_up_the_rest();
+        Ok(capture)
+    }
+
+    /// Whether a replay of this capture does this event.
+    pub fn keeps(&self, event: &Event) -> bool {
+        let file = event.file as usize;
+        self.taken[file]
+            && (self.rate >= 1.0
+                || !moves_bytes(event.op)
+                || WHOLE_ROLES.contains(&self.roles[file].as_str())
+                || mix(self.seed, event.file, event.offset / self.region) < self.rate)
+    }
+
+    fn touched_regions(&self, trace: &Trace) -> Vec<BTreeMap<u64, u64>> {
+        // First region → one past the last, merged as they come.
+        let mut regions = vec![BTreeMap::new(); trace.files.len()];
+        for event in trace.events.iter().filter(|e| moves_bytes(e.op) && e.len > 0 && self.keeps(e)) {
+            let mut first = event.offset / self.region;
+            let mut last = (event.offset + event.len).div_ceil(self.region);
+            let of: &mut BTreeMap<u64, u64> = &mut regions[event.file as usize];
+            while let Some((&f, &l)) = of.range(..=last).next_back().filter(|(_, l)| **l >= first) {
+                if f <= first && l >= last {
+                    (first, last) = (f, l);
+                    break;
+                }
+                of.remove(&f);
+                (first, last) = (first.min(f), last.max(l));
+            }
+            of.insert(first, last);
+        }
+        regions
+    }
+
+    fn touched_bytes(&self, trace: &Trace) -> u64 {
+        let per_file = self.touched_regions(trace);
+        let bytes = |(file, regions): (usize, &BTreeMap<u64, u64>)| {
+            let all: u64 = regions.iter().map(|(f, l)| (l - f) * self.region).sum();
+            all.min(trace.files[file].size.max(self.region))
+        };
+        per_file.iter().enumerate().map(bytes).sum()
+    }
+
+    fn lay_out(&mut self, trace: &Trace) {
+        let mut at = 0;
+        let mut reach = vec![0; trace.files.len()];
+        for event in trace.events.iter().filter(|e| moves_bytes(e.op) && self.keeps(e)) {
+            let end: &mut u64 = &mut reach[event.file as usize];
+            *end = (*end).max(event.offset + event.len);
+        }
+        for (file, regions) in self.touched_regions(trace).into_iter().enumerate() {
+            let end = trace.files[file].size.max(reach[file]);
+            for (first, last) in regions {
+                let offset = first * self.region;
+                let len = (last * self.region).min(end) - offset;
+                self.files[file].extents.push(Extent { offset, len, at, real: 0 });
+                at += len.next_multiple_of(ALIGN);
+            }
+        }
+        self.image = Image::new(at as usize);
+    }
+
+    fn read_files(&mut self, trace: &Trace, locate: impl Fn(&str) -> PathBuf) {
+        for (number, file) in self.files.iter_mut().enumerate() {
+            if file.extents.is_empty() {
+                continue;
+            }
+            let Ok(source) = fs::File::open(locate(&trace.files[number].path)) else { continue };
+            for extent in &mut file.extents {
+                let into = self.image.slice_mut(extent.at, extent.len);
+                while extent.real < extent.len {
+                    match source.read_at(&mut into[extent.real as usize..], extent.offset + extent.real) {
+                        Ok(0) | Err(_) => break,
+                        Ok(n) => extent.real += n as u64,
+                    }
+                }
+                self.real_bytes += extent.real;
+            }
+        }
+    }
+
+    /// Bytes that no file has any more are drawn from what was taken of the same role, in pieces of up to 64K, so that
+    /// they compress alike; without any such, from all that was taken, else from numbered text lines.
+    fn make_up_the_rest(&mut self) {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        let pool = |files: &[CapturedFile], roles: &[String], role: Option<&str>| -> Vec<(u64, u64)> {
+            let of = files.iter().zip(roles).filter(|(_, r)| role.is_none_or(|role| role == r.as_str()));
+            of.flat_map(|(f, _)| f.extents.iter().filter(|e| e.real > 0).map(|e| (e.at, e.real))).collect()
+        };
+        for number in 0..self.files.len() {
+            let mut sources = pool(&self.files, &self.roles, Some(&self.roles[number]));
+            if sources.is_empty() {
+                sources = pool(&self.files, &self.roles, None);
+            }
+            for extent in self.files[number].extents.clone() {
+                let mut done = extent.real;
+                while done < extent.len {
+                    let piece = made_up(&mut rng, &sources, &self.image, (extent.len - done).min(65536));
+                    let n = piece.len() as u64;
+                    self.image.slice_mut(extent.at + done, n).copy_from_slice(&piece);
+                    done += n;
+                }
+                self.synthetic_bytes += extent.len - extent.real;
+            }
+        }
+    }
+
+    /// The bytes of the file at this place, and how many of them are the file's own. Empty if it was not taken.
+    pub fn bytes(&self, file: u32, offset: u64, len: u64) -> (&[u8], u64) {
+        let extents = &self.files[file as usize].extents;
+        let i = extents.partition_point(|e| e.offset + e.len <= offset);
+        match extents.get(i) {
+            Some(e) if e.offset <= offset => {
+                let inside = offset - e.offset;
+                let n = len.min(e.len - inside);
+                (self.image.slice(e.at + inside, n), e.real.saturating_sub(inside).min(n))
+            }
+            _ => (&[], 0),
+        }
+    }
+
+    /// Writes every file as it was when the recording began, in file order; the bytes written.
+    pub fn fill(&self, target: &dyn Target, stop: &dyn Fn() -> bool) -> Result<u64> {
+        const PIECE: u64 = 1 << 20;
+        let mut written = 0;
+        for (number, file) in self.files.iter().enumerate() {
+            let number = number as u32;
+            if !self.taken[number as usize] || !file.initial || file.extents.is_empty() {
+                continue;
+            }
+            target.create(number)?;
+            for extent in &file.extents {
+                let end = (extent.offset + extent.len).min(file.initial_size);
+                let mut at = extent.offset;
+                while at < end {
+                    if stop() {
+                        return Err(Error::Interrupted);
+                    }
+                    let (bytes, _) = self.bytes(number, at, PIECE.min(end - at));
+                    target.write(number, at, bytes, false, false)?;
+                    at += bytes.len() as u64;
+                    written += bytes.len() as u64;
+                }
+            }
+            target.truncate(number, file.initial_size)?;
+        }
+        target.settle()?;
+        Ok(written)
+    }
+
+    /// Bytes that [`Capture::fill`] writes for files of a role.
+    pub fn filled_bytes(&self, role: &str) -> u64 {
+        let of = |(f, r): (&CapturedFile, &String)| -> u64 {
+            if r != role || !f.initial {
+                return 0;
+            }
+            f.extents.iter().map(|e| (e.offset + e.len).min(f.initial_size).saturating_sub(e.offset)).sum()
+        };
+        self.files.iter().zip(&self.roles).map(of).sum()
+    }
+
+    /// Bytes in memory.
+    pub fn image_bytes(&self) -> u64 {
+        (self.image.raw.len() - self.image.skip) as u64
+    }
+
+    /// Writes it to a directory.
+    pub fn save(&self, dir: &Path) -> Result<()> {
+        fs::create_dir_all(dir).map_err(host("making", dir))?;
+        check_room(dir, self.image_bytes() + (16 << 20))?;
+        let image = dir.join("image");
+        let mut out = fs::File::create(&image).map_err(host("creating", &image))?;
+        out.write_all(&self.image.raw[self.image.skip..]).map_err(host("writing", &image))?;
+        let index = dir.join("index.json");
+        let text = serde_json::to_vec(self).expect("a capture has no map keys that JSON lacks");
+        fs::write(&index, text).map_err(host("writing", &index))
+    }
+
+    /// Reads it back.
+    pub fn load(dir: &Path) -> Result<Capture> {
+        let index = dir.join("index.json");
+        let text = fs::read(&index).map_err(host("reading", &index))?;
+        let malformed = |why: String| Error::Malformed { what: "capture index", path: index.clone(), why };
+        let mut capture: Capture = serde_json::from_slice(&text).map_err(|e| malformed(e.to_string()))?;
+        let path = dir.join("image");
+        let file = fs::File::open(&path).map_err(host("opening", &path))?;
+        let len = file.metadata().map_err(host("looking at", &path))?.len();
+        let needed = capture.files.iter().flat_map(|f| &f.extents).map(|e| e.at + e.len).max().unwrap_or(0);
+        if len < needed {
+            return Err(malformed(format!("the image has {len} bytes and the index speaks of {needed}")));
+        }
+        capture.image = Image::new(len as usize);
+        file.read_exact_at(capture.image.slice_mut(0, len), 0).map_err(host("reading", &path))?;
+        Ok(capture)
+    }
+}
+
+fn made_up(rng: &mut ChaCha8Rng, sources: &[(u64, u64)], image: &Image, want: u64) -> Vec<u8> {
+    if sources.is_empty() {
+        let line =
+            |rng: &mut ChaCha8Rng| format!("{:010} {:06} record\n", rng.next_u32(), rng.next_u32() % 1000);
+        let mut text = String::new();
+        while (text.len() as u64) < want {
+            text.push_str(&line(rng));
+        }
+        return text.into_bytes()[..want as usize].to_vec();
+    }
+    let (at, len) = sources[rng.random_range(0..sources.len())];
+    let n = want.min(len);
+    let skip = if len > n { rng.random_range(0..=(len - n)) } else { 0 };
+    image.slice(at + skip, n).to_vec()
+}
+
+/// Fails if `dir`'s file system has less than `needed` bytes free.
+pub fn check_room(dir: &Path, needed: u64) -> Result<()> {
+    let stat = nix::sys::statvfs::statvfs(dir).map_err(|e| host("looking at", dir)(e.into()))?;
+    let free = stat.blocks_available() as u64 * stat.fragment_size() as u64;
+    if free < needed { Err(Error::NoRoom { path: dir.to_owned(), free, needed }) } else { Ok(()) }
+}
+
+/// Per file: whether it was there when the recording began, and how long it was. A file that ends where a chain of
+/// appending writes ends began where that chain began.
+fn initial_sizes(trace: &Trace) -> Vec<(bool, u64)> {
+    let mut sizes: Vec<(bool, u64)> = trace.files.iter().map(|f| (true, f.size)).collect();
+    let mut reach = vec![0u64; sizes.len()];
+    for event in trace.events.iter().filter(|e| moves_bytes(e.op)) {
+        let end: &mut u64 = &mut reach[event.file as usize];
+        *end = (*end).max(event.offset + event.len);
+    }
+    for (size, reach) in sizes.iter_mut().zip(reach) {
+        size.1 = size.1.max(reach);
+    }
+    for event in trace.events.iter().rev() {
+        let (initial, size) = &mut sizes[event.file as usize];
+        match event.op {
+            Op::Write if event.offset + event.len == *size && event.len > 0 => *size = event.offset,
+            Op::Create => *initial = false,
+            _ => {}
+        }
+    }
+    sizes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use poolwright_trace::{File, Flags};
+
+    fn event(op: Op, file: u32, offset: u64, len: u64) -> Event {
+        Event { t_ns: 0, dur_ns: 1, op, file, offset, len, pid: 1, tid: 1, flags: Flags::default() }
+    }
+
+    fn file(path: &Path, role: &str, size: u64) -> File {
+        File { path: path.display().to_string(), size, role: role.into(), ..File::default() }
+    }
+
+    fn options() -> Options {
+        Options { region: 1 << 16, max_bytes: 1 << 30, seed: 1, roles: vec![] }
+    }
+
+    #[test]
+    fn takes_what_is_touched_and_survives_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("table");
+        let content: Vec<u8> = (0..1_000_000u32).map(|i| (i / 100) as u8).collect();
+        fs::write(&path, &content).unwrap();
+        let gone = dir.path().join("gone");
+        let trace = Trace {
+            files: vec![file(&path, "data", 1_000_000), file(&gone, "data", 100_000)],
+            events: vec![
+                event(Op::Read, 0, 10, 100),
+                event(Op::Write, 0, 70_000, 70_000),
+                event(Op::Read, 0, 990_000, 10_000),
+                event(Op::Write, 1, 0, 5000),
+            ],
+            ..Trace::default()
+        };
+        let taken = Capture::take(&trace, &options(), |p| p.into()).unwrap();
+        taken.save(&dir.path().join("c")).unwrap();
+        let back = Capture::load(&dir.path().join("c")).unwrap();
+        assert_eq!(back.files[0].extents.len(), 2, "{:?}", back.files[0]);
+        let (bytes, real) = back.bytes(0, 70_000, 70_000);
+        assert_eq!((bytes, real), (&content[70_000..140_000], 70_000));
+        assert_eq!(back.bytes(0, 999_990, 100).0, &content[999_990..]);
+        assert!(back.bytes(0, 500_000, 10).0.is_empty());
+        let (bytes, real) = back.bytes(1, 0, 5000);
+        assert_eq!((bytes.len(), real), (5000, 0));
+        assert!(bytes.iter().any(|b| *b != 0), "made up from the data role");
+        assert_eq!(back.synthetic_bytes, 65_536);
+        fs::write(dir.path().join("c/image"), b"short").unwrap();
+        assert!(Capture::load(&dir.path().join("c")).unwrap_err().to_string().contains("5 bytes"));
+    }
+
+    #[test]
+    fn appended_files_begin_where_the_appends_began() {
+        let p = Path::new("/nowhere");
+        let trace = Trace {
+            files: vec![file(p, "binlog", 1000), file(p, "data", 5000), file(p, "temp", 300)],
+            events: vec![
+                event(Op::Write, 0, 400, 300),
+                event(Op::Write, 0, 700, 300),
+                event(Op::Write, 1, 1000, 500),
+                event(Op::Create, 2, 0, 0),
+                event(Op::Write, 2, 0, 300),
+            ],
+            ..Trace::default()
+        };
+        assert_eq!(initial_sizes(&trace), [(true, 400), (true, 5000), (false, 0)]);
+    }
+
+    #[test]
+    fn large_captures_are_sampled_by_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("big");
+        let size = 64 << 20;
+        fs::File::create(&path).unwrap().set_len(size).unwrap();
+        let events: Vec<Event> = (0..1024).map(|i| event(Op::Read, 0, (i << 16) + 100, 4096)).collect();
+        let trace = Trace { files: vec![file(&path, "data", size)], events, ..Trace::default() };
+        let c = Capture::take(&trace, &Options { max_bytes: 16 << 20, ..options() }, |p| p.into()).unwrap();
+        assert!((c.rate - 0.25).abs() < 1e-9);
+        let kept = trace.events.iter().filter(|e| c.keeps(e)).count();
+        assert!((180..340).contains(&kept), "{kept} of 1024 kept at a quarter");
+        for e in trace.events.iter().filter(|e| c.keeps(e)) {
+            assert_eq!(c.bytes(0, e.offset, e.len).0.len() as u64, e.len);
+        }
+    }
+}

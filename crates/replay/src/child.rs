@@ -1,0 +1,95 @@
+//! A trial in a process of its own: an assertion in the engine, or a full disk, ends the trial and not the tool.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::error::host;
+use crate::result::Replay;
+use crate::{Error, Result, Spec};
+
+/// How a trial learns who started it.
+const PARENT: &str = "POOLWRIGHT_PARENT_PID";
+
+/// Runs `program trial SPEC` and reads its JSON. The child is killed when `interrupted` says so, and dies with this
+/// process (it asks for that itself: see [`die_with_parent`]).
+pub fn run(program: &Path, spec: &Spec, work: &Path, interrupted: &dyn Fn() -> bool) -> Result<Replay> {
+    let path = work.join("trial.json");
+    spec.save(&path)?;
+    let mut child = Command::new(program)
+        .arg("trial")
+        .arg(&path)
+        .env(PARENT, std::process::id().to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(host("starting", program))?;
+    let read = |mut from: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = from.read_to_end(&mut text);
+            text
+        })
+    };
+    let out = read(Box::new(child.stdout.take().expect("piped")));
+    let err = read(Box::new(child.stderr.take().expect("piped")));
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(host("waiting for", program))? {
+            break status;
+        }
+        if interrupted() {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(Error::Interrupted);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    if !status.success() {
+        return Err(Error::Child(reason(&status.to_string(), &String::from_utf8_lossy(&err))));
+    }
+    serde_json::from_slice(&out).map_err(|e| Error::Child(format!("its result does not parse: {e}")))
+}
+
+/// What a person should read of a dead child: its own last words, or the assertion that ended it.
+fn reason(status: &str, stderr: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    if let Some(i) = lines.iter().position(|l| l.starts_with("ASSERT") || l.starts_with("VERIFY")) {
+        let what: Vec<&str> = lines[i..].iter().take(2).copied().collect();
+        return format!("the engine stopped on an assertion ({}); {status}", what.join(": "));
+    }
+    match lines.last() {
+        Some(last) => last.trim_start_matches("poolwright: ").to_owned(),
+        None => status.to_owned(),
+    }
+}
+
+/// Called first thing by a trial process: it is killed when its parent dies, so that nothing is left running.
+pub fn die_with_parent() {
+    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+    // The parent may have died before the line above; by hand there is none to wait for.
+    let expected = std::env::var(PARENT).ok().and_then(|pid| pid.parse::<i32>().ok());
+    if expected.is_some_and(|pid| nix::unistd::getppid().as_raw() != pid) {
+        std::process::exit(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reason;
+
+    #[test]
+    fn assertions_and_last_words() {
+        let text =
+            "noise\nASSERT at module/zfs/x.c:1:f()\na == b (1 == 2)\n  PID: 1\nCall trace:\n/lib/x(+0x1)";
+        let said = reason("signal: 6", text);
+        assert!(
+            said.contains("module/zfs/x.c:1") && said.contains("a == b") && said.contains("signal: 6"),
+            "{said}"
+        );
+        assert_eq!(reason("exit status: 1", "poolwright: no room\n"), "no room");
+        assert_eq!(reason("signal: 9", ""), "signal: 9");
+    }
+}

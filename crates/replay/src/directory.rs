@@ -1,0 +1,190 @@
+//! A plain directory as a target: ext4, xfs, btrfs or whatever it is on, as a baseline.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::RwLock;
+
+use nix::fcntl::{FallocateFlags, OFlag, fallocate};
+use poolwright_openzfs::VdevStats;
+
+use crate::clock::cpu_seconds;
+use crate::error::host;
+use crate::{Counters, Result, Target};
+
+/// Files `fileN` in a directory of their own, which is removed with the target.
+#[derive(Debug)]
+pub struct Directory {
+    root: PathBuf,
+    device: Option<String>,
+    files: Vec<RwLock<Option<Open>>>,
+}
+
+/// An open file, and the descriptor for direct I/O where the file system has it.
+#[derive(Debug)]
+struct Open {
+    cached: fs::File,
+    direct: Option<fs::File>,
+}
+
+impl Directory {
+    /// Makes a scratch directory below `parent` for `files` files.
+    pub fn create(parent: &Path, files: usize) -> Result<Directory> {
+        let root = parent.join(format!("poolwright-trial-{}", std::process::id()));
+        fs::create_dir(&root).map_err(host("making the trial's directory", &root))?;
+        let dev = fs::metadata(&root).map_err(host("looking at", &root))?.dev();
+        let device = format!("{}:{}", nix::sys::stat::major(dev), nix::sys::stat::minor(dev));
+        let known = Path::new("/sys/dev/block").join(&device).exists();
+        let files = (0..files).map(|_| RwLock::new(None)).collect();
+        Ok(Directory { root, device: known.then_some(device), files })
+    }
+
+    fn path(&self, file: u32) -> PathBuf {
+        self.root.join(format!("file{file}"))
+    }
+
+    fn with<T>(
+        &self,
+        file: u32,
+        what: &'static str,
+        work: impl FnOnce(&Open) -> std::io::Result<T>,
+    ) -> Result<T> {
+        let path = self.path(file);
+        {
+            let open = self.files[file as usize].read().expect("no holder panics");
+            if let Some(open) = open.as_ref() {
+                return work(open).map_err(host(what, path));
+            }
+        }
+        let mut slot = self.files[file as usize].write().expect("no holder panics");
+        if slot.is_none() {
+            *slot = Some(Open::create(&path).map_err(host("creating", &path))?);
+        }
+        work(slot.as_ref().expect("just filled")).map_err(host(what, path))
+    }
+}
+
+impl Open {
+    fn create(path: &Path) -> std::io::Result<Open> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let cached = options.open(path)?;
+        Ok(Open { cached, direct: options.custom_flags(OFlag::O_DIRECT.bits()).open(path).ok() })
+    }
+
+    /// The descriptor to use: what direct I/O cannot do (odd offsets, lengths, memory) goes through the cache.
+    fn choose(&self, direct: bool, offset: u64, buf: &[u8]) -> &fs::File {
+        match &self.direct {
+            Some(file) if direct && aligned(offset, buf) => file,
+            _ => &self.cached,
+        }
+    }
+}
+
+fn aligned(offset: u64, buf: &[u8]) -> bool {
+    const UNIT: u64 = 4096;
+    offset.is_multiple_of(UNIT)
+        && (buf.len() as u64).is_multiple_of(UNIT)
+        && (buf.as_ptr() as u64).is_multiple_of(UNIT)
+}
+
+impl Target for Directory {
+    fn create(&self, file: u32) -> Result<()> {
+        self.with(file, "creating", |_| Ok(()))
+    }
+
+    fn read(&self, file: u32, offset: u64, buf: &mut [u8], direct: bool) -> Result<usize> {
+        self.with(file, "reading", |open| {
+            let through = open.choose(direct, offset, buf);
+            let mut done = 0;
+            while done < buf.len() {
+                match through.read_at(&mut buf[done..], offset + done as u64)? {
+                    0 => break,
+                    n => done += n,
+                }
+                if direct && done < buf.len() {
+                    break; // a short direct read is the end of the file
+                }
+            }
+            Ok(done)
+        })
+    }
+
+    fn write(&self, file: u32, offset: u64, buf: &[u8], sync: bool, direct: bool) -> Result<()> {
+        self.with(file, "writing", |open| open.choose(direct, offset, buf).write_all_at(buf, offset))?;
+        if sync { self.sync(file) } else { Ok(()) }
+    }
+
+    fn sync(&self, file: u32) -> Result<()> {
+        self.with(file, "syncing", |open| open.cached.sync_data())
+    }
+
+    fn truncate(&self, file: u32, size: u64) -> Result<()> {
+        self.with(file, "truncating", |open| open.cached.set_len(size))
+    }
+
+    fn punch(&self, file: u32, offset: u64, len: u64) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        self.with(file, "punching a hole in", |open| {
+            Ok(fallocate(&open.cached, flags, offset as i64, len as i64)?)
+        })
+    }
+
+    fn unlink(&self, file: u32) -> Result<()> {
+        if self.files[file as usize].write().expect("no holder panics").take().is_some() {
+            let path = self.path(file);
+            fs::remove_file(&path).map_err(host("removing", path))?;
+        }
+        Ok(())
+    }
+
+    fn kick(&self) -> Result<()> {
+        Ok(()) // the kernel's own writeback
+    }
+
+    fn settle(&self) -> Result<()> {
+        for file in 0..self.files.len() as u32 {
+            let open = self.files[file as usize].read().expect("no holder panics");
+            if let Some(open) = open.as_ref() {
+                open.cached.sync_all().map_err(host("syncing", self.path(file)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        let vdev = self.device.as_deref().and_then(disk_stats).unwrap_or_default();
+        Ok(Counters { vdev, cpu_seconds: cpu_seconds(), ..Counters::default() })
+    }
+
+    fn allocated_bytes(&self) -> Result<u64> {
+        let entries = fs::read_dir(&self.root).map_err(host("listing", &self.root))?;
+        Ok(entries.flatten().filter_map(|e| e.metadata().ok()).map(|m| m.blocks() * 512).sum())
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+/// The whole device's counters from `/sys/dev/block/M:N/stat`: other users of the device are in them.
+fn disk_stats(device: &str) -> Option<VdevStats> {
+    let text = fs::read_to_string(format!("/sys/dev/block/{device}/stat")).ok()?;
+    let field: Vec<u64> = text.split_whitespace().map_while(|f| f.parse().ok()).collect();
+    let at = |i: usize| field.get(i).copied().unwrap_or(0);
+    Some(VdevStats {
+        read_ops: at(0),
+        read_bytes: at(2) * 512,
+        read_ns: at(3) * 1_000_000,
+        write_ops: at(4),
+        write_bytes: at(6) * 512,
+        write_ns: at(7) * 1_000_000,
+        flushes: at(15),
+        flush_ns: at(16) * 1_000_000,
+    })
+}

@@ -1,0 +1,291 @@
+//! Runs a schedule against a target and times every operation.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use poolwright_trace::{Flags, Op};
+
+use crate::schedule::{Dependency, Step};
+use crate::{Capture, Error, Result, Schedule, Target};
+
+/// How fast.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// Each operation as soon as what it waits for is done.
+    AsFastAsPossible,
+    /// By the recorded times, this many times as fast; latency counts from the intended start.
+    Recorded(f64),
+}
+
+/// What a pass over the schedule gave.
+#[derive(Debug)]
+pub struct Pass {
+    /// Wall time in seconds.
+    pub seconds: f64,
+    /// Operations done, by name.
+    pub ops: BTreeMap<String, u64>,
+    /// Latency in nanoseconds, by name.
+    pub latency: BTreeMap<String, Histogram<u64>>,
+    /// Bytes asked to be read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Of those, bytes that the real file has at that place.
+    pub written_real: u64,
+    /// Times the recorded clock passed a txg timeout.
+    pub kicks: u64,
+    /// The largest delay behind the recorded time in nanoseconds; 0 unless paced.
+    pub max_lag_ns: u64,
+}
+
+/// How often, in recorded time, dirty data is sent to disk: `zfs_txg_timeout`. A replay that runs ten times as fast as
+/// the recording would otherwise gather ten times as many overwrites in one transaction group.
+const DEFAULT_TXG_NS: u64 = 5_000_000_000;
+
+/// A lane's progress, and those who wait for it.
+#[derive(Default)]
+struct Progress {
+    done: AtomicU32,
+    waiting: AtomicU32,
+    lock: Mutex<()>,
+    moved: Condvar,
+}
+
+impl Progress {
+    fn finish(&self, done: u32) {
+        self.done.store(done, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            let _guard = self.lock.lock().expect("no holder panics");
+            self.moved.notify_all();
+        }
+    }
+
+    fn wait(&self, done: u32, stop: &AtomicBool) {
+        for _ in 0..32 {
+            if self.done.load(Ordering::SeqCst) >= done {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut guard = self.lock.lock().expect("no holder panics");
+        while self.done.load(Ordering::SeqCst) < done && !stop.load(Ordering::Relaxed) {
+            guard = self.moved.wait_timeout(guard, Duration::from_millis(50)).expect("no holder panics").0;
+        }
+        drop(guard);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+struct Run<'a> {
+    schedule: &'a Schedule,
+    capture: &'a Capture,
+    target: &'a dyn Target,
+    pace: Pace,
+    start: Instant,
+    progress: Vec<Progress>,
+    stop: AtomicBool,
+    next_txg: AtomicU64,
+    txg_ns: u64,
+    kicks: AtomicU64,
+}
+
+/// One lane's share of a [`Pass`].
+struct LaneResult {
+    latency: BTreeMap<Op, Histogram<u64>>,
+    read_bytes: u64,
+    written_bytes: u64,
+    written_real: u64,
+    max_lag_ns: u64,
+}
+
+/// Runs the whole schedule once. `interrupted` is asked about twenty times a second. `txg_timeout_s` in recorded time;
+/// 0 for the default of 5.
+pub fn drive(
+    schedule: &Schedule,
+    capture: &Capture,
+    target: &dyn Target,
+    pace: Pace,
+    txg_timeout_s: u32,
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<Pass> {
+    let txg_ns = if txg_timeout_s == 0 { DEFAULT_TXG_NS } else { u64::from(txg_timeout_s) * 1_000_000_000 };
+    let run = Run {
+        schedule,
+        capture,
+        target,
+        pace,
+        start: Instant::now(),
+        progress: schedule.lanes.iter().map(|_| Progress::default()).collect(),
+        stop: AtomicBool::new(false),
+        next_txg: AtomicU64::new(schedule.start_ns + txg_ns),
+        txg_ns,
+        kicks: AtomicU64::new(0),
+    };
+    let lanes = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..schedule.lanes.len())
+            .map(|lane| {
+                let run = &run;
+                let body = move || {
+                    let result = run.lane(lane);
+                    if result.is_err() {
+                        run.stop.store(true, Ordering::Relaxed);
+                    }
+                    result
+                };
+                std::thread::Builder::new().name(format!("lane{lane}")).spawn_scoped(scope, body)
+            })
+            .collect();
+        let unfinished = || handles.iter().flatten().any(|h| !h.is_finished());
+        let mut looked = Instant::now();
+        while unfinished() {
+            if looked.elapsed() > Duration::from_millis(50) {
+                looked = Instant::now();
+                if interrupted() {
+                    run.stop.store(true, Ordering::Relaxed);
+                }
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let join = |h: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<LaneResult>>>| match h {
+            Ok(handle) => handle.join().expect("a lane does not panic"),
+            Err(why) => Err(Error::Child(format!("a replaying thread cannot be started: {why}"))),
+        };
+        handles.into_iter().map(join).collect::<Vec<_>>()
+    });
+    let seconds = run.start.elapsed().as_secs_f64();
+    if interrupted() {
+        return Err(Error::Interrupted);
+    }
+    let mut pass = gather(lanes.into_iter().collect::<Result<Vec<_>>>()?, seconds);
+    pass.kicks = run.kicks.into_inner();
+    Ok(pass)
+}
+
+fn gather(lanes: Vec<LaneResult>, seconds: f64) -> Pass {
+    let mut pass = Pass {
+        seconds,
+        ops: BTreeMap::new(),
+        latency: BTreeMap::new(),
+        read_bytes: 0,
+        written_bytes: 0,
+        written_real: 0,
+        kicks: 0,
+        max_lag_ns: 0,
+    };
+    for lane in lanes {
+        for (op, histogram) in lane.latency {
+            *pass.ops.entry(op.name().to_owned()).or_default() += histogram.len();
+            pass.latency
+                .entry(op.name().to_owned())
+                .or_insert_with(new_histogram)
+                .add(histogram)
+                .expect("same bounds");
+        }
+        pass.read_bytes += lane.read_bytes;
+        pass.written_bytes += lane.written_bytes;
+        pass.written_real += lane.written_real;
+        pass.max_lag_ns = pass.max_lag_ns.max(lane.max_lag_ns);
+    }
+    pass
+}
+
+fn new_histogram() -> Histogram<u64> {
+    Histogram::new_with_max(3_600_000_000_000, 3).expect("an hour at three digits is within bounds")
+}
+
+impl Run<'_> {
+    fn lane(&self, lane: usize) -> Result<LaneResult> {
+        let steps = &self.schedule.lanes[lane];
+        let most = steps.iter().filter(|s| s.op == Op::Read).map(|s| s.len).max().unwrap_or(0);
+        let mut raw = vec![0u8; most as usize + 4096];
+        let skip = raw.as_ptr().align_offset(4096);
+        let mut result = LaneResult {
+            latency: BTreeMap::new(),
+            read_bytes: 0,
+            written_bytes: 0,
+            written_real: 0,
+            max_lag_ns: 0,
+        };
+        for (i, step) in steps.iter().enumerate() {
+            for Dependency { lane, done } in self.schedule.before(step) {
+                self.progress[*lane as usize].wait(*done, &self.stop);
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let intended = self.wait_for_its_time(step);
+            self.pass_txg_timeouts(step)?;
+            let begin = Instant::now();
+            self.execute(step, &mut raw[skip..], &mut result)?;
+            let from = intended.unwrap_or(begin).min(begin);
+            result.max_lag_ns = result.max_lag_ns.max((begin - from).as_nanos() as u64);
+            let took = from.elapsed().as_nanos() as u64;
+            result.latency.entry(step.op).or_insert_with(new_histogram).saturating_record(took.max(1));
+            self.progress[lane].finish(i as u32 + 1);
+        }
+        // Nobody may wait for a lane that stopped early.
+        self.progress[lane].finish(u32::MAX);
+        Ok(result)
+    }
+
+    fn wait_for_its_time(&self, step: &Step) -> Option<Instant> {
+        let Pace::Recorded(speed) = self.pace else { return None };
+        let after = (step.t_ns - self.schedule.start_ns) as f64 / speed;
+        let intended = self.start + Duration::from_nanos(after as u64);
+        while Instant::now() < intended && !self.stop.load(Ordering::Relaxed) {
+            std::thread::sleep((intended - Instant::now()).min(Duration::from_millis(50)));
+        }
+        Some(intended)
+    }
+
+    fn pass_txg_timeouts(&self, step: &Step) -> Result<()> {
+        if self.pace != Pace::AsFastAsPossible {
+            return Ok(()); // the engine's own clock does it
+        }
+        let due = self.next_txg.load(Ordering::Relaxed);
+        if step.t_ns < due {
+            return Ok(());
+        }
+        let next = due + (step.t_ns - due).div_euclid(self.txg_ns) * self.txg_ns + self.txg_ns;
+        if self.next_txg.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.kicks.fetch_add(1, Ordering::Relaxed);
+            self.target.kick()?;
+        }
+        Ok(())
+    }
+
+    fn execute(&self, step: &Step, buf: &mut [u8], result: &mut LaneResult) -> Result<()> {
+        let direct = step.flags.contains(Flags::DIRECT);
+        match step.op {
+            Op::Read => {
+                let n = self.target.read(step.file, step.offset, &mut buf[..step.len as usize], direct)?;
+                result.read_bytes += n as u64;
+                Ok(())
+            }
+            Op::Write => self.write(step, direct, result),
+            Op::Fsync | Op::Fdatasync => self.target.sync(step.file),
+            Op::Truncate => self.target.truncate(step.file, step.offset),
+            Op::Punch => self.target.punch(step.file, step.offset, step.len),
+            Op::Create => self.target.create(step.file),
+            Op::Unlink => self.target.unlink(step.file),
+            // ZFS allocates when it writes; fallocate reserves nothing there.
+            Op::Allocate | Op::Open | Op::Close | Op::Rename | Op::Map => Ok(()),
+        }
+    }
+
+    fn write(&self, step: &Step, direct: bool, result: &mut LaneResult) -> Result<()> {
+        let (bytes, real) = self.capture.bytes(step.file, step.offset, step.len);
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let sync = step.flags.contains(Flags::SYNC);
+        self.target.write(step.file, step.offset, bytes, sync, direct)?;
+        result.written_bytes += bytes.len() as u64;
+        result.written_real += real;
+        Ok(())
+    }
+}

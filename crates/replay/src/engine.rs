@@ -1,0 +1,193 @@
+//! The engine as a target: a pool on a scratch file, one dataset per role.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use poolwright_openzfs::property::Settings;
+use poolwright_openzfs::{Config, Dataset, Device, Engine, File, Pool, Spec, ZilStats};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::cpu_seconds;
+use crate::error::host;
+use crate::{Counters, Result, Target};
+
+/// The pool and its limits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EngineOptions {
+    /// Directory for the pool's file, which is removed even if the process is killed.
+    pub scratch: PathBuf,
+    /// Sector size as a power of two.
+    pub ashift: u32,
+    /// ARC limit in bytes.
+    pub arc_bytes: u64,
+    /// `zfs_dirty_data_max` in bytes.
+    pub dirty_bytes: u64,
+    /// The device to be emulated.
+    pub device: Device,
+    /// `zfs_txg_timeout` in seconds of recorded time.
+    pub txg_timeout_s: u32,
+}
+
+/// A pool with the trace's files.
+pub struct EngineTarget {
+    engine: Engine,
+    pool: Pool,
+    datasets: BTreeMap<String, Dataset>,
+    files: Vec<RwLock<Option<File>>>,
+    roles: Vec<String>,
+}
+
+impl std::fmt::Debug for EngineTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineTarget").field("pool", &self.pool.name()).finish_non_exhaustive()
+    }
+}
+
+impl EngineTarget {
+    /// `roles` is the role of each file of the trace; `settings` the properties of each role's dataset. `paced` lets the
+    /// engine's own clock start transaction groups; otherwise [`Target::kick`] does, by recorded time.
+    pub fn create(
+        options: &EngineOptions,
+        roles: Vec<String>,
+        settings: &BTreeMap<String, Settings>,
+        paced: bool,
+    ) -> Result<EngineTarget> {
+        let engine = Engine::start(&Config {
+            arc_bytes: options.arc_bytes,
+            dirty_bytes: options.dirty_bytes,
+            txg_timeout_s: if paced { options.txg_timeout_s } else { 3600 },
+        });
+        let pool = scratch_pool(engine, &options.scratch, options.ashift)?;
+        let mut datasets = BTreeMap::new();
+        let none = Settings::new();
+        for role in &roles {
+            if !datasets.contains_key(role) {
+                datasets
+                    .insert(role.clone(), pool.create_dataset(role, settings.get(role).unwrap_or(&none))?);
+            }
+        }
+        let files = roles.iter().map(|_| RwLock::new(None)).collect();
+        Ok(EngineTarget { engine, pool, datasets, files, roles })
+    }
+
+    /// Switches the emulated device on; filling goes without it.
+    pub fn set_device(&self, device: &Device) {
+        self.engine.set_device(device);
+    }
+
+    /// Log traffic per role since the pool was made.
+    pub fn zil_by_role(&self) -> BTreeMap<String, ZilStats> {
+        self.datasets.iter().map(|(role, ds)| (role.clone(), ds.zil_stats())).collect()
+    }
+
+    /// Bytes referenced per role.
+    pub fn allocated_by_role(&self) -> Result<BTreeMap<String, u64>> {
+        self.datasets.iter().map(|(role, ds)| Ok((role.clone(), ds.stats()?.referenced))).collect()
+    }
+
+    fn file(&self, file: u32) -> Result<File> {
+        if let Some(open) = self.files[file as usize].read().expect("no holder panics").as_ref() {
+            return Ok(open.clone());
+        }
+        let mut slot = self.files[file as usize].write().expect("no holder panics");
+        if slot.is_none() {
+            *slot = Some(self.datasets[&self.roles[file as usize]].create_file(&name(file))?);
+        }
+        Ok(slot.clone().expect("just filled"))
+    }
+}
+
+fn name(file: u32) -> String {
+    format!("file{file}")
+}
+
+/// A pool whose file has no name any more: whatever ends the process, nothing is left on the host.
+fn scratch_pool(engine: Engine, scratch: &Path, ashift: u32) -> Result<Pool> {
+    static POOLS: AtomicU32 = AtomicU32::new(0);
+    let name = format!("trial-{}-{}", std::process::id(), POOLS.fetch_add(1, Ordering::Relaxed));
+    let dir = scratch.join(format!("poolwright-{name}"));
+    std::fs::create_dir_all(&dir).map_err(host("making the scratch directory", &dir))?;
+    let vdev = dir.join("vdev");
+    let spec = Spec::single(&name, &vdev, ashift);
+    let pool = Pool::create(engine, &spec);
+    let _ = std::fs::remove_file(&vdev);
+    let _ = std::fs::remove_dir(&dir);
+    Ok(pool?)
+}
+
+impl Target for EngineTarget {
+    fn create(&self, file: u32) -> Result<()> {
+        self.file(file).map(drop)
+    }
+
+    fn read(&self, file: u32, offset: u64, buf: &mut [u8], _direct: bool) -> Result<usize> {
+        Ok(self.file(file)?.read_at(offset, buf)?)
+    }
+
+    fn write(&self, file: u32, offset: u64, buf: &[u8], sync: bool, _direct: bool) -> Result<()> {
+        let file = self.file(file)?;
+        if sync {
+            file.write_sync_at(offset, buf)?
+        } else {
+            file.write_at(offset, buf)?
+        }
+        Ok(())
+    }
+
+    fn sync(&self, file: u32) -> Result<()> {
+        Ok(self.file(file)?.sync()?)
+    }
+
+    fn truncate(&self, file: u32, size: u64) -> Result<()> {
+        Ok(self.file(file)?.truncate(size)?)
+    }
+
+    fn punch(&self, file: u32, offset: u64, len: u64) -> Result<()> {
+        Ok(self.file(file)?.punch(offset, len)?)
+    }
+
+    fn unlink(&self, file: u32) -> Result<()> {
+        let open = self.files[file as usize].write().expect("no holder panics").take();
+        if open.is_some() {
+            self.datasets[&self.roles[file as usize]].remove_file(&name(file))?;
+        }
+        Ok(())
+    }
+
+    fn kick(&self) -> Result<()> {
+        Ok(self.pool.kick()?)
+    }
+
+    fn settle(&self) -> Result<()> {
+        Ok(self.pool.sync()?)
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        let zil = self.datasets.values().map(Dataset::zil_stats).reduce(add_zil).unwrap_or_default();
+        Ok(Counters {
+            vdev: self.engine.vdev_stats(),
+            arc: self.engine.arc_stats(),
+            zil,
+            cpu_seconds: cpu_seconds(),
+        })
+    }
+
+    fn allocated_bytes(&self) -> Result<u64> {
+        Ok(self.allocated_by_role()?.values().sum())
+    }
+}
+
+fn add_zil(a: ZilStats, b: ZilStats) -> ZilStats {
+    // The difference of a and the negated b: the counters' own macro knows the fields, this need not.
+    let zero = ZilStats::default();
+    a.since(&zero.since(&b))
+}
+
+impl Drop for EngineTarget {
+    fn drop(&mut self) {
+        self.engine.set_device(&Device::host());
+        self.files.clear();
+    }
+}

@@ -1,0 +1,65 @@
+//! What can go wrong in a trial.
+
+use std::path::PathBuf;
+
+/// The crate's result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A trial, or a step towards one, that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The engine refused.
+    #[error(transparent)]
+    Engine(#[from] poolwright_openzfs::Error),
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] poolwright_trace::Error),
+    /// A file or directory of the host.
+    #[error("{what} {}: {why}", path.display())]
+    Host {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The host's reason.
+        why: std::io::Error,
+    },
+    /// Not enough room for what the trial writes.
+    #[error(
+        "{} has {} MiB free and about {} MiB are needed; free some, or name another directory with --scratch",
+        path.display(), free >> 20, needed >> 20
+    )]
+    NoRoom {
+        /// The scratch directory.
+        path: PathBuf,
+        /// Bytes free.
+        free: u64,
+        /// Bytes needed.
+        needed: u64,
+    },
+    /// Nothing of the trace can be replayed.
+    #[error("{0}")]
+    Nothing(String),
+    /// A specification or capture that does not parse.
+    #[error("{} is not a {what}: {why}", path.display())]
+    Malformed {
+        /// What it should be.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The child process of a trial failed.
+    #[error("the trial failed: {0}")]
+    Child(String),
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Attaches what was tried and on what to a host error.
+pub(crate) fn host(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.into();
+    move |why| Error::Host { what, path, why }
+}

@@ -1,0 +1,286 @@
+//! From a trace to lanes: who runs what, and what has to be done before.
+//!
+//! A lane is one replaying thread. Operations of one traced thread stay in order; where they overlapped (asynchronous
+//! I/O), they spread over several lanes. A sync waits for every write to its file that had ended before it began, and
+//! whatever began after a sync had ended waits for that sync: so no acknowledgement is overtaken, however fast the
+//! replay runs.
+
+use std::collections::{BinaryHeap, HashMap};
+
+use poolwright_trace::{Event, Flags, Op, Trace};
+
+/// The most lanes a schedule has; further overlaps are queued behind one another.
+pub const MAX_LANES: usize = 64;
+
+/// "The first `done` steps of lane `lane` are finished."
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Dependency {
+    /// Which lane.
+    pub lane: u32,
+    /// How many of its steps.
+    pub done: u32,
+}
+
+/// One operation to be replayed.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// When it began in the recording, in nanoseconds.
+    pub t_ns: u64,
+    /// What to do.
+    pub op: Op,
+    /// On which file of the trace.
+    pub file: u32,
+    /// Where.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: u64,
+    /// How.
+    pub flags: Flags,
+    first_dependency: u32,
+    dependencies: u32,
+}
+
+/// A trace made ready.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    /// Steps per lane, in order.
+    pub lanes: Vec<Vec<Step>>,
+    dependencies: Vec<Dependency>,
+    /// Recorded time from the first step to the end of the last, in nanoseconds.
+    pub duration_ns: u64,
+    /// Recorded time of the first step.
+    pub start_ns: u64,
+    /// Events that are not storage operations of their own (open, close, map, rename), by name.
+    pub skipped: std::collections::BTreeMap<String, u64>,
+}
+
+/// Whether a replay does this operation at all.
+fn replayed(op: Op) -> bool {
+    !matches!(op, Op::Open | Op::Close | Op::Map | Op::Rename)
+}
+
+#[derive(Default)]
+struct Lane {
+    end: u64,
+    steps: Vec<Step>,
+}
+
+#[derive(Default)]
+struct Builder {
+    lanes: Vec<Lane>,
+    by_thread: HashMap<u32, Vec<u32>>,
+    dependencies: Vec<Dependency>,
+    /// Syncs not yet known to have ended before the present event: (end, lane, done), soonest first.
+    pending: BinaryHeap<std::cmp::Reverse<(u64, u32, u32)>>,
+    last_sync: Option<Dependency>,
+    /// Per file, per lane: the last two writes as (end, done).
+    writes: HashMap<u32, HashMap<u32, [(u64, u32); 2]>>,
+}
+
+impl Schedule {
+    /// Takes the events for which `wanted` is true, sorted by start time.
+    pub fn build(trace: &Trace, wanted: impl Fn(&Event) -> bool) -> Schedule {
+        let mut builder = Builder::default();
+        let mut schedule = Schedule { start_ns: u64::MAX, ..Schedule::default() };
+        let mut end = 0;
+        for event in trace.events.iter().filter(|e| wanted(e)) {
+            if !replayed(event.op) {
+                *schedule.skipped.entry(event.op.name().to_owned()).or_default() += 1;
+                continue;
+            }
+            schedule.start_ns = schedule.start_ns.min(event.t_ns);
+            end = end.max(event.t_ns + event.dur_ns);
+            builder.add(event);
+        }
+        schedule.start_ns = schedule.start_ns.min(end);
+        schedule.duration_ns = end - schedule.start_ns;
+        schedule.dependencies = builder.dependencies;
+        schedule.lanes = builder.lanes.into_iter().map(|lane| lane.steps).collect();
+        schedule
+    }
+
+    /// What has to be finished before `step`.
+    pub fn before(&self, step: &Step) -> &[Dependency] {
+        let first = step.first_dependency as usize;
+        &self.dependencies[first..first + step.dependencies as usize]
+    }
+
+    /// All steps.
+    pub fn len(&self) -> usize {
+        self.lanes.iter().map(Vec::len).sum()
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.lanes.iter().all(Vec::is_empty)
+    }
+}
+
+impl Builder {
+    fn add(&mut self, event: &Event) {
+        let lane = self.place(event);
+        let mut before: Vec<Dependency> = self.same_thread_before(event);
+        while let Some(&std::cmp::Reverse((end, l, done))) = self.pending.peek() {
+            if end > event.t_ns {
+                break;
+            }
+            self.pending.pop();
+            self.last_sync = Some(Dependency { lane: l, done });
+        }
+        before.extend(self.last_sync);
+        if event.op.is_sync() {
+            before.extend(self.writes_before(event));
+        }
+        before.retain(|d| d.lane != lane);
+        before.sort_unstable();
+        before.dedup_by(|later, earlier| {
+            later.lane == earlier.lane && {
+                earlier.done = earlier.done.max(later.done);
+                true
+            }
+        });
+        self.push(lane, event, &before);
+    }
+
+    /// The lane for an event: the one of its thread that ended last before it, else a new one.
+    fn place(&mut self, event: &Event) -> u32 {
+        let own = self.by_thread.entry(event.tid).or_default();
+        let ended = own.iter().copied().filter(|l| self.lanes[*l as usize].end <= event.t_ns);
+        let latest = ended.max_by_key(|l| self.lanes[*l as usize].end);
+        if let Some(lane) = latest {
+            return lane;
+        }
+        if self.lanes.len() < MAX_LANES {
+            let lane = self.lanes.len() as u32;
+            self.lanes.push(Lane::default());
+            own.push(lane);
+            return lane;
+        }
+        // No lane is left: queue behind whichever is free first, the thread's own if it has one.
+        let all: Vec<u32> = if own.is_empty() { (0..self.lanes.len() as u32).collect() } else { own.clone() };
+        let lane = all.into_iter().min_by_key(|l| self.lanes[*l as usize].end).expect("there are lanes");
+        if !own.contains(&lane) {
+            own.push(lane);
+        }
+        lane
+    }
+
+    /// What the same thread had finished in other lanes when this began.
+    fn same_thread_before(&self, event: &Event) -> Vec<Dependency> {
+        let lanes = self.by_thread.get(&event.tid).map_or(&[][..], Vec::as_slice);
+        let ended = |lane: &&u32| self.lanes[**lane as usize].end <= event.t_ns;
+        let all =
+            |lane: &u32| Dependency { lane: *lane, done: self.lanes[*lane as usize].steps.len() as u32 };
+        lanes.iter().filter(ended).map(all).filter(|d| d.done > 0).collect()
+    }
+
+    /// For a sync: the last write of every lane to the same file that had ended when the sync began.
+    fn writes_before(&self, event: &Event) -> Vec<Dependency> {
+        let Some(lanes) = self.writes.get(&event.file) else { return Vec::new() };
+        let last = |(lane, ends): (&u32, &[(u64, u32); 2])| {
+            let done = ends.iter().filter(|(end, _)| *end <= event.t_ns).map(|(_, done)| *done).max()?;
+            (done > 0).then_some(Dependency { lane: *lane, done })
+        };
+        lanes.iter().filter_map(last).collect()
+    }
+
+    fn push(&mut self, lane: u32, event: &Event, before: &[Dependency]) {
+        let l = &mut self.lanes[lane as usize];
+        l.steps.push(Step {
+            t_ns: event.t_ns,
+            op: event.op,
+            file: event.file,
+            offset: event.offset,
+            len: event.len,
+            flags: event.flags,
+            first_dependency: self.dependencies.len() as u32,
+            dependencies: before.len() as u32,
+        });
+        self.dependencies.extend_from_slice(before);
+        let end = event.t_ns + event.dur_ns;
+        l.end = l.end.max(end);
+        let done = l.steps.len() as u32;
+        if event.op.is_sync() {
+            self.pending.push(std::cmp::Reverse((end, lane, done)));
+        } else if event.op != Op::Read {
+            let ends = self.writes.entry(event.file).or_default().entry(lane).or_default();
+            *ends = [ends[1], (end, done)];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn event(t: u64, dur: u64, op: Op, file: u32, tid: u32) -> Event {
+        Event { t_ns: t, dur_ns: dur, op, file, offset: 0, len: 1, pid: 1, tid, flags: Flags::default() }
+    }
+
+    fn trace(events: Vec<Event>) -> Trace {
+        Trace { events, ..Trace::default() }
+    }
+
+    #[test]
+    fn a_sync_waits_for_other_threads_writes_and_holds_back_what_came_after() {
+        let s = Schedule::build(
+            &trace(vec![
+                event(0, 10, Op::Write, 0, 1),
+                event(5, 10, Op::Write, 0, 2),
+                event(20, 10, Op::Fsync, 0, 1),
+                event(25, 1, Op::Write, 1, 2), // began before the sync ended: free to run
+                event(40, 1, Op::Write, 0, 2), // began after it: waits
+            ]),
+            |_| true,
+        );
+        assert_eq!(s.lanes.len(), 2);
+        assert_eq!(s.before(&s.lanes[0][1]), [Dependency { lane: 1, done: 1 }]);
+        assert!(s.before(&s.lanes[1][1]).is_empty());
+        assert_eq!(s.before(&s.lanes[1][2]), [Dependency { lane: 0, done: 2 }]);
+    }
+
+    #[test]
+    fn overlapping_operations_of_one_thread_spread_over_lanes() {
+        let s = Schedule::build(&trace((0..4).map(|i| event(i, 100, Op::Write, 0, 7)).collect()), |_| true);
+        assert_eq!(s.lanes.len(), 4);
+        let s =
+            Schedule::build(&trace((0..4).map(|i| event(i * 200, 100, Op::Write, 0, 7)).collect()), |_| true);
+        assert_eq!(s.lanes.len(), 1);
+    }
+
+    proptest! {
+        /// Whatever the trace, running lanes in any order that respects the dependencies comes to the end.
+        #[test]
+        fn no_schedule_deadlocks(
+            raw in prop::collection::vec((0u64..500, 0u64..60, 0u8..3, 0u32..4, 0u32..90), 1..300)
+        ) {
+            let mut events: Vec<Event> = raw
+                .into_iter()
+                .map(|(t, dur, op, file, tid)| event(t, dur, [Op::Read, Op::Write, Op::Fsync][op as usize], file, tid))
+                .collect();
+            events.sort_by_key(|e| e.t_ns);
+            let n = events.len();
+            let s = Schedule::build(&trace(events), |_| true);
+            prop_assert_eq!(s.len(), n);
+            prop_assert!(s.lanes.len() <= MAX_LANES);
+            let mut done = vec![0u32; s.lanes.len()];
+            loop {
+                let mut moved = false;
+                for lane in 0..s.lanes.len() {
+                    while let Some(step) = s.lanes[lane].get(done[lane] as usize) {
+                        if s.before(step).iter().any(|d| done[d.lane as usize] < d.done) {
+                            break;
+                        }
+                        done[lane] += 1;
+                        moved = true;
+                    }
+                }
+                if !moved {
+                    break;
+                }
+            }
+            prop_assert_eq!(done.iter().sum::<u32>() as usize, n);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Runs one trial in this process.
+
+use std::time::Instant;
+
+use poolwright_trace::Trace;
+
+use crate::drive::{Pace, Pass};
+use crate::result::Replay;
+use crate::{
+    Capture, Counters, Directory, EngineTarget, Error, Result, Schedule, Spec, Target, TargetSpec, drive,
+};
+
+/// Runs the trial; `interrupted` is asked now and then.
+pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Replay> {
+    let trace = Trace::load(&spec.trace)?;
+    let mut capture = Capture::load(&spec.capture)?;
+    if capture.files.len() != trace.files.len() {
+        return Err(Error::Nothing(format!(
+            "{} was captured from another trace than {}",
+            spec.capture.display(),
+            spec.trace.display()
+        )));
+    }
+    for (taken, role) in capture.taken.iter_mut().zip(&capture.roles) {
+        *taken &= spec.roles.is_empty() || spec.roles.contains(role);
+    }
+    let until = spec.first_seconds.map_or(u64::MAX, |s| (s * 1e9) as u64);
+    let schedule = Schedule::build(&trace, |e| e.t_ns <= until && capture.keeps(e));
+    drop(trace);
+    if schedule.is_empty() && !spec.fill_only {
+        return Err(Error::Nothing(format!("nothing of {} is left to replay", spec.trace.display())));
+    }
+    match &spec.target {
+        TargetSpec::Engine(options) => {
+            let roles = capture.roles.clone();
+            let mut scaled = options.clone();
+            // A sample of the regions meets a cache of the same share; 64 MiB is the least the engine takes.
+            scaled.arc_bytes = ((options.arc_bytes as f64 * capture.rate) as u64).max(64 << 20);
+            let target = EngineTarget::create(&scaled, roles, &spec.settings, spec.pace.is_some())?;
+            let name = format!(
+                "OpenZFS {} ashift={} on {}",
+                poolwright_openzfs::Engine::version(),
+                options.ashift,
+                options.device.name
+            );
+            let start = |t: &EngineTarget| t.set_device(&options.device);
+            let mut replay =
+                on(spec, &schedule, &capture, &target, start, options.txg_timeout_s, interrupted)?;
+            replay.target = name;
+            replay.allocated_by_role = target.allocated_by_role()?;
+            Ok(replay)
+        }
+        TargetSpec::Directory(parent) => {
+            let target = Directory::create(parent, capture.files.len())?;
+            let mut replay = on(spec, &schedule, &capture, &target, |_| (), 0, interrupted)?;
+            replay.target = format!("directory {}", parent.display());
+            Ok(replay)
+        }
+    }
+}
+
+fn on<T: Target>(
+    spec: &Spec,
+    schedule: &Schedule,
+    capture: &Capture,
+    target: &T,
+    start_device: impl Fn(&T),
+    txg_timeout_s: u32,
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<Replay> {
+    let began = Instant::now();
+    let mut replay = Replay {
+        settings: spec.settings.clone(),
+        filled_bytes: capture.fill(target, interrupted)?,
+        sampling_rate: capture.rate,
+        skipped: schedule.skipped.clone(),
+        ..Replay::default()
+    };
+    replay.fill_seconds = began.elapsed().as_secs_f64();
+    let pace = spec.pace.map_or(Pace::AsFastAsPossible, Pace::Recorded);
+    let pass = |pace| -> Result<Pass> { drive(schedule, capture, target, pace, txg_timeout_s, interrupted) };
+    if !spec.fill_only {
+        for _ in 0..spec.warm_passes {
+            replay.warm_ops += pass(Pace::AsFastAsPossible)?.ops.values().sum::<u64>();
+            target.settle()?;
+        }
+        start_device(target);
+        let before = target.counters()?;
+        let measured = pass(pace)?;
+        target.settle()?;
+        let after = target.counters()?;
+        replay.take_pass(measured);
+        take_counters(&mut replay, &before, &after);
+    }
+    replay.allocated_bytes = target.allocated_bytes()?;
+    Ok(replay)
+}
+
+fn take_counters(replay: &mut Replay, before: &Counters, after: &Counters) {
+    replay.vdev = after.vdev.since(&before.vdev);
+    replay.arc = after.arc.since(&before.arc);
+    // Sizes are levels, not counts: as they are at the end.
+    (replay.arc.size, replay.arc.target, replay.arc.max) = (after.arc.size, after.arc.target, after.arc.max);
+    replay.arc.compressed_size = after.arc.compressed_size;
+    replay.arc.uncompressed_size = after.arc.uncompressed_size;
+    replay.arc.l2_size = after.arc.l2_size;
+    replay.zil = after.zil.since(&before.zil);
+    replay.cpu_seconds = after.cpu_seconds - before.cpu_seconds;
+    replay.work_out_amplification();
+}

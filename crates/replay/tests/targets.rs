@@ -1,0 +1,97 @@
+//! One conformance suite, run against every target.
+
+use std::collections::BTreeMap;
+
+use poolwright_openzfs::Device;
+use poolwright_replay::{Directory, EngineOptions, EngineTarget, Target};
+
+fn text(len: usize, seed: u64) -> Vec<u8> {
+    (0..len).map(|i| b"poolwright holds water "[(i + seed as usize) % 23] ^ (i / 4096) as u8).collect()
+}
+
+fn conforms(target: &dyn Target) {
+    // Files come into being by a write or by name, and read back.
+    let content = text(300_000, 1);
+    target.write(0, 0, &content, false, false).unwrap();
+    let mut back = vec![0; 300_100];
+    assert_eq!(target.read(0, 0, &mut back, false).unwrap(), 300_000);
+    assert_eq!(&back[..300_000], &content[..]);
+    // An overwrite in the middle, durable.
+    target.write(0, 5000, b"durable", true, false).unwrap();
+    target.sync(0).unwrap();
+    assert_eq!(target.read(0, 4999, &mut back[..9], false).unwrap(), 9);
+    assert_eq!(&back[1..8], b"durable");
+    // Direct requests with odd offsets and memory work as well as aligned ones.
+    target.write(0, 8192, &text(4096, 2), true, true).unwrap();
+    assert_eq!(target.read(0, 8192, &mut back[..4096], true).unwrap(), 4096);
+    assert_eq!(&back[..4096], &text(4096, 2)[..]);
+    assert_eq!(target.read(0, 299_999, &mut back[..100], true).unwrap(), 1);
+    // Lengths and holes.
+    target.truncate(0, 400_000).unwrap();
+    assert_eq!(target.read(0, 399_990, &mut back[..100], false).unwrap(), 10);
+    target.punch(0, 131_072, 131_072).unwrap();
+    target.read(0, 131_072, &mut back[..131_072], false).unwrap();
+    assert!(back[..131_072].iter().all(|b| *b == 0));
+    target.punch(0, 0, 0).unwrap();
+    target.truncate(0, 10).unwrap();
+    assert_eq!(target.read(0, 0, &mut back, false).unwrap(), 10);
+    // Created twice, removed twice, and there again.
+    target.create(1).unwrap();
+    target.create(1).unwrap();
+    assert_eq!(target.read(1, 0, &mut back, false).unwrap(), 0);
+    target.unlink(1).unwrap();
+    target.unlink(1).unwrap();
+    target.write(1, 100, b"again", false, false).unwrap();
+    assert_eq!(target.read(1, 100, &mut back, false).unwrap(), 5);
+    // What is settled is accounted for.
+    target.write(1, 0, &text(1 << 20, 3), false, false).unwrap();
+    target.kick().unwrap();
+    target.settle().unwrap();
+    assert!(target.allocated_bytes().unwrap() > 0);
+    assert!(target.counters().unwrap().cpu_seconds > 0.0);
+    // From several threads at once.
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            scope.spawn(move || {
+                for i in 0..50u64 {
+                    let at = (thread * 50 + i) * 4096;
+                    target.write(1, at, &text(4096, at), i % 10 == 0, false).unwrap();
+                }
+            });
+        }
+    });
+    for i in 0..200u64 {
+        target.read(1, i * 4096, &mut back[..4096], false).unwrap();
+        assert_eq!(&back[..4096], &text(4096, i * 4096)[..], "block {i}");
+    }
+}
+
+#[test]
+fn the_engine_conforms() {
+    let scratch = tempfile::tempdir().unwrap();
+    let options = EngineOptions {
+        scratch: scratch.path().to_owned(),
+        ashift: 12,
+        arc_bytes: 128 << 20,
+        dirty_bytes: 128 << 20,
+        device: Device::host(),
+        txg_timeout_s: 5,
+    };
+    let settings =
+        BTreeMap::from([("data".to_string(), [("recordsize".to_string(), "16K".to_string())].into())]);
+    let target = EngineTarget::create(&options, vec!["data".into(), "wal".into()], &settings, false).unwrap();
+    conforms(&target);
+    assert!(target.counters().unwrap().vdev.write_bytes > 0);
+    assert_eq!(target.allocated_by_role().unwrap().len(), 2);
+    let left: Vec<_> = std::fs::read_dir(scratch.path()).unwrap().collect();
+    assert!(left.is_empty(), "the pool's file has no name while it is used: {left:?}");
+}
+
+#[test]
+fn a_directory_conforms() {
+    let scratch = tempfile::tempdir().unwrap();
+    let target = Directory::create(scratch.path(), 2).unwrap();
+    conforms(&target);
+    drop(target);
+    assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
+}

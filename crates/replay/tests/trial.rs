@@ -1,0 +1,149 @@
+//! A whole trial on both targets: counts, provenance, amplification, order.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use poolwright_openzfs::Device;
+use poolwright_openzfs::property::Settings;
+use poolwright_replay::capture::Options;
+use poolwright_replay::{Capture, EngineOptions, Spec, TargetSpec, trial};
+use poolwright_trace::{Event, File, Flags, Op, Trace};
+
+const PAGE: u64 = 16384;
+const PAGES: u64 = 1024;
+
+/// 2000 random 16K reads and writes on a 16 MiB table by two threads, a sync every tenth, over 20 recorded seconds.
+fn workload(dir: &Path) -> Trace {
+    let path = dir.join("table.ibd");
+    let mut content = Vec::new();
+    while content.len() < (PAGE * PAGES) as usize {
+        content
+            .extend_from_slice(format!("{:08x} customer row with words; ", content.len() * 7919).as_bytes());
+    }
+    content.truncate((PAGE * PAGES) as usize);
+    std::fs::write(&path, &content).unwrap();
+    let mut events = Vec::new();
+    for i in 0..2000u64 {
+        let (tid, t_ns) = (1 + (i % 2) as u32, i * 10_000_000);
+        let offset = (i * 7919 % PAGES) * PAGE;
+        let op = if i % 3 == 0 { Op::Write } else { Op::Read };
+        let event = Event {
+            t_ns,
+            dur_ns: 50_000,
+            op,
+            file: 0,
+            offset,
+            len: PAGE,
+            pid: 1,
+            tid,
+            flags: Flags::default(),
+        };
+        events.push(event);
+        if i % 10 == 9 {
+            events.push(Event { t_ns: t_ns + 100_000, op: Op::Fsync, offset: 0, len: 0, ..event });
+        }
+    }
+    let file =
+        File { path: path.display().to_string(), size: PAGE * PAGES, role: "data".into(), ..File::default() };
+    Trace { files: vec![file], events, ..Trace::default() }
+}
+
+fn prepare(dir: &Path, target: TargetSpec) -> Spec {
+    let trace = workload(dir);
+    trace.save(dir.join("t.parquet")).unwrap();
+    let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 3, roles: vec![] };
+    Capture::take(&trace, &options, |p| p.into()).unwrap().save(&dir.join("capture")).unwrap();
+    Spec {
+        trace: dir.join("t.parquet"),
+        capture: dir.join("capture"),
+        target,
+        settings: BTreeMap::new(),
+        roles: vec![],
+        pace: None,
+        warm_passes: 1,
+        first_seconds: None,
+        fill_only: false,
+    }
+}
+
+/// The engine's counters are per process: one trial at a time.
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn engine(dir: &Path) -> TargetSpec {
+    TargetSpec::Engine(EngineOptions {
+        scratch: dir.to_owned(),
+        ashift: 12,
+        arc_bytes: 64 << 20,
+        dirty_bytes: 128 << 20,
+        device: Device::host(),
+        txg_timeout_s: 5,
+    })
+}
+
+fn set(spec: &mut Spec, recordsize: &str, compression: &str) {
+    let settings: Settings =
+        [("recordsize".into(), recordsize.into()), ("compression".into(), compression.into())].into();
+    spec.settings = BTreeMap::from([("data".to_string(), settings)]);
+}
+
+#[test]
+fn the_engine_does_what_the_trace_did() {
+    let _guard = ONE_AT_A_TIME.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let mut spec = prepare(dir.path(), engine(dir.path()));
+    set(&mut spec, "16K", "off");
+    let small = trial::run(&spec, &|| false).unwrap();
+    assert_eq!(
+        small.ops_by_kind,
+        BTreeMap::from([("fsync".into(), 200), ("read".into(), 1333), ("write".into(), 667)])
+    );
+    assert_eq!((small.read_bytes, small.written_bytes), (1333 * PAGE, 667 * PAGE));
+    assert_eq!((small.written_real, small.sampling_rate), (1.0, 1.0));
+    assert_eq!(small.txgs, 3, "a txg timeout every 5 of 20 recorded seconds");
+    assert_eq!(small.filled_bytes, PAGE * PAGES);
+    assert!(small.allocated_bytes >= PAGE * PAGES && small.allocated_bytes < PAGE * PAGES * 11 / 10);
+    assert!(small.zil.commits >= 200 && small.cpu_seconds > 0.0);
+    assert!(small.latency_ns["read"].p50 <= small.latency_ns["read"].p999);
+
+    set(&mut spec, "1M", "lz4");
+    let large = trial::run(&spec, &|| false).unwrap();
+    assert!(large.allocated_bytes < small.allocated_bytes / 2, "text compresses");
+    let (s, l) = (small.write_amplification.unwrap(), large.write_amplification.unwrap());
+    assert!(l > s, "1M records under 16K writes: {l:.2}, 16K records: {s:.2}");
+}
+
+#[test]
+fn paced_replays_take_the_recorded_time() {
+    let _guard = ONE_AT_A_TIME.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let mut spec = prepare(dir.path(), engine(dir.path()));
+    (spec.pace, spec.first_seconds, spec.warm_passes) = (Some(4.0), Some(6.0), 0);
+    let replay = trial::run(&spec, &|| false).unwrap();
+    assert!((1.4..2.5).contains(&replay.seconds), "6 s at four times the speed took {}", replay.seconds);
+    assert_eq!(replay.ops, 601 + 60);
+}
+
+#[test]
+fn a_directory_is_a_baseline() {
+    let dir = tempfile::tempdir().unwrap();
+    let spec = prepare(dir.path(), TargetSpec::Directory(dir.path().to_owned()));
+    let replay = trial::run(&spec, &|| false).unwrap();
+    assert_eq!(replay.ops, 2200);
+    assert!(replay.allocated_bytes >= PAGE * PAGES);
+    assert!(!dir.path().join(format!("poolwright-trial-{}", std::process::id())).exists());
+}
+
+#[test]
+fn nothing_to_replay_and_interruption_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spec = prepare(dir.path(), TargetSpec::Directory(dir.path().to_owned()));
+    spec.roles = vec!["wal".into()];
+    assert!(trial::run(&spec, &|| false).unwrap_err().to_string().contains("nothing of"));
+    spec.roles.clear();
+    assert_eq!(trial::run(&spec, &|| true).unwrap_err().to_string(), "interrupted");
+    let empty = Trace { files: workload(dir.path()).files, ..Trace::default() };
+    let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 3, roles: vec![] };
+    assert!(
+        Capture::take(&empty, &options, |p| p.into()).unwrap_err().to_string().contains("no read or write")
+    );
+}
