@@ -3,6 +3,26 @@
 //! A trace is what a recorder or an importer writes and every later stage reads: a table of files and a
 //! stream of [`Event`]s, one Parquet file on disk (`docs/trace-format.md`). [`Writer`] writes one, [`Reader`]
 //! streams one, [`Trace`] holds one in memory.
+//!
+//! ```
+//! use poolwright_trace::{Event, File, Flags, Meta, Op, Reader, Writer};
+//!
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("t.parquet");
+//! let mut writer = Writer::create(&path, Meta { subject: "dir:/db".into(), ..Meta::default() })?;
+//! let file = writer.file(File { path: "/db/t.ibd".into(), role: "data".into(), ..File::default() });
+//! let (offset, len, flags) = (0, 16384, Flags::DIRECT);
+//! writer.push(Event { t_ns: 10, dur_ns: 90_000, op: Op::Read, file, offset, len, pid: 1, tid: 1, flags })?;
+//! writer.tick()?; // about once a second: a checkpoint, if one is due
+//! assert_eq!(writer.finish()?.events, 1);
+//!
+//! let reader = Reader::open(&path)?;
+//! for event in reader.events() {
+//!     let event = event?;
+//!     println!("{} {} {}", reader.files()[event.file as usize].path, event.op.name(), event.len);
+//! }
+//! # Ok::<(), poolwright_trace::Error>(())
+//! ```
 
 mod checksum;
 pub mod error;

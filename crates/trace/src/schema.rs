@@ -85,13 +85,15 @@ pub(crate) fn descriptor() -> SchemaDescPtr {
     Arc::new(SchemaDescriptor::new(Arc::new(root)))
 }
 
-/// Codings and statistics. Page indexes are left out: they would have to be repeated behind every checkpoint.
+/// Codings and statistics. Every footer repeats what is kept per column chunk, so there are no page indexes, and
+/// statistics only for time, by which readers skip row groups.
 pub(crate) fn properties() -> WriterPropertiesPtr {
     let zstd = ZstdLevel::try_new(1).expect("level 1 exists");
     let mut builder = WriterProperties::builder()
         .set_created_by(concat!("poolwright ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(zstd))
-        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_column_statistics_enabled(ColumnPath::from("t_ns"), EnabledStatistics::Chunk)
         .set_offset_index_disabled(true);
     for column in &COLUMNS {
         let path = ColumnPath::from(column.name);

@@ -197,7 +197,9 @@ impl Writer {
     /// Writes a checkpoint if one is due. A recorder calls this about once a second, so that a quiet database's
     /// last events reach the disk as well. Costs nothing when none is due.
     pub fn tick(&mut self) -> Result<()> {
-        if self.dirty && self.checkpointed.elapsed() >= self.checkpoint_interval() {
+        if self.dirty
+            && self.checkpointed.elapsed() >= checkpoint_interval(self.started.elapsed(), self.footer_bytes)
+        {
             self.checkpoint()?;
         }
         Ok(())
@@ -246,12 +248,6 @@ impl Writer {
 
     fn check_open(&self) -> Result<()> {
         if self.state == State::Failed { Err(Error::Poisoned { path: self.path.clone() }) } else { Ok(()) }
-    }
-
-    fn checkpoint_interval(&self) -> Duration {
-        let share = self.started.elapsed().mul_f64(CHECKPOINT_SHARE);
-        let cost = Duration::from_secs_f64(self.footer_bytes as f64 / FOOTER_BYTES_PER_SECOND);
-        CHECKPOINT_MIN.max(share).max(cost)
     }
 
     fn effective_meta(&self) -> Meta {
@@ -319,6 +315,12 @@ impl Drop for Writer {
     }
 }
 
+/// How long after the last checkpoint the next is due.
+fn checkpoint_interval(recorded: Duration, footer_bytes: usize) -> Duration {
+    let cost = Duration::from_secs_f64(footer_bytes as f64 / FOOTER_BYTES_PER_SECOND);
+    CHECKPOINT_MIN.max(recorded.mul_f64(CHECKPOINT_SHARE)).max(cost)
+}
+
 /// A typing slip in `-o` must not cost a data file.
 pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
@@ -379,4 +381,46 @@ fn put<T: DataType>(
     let mut column = group.next_column()?.expect("one call per column");
     column.typed::<T>().write_batch(&values, None, None)?;
     column.close()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Total bytes of all footers of a recording, and its row groups' bytes.
+    fn simulate(hours: u64, events_per_second: f64, table_bytes: usize) -> (f64, f64) {
+        // As measured on recordings of databases: bytes per event, bytes per row group in a footer.
+        const EVENT: f64 = 9.0;
+        const GROUP: f64 = 550.0;
+        let (mut now, mut groups, mut footers, mut written) = (0.0, 0.0, 0.0, 0.0);
+        while now < hours as f64 * 3600.0 {
+            let footer = groups * GROUP + table_bytes as f64;
+            let due = checkpoint_interval(Duration::from_secs_f64(now), footer as usize).as_secs_f64();
+            let full = PENDING_LIMIT as f64 / EVENT / events_per_second;
+            let step = due.min(full);
+            now += step;
+            groups += (step * events_per_second / ROW_GROUP_EVENTS as f64).ceil();
+            written += step * events_per_second * EVENT;
+            footers += footer;
+        }
+        (footers, written)
+    }
+
+    #[test]
+    fn footers_stay_a_small_part_of_a_long_recording() {
+        for (hours, rate) in [(1, 1_000.0), (1, 20_000.0), (24, 20_000.0), (6, 100_000.0)] {
+            let (footers, written) = simulate(hours, rate, 20_000);
+            let bound = (0.25 * written).max(f64::from(16 << 20));
+            assert!(footers < bound, "{hours} h at {rate}/s: {footers} of {written}");
+        }
+        let (footers, _) = simulate(24, 100.0, 10 << 20);
+        assert!(footers <= 24.0 * 3600.0 * FOOTER_BYTES_PER_SECOND);
+    }
+
+    #[test]
+    fn a_kill_loses_at_most_what_the_format_promises() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(checkpoint_interval(Duration::ZERO, 0), CHECKPOINT_MIN);
+        assert_eq!(checkpoint_interval(hour, 0), hour.mul_f64(CHECKPOINT_SHARE));
+    }
 }

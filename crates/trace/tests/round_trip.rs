@@ -24,6 +24,20 @@ fn what_is_written_is_read() {
 }
 
 #[test]
+fn the_format_page_names_every_operation_and_flag() {
+    let page = include_str!("../../../docs/trace-format.md");
+    for op in Op::ALL {
+        assert!(page.contains(&format!("`{}`", op.name())), "{} is not documented", op.name());
+    }
+    let flags = [Flags::DIRECT, Flags::SYNC, Flags::APPEND, Flags::AIO, Flags::URING].map(|flag| flag.0);
+    assert_eq!(flags, [1, 2, 4, 8, 16]);
+    assert!(
+        page.contains("1 `O_DIRECT`, 2 synchronous") && page.contains("4 appended, 8 libaio, 16 io_uring")
+    );
+    assert_eq!(poolwright_trace::FORMAT_VERSION, 1);
+}
+
+#[test]
 fn an_empty_trace_opens() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");

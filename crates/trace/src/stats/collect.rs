@@ -97,12 +97,14 @@ impl Collector {
         match event.op {
             Op::Read => {
                 self.throughput[at].reads += 1;
-                self.throughput[at].read_bytes += event.len;
+                let sum = &mut self.throughput[at].read_bytes;
+                *sum = sum.saturating_add(event.len);
                 self.transfer(event, false);
             }
             Op::Write => {
                 self.throughput[at].writes += 1;
-                self.throughput[at].write_bytes += event.len;
+                let sum = &mut self.throughput[at].write_bytes;
+                *sum = sum.saturating_add(event.len);
                 self.transfer(event, true);
             }
             Op::Fsync | Op::Fdatasync => {
@@ -180,7 +182,7 @@ impl Collector {
 impl Counts {
     fn written(&mut self, event: &Event, end: u64) {
         self.unsynced.0 += 1;
-        self.unsynced.1 += event.len;
+        self.unsynced.1 = self.unsynced.1.saturating_add(event.len);
         self.sync_writes += u64::from(event.flags.contains(Flags::SYNC));
         if let Some(known) = self.end {
             self.appended.1 += 1;
@@ -191,7 +193,7 @@ impl Counts {
 
     fn sync(&mut self, event: &Event) {
         self.synced.0 += self.unsynced.0;
-        self.synced.1 += self.unsynced.1;
+        self.synced.1 = self.synced.1.saturating_add(self.unsynced.1);
         self.unsynced = (0, 0);
         if event.dur_ns > 0 {
             self.sync_latency.add(event.dur_ns);
@@ -235,7 +237,7 @@ impl Counts {
         self.sync_latency.merge(&other.sync_latency);
         self.sync_writes += other.sync_writes;
         self.synced.0 += other.synced.0;
-        self.synced.1 += other.synced.1;
+        self.synced.1 = self.synced.1.saturating_add(other.synced.1);
         for (sum, touched) in self.working_set.iter_mut().zip(other.working_set) {
             sum.read += touched.read;
             sum.written += touched.written;
@@ -276,7 +278,7 @@ impl Counts {
 impl Way {
     fn add(&mut self, event: &Event, sequential: bool) {
         self.ops += 1;
-        self.bytes += event.len;
+        self.bytes = self.bytes.saturating_add(event.len);
         self.sizes.add(event.len);
         for ((_, flag, set), sizes) in KINDS.iter().zip(&mut self.by_kind) {
             if event.flags.contains(*flag) == *set {
@@ -294,7 +296,7 @@ impl Way {
 
     fn merge(&mut self, other: &Way) {
         self.ops += other.ops;
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.sizes.merge(&other.sizes);
         self.by_kind.iter_mut().zip(&other.by_kind).for_each(|(sum, sizes)| sum.merge(sizes));
         self.sequential += other.sequential;

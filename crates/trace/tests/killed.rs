@@ -1,0 +1,57 @@
+//! A recorder that is killed for real, and a disk that is full.
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use poolwright_trace::{Error, Meta, Op, Reader, Writer};
+
+const CHILD: &str = "POOLWRIGHT_TEST_KILLED_CHILD";
+
+/// Not a test of its own: the process that [`a_kill_leaves_a_trace_that_opens`] kills. Writes checkpoints without end.
+#[test]
+fn child() {
+    let Some(path) = std::env::var_os(CHILD) else { return };
+    let mut writer = Writer::create(path, common::meta()).unwrap();
+    let id = writer.file(common::file("/db/t.ibd", "data", 1 << 20));
+    for t in 0.. {
+        writer.push(common::event(t, Op::Write, id, t * 4096, 4096)).unwrap();
+        if t % 500 == 499 {
+            writer.checkpoint().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_kill_leaves_a_trace_that_opens() {
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..8 {
+        let path = dir.path().join(format!("{round}.parquet"));
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child"])
+            .env(CHILD, &path)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let started = Instant::now();
+        let wanted = 50_000 + round * 7919; // bytes: each kill falls elsewhere
+        while std::fs::metadata(&path).map_or(0, |found| found.len()) < wanted {
+            assert!(started.elapsed() < Duration::from_secs(60), "the child writes nothing");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let reader = Reader::open(&path).unwrap();
+        let times: Vec<_> = reader.events().map(|event| event.unwrap().t_ns).collect();
+        assert!(times.len() >= 500 && times.len() % 500 == 0, "{}: whole checkpoints only", times.len());
+        assert!(times.iter().copied().eq(0..times.len() as u64));
+        assert_eq!(reader.files()[0].path, "/db/t.ibd");
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let full = Writer::create("/dev/full", Meta::default()).err();
+    assert!(matches!(full, Some(Error::Io { action: "write", .. })), "{full:?}");
+}
