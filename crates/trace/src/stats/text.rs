@@ -128,12 +128,20 @@ fn role_line(out: &mut String, name: &str, group: &Group) {
 }
 
 fn histograms(out: &mut String, role: &str, group: &Group) {
-    for (what, sizes) in [("reads", &group.read_size_histogram), ("writes", &group.write_size_histogram)] {
-        if sizes.0.is_empty() {
-            continue;
-        }
+    let ways = [
+        ("reads", &group.read_size_histogram, &group.read),
+        ("writes", &group.write_size_histogram, &group.write),
+    ];
+    for (what, sizes, way) in ways.into_iter().filter(|(_, sizes, _)| !sizes.0.is_empty()) {
+        let of_kind = |kind: &str| way.size_histogram_by_kind.get(kind).map_or(0, SizeHistogram::total);
+        let share = |kind: &str| of_kind(kind) as f64 * 100.0 / sizes.total() as f64;
         line!(out);
-        line!(out, "{role} {what} by size");
+        line!(
+            out,
+            "{role} {what} by size ({:.0}% direct, {:.0}% synchronous)",
+            share("direct"),
+            share("sync")
+        );
         bars(out, sizes);
     }
 }
