@@ -90,9 +90,7 @@ main() {
             step "$bench" run_bench "$POOLWRIGHT_ROOT/$bench"
         fi
     done
-    local status=0
-    python3 scripts/bench/summary.py "$RESULTS" || status=$?
-    exit $status
+    python3 scripts/bench/summary.py "$RESULTS" || exit
 }
 
 main "$@"
