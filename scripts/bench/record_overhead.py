@@ -25,31 +25,48 @@ def figure(**fields):
     print("BENCH " + json.dumps(fields))
 
 
+def read_runs(lines, tick):
+    """Per pair: rate and CPU microseconds a transaction; and the rest of the figures."""
+    plain, recorded, events, lost, reads = {}, {}, [], 0, None
+    for line in lines:
+        kind, *rest = line.split()
+        if kind == "reads":
+            reads = int(rest[0]), int(rest[1])
+            continue
+        pair, rate, server_ticks, transactions, *rest = rest
+        ticks = int(server_ticks)
+        if kind == "recorded":
+            recorder_ticks, run_events, seconds, run_lost = rest
+            ticks += int(recorder_ticks)
+            events.append(int(run_events) / float(seconds))
+            lost += int(run_lost)
+        of_kind = plain if kind == "plain" else recorded
+        of_kind[int(pair)] = float(rate), ticks * 1e6 / tick / int(transactions)
+    return plain, recorded, events, lost, reads
+
+
 def main():
-    plain, recorded, events, lost = {}, {}, [], 0
-    for line in sys.stdin:
-        kind, pair, rate, *rest = line.split()
-        if kind == "plain":
-            plain[int(pair)] = float(rate)
-        else:
-            recorded[int(pair)] = float(rate)
-            events.append(int(rest[0]) / float(rest[1]))
-            lost += int(rest[2])
+    plain, recorded, events, lost, reads = read_runs(sys.stdin, int(sys.argv[1]))
     pairs = sorted(plain)
-    without, with_ = [plain[p] for p in pairs], [recorded[p] for p in pairs]
-    print(f"{'pair':>4} {'plain tx/s':>11} {'recorded':>11} {'ratio':>6}")
-    for pair, p, r in zip(pairs, without, with_):
-        print(f"{pair:>4} {p:>11.1f} {r:>11.1f} {r / p:>6.3f}")
-    reference, value = statistics.median(without), statistics.median(with_)
-    ratio = value / reference
-    low, high = interval(without, with_)
-    print(f"median {reference:.1f} without, {value:.1f} with: {ratio:.3f} (95 % interval {low:.3f} to {high:.3f})")
-    figure(name="record/throughput on sysbench", value=round(value, 1), unit="tx/s", reference=round(reference, 1),
-           ratio=round(ratio, 4), bar=f">= {BAR}", **{"pass": ratio >= BAR}, ci95=[round(low, 4), round(high, 4)],
-           pairs=len(pairs))
+    print(f"{'pair':>4} {'plain tx/s':>11} {'recorded':>11} {'ratio':>6} {'plain us/tx':>12} {'recorded':>9} {'ratio':>6}")
+    for pair in pairs:
+        (p, pc), (r, rc) = plain[pair], recorded[pair]
+        print(f"{pair:>4} {p:>11.1f} {r:>11.1f} {r / p:>6.3f} {pc:>12.1f} {rc:>9.1f} {rc / pc:>6.3f}")
+    for index, name, unit, bar in ((0, "throughput on sysbench", "tx/s", BAR), (1, "CPU a transaction", "us", None)):
+        without, with_ = [plain[p][index] for p in pairs], [recorded[p][index] for p in pairs]
+        reference, value = statistics.median(without), statistics.median(with_)
+        ratio = value / reference
+        low, high = interval(without, with_)
+        print(f"{name}: median {reference:.1f} without, {value:.1f} with: {ratio:.3f} (95 % {low:.3f} to {high:.3f})")
+        figure(name=f"record/{name}", value=round(value, 1), unit=unit, reference=round(reference, 1),
+               ratio=round(ratio, 4), bar=f">= {bar}" if bar else None,
+               **{"pass": ratio >= bar if bar else None}, ci95=[round(low, 4), round(high, 4)], pairs=len(pairs))
     figure(name="record/events lost", value=lost, unit="", reference=None, ratio=None, bar="0", **{"pass": lost == 0})
     figure(name="record/events", value=round(statistics.median(events)), unit="1/s", reference=None, ratio=None,
            bar=None, **{"pass": None})
+    seen, counted = reads
+    figure(name="record/InnoDB reads", value=seen, unit="", reference=counted, ratio=seen / counted if counted else None,
+           bar="equal", **{"pass": seen == counted and counted > 0})
 
 
 if __name__ == "__main__":

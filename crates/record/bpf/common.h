@@ -13,6 +13,7 @@
 const volatile struct config config SEC(".rodata.config");
 
 u64 root_dentry = 0;
+u64 root_sb = 0;
 u32 roots_known = 0;
 u32 next_file = 0;
 

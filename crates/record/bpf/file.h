@@ -25,6 +25,16 @@ static __always_inline u64 fd_file(u64 fd)
 	return (u64)READ_AT(struct kiocb, (u64)table->fd + fd * sizeof(void *), ki_filp);
 }
 
+static __always_inline bool regular(u64 file)
+{
+	u64 inode;
+
+	if (!file)
+		return false;
+	inode = (u64)READ_AT(struct file, file, f_inode);
+	return (READ_AT(struct inode, inode, i_mode) & S_IFMT) == S_IFREG;
+}
+
 static __always_inline void key_of(u64 inode, struct file_key *key)
 {
 	u64 sb = (u64)READ_AT(struct inode, inode, i_sb);
@@ -73,11 +83,15 @@ static __noinline u32 first_sight(u64 file, u64 inode)
 /* The number of a followed regular file; 0 for everything else. */
 static __always_inline u32 file_id(u64 file)
 {
-	u64 inode = (u64)READ_AT(struct file, file, f_inode);
 	struct file_key key = {};
+	u64 inode;
 	u32 *known;
 
-	if (!file || (READ_AT(struct inode, inode, i_mode) & S_IFMT) != S_IFREG)
+	if (!regular(file))
+		return 0;
+	inode = (u64)READ_AT(struct file, file, f_inode);
+	/* Nothing on another file system can lie below the only directory followed. */
+	if (roots_known == 1 && (u64)READ_AT(struct inode, inode, i_sb) != root_sb)
 		return 0;
 	key_of(inode, &key);
 	known = bpf_map_lookup_elem(&files, &key);

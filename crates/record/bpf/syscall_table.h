@@ -50,6 +50,7 @@ enum start {
 	START_FD0, /* the file is the first argument */
 	START_FD1, /* the file is behind the second argument, and closed */
 	START_FD4, /* the file is the fifth argument */
+	/* Those above have their file from the start. */
 	START_TIME, /* which file is known at the end */
 	START_MSYNC,
 	START_AIO,

@@ -1,7 +1,10 @@
-//! Records a directory for some seconds and prints the events: `record DIR SECONDS OUT`.
+//! Records for some seconds and counts operations by file, kind, flags and length: `record DIR|PID SECONDS OUT`.
+
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use poolwright_record::{Options, Recorder, Subject};
+use poolwright_trace::Trace;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -13,10 +16,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let end = Instant::now() + Duration::from_secs_f64(seconds.parse()?);
     let summary = recorder.run(|| Instant::now() >= end, |_| {})?;
     println!("{summary:#?}");
-    let trace = poolwright_trace::Trace::load(out)?;
-    for event in trace.events.iter().take(60) {
-        println!("{event:?}");
+
+    let trace = Trace::load(out)?;
+    let mut counts = BTreeMap::new();
+    for event in &trace.events {
+        let file = &trace.files[event.file as usize];
+        let key = (file.path.as_str(), file.role.as_str(), event.op.name(), event.flags.0);
+        let (events, bytes) = counts.entry(key).or_insert((0u64, 0u64));
+        *events += 1;
+        *bytes += event.len;
     }
-    println!("{:#?}", trace.files);
+    for ((path, role, op, flags), (events, bytes)) in counts {
+        println!("{events:>9} {op:<9} {bytes:>12} bytes, flags {flags:<2} {role:<7} {path}");
+    }
     Ok(())
 }

@@ -22,7 +22,8 @@
 //! A trace says what was not seen (`Meta::unseen`). Two things no probe set of this kind can know: which of two
 //! threads' transfers through *one* descriptor's own position came first when they overlap, and what a program writes
 //! into a page that is mapped already. A [`poolwright_trace::Op::Map`] with a duration is a call of `mmap`, one
-//! without is a page fault. A failed call is no event.
+//! without is a page fault. A failed call is no event, and a descriptor closed by the end of its process or by
+//! `close_range` makes no [`poolwright_trace::Op::Close`].
 //!
 //! # Where it runs
 //!

@@ -98,6 +98,14 @@ impl Probes {
             .map_err(|e| bpf("add a process to the map tgids", &e))
     }
 
+    /// Follows a process no more.
+    pub fn unfollow(&self, pid: u32) -> Result<()> {
+        match self.map("tgids")?.delete(&pid.to_ne_bytes()) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(bpf("remove a process from the map tgids", &e)),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether any followed process is left.
     pub fn follows_any(&self) -> Result<bool> {
         Ok(self.map("tgids")?.keys().next().is_some())

@@ -35,7 +35,7 @@ const SUBJECT_EVERY: Duration = Duration::from_millis(100);
 /// How to record.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The trace to write. It is created before anything is attached.
+    /// The trace to write; an older trace of that name is replaced once recording is known to be permitted.
     pub out: PathBuf,
     /// Size of the ring buffer in bytes; rounded up to a power of two from 64 KiB to 1 GiB. When it is full, events
     /// are lost (and counted).
@@ -126,7 +126,7 @@ impl Inbox {
 }
 
 impl Recorder {
-    /// Creates the trace, attaches the first probe set the kernel permits and shows it what to follow. What the
+    /// Attaches the first probe set the kernel permits, creates the trace and shows the kernel what to follow. What the
     /// subject does from now on is recorded, into the ring buffer until [`Recorder::run`] empties it.
     ///
     /// Fails if the subject does not exist, the trace cannot be created, or BPF is not permitted.
@@ -135,11 +135,9 @@ impl Recorder {
         let by_pid = matches!(subject, Subject::Pid(_));
         let ring_bytes = options.ring_bytes.clamp(RING_MIN, RING_MAX).next_power_of_two();
         let config = Config { by_pid, ring_bytes: ring_bytes as u32 };
+        // The trace comes second: where recording is refused, an older trace of that name is still there afterwards.
+        let probes = probes::first_permitted(|set| Probes::attach(set, config))?;
         let writer = Writer::create(&options.out, meta(&subject))?;
-        let probes = probes::first_permitted(|set| Probes::attach(set, config)).inspect_err(|_| {
-            // An empty trace of a recording that never was would only mislead.
-            let _ = std::fs::remove_file(&options.out);
-        })?;
         let mounts = mounts::mounts()?;
         let inbox =
             Rc::new(RefCell::new(Inbox { tracker: Some(Tracker::new(writer)), failed: None, taken: 0 }));

@@ -43,7 +43,7 @@ impl Subject {
                 });
                 found.map(Subject::Dir).map_err(|source| Error::Directory { path, source })
             }
-            Subject::Pid(pid) if Path::new(&format!("/proc/{pid}/status")).exists() => Ok(Subject::Pid(pid)),
+            Subject::Pid(pid) if alive(pid) => Ok(Subject::Pid(pid)),
             Subject::Pid(pid) => Err(Error::Process { pid }),
         }
     }
@@ -127,12 +127,12 @@ fn show_files(dir: &Path, drain: &mut impl FnMut() -> Result<()>) -> Result<()> 
 /// the fork tracepoint adds those of processes already followed.
 fn follow_family(pid: u32, probes: &Probes, drain: &mut impl FnMut() -> Result<()>) -> Result<()> {
     let mut known = vec![pid];
-    probes.follow(pid)?;
+    follow(pid, probes)?;
     loop {
         let before = known.len();
         for (child, parent) in parents()? {
             if known.contains(&parent) && !known.contains(&child) {
-                probes.follow(child)?;
+                follow(child, probes)?;
                 known.push(child);
             }
         }
@@ -149,20 +149,39 @@ fn follow_family(pid: u32, probes: &Probes, drain: &mut impl FnMut() -> Result<(
             drain()?;
         }
     }
-    // A process that ended before its exit was watched would be waited for without end.
-    if Path::new(&format!("/proc/{pid}")).exists() { Ok(()) } else { Err(Error::Process { pid }) }
+    Ok(())
+}
+
+/// The programs see the end of every followed process; one that ended just before it was followed would be waited for
+/// without end.
+fn follow(pid: u32, probes: &Probes) -> Result<()> {
+    probes.follow(pid)?;
+    if alive(pid) { Ok(()) } else { probes.unfollow(pid) }
+}
+
+/// Whether any thread of the process still runs. A process whose parent has not yet asked for its end is in `/proc`,
+/// but runs no more.
+fn alive(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().filter_map(|thread| stat(&thread.path())).any(|(state, _)| !matches!(state, 'Z' | 'X'))
+}
+
+/// State and parent of a process or thread, by its directory in `/proc`.
+fn stat(dir: &Path) -> Option<(char, u32)> {
+    let text = fs::read_to_string(dir.join("stat")).ok()?;
+    // The name in parentheses may hold anything; state and parent follow the last one.
+    let (_, rest) = text.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
 /// All processes with their parents.
 fn parents() -> Result<Vec<(u32, u32)>> {
     let proc = Path::new("/proc");
     let entries = fs::read_dir(proc).map_err(|source| Error::Read { path: proc.to_owned(), source })?;
-    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
-    let parent = |pid: u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may hold anything; state and parent follow the last one.
-        let (_, rest) = stat.rsplit_once(')')?;
-        rest.split_whitespace().nth(1)?.parse::<u32>().ok()
+    let process = |entry: fs::DirEntry| {
+        let pid = entry.file_name().to_str()?.parse::<u32>().ok()?;
+        Some((pid, stat(&entry.path())?.1))
     };
-    Ok(entries.flatten().filter_map(number).filter_map(|pid| Some((pid, parent(pid)?))).collect())
+    Ok(entries.flatten().filter_map(process).collect())
 }

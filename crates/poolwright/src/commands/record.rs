@@ -47,7 +47,8 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = Arc::new(AtomicBool::new(false));
     let signalled = Arc::clone(&stop);
-    ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed)).context("cannot watch for Ctrl-C")?;
+    ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed))
+        .context("cannot watch for Ctrl-C")?;
 
     let subject = match (&args.dir, args.pid) {
         (Some(dir), _) => Subject::Dir(dir.clone()),
@@ -103,7 +104,11 @@ fn bar(duration: Option<Duration>, what: &str) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = duration.map_or_else(ProgressBar::new_spinner, |d| ProgressBar::new(d.as_millis() as u64));
-    let template = if duration.is_some() { "recording {prefix} {bar:24} {msg}" } else { "{spinner} recording {prefix} {msg}" };
+    let template = if duration.is_some() {
+        "recording {prefix} {bar:24} {msg}"
+    } else {
+        "{spinner} recording {prefix} {msg}"
+    };
     bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
     bar.set_prefix(what.to_owned());
     bar
@@ -111,7 +116,8 @@ fn bar(duration: Option<Duration>, what: &str) -> ProgressBar {
 
 fn show(bar: &ProgressBar, progress: &Progress) {
     bar.set_position(progress.elapsed.as_millis() as u64);
-    let lost = if progress.lost > 0 { format!(", {} LOST", format_count(progress.lost)) } else { String::new() };
+    let lost =
+        if progress.lost > 0 { format!(", {} LOST", format_count(progress.lost)) } else { String::new() };
     bar.set_message(format!(
         "{:.0} s, {} events, {}, {} files{lost}",
         progress.elapsed.as_secs_f64(),

@@ -1,0 +1,263 @@
+//! `poolwright record` as a user meets it: its end, its errors, and what a kill leaves behind.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use poolwright_trace::{Op, Trace};
+
+const BIN: &str = env!("CARGO_BIN_EXE_poolwright");
+
+fn record(args: &[&str]) -> Output {
+    Command::new(BIN).arg("record").args(args).stdin(Stdio::null()).output().expect("poolwright starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Whether recording is possible here; says by name and reason that a test is skipped where it is not.
+fn permitted(test: &str) -> bool {
+    let dir = scratch();
+    let out = dir.path().join("probe.parquet");
+    let output =
+        record(&["--dir", dir.path().to_str().unwrap(), "--for", "10ms", "-o", out.to_str().unwrap()]);
+    let refused = said(&output).contains("cannot record");
+    if refused {
+        eprintln!("SKIPPED {test}: {}", said(&output).trim());
+    }
+    !refused
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch folder")
+}
+
+/// A recorder of a directory that runs until it is stopped.
+struct Live {
+    child: Child,
+}
+
+impl Live {
+    fn start(dir: &Path, out: &Path) -> Live {
+        let child = Command::new(BIN)
+            .args(["record", "--json", "--dir", dir.to_str().unwrap(), "-o", out.to_str().unwrap()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("poolwright starts");
+        let live = Live { child };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !live.records() {
+            assert!(Instant::now() < deadline, "the recorder does not start");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        live
+    }
+
+    /// It holds its programs, and has come to sleep between two looks into the ring buffer.
+    fn records(&self) -> bool {
+        let stack = std::fs::read_to_string(format!("/proc/{}/wchan", self.child.id())).unwrap_or_default();
+        let programs = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()))
+            .map(|fds| {
+                fds.flatten()
+                    .filter_map(|fd| std::fs::read_link(fd.path()).ok())
+                    .filter(|to| to.to_string_lossy().contains("bpf"))
+                    .count()
+            })
+            .unwrap_or(0);
+        programs > 8 && stack.contains("nanosleep")
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill runs");
+        assert!(status.success());
+    }
+
+    fn wait(mut self) -> (Option<i32>, String) {
+        let status = self.child.wait().expect("it is our child");
+        let mut line = String::new();
+        BufReader::new(self.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (status.code(), line)
+    }
+}
+
+fn write(dir: &Path, name: &str, times: usize) {
+    let program = format!(
+        "import os\nfd = os.open('{name}', 65)\nfor i in range({times}): os.pwrite(fd, b'x' * 512, i * 512)"
+    );
+    assert!(Command::new("python3").args(["-c", &program]).current_dir(dir).status().unwrap().success());
+}
+
+fn writes(trace: &Trace) -> usize {
+    trace.events.iter().filter(|e| e.op == Op::Write).count()
+}
+
+#[test]
+fn a_signal_finishes_the_trace() {
+    if !permitted("a_signal_finishes_the_trace") {
+        return;
+    }
+    for signal in ["INT", "TERM"] {
+        let dir = scratch();
+        let out = dir.path().join("t.parquet");
+        let live = Live::start(dir.path(), &out);
+        write(dir.path(), "f", 100);
+        live.signal(signal);
+        let (code, json) = live.wait();
+        assert_eq!(code, Some(0), "SIG{signal}");
+        let report: serde_json::Value = serde_json::from_str(&json).expect("one JSON object");
+        assert_eq!(report["lost_events"], 0);
+        assert_eq!(report["ended"], "asked");
+        let trace = Trace::load(&out).unwrap();
+        assert_eq!(report["events"], trace.events.len());
+        assert_eq!(writes(&trace), 100);
+    }
+}
+
+#[test]
+fn a_killed_recorder_leaves_a_trace_that_opens() {
+    if !permitted("a_killed_recorder_leaves_a_trace_that_opens") {
+        return;
+    }
+    let dir = scratch();
+    let out = dir.path().join("t.parquet");
+    let live = Live::start(dir.path(), &out);
+    write(dir.path(), "f", 1000);
+    // The first checkpoint comes after some seconds at the latest.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while Trace::load(&out).map_or(0, |trace| writes(&trace)) < 1000 {
+        assert!(Instant::now() < deadline, "no checkpoint holds the writes");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    write(dir.path(), "g", 1000);
+    live.signal("KILL");
+    assert_eq!(live.wait().0, None);
+    let trace = Trace::load(&out).expect("the trace opens");
+    assert!(writes(&trace) >= 1000);
+    assert!(trace.files.iter().any(|f| f.path.ends_with("/f")));
+}
+
+#[test]
+fn a_process_that_ends_ends_the_recording() {
+    if !permitted("a_process_that_ends_ends_the_recording") {
+        return;
+    }
+    let dir = scratch();
+    let out = dir.path().join("t.parquet");
+    // Writes until the trace, which is created once the process is followed, has been there for a while.
+    let program = format!(
+        "import os, time
+end = None
+while not end or time.monotonic() < end:
+    open('f', 'w').write('x')
+    time.sleep(0.05)
+    if not end and os.path.exists({:?}): end = time.monotonic() + 2",
+        out.to_str().unwrap()
+    );
+    let mut child = Command::new("python3").args(["-c", &program]).current_dir(dir.path()).spawn().unwrap();
+    let output = record(&["--pid", &child.id().to_string(), "--for", "2m", "-o", out.to_str().unwrap()]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("the process and its children ended"), "{text}");
+    assert!(text.contains("no events lost"), "{text}");
+    assert!(writes(&Trace::load(&out).unwrap()) > 0);
+}
+
+#[test]
+fn an_idle_directory_is_said_to_be_idle() {
+    if !permitted("an_idle_directory_is_said_to_be_idle") {
+        return;
+    }
+    let dir = scratch();
+    let out = dir.path().join("t.parquet");
+    let output =
+        record(&["--dir", dir.path().to_str().unwrap(), "--for", "100ms", "-o", out.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("nothing was recorded"), "{}", said(&output));
+}
+
+#[test]
+fn a_missing_subject_is_named_and_leaves_no_file() {
+    let dir = scratch();
+    let out = dir.path().join("t.parquet");
+    let out = out.to_str().unwrap();
+    let missing = dir.path().join("missing");
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    for (args, words) in [
+        (["--dir", missing.to_str().unwrap()], "cannot follow"),
+        (["--dir", file.to_str().unwrap()], "cannot follow"),
+        (["--pid", "4194305"], "no such process"),
+    ] {
+        let output = record(&[args[0], args[1], "-o", out]);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(said(&output).contains(words), "{}", said(&output));
+        assert!(!Path::new(out).exists(), "{args:?}");
+    }
+}
+
+#[test]
+fn usage_errors_end_with_2() {
+    for args in [
+        &["-o", "t"][..],
+        &["--dir", "/", "--pid", "1", "-o", "t"],
+        &["--dir", "/"],
+        &["--pid", "0", "-o", "t"],
+        &["--dir", "/", "-o", "t", "--for", "soon"],
+        &["--dir", "/", "-o", "t", "--buffer", "1K"],
+    ] {
+        assert_eq!(record(args).status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_trace_is_left_alone() {
+    let dir = scratch();
+    let out = dir.path().join("precious");
+    std::fs::write(&out, "not a trace").unwrap();
+    let output =
+        record(&["--dir", dir.path().to_str().unwrap(), "--for", "10ms", "-o", out.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "not a trace");
+}
+
+/// Without capabilities (dropped from the bounding set, so that even root has none) the message names ways around.
+#[test]
+fn without_privilege_the_other_ways_are_named() {
+    let dir = scratch();
+    let out = dir.path().join("t.parquet");
+    let output = Command::new("setpriv")
+        .args([
+            "--bounding-set=-all",
+            "--inh-caps=-all",
+            "--no-new-privs",
+            BIN,
+            "record",
+            "--for",
+            "10ms",
+            "--dir",
+        ])
+        .arg(dir.path())
+        .arg("-o")
+        .arg(&out)
+        .output();
+    let Ok(output) = output else {
+        eprintln!("SKIPPED without_privilege_the_other_ways_are_named: setpriv is not installed");
+        return;
+    };
+    let text = said(&output);
+    if text.contains("setpriv:") {
+        eprintln!("SKIPPED without_privilege_the_other_ways_are_named: {text}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for words in ["CAP_BPF", "CAP_PERFMON", "trace import"] {
+        assert!(text.contains(words), "{text}");
+    }
+    assert!(!out.exists(), "an empty trace of a recording that never was");
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * The end of a system call that succeeded: what it did, as events.
+ */
+#pragma once
+#include "file.h"
+#include "aio.h"
+#include "names.h"
+#include "syscall_table.h"
+
+#define AT_REMOVEDIR 0x200
+#define MAP_SHARED_MASK 3
+#define PROT_WRITE 2
+#define SYNC_FILE_RANGE_WAIT 5
+#define FMODE_PATH (1 << 14)
+#define FMODE_CREATED (1 << 20)
+
+/* Where a transfer of `ret` bytes through the file's own position began. Read after the fact it is right for appends
+ * and for a position moved by lseek(); if the descriptor was closed meanwhile, the position at the start must do. */
+static __always_inline u64 transfer_start(struct call *call, s64 ret)
+{
+	u64 file = fd_file((u32)call->arg[0]);
+
+	if (file != call->file_ptr)
+		return call->pos;
+	return READ_AT(struct file, file, f_pos) - ret;
+}
+
+static __always_inline u64 positional(struct call *call, s64 ret, u16 flags)
+{
+	u64 file;
+
+	if (!(flags & FLAG_APPEND))
+		return call->arg[3];
+	/* Linux appends whatever position pwrite() names. */
+	file = fd_file((u32)call->arg[0]);
+	if (file != call->file_ptr)
+		return call->arg[3];
+	return READ_AT(struct inode, (u64)READ_AT(struct file, file, f_inode), i_size) - ret;
+}
+
+static __always_inline void end_transfer(struct call *call, u8 op, s64 ret)
+{
+	u16 flags = open_flags(call->f_flags);
+	u64 off;
+
+	if (op == OP_READ)
+		flags &= ~FLAG_APPEND;
+	switch (call->nr) {
+	case NR_PREADV2:
+	case NR_PWRITEV2:
+		flags |= rwf_flags(call->arg[5]);
+		off = (s64)call->arg[3] == -1 ? transfer_start(call, ret) : positional(call, ret, flags);
+		break;
+	case NR_PREAD64:
+	case NR_PWRITE64:
+	case NR_PREADV:
+	case NR_PWRITEV:
+		off = positional(call, ret, flags);
+		break;
+	default:
+		off = transfer_start(call, ret);
+	}
+	emit_call(call, op, flags, call->file, off, ret);
+}
+
+/* One end of a copy: `at` is the caller's position variable, moved on by now, or null for the file's own. */
+static __always_inline void end_copy_side(struct call *call, u8 op, u32 fd, u64 at, s64 ret)
+{
+	u64 file = fd_file(fd);
+	u32 id = file_id(file);
+	s64 pos = 0;
+
+	if (!id)
+		return;
+	if (call->nr == NR_SPLICE) {
+		count(COUNT_SPLICE);
+		return;
+	}
+	if (!at || bpf_probe_read_user(&pos, sizeof(pos), (void *)at))
+		pos = READ_AT(struct file, file, f_pos);
+	emit_call(call, op, open_flags(READ_AT(struct file, file, f_flags)), id, pos - ret, ret);
+}
+
+__noinline int end_copy(struct call *call, s64 ret)
+{
+	if (!call)
+		return 0;
+	if (call->nr == NR_SENDFILE) {
+		end_copy_side(call, OP_READ, call->arg[1], call->arg[2], ret);
+		end_copy_side(call, OP_WRITE, call->arg[0], 0, ret);
+	} else {
+		end_copy_side(call, OP_READ, call->arg[0], call->arg[1], ret);
+		end_copy_side(call, OP_WRITE, call->arg[2], call->arg[3], ret);
+	}
+	return 0;
+}
+
+__noinline int end_open(struct call *call, s64 ret)
+{
+	u64 file = fd_file(ret);
+	u32 id, mode, flags;
+	u64 size;
+
+	if (!call || !file)
+		return 0;
+	mode = READ_AT(struct file, file, f_mode);
+	if (mode & FMODE_PATH)
+		return 0;
+	id = file_id(file);
+	if (!id)
+		return 0;
+	flags = READ_AT(struct file, file, f_flags);
+	size = READ_AT(struct inode, (u64)READ_AT(struct file, file, f_inode), i_size);
+	emit_call(call, mode & FMODE_CREATED ? OP_CREATE : OP_OPEN, open_flags(flags), id, 0, size);
+	if (!(mode & FMODE_CREATED) && call->f_flags & O_TRUNC)
+		emit_call(call, OP_TRUNCATE, open_flags(flags), id, 0, 0);
+	return 0;
+}
+
+/* The flags given to an open: the open file forgets O_TRUNC. */
+static __always_inline u32 asked_flags(struct call *call)
+{
+	u64 how = 0;
+
+	switch (call->nr) {
+	case NR_OPEN:
+		return call->arg[1];
+	case NR_OPENAT:
+		return call->arg[2];
+	case NR_OPENAT2:
+		bpf_probe_read_user(&how, sizeof(how), (void *)call->arg[2]);
+		return how;
+	default:
+		return O_TRUNC;
+	}
+}
+
+static __always_inline void end_fallocate(struct call *call)
+{
+	u32 mode = call->arg[1];
+
+	if (mode & 0x28) { /* COLLAPSE_RANGE, INSERT_RANGE: no event says this */
+		count(COUNT_COLLAPSE);
+		return;
+	}
+	emit_call(call, mode & 0x12 ? OP_PUNCH : OP_ALLOCATE, open_flags(call->f_flags), call->file, call->arg[2],
+		  call->arg[3]);
+}
+
+static __always_inline void end_mmap(struct call *call)
+{
+	if (call->arg[2] & PROT_WRITE && (call->arg[3] & MAP_SHARED_MASK) != 2)
+		count(COUNT_SHARED_MAPS);
+	emit_call(call, OP_MAP, 0, call->file, call->arg[5], call->arg[1]);
+}
+
+__noinline int end_name(struct call *call)
+{
+	struct naming n = { .from_fd = AT_FDCWD, .to_fd = AT_FDCWD };
+
+	if (!call)
+		return 0;
+	switch (call->nr) {
+	case NR_UNLINKAT:
+		if (call->arg[2] & AT_REMOVEDIR)
+			return 0;
+		n.op = OP_UNLINK;
+		n.from_fd = call->arg[0];
+		n.from = call->arg[1];
+		break;
+	case NR_UNLINK:
+		n.op = OP_UNLINK;
+		n.from = call->arg[0];
+		break;
+	case NR_TRUNCATE:
+		n.op = OP_TRUNCATE;
+		n.from = call->arg[0];
+		n.arg = call->arg[1];
+		break;
+	case NR_RENAME:
+		n.op = OP_RENAME;
+		n.from = call->arg[0];
+		n.to = call->arg[1];
+		break;
+	default:
+		n.op = OP_RENAME;
+		n.from_fd = call->arg[0];
+		n.from = call->arg[1];
+		n.to_fd = call->arg[2];
+		n.to = call->arg[3];
+		n.arg = call->nr == NR_RENAMEAT2 ? call->arg[4] : 0;
+	}
+	return emit_name(call, &n);
+}
+
+static __always_inline void end(struct call *call, s64 ret)
+{
+	u16 flags = open_flags(call->f_flags);
+
+	switch (call->nr) {
+	case NR_READ:
+	case NR_PREAD64:
+	case NR_READV:
+	case NR_PREADV:
+	case NR_PREADV2:
+		end_transfer(call, OP_READ, ret);
+		break;
+	case NR_WRITE:
+	case NR_PWRITE64:
+	case NR_WRITEV:
+	case NR_PWRITEV:
+	case NR_PWRITEV2:
+		end_transfer(call, OP_WRITE, ret);
+		break;
+	case NR_FSYNC:
+		emit_call(call, OP_FSYNC, flags, call->file, 0, 0);
+		break;
+	case NR_FDATASYNC:
+		emit_call(call, OP_FDATASYNC, flags, call->file, 0, 0);
+		break;
+	case NR_SYNC_FILE_RANGE:
+		if (call->arg[3] & SYNC_FILE_RANGE_WAIT)
+			emit_call(call, OP_FDATASYNC, flags, call->file, call->arg[1], call->arg[2]);
+		break;
+	case NR_MSYNC:
+		emit_call(call, OP_FDATASYNC, 0, call->file, call->pos, call->arg[1]);
+		break;
+	case NR_FTRUNCATE:
+		emit_call(call, OP_TRUNCATE, flags, call->file, call->arg[1], 0);
+		break;
+	case NR_FALLOCATE:
+		end_fallocate(call);
+		break;
+	case NR_CLOSE:
+	case NR_DUP2:
+	case NR_DUP3:
+		emit_call(call, OP_CLOSE, flags, call->file, 0, 0);
+		break;
+	case NR_MMAP:
+		end_mmap(call);
+		break;
+	case NR_OPEN:
+	case NR_OPENAT:
+	case NR_OPENAT2:
+	case NR_CREAT:
+		call->f_flags = asked_flags(call);
+		end_open(call, ret);
+		break;
+	case NR_SENDFILE:
+	case NR_COPY_FILE_RANGE:
+	case NR_SPLICE:
+		end_copy(call, ret);
+		break;
+	case NR_IO_GETEVENTS:
+	case NR_IO_PGETEVENTS:
+		aio_ended(call, ret);
+		break;
+	case NR_IO_SUBMIT:
+		break;
+	default:
+		end_name(call);
+	}
+}
