@@ -24,15 +24,48 @@ static __always_inline u32 dev_of(u64 dentry)
 	return READ_AT(struct super_block, sb, s_dev);
 }
 
+struct prefix {
+	u64 name;
+	bool differs;
+};
+
+static long compare_word(u32 i, struct prefix *p)
+{
+	u32 at = i * 8, left = config.root_len - at;
+	u64 word = 0, expected = 0;
+
+	if (at >= config.root_len || at > ROOT_PATH - 8)
+		return 1;
+	if (left > 8)
+		left = 8;
+	__builtin_memcpy(&expected, (const void *)config.root_path + at, 8);
+	p->differs = bpf_probe_read_user(&word, left, (void *)(p->name + at)) || word != expected;
+	return p->differs;
+}
+
+/* Whether an absolute name lies below the followed directory, as far as can be seen without following links. A thread
+ * that uses followed files may be calling them by a link: it gets the benefit of the doubt. */
+static __noinline bool may_concern_absolute(struct call *call, u64 name)
+{
+	struct prefix p = { .name = name };
+
+	if (call->touches || !config.root_len)
+		return true;
+	bpf_loop(ROOT_PATH / 8, compare_word, &p, 0);
+	return !p.differs;
+}
+
 /* Whether a name that starts at `dir` can lie under what is followed. */
-static __always_inline bool may_concern(u64 dir, u64 name)
+static __always_inline bool may_concern(struct call *call, u64 dir, u64 name)
 {
 	char first = 0;
 
 	if (config.by_pid)
 		return true;
 	bpf_probe_read_user(&first, 1, (void *)name);
-	return first == '/' || root_above(dir) != NO_ROOT || above_root(dir);
+	if (first == '/')
+		return may_concern_absolute(call, name);
+	return root_above(dir) != NO_ROOT || above_root(dir);
 }
 
 struct naming {
@@ -51,7 +84,7 @@ __noinline int emit_name(struct call *call, struct naming *n)
 		return 0;
 	from_dir = dir_of(n->from_fd);
 	to_dir = n->to ? dir_of(n->to_fd) : 0;
-	if (!may_concern(from_dir, n->from) && !(n->to && may_concern(to_dir, n->to)))
+	if (!may_concern(call, from_dir, n->from) && !(n->to && may_concern(call, to_dir, n->to)))
 		return 0;
 	rec = bpf_ringbuf_reserve(&ring, sizeof(*rec), 0);
 	if (!rec) {

@@ -105,9 +105,15 @@ enum counter {
 	COUNTERS,
 };
 
+#define ROOT_PATH 256
+
 struct config {
 	u32 own_tgid;
 	u32 by_pid;
+	/* Path of the followed directory and its length; 0 if it is longer than this. */
+	u32 root_len;
+	u32 pad;
+	u8 root_path[ROOT_PATH];
 };
 
 /* Shared with the recorder while it runs. */
@@ -128,6 +134,9 @@ struct call {
 	u32 file;
 	u32 f_flags;
 	u32 active;
+	/* The thread has used a followed file before. */
+	u32 touches;
+	u32 pad;
 };
 
 struct file_key {

@@ -101,6 +101,7 @@ static __always_inline void start_file(struct call *call, u64 file, u32 id)
 	call->file = id;
 	if (!id || (closes(call->nr) && !last_reference(file)))
 		return;
+	call->touches = 1;
 	call->file_ptr = file;
 	call->pos = READ_AT(struct file, file, f_pos);
 	call->f_flags = READ_AT(struct file, file, f_flags);

@@ -1,6 +1,7 @@
 //! Loads a probe set into the kernel, talks to its maps, and is gone with the process: nothing is pinned.
 
 use std::cell::RefCell;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use libbpf_rs::btf::Btf;
@@ -28,23 +29,26 @@ pub(crate) struct Probes {
     pub unseen: Vec<&'static str>,
 }
 
+/// `ROOT_PATH` of `bpf/record.h`.
+const ROOT_PATH: usize = 256;
+
 /// How to load.
 #[derive(Clone, Copy)]
-pub(crate) struct Config {
-    /// Follow processes rather than a directory.
-    pub by_pid: bool,
+pub(crate) struct Config<'a> {
+    /// The directory to follow; processes if there is none.
+    pub dir: Option<&'a Path>,
     /// Bytes of the ring buffer: a power of two.
     pub ring_bytes: u32,
 }
 
 /// Loads the set without attaching it and says what it would not see.
 pub(crate) fn try_load(set: &'static ProbeSet) -> Result<Vec<&'static str>> {
-    load(set, Config { by_pid: false, ring_bytes: 1 << 16 }).map(|(_, unseen)| unseen)
+    load(set, Config { dir: None, ring_bytes: 1 << 16 }).map(|(_, unseen)| unseen)
 }
 
 impl Probes {
     /// Loads and attaches. Events flow from here on, but nothing is followed yet.
-    pub fn attach(set: &'static ProbeSet, config: Config) -> Result<Probes> {
+    pub fn attach(set: &'static ProbeSet, config: Config<'_>) -> Result<Probes> {
         let (object, unseen) = load(set, config)?;
         let mut links = Vec::new();
         for program in object.progs_mut().filter(|program| program.autoload()) {
@@ -140,7 +144,7 @@ impl Probes {
     }
 }
 
-fn load(set: &'static ProbeSet, config: Config) -> Result<(Object, Vec<&'static str>)> {
+fn load(set: &'static ProbeSet, config: Config<'_>) -> Result<(Object, Vec<&'static str>)> {
     check_capabilities()?;
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Err(Error::NoBtf);
@@ -155,20 +159,29 @@ fn load(set: &'static ProbeSet, config: Config) -> Result<(Object, Vec<&'static 
         if name == "ring" {
             map.set_max_entries(config.ring_bytes).map_err(|e| bpf("set the ring buffer's size", &e))?;
         } else if name.ends_with("config") {
-            let own = std::process::id().to_ne_bytes();
-            let value = [own, u32::from(config.by_pid).to_ne_bytes()].concat();
-            map.set_initial_value(&value).map_err(|e| bpf("set the programs' constants", &e))?;
+            map.set_initial_value(&constants(config)).map_err(|e| bpf("set the programs' constants", &e))?;
         }
     }
     let object = open.load().map_err(|e| refusal("to load the BPF programs", &e))?;
     Ok((object, unseen))
 }
 
+/// `struct config` of `bpf/record.h`.
+fn constants(config: Config<'_>) -> Vec<u8> {
+    let path = config.dir.map_or(&b""[..], |dir| dir.as_os_str().as_bytes());
+    let path = if path.len() <= ROOT_PATH { path } else { b"" };
+    let numbers = [std::process::id(), u32::from(config.dir.is_none()), path.len() as u32, 0];
+    let mut value: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
+    value.extend_from_slice(path);
+    value.resize(16 + ROOT_PATH, 0);
+    value
+}
+
 /// Switches off the programs whose tracepoint this kernel lacks, or that this recording does not need.
 fn choose_programs(
     open: &mut OpenObject,
     set: &'static ProbeSet,
-    config: Config,
+    config: Config<'_>,
 ) -> Result<Vec<&'static str>> {
     let btf = Btf::from_vmlinux().map_err(|_| Error::NoBtf)?;
     let has = |name: &str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
@@ -195,10 +208,10 @@ fn choose_programs(
     Ok(unseen)
 }
 
-fn wanted(point: &Point, config: Config, has: impl Fn(&str) -> bool) -> bool {
+fn wanted(point: &Point, config: Config<'_>, has: impl Fn(&str) -> bool) -> bool {
     match point.when {
         When::Always => !renamed(point, &has),
-        When::ByPid => config.by_pid,
+        When::ByPid => config.dir.is_none(),
         When::Instead(newer) => !has(newer),
     }
 }

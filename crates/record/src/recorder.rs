@@ -132,9 +132,8 @@ impl Recorder {
     /// Fails if the subject does not exist, the trace cannot be created, or BPF is not permitted.
     pub fn start(subject: Subject, options: &Options) -> Result<Recorder> {
         let subject = subject.checked()?;
-        let by_pid = matches!(subject, Subject::Pid(_));
         let ring_bytes = options.ring_bytes.clamp(RING_MIN, RING_MAX).next_power_of_two();
-        let config = Config { by_pid, ring_bytes: ring_bytes as u32 };
+        let config = Config { dir: subject.dir(), ring_bytes: ring_bytes as u32 };
         // The trace comes second: where recording is refused, an older trace of that name is still there afterwards.
         let probes = probes::first_permitted(|set| Probes::attach(set, config))?;
         let writer = Writer::create(&options.out, meta(&subject))?;

@@ -34,7 +34,15 @@ impl Subject {
         }
     }
 
-    /// The same, with the directory's path made absolute, or the reason why it cannot be recorded.
+    /// The directory, if it is one.
+    pub(crate) fn dir(&self) -> Option<&Path> {
+        match self {
+            Subject::Dir(dir) => Some(dir),
+            Subject::Pid(_) => None,
+        }
+    }
+
+    /// The subject with its directory's path made absolute, or the reason why it cannot be recorded.
     pub(crate) fn checked(self) -> Result<Subject> {
         match self {
             Subject::Dir(path) => {
