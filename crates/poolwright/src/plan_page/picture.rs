@@ -1,0 +1,214 @@
+//! The trade-off as pictures: scatters of what was measured, heat maps of record size × compression.
+
+use std::collections::BTreeMap;
+
+use poolwright_report::plot::{HALF, HeatMap, Intervals, Point, Scatter, WIDTH};
+use poolwright_report::{Axis, Better, Mark, Section, Unit};
+use poolwright_tune::plan::{Evidence, EvidenceKind, Outcome, Plan, Role, Spread};
+
+use super::words;
+
+/// What would change in this role, metric by metric; `None` where nothing was compared.
+pub fn gains(role: &Role) -> Option<Intervals> {
+    if role.gain.is_empty() {
+        return None;
+    }
+    let names = words::ordered(role.gain.keys().map(String::as_str));
+    let plot = names.into_iter().fold(Intervals::new("What would change"), |plot, name| {
+        let g = &role.gain[name];
+        plot.row(
+            words::title(name),
+            words::unit(name),
+            (g.from, g.to),
+            (g.change, g.ci95),
+            words::better(name),
+        )
+    });
+    Some(plot)
+}
+
+/// Scatters and heat maps, as far as there are figures for them.
+pub fn trade_off(section: &mut Section, plan: &Plan, role: &Role) {
+    let (points, source) = comparable(role);
+    let has = |name: &str| points.iter().filter(|e| e.metrics.contains_key(name)).count() > 1;
+    let space = words::pick(&words::SPACE, &plan.goal, has);
+    let latency = words::pick(&words::LATENCY, &plan.goal, has);
+    let wear = words::pick(&words::WEAR, &plan.goal, has);
+    let both = |x: Option<&'static str>, y| x.zip(y).map(|(x, y)| scatter(role, &points, x, y));
+    let mut plots: Vec<Scatter> = [both(space, latency), both(space, wear)].into_iter().flatten().collect();
+    if space.is_some_and(|name| same(&points, name)) {
+        // points above each other show nothing; what is left to choose between is time and wear
+        plots = both(wear, latency).into_iter().collect();
+    }
+    let (objective, ratio) = (objectives(role, &points), space_ratios(plan, role));
+    if plots.is_empty() && objective.is_none() && ratio.is_none() {
+        return;
+    }
+    section.heading("The trade-off");
+    for (i, plot) in plots.iter().enumerate() {
+        section.plot(plot, if i == 0 { &source } else { "" });
+    }
+    const OBJECTIVE: &str = "Objective: median of the trials, today is 1, lower is better; cells without a figure \
+                             were not replayed.";
+    const RATIO: &str = "Space ratio: logical bytes per allocated byte, estimated from the files; where there is \
+                         no estimate, as the trial ended.";
+    match (objective, ratio) {
+        (Some(a), Some(b)) => {
+            section.plots(&[&a.width(HALF), &b.width(HALF)]).paragraph(&format!("{OBJECTIVE} {RATIO}"))
+        }
+        (Some(map), None) => section.plot(&map, OBJECTIVE),
+        (None, Some(map)) => section.plot(&map, RATIO),
+        (None, None) => section,
+    };
+}
+
+/// The entries whose figures may stand in one picture, and what to say of them: measured ones if there are at
+/// least two, and only with the other roles as today, because a trial's latency is that of all roles together.
+fn comparable(role: &Role) -> (Vec<&Evidence>, String) {
+    let of = |kind| role.evidence.iter().filter(|e| e.kind == kind).collect::<Vec<_>>();
+    let (trials, models) = (of(EvidenceKind::Trial), of(EvidenceKind::Model));
+    if trials.len() < 2 && models.len() > 1 {
+        return (models, "Computed by the I/O model, not measured.".to_owned());
+    }
+    let (alone, mixed): (Vec<_>, Vec<_>) = trials.into_iter().partition(|e| e.others.is_empty());
+    if alone.len() < 2 {
+        let all: Vec<&Evidence> = alone.into_iter().chain(mixed).collect();
+        let source = "Trials on the engine. The other roles had not the same settings in all of them.";
+        return (all, format!("{source} {}", spread(role)));
+    }
+    let rest = match mixed.len() as u64 {
+        0 => String::new(),
+        n => format!(" {} with other roles changed too left out.", words::counted(n, "trial")),
+    };
+    (alone, format!("Trials on the engine.{rest} {}", spread(role)))
+}
+
+fn spread(role: &Role) -> &'static str {
+    let range = |e: &Evidence| e.kind == EvidenceKind::Trial && e.spread == Spread::MinMax;
+    if role.evidence.iter().any(range) {
+        "Bars are the smallest and largest of the repeats. Point at a dot for its figures."
+    } else {
+        "Bars are 95 % intervals. Point at a dot for its figures."
+    }
+}
+
+/// Whether a metric differs by less than what two runs of one setting may differ by: half a per cent.
+fn same(points: &[&Evidence], metric: &str) -> bool {
+    let values = || points.iter().filter_map(|e| e.metrics.get(metric)).map(|m| m.median);
+    let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+    high - low <= 0.005 * high.abs()
+}
+
+fn scatter(role: &Role, points: &[&Evidence], x: &'static str, y: &'static str) -> Scatter {
+    let mut shown: Vec<&Evidence> =
+        points.iter().copied().filter(|e| e.metrics.contains_key(x) && e.metrics.contains_key(y)).collect();
+    // the legend lists compressions in the order of the points
+    shown.sort_by_key(|e| words::compression_rank(compression(role, e)));
+    let drawn = shown.iter().map(|e| {
+        let (mx, my) = (e.metrics[x], e.metrics[y]);
+        Point::new(mx.median, my.median, compression(role, e), &words::label(role, &e.settings))
+            .x_range(mx.low, mx.high)
+            .y_range(my.low, my.high)
+            .mark(mark(role, e))
+    });
+    let points: Vec<Point> = drawn.collect();
+    let medians = || shown.iter().map(|e| e.metrics[y].median);
+    let (low, high) = (medians().fold(f64::INFINITY, f64::min), medians().fold(0.0, f64::max));
+    let wide = low > 0.0 && high / low > 8.0;
+    let title = format!("{} against {}", capital(words::title(x)), words::title(y));
+    let y_axis = Axis::new(&axis(y), words::unit(y));
+    let y_axis = if wide { y_axis.log() } else { y_axis };
+    let x_axis = Axis::new(&axis(x), words::unit(x));
+    Scatter::new(&title, x_axis, y_axis, (words::better(x), words::better(y)), points).size(WIDTH, 400.0)
+}
+
+fn axis(metric: &str) -> String {
+    let way = match words::better(metric) {
+        Better::Lower => "less is better",
+        Better::Higher => "more is better",
+    };
+    format!("{} ({way})", words::title(metric))
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |c| c.to_uppercase().chain(letters).collect())
+}
+
+fn compression<'a>(role: &'a Role, e: &'a Evidence) -> &'a str {
+    words::value(role, &e.settings, "compression").unwrap_or("any compression")
+}
+
+/// Where nothing is to change, today's is all there is to mark.
+fn mark(role: &Role, e: &Evidence) -> Mark {
+    match e.outcome {
+        Outcome::Current => Mark::Today,
+        Outcome::Recommended if !role.recommended.is_empty() => Mark::Chosen,
+        Outcome::Recommended => Mark::Today,
+        _ => Mark::None,
+    }
+}
+
+/// Record size and compression → figure, with what the cell is to the reader.
+type Cells<'a> = BTreeMap<(&'a str, &'a str), (f64, Mark)>;
+
+fn key<'a>(role: &'a Role, e: &'a Evidence) -> Option<(&'a str, &'a str)> {
+    let of = |property| words::value(role, &e.settings, property);
+    of("recordsize").zip(of("compression"))
+}
+
+/// The best objective per cell: two entries of one cell differ in something else, such as `logbias`.
+fn objectives(role: &Role, points: &[&Evidence]) -> Option<HeatMap> {
+    let mut cells = Cells::new();
+    for e in points.iter().copied() {
+        let (Some(key), Some(objective)) = (key(role, e), e.objective) else { continue };
+        let cell = cells.entry(key).or_insert((objective, Mark::None));
+        cell.0 = cell.0.min(objective);
+        if mark(role, e) != Mark::None {
+            cell.1 = mark(role, e);
+        }
+    }
+    heat_map("Objective", Unit::None, &cells)
+}
+
+fn space_ratios(plan: &Plan, role: &Role) -> Option<HeatMap> {
+    let mut cells = Cells::new();
+    // trials first, so that an estimate of the same cell takes its place
+    for kind in [EvidenceKind::Trial, EvidenceKind::Estimate] {
+        for e in role.evidence.iter().filter(|e| e.kind == kind) {
+            let here = e.ashift.is_none_or(|a| a == plan.pool.ashift);
+            let (Some(key), Some(ratio)) = (key(role, e), e.metrics.get("space_ratio")) else { continue };
+            if here {
+                let mark = match (mark(role, e), cells.get(&key)) {
+                    (Mark::None, Some((_, before))) => *before,
+                    (mark, _) => mark,
+                };
+                cells.insert(key, (ratio.median, mark));
+            }
+        }
+    }
+    heat_map("Space ratio", Unit::Ratio, &cells)
+}
+
+/// `None` for fewer than two cells: that is no picture.
+fn heat_map(title: &str, unit: Unit, cells: &Cells<'_>) -> Option<HeatMap> {
+    if cells.len() < 2 {
+        return None;
+    }
+    let mut rows: Vec<&str> = cells.keys().map(|k| k.0).collect();
+    rows.sort_by_key(|r| (words::size(r), *r));
+    rows.dedup();
+    let mut columns: Vec<&str> = cells.keys().map(|k| k.1).collect();
+    columns.sort_by_key(|c| words::compression_rank(c));
+    columns.dedup();
+    let mut map = HeatMap::new(title, unit, ("recordsize", &rows), ("compression", &columns));
+    for ((r, c), (value, mark)) in cells {
+        let (Some(r), Some(c)) = (rows.iter().position(|x| x == r), columns.iter().position(|x| x == c))
+        else {
+            continue;
+        };
+        map.set(r, c, *value);
+        map.mark(r, c, *mark);
+    }
+    Some(map)
+}

@@ -1,0 +1,208 @@
+//! The page of a made-up plan, of the documented example, and of plans that hold next to nothing.
+
+use poolwright_tune::plan::{EvidenceKind, GainVerdict, Measured, Outcome, Plan, Unseen, Verdict};
+
+use super::html;
+
+fn fixture() -> Plan {
+    let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/plan.json"));
+    serde_json::from_str(text).expect("the fixture is a plan")
+}
+
+/// A plan that found nothing: one role, nothing recorded, nothing tried.
+fn bare() -> Plan {
+    let mut plan = fixture();
+    plan.verdict = Verdict::Keep;
+    plan.why = "nothing was found".into();
+    plan.trace = None;
+    plan.database.clear();
+    plan.gain.clear();
+    plan.seeds.clear();
+    plan.warnings.clear();
+    plan.goal.weights.clear();
+    plan.subject.skipped.clear();
+    plan.subject.database = None;
+    plan.roles.truncate(1);
+    let role = &mut plan.roles[0];
+    role.recommended.clear();
+    role.current.clear();
+    role.evidence.clear();
+    role.gain.clear();
+    role.notes.clear();
+    role.io = None;
+    plan
+}
+
+/// What stands between `<h2>name</h2>` and the next one.
+fn section<'a>(page: &'a str, name: &str) -> &'a str {
+    let start = page.find(&format!("<h2>{name}</h2>")).unwrap_or_else(|| panic!("no section {name}"));
+    let rest = &page[start + 1..];
+    &rest[..rest.find("<h2>").unwrap_or(rest.len())]
+}
+
+#[test]
+fn the_fixture_is_sound_and_says_that_it_is_made_up() {
+    let plan = fixture();
+    assert_eq!(plan.problems(), Vec::<String>::new());
+    assert!(plan.creator.contains("MADE-UP"));
+    assert!(html(&plan).contains("MADE-UP FIGURES"));
+}
+
+#[test]
+fn verdict_gains_and_settings_come_first() {
+    let page = html(&fixture());
+    assert!(page.contains("Change data to recordsize=16K compression=zstd-3"));
+    assert!(page.contains("16K records with zstd-3 write 77 % fewer bytes"));
+    let tile = "<div class=\"what\">write amplification</div><div class=\"value good\">−76.8 %</div>";
+    assert!(page.contains(tile));
+    assert!(page.contains("interval −78.6\u{a0}to\u{a0}−75.0\u{a0}%"));
+    let settings = section(&page, "Settings");
+    assert!(settings.contains("<td class=\"strong\">16K zstd-3</td>"), "{settings}");
+    assert_eq!(settings.matches(">keep</td>").count(), 2, "wal and binlog stay");
+    let database = section(&page, "Database");
+    assert!(database.contains("<h3>innodb_doublewrite = OFF</h3>"), "{database}");
+    assert!(database.contains("lies in exactly one 16K record"), "{database}");
+}
+
+#[test]
+fn every_piece_of_evidence_has_its_row_or_line() {
+    let plan = fixture();
+    let page = html(&plan);
+    let data = section(&page, "data");
+    let role = &plan.roles[0];
+    let of = |outcome| role.evidence.iter().filter(|e| e.outcome == outcome).count();
+    let evidence = &data[data.find("<h3>Evidence</h3>").unwrap()..];
+    let rows = evidence.matches("<tr>").count() - evidence.matches("<thead>").count();
+    assert_eq!(rows, role.evidence.len() - of(Outcome::Failed));
+    assert_eq!(evidence.matches("<li>Failed:").count(), of(Outcome::Failed));
+    assert_eq!(evidence.matches("<thead>").count(), 3, "trials, estimates and models apart");
+    assert!(evidence.contains("a 4K record cannot be smaller than one 4K sector"));
+    assert!(evidence.contains("mean_latency_ns_low"), "the CSV holds the spread");
+}
+
+#[test]
+fn pictures_mark_today_and_the_recommended_one() {
+    let page = html(&fixture());
+    let data = section(&page, "data");
+    for title in
+        ["Space against mean latency", "Space against write amplification", "Objective", "Space ratio"]
+    {
+        assert!(data.contains(&format!("class=\"title\">{title}</text>")), "{title}");
+    }
+    assert!(data.contains("16K zstd-3 (recommended)") && data.contains("128K lz4 (today)"));
+    assert!(data.contains("128K × lz4: 1.00 (today)"), "the objective of today is 1");
+    assert!(data.contains("16K × zstd-3: 2.16x (recommended)"));
+    // the log's candidates all take the same space
+    assert!(section(&page, "wal").contains(">Write amplification against mean latency</text>"));
+}
+
+#[test]
+fn only_what_can_be_compared_shares_a_picture() {
+    let mut plan = fixture();
+    let role = &mut plan.roles[0];
+    let mut mixed = role.evidence[0].clone();
+    mixed.settings.insert("recordsize".into(), "64K".into());
+    mixed.settings.insert("compression".into(), "zstd-19".into());
+    mixed.others.insert("wal".into(), mixed.settings.clone());
+    mixed.outcome = Outcome::Raced;
+    mixed.metrics.remove("space_ratio"); // the role's space does not depend on the others
+    role.evidence.push(mixed);
+    let mut sectors = role.evidence.iter().find(|e| e.kind == EvidenceKind::Estimate).unwrap().clone();
+    sectors.ashift = Some(9);
+    sectors.metrics.insert("space_ratio".into(), Measured { median: 7.77, low: 7.7, high: 7.8 });
+    role.evidence.push(sectors);
+    let page = html(&plan);
+    let data = section(&page, "data");
+    let pictures = &data[..data.find("<h3>Evidence</h3>").unwrap()];
+    assert!(!pictures.contains("zstd-19") && !pictures.contains("7.77x"));
+    assert!(pictures.contains("1 trial with other roles changed too left out"));
+    let evidence = &data[pictures.len()..];
+    assert!(evidence.contains("with wal: recordsize=64K compression=zstd-19"), "{evidence}");
+    assert!(evidence.contains(" ashift=9</td>"));
+}
+
+#[test]
+fn nothing_found_is_a_page_too() {
+    let page = html(&bare());
+    assert!(page.contains("Keep today&#39;s settings") || page.contains("Keep today's settings"));
+    assert!(page.contains("nothing was found") && page.contains("Estimates only"));
+    assert!(!page.contains("class=\"tiles\"") && !page.contains("<figure>"));
+    assert!(section(&page, "data").contains("Nothing was tried for this role."));
+    assert!(section(&page, "What it ran on").contains("None was given or made."));
+
+    let mut empty = bare();
+    empty.roles.clear();
+    let page = html(&empty);
+    assert!(!page.contains("<h2>Settings</h2>") && page.contains("<h2>Pool</h2>"));
+}
+
+#[test]
+fn figures_that_cannot_be_drawn_do_no_harm() {
+    let mut plan = fixture();
+    let role = &mut plan.roles[0];
+    for e in &mut role.evidence {
+        for m in e.metrics.values_mut() {
+            *m = Measured { median: 0.0, low: f64::NAN, high: f64::INFINITY };
+        }
+        e.metrics.insert("quarks_s".into(), Measured { median: 5.0, low: 4.0, high: 6.0 });
+        e.settings = [("atime".to_owned(), "off".to_owned())].into();
+        e.objective = Some(f64::NAN);
+    }
+    role.current.clear();
+    plan.pool.ashift = 200;
+    let page = html(&plan);
+    assert!(page.contains("quarks_s"), "a metric of a later release is shown by its name");
+    assert!(!page.contains("NaN"));
+}
+
+#[test]
+fn what_is_wrong_with_a_plan_stands_above_it() {
+    let mut plan = fixture();
+    plan.roles[0].recommended.insert("sync".into(), "disabled".into());
+    let trace = plan.trace.as_mut().unwrap();
+    trace.lost_events = 17;
+    trace.unseen.push(Unseen { what: "direct maps".into(), count: 1 });
+    let page = html(&plan);
+    let top = &page[..page.find("<h2>").unwrap()];
+    for part in [
+        "would refuse this plan",
+        "sync=disabled is not safe",
+        "lost 17 events",
+        "direct maps was met once",
+        "1 file could not",
+    ] {
+        assert!(top.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn a_gain_inside_the_noise_or_only_estimated_is_called_that() {
+    let mut plan = fixture();
+    let gain = plan.gain.get_mut("allocated_bytes").unwrap();
+    gain.pairs = 0;
+    let gain = plan.gain.get_mut("write_amplification").unwrap();
+    (gain.ci95, gain.verdict) = ((-0.8, 0.1), GainVerdict::Noise);
+    let page = html(&plan);
+    assert!(page.contains("better, estimated"));
+    assert!(page.contains("<div class=\"value muted\">−76.8 %</div>") && page.contains("inside the noise"));
+}
+
+#[test]
+fn names_from_outside_are_text() {
+    let mut plan = fixture();
+    let bad = "</pre><script>alert(1)</script>";
+    plan.subject.directory = format!("/srv/{bad}");
+    plan.why = bad.into();
+    plan.creator = bad.into();
+    plan.database[0].safe_because = Some(bad.into());
+    let role = &mut plan.roles[0];
+    role.role = bad.into();
+    role.path = format!("/srv/{bad}");
+    role.notes = vec![bad.into()];
+    role.evidence[0].settings.insert(bad.into(), bad.into());
+    role.evidence[1].metrics.insert(bad.into(), Measured { median: 1.0, low: 1.0, high: 2.0 });
+    let page = html(&plan);
+    assert!(!page.contains("<script>alert"), "not escaped");
+    assert_eq!(page.matches("<script").count(), 1, "only the page's own");
+    assert!(!page.contains("src=") && !page.contains("<link"), "nothing is fetched");
+}

@@ -1,0 +1,281 @@
+//! How a plan's metrics, settings and gains are put into words, on the page and at the terminal alike.
+
+use std::cmp::Reverse;
+
+use poolwright_report::{Better, Tone, Unit};
+use poolwright_tune::plan::{Evidence, Gain, GainVerdict, Goal, Role, Settings};
+
+/// A metric of `docs/plan-format.md`.
+struct Metric {
+    name: &'static str,
+    title: &'static str,
+    unit: Unit,
+    better: Better,
+}
+
+const fn metric(name: &'static str, title: &'static str, unit: Unit, better: Better) -> Metric {
+    Metric { name, title, unit, better }
+}
+
+/// Every metric, in the order in which people ask for them.
+const METRICS: [Metric; 19] = {
+    use Better::{Higher, Lower};
+    use Unit::{Bytes, Fraction, Nanoseconds, PerSecond, Ratio};
+    [
+        metric("allocated_bytes", "space", Bytes, Lower),
+        metric("space_ratio", "space ratio", Ratio, Higher),
+        metric("mean_latency_ns", "mean latency", Nanoseconds, Lower),
+        metric("read_p50_ns", "read p50", Nanoseconds, Lower),
+        metric("read_p99_ns", "read p99", Nanoseconds, Lower),
+        metric("read_p999_ns", "read p99.9", Nanoseconds, Lower),
+        metric("write_p50_ns", "write p50", Nanoseconds, Lower),
+        metric("write_p99_ns", "write p99", Nanoseconds, Lower),
+        metric("write_p999_ns", "write p99.9", Nanoseconds, Lower),
+        metric("fsync_p50_ns", "fsync p50", Nanoseconds, Lower),
+        metric("fsync_p99_ns", "fsync p99", Nanoseconds, Lower),
+        metric("fsync_p999_ns", "fsync p99.9", Nanoseconds, Lower),
+        metric("ops_s", "operations", PerSecond, Higher),
+        metric("write_amplification", "write amplification", Ratio, Lower),
+        metric("read_amplification", "read amplification", Ratio, Lower),
+        metric("vdev_write_bytes", "written to devices", Bytes, Lower),
+        metric("vdev_read_bytes", "read from devices", Bytes, Lower),
+        metric("arc_hit_ratio", "ARC hits", Fraction, Higher),
+        metric("cpu_ns_per_op", "CPU per operation", Nanoseconds, Lower),
+    ]
+};
+
+/// Metrics that say how much space is taken.
+pub const SPACE: [&str; 2] = ["allocated_bytes", "space_ratio"];
+/// Metrics that say how long the database waits, the most telling first.
+pub const LATENCY: [&str; 10] = [
+    "mean_latency_ns",
+    "read_p99_ns",
+    "write_p99_ns",
+    "fsync_p99_ns",
+    "read_p50_ns",
+    "write_p50_ns",
+    "fsync_p50_ns",
+    "read_p999_ns",
+    "write_p999_ns",
+    "fsync_p999_ns",
+];
+/// Metrics that say how fast devices wear out.
+pub const WEAR: [&str; 2] = ["write_amplification", "vdev_write_bytes"];
+
+fn known(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|m| m.name == name)
+}
+
+/// What people call the metric; its own name where this release does not know it.
+pub fn title(name: &str) -> &str {
+    known(name).map_or(name, |m| m.title)
+}
+
+/// The same for a column's heading, where room is short.
+pub fn short_title(name: &str) -> String {
+    title(name).replace("amplification", "amp.").replace("operation", "op").replace("mean latency", "latency")
+}
+
+/// The unit of a metric; a bare number where this release does not know it.
+pub fn unit(name: &str) -> Unit {
+    known(name).map_or(Unit::None, |m| m.unit)
+}
+
+/// Which way a metric gets better. For one that this release does not know, lower.
+pub fn better(name: &str) -> Better {
+    known(name).map_or(Better::Lower, |m| m.better)
+}
+
+/// Sorted as people ask for them, unknown ones last; without duplicates.
+pub fn ordered<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = names.into_iter().collect();
+    let rank = |name: &str| METRICS.iter().position(|m| m.name == name).unwrap_or(METRICS.len());
+    names.sort_by_key(|name| (rank(name), *name));
+    names.dedup();
+    names
+}
+
+/// The one of `family` that the goal weighs most among those there are, else the first there is.
+pub fn pick(family: &[&'static str], goal: &Goal, has: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let weight = |name: &str| goal.weights.get(name).copied().filter(|w| *w > 0.0).unwrap_or(0.0);
+    let there = family.iter().copied().filter(|name| has(name));
+    // min_by keeps the first of equals, and the family is in order of liking
+    there.min_by(|a, b| weight(b).total_cmp(&weight(a)))
+}
+
+/// Space, latency and wear, and whatever else the goal weighs: the figures to look at first.
+pub fn headline(goal: &Goal, has: impl Fn(&str) -> bool + Copy) -> Vec<&str> {
+    let families = [&SPACE[..], &LATENCY[..], &WEAR[..]];
+    let picked = families.into_iter().filter_map(|family| pick(family, goal, has));
+    let weighed = goal.weights.keys().map(String::as_str).filter(|name| has(name));
+    ordered(picked.chain(weighed))
+}
+
+/// `recordsize=16K compression=zstd-3 …`: the two that matter most first, then by name.
+pub fn settings(settings: &Settings) -> String {
+    sorted(settings).into_iter().map(|(p, v)| format!("{p}={v}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Properties with the two that matter most first, then by name.
+pub fn sorted(settings: &Settings) -> Vec<(&str, &str)> {
+    let mut all: Vec<(&str, &str)> = settings.iter().map(|(p, v)| (p.as_str(), v.as_str())).collect();
+    all.sort_by_key(|(property, _)| property_rank(property));
+    all
+}
+
+/// Sort key of a property's name.
+pub fn property_rank(property: &str) -> (usize, &str) {
+    (["recordsize", "compression"].iter().position(|p| *p == property).unwrap_or(2), property)
+}
+
+/// The value in force: what was tried, else today's.
+pub fn value<'a>(role: &'a Role, tried: &'a Settings, property: &str) -> Option<&'a str> {
+    tried.get(property).or_else(|| role.current.get(property)).map(String::as_str)
+}
+
+/// `16K zstd-3`, with whatever else is not as today: `128K lz4 logbias=throughput`.
+pub fn label(role: &Role, tried: &Settings) -> String {
+    let main =
+        ["recordsize", "compression"].into_iter().filter_map(|p| value(role, tried, p)).map(str::to_owned);
+    let label = main.chain(differing(role, tried)).collect::<Vec<_>>().join(" ");
+    if label.is_empty() { "as today".to_owned() } else { label }
+}
+
+/// What is in force once the recommendation is applied.
+pub fn applied(role: &Role) -> Settings {
+    role.current.iter().chain(&role.recommended).map(|(p, v)| (p.clone(), v.clone())).collect()
+}
+
+/// `property=value` of what was tried besides record size and compression and is not as today.
+pub fn differing(role: &Role, tried: &Settings) -> Vec<String> {
+    let other = |p: &str, v: &str| property_rank(p).0 == 2 && role.current.get(p).is_none_or(|c| c != v);
+    tried.iter().filter(|(p, v)| other(p, v)).map(|(p, v)| format!("{p}={v}")).collect()
+}
+
+/// What the other roles had in the same trial, where not as today.
+pub fn others(evidence: &Evidence) -> String {
+    let all = evidence.others.iter().map(|(role, s)| format!("{role}: {}", settings(s)));
+    all.collect::<Vec<_>>().join("; ")
+}
+
+/// `16K` → 16384, as `zfs` understands sizes; `None` for what is none.
+pub fn size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" => 10,
+        "M" | "MB" => 20,
+        "G" | "GB" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// Sort key of a compression: from none to the slowest of each family.
+pub fn compression_rank(name: &str) -> (usize, i64, &str) {
+    const FAMILIES: [&str; 7] = ["off", "zle", "lzjb", "lz4", "zstd-fast", "zstd", "gzip"];
+    let (family, level) = match name.rsplit_once('-') {
+        Some((family, level)) if level.bytes().all(|b| b.is_ascii_digit()) => (family, level.parse().ok()),
+        _ => (name, None),
+    };
+    let rank = FAMILIES.iter().position(|f| *f == family).unwrap_or(FAMILIES.len());
+    let default = match family {
+        "zstd" => 3,
+        "gzip" => 6,
+        _ => 1,
+    };
+    let level: i64 = level.unwrap_or(default);
+    // zstd-fast-10 is faster and weaker than zstd-fast-1
+    (rank, if family == "zstd-fast" { -level } else { level }, name)
+}
+
+/// `961M → 802M`.
+pub fn from_to(name: &str, gain: &Gain) -> String {
+    format!("{} → {}", unit(name).format(gain.from), unit(name).format(gain.to))
+}
+
+/// `−16.8 to −16.3 %`.
+pub fn interval(gain: &Gain) -> String {
+    let (low, high) = (Unit::Change.format(gain.ci95.0), Unit::Change.format(gain.ci95.1));
+    format!("{} to {high}", low.trim_end_matches(" %"))
+}
+
+/// A gain's verdict, and whether it rests on measurements.
+pub fn verdict(gain: &Gain) -> &'static str {
+    match (gain.verdict, gain.pairs) {
+        (GainVerdict::Better, 0) => "better, estimated",
+        (GainVerdict::Better, _) => "better",
+        (GainVerdict::Worse, 0) => "worse, estimated",
+        (GainVerdict::Worse, _) => "worse",
+        (GainVerdict::Noise, _) => "inside the noise",
+    }
+}
+
+/// How a gain is meant.
+pub fn tone(gain: &Gain) -> Tone {
+    match gain.verdict {
+        GainVerdict::Better => Tone::Good,
+        GainVerdict::Worse => Tone::Bad,
+        GainVerdict::Noise => Tone::Muted,
+    }
+}
+
+/// The goal's weights, largest first: `mean latency 0.40, space 0.30`.
+pub fn weights(goal: &Goal) -> String {
+    let mut all: Vec<(&String, &f64)> = goal.weights.iter().collect();
+    all.sort_by_key(|(_, w)| Reverse((**w * 1e6) as i64));
+    all.iter().map(|(name, w)| format!("{} {w:.2}", title(name))).collect::<Vec<_>>().join(", ")
+}
+
+/// A number of things: `1 file`, `41 files`.
+pub fn counted(n: u64, thing: &str) -> String {
+    format!("{} {thing}{}", Unit::Count.format(n as f64), if n == 1 { "" } else { "s" })
+}
+
+/// Bytes with the suffix that `zfs` would print.
+pub fn bytes(n: u64) -> String {
+    Unit::Bytes.format(n as f64)
+}
+
+/// What to call an entry of the list of roles: its role, with the place where there are several of that role.
+pub fn role_name(roles: &[Role], role: &Role) -> String {
+    let twins = roles.iter().filter(|r| r.role == role.role).count();
+    if twins > 1 { format!("{} in {}", role.role, role.path) } else { role.role.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressions_sort_by_effort() {
+        let mut all =
+            ["gzip-9", "zstd-19", "off", "zstd-3", "lz4", "zstd", "zstd-fast-1", "gzip", "zstd-fast-10"];
+        all.sort_by_key(|c| compression_rank(c));
+        let expected =
+            ["off", "lz4", "zstd-fast-10", "zstd-fast-1", "zstd", "zstd-3", "zstd-19", "gzip", "gzip-9"];
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn sizes_are_read_as_zfs_prints_them() {
+        let read = ["512", "16K", "1M", "16M", "1g", "none", "K", "99999999999G"].map(size);
+        let some = [Some(512), Some(16384), Some(1 << 20), Some(16 << 20), Some(1 << 30)];
+        assert_eq!(read, [some[0], some[1], some[2], some[3], some[4], None, None, None]);
+    }
+
+    #[test]
+    fn the_goal_decides_which_latency_is_shown() {
+        let goal = |names: &[(&str, f64)]| Goal {
+            weights: names.iter().map(|(n, w)| ((*n).to_owned(), *w)).collect(),
+            ..Goal::default()
+        };
+        assert_eq!(pick(&LATENCY, &goal(&[("fsync_p99_ns", 0.5)]), |_| true), Some("fsync_p99_ns"));
+        assert_eq!(
+            pick(&LATENCY, &goal(&[("fsync_p99_ns", 0.5)]), |n| n == "read_p99_ns"),
+            Some("read_p99_ns")
+        );
+        assert_eq!(pick(&LATENCY, &goal(&[]), |_| true), Some("mean_latency_ns"));
+        assert_eq!(pick(&LATENCY, &goal(&[]), |_| false), None);
+    }
+}

@@ -1,0 +1,459 @@
+//! A plan at the terminal: what a database administrator has to know, in one or two screens.
+
+use std::io::{self, Write};
+
+use poolwright_report::{Cell, Column, Table, Terminal, Tone, Unit, escape};
+use poolwright_tune::plan::{CurrentSource, Evidence, EvidenceKind, Outcome, Plan, Role, Verdict};
+
+use crate::plan_page::words;
+
+/// Alternatives shown per role, today's and the recommended one counted.
+const ALTERNATIVES: usize = 5;
+
+/// Writes the plan to `out`. Text from outside (paths, names) cannot steer the terminal.
+///
+/// # Errors
+/// Those of `out`.
+pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Result<()> {
+    let mut text = Text { out, terminal };
+    text.verdict(plan)?;
+    for role in &plan.roles {
+        text.role(plan, role)?;
+    }
+    text.database(plan)?;
+    text.pool(plan)?;
+    text.warnings(plan)?;
+    text.next(plan)
+}
+
+struct Text<'a, W> {
+    out: &'a mut W,
+    terminal: Terminal,
+}
+
+impl<W: Write> Text<'_, W> {
+    fn verdict(&mut self, plan: &Plan) -> io::Result<()> {
+        let (word, tone) = match plan.verdict {
+            Verdict::Change => ("Change", Tone::Good),
+            Verdict::Keep => ("Keep", Tone::Strong),
+        };
+        let word = self.style(word, tone);
+        self.wrapped(&format!("{word}: "), word_width(plan.verdict), &plan.why)?;
+        let s = &plan.subject;
+        let database = s.database.as_deref().unwrap_or("unknown database");
+        let about = format!(
+            "{database} in {} ({}, {} in {}), goal {}",
+            s.directory,
+            s.dataset.as_deref().unwrap_or(&s.file_system),
+            words::bytes(s.bytes),
+            words::counted(s.files, "file"),
+            plan.goal.name,
+        );
+        self.wrapped("", 0, &about)?;
+        let recorded = match &plan.trace {
+            Some(trace) => format!("{} of recording, ", Unit::Seconds.format(trace.duration_s)),
+            None => "no recording, estimates only; ".to_owned(),
+        };
+        let trials = words::counted(plan.trials, "trial");
+        let figures = format!("{recorded}{trials} in {}", Unit::Seconds.format(plan.seconds));
+        self.wrapped("", 0, &figures)
+    }
+
+    fn role(&mut self, plan: &Plan, role: &Role) -> io::Result<()> {
+        let size = format!("{} in {}", words::bytes(role.bytes), words::counted(role.files, "file"));
+        self.heading(&role.role, &format!("{}  {size}", role.path))?;
+        let today = words::settings(&role.current);
+        let source = match &role.current_source {
+            CurrentSource::ZfsGet { dataset } => format!("as {dataset} has it"),
+            CurrentSource::ZfsDefaults { why } => format!("OpenZFS's defaults: {why}"),
+        };
+        if role.recommended.is_empty() {
+            self.wrapped("  keep  ", 8, &format!("{today}  ({source})"))?;
+        } else {
+            let set = self.style("set", Tone::Good);
+            self.wrapped(&format!("  {set}   "), 8, &words::settings(&role.recommended))?;
+            let was =
+                words::sorted(&role.current).into_iter().filter(|(p, _)| role.recommended.contains_key(*p));
+            let was: Vec<String> = was.map(|(p, v)| format!("{p}={v}")).collect();
+            if !was.is_empty() {
+                self.wrapped("  was   ", 8, &format!("{}  ({source})", was.join(" ")))?;
+            }
+        }
+        for (property, why) in &role.safe_because {
+            self.wrapped("  safe  ", 8, &format!("{property}: {why}"))?;
+        }
+        self.gains(role)?;
+        self.alternatives(plan, role)?;
+        for note in &role.notes {
+            self.wrapped("  - ", 4, note)?;
+        }
+        Ok(())
+    }
+
+    fn gains(&mut self, role: &Role) -> io::Result<()> {
+        if role.gain.is_empty() {
+            return Ok(());
+        }
+        let mut table = Table::new([
+            Column::left("metric"),
+            Column::right("today"),
+            Column::right("then"),
+            Column::right("change"),
+            Column::right("95 % interval"),
+            Column::right("meaning"),
+        ]);
+        for name in words::ordered(role.gain.keys().map(String::as_str)) {
+            let (gain, unit) = (&role.gain[name], words::unit(name));
+            table.row([
+                Cell::text(words::title(name)),
+                Cell::num(gain.from, unit),
+                Cell::num(gain.to, unit),
+                Cell::num(gain.change, Unit::Change).tone(words::tone(gain)),
+                Cell::text(words::interval(gain)),
+                Cell::text(words::verdict(gain)).tone(words::tone(gain)),
+            ]);
+        }
+        self.table(&table)
+    }
+
+    /// The best of what was measured, or else of what was estimated; then how much more there is.
+    fn alternatives(&mut self, plan: &Plan, role: &Role) -> io::Result<()> {
+        let of =
+            |rated: &dyn Fn(&Evidence) -> bool| role.evidence.iter().filter(|e| rated(e)).collect::<Vec<_>>();
+        let trials = of(&|e| e.kind == EvidenceKind::Trial && e.outcome != Outcome::Failed);
+        let (heading, rated) = if trials.is_empty() {
+            let out = |e: &Evidence| matches!(e.outcome, Outcome::Failed | Outcome::ScreenedOut);
+            ("estimated", of(&|e| !out(e)))
+        } else {
+            ("tried", trials)
+        };
+        let shown = if rated.len() > 1 { shortlist(&rated) } else { Vec::new() };
+        if !shown.is_empty() {
+            let has = |name: &str| shown.iter().any(|e| e.metrics.contains_key(name));
+            let metrics = words::headline(&plan.goal, has);
+            let mut columns = vec![Column::left(heading), Column::right("objective")];
+            columns.extend(metrics.iter().map(|m| Column::right(&words::short_title(m))));
+            columns.push(Column::right(""));
+            let mut table = Table::new(columns);
+            for e in &shown {
+                table.row(alternative(role, e, &metrics));
+            }
+            writeln!(self.out)?;
+            self.table(&table)?;
+        }
+        let count = |outcome| role.evidence.iter().filter(|e| e.outcome == outcome).count();
+        let rest = [
+            (rated.len() - shown.len(), format!("more {heading}")),
+            (count(Outcome::ScreenedOut), "screened out".to_owned()),
+            (count(Outcome::Failed), "failed".to_owned()),
+        ];
+        let rest: Vec<String> =
+            rest.iter().filter(|r| r.0 > 0).map(|(n, what)| format!("{n} {what}")).collect();
+        if rest.is_empty() { Ok(()) } else { self.wrapped("  ", 2, &rest.join(", ")) }
+    }
+
+    fn database(&mut self, plan: &Plan) -> io::Result<()> {
+        if plan.database.is_empty() {
+            return Ok(());
+        }
+        self.heading("database", "its own settings to go with it; poolwright never sets them")?;
+        for s in &plan.database {
+            let mut now: Vec<String> = s.current.iter().map(|v| format!("now {v}")).collect();
+            now.extend(s.restart.then(|| "needs a restart".to_owned()));
+            let now = if now.is_empty() { String::new() } else { format!("  ({})", now.join(", ")) };
+            self.wrapped("  ", 2, &format!("{} = {}{now}", s.setting, s.value))?;
+            self.wrapped("    why   ", 10, &s.why)?;
+            if let Some(safe) = &s.safe_because {
+                self.wrapped("    safe  ", 10, safe)?;
+            }
+            if !s.requires.is_empty() {
+                self.wrapped("    only  ", 10, &format!("with {}", words::settings(&s.requires)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pool(&mut self, plan: &Plan) -> io::Result<()> {
+        let today = match plan.pool.current {
+            Some(now) if now != plan.pool.ashift => {
+                format!(" (today {now}; it takes a new pool to change it)")
+            }
+            _ => String::new(),
+        };
+        self.heading("pool", "")?;
+        self.wrapped("  ", 2, &format!("ashift={}{today}: {}", plan.pool.ashift, plan.pool.why))
+    }
+
+    fn warnings(&mut self, plan: &Plan) -> io::Result<()> {
+        let refused = plan.problems().into_iter().map(|p| format!("apply would refuse this plan: {p}"));
+        let lost = plan.trace.as_ref().map_or(0, |t| t.lost_events);
+        let lost = (lost > 0).then(|| format!("the recording lost {}", words::counted(lost, "event")));
+        let all: Vec<String> = refused.chain(lost).chain(plan.warnings.iter().cloned()).collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        self.heading("before you trust this", "")?;
+        for warning in &all {
+            let mark = self.style("!", Tone::Bad);
+            self.wrapped(&format!("  {mark} "), 4, warning)?;
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, plan: &Plan) -> io::Result<()> {
+        if plan.verdict == Verdict::Keep {
+            return Ok(());
+        }
+        self.heading("next", "")?;
+        let mut places: Vec<&str> = Vec::new();
+        for role in plan.roles.iter().filter(|r| !r.recommended.is_empty()) {
+            if !places.contains(&role.place.mountpoint.as_str()) {
+                places.push(&role.place.mountpoint);
+                self.command(role)?;
+            }
+        }
+        let resized = plan.roles.iter().any(|r| r.recommended.contains_key("recordsize"));
+        let text = if resized {
+            "A file keeps the record size it was written with: then stop the database and copy its files, or they \
+             stay as they are."
+        } else {
+            "It holds for what is written from then on; what is there stays as it is until it is written again."
+        };
+        self.wrapped("  ", 2, text)
+    }
+
+    /// The line that sets it, on one line however long, so that it can be copied.
+    fn command(&mut self, role: &Role) -> io::Result<()> {
+        let all = words::sorted(&role.recommended).into_iter().map(|(p, v)| quoted(&format!("{p}={v}")));
+        let line = match &role.place.dataset {
+            Some(dataset) => format!("zfs set {} {}", all.collect::<Vec<_>>().join(" "), quoted(dataset)),
+            None => format!(
+                "zfs create {}POOL/{}",
+                all.map(|s| format!("-o {s} ")).collect::<String>(),
+                role.role
+            ),
+        };
+        let line = escape::line(&line);
+        writeln!(self.out, "  {}", self.style(&line, Tone::Strong))
+    }
+
+    fn heading(&mut self, name: &str, more: &str) -> io::Result<()> {
+        let name = escape::line(name);
+        let more = if more.is_empty() { String::new() } else { format!("  {}", escape::line(more)) };
+        writeln!(self.out, "\n{}{more}", self.style(&name, Tone::Strong))
+    }
+
+    /// Two columns to the right of where it would be.
+    fn table(&mut self, table: &Table) -> io::Result<()> {
+        let inner = Terminal { width: self.terminal.width.map(|w| w.saturating_sub(2)), ..self.terminal };
+        for line in table.terminal(inner).lines() {
+            writeln!(self.out, "  {line}")?;
+        }
+        Ok(())
+    }
+
+    /// `lead` as it is, then `text` broken between words; further lines begin `indent` columns from the left.
+    fn wrapped(&mut self, lead: &str, indent: usize, text: &str) -> io::Result<()> {
+        let text = escape::line(text);
+        let room = self.terminal.width.map_or(usize::MAX, |w| w.saturating_sub(indent).max(20));
+        for (i, line) in wrap(&text, room).into_iter().enumerate() {
+            if i == 0 {
+                writeln!(self.out, "{lead}{line}")?;
+            } else {
+                writeln!(self.out, "{:indent$}{line}", "")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn style(&self, text: &str, tone: Tone) -> String {
+        let code = match tone {
+            Tone::Plain => return text.to_owned(),
+            Tone::Good => "1;32",
+            Tone::Bad => "1;31",
+            Tone::Muted => "2",
+            Tone::Strong => "1",
+        };
+        if self.terminal.ansi { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// Columns taken by the verdict's word, colon and space.
+fn word_width(verdict: Verdict) -> usize {
+    match verdict {
+        Verdict::Change => "Change: ".len(),
+        Verdict::Keep => "Keep: ".len(),
+    }
+}
+
+/// The best few in their order, the recommended one and today's always among them.
+fn shortlist<'a>(rated: &[&'a Evidence]) -> Vec<&'a Evidence> {
+    let marked = |e: &Evidence| matches!(e.outcome, Outcome::Recommended | Outcome::Current);
+    let mut order: Vec<usize> = (0..rated.len()).collect();
+    order.sort_by_key(|i| !marked(rated[*i])); // stable: the best first within each half
+    order.truncate(ALTERNATIVES);
+    order.sort_unstable();
+    order.into_iter().map(|i| rated[i]).collect()
+}
+
+fn alternative(role: &Role, e: &Evidence, metrics: &[&str]) -> Vec<Cell> {
+    let mut label = words::label(role, &e.settings);
+    let others = words::others(e);
+    if !others.is_empty() {
+        label += &format!(" (with {others})");
+    }
+    let (mark, tone) = match e.outcome {
+        Outcome::Current => ("today", Tone::Strong),
+        Outcome::Recommended => ("recommended", Tone::Good),
+        _ => ("", Tone::Plain),
+    };
+    let mut row = vec![Cell::text(label).tone(tone)];
+    row.push(e.objective.map_or(Cell::missing(), |v| Cell::num(v, Unit::None)));
+    let figure = |name: &&str| e.metrics.get(*name).map(|m| Cell::num(m.median, words::unit(name)));
+    row.extend(metrics.iter().map(|name| figure(name).unwrap_or(Cell::missing())));
+    row.push(Cell::text(mark).tone(tone));
+    row
+}
+
+/// As a shell takes it: a dataset's name may hold spaces, and a plan may come from somebody else.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/=".contains(c);
+    if name.chars().all(plain) { name.to_owned() } else { format!("'{}'", name.replace('\'', "'\\''")) }
+}
+
+/// Lines of at most `room` characters, broken at single spaces; a longer word has a line of its own.
+fn wrap(text: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split(' ') {
+        let need = word.chars().count();
+        let line = lines.len() - 1;
+        if lines[line].is_empty() {
+            lines[line].push_str(word);
+            used = need;
+        } else if used + 1 + need <= room {
+            lines[line].push(' ');
+            lines[line].push_str(word);
+            used += 1 + need;
+        } else {
+            lines.push(word.to_owned());
+            used = need;
+        }
+    }
+    lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fixture() -> Plan {
+        let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/plan.json"));
+        serde_json::from_str(text).expect("the fixture is a plan")
+    }
+
+    fn printed(plan: &Plan, width: Option<usize>) -> String {
+        let mut out = Vec::new();
+        print(plan, &mut out, Terminal { width, ansi: false }).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_change_says_what_to_set_what_it_brings_and_what_is_safe() {
+        let text = printed(&fixture(), None);
+        for part in [
+            "Change: 16K records with zstd-3",
+            "  set   recordsize=16K compression=zstd-3\n",
+            "  was   recordsize=128K compression=lz4  (OpenZFS's defaults: the directory is on ext4)",
+            "−78.6 to −75.0 %",
+            "inside the noise",
+            "23 screened out, 1 failed",
+            "innodb_doublewrite = OFF  (now ON, needs a restart)",
+            "only  with recordsize=16K",
+            "ashift=12: the device's",
+            "! 1 file could not be read",
+            "  zfs create -o recordsize=16K -o compression=zstd-3 POOL/data\n",
+            "A file keeps the record size",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in\n{text}");
+        }
+        assert!(!text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn lines_fit_the_terminal() {
+        for width in [80, 100, 132] {
+            let text = printed(&fixture(), Some(width));
+            let long = text.lines().find(|l| l.chars().count() > width);
+            assert_eq!(long, None, "{width}");
+            assert!(text.lines().all(|l| l == l.trim_end()), "{text}");
+        }
+    }
+
+    #[test]
+    fn keeping_needs_no_next_step() {
+        let mut plan = fixture();
+        plan.verdict = Verdict::Keep;
+        plan.trace = None;
+        plan.why = "nothing beats today's".into();
+        plan.database.clear();
+        plan.warnings.clear();
+        plan.roles.truncate(1);
+        let role = &mut plan.roles[0];
+        role.recommended.clear();
+        role.gain.clear();
+        role.evidence.clear();
+        let text = printed(&plan, Some(80));
+        assert!(text.starts_with("Keep: nothing beats today's\n"), "{text}");
+        assert!(text.contains("  keep  recordsize=128K compression=lz4"), "{text}");
+        assert!(text.contains("no recording, estimates only"), "{text}");
+        assert!(!text.contains("\nnext") && !text.contains("before you trust"), "{text}");
+    }
+
+    #[test]
+    fn estimates_are_shown_where_nothing_was_replayed() {
+        let mut plan = fixture();
+        let role = &mut plan.roles[0];
+        role.evidence.retain(|e| e.kind == EvidenceKind::Estimate);
+        role.evidence[3].outcome = Outcome::Raced;
+        role.evidence[4].outcome = Outcome::Current;
+        let text = printed(&plan, None);
+        assert!(text.contains("\n  estimated"), "{text}");
+        assert!(text.contains("19 screened out\n"), "{text}");
+    }
+
+    #[test]
+    fn the_shortlist_always_has_what_is_compared() {
+        let plan = fixture();
+        let trials = || plan.roles[0].evidence.iter().filter(|e| e.objective.is_some());
+        let backwards: Vec<&Evidence> = trials().collect::<Vec<_>>().into_iter().rev().collect();
+        for order in [trials().collect(), backwards] {
+            let shown = shortlist(&order);
+            assert_eq!(shown.len(), ALTERNATIVES);
+            let has = |outcome| shown.iter().any(|e| e.outcome == outcome);
+            assert!(has(Outcome::Recommended) && has(Outcome::Current));
+        }
+    }
+
+    #[test]
+    fn what_is_to_be_copied_is_quoted_and_cannot_steer_the_terminal() {
+        let mut plan = fixture();
+        let role = &mut plan.roles[0];
+        role.place.dataset = Some("tank/my db".into());
+        role.recommended.insert("compression".into(), "lz4; reboot".into());
+        role.path = "/srv/\u{1b}]0;title\u{7}\nx".into();
+        let text = printed(&plan, None);
+        let command = "zfs set recordsize=16K 'compression=lz4; reboot' 'tank/my db'\n";
+        assert!(text.contains(command), "{text}");
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text:?}");
+    }
+
+    #[test]
+    fn words_longer_than_the_line_stay_whole() {
+        assert_eq!(wrap("a bb ccc", 4), ["a bb", "ccc"]);
+        assert_eq!(wrap("a /very/long/path b", 6), ["a", "/very/long/path", "b"]);
+        assert_eq!(wrap("", 6), [""]);
+        assert_eq!(wrap("ab  cd", 3), ["ab", "cd"]);
+    }
+}
