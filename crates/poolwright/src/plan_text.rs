@@ -227,14 +227,18 @@ impl<W: Write> Text<'_, W> {
         let all = words::sorted(&role.recommended).into_iter().map(|(p, v)| quoted(&format!("{p}={v}")));
         let line = match &role.place.dataset {
             Some(dataset) => format!("zfs set {} {}", all.collect::<Vec<_>>().join(" "), quoted(dataset)),
-            None => format!(
-                "zfs create {}POOL/{}",
-                all.map(|s| format!("-o {s} ")).collect::<String>(),
-                role.role
-            ),
+            None => {
+                let all: String = all.map(|s| format!("-o {s} ")).collect();
+                format!("zfs create {all}{}", quoted(&format!("POOL/{}", role.role)))
+            }
         };
         let line = escape::line(&line);
-        writeln!(self.out, "  {}", self.style(&line, Tone::Strong))
+        writeln!(self.out, "  {}", self.style(&line, Tone::Strong))?;
+        if role.place.dataset.is_some() {
+            return Ok(());
+        }
+        let how = role.place.how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
+        self.wrapped("    ", 4, &format!("for what is in {} today{how}", role.place.mountpoint))
     }
 
     fn heading(&mut self, name: &str, more: &str) -> io::Result<()> {
@@ -373,7 +377,7 @@ mod tests {
             "only  with recordsize=16K",
             "ashift=12: the device's",
             "! 1 file could not be read",
-            "  zfs create -o recordsize=16K -o compression=zstd-3 POOL/data\n",
+            "  zfs create -o recordsize=16K -o compression=zstd-3 POOL/data\n    for what is in /srv/mariadb/data today",
             "A file keeps the record size",
         ] {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
