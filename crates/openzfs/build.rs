@@ -43,6 +43,9 @@ fn main() {
         build.define(name, *value);
     }
     build.define("PW_OPENZFS_VERSION", format!("\"{}\"", zfs.version).as_str());
+    for define in signatures(&zfs.include_paths) {
+        build.define(define, None);
+    }
     for source in SOURCES {
         build.file(format!("csrc/{source}.c"));
     }
@@ -51,4 +54,24 @@ fn main() {
     println!("cargo:rustc-link-lib=dylib=nvpair");
     println!("cargo:rustc-link-lib=dylib=m");
     println!("cargo:rerun-if-changed=csrc");
+}
+
+/// Two signatures at the seam changed within 2.3 (2.3.2 in Debian 12's backports, 2.3.9 in Debian 13): the header says
+/// which ones this package has.
+fn signatures(include_paths: &[std::path::PathBuf]) -> Vec<&'static str> {
+    let default = std::path::PathBuf::from("/usr/include/libzfs");
+    let header = include_paths.iter().chain([&default]).map(|dir| dir.join("sys/zfs_file.h")).find(|p| p.exists());
+    let text = header.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    let declares = |function: &str, argument: &str| {
+        let tail = text.split_once(function).map_or("", |(_, tail)| tail);
+        tail.split_once(';').is_some_and(|(declaration, _)| declaration.contains(argument))
+    };
+    let mut defines = Vec::new();
+    if declares("zfs_file_open(", "cred_t") {
+        defines.push("PW_FILE_OPEN_HAS_CRED");
+    }
+    if declares("zfs_file_pwrite(", "ashift") {
+        defines.push("PW_FILE_PWRITE_HAS_ASHIFT");
+    }
+    defines
 }

@@ -231,9 +231,23 @@ refused(zfs_file_t *fp, int op, int err)
 
 /* ---- what the library calls ---- */
 
+#ifdef PW_FILE_OPEN_HAS_CRED		/* 2.3.9; build.rs looks at the header */
+#define	CRED_ARGUMENT cred_t *cr,
+#else
+#define	CRED_ARGUMENT
+#endif
+#ifdef PW_FILE_PWRITE_HAS_ASHIFT
+#define	ASHIFT_ARGUMENT uint8_t ashift,
+#else
+#define	ASHIFT_ARGUMENT
+#endif
+
 int
-zfs_file_open(const char *path, int flags, int mode, zfs_file_t **fpp)
+zfs_file_open(const char *path, int flags, int mode, CRED_ARGUMENT zfs_file_t **fpp)
 {
+#ifdef PW_FILE_OPEN_HAS_CRED
+	(void) cr;
+#endif
 	struct stat64 st;
 	if (!(flags & O_CREAT)) {
 		if (stat64(path, &st) == -1)
@@ -293,8 +307,11 @@ zfs_file_pread(zfs_file_t *fp, void *buf, size_t count, loff_t off, ssize_t *res
 }
 
 int
-zfs_file_pwrite(zfs_file_t *fp, const void *buf, size_t count, loff_t off, ssize_t *resid)
+zfs_file_pwrite(zfs_file_t *fp, const void *buf, size_t count, loff_t off, ASHIFT_ARGUMENT ssize_t *resid)
 {
+#ifdef PW_FILE_PWRITE_HAS_ASHIFT
+	(void) ashift;
+#endif
 	uint64_t began = now_ns();
 	size_t done = 0;
 	while (done < count) {

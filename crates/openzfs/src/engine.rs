@@ -62,6 +62,11 @@ impl Engine {
         engine
     }
 
+    /// The engine, if it has been started in this process.
+    pub fn running() -> Option<Engine> {
+        RUNNING.get().copied()
+    }
+
     /// The ARC limit, at once; the ARC itself follows as I/O happens.
     pub fn set_arc(self, bytes: u64) {
         // SAFETY: a plain store and a library call that takes its own locks; the engine runs.

@@ -44,7 +44,7 @@ fn victim() {
     let mut n = 0u64;
     loop {
         let name = format!("part{}", n / 50);
-        let file = if n % 50 == 0 { ds.create_file(&name) } else { ds.open_file(&name) }.unwrap();
+        let file = if n.is_multiple_of(50) { ds.create_file(&name) } else { ds.open_file(&name) }.unwrap();
         file.write_at((n % 50) * ROW as u64, &row(n)).unwrap();
         if n % 50 == 49 {
             file.truncate(40 * ROW as u64).unwrap();

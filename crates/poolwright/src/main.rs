@@ -1,2 +1,65 @@
-//! Poolwright: fits storage to a database.
-fn main() {}
+//! Poolwright: fits storage to a database, with evidence.
+
+mod commands;
+mod interrupt;
+mod plan_page;
+mod plan_text;
+mod scratch;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Fits storage to a database: records its I/O, tries settings on the real OpenZFS engine in user space, and says which
+/// to use, with evidence. No kernel module is needed.
+#[derive(Debug, Parser)]
+#[command(name = "poolwright", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 the work failed; 2 wrong usage; 3 refused for safety; 4 done, but no \
+                          setting is better than today's beyond noise; 130 interrupted.";
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    //Estimate(commands::estimate::Args),
+    Record(commands::record::Args),
+    Trace(commands::trace::Args),
+    Replay(commands::replay::Args),
+    Tune(commands::tune::Args),
+    #[command(hide = true)]
+    Trial(commands::trial::Args),
+}
+
+fn main() -> ExitCode {
+    quiet_panics();
+    let result = match Cli::parse().verb {
+        //Verb::Estimate(args) => commands::estimate::run(args),
+        Verb::Record(args) => commands::record::run(args),
+        Verb::Trace(args) => commands::trace::run(args),
+        Verb::Replay(args) => commands::replay::run(args),
+        Verb::Tune(args) => commands::tune::run(args),
+        Verb::Trial(args) => commands::trial::run(args),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("poolwright: {error:#}");
+            ExitCode::from(if interrupt::requested() { 130 } else { 1 })
+        }
+    }
+}
+
+/// A user sees a sentence, never a backtrace; `poolwright … | head` ends quietly.
+fn quiet_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let text = info.payload_as_str().unwrap_or("no reason given");
+        if text.contains("Broken pipe") {
+            std::process::exit(0);
+        }
+        let place = info.location().map_or(String::new(), |l| format!(" ({}:{})", l.file(), l.line()));
+        eprintln!("poolwright: a defect of this program: {text}{place}; please report it with the command you ran");
+    }));
+}

@@ -1,1 +1,24 @@
-//! (being written)
+//! Roles, candidates, objectives, search, the plan.
+//!
+//! [`tune`] reads a trace and the files behind it, screens settings with the space estimate and a small I/O model,
+//! races what is left on the engine, and says per role whether anything beats today's beyond noise. Every trial is a
+//! child process (`poolwright trial`).
+
+pub mod candidates;
+mod current;
+pub mod database;
+mod error;
+mod evidence;
+mod machine;
+pub mod model;
+pub mod objective;
+pub mod plan;
+pub mod race;
+mod roles;
+mod screen;
+pub mod statistics;
+mod tuner;
+
+pub use error::{Error, Result};
+pub use objective::Goal;
+pub use tuner::{Progress, Request, tune};

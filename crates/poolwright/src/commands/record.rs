@@ -2,14 +2,16 @@
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_record::{Ended, Options, Progress, Recorder, Subject, Summary};
 use poolwright_trace::{format_count, format_ns, format_size, parse_size};
+
+use super::options::parse_time;
+use crate::interrupt;
 
 /// Records a live database's file I/O into a trace
 ///
@@ -45,11 +47,7 @@ pub struct Args {
 
 /// Records; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let signalled = Arc::clone(&stop);
-    ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed))
-        .context("cannot watch for Ctrl-C")?;
-
+    let stop = interrupt::watch().context("cannot watch for Ctrl-C")?;
     let subject = match (&args.dir, args.pid) {
         (Some(dir), _) => Subject::Dir(dir.clone()),
         (None, Some(pid)) => Subject::Pid(pid),
@@ -78,20 +76,6 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         return Ok(if stop.load(Ordering::Relaxed) { 130 } else { 1 });
     }
     Ok(0)
-}
-
-fn parse_time(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let seconds = match &text[digits.len()..] {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        unit => return Err(format!("'{unit}' is no unit of time; use ms, s, m or h")),
-    };
-    let number: f64 = digits.parse().map_err(|_| format!("'{text}' is no time; write 60s, 5m or 1h"))?;
-    let duration = Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())?;
-    if duration.is_zero() { Err("a recording needs some time".to_owned()) } else { Ok(duration) }
 }
 
 fn parse_buffer(text: &str) -> Result<u64, String> {
@@ -178,17 +162,6 @@ fn text(summary: &Summary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_take_the_usual_units() {
-        assert_eq!(parse_time("60s"), Ok(Duration::from_secs(60)));
-        assert_eq!(parse_time("1.5m"), Ok(Duration::from_secs(90)));
-        assert_eq!(parse_time("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(parse_time("7"), Ok(Duration::from_secs(7)));
-        for bad in ["", "0s", "-1s", "10 parsecs", "s", "1d", "inf", "nan"] {
-            assert!(parse_time(bad).is_err(), "{bad:?}");
-        }
-    }
 
     #[test]
     fn buffers_are_bounded() {

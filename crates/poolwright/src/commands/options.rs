@@ -1,0 +1,167 @@
+//! Options that several verbs share.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use poolwright_openzfs::property::{self, Settings};
+use poolwright_openzfs::{Config, Device, Engine};
+
+/// What a trial runs on: the same options for `replay` and `tune`.
+#[derive(Debug, clap::Args)]
+pub struct TrialOptions {
+    /// ARC limit of the trials: 64M at least. Left out, half of the memory that is available
+    #[arg(long, value_name = "SIZE", value_parser = parse_arc)]
+    pub arc: Option<u64>,
+
+    /// Device to emulate under the pool: host, measured, nvme, sata-ssd, hdd, ebs-gp3, or numbers such as
+    /// read=80us,write=20us,flush=1ms,read_bw=3G,write_bw=2G,iops=0,depth=32
+    #[arg(long, value_name = "PROFILE", default_value = "measured")]
+    pub device: String,
+
+    /// Directory for scratch files. Left out, memory (/dev/shm) if it has the room, else TMPDIR
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
+
+    /// The most data that a trial fills its pool with; larger databases are sampled by region
+    #[arg(long, value_name = "SIZE", default_value = "384M", value_parser = parse_size)]
+    pub sample_bytes: u64,
+
+    /// Seed of everything that is drawn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
+    pub seed: u64,
+}
+
+impl TrialOptions {
+    /// The ARC limit, chosen if it was not given.
+    pub fn arc_bytes(&self) -> u64 {
+        self.arc.unwrap_or_else(|| (crate::scratch::available_memory() / 2).max(64 << 20))
+    }
+
+    /// The device; `measured` measures the one below `dir`.
+    pub fn device(&self, dir: &Path) -> anyhow::Result<Device> {
+        if self.device != "measured" {
+            return Ok(Device::parse(&self.device)?);
+        }
+        Device::measure(dir).or_else(|error| {
+            let temporary = std::env::temp_dir();
+            eprintln!(
+                "poolwright: {error}; measuring {} instead (choose a profile with --device nvme, sata-ssd, hdd, ebs-gp3)",
+                temporary.display()
+            );
+            Device::measure(&temporary).context("no device can be measured here; choose one with --device")
+        })
+    }
+}
+
+fn parse_arc(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    if bytes < 64 << 20 { Err("the engine takes 64M at least".into()) } else { Ok(bytes) }
+}
+
+/// For clap: `16K` to bytes.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    property::parse_size(text).map_err(|e| e.to_string())
+}
+
+/// For clap: `30s`, `5m`, `1h`, `500ms`.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let (digits, factor) =
+        units.iter().find_map(|(u, f)| Some((text.strip_suffix(u)?, *f))).unwrap_or((text, 1.0));
+    match digits.parse::<f64>() {
+        Ok(n) if n > 0.0 && n * factor < 1e7 => Ok(Duration::from_secs_f64(n * factor)),
+        _ => Err(format!("{text:?} is not a time; write 30s, 5m or 1h")),
+    }
+}
+
+/// Properties per role; the role `*` is for all.
+pub type PerRole = BTreeMap<String, Settings>;
+
+/// Every combination of `[role:]property=value[,value…]` options, checked against the engine's property table.
+pub fn combinations(options: &[String]) -> anyhow::Result<Vec<PerRole>> {
+    let mut all = vec![PerRole::new()];
+    for option in options {
+        let (role, assignment) = match option.split_once(':') {
+            Some((role, rest)) if !role.contains('=') => {
+                if poolwright_trace::layout::Role::from_name(role).is_none() {
+                    bail!("-o {option}: there is no role {role:?}; roles are data, index, wal, binlog, temp, backup, other");
+                }
+                (role, rest)
+            }
+            _ => ("*", option.as_str()),
+        };
+        let (name, values) = property::parse_assignment(assignment).with_context(|| format!("-o {option}"))?;
+        let mut next = Vec::new();
+        for value in values.split(',') {
+            check(&name, value).with_context(|| format!("-o {option}"))?;
+            for base in &all {
+                let mut settings = base.clone();
+                settings.entry(role.to_owned()).or_default().insert(name.clone(), value.to_owned());
+                next.push(settings);
+            }
+        }
+        all = next;
+    }
+    Ok(all)
+}
+
+/// Values that can be checked without a pool are, so that a typing error shows before any work.
+fn check(name: &str, value: &str) -> anyhow::Result<()> {
+    let known = property::find(name)?;
+    match name {
+        "recordsize" => {
+            let bytes = property::parse_size(value)?;
+            if !bytes.is_power_of_two() || !(512..=16 << 20).contains(&bytes) {
+                bail!("recordsize={value}: use {}", known.values);
+            }
+        }
+        "compression" => {
+            Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() });
+            poolwright_openzfs::Compression::parse(value)?;
+        }
+        _ if !known.size && !known.values.split(", ").any(|v| v == value) => {
+            bail!("{name}={value}: use {}", known.values);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The settings of each role: those for all, then its own.
+pub fn for_roles(per_role: &PerRole, roles: &[String]) -> PerRole {
+    let of = |role: &String| {
+        let mut settings = per_role.get("*").cloned().unwrap_or_default();
+        settings.extend(per_role.get(role).cloned().unwrap_or_default());
+        (role.clone(), settings)
+    };
+    roles.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comma_lists_multiply_and_roles_keep_apart() {
+        let all = combinations(&["recordsize=8K,16K".into(), "wal:logbias=throughput,latency".into()]).unwrap();
+        assert_eq!(all.len(), 4);
+        let roles = for_roles(&all[0], &["data".into(), "wal".into()]);
+        assert_eq!(roles["data"].len(), 1);
+        assert_eq!(roles["wal"].len(), 2);
+        for bad in ["recordsize=3K", "compression=lzma", "colour=red", "sync=sometimes", "disk:recordsize=8K", "recordsize"] {
+            assert!(combinations(&[bad.into()]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(parse_time("30s").unwrap(), Duration::from_secs(30));
+        assert_eq!(parse_time("5m").unwrap(), Duration::from_secs(300));
+        assert_eq!(parse_time("500ms").unwrap(), Duration::from_millis(500));
+        for bad in ["", "soon", "-1s", "0s"] {
+            assert!(parse_time(bad).is_err(), "{bad}");
+        }
+    }
+}

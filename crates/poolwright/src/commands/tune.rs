@@ -1,0 +1,230 @@
+//! `poolwright tune`: from a live database to settings worth changing.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use poolwright_openzfs::property;
+use poolwright_record::{Options, Recorder, Subject};
+use poolwright_report::Terminal;
+use poolwright_trace::{format_count, format_size};
+use poolwright_tune::objective::GOALS;
+use poolwright_tune::plan::{Plan, Verdict};
+use poolwright_tune::{Goal, Request, tune};
+
+use super::options::{TrialOptions, parse_time};
+use crate::scratch::Scratch;
+use crate::{interrupt, plan_page, plan_text};
+
+/// Recommends settings for a database, with evidence: the main job
+///
+/// Records the database's I/O (or takes a trace), samples its files, replays the recording on the OpenZFS engine under
+/// candidate settings, and says per role what beats today's. Nothing of the database is changed; its files are only
+/// read. Exit code 4 means: keep what you have.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The database's directory
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+
+    /// Use this trace instead of recording
+    #[arg(long, value_name = "TRACE")]
+    trace: Option<PathBuf>,
+
+    /// How long to record
+    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = parse_time, conflicts_with = "trace")]
+    duration: Duration,
+
+    /// Keep the recording in this file
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    keep_trace: Option<PathBuf>,
+
+    /// What counts most
+    #[arg(long, default_value = "balanced", value_parser = parse_goal)]
+    goal: Goal,
+
+    /// Property of today, where `zfs get` cannot say it: -o recordsize=16K. Otherwise OpenZFS's defaults
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
+    options: Vec<String>,
+
+    /// Time for estimates and trials, the recording left out
+    #[arg(long, value_name = "TIME", default_value = "150s", value_parser = parse_time)]
+    budget: Duration,
+
+    /// Sector size of the trials' pools as a power of two; chosen for the device if left out
+    #[arg(long, value_parser = clap::value_parser!(u32).range(9..=16))]
+    ashift: Option<u32>,
+
+    /// Write the plan here
+    #[arg(long, value_name = "FILE", default_value = "plan.json")]
+    plan: PathBuf,
+
+    /// Write the report here, one self-contained HTML file
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    report: PathBuf,
+
+    #[command(flatten)]
+    trial: TrialOptions,
+
+    /// Print the plan as JSON on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_goal(text: &str) -> Result<Goal, String> {
+    let names: Vec<&str> = GOALS.iter().map(|row| row.1).collect();
+    Goal::parse(text).ok_or_else(|| format!("there is no goal {text:?}; use {}", names.join(", ")))
+}
+
+/// Tunes; the value is the exit code.
+pub fn run(args: Args) -> anyhow::Result<u8> {
+    let stop = interrupt::watch()?;
+    let dir = checked_dir(&args.dir)?;
+    let stated = args
+        .options
+        .iter()
+        .map(|o| property::parse_assignment(o).with_context(|| format!("-o {o}")))
+        .collect::<anyhow::Result<property::Settings>>()?;
+    // Opened before the long run: a place that cannot be written shows now.
+    let outputs = Outputs::open(&args.plan, &args.report)?;
+    let scratch = Scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes * 4)?;
+    let trace = match &args.trace {
+        Some(trace) => trace.clone(),
+        None => {
+            let into = args.keep_trace.clone().unwrap_or_else(|| scratch.path().join("recording.parquet"));
+            record(&dir, args.duration, &into, &stop)?;
+            into
+        }
+    };
+    if stop.load(Ordering::Relaxed) {
+        return Ok(outputs.abandon());
+    }
+    let request = Request {
+        device: args.trial.device(&dir)?,
+        dir,
+        keep_trace: args.trace.is_some() || args.keep_trace.is_some(),
+        trace,
+        goal: args.goal,
+        budget: args.budget,
+        arc_bytes: args.trial.arc_bytes(),
+        ashift: args.ashift,
+        scratch: scratch.path().to_owned(),
+        program: std::env::current_exe().context("finding this program")?,
+        stated,
+        seed: args.trial.seed,
+        max_bytes: args.trial.sample_bytes,
+        stop: Arc::clone(&stop),
+    };
+    let bar = bar();
+    let plan = tune(&request, &mut |p| {
+        bar.set_position((p.share * 100.0) as u64);
+        bar.set_message(p.doing.clone());
+    });
+    bar.finish_and_clear();
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(error) if error.is_interruption() => return Ok(outputs.abandon()),
+        Err(error) => {
+            outputs.abandon();
+            return Err(error.into());
+        }
+    };
+    outputs.write(&plan)?;
+    if args.json {
+        serde_json::to_writer(std::io::stdout().lock(), &plan)?;
+        println!();
+    } else {
+        plan_text::print(&plan, &mut std::io::stdout().lock(), Terminal::stdout())?;
+        println!("\nWritten: {} and {}.", args.plan.display(), args.report.display());
+    }
+    Ok(if plan.verdict == Verdict::Keep { 4 } else { 0 })
+}
+
+fn checked_dir(dir: &Path) -> anyhow::Result<PathBuf> {
+    let found = dir.canonicalize().with_context(|| format!("looking at the database's directory {}", dir.display()))?;
+    if !found.is_dir() {
+        bail!("{} is a file; name the directory that the database lives in", dir.display());
+    }
+    let mut entries = std::fs::read_dir(&found).with_context(|| format!("listing {}", found.display()))?;
+    if entries.next().is_none() {
+        bail!("{} is empty: there is no database to look at", found.display());
+    }
+    Ok(found)
+}
+
+fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
+    let recorder = Recorder::start(Subject::Dir(dir.to_owned()), &Options::new(into))?;
+    let style = ProgressStyle::with_template("{bar:30} recording {msg}").expect("a fixed template");
+    let bar = ProgressBar::new(duration.as_millis() as u64).with_style(style);
+    let began = Instant::now();
+    let until = || began.elapsed() >= duration || stop.load(Ordering::Relaxed);
+    let summary = recorder.run(until, |progress| {
+        bar.set_position(progress.elapsed.as_millis() as u64);
+        bar.set_message(format!("{:.0} s, {} events", progress.elapsed.as_secs_f64(), format_count(progress.events)));
+    })?;
+    bar.finish_and_clear();
+    eprintln!(
+        "Recorded {} events on {} files in {:.0} s (probe set {}, {} lost, trace of {}).",
+        format_count(summary.trace.events),
+        summary.trace.files,
+        summary.trace.duration_ns as f64 / 1e9,
+        summary.meta.probe_set,
+        summary.meta.lost_events,
+        format_size(summary.trace.bytes)
+    );
+    Ok(())
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {elapsed} {wide_msg}").expect("a fixed template");
+    let bar = ProgressBar::new(100).with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// The two files, written whole or not at all: beside their places first, then renamed.
+struct Outputs {
+    files: [(PathBuf, PathBuf, File); 2],
+}
+
+impl Outputs {
+    fn open(plan: &Path, report: &Path) -> anyhow::Result<Outputs> {
+        let one = |path: &Path| -> anyhow::Result<(PathBuf, PathBuf, File)> {
+            let name = path.file_name().with_context(|| format!("{} is not a file name", path.display()))?;
+            let part = path.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
+            let file = File::create(&part).with_context(|| format!("writing beside {}", path.display()))?;
+            Ok((path.to_owned(), part, file))
+        };
+        let plan = one(plan)?;
+        let report = one(report).inspect_err(|_| drop(std::fs::remove_file(&plan.1)))?;
+        Ok(Outputs { files: [plan, report] })
+    }
+
+    fn write(mut self, plan: &Plan) -> anyhow::Result<()> {
+        let json = serde_json::to_string_pretty(plan)? + "\n";
+        let html = plan_page::html(plan);
+        for ((path, part, file), text) in self.files.iter_mut().zip([json, html]) {
+            let written = file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&*part, &*path));
+            written.with_context(|| format!("writing {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Interrupted: nothing is left, what was there before stays.
+    fn abandon(self) -> u8 {
+        130
+    }
+}
+
+impl Drop for Outputs {
+    fn drop(&mut self) {
+        for (_, part, _) in &self.files {
+            let _ = std::fs::remove_file(part); // gone already where it was renamed
+        }
+    }
+}

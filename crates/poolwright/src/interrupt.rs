@@ -1,0 +1,26 @@
+//! Ctrl-C and SIGTERM as a flag that long work looks at.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Starts watching, once; the flag is set by the first signal, a second one ends the process at once.
+pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
+    if let Some(flag) = FLAG.get() {
+        return Ok(Arc::clone(flag));
+    }
+    let flag = Arc::clone(FLAG.get_or_init(Arc::default));
+    let signalled = Arc::clone(&flag);
+    ctrlc::set_handler(move || {
+        if signalled.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    })?;
+    Ok(flag)
+}
+
+/// Whether a signal came.
+pub fn requested() -> bool {
+    FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
+}

@@ -1,0 +1,109 @@
+//! What is tried, per role: one table.
+
+use poolwright_openzfs::property::{Settings, parse_size};
+
+/// What is varied for a role: every combination of recordsize and compression, then each refinement on the best.
+#[derive(Debug)]
+pub struct Grid {
+    /// The roles it is for.
+    pub roles: &'static [&'static str],
+    /// Recordsizes.
+    pub recordsizes: &'static [&'static str],
+    /// Codecs.
+    pub compressions: &'static [&'static str],
+    /// Single properties tried on top of the best combination.
+    pub refinements: &'static [(&'static str, &'static str)],
+}
+
+/// Data is read and rewritten in place, so record size and codec decide. Logs are appended and synced: their records
+/// only matter for space, and whether the intent log carries the data (`logbias`) for latency and wear.
+pub const GRIDS: &[Grid] = &[
+    Grid {
+        roles: &["data", "index", "other"],
+        recordsizes: &["4K", "8K", "16K", "32K", "64K", "128K", "256K", "512K", "1M"],
+        compressions: &["off", "lz4", "zstd-1", "zstd-3", "gzip-6"],
+        refinements: &[("logbias", "throughput"), ("primarycache", "metadata")],
+    },
+    Grid {
+        roles: &["wal"],
+        recordsizes: &["16K", "32K", "64K", "128K", "1M"],
+        compressions: &["off", "lz4", "zstd-1"],
+        refinements: &[("logbias", "throughput"), ("primarycache", "metadata")],
+    },
+    Grid {
+        roles: &["binlog", "backup"],
+        recordsizes: &["128K", "1M"],
+        compressions: &["lz4", "zstd-3", "gzip-6"],
+        refinements: &[("logbias", "throughput"), ("primarycache", "metadata")],
+    },
+    Grid { roles: &["temp"], recordsizes: &["16K", "128K", "1M"], compressions: &["off", "lz4"], refinements: &[] },
+];
+
+/// The grid for a role.
+pub fn grid(role: &str) -> &'static Grid {
+    GRIDS.iter().find(|g| g.roles.contains(&role)).unwrap_or(&GRIDS[0])
+}
+
+/// `recordsize` and `compression` of a setting, in bytes and as spelled; today's where it does not say.
+pub fn of_interest(settings: &Settings) -> (u64, &str) {
+    let recordsize = settings.get("recordsize").and_then(|v| parse_size(v).ok()).unwrap_or(128 << 10);
+    (recordsize, settings.get("compression").map_or("on", String::as_str))
+}
+
+impl Grid {
+    /// Every combination.
+    pub fn combinations(&self) -> Vec<Settings> {
+        let one = |r: &str, c: &str| {
+            Settings::from([("recordsize".to_string(), r.to_string()), ("compression".to_string(), c.to_string())])
+        };
+        self.recordsizes.iter().flat_map(|r| self.compressions.iter().map(move |c| one(r, c))).collect()
+    }
+}
+
+/// `base` with another's properties on top.
+pub fn with(base: &Settings, over: &Settings) -> Settings {
+    let mut settings = base.clone();
+    settings.extend(over.iter().map(|(k, v)| (k.clone(), v.clone())));
+    settings
+}
+
+/// Whether two settings are the same to the engine: `on` is `lz4`, `16384` is `16K`.
+pub fn same(a: &Settings, b: &Settings) -> bool {
+    let normal = |s: &Settings| -> Vec<(String, String)> {
+        let value = |k: &str, v: &str| match (k, v) {
+            ("compression", "on") => "lz4".to_string(),
+            ("compression", "zstd") => "zstd-3".to_string(),
+            ("compression", "gzip") => "gzip-6".to_string(),
+            ("recordsize", size) => parse_size(size).map_or_else(|_| size.to_string(), |n| n.to_string()),
+            _ => v.to_string(),
+        };
+        s.iter().map(|(k, v)| (k.clone(), value(k, v))).collect()
+    };
+    normal(a) == normal(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_cover_every_role_once_and_parse() {
+        for role in poolwright_trace::layout::Role::ALL {
+            assert_eq!(GRIDS.iter().filter(|g| g.roles.contains(&role.name())).count(), 1, "{role}");
+        }
+        // The codec table is the library's own.
+        poolwright_openzfs::Engine::start(&poolwright_openzfs::Config::default());
+        for settings in GRIDS.iter().flat_map(Grid::combinations) {
+            poolwright_openzfs::Compression::parse(&settings["compression"]).unwrap();
+            assert!(of_interest(&settings).0.is_power_of_two());
+        }
+        assert_eq!(grid("data").combinations().len(), 45);
+    }
+
+    #[test]
+    fn spellings_of_the_same() {
+        let s = |r: &str, c: &str| Settings::from([("recordsize".into(), r.into()), ("compression".into(), c.into())]);
+        assert!(same(&s("128K", "on"), &s("131072", "lz4")));
+        assert!(!same(&s("128K", "on"), &s("128K", "zstd")));
+    }
+}

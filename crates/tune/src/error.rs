@@ -1,0 +1,34 @@
+//! What can keep a plan from being made.
+
+/// The crate's result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Tuning that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A capture or trial.
+    #[error(transparent)]
+    Replay(#[from] poolwright_replay::Error),
+    /// The trace.
+    #[error(transparent)]
+    Trace(#[from] poolwright_trace::Error),
+    /// The space estimate.
+    #[error(transparent)]
+    Estimate(#[from] poolwright_estimate::Error),
+    /// A property or value.
+    #[error(transparent)]
+    Engine(#[from] poolwright_openzfs::Error),
+    /// There is nothing to tune.
+    #[error("{0}")]
+    Nothing(String),
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// Whether the user asked for it.
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, Error::Interrupted | Error::Replay(poolwright_replay::Error::Interrupted))
+    }
+}

@@ -1,0 +1,144 @@
+//! What was tried, as the plan shows it.
+
+use std::collections::BTreeMap;
+
+use poolwright_openzfs::property::Settings;
+
+use crate::candidates::{same, with};
+use crate::objective::{Goal, HIGHER_IS_BETTER, Metrics};
+use crate::plan::{Evidence, EvidenceKind, Gain, GainVerdict, Gains, Measured, Outcome, Spread};
+use crate::race::{self, Runner};
+use crate::screen::Screened;
+use crate::statistics::{median, paired_change};
+
+fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {
+    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for (name, value) in trials.iter().flatten() {
+        values.entry(name.clone()).or_default().push(*value);
+    }
+    let of = |v: Vec<f64>| Measured {
+        median: median(&v),
+        low: v.iter().copied().fold(f64::INFINITY, f64::min),
+        high: v.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    };
+    values.into_iter().map(|(name, v)| (name, of(v))).collect()
+}
+
+/// A raced setting.
+pub(crate) fn of_runner(runner: &Runner, goal: Goal, today: &Metrics, ashift: u32, outcome: Outcome) -> Evidence {
+    let failed = runner.trials.is_empty();
+    Evidence {
+        kind: EvidenceKind::Trial,
+        settings: runner.settings.clone(),
+        ashift: Some(ashift as u8),
+        others: BTreeMap::new(),
+        repeats: runner.trials.len() as u32,
+        spread: Spread::MinMax,
+        metrics: measured(&runner.trials),
+        objective: (!failed).then(|| goal.objective(&runner.median(), today)),
+        outcome: if failed { Outcome::Failed } else { outcome },
+        why: runner.failures.last().cloned(),
+    }
+}
+
+/// A combination by the space estimate.
+pub(crate) fn of_estimate(s: &Screened, ashift: u32, raced: bool) -> Evidence {
+    let (ratio, [low, high]) = s.space;
+    let space = Measured { median: ratio, low, high };
+    let finite = [space.median, space.low, space.high].iter().all(|v| v.is_finite());
+    Evidence {
+        kind: EvidenceKind::Estimate,
+        settings: s.settings.clone(),
+        ashift: Some(ashift as u8),
+        others: BTreeMap::new(),
+        repeats: 1,
+        spread: Spread::Ci95,
+        metrics: if finite { BTreeMap::from([("space_ratio".to_string(), space)]) } else { BTreeMap::new() },
+        objective: None,
+        outcome: if raced { Outcome::Raced } else { Outcome::ScreenedOut },
+        why: None,
+    }
+}
+
+/// A combination that the model put behind the others.
+pub(crate) fn of_model(s: &Screened, ashift: u32, rank: usize, of: usize) -> Evidence {
+    let one = |v: f64| Measured { median: v, low: v, high: v };
+    let finite = s.predicted.iter().filter(|(_, v)| v.is_finite() && **v > 0.0);
+    Evidence {
+        kind: EvidenceKind::Model,
+        settings: s.settings.clone(),
+        ashift: Some(ashift as u8),
+        others: BTreeMap::new(),
+        repeats: 1,
+        spread: Spread::MinMax,
+        metrics: finite.map(|(k, v)| (k.clone(), one(*v))).collect(),
+        objective: s.objective.is_finite().then_some(s.objective),
+        outcome: Outcome::ScreenedOut,
+        why: Some(format!("the model ranks it {rank} of {of}: it was not replayed")),
+    }
+}
+
+/// Every metric measured on both sides of the pairs.
+pub(crate) fn gains(pairs: &[(Metrics, Metrics)]) -> Gains {
+    let names: std::collections::BTreeSet<&String> = pairs.iter().flat_map(|(a, b)| a.keys().chain(b.keys())).collect();
+    let mut gains = Gains::new();
+    for name in names {
+        let values: Vec<(f64, f64)> =
+            pairs.iter().filter_map(|(a, b)| Some((*a.get(name)?, *b.get(name)?))).collect();
+        let Some(change) = paired_change(&values) else { continue };
+        let lower = change.change < 0.0;
+        let better = lower != HIGHER_IS_BETTER.contains(&name.as_str());
+        let verdict = match (change.is_one(), better) {
+            (false, _) => GainVerdict::Noise,
+            (true, true) => GainVerdict::Better,
+            (true, false) => GainVerdict::Worse,
+        };
+        let (from, to): (Vec<f64>, Vec<f64>) = values.iter().copied().unzip();
+        gains.insert(
+            name.clone(),
+            Gain {
+                from: median(&from),
+                to: median(&to),
+                change: change.change,
+                ci95: change.ci95,
+                pairs: values.len() as u32,
+                verdict,
+            },
+        );
+    }
+    gains
+}
+
+/// All of a role's evidence: raced by objective, then estimates, then what only the model saw.
+pub(crate) fn collect(
+    outcome: Option<&race::Outcome>,
+    recommended: bool,
+    screened: &[Screened],
+    today: &Settings,
+    goal: Goal,
+    ashift: u32,
+) -> Vec<Evidence> {
+    let mut list = Vec::new();
+    if let Some(o) = outcome {
+        let reference = o.today.median();
+        list.push(of_runner(&o.today, goal, &reference, ashift, Outcome::Current));
+        for (i, runner) in o.others.iter().enumerate().filter(|(_, r)| !r.trials.is_empty() || !r.failures.is_empty()) {
+            let chosen = recommended && o.best == Some(i);
+            let outcome = if chosen { Outcome::Recommended } else { Outcome::Raced };
+            list.push(of_runner(runner, goal, &reference, ashift, outcome));
+        }
+        list.sort_by(|a, b| a.objective.unwrap_or(f64::MAX).total_cmp(&b.objective.unwrap_or(f64::MAX)));
+    }
+    let raced = |s: &Screened| {
+        outcome.is_some_and(|o| {
+            o.others.iter().any(|r| !r.trials.is_empty() && same(&r.settings, &with(today, &s.settings)))
+        })
+    };
+    list.extend(screened.iter().map(|s| of_estimate(s, ashift, raced(s))));
+    if outcome.is_some() {
+        let of = screened.len();
+        let missed = screened.iter().enumerate().filter(|(_, s)| !raced(s));
+        list.extend(missed.map(|(rank, s)| of_model(s, ashift, rank + 1, of)));
+    }
+    list
+}

@@ -1,0 +1,101 @@
+//! What the measurements ran on.
+
+use std::collections::BTreeMap;
+use std::fs::read_to_string;
+use std::path::Path;
+use std::process::Command;
+
+use poolwright_openzfs::{Device, Engine};
+
+use crate::plan;
+
+/// This machine.
+pub(crate) fn describe(arc_bytes: u64, device: &Device, backing: &Path) -> plan::Machine {
+    plan::Machine {
+        os: os_release().unwrap_or_else(|| "unknown".into()),
+        kernel: read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+        openzfs: Engine::version(),
+        openzfs_kernel: read_to_string("/sys/module/zfs/version").ok().map(|v| v.trim().to_owned()),
+        cpu: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".into()),
+        cores: std::thread::available_parallelism().map_or(1, |n| n.get()) as u32,
+        memory_bytes: memory_bytes("MemTotal"),
+        arc_bytes: Some(arc_bytes),
+        backing: Some(crate::current::look(backing, &BTreeMap::new()).file_system),
+        device: plan::Device {
+            profile: if device.name == "host" { "none".into() } else { device.name.clone() },
+            read_latency_ns: some(device.read_latency_ns),
+            write_latency_ns: some(device.write_latency_ns),
+            flush_latency_ns: some(device.flush_latency_ns),
+            read_bytes_s: some(device.read_bytes_s),
+            write_bytes_s: some(device.write_bytes_s),
+            queue_depth: (device.name != "host").then_some(device.queue_depth),
+        },
+        versions: BTreeMap::from([("poolwright".to_string(), env!("CARGO_PKG_VERSION").to_string())]),
+    }
+}
+
+fn some(value: u64) -> Option<u64> {
+    (value > 0).then_some(value)
+}
+
+fn field(path: &str, name: &str) -> Option<String> {
+    let text = read_to_string(path).ok()?;
+    let line = text.lines().find(|l| l.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// A line of `/proc/meminfo` in bytes; 0 if it is not there.
+pub(crate) fn memory_bytes(name: &str) -> u64 {
+    let kib = field("/proc/meminfo", name).and_then(|v| v.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+fn os_release() -> Option<String> {
+    let text = read_to_string("/etc/os-release").ok()?;
+    let value = |key: &str| {
+        text.lines().find_map(|l| l.strip_prefix(key)).map(|v| v.trim_matches('"').to_owned())
+    };
+    value("PRETTY_NAME=")
+}
+
+/// Now, RFC 3339 in UTC.
+pub(crate) fn now() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    rfc3339(since.as_secs())
+}
+
+/// Civil date from days since 1970 (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+fn rfc3339(seconds: u64) -> String {
+    let days = (seconds / 86400) as i64 + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let (day, month) = (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (h, m, s) = (seconds % 86400 / 3600, seconds % 3600 / 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}Z")
+}
+
+/// The server's version, for the plan's subject: asked of the program, not of the running server.
+pub(crate) fn database_version(layout: &str) -> Option<String> {
+    let program = match layout {
+        "mariadb" => "mariadbd",
+        "postgresql" => "postgres",
+        _ => return None,
+    };
+    let out = Command::new(program).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let version = text.split_whitespace().find(|w| w.starts_with(|c: char| c.is_ascii_digit()))?;
+    Some(version.split('-').next()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn dates() {
+        assert_eq!(super::rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(super::rfc3339(951_827_696), "2000-02-29T12:34:56Z");
+        assert_eq!(super::rfc3339(4_102_444_799), "2099-12-31T23:59:59Z");
+    }
+}

@@ -1,0 +1,245 @@
+//! A small model of what a setting costs, to choose what is worth a trial. It ranks; it is never quoted as a result.
+//!
+//! Records of the setting's size live in an LRU cache of the ARC's size at their compressed size. A read outside the
+//! cache reads its record; a write to part of an uncached record reads it first. Each transaction group (by recorded
+//! time) writes every record made dirty in it once, with its share of indirect blocks; synced writes go through the log
+//! as well. `tests/model.rs` holds the bytes it predicts against the engine.
+
+use std::collections::{HashMap, HashSet};
+
+use poolwright_openzfs::Device;
+use poolwright_openzfs::property::Settings;
+use poolwright_trace::{Event, Flags, Op, Trace};
+
+use crate::candidates::of_interest;
+use crate::objective::Metrics;
+
+/// What a codec does to this role's data at one recordsize.
+#[derive(Clone, Copy, Debug)]
+pub struct Packing {
+    /// Logical bytes per allocated byte.
+    pub ratio: f64,
+    /// Bytes a second that one core compresses; infinite for `off`.
+    pub compress_bytes_s: f64,
+    /// Bytes a second that one core decompresses; infinite for `off`.
+    pub decompress_bytes_s: f64,
+}
+
+/// What the model assumes around a setting.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// ARC limit in bytes.
+    pub arc_bytes: u64,
+    /// Transaction group timeout in recorded nanoseconds.
+    pub txg_ns: u64,
+    /// The device.
+    pub device: Device,
+    /// Cores that compress.
+    pub cores: f64,
+}
+
+/// What the model predicts for a role. Bytes are device bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Prediction {
+    /// Read from devices.
+    pub read_bytes: f64,
+    /// Written to devices.
+    pub write_bytes: f64,
+    /// Time waited per operation in nanoseconds.
+    pub mean_latency_ns: f64,
+}
+
+/// Software time of an operation without I/O or codec, per operation and per byte copied: measured on a 2.6 GHz core
+/// (`docs/method.md`); only the ranking depends on it.
+const OP_NS: f64 = 12_000.0;
+const COPY_BYTES_S: f64 = 4e9;
+/// A level-1 indirect block holds 1024 pointers of 128 bytes and compresses to about a quarter; it is written twice
+/// (metadata has a second copy) whenever a record below it is.
+const POINTERS: u64 = 1024;
+const INDIRECT_BYTES: f64 = 2.0 * 32768.0;
+/// Labels, space maps, the dnode and the MOS of a transaction group.
+const TXG_BYTES: f64 = 400_000.0;
+const LOG_BLOCK: u64 = 4096;
+const INDIRECT_LOG_FROM: u64 = 32768;
+
+/// An LRU of records, by two generations: cheap, and within a few percent of an exact one for ranking.
+struct Cache {
+    young: HashSet<(u32, u64)>,
+    old: HashSet<(u32, u64)>,
+    half: usize,
+}
+
+impl Cache {
+    fn new(records: u64) -> Cache {
+        Cache { young: HashSet::new(), old: HashSet::new(), half: (records / 2).max(1) as usize }
+    }
+
+    /// Whether it was there; it is afterwards.
+    fn touch(&mut self, record: (u32, u64)) -> bool {
+        if self.young.contains(&record) {
+            return true;
+        }
+        let hit = self.old.contains(&record);
+        if self.young.len() >= self.half {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(record);
+        hit
+    }
+}
+
+/// Predicts one setting for the events of one role.
+pub fn predict<'a>(
+    trace: &'a Trace,
+    events: impl Iterator<Item = &'a Event>,
+    settings: &Settings,
+    packing: Packing,
+    around: &Surroundings,
+) -> Prediction {
+    let (recordsize, _) = of_interest(settings);
+    let stored = recordsize as f64 / packing.ratio.max(1e-3);
+    let mut state = State {
+        recordsize,
+        stored,
+        packing,
+        around,
+        sizes: trace.files.iter().map(|f| f.size).collect(),
+        cache: Cache::new((around.arc_bytes as f64 / stored) as u64),
+        dirty: HashSet::new(),
+        unsynced: HashMap::new(),
+        throughput: settings.get("logbias").is_some_and(|v| v == "throughput"),
+        out: Prediction::default(),
+        wait_ns: 0.0,
+        background_ns: 0.0,
+    };
+    let (mut ops, mut txg) = (0u64, None);
+    for event in events {
+        let now = event.t_ns / around.txg_ns;
+        if txg.is_some_and(|before| before != now) {
+            state.end_txg();
+        }
+        txg = Some(now);
+        ops += u64::from(state.event(event));
+    }
+    state.end_txg();
+    let mut out = state.out;
+    out.mean_latency_ns = (state.wait_ns + state.background_ns / around.cores) / ops.max(1) as f64;
+    out
+}
+
+struct State<'a> {
+    recordsize: u64,
+    stored: f64,
+    packing: Packing,
+    around: &'a Surroundings,
+    sizes: Vec<u64>,
+    cache: Cache,
+    dirty: HashSet<(u32, u64)>,
+    /// Bytes written to a file since its last sync: (small writes, large ones).
+    unsynced: HashMap<u32, (u64, u64)>,
+    throughput: bool,
+    out: Prediction,
+    wait_ns: f64,
+    background_ns: f64,
+}
+
+impl State<'_> {
+    /// Whether it was an operation that somebody waited for.
+    fn event(&mut self, event: &Event) -> bool {
+        match event.op {
+            Op::Read => self.each_record(event, Self::read),
+            Op::Write => {
+                self.each_record(event, Self::write);
+                let synced = self.unsynced.entry(event.file).or_default();
+                if self.throughput || event.len >= INDIRECT_LOG_FROM { synced.1 += event.len } else { synced.0 += event.len }
+                if event.flags.contains(Flags::SYNC) {
+                    self.sync(event.file);
+                }
+            }
+            Op::Fsync | Op::Fdatasync => self.sync(event.file),
+            _ => return false,
+        }
+        self.wait_ns += OP_NS + event.len as f64 / COPY_BYTES_S * 1e9;
+        true
+    }
+
+    fn each_record(&mut self, event: &Event, what: fn(&mut Self, (u32, u64), bool)) {
+        if event.len == 0 {
+            return;
+        }
+        let end = event.offset + event.len;
+        let size = self.sizes.get(event.file as usize).copied().unwrap_or(0).max(end);
+        for record in event.offset / self.recordsize..=(end - 1) / self.recordsize {
+            let start = record * self.recordsize;
+            let whole = event.offset <= start && end >= (start + self.recordsize).min(size);
+            what(self, (event.file, record), whole);
+        }
+    }
+
+    fn miss(&mut self) {
+        let d = &self.around.device;
+        let transfer = if d.read_bytes_s == 0 { 0.0 } else { self.stored / d.read_bytes_s as f64 * 1e9 };
+        self.out.read_bytes += self.stored;
+        self.wait_ns += (d.read_latency_ns + d.seek_ns) as f64 + transfer + 20_000.0;
+    }
+
+    fn read(&mut self, record: (u32, u64), _whole: bool) {
+        if !self.cache.touch(record) && !self.dirty.contains(&record) {
+            self.miss();
+        }
+        // The ARC holds records compressed: a hit costs a decompression unless the record was used just now.
+        self.wait_ns += self.recordsize as f64 / self.packing.decompress_bytes_s * 1e9;
+    }
+
+    fn write(&mut self, record: (u32, u64), whole: bool) {
+        if !self.cache.touch(record) && !whole && !self.dirty.contains(&record) {
+            self.miss();
+            self.wait_ns += self.recordsize as f64 / self.packing.decompress_bytes_s * 1e9;
+        }
+        self.dirty.insert(record);
+    }
+
+    fn sync(&mut self, file: u32) {
+        let (small, large) = self.unsynced.remove(&file).unwrap_or_default();
+        let d = &self.around.device;
+        let mut bytes = (small + 192).next_multiple_of(LOG_BLOCK) as f64;
+        if large > 0 {
+            // Written to its place at once, record by record, and the log only points there; the transaction group
+            // does not write it again.
+            let records = large.div_ceil(self.recordsize.max(1)).max(1) as f64;
+            bytes += records * self.stored;
+            self.wait_ns += records * self.recordsize as f64 / self.packing.compress_bytes_s * 1e9;
+        }
+        let transfer = if d.write_bytes_s == 0 { 0.0 } else { bytes / d.write_bytes_s as f64 * 1e9 };
+        self.out.write_bytes += bytes;
+        self.wait_ns += (d.write_latency_ns + d.flush_latency_ns) as f64 + transfer;
+    }
+
+    fn end_txg(&mut self) {
+        if self.dirty.is_empty() {
+            return;
+        }
+        let records = self.dirty.len() as f64;
+        let indirect: HashSet<(u32, u64)> = self.dirty.iter().map(|(f, r)| (*f, r / POINTERS)).collect();
+        self.out.write_bytes += records * self.stored + indirect.len() as f64 * INDIRECT_BYTES + TXG_BYTES;
+        self.background_ns += records * self.recordsize as f64 / self.packing.compress_bytes_s * 1e9;
+        self.dirty.clear();
+    }
+}
+
+impl Prediction {
+    /// As metrics, so that the objective can rank it. `allocated` is the space estimate.
+    pub fn metrics(&self, allocated: f64, written_by_trace: u64) -> Metrics {
+        let mut m = Metrics::from([
+            ("allocated_bytes".to_string(), allocated),
+            ("mean_latency_ns".to_string(), self.mean_latency_ns),
+            ("vdev_write_bytes".to_string(), self.write_bytes),
+            ("vdev_read_bytes".to_string(), self.read_bytes),
+            ("ops_s".to_string(), 1e9 / self.mean_latency_ns.max(1.0)),
+        ]);
+        if written_by_trace > 0 {
+            m.insert("write_amplification".into(), self.write_bytes / written_by_trace as f64);
+        }
+        m
+    }
+}

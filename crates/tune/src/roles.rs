@@ -1,0 +1,148 @@
+//! The files of a database by role: from the directory, the layout and the trace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use poolwright_trace::layout::{self, Found, Role};
+use poolwright_trace::{Op, Trace};
+
+use crate::plan::{self, RoleIo};
+
+/// One role's files.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Files {
+    /// On disk now, with content.
+    pub paths: Vec<PathBuf>,
+    /// Sum of their lengths.
+    pub bytes: u64,
+    /// What the trace saw.
+    pub io: RoleIo,
+    /// Reads, writes and syncs in the trace.
+    pub ops: u64,
+}
+
+/// The whole directory.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    pub found: Option<Found>,
+    pub roles: BTreeMap<String, Files>,
+    pub files: u64,
+    pub bytes: u64,
+    pub allocated: u64,
+    pub skipped: Vec<plan::Skipped>,
+}
+
+/// Walks `dir` (one file system) and adds what the trace saw.
+pub(crate) fn survey(dir: &Path, trace: &Trace) -> Survey {
+    let mut survey = Survey { found: layout::locate(dir), ..Survey::default() };
+    let by_path: BTreeMap<&str, &str> = trace.files.iter().map(|f| (f.path.as_str(), f.role.as_str())).collect();
+    let device = std::fs::metadata(dir).map(|m| m.dev()).ok();
+    let mut seen = BTreeSet::new();
+    walk(dir, device, &mut seen, &mut survey, &by_path);
+    for event in &trace.events {
+        let role = trace.files[event.file as usize].role.as_str();
+        let files = survey.roles.entry(named(role)).or_default();
+        *files.io.ops.entry(event.op.name().to_owned()).or_default() += 1;
+        let (name, histogram) = match event.op {
+            Op::Read => ("read", &mut files.io.read_size_histogram),
+            Op::Write => ("write", &mut files.io.write_size_histogram),
+            _ => {
+                files.ops += u64::from(event.op.is_sync());
+                continue;
+            }
+        };
+        files.ops += 1;
+        *files.io.bytes.entry(name.to_owned()).or_default() += event.len;
+        if event.len > 0 {
+            add(histogram, 1 << event.len.ilog2());
+        }
+    }
+    survey
+}
+
+fn add(histogram: &mut Vec<(u64, u64)>, low: u64) {
+    match histogram.binary_search_by_key(&low, |(l, _)| *l) {
+        Ok(i) => histogram[i].1 += 1,
+        Err(i) => histogram.insert(i, (low, 1)),
+    }
+}
+
+fn named(role: &str) -> String {
+    if role.is_empty() { Role::Other.name().to_owned() } else { role.to_owned() }
+}
+
+fn walk(
+    dir: &Path,
+    device: Option<u64>,
+    seen: &mut BTreeSet<(u64, u64)>,
+    survey: &mut Survey,
+    by_path: &BTreeMap<&str, &str>,
+) {
+    let mut skip = |path: &Path, why: std::io::Error| {
+        survey.skipped.push(plan::Skipped { path: path.display().to_string(), reason: why.to_string() });
+    };
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(why) => return skip(dir, why),
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    paths.sort();
+    for path in paths {
+        let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
+        if meta.is_dir() && Some(meta.dev()) == device {
+            walk(&path, device, seen, survey, by_path);
+        } else if meta.is_file() && seen.insert((meta.dev(), meta.ino())) {
+            if let Err(why) = std::fs::File::open(&path) {
+                survey.skipped.push(plan::Skipped { path: path.display().to_string(), reason: why.to_string() });
+                continue;
+            }
+            let role = by_path.get(path.to_string_lossy().as_ref()).copied().map(str::to_owned);
+            let role = role.or_else(|| Some(survey.found.as_ref()?.role_of(&path)?.name().to_owned()));
+            let files = survey.roles.entry(named(role.as_deref().unwrap_or_default())).or_default();
+            files.bytes += meta.len();
+            survey.files += 1;
+            survey.bytes += meta.len();
+            survey.allocated += meta.blocks() * 512;
+            if meta.len() > 0 {
+                files.paths.push(path);
+            }
+        }
+    }
+}
+
+/// Where a role's dataset would be mounted, and what the database needs for that.
+pub(crate) fn place(survey: &Survey, dir: &Path, role: &str) -> plan::Place {
+    let root = survey.found.as_ref().map_or(dir, |f| f.root.as_path());
+    let layout = survey.found.as_ref().map_or("", |f| f.layout.name);
+    let own = SEPARABLE.iter().find(|(l, r, ..)| *l == layout && *r == role);
+    let below = |name: &str| root.join(name).display().to_string();
+    match own {
+        Some((_, _, name, how)) => plan::Place {
+            mountpoint: if name.is_empty() { root.display().to_string() } else { sibling(root, name) },
+            separable: true,
+            how: Some(how.replace("DIR", &if name.is_empty() { below("") } else { sibling(root, name) })),
+            ..plan::Place::default()
+        },
+        None if role == "data" => plan::Place { mountpoint: root.display().to_string(), separable: true, ..plan::Place::default() },
+        None => plan::Place { mountpoint: root.display().to_string(), separable: false, ..plan::Place::default() },
+    }
+}
+
+fn sibling(root: &Path, name: &str) -> String {
+    let base = root.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    root.with_file_name(format!("{base}-{name}")).display().to_string()
+}
+
+/// Layout, role, suffix of the directory of its own, and what moves it there.
+const SEPARABLE: &[(&str, &str, &str, &str)] = &[
+    ("mariadb", "wal", "wal", "innodb_log_group_home_dir=DIR"),
+    ("mariadb", "binlog", "binlog", "log_bin=DIR/binlog"),
+    ("mariadb", "temp", "temp", "tmpdir=DIR"),
+    ("postgresql", "wal", "wal", "pg_wal as a symbolic link to DIR (initdb -X DIR, or moved while the server is stopped)"),
+    ("postgresql", "temp", "temp", "temp_tablespaces with a tablespace in DIR"),
+    ("orientdb", "wal", "wal", "storage.wal.path=DIR"),
+    ("orientdb", "index", "index", "luceneIndexes as a symbolic link to DIR"),
+    ("rocksdb", "wal", "wal", "wal_dir=DIR"),
+    ("influxdb", "wal", "wal", "[data] wal-dir = DIR"),
+];

@@ -1,0 +1,135 @@
+//! From all combinations to those worth a trial.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use poolwright_estimate::{Estimate, Input, Options};
+use poolwright_openzfs::property::Settings;
+use poolwright_replay::Capture;
+use poolwright_trace::Trace;
+
+use crate::candidates::{Grid, of_interest, same};
+use crate::model::{Packing, Surroundings, predict};
+use crate::objective::{Goal, Metrics};
+use crate::{Error, Result};
+
+/// How many combinations are raced at least, and per codec.
+const SURVIVORS: usize = 7;
+
+/// A combination with what estimate and model say of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Screened {
+    pub settings: Settings,
+    /// Space ratio and its interval.
+    pub space: (f64, [f64; 2]),
+    pub predicted: Metrics,
+    /// Of the model, against today's prediction.
+    pub objective: f64,
+    pub survives: bool,
+}
+
+/// Estimates a role's files under every recordsize and codec of the grid, and today's.
+pub(crate) fn estimate(
+    files: &[PathBuf],
+    grid: &Grid,
+    today: &Settings,
+    ashift: u32,
+    seed: u64,
+    limit: Duration,
+    cancel: &Arc<AtomicBool>,
+) -> Result<Option<Estimate>> {
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let all: Vec<Settings> = grid.combinations().into_iter().chain([today.clone()]).collect();
+    let mut recordsizes: Vec<u64> = all.iter().map(|s| of_interest(s).0).collect();
+    recordsizes.sort_unstable();
+    recordsizes.dedup();
+    let mut compressions: Vec<String> = Vec::new();
+    for s in &all {
+        let name = canonical(of_interest(s).1);
+        if !compressions.contains(&name) {
+            compressions.push(name);
+        }
+    }
+    let options = Options {
+        recordsizes,
+        compressions,
+        ashifts: if ashift == 9 { vec![9] } else { vec![9, ashift] },
+        within: 0.02,
+        time_limit: Some(limit),
+        seed,
+        cancel: Arc::clone(cancel),
+        ..Options::default()
+    };
+    let estimate = poolwright_estimate::estimate(&Input::files(files.to_vec())?, &options, &mut |_| {})?;
+    if cancel.load(std::sync::atomic::Ordering::Relaxed) {
+        return Err(Error::Interrupted);
+    }
+    Ok(Some(estimate))
+}
+
+/// `on` is lz4 to the engine.
+pub(crate) fn canonical(compression: &str) -> String {
+    if compression == "on" { "lz4".into() } else { compression.into() }
+}
+
+/// What the model is asked about.
+pub(crate) struct Question<'a> {
+    pub trace: &'a Trace,
+    pub capture: &'a Capture,
+    pub role: &'a str,
+    pub goal: Goal,
+    pub ashift: u32,
+    pub around: &'a Surroundings,
+}
+
+/// Ranks all combinations; the best few, and the best of each codec, survive.
+pub(crate) fn screen(q: &Question<'_>, grid: &Grid, today: &Settings, estimate: Option<&Estimate>) -> Vec<Screened> {
+    let written: u64 = events(q).filter(|e| e.op == poolwright_trace::Op::Write).map(|e| e.len).sum();
+    let one = |settings: &Settings| -> (Metrics, (f64, [f64; 2])) {
+        let (recordsize, compression) = of_interest(settings);
+        let cell = estimate.and_then(|e| e.cell(recordsize, &canonical(compression), q.ashift));
+        let packing = Packing {
+            ratio: cell.map_or(1.0, |c| c.ratio).clamp(0.01, 1e3),
+            compress_bytes_s: cell.and_then(|c| c.compress_mib_s).map_or(f64::INFINITY, |m| m * 1048576.0),
+            decompress_bytes_s: cell.and_then(|c| c.decompress_mib_s).map_or(f64::INFINITY, |m| m * 1048576.0),
+        };
+        let prediction = predict(q.trace, events(q), settings, packing, q.around);
+        let allocated = cell.map_or(0.0, |c| c.total_bytes as f64);
+        (prediction.metrics(allocated, written), cell.map_or((1.0, [1.0; 2]), |c| (c.ratio, c.ratio_ci95)))
+    };
+    let (baseline, _) = one(today);
+    let mut all: Vec<Screened> = grid
+        .combinations()
+        .into_iter()
+        .map(|settings| {
+            let (predicted, space) = one(&settings);
+            let objective = q.goal.objective(&predicted, &baseline);
+            Screened { settings, space, predicted, objective, survives: false }
+        })
+        .collect();
+    all.sort_by(|a, b| a.objective.total_cmp(&b.objective));
+    let mut codecs: Vec<String> = Vec::new();
+    let mut kept = 0;
+    for s in &mut all {
+        if same(&crate::candidates::with(today, &s.settings), today) {
+            continue; // today's own combination is the reference of the race
+        }
+        let codec = of_interest(&s.settings).1.to_owned();
+        let first_of_codec = !codecs.contains(&codec);
+        if kept < SURVIVORS || first_of_codec {
+            s.survives = true;
+            kept += 1;
+        }
+        codecs.push(codec);
+    }
+    all
+}
+
+fn events<'a>(q: &Question<'a>) -> impl Iterator<Item = &'a poolwright_trace::Event> {
+    let (trace, capture, role) = (q.trace, q.capture, q.role);
+    trace.events.iter().filter(move |e| capture.roles[e.file as usize] == role && capture.keeps(e))
+}

@@ -1,0 +1,93 @@
+//! Medians and paired intervals.
+
+/// Two-sided 97.5 % quantiles of Student's t by degrees of freedom, 1 to 30.
+const T975: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
+    2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
+/// The middle value, or the mean of the two middle ones; NaN for none.
+pub fn median(values: &[f64]) -> f64 {
+    let mut v = values.to_vec();
+    v.sort_by(f64::total_cmp);
+    match v.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => v[n / 2],
+        n => (v[n / 2 - 1] + v[n / 2]) / 2.0,
+    }
+}
+
+/// A relative change with its 95 % interval, as fractions: -0.25 is a quarter less.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// The estimate.
+    pub change: f64,
+    /// Lower and upper end.
+    pub ci95: (f64, f64),
+}
+
+impl Change {
+    /// Whether the interval leaves out "no change".
+    pub fn is_one(&self) -> bool {
+        self.ci95.0 > 0.0 || self.ci95.1 < 0.0
+    }
+}
+
+/// The change from the first to the second of each pair, from the mean log ratio with Student's t. Pairs that were run
+/// side by side share the machine's slow drifts, so those cancel. `None` for fewer than two usable pairs.
+pub fn paired_change(pairs: &[(f64, f64)]) -> Option<Change> {
+    let usable = pairs.iter().filter(|(a, b)| *a > 0.0 && *b > 0.0 && a.is_finite() && b.is_finite());
+    let logs: Vec<f64> = usable.map(|(a, b)| (b / a).ln()).collect();
+    let n = logs.len();
+    if n < 2 {
+        return None;
+    }
+    let mean = logs.iter().sum::<f64>() / n as f64;
+    let variance = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+    let t = T975.get(n - 2).copied().unwrap_or(1.96);
+    let half = t * (variance / n as f64).sqrt();
+    Some(Change { change: mean.exp() - 1.0, ci95: ((mean - half).exp() - 1.0, (mean + half).exp() - 1.0) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn equal_pairs_have_no_change_and_a_known_one_is_found() {
+        let c = paired_change(&[(2.0, 2.0); 5]).unwrap();
+        assert_eq!((c.change, c.ci95), (0.0, (0.0, 0.0)));
+        assert!(!c.is_one());
+        let c = paired_change(&[(2.0, 1.0), (4.0, 2.0), (8.0, 4.04)]).unwrap();
+        assert!((c.change + 0.5).abs() < 0.01 && c.is_one());
+        assert!(paired_change(&[(1.0, 2.0)]).is_none());
+        assert!(paired_change(&[(0.0, 2.0), (1.0, f64::NAN)]).is_none());
+    }
+
+    #[test]
+    fn the_interval_covers_in_nineteen_of_twenty() {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(11);
+        let mut noise = || (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0; // nearly normal
+        let covered = (0..2000)
+            .filter(|_| {
+                let pairs: Vec<(f64, f64)> = (0..5)
+                    .map(|_| {
+                        let drift = (0.3 * noise()).exp();
+                        (drift * (0.05 * noise()).exp(), drift * 0.8 * (0.05 * noise()).exp())
+                    })
+                    .collect();
+                let c = paired_change(&pairs).unwrap();
+                c.ci95.0 <= -0.2 && -0.2 <= c.ci95.1
+            })
+            .count();
+        assert!((1870..=1930).contains(&covered), "{covered} of 2000 intervals hold the truth");
+    }
+}
