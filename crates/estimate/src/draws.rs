@@ -1,0 +1,143 @@
+//! What all draws have shown so far, and the spaces that follow.
+
+use std::collections::HashMap;
+
+use crate::options::Grid;
+use crate::record::block_len;
+use crate::result::Space;
+use crate::sample::Seen;
+use crate::statistics::{self, Covariate, Estimated, Many};
+
+#[derive(Default)]
+struct PairDraws {
+    /// Numbers of the points, ascending.
+    points: Vec<usize>,
+    /// Per geometry.
+    shares: Vec<Vec<f64>>,
+}
+
+/// Every point's scouts, and for each pair the points it ran at.
+pub(crate) struct Draws {
+    scouts: [Vec<f64>; 2],
+    pairs: Vec<PairDraws>,
+    every: Vec<usize>,
+}
+
+/// The scouts' means over all points, prepared once for all cells.
+struct Scouts {
+    means: [f64; 2],
+    many: Many,
+}
+
+impl Draws {
+    pub(crate) fn new(grid: &Grid, every: Vec<usize>) -> Draws {
+        let one = |_| PairDraws { points: Vec::new(), shares: vec![Vec::new(); grid.geometries.len()] };
+        Draws { scouts: [Vec::new(), Vec::new()], pairs: (0..grid.pairs()).map(one).collect(), every }
+    }
+
+    pub(crate) fn points(&self) -> usize {
+        self.scouts[0].len()
+    }
+
+    /// Takes in a pass: places in the order of the line.
+    pub(crate) fn push(&mut self, pass: Vec<Seen>) {
+        for seen in pass {
+            let point = self.points();
+            for (list, value) in self.scouts.iter_mut().zip(seen.scout) {
+                list.push(value);
+            }
+            for (pair, shares) in seen.shares {
+                let pair = &mut self.pairs[pair];
+                pair.points.push(point);
+                pair.shares.iter_mut().zip(shares).for_each(|(list, share)| list.push(share));
+            }
+        }
+    }
+
+    /// The space of every cell, from shares of a line of `len` bytes.
+    pub(crate) fn spaces(&self, grid: &Grid, off: &[Option<Space>], len: u64) -> Vec<Space> {
+        let parts = self.scouts.each_ref().map(|list| statistics::split(list));
+        let means = [parts[0].0, parts[1].0];
+        let scouts = Scouts { means, many: statistics::many(&parts.map(|p| p.1)) };
+        let geometries = grid.geometries.len();
+        let mut known: HashMap<usize, Estimated> = HashMap::new();
+        let mut order: Vec<usize> = (0..grid.pairs()).collect();
+        order.sort_by_key(|pair| self.every[*pair]);
+        let mut out: Vec<Space> = off.iter().map(|off| off.unwrap_or(Space::exact(0))).collect();
+        for pair in order {
+            for g in (0..geometries).filter(|g| off[pair * geometries + g].is_none()) {
+                let cell = pair * geometries + g;
+                let estimated = self.cell(grid, pair, g, &scouts, &known);
+                known.insert(cell, estimated);
+                let (low, high) = estimated.interval();
+                let len = len as f64;
+                out[cell] = Space {
+                    allocated: estimated.mean * len,
+                    low: low.max(0.0) * len,
+                    high: high * len,
+                    draws: self.pairs[pair].points.len() as u64,
+                };
+            }
+        }
+        out
+    }
+
+    fn cell(
+        &self,
+        grid: &Grid,
+        pair: usize,
+        g: usize,
+        scouts: &Scouts,
+        known: &HashMap<usize, Estimated>,
+    ) -> Estimated {
+        let own = &self.pairs[pair];
+        let y = &own.shares[g];
+        let y_max = most(grid, pair, g);
+        let Some((parent, at)) = self.parent(grid, pair, g) else {
+            let covariate = |i: usize| Covariate {
+                at: own.points.iter().map(|p| self.scouts[i][*p]).collect(),
+                mean: scouts.means[i],
+                anchors: (0.0, 1.0),
+            };
+            return statistics::regress(y, y_max, &[covariate(0), covariate(1)], &scouts.many);
+        };
+        let parents = known[&(parent * grid.geometries.len() + g)];
+        let covariate = Covariate { at, mean: parents.mean, anchors: (0.0, most(grid, parent, g)) };
+        let many =
+            Many { covariance: vec![vec![parents.variance]], df: parents.df, draws: scouts.many.draws };
+        statistics::regress(y, y_max, &[covariate], &many)
+    }
+
+    /// The pair of the same recordsize that ran at all of this one's points and more, and explains it best; with its
+    /// shares at those points.
+    fn parent(&self, grid: &Grid, pair: usize, g: usize) -> Option<(usize, Vec<f64>)> {
+        let own = &self.pairs[pair];
+        let r = pair / grid.codecs.len();
+        let mut best: Option<(f64, usize, Vec<f64>)> = None;
+        for c in (0..grid.codecs.len()).filter(|c| !grid.is_off(*c)) {
+            let other = grid.pair(r, c);
+            if self.every[other] >= self.every[pair] || self.pairs[other].points.len() <= own.points.len() {
+                continue;
+            }
+            let Some(at) = self.shares_at(other, g, &own.points) else { continue };
+            let explained = statistics::explained(&own.shares[g], &at);
+            if best.as_ref().is_none_or(|(most, _, _)| explained > *most) {
+                best = Some((explained, other, at));
+            }
+        }
+        best.map(|(_, other, at)| (other, at))
+    }
+
+    fn shares_at(&self, pair: usize, g: usize, points: &[usize]) -> Option<Vec<f64>> {
+        let other = &self.pairs[pair];
+        let find = |point: &usize| other.points.binary_search(point).ok().map(|i| other.shares[g][i]);
+        points.iter().map(find).collect()
+    }
+}
+
+/// The share of a record that nothing compresses.
+fn most(grid: &Grid, pair: usize, g: usize) -> f64 {
+    let recordsize = grid.recordsizes[pair / grid.codecs.len()];
+    let block = block_len(u64::MAX, recordsize);
+    grid.geometries[g].1.asize(block) as f64 / block as f64
+}

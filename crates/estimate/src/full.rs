@@ -1,0 +1,276 @@
+//! Every byte through every codec, on all cores.
+
+use std::fs::File;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use poolwright_openzfs::Engine;
+
+use crate::input::Input;
+use crate::options::{Grid, Options};
+use crate::record::{Packed, Press, Speed, block_len};
+use crate::result::{self, Ended, Method, Progress, Space};
+use crate::sample::Found;
+use crate::source::{self, Source};
+use crate::{Error, Result};
+
+/// Least bytes a thread takes at once.
+const STRETCH: u64 = 1 << 20;
+/// Records per pair that are kept for the model of indirect blocks.
+pub(crate) const KEEP: usize = 4096;
+/// Stretches of which one goes into the entropy.
+const ENTROPY_ONE_IN: usize = 16;
+
+/// What the threads have found together.
+#[derive(Default)]
+pub(crate) struct Sums {
+    /// Per cell.
+    pub asize: Vec<u64>,
+    /// Per pair.
+    pub speed: Vec<Speed>,
+    /// Per pair.
+    pub packed: Vec<Vec<Packed>>,
+    pub histogram: Vec<u64>,
+    pub done: u64,
+    /// Bytes of files that could no longer be read.
+    pub lost: u64,
+}
+
+struct Work<'a> {
+    source: &'a Source<'a>,
+    grid: &'a Grid,
+    engine: Engine,
+    stretch: u64,
+    /// Stretches before each file, and their sum.
+    before: Vec<usize>,
+    next: AtomicUsize,
+    stop: AtomicBool,
+    done: AtomicU64,
+    sums: Mutex<Sums>,
+    /// Per recordsize: of how many stretches one gives its records to the model of indirect blocks.
+    keep_one_in: Vec<u64>,
+    ahead: u64,
+}
+
+/// The exact space of compression `off`: every record that was ever written.
+pub(crate) fn off(input: &Input, grid: &Grid, r: usize, g: usize) -> u64 {
+    let recordsize = grid.recordsizes[r];
+    let geometry = &grid.geometries[g].1;
+    let of_file = |file: &crate::input::Entry| {
+        file.written_records(recordsize) * geometry.asize(block_len(file.len, recordsize))
+    };
+    input.files.iter().map(of_file).sum()
+}
+
+/// Spaces of all cells; those that need no codec are filled in.
+pub(crate) fn off_spaces(input: &Input, grid: &Grid) -> Vec<Option<Space>> {
+    let mut out = vec![None; grid.cells()];
+    for r in 0..grid.recordsizes.len() {
+        for c in (0..grid.codecs.len()).filter(|c| grid.is_off(*c)) {
+            for g in 0..grid.geometries.len() {
+                out[grid.pair(r, c) * grid.geometries.len() + g] = Some(Space::exact(off(input, grid, r, g)));
+            }
+        }
+    }
+    out
+}
+
+/// What [`run`] gives: the sums and whether it came to its end.
+pub(crate) fn run(
+    engine: Engine,
+    source: &Source<'_>,
+    grid: &Grid,
+    options: &Options,
+    began: Instant,
+    progress: &mut dyn FnMut(&Progress<'_>),
+) -> Result<(Sums, bool)> {
+    let stretch = grid.max_recordsize().max(STRETCH);
+    let mut before = vec![0];
+    for file in &source.input.files {
+        before.push(before[before.len() - 1] + file.len.div_ceil(stretch) as usize);
+    }
+    let logical = source.input.logical_bytes();
+    let threads = options.threads();
+    let keep = |r: &u64| (logical / r / KEEP as u64).max(1);
+    let work = Work {
+        source,
+        grid,
+        engine,
+        stretch,
+        before,
+        next: AtomicUsize::new(0),
+        stop: AtomicBool::new(false),
+        done: AtomicU64::new(0),
+        sums: Mutex::new(Sums {
+            asize: vec![0; grid.cells()],
+            speed: vec![Speed::default(); grid.pairs()],
+            packed: vec![Vec::new(); grid.pairs()],
+            histogram: vec![0; 256],
+            ..Sums::default()
+        }),
+        keep_one_in: grid.recordsizes.iter().map(keep).collect(),
+        ahead: threads as u64,
+    };
+    let off = off_spaces(source.input, grid);
+    let whole = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| work.thread())).collect();
+        while !threads.iter().all(|t| t.is_finished()) {
+            std::thread::sleep(Duration::from_millis(20));
+            if options.cancelled() {
+                work.stop.store(true, Ordering::Relaxed);
+            }
+            report(&work, grid, logical, &off, began, progress);
+        }
+        threads.into_iter().try_for_each(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    whole?;
+    let ended = !work.stop.load(Ordering::Relaxed);
+    let sums = work.sums.into_inner().unwrap_or_else(|broken| broken.into_inner());
+    if sums.done == 0 {
+        return Err(Error::Interrupted);
+    }
+    Ok((sums, ended))
+}
+
+fn report(
+    work: &Work<'_>,
+    grid: &Grid,
+    logical: u64,
+    off: &[Option<Space>],
+    began: Instant,
+    progress: &mut dyn FnMut(&Progress<'_>),
+) {
+    let cells = {
+        let sums = work.sums.lock().unwrap_or_else(|broken| broken.into_inner());
+        if sums.done == 0 { Vec::new() } else { result::cells(grid, logical, &sums.spaces(off, logical), &sums.speed) }
+    };
+    progress(&Progress {
+        read_bytes: work.done.load(Ordering::Relaxed),
+        logical_bytes: logical,
+        method: Method::Full,
+        achieved: f64::INFINITY,
+        seconds: began.elapsed().as_secs_f64(),
+        cells: &cells,
+    });
+}
+
+impl Sums {
+    /// As a sample words it.
+    pub(crate) fn found(self, off: &[Option<Space>], logical: u64, whole: bool) -> Found {
+        Found {
+            spaces: self.spaces(off, logical),
+            speed: self.speed,
+            packed: self.packed,
+            histogram: self.histogram.try_into().unwrap_or([0; 256]),
+            places: 0,
+            ended: if whole { Ended::Done } else { Ended::Interrupted },
+        }
+    }
+
+    /// Exact when all of `logical` is done; scaled up from what is done before.
+    pub(crate) fn spaces(&self, off: &[Option<Space>], logical: u64) -> Vec<Space> {
+        let one = |(asize, off): (&u64, &Option<Space>)| {
+            if let Some(off) = off {
+                return *off;
+            }
+            if self.done == logical {
+                return Space::exact(*asize);
+            }
+            // what came first says nothing certain of the rest
+            let allocated = *asize as f64 * logical as f64 / self.done.max(1) as f64;
+            Space { allocated, low: 0.0, high: f64::INFINITY, draws: 0 }
+        };
+        self.asize.iter().zip(off).map(one).collect()
+    }
+}
+
+impl Work<'_> {
+    fn thread(&self) -> Result<()> {
+        let mut press = Press::new(self.engine, self.grid);
+        let mut buf = vec![0; self.stretch as usize];
+        let mut open: Option<(usize, File)> = None;
+        let count = self.before[self.before.len() - 1];
+        let result = loop {
+            let i = self.next.fetch_add(1, Ordering::Relaxed);
+            if i >= count || self.stop.load(Ordering::Relaxed) {
+                break Ok(());
+            }
+            if let Err(error) = self.stretch(i, &mut press, &mut buf, &mut open) {
+                self.stop.store(true, Ordering::Relaxed);
+                break Err(error);
+            }
+        };
+        let mut sums = self.sums.lock().unwrap_or_else(|broken| broken.into_inner());
+        sums.speed.iter_mut().zip(&press.speed).for_each(|(sum, own)| sum.add(own));
+        result
+    }
+
+    fn stretch(
+        &self,
+        i: usize,
+        press: &mut Press,
+        buf: &mut [u8],
+        open: &mut Option<(usize, File)>,
+    ) -> Result<()> {
+        let file = self.before.partition_point(|b| *b <= i) - 1;
+        let start = (i - self.before[file]) as u64 * self.stretch;
+        let len = (self.source.input.files[file].len - start).min(self.stretch) as usize;
+        if open.as_ref().is_none_or(|(of, _)| *of != file) {
+            *open = self.source.open(file).map(|handle| (file, handle));
+        }
+        let found = match open {
+            Some((_, handle)) => {
+                self.source.announce(handle, start + self.stretch * self.ahead, self.stretch);
+                buf[len..].fill(0);
+                self.source.read(file, handle, start, &mut buf[..len])
+            }
+            None => false,
+        };
+        if !found {
+            self.sums.lock().unwrap_or_else(|broken| broken.into_inner()).lost += len as u64;
+            return Ok(());
+        }
+        self.compress(i, file, press, buf, len)
+    }
+
+    fn compress(&self, i: usize, file: usize, press: &mut Press, buf: &[u8], len: usize) -> Result<()> {
+        let grid = self.grid;
+        let geometries = grid.geometries.len();
+        let file_len = self.source.input.files[file].len;
+        let mut asize = vec![0; grid.cells()];
+        let mut packed: Vec<(usize, Vec<Packed>)> = Vec::new();
+        for (r, recordsize) in grid.recordsizes.iter().copied().enumerate() {
+            let keep = (i as u64).is_multiple_of(self.keep_one_in[r]);
+            for c in (0..grid.codecs.len()).filter(|c| !grid.is_off(*c)) {
+                if self.stop.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                let pair = grid.pair(r, c);
+                let cells = &mut asize[pair * geometries..(pair + 1) * geometries];
+                let mut kept = Vec::new();
+                press.run((r, recordsize), c, buf, len, file_len, cells, |n| {
+                    if keep {
+                        kept.push(n);
+                    }
+                })?;
+                if keep {
+                    packed.push((pair, kept));
+                }
+            }
+        }
+        let mut histogram = [0; 256];
+        if i.is_multiple_of(ENTROPY_ONE_IN) {
+            source::count(&buf[..len], &mut histogram);
+        }
+        let mut sums = self.sums.lock().unwrap_or_else(|broken| broken.into_inner());
+        sums.asize.iter_mut().zip(&asize).for_each(|(sum, own)| *sum += own);
+        sums.histogram.iter_mut().zip(&histogram).for_each(|(sum, own)| *sum += own);
+        for (pair, mut kept) in packed {
+            sums.packed[pair].append(&mut kept);
+        }
+        sums.done += len as u64;
+        self.done.fetch_add(len as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! What the block tree takes above the records.
+//!
+//! An indirect block is 128K and holds 1024 block pointers. It is metadata: compressed with lz4 whatever the dataset
+//! says, and stored twice (`redundant_metadata=all`). How far block pointers compress depends on the sizes they carry,
+//! so pointers are made up for records as they were met, in the layout of `blkptr_t`, and given to the engine's lz4.
+
+use poolwright_openzfs::codec::{Codec, Stored};
+use poolwright_openzfs::{Compression, Engine, Geometry};
+use rand::{Rng as _, RngExt as _, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::Result;
+use crate::input::Entry;
+use crate::record::{Packed, stored};
+
+const POINTER: usize = 128;
+const POINTERS: u64 = 1024;
+const BLOCK: usize = POINTER * POINTERS as usize;
+/// Copies of each metadata block under `redundant_metadata=all`.
+const COPIES: u64 = 2;
+
+/// Compressed sizes of indirect blocks with 1, 2, 4, … 1024 pointers of one cell.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    sizes: [f64; 11],
+    geometry: Geometry,
+}
+
+/// Makes models; one for a whole estimate.
+pub(crate) struct Maker {
+    codec: Codec,
+    block: Vec<u8>,
+}
+
+impl Maker {
+    pub(crate) fn new(engine: Engine) -> Result<Maker> {
+        Ok(Maker { codec: Codec::new(engine, &Compression::parse("lz4")?, BLOCK), block: vec![0; BLOCK] })
+    }
+
+    /// From records as a codec packed them, in the order of the file; `packed` must not be empty.
+    pub(crate) fn model(
+        &mut self,
+        packed: &[Packed],
+        recordsize: u64,
+        codec: &str,
+        geometry: &Geometry,
+    ) -> Result<Model> {
+        let mut sizes = [0.0; 11];
+        for (power, size) in sizes.iter_mut().enumerate() {
+            let n = 1 << power;
+            // small blocks vary: average over a few stretches of the records that were met
+            let tries = (64 / n).clamp(1, 8).min(packed.len());
+            for t in 0..tries {
+                let from = t * packed.len() / tries;
+                let records = packed.iter().cycle().skip(from).take(n).copied();
+                *size += self.compressed(records, recordsize, codec, geometry)? as f64 / tries as f64;
+            }
+        }
+        Ok(Model { sizes, geometry: *geometry })
+    }
+
+    fn compressed(
+        &mut self,
+        records: impl Iterator<Item = Packed>,
+        recordsize: u64,
+        codec: &str,
+        geometry: &Geometry,
+    ) -> Result<usize> {
+        let mut rng = ChaCha8Rng::seed_from_u64(0);
+        let mut offset = rng.random_range(1u64 << 21..1 << 31);
+        self.block.fill(0);
+        for (pointer, packed) in self.block.chunks_exact_mut(POINTER).zip(records) {
+            let kind = stored(packed, recordsize, codec, geometry);
+            fill(pointer, kind, recordsize, geometry, &mut offset, &mut rng);
+        }
+        self.codec.store(&self.block, &Geometry::plain(9))?;
+        Ok(if self.codec.compressed().is_empty() { 0 } else { self.codec.compressed().len() })
+    }
+}
+
+/// Writes one `blkptr_t` (`sys/spa.h`): three addresses of 16 bytes, properties, padding, births, fill, checksum.
+fn fill(pointer: &mut [u8], kind: Stored, recordsize: u64, geometry: &Geometry, offset: &mut u64, rng: &mut ChaCha8Rng) {
+    let (psize, compressed) = match kind {
+        Stored::Hole => return,
+        Stored::Embedded(n) => {
+            rng.fill_bytes(&mut pointer[..n]);
+            pointer[48..56].copy_from_slice(&0x8000_1380_0000_0000u64.to_le_bytes());
+            pointer[80..88].copy_from_slice(&4242u64.to_le_bytes());
+            return;
+        }
+        Stored::Compressed(n) => (n as u64, 15u64),
+        Stored::Raw(n) => (n as u64, 2),
+    };
+    let mut word = |at: usize, value: u64| pointer[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    let asize = geometry.asize(psize);
+    word(0, asize >> 9);
+    word(8, *offset >> 9);
+    *offset += asize;
+    let properties = 0x8013_0700_0000_0000 | compressed << 32 | ((psize >> 9) - 1) << 16 | ((recordsize >> 9) - 1);
+    word(48, properties);
+    word(80, 4242);
+    word(88, 1);
+    // fletcher4's four sums grow with the number of 32-bit words: below that size they look random
+    let words = (psize / 4) as f64;
+    for (i, (power, divisor)) in [(1.0, 1.0), (2.0, 2.0), (3.0, 6.0), (4.0, 24.0)].into_iter().enumerate() {
+        let bits = (31.0 + f64::log2(words.powf(power) / divisor)).clamp(8.0, 64.0) as u32;
+        word(96 + 8 * i, rng.random::<u64>() >> (64 - bits));
+    }
+}
+
+impl Model {
+    fn one(&self, pointers: u64) -> u64 {
+        if pointers == 0 {
+            return 0;
+        }
+        let power = (pointers as f64).log2().clamp(0.0, 10.0);
+        let (low, part) = (power.floor() as usize, power.fract());
+        let high = (low + 1).min(10);
+        // linear in the number of pointers between two powers of two
+        let part = 2f64.powf(part) - 1.0;
+        let size = self.sizes[low] + (self.sizes[high] - self.sizes[low]) * part;
+        if size == 0.0 {
+            return 0;
+        }
+        let limit = (BLOCK - BLOCK / 8) as f64;
+        let psize = if size > limit { BLOCK as u64 } else { size.ceil() as u64 };
+        COPIES * self.geometry.asize(psize.next_multiple_of(self.geometry.sector()))
+    }
+
+    /// Allocated bytes of all indirect blocks above `records` data blocks. A dnode holds one pointer itself, so a file
+    /// of one block has none.
+    fn tree(&self, records: u64) -> u64 {
+        let (mut below, mut sum) = (records, 0);
+        while below > 1 {
+            let (whole, rest) = (below / POINTERS, below % POINTERS);
+            sum += whole * self.one(POINTERS) + self.one(rest);
+            below = below.div_ceil(POINTERS);
+        }
+        sum
+    }
+
+    /// Allocated bytes of a file's indirect blocks.
+    pub(crate) fn file(&self, entry: &Entry, recordsize: u64) -> u64 {
+        let records = entry.len.div_ceil(recordsize);
+        if records <= 1 {
+            return 0;
+        }
+        if !entry.sparse {
+            return self.tree(records);
+        }
+        // spans without any data have no indirect block either
+        let written = entry.written_records(recordsize);
+        let spans = entry.written_records(recordsize * POINTERS).max(1);
+        if records <= POINTERS {
+            return self.one(written);
+        }
+        spans * self.one((written / spans).min(POINTERS)) + self.tree(spans)
+    }
+}

@@ -1,0 +1,197 @@
+//! Which files: what `du -x` would count, with each inode once.
+
+use std::collections::HashSet;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{SeekFrom, seek};
+use serde::Serialize;
+
+use crate::{Error, Result};
+
+/// A file that was left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    /// Which.
+    pub path: PathBuf,
+    /// What the system said.
+    pub why: String,
+}
+
+/// One regular file as it was when it was looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub path: PathBuf,
+    pub len: u64,
+    stamp: Stamp,
+    /// Fewer blocks than bytes: there may be holes.
+    pub sparse: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: (u64, u64),
+    len: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    fn of(meta: &Metadata) -> Stamp {
+        Stamp { inode: (meta.dev(), meta.ino()), len: meta.len(), modified: (meta.mtime(), meta.mtime_nsec()) }
+    }
+}
+
+/// The files to estimate.
+#[derive(Clone, Debug, Default)]
+pub struct Input {
+    pub(crate) files: Vec<Entry>,
+    pub(crate) skipped: Vec<Skipped>,
+    pub(crate) special: u64,
+    pub(crate) empty: u64,
+    paths: Vec<PathBuf>,
+    seen: HashSet<(u64, u64)>,
+}
+
+impl Input {
+    /// Files and directories with all below them on the same file system. Symbolic links are followed where they are
+    /// named here and not below; hard links count once; sockets, pipes and devices are counted and left alone.
+    pub fn paths(paths: &[PathBuf]) -> Result<Input> {
+        let mut input = Input { paths: paths.to_vec(), ..Input::default() };
+        for path in paths {
+            let meta = fs::metadata(path).map_err(|why| Error::Path { path: path.clone(), why })?;
+            if meta.is_dir() {
+                input.walk(path, meta.dev());
+            } else {
+                input.add(path, &meta);
+            }
+        }
+        input.finish()
+    }
+
+    /// Exactly these files. Ones that have gone since they were listed are skipped and named.
+    pub fn files(files: Vec<PathBuf>) -> Result<Input> {
+        let mut input = Input::default();
+        for path in &files {
+            match fs::metadata(path) {
+                Ok(meta) => input.add(path, &meta),
+                Err(why) => input.skip(path, &why),
+            }
+        }
+        input.paths = files;
+        input.finish()
+    }
+
+    /// Files with content.
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Never: an input without content is an error when it is made.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// Sum of the files' lengths.
+    pub fn logical_bytes(&self) -> u64 {
+        self.files.iter().map(|f| f.len).sum()
+    }
+
+    fn skip(&mut self, path: &Path, why: &io::Error) {
+        self.skipped.push(Skipped { path: path.to_owned(), why: why.to_string() });
+    }
+
+    fn walk(&mut self, top: &Path, device: u64) {
+        let mut todo = vec![top.to_owned()];
+        while let Some(dir) = todo.pop() {
+            let listed = fs::read_dir(&dir).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
+            let mut entries = match listed {
+                Ok(entries) => entries,
+                Err(why) => {
+                    self.skip(&dir, &why);
+                    continue;
+                }
+            };
+            // neighbours in the list become neighbours in the sample's strata: keep a file's kin together
+            entries.sort_by_key(|e| e.file_name());
+            for entry in entries {
+                match entry.metadata() {
+                    Ok(meta) if meta.dev() != device => {}
+                    Ok(meta) if meta.is_dir() => todo.push(entry.path()),
+                    Ok(meta) if meta.is_symlink() => {}
+                    Ok(meta) => self.add(&entry.path(), &meta),
+                    Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+                    Err(why) => self.skip(&entry.path(), &why),
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, path: &Path, meta: &Metadata) {
+        if !meta.is_file() {
+            self.special += 1;
+        } else if !self.seen.insert((meta.dev(), meta.ino())) {
+            // the same file under another name
+        } else if let Err(why) = open(path) {
+            self.skip(path, &why);
+        } else if meta.len() == 0 {
+            self.empty += 1;
+        } else {
+            let sparse = meta.blocks() * 512 < meta.len();
+            self.files.push(Entry { path: path.to_owned(), len: meta.len(), stamp: Stamp::of(meta), sparse });
+        }
+    }
+
+    fn finish(mut self) -> Result<Input> {
+        self.seen = HashSet::new();
+        if self.files.is_empty() {
+            let paths = self.paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+            let found = match self.skipped.first() {
+                Some(first) => format!(
+                    "{} unreadable, the first being {}: {}; run it as a user who may read them",
+                    self.skipped.len(),
+                    first.path.display(),
+                    first.why
+                ),
+                None if self.empty > 0 => format!("all {} files there have no content", self.empty),
+                None if self.special > 0 => "there are only sockets, pipes or devices".into(),
+                None => "there is no file".into(),
+            };
+            return Err(Error::Empty { paths, found });
+        }
+        Ok(self)
+    }
+}
+
+/// Opens for reading; `O_NONBLOCK` in case a pipe took the file's place.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)
+}
+
+impl Entry {
+    /// Whether the open file is no longer what was looked at.
+    pub(crate) fn changed(&self, file: &File) -> bool {
+        file.metadata().map_or(true, |meta| Stamp::of(&meta) != self.stamp)
+    }
+
+    /// How many records of `recordsize` hold any data that was ever written; the others are holes of the source.
+    pub(crate) fn written_records(&self, recordsize: u64) -> u64 {
+        if !self.sparse {
+            return self.len.div_ceil(recordsize);
+        }
+        let Ok(file) = open(&self.path) else { return self.len.div_ceil(recordsize) };
+        let (mut count, mut next_record, mut at) = (0, 0, 0);
+        while let Ok(start) = seek(&file, SeekFrom::Data(at)) {
+            if start >= self.len {
+                break;
+            }
+            let end = seek(&file, SeekFrom::Hole(start)).unwrap_or(self.len).clamp(start + 1, self.len);
+            let first = (start / recordsize).max(next_record);
+            next_record = end.div_ceil(recordsize).max(next_record);
+            count += next_record - first.min(next_record);
+            at = end;
+        }
+        count
+    }
+}

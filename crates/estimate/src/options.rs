@@ -1,0 +1,291 @@
+//! What to estimate and how hard to try.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use poolwright_openzfs::{Compression, Geometry};
+
+use crate::{Error, Result};
+
+/// Recordsizes that are tried when none are named: 4K to 1M.
+pub const RECORDSIZES: &[u64] =
+    &[4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
+
+/// Codecs that are tried when none are named: the ones between which people choose.
+pub const COMPRESSIONS: &[&str] = &["off", "lz4", "zstd-1", "zstd-3", "gzip-6"];
+
+/// A codec family's members for `compression=all`, with a nominal speed in MiB/s on one core.
+///
+/// The speed only decides how often a codec runs relative to others in a sample; what is reported is measured.
+pub(crate) const CODECS: &[(&str, f64)] = &[
+    ("off", 1e6),
+    ("zle", 800.0),
+    ("lzjb", 200.0),
+    ("lz4", 450.0),
+    ("gzip-1", 70.0),
+    ("gzip-2", 65.0),
+    ("gzip-3", 55.0),
+    ("gzip-4", 50.0),
+    ("gzip-5", 40.0),
+    ("gzip-6", 30.0),
+    ("gzip-7", 25.0),
+    ("gzip-8", 18.0),
+    ("gzip-9", 15.0),
+    ("zstd-fast-10", 450.0),
+    ("zstd-fast-1", 300.0),
+    ("zstd-1", 250.0),
+    ("zstd-2", 200.0),
+    ("zstd-3", 150.0),
+    ("zstd-4", 130.0),
+    ("zstd-5", 80.0),
+    ("zstd-6", 60.0),
+    ("zstd-7", 50.0),
+    ("zstd-8", 40.0),
+    ("zstd-9", 30.0),
+    ("zstd-10", 25.0),
+    ("zstd-11", 20.0),
+    ("zstd-12", 15.0),
+    ("zstd-13", 10.0),
+    ("zstd-14", 8.0),
+    ("zstd-15", 6.0),
+    ("zstd-16", 5.0),
+    ("zstd-17", 4.0),
+    ("zstd-18", 3.0),
+    ("zstd-19", 2.0),
+];
+
+pub(crate) fn nominal_speed(name: &str) -> f64 {
+    let alias = match name {
+        "on" => "lz4",
+        "gzip" => "gzip-6",
+        "zstd" => "zstd-3",
+        other => other,
+    };
+    let known = CODECS.iter().find(|(n, _)| *n == alias).map(|(_, speed)| *speed);
+    known.unwrap_or(if alias.starts_with("zstd-fast") { 400.0 } else { 100.0 })
+}
+
+/// How the pool's data vdevs are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// Single disks or a stripe of them.
+    Plain,
+    /// Mirrors; `asize` counts one copy, so all space figures equal [`Layout::Plain`]'s.
+    Mirror,
+    /// raidz with `parity` of `disks` in each vdev; `asize` counts parity and padding.
+    Raidz {
+        /// 1 to 3.
+        parity: u32,
+        /// Parity included.
+        disks: u32,
+    },
+}
+
+impl Layout {
+    /// Parses `plain`, `mirror`, `raidz:5`, `raidz2:6`, `raidz3:9`.
+    pub fn parse(text: &str) -> Result<Layout> {
+        let (kind, disks) = text.split_once(':').unwrap_or((text, ""));
+        let parity = match kind {
+            "plain" | "stripe" if disks.is_empty() => return Ok(Layout::Plain),
+            "mirror" if disks.parse::<u32>().map_or(disks.is_empty(), |n| n >= 2) => return Ok(Layout::Mirror),
+            "raidz" | "raidz1" => 1,
+            "raidz2" => 2,
+            "raidz3" => 3,
+            _ => 0,
+        };
+        let disks: u32 = disks.parse().unwrap_or(0);
+        // OpenZFS takes up to 255 children in a raidz vdev (VDEV_RAIDZ_MAXCOLS)
+        if parity == 0 || !(parity + 1..=255).contains(&disks) {
+            return Err(Error::Invalid(format!(
+                "layout {text:?} is unknown; use plain, mirror, or raidz1:N, raidz2:N, raidz3:N with N disks in a vdev, \
+                 parity included"
+            )));
+        }
+        Ok(Layout::Raidz { parity, disks })
+    }
+
+    pub(crate) fn geometry(self, ashift: u32) -> Geometry {
+        match self {
+            Layout::Plain | Layout::Mirror => Geometry::plain(ashift),
+            Layout::Raidz { parity, disks } => Geometry::raidz(ashift, disks, parity),
+        }
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Layout::Plain => f.write_str("plain"),
+            Layout::Mirror => f.write_str("mirror"),
+            Layout::Raidz { parity, disks } => write!(f, "raidz{parity}:{disks}"),
+        }
+    }
+}
+
+/// What to estimate and how hard to try. Sizes are bytes.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Powers of two, 512 to 16M.
+    pub recordsizes: Vec<u64>,
+    /// As the `compression` property takes them; `all` stands for every codec and level.
+    pub compressions: Vec<String>,
+    /// 9 to 16.
+    pub ashifts: Vec<u32>,
+    /// Each is combined with each of `ashifts`.
+    pub layouts: Vec<Layout>,
+    /// Read and compress everything; exact.
+    pub full: bool,
+    /// A sample ends when every cell's 95 % interval is within this fraction of the estimate on both sides.
+    pub within: f64,
+    /// A sample ends after this long at the latest.
+    pub time_limit: Option<Duration>,
+    /// A sample ends after reading this much at the latest.
+    pub byte_limit: Option<u64>,
+    /// Bytes read per second at most, sampled or not.
+    pub rate: Option<u64>,
+    /// Of the places drawn.
+    pub seed: u64,
+    /// Threads that compress; all cores when `None`.
+    pub threads: Option<usize>,
+    /// Inputs up to this size are not sampled but done exactly, and so are larger ones where that turns out cheaper
+    /// than a sample of the wanted precision. With 0 everything is sampled.
+    pub exact_below: u64,
+    /// Set it from elsewhere (a signal handler) to stop at the next opportunity.
+    pub cancel: Arc<AtomicBool>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            recordsizes: RECORDSIZES.to_vec(),
+            compressions: COMPRESSIONS.iter().map(|s| (*s).to_owned()).collect(),
+            ashifts: vec![9, 12, 13],
+            layouts: vec![Layout::Plain],
+            full: false,
+            within: 0.01,
+            time_limit: Some(Duration::from_secs(60)),
+            byte_limit: None,
+            rate: None,
+            seed: 0,
+            threads: None,
+            exact_below: 32 << 20,
+            cancel: Arc::default(),
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())).max(1)
+    }
+}
+
+/// The checked settings: every recordsize × codec × geometry. A cell's index is `(r * codecs + c) * geometries + g`.
+#[derive(Clone, Debug)]
+pub(crate) struct Grid {
+    pub recordsizes: Vec<u64>,
+    pub codecs: Vec<Compression>,
+    pub geometries: Vec<(Layout, Geometry)>,
+}
+
+impl Grid {
+    /// Needs the engine running: the codec table is the library's.
+    pub(crate) fn new(options: &Options) -> Result<Grid> {
+        if !(options.within > 0.0 && options.within < 1.0) {
+            return Err(Error::Invalid(format!(
+                "an interval within {} is out of reach; give a fraction above 0 and below 1, such as 0.01",
+                options.within
+            )));
+        }
+        let recordsizes = checked(&options.recordsizes, "recordsize", |r| {
+            r.is_power_of_two() && (512..=16 << 20).contains(r)
+        })?;
+        let ashifts = checked(&options.ashifts, "ashift", |a| (9..=16).contains(a))?;
+        let all = options.compressions.iter().any(|c| c == "all");
+        let names: Vec<String> =
+            if all { CODECS.iter().map(|(n, _)| (*n).to_owned()).collect() } else { options.compressions.clone() };
+        let mut codecs = Vec::new();
+        for name in &names {
+            let codec = Compression::parse(name)?;
+            if !codecs.contains(&codec) {
+                codecs.push(codec);
+            }
+        }
+        let mut geometries: Vec<(Layout, Geometry)> = Vec::new();
+        for layout in &options.layouts {
+            for ashift in &ashifts {
+                let pair = (*layout, layout.geometry(*ashift));
+                if !geometries.contains(&pair) {
+                    geometries.push(pair);
+                }
+            }
+        }
+        if recordsizes.is_empty() || codecs.is_empty() || geometries.is_empty() {
+            return Err(Error::Invalid("name at least one recordsize, compression, ashift and layout".into()));
+        }
+        Ok(Grid { recordsizes, codecs, geometries })
+    }
+
+    pub(crate) fn cells(&self) -> usize {
+        self.pairs() * self.geometries.len()
+    }
+
+    /// Recordsize × codec: what is compressed once for all geometries.
+    pub(crate) fn pairs(&self) -> usize {
+        self.recordsizes.len() * self.codecs.len()
+    }
+
+    pub(crate) fn pair(&self, r: usize, c: usize) -> usize {
+        r * self.codecs.len() + c
+    }
+
+    pub(crate) fn is_off(&self, c: usize) -> bool {
+        self.codecs[c].name() == "off"
+    }
+
+    pub(crate) fn max_recordsize(&self) -> u64 {
+        self.recordsizes.iter().copied().max().unwrap_or(0)
+    }
+}
+
+fn checked<T: Copy + PartialEq + fmt::Display>(
+    values: &[T],
+    what: &str,
+    good: impl Fn(&T) -> bool,
+) -> Result<Vec<T>> {
+    let mut out = Vec::new();
+    for value in values {
+        if !good(value) {
+            return Err(Error::Invalid(format!(
+                "{what}={value} is not possible; {what} is {}",
+                if what == "ashift" { "9 to 16" } else { "a power of two from 512 to 16M" }
+            )));
+        }
+        if !out.contains(value) {
+            out.push(*value);
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_read_and_written_back() {
+        for text in ["plain", "mirror", "raidz1:3", "raidz2:6", "raidz3:11"] {
+            assert_eq!(Layout::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Layout::parse("mirror:2").unwrap(), Layout::Mirror);
+        for bad in ["", "raidz", "raidz2:2", "raidz4:9", "mirror:1", "raidz2:x", "raidz1:999"] {
+            assert!(Layout::parse(bad).unwrap_err().to_string().contains("raidz1:N"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! One stretch of a file under one recordsize and codec: what its records take on every geometry, and how fast.
+//!
+//! The block size of a file is what its last write leaves it with: a file of at most one record has one block of its
+//! length rounded up to 512 bytes; any longer file has blocks of the recordsize, the last one filled up with zeros.
+
+use std::time::Instant;
+
+use poolwright_openzfs::codec::{Codec, EMBEDDED_BYTES, Stored};
+use poolwright_openzfs::{Engine, Geometry};
+
+use crate::options::Grid;
+use crate::Result;
+
+/// Decompression is timed on one record in this many (by bytes compressed), which costs the codecs' own speed little.
+const DECOMPRESS_ONE_IN: u64 = 48;
+
+/// Where codecs check for room before they write, they ask for a little more than they then use. A compressed size
+/// this near to a geometry's limit is compressed again under that very limit.
+fn margin(limit: usize) -> usize {
+    64 + limit / 128
+}
+
+/// The longest output the engine lets a codec make of a record (`zio_get_compression_max_size`).
+fn limit(name: &str, len: usize, sector: usize) -> usize {
+    let eighth_saved = len - len / 8;
+    if name == "zle" {
+        return eighth_saved;
+    }
+    let whole = eighth_saved - eighth_saved % sector;
+    if whole < sector { EMBEDDED_BYTES } else { whole }
+}
+
+/// The block length of records of a file.
+pub(crate) fn block_len(file_len: u64, recordsize: u64) -> u64 {
+    if file_len <= recordsize { file_len.next_multiple_of(512) } else { recordsize }
+}
+
+/// What the codec calls of a pair (recordsize × codec) have cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Speed {
+    pub compress_bytes: u64,
+    pub compress_ns: u64,
+    pub decompress_bytes: u64,
+    pub decompress_ns: u64,
+}
+
+impl Speed {
+    pub(crate) fn add(&mut self, other: &Speed) {
+        self.compress_bytes += other.compress_bytes;
+        self.compress_ns += other.compress_ns;
+        self.decompress_bytes += other.decompress_bytes;
+        self.decompress_ns += other.decompress_ns;
+    }
+}
+
+/// A record's length after the codec, before rounding: 0 for a hole, the record's own length where it is stored raw.
+pub(crate) type Packed = u32;
+
+/// One thread's codecs.
+pub(crate) struct Press {
+    codecs: Vec<Codec>,
+    names: Vec<String>,
+    geometries: Vec<Geometry>,
+    /// By sector size, smallest first; the codec's limit only grows smaller along it.
+    order: Vec<usize>,
+    scratch: Vec<u8>,
+    /// Per pair.
+    pub speed: Vec<Speed>,
+    ncodecs: usize,
+    undone: Vec<u64>,
+}
+
+impl Press {
+    pub(crate) fn new(engine: Engine, grid: &Grid) -> Press {
+        let max = grid.max_recordsize() as usize;
+        let geometries: Vec<Geometry> = grid.geometries.iter().map(|(_, g)| *g).collect();
+        let mut order: Vec<usize> = (0..geometries.len()).collect();
+        order.sort_by_key(|g| geometries[*g].ashift);
+        Press {
+            codecs: grid.codecs.iter().map(|c| Codec::new(engine, c, max)).collect(),
+            names: grid.codecs.iter().map(|c| c.name().to_owned()).collect(),
+            geometries,
+            order,
+            scratch: vec![0; max],
+            speed: vec![Speed::default(); grid.pairs()],
+            ncodecs: grid.codecs.len(),
+            undone: vec![0; grid.pairs()],
+        }
+    }
+
+    /// Adds to `asize` (one value per geometry) what the records of `buf[..len]` take, where `buf` starts at a
+    /// multiple of `recordsize` in a file of `file_len` and is zero from `len` to the next multiple. `packed` is told
+    /// each record's length.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn run(
+        &mut self,
+        (r, recordsize): (usize, u64),
+        c: usize,
+        buf: &[u8],
+        len: usize,
+        file_len: u64,
+        asize: &mut [u64],
+        mut packed: impl FnMut(Packed),
+    ) -> Result<()> {
+        let block = block_len(file_len, recordsize) as usize;
+        let pair = r * self.ncodecs + c;
+        let began = Instant::now();
+        let mut last = (0, 0);
+        let mut records = 0;
+        for at in (0..len).step_by(block) {
+            let n = self.one(c, &buf[at..at + block], asize)?;
+            packed(n as Packed);
+            if n != 0 && n < block {
+                last = (at, n);
+            }
+            records += 1;
+        }
+        let speed = &mut self.speed[pair];
+        speed.compress_ns += began.elapsed().as_nanos() as u64;
+        speed.compress_bytes += (records * block) as u64;
+        self.undone[pair] += (records * block) as u64;
+        if last.1 != 0 && self.undone[pair] >= DECOMPRESS_ONE_IN * block as u64 {
+            self.undone[pair] = 0;
+            self.unpack(pair, c, &buf[last.0..last.0 + block])?;
+        }
+        Ok(())
+    }
+
+    /// Times the way back, on a record that is known to compress.
+    fn unpack(&mut self, pair: usize, c: usize, record: &[u8]) -> Result<()> {
+        let codec = &mut self.codecs[c];
+        codec.store(record, &self.geometries[self.order[0]])?;
+        let began = Instant::now();
+        codec.load(codec.compressed(), &mut self.scratch[..record.len()])?;
+        let speed = &mut self.speed[pair];
+        speed.decompress_ns += began.elapsed().as_nanos() as u64;
+        speed.decompress_bytes += record.len() as u64;
+        Ok(())
+    }
+
+    /// Compresses a record once, and once more for a geometry whose smaller limit might end otherwise.
+    fn one(&mut self, c: usize, record: &[u8], asize: &mut [u64]) -> Result<usize> {
+        let len = record.len();
+        let codec = &mut self.codecs[c];
+        let name = self.names[c].as_str();
+        let first = self.geometries[self.order[0]];
+        let stored = codec.store(record, &first)?;
+        let size = match stored {
+            Stored::Hole => return Ok(0),
+            _ if codec.compressed().is_empty() => len,
+            _ => codec.compressed().len(),
+        };
+        let widest = limit(name, len, first.sector() as usize);
+        for &g in &self.order {
+            let geometry = &self.geometries[g];
+            let room = limit(name, len, geometry.sector() as usize);
+            let here = if room == widest || size == len {
+                finish(size, len, geometry)
+            } else if size > room {
+                Stored::Raw(len)
+            } else if size + margin(room) > room || gives_up_early(name, len) {
+                codec.store(record, geometry)?
+            } else {
+                finish(size, len, geometry)
+            };
+            asize[g] += here.asize(geometry);
+        }
+        Ok(size)
+    }
+}
+
+/// zstd-3 and up probe records of 128K and more with faster codecs first, under the same limit.
+fn gives_up_early(name: &str, len: usize) -> bool {
+    len >= 128 << 10 && name.starts_with("zstd") && !name.starts_with("zstd-fast")
+}
+
+/// What becomes of a record of `len` that a codec made `size` of.
+fn finish(size: usize, len: usize, geometry: &Geometry) -> Stored {
+    let rounded = size.next_multiple_of(geometry.sector() as usize);
+    match size {
+        0 => Stored::Hole,
+        _ if size >= len => Stored::Raw(len),
+        _ if size <= EMBEDDED_BYTES => Stored::Embedded(size),
+        _ if rounded >= len => Stored::Raw(len),
+        _ => Stored::Compressed(rounded),
+    }
+}
+
+/// As [`finish`], from what [`Press::run`] told.
+pub(crate) fn stored(packed: Packed, len: u64, codec: &str, geometry: &Geometry) -> Stored {
+    let (size, len) = (packed as usize, len as usize);
+    if size > limit(codec, len, geometry.sector() as usize) && codec != "off" {
+        return Stored::Raw(len);
+    }
+    finish(size, len, geometry)
+}

@@ -1,0 +1,478 @@
+//! Places drawn with probability proportional to bytes, pass by pass, until the intervals are narrow enough.
+//!
+//! All files lie end to end on a line, each rounded up to 4K. A pass cuts the line into equal parts and draws one
+//! point in each, so that every pass sees all of the input; each pass is half as large as all before it together.
+//! Around a point each recordsize has its window: the record there, or the 64K there where records are smaller.
+//! `asize` of the window over its length on the line is then an unbiased estimate of the whole's (Hansen and Hurwitz),
+//! for every setting at the same points.
+//!
+//! Codecs differ a hundredfold in cost, and a 1M record costs 16 times a 64K window. So each pair of recordsize and
+//! codec is run at one of 2ⁿ points only, and is tied by regression to something cheap that runs at more of them: a
+//! slow codec to a faster one on the same records, and that to the scouts, which look at 64K of every point: how far
+//! lz4 packs it, and its entropy. See [`crate::statistics`] for the intervals.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use poolwright_openzfs::codec::Codec;
+use poolwright_openzfs::{Compression, Engine, Geometry};
+use rand::{RngExt as _, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::draws::Draws;
+use crate::full;
+use crate::options::{Grid, Options, nominal_speed};
+use crate::record::{Packed, Press, Speed};
+use crate::result::{self, Cell, Ended, Method, Progress, Space};
+use crate::source::{self, Source};
+use crate::{Error, Result};
+
+/// Points of the first pass, and what every pass is a multiple of: a pair that runs at one point in [`RAREST`] still
+/// has an even number of them.
+const POINTS: usize = 2 * RAREST;
+/// A pair runs at one point in this many at least.
+const RAREST: usize = 64;
+/// Points between two looks at the clock.
+const BATCH: usize = 32;
+/// Least window, and what the scouts see.
+pub(crate) const WINDOW: u64 = 64 << 10;
+/// File lengths are rounded up to this on the line, or the tail of a tiny file would weigh more than it can take.
+const LINE_UNIT: u64 = 4 << 10;
+/// Times that a place is drawn again because its file cannot be read.
+const REDRAWS: usize = 16;
+/// Nominal MiB/s of a scout's work, reading included, on its 64K.
+const SCOUT_SPEED: f64 = 150.0;
+
+/// What both methods give.
+pub(crate) struct Found {
+    pub spaces: Vec<Space>,
+    pub speed: Vec<Speed>,
+    pub packed: Vec<Vec<Packed>>,
+    pub histogram: [u64; 256],
+    pub places: u64,
+    pub ended: Ended,
+}
+
+/// The line of all files.
+pub(crate) struct Line {
+    /// Where each file starts, and the end of the last.
+    starts: Vec<u64>,
+}
+
+impl Line {
+    fn new(source: &Source<'_>) -> Line {
+        let mut starts = vec![0];
+        for file in &source.input.files {
+            starts.push(starts[starts.len() - 1] + file.len.next_multiple_of(LINE_UNIT));
+        }
+        Line { starts }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.starts[self.starts.len() - 1]
+    }
+
+    fn locate(&self, point: u64) -> (usize, u64) {
+        let file = self.starts.partition_point(|s| *s <= point) - 1;
+        (file, point - self.starts[file])
+    }
+
+    /// The window of `size` around `offset` in a file: start, bytes of the file, length on the line.
+    fn window(&self, file: usize, file_len: u64, offset: u64, size: u64) -> (u64, u64, u64) {
+        let start = offset / size * size;
+        let on_line = (self.starts[file + 1] - self.starts[file] - start).min(size);
+        (start, (file_len - start).min(size), on_line)
+    }
+}
+
+/// A drawn point; the file is open and its bytes have been asked for.
+struct Place {
+    /// Runs the pairs that run at one point in this many, and all that run at more.
+    rank: usize,
+    file: usize,
+    offset: u64,
+    open: File,
+}
+
+/// What one place has shown.
+pub(crate) struct Seen {
+    pub scout: [f64; 2],
+    /// Pair, and `asize` over length on the line for each geometry.
+    pub shares: Vec<(usize, Vec<f64>)>,
+    packed: Vec<(usize, Vec<Packed>)>,
+    histogram: [u64; 256],
+}
+
+struct Worker {
+    press: Press,
+    scout: Codec,
+    buf: Vec<u8>,
+}
+
+struct Sampler<'a> {
+    source: &'a Source<'a>,
+    grid: &'a Grid,
+    options: &'a Options,
+    line: Line,
+    rng: ChaCha8Rng,
+    deadline: Option<Instant>,
+    /// Per pair, of how many points it runs at one.
+    every: Vec<usize>,
+}
+
+/// Of how many points a pair runs at one: the best share of draws grows with the root of the cost.
+fn every(grid: &Grid, r: usize, c: usize) -> usize {
+    let window = grid.recordsizes[r].max(WINDOW) as f64 / WINDOW as f64;
+    let cost = window * (1.0 / nominal_speed(grid.codecs[c].name()) + 1.0 / 600.0) * SCOUT_SPEED;
+    1 << (cost.sqrt().log2().round().clamp(0.0, f64::from(RAREST.ilog2())) as u32)
+}
+
+/// Draws until all intervals are narrow enough or a limit is reached.
+pub(crate) fn run(
+    engine: Engine,
+    source: &Source<'_>,
+    grid: &Grid,
+    options: &Options,
+    began: Instant,
+    progress: &mut dyn FnMut(&Progress<'_>),
+) -> Result<Outcome> {
+    let mut every_pair = vec![1; grid.pairs()];
+    for r in 0..grid.recordsizes.len() {
+        for c in 0..grid.codecs.len() {
+            every_pair[grid.pair(r, c)] = every(grid, r, c);
+        }
+    }
+    let mut sampler = Sampler {
+        source,
+        grid,
+        options,
+        line: Line::new(source),
+        rng: ChaCha8Rng::seed_from_u64(options.seed),
+        deadline: options.time_limit.map(|limit| began + limit),
+        every: every_pair.clone(),
+    };
+    let lz4 = Compression::parse("lz4")?;
+    let space = grid.max_recordsize().max(WINDOW) as usize;
+    let worker = |_| Worker {
+        press: Press::new(engine, grid),
+        scout: Codec::new(engine, &lz4, WINDOW as usize),
+        buf: vec![0; space],
+    };
+    let mut workers: Vec<Worker> = (0..options.threads()).map(worker).collect();
+    sampler.passes(&mut workers, Draws::new(grid, every_pair), began, progress)
+}
+
+/// How a sample ended: with figures, or with the insight that reading everything is cheaper.
+pub(crate) enum Outcome {
+    Found(Found),
+    TakeAll,
+}
+
+impl Sampler<'_> {
+    fn passes(
+        &mut self,
+        workers: &mut [Worker],
+        mut draws: Draws,
+        began: Instant,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<Outcome> {
+        let off = full::off_spaces(self.source.input, self.grid);
+        let logical = self.source.input.logical_bytes();
+        let mut kept = (vec![Vec::new(); self.grid.pairs()], [0u64; 256]);
+        let mut cells: Vec<Cell> = Vec::new();
+        let mut spaces: Vec<Space> = Vec::new();
+        let ended = loop {
+            let points = (draws.points() / 2).next_multiple_of(POINTS).max(POINTS);
+            let wanted = self.wanted(&cells);
+            let mut report = |own: &Self| progress(&own.progress(logical, began, &cells));
+            let Some(pass) = self.pass(workers, points, &wanted, !cells.is_empty(), &mut report)? else {
+                break if self.options.cancelled() { Ended::Interrupted } else { Ended::Limit };
+            };
+            keep(&pass, &mut kept);
+            draws.push(pass);
+            spaces = draws.spaces(self.grid, &off, self.line.len());
+            cells = result::cells(self.grid, logical, &spaces, &speeds(workers));
+            progress(&self.progress(logical, began, &cells));
+            let achieved = cells.iter().map(Cell::error).fold(0.0, f64::max);
+            if achieved <= self.options.within {
+                break Ended::Done;
+            }
+            if self.options.byte_limit.is_some_and(|b| self.source.bytes_read() >= b) {
+                break Ended::Limit;
+            }
+            if self.all_is_cheaper(&cells, achieved, began) {
+                return Ok(Outcome::TakeAll);
+            }
+        };
+        if cells.is_empty() {
+            return Err(Error::Interrupted);
+        }
+        let (packed, histogram) = kept;
+        let places = draws.points() as u64;
+        Ok(Outcome::Found(Found { spaces, speed: speeds(workers), packed, histogram, places, ended }))
+    }
+
+    /// Whether reading and compressing everything would take less than the draws that are still missing, and is
+    /// within the limits.
+    fn all_is_cheaper(&self, cells: &[Cell], achieved: f64, began: Instant) -> bool {
+        let (options, logical) = (self.options, self.source.input.logical_bytes());
+        if options.exact_below == 0 || options.byte_limit.is_some_and(|b| b < logical) {
+            return false;
+        }
+        let codecs: f64 = cells
+            .iter()
+            .step_by(self.grid.geometries.len())
+            .filter_map(|c| c.compress_mib_s)
+            .map(|speed| logical as f64 / (1 << 20) as f64 / speed / options.threads() as f64)
+            .sum();
+        let reading = options.rate.map_or(0.0, |rate| logical as f64 / rate as f64);
+        let all = codecs.max(reading);
+        let spent = began.elapsed().as_secs_f64();
+        let missing = spent * ((achieved / options.within).powi(2) - 1.0);
+        let left = options.time_limit.map_or(f64::INFINITY, |limit| limit.as_secs_f64() - spent);
+        all < missing.min(left)
+    }
+
+    /// One pass; `None` when it was cut short.
+    fn pass(
+        &mut self,
+        workers: &mut [Worker],
+        points: usize,
+        wanted: &[bool],
+        may_stop: bool,
+        report: &mut dyn FnMut(&Self),
+    ) -> Result<Option<Vec<Seen>>> {
+        let ranks = ranks(points, &mut self.rng);
+        let drawn: Vec<u64> = (0..points).map(|i| self.point(i, points)).collect();
+        let mut out = Vec::with_capacity(points);
+        let mut next = self.open(&drawn, &ranks, points, 0, wanted)?;
+        for at in (0..points).step_by(BATCH) {
+            let places = std::mem::replace(&mut next, self.open(&drawn, &ranks, points, at + BATCH, wanted)?);
+            let Some(seen) = self.look(workers, &places, wanted, may_stop)? else { return Ok(None) };
+            out.extend(seen);
+            report(self);
+        }
+        Ok(Some(out))
+    }
+
+    /// A point in the `i`th of `points` equal parts of the line.
+    fn point(&mut self, i: usize, points: usize) -> u64 {
+        let cut = |i: usize| (u128::from(self.line.len()) * i as u128 / points as u128) as u64;
+        let (low, high) = (cut(i), cut(i + 1));
+        self.rng.random_range(low..high.max(low + 1))
+    }
+
+    /// Opens the files of a batch and asks for the bytes that will be wanted.
+    fn open(
+        &mut self,
+        drawn: &[u64],
+        ranks: &[usize],
+        points: usize,
+        at: usize,
+        wanted: &[bool],
+    ) -> Result<Vec<Place>> {
+        let mut out = Vec::new();
+        for i in at..drawn.len().min(at + BATCH) {
+            let place = self.open_one(i, points, drawn[i], ranks[i])?;
+            let size = self.widest(wanted, place.rank);
+            if self.options.rate.is_none() {
+                self.source.announce(&place.open, place.offset / size * size, size);
+            }
+            out.push(place);
+        }
+        Ok(out)
+    }
+
+    fn open_one(&mut self, i: usize, points: usize, drawn: u64, rank: usize) -> Result<Place> {
+        let mut point = drawn;
+        for _ in 0..REDRAWS {
+            let (file, offset) = self.line.locate(point);
+            if let Some(open) = self.source.open(file) {
+                return Ok(Place { rank, file, offset, open });
+            }
+            point = self.point(i, points);
+        }
+        let path = self.source.input.files[self.line.locate(point).0].path.display();
+        Err(Error::Invalid(format!("{path} and its neighbours can no longer be opened; were they removed? Run it again")))
+    }
+
+    fn progress<'c>(&self, logical: u64, began: Instant, cells: &'c [Cell]) -> Progress<'c> {
+        let widest = cells.iter().map(Cell::error).fold(0.0, f64::max);
+        Progress {
+            read_bytes: self.source.bytes_read(),
+            logical_bytes: logical,
+            method: Method::Sampled,
+            achieved: if cells.is_empty() { f64::INFINITY } else { widest },
+            seconds: began.elapsed().as_secs_f64(),
+            cells,
+        }
+    }
+
+    /// Which pairs still run: those that are too wide, and the cheaper ones of the same recordsize they lean on.
+    fn wanted(&self, cells: &[Cell]) -> Vec<bool> {
+        let geometries = self.grid.geometries.len();
+        let wide = |pair: usize| {
+            let error = |c: &Cell| c.error() > 0.8 * self.options.within;
+            cells.is_empty() || cells[pair * geometries..(pair + 1) * geometries].iter().any(error)
+        };
+        let mut wanted = vec![false; self.grid.pairs()];
+        for r in 0..self.grid.recordsizes.len() {
+            let pairs = || (0..self.grid.codecs.len()).filter(|c| !self.grid.is_off(*c)).map(|c| self.grid.pair(r, c));
+            let rarest = pairs().filter(|p| wide(*p)).map(|p| self.every[p]).max().unwrap_or(0);
+            for pair in pairs() {
+                wanted[pair] = self.every[pair] < rarest || (self.every[pair] == rarest && wide(pair));
+            }
+        }
+        wanted
+    }
+
+    /// Looks at a batch of places on all threads; `None` when it was cut short.
+    fn look(
+        &self,
+        workers: &mut [Worker],
+        places: &[Place],
+        wanted: &[bool],
+        may_stop: bool,
+    ) -> Result<Option<Vec<Seen>>> {
+        let next = AtomicUsize::new(0);
+        let stop = AtomicBool::new(false);
+        let late = || {
+            let late = may_stop && self.deadline.is_some_and(|d| Instant::now() >= d);
+            if late || self.options.cancelled() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            stop.load(Ordering::Relaxed)
+        };
+        let thread = |worker: &mut Worker| -> Result<Vec<(usize, Seen)>> {
+            let mut out = Vec::new();
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                if i >= places.len() || late() {
+                    return Ok(out);
+                }
+                match self.place(worker, &places[i], wanted, &late) {
+                    Ok(Some(seen)) => out.push((i, seen)),
+                    Ok(None) => return Ok(out),
+                    Err(error) => {
+                        stop.store(true, Ordering::Relaxed);
+                        return Err(error);
+                    }
+                }
+            }
+        };
+        let mut seen = Vec::new();
+        std::thread::scope(|scope| {
+            let thread = &thread;
+            let handles: Vec<_> = workers.iter_mut().map(|w| scope.spawn(move || thread(w))).collect();
+            for handle in handles {
+                seen.extend(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            }
+            Ok::<(), Error>(())
+        })?;
+        seen.sort_by_key(|(i, _)| *i);
+        Ok((seen.len() == places.len()).then(|| seen.into_iter().map(|(_, s)| s).collect()))
+    }
+
+    fn runs(&self, pair: usize, wanted: &[bool], rank: usize) -> bool {
+        wanted[pair] && self.every[pair] <= rank
+    }
+
+    /// The largest window that a point of this rank needs.
+    fn widest(&self, wanted: &[bool], rank: usize) -> u64 {
+        let sizes = self.grid.recordsizes.iter().enumerate();
+        let of = |(r, size): (usize, &u64)| {
+            (0..self.grid.codecs.len()).any(|c| self.runs(self.grid.pair(r, c), wanted, rank)).then_some(*size)
+        };
+        sizes.filter_map(of).max().unwrap_or(0).max(WINDOW)
+    }
+
+    /// Scouts a place and runs the wanted pairs on it.
+    fn place(
+        &self,
+        worker: &mut Worker,
+        place: &Place,
+        wanted: &[bool],
+        late: &dyn Fn() -> bool,
+    ) -> Result<Option<Seen>> {
+        let file_len = self.source.input.files[place.file].len;
+        let size = self.widest(wanted, place.rank);
+        let (base, len, _) = self.line.window(place.file, file_len, place.offset, size);
+        let buf = &mut worker.buf[..size as usize];
+        buf[len as usize..].fill(0);
+        if !self.source.read(place.file, &place.open, base, &mut buf[..len as usize]) {
+            buf.fill(0);
+        }
+        let (at, n, _) = self.line.window(place.file, file_len, place.offset, WINDOW);
+        let at = (at - base) as usize;
+        let mut seen = scout(&mut worker.scout, &buf[at..at + n as usize])?;
+        for (r, recordsize) in self.grid.recordsizes.iter().copied().enumerate() {
+            if recordsize > size {
+                continue; // not wanted: only the bytes of the widest that is have been read
+            }
+            let window = self.line.window(place.file, file_len, place.offset, recordsize.max(WINDOW));
+            let buf = &worker.buf[(window.0 - base) as usize..size as usize];
+            for c in (0..self.grid.codecs.len()).filter(|c| self.runs(self.grid.pair(r, *c), wanted, place.rank)) {
+                if late() {
+                    return Ok(None);
+                }
+                let mut asize = vec![0; self.grid.geometries.len()];
+                let mut packed = Vec::new();
+                let len = window.1 as usize;
+                worker.press.run((r, recordsize), c, buf, len, file_len, &mut asize, |n| packed.push(n))?;
+                let pair = self.grid.pair(r, c);
+                seen.shares.push((pair, asize.iter().map(|a| *a as f64 / window.2 as f64).collect()));
+                seen.packed.push((pair, packed));
+            }
+        }
+        Ok(Some(seen))
+    }
+}
+
+/// How rare the pairs are that run at each point: of any 2ⁿ points in a row that start at a multiple of 2ⁿ, exactly one,
+/// any with the same probability, has a rank of 2ⁿ or more. So the pairs of each rarity have a stratified sample too,
+/// within the points of the less rare.
+fn ranks(points: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
+    let mut ranks = vec![1; points];
+    let mut chosen: Vec<usize> = (0..points).collect();
+    let mut rank = 2;
+    while rank <= RAREST {
+        chosen = chosen.chunks(2).map(|pair| pair[rng.random_range(0..pair.len())]).collect();
+        chosen.iter().for_each(|i| ranks[*i] = rank);
+        rank *= 2;
+    }
+    ranks
+}
+
+/// How far lz4 packs the bytes, and their entropy, both as fractions.
+fn scout(codec: &mut Codec, bytes: &[u8]) -> Result<Seen> {
+    let mut histogram = [0; 256];
+    source::count(bytes, &mut histogram);
+    codec.store(bytes, &Geometry::plain(9))?;
+    let entropy = source::entropy(&histogram) / 8.0;
+    let packed = match codec.compressed().len() {
+        0 if entropy == 0.0 => 0.0,
+        0 => 1.0,
+        n => n as f64 / bytes.len() as f64,
+    };
+    Ok(Seen { scout: [packed, entropy], shares: Vec::new(), packed: Vec::new(), histogram })
+}
+
+fn keep(seen: &[Seen], kept: &mut (Vec<Vec<Packed>>, [u64; 256])) {
+    for one in seen {
+        kept.1.iter_mut().zip(&one.histogram).for_each(|(sum, own)| *sum += own);
+        for (pair, packed) in &one.packed {
+            if kept.0[*pair].len() < full::KEEP {
+                kept.0[*pair].extend(packed);
+            }
+        }
+    }
+}
+
+fn speeds(workers: &[Worker]) -> Vec<Speed> {
+    let mut sum = workers[0].press.speed.clone();
+    for worker in &workers[1..] {
+        sum.iter_mut().zip(&worker.press.speed).for_each(|(sum, own)| sum.add(own));
+    }
+    sum
+}

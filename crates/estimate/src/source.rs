@@ -1,0 +1,138 @@
+//! Reading stretches of the files: bounded in rate, and noticing what changed meanwhile.
+
+use std::fs::File;
+use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Advice, fadvise};
+
+use crate::input::{self, Input, Skipped};
+
+/// Lets through so many bytes a second.
+#[derive(Debug)]
+struct Rate {
+    bytes_s: Option<u64>,
+    free_at: Mutex<Instant>,
+}
+
+impl Rate {
+    fn wait(&self, bytes: u64) {
+        let Some(bytes_s) = self.bytes_s else { return };
+        let until = {
+            let mut free_at = self.free_at.lock().unwrap_or_else(|broken| broken.into_inner());
+            let begin = (*free_at).max(Instant::now());
+            *free_at = begin + Duration::from_secs_f64(bytes as f64 / bytes_s.max(1) as f64);
+            begin
+        };
+        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// All files, for all threads.
+pub(crate) struct Source<'a> {
+    pub input: &'a Input,
+    rate: Rate,
+    changed: Vec<AtomicBool>,
+    failed: Mutex<Vec<Skipped>>,
+    read: AtomicU64,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(input: &'a Input, bytes_s: Option<u64>) -> Source<'a> {
+        Source {
+            input,
+            rate: Rate { bytes_s, free_at: Mutex::new(Instant::now()) },
+            changed: input.files.iter().map(|_| AtomicBool::new(false)).collect(),
+            failed: Mutex::default(),
+            read: AtomicU64::new(0),
+        }
+    }
+
+    /// Opens a file; `None`, and noted, when that is no longer possible.
+    pub(crate) fn open(&self, file: usize) -> Option<File> {
+        let entry = &self.input.files[file];
+        input::open(&entry.path).map_err(|why| self.fail(file, &why)).ok()
+    }
+
+    fn fail(&self, file: usize, why: &std::io::Error) {
+        let skipped = Skipped { path: self.input.files[file].path.clone(), why: why.to_string() };
+        let mut failed = self.failed.lock().unwrap_or_else(|broken| broken.into_inner());
+        if !failed.contains(&skipped) {
+            failed.push(skipped);
+        }
+    }
+
+    /// Asks the system to have these bytes ready.
+    pub(crate) fn announce(&self, open: &File, start: u64, len: u64) {
+        if let Some(len) = NonZeroU64::new(len) {
+            let _ = fadvise(open, start, Some(len), Advice::WillNeed);
+        }
+    }
+
+    /// Fills `buf` from `start`; what the file no longer has is zero. False, and noted, when it cannot be read.
+    pub(crate) fn read(&self, file: usize, open: &File, start: u64, buf: &mut [u8]) -> bool {
+        self.rate.wait(buf.len() as u64);
+        let mut done = 0;
+        while done < buf.len() {
+            match open.read_at(&mut buf[done..], start + done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(why) if why.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(why) => {
+                    self.fail(file, &why);
+                    return false;
+                }
+            }
+        }
+        self.read.fetch_add(done as u64, Ordering::Relaxed);
+        if done < buf.len() || self.input.files[file].changed(open) {
+            self.changed[file].store(true, Ordering::Relaxed);
+        }
+        buf[done..].fill(0);
+        true
+    }
+
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn changed(&self) -> u64 {
+        self.changed.iter().filter(|c| c.load(Ordering::Relaxed)).count() as u64
+    }
+
+    /// What could not be read, when it was listed or later.
+    pub(crate) fn skipped(&self) -> Vec<Skipped> {
+        let later = self.failed.lock().unwrap_or_else(|broken| broken.into_inner());
+        self.input.skipped.iter().chain(later.iter()).cloned().collect()
+    }
+}
+
+/// Order-0 entropy of a histogram in bits per byte.
+pub(crate) fn entropy(histogram: &[u64; 256]) -> f64 {
+    let total: u64 = histogram.iter().sum();
+    let part = |n: &u64| -> f64 {
+        let p = *n as f64 / total as f64;
+        -p * p.log2()
+    };
+    if total == 0 { 0.0 } else { histogram.iter().filter(|n| **n > 0).map(part).sum::<f64>().max(0.0) }
+}
+
+/// Counts bytes; four tables, because increments of one counter wait for each other.
+pub(crate) fn count(bytes: &[u8], into: &mut [u64; 256]) {
+    let mut tables = [[0u32; 256]; 4];
+    let mut chunks = bytes.chunks_exact(4);
+    for chunk in &mut chunks {
+        for (table, byte) in tables.iter_mut().zip(chunk) {
+            table[usize::from(*byte)] += 1;
+        }
+    }
+    for byte in chunks.remainder() {
+        tables[0][usize::from(*byte)] += 1;
+    }
+    for (i, n) in into.iter_mut().enumerate() {
+        *n += tables.iter().map(|t| u64::from(t[i])).sum::<u64>();
+    }
+}

@@ -1,0 +1,99 @@
+//! Full estimates against what the engine allocates for the same bytes.
+
+mod common;
+
+use std::os::unix::fs::FileExt as _;
+
+use poolwright_estimate::Layout;
+use proptest::prelude::*;
+
+const CODECS: &[&str] = &["off", "zle", "lzjb", "lz4", "gzip-1", "gzip-6", "zstd-fast-10", "zstd-1", "zstd-3", "zstd-9"];
+
+/// Compares every codec on one file; names what differs.
+fn compare(bytes: &[u8], recordsize: u64, ashift: u32, layout: Layout, codecs: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = common::file(dir.path(), "source", bytes);
+    compare_file(&path, recordsize, ashift, layout, codecs);
+}
+
+fn compare_file(path: &std::path::Path, recordsize: u64, ashift: u32, layout: Layout, codecs: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    // all ashifts are estimated at once, because that is where one compression serves several
+    let estimate = common::full(path, &[recordsize], codecs, &[9, 12, 13], &[layout]);
+    let pool = common::pool(dir.path(), ashift, layout);
+    for codec in codecs {
+        let (blocks, _) = common::store(&pool, codec, recordsize, codec, path);
+        let cell = estimate.cell(recordsize, codec, ashift).unwrap();
+        assert_eq!(cell.allocated_bytes, blocks.asize, "{codec} recordsize={recordsize} ashift={ashift} {layout}");
+        let total = (blocks.asize + blocks.indirect_asize) as f64;
+        let off = (cell.total_bytes as f64 - total).abs();
+        // one allocation more or less for both copies of the one or two indirect blocks of such small files
+        let slack = 4.0 * smallest(ashift, layout);
+        assert!(off <= (total * 0.005).max(slack), "{codec} {recordsize} {ashift} {layout}: {cell:?} {blocks:?}");
+    }
+}
+
+/// The least that is allocated.
+fn smallest(ashift: u32, layout: Layout) -> f64 {
+    let sectors = if let Layout::Raidz { parity, .. } = layout { parity + 1 } else { 1 };
+    f64::from(sectors << ashift)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 10, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn full_is_what_the_engine_allocates(
+        len in 1usize..3_000_000,
+        stretch in 64usize..300_000,
+        shift in 12u32..=20,
+        ashift in prop::sample::select(vec![9u32, 12, 13]),
+        layout in prop::sample::select(vec![
+            Layout::Plain, Layout::Raidz { parity: 1, disks: 3 }, Layout::Raidz { parity: 2, disks: 6 },
+        ]),
+        seed: u64,
+    ) {
+        compare(&common::mixed(len, stretch, seed), 1 << shift, ashift, layout, CODECS);
+    }
+}
+
+#[test]
+fn lengths_at_the_edges() {
+    for len in [1, 112, 511, 512, 513, 4095, 4096, 4097, 16383, 16384, 16385, 32768, 100_000, 131_071, 131_073] {
+        compare(&common::mixed(len, 5000, len as u64), 16 << 10, 12, Layout::Plain, &["off", "lz4", "zstd-3"]);
+        compare(&common::mixed(len, 5000, len as u64), 128 << 10, 9, Layout::Plain, &["zle", "lz4", "zstd-9"]);
+    }
+}
+
+#[test]
+fn nothing_but_zeros_and_nothing_but_noise() {
+    for kind in [0, 1, 5] {
+        let bytes = common::content(kind, 700_000, &mut common::rng(1));
+        compare(&bytes, 32 << 10, 12, Layout::Mirror, CODECS);
+        compare(&bytes, 8 << 10, 13, Layout::Raidz { parity: 3, disks: 5 }, &["off", "lz4", "gzip-6"]);
+    }
+}
+
+#[test]
+fn large_records() {
+    let bytes = common::mixed(20_000_000, 400_000, 7);
+    compare(&bytes, 16 << 20, 12, Layout::Plain, &["off", "lz4", "zstd-3"]);
+    compare(&bytes[..9_999_999], 16 << 20, 12, Layout::Plain, &["lz4", "zstd-3", "zstd-9"]);
+}
+
+#[test]
+fn holes_of_the_source_stay_holes_even_without_compression() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("sparse");
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(9_000_001).unwrap();
+    let mut rng = common::rng(3);
+    for at in [0u64, 1_000_000, 1_100_000, 5_300_000] {
+        file.write_all_at(&common::content(2, 70_000, &mut rng), at).unwrap();
+    }
+    file.write_all_at(&[0; 200_000], 7_000_000).unwrap();
+    file.sync_all().unwrap();
+    for recordsize in [4 << 10, 32 << 10, 128 << 10, 1 << 20] {
+        compare_file(&path, recordsize, 12, Layout::Plain, &["off", "lz4", "zstd-1"]);
+    }
+}
