@@ -179,16 +179,21 @@ os.rename('deep', 'deeper', src_dir_fd=d, dst_dir_fd=d)
 os.rename('sub', 'moved')
 os.unlink('gone')
 put('tail')
-os.rename('tail', 'moved/tail')",
+os.rename('tail', 'moved/tail')
+put('by_strangers'); put('from_above')
+assert os.system('rm \"$PWD/by_strangers\"; cd ..; rm db/from_above') == 0",
     );
     let paths: Vec<&str> = trace.files.iter().map(|f| f.path.rsplit_once("/db/").unwrap().1).collect();
     // In the order of their first events; a file keeps the last name it had.
-    assert_eq!(paths, ["moved/last", "target", "gone", "moved/deeper", "moved/tail"]);
+    assert_eq!(
+        paths,
+        ["moved/last", "target", "gone", "moved/deeper", "moved/tail", "by_strangers", "from_above"]
+    );
     let renames: Vec<_> =
         trace.events.iter().filter(|e| e.op == Op::Rename).map(|e| (e.file, e.offset)).collect();
     assert_eq!(renames, [(0, 1), (0, NO_FILE), (3, NO_FILE), (4, NO_FILE)]);
     let unlinks: Vec<_> = trace.events.iter().filter(|e| e.op == Op::Unlink).map(|e| e.file).collect();
-    assert_eq!(unlinks, [2]);
+    assert_eq!(unlinks, [2, 5, 6]);
     assert_eq!(trace.files[2].size, 4, "a removed file keeps the size it had");
 }
 
