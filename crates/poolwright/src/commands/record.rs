@@ -132,7 +132,7 @@ fn json(summary: &Summary) -> serde_json::Value {
 
 fn text(summary: &Summary) -> String {
     let mut out = format!(
-        "{}: {} events on {} files in {}, {} read and written, probe set {}\n",
+        "{}: {} events, {} file(s), {}, {} read and written, probe set {}\n",
         summary.trace.path.display(),
         format_count(summary.trace.events),
         summary.trace.files,
