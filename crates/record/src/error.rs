@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// Ways to a trace that need no privilege; part of every refusal.
 const OTHER_WAYS: &str =
-    "without privilege: `poolwright trace import` reads a fio iolog, strace output or blkparse output";
+    "without privilege: `poolwright trace import` reads the log of a fio job (fio --write_iolog=FILE)";
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]

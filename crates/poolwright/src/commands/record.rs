@@ -15,8 +15,7 @@ use crate::interrupt;
 
 /// Records a live database's file I/O into a trace
 ///
-/// Needs root, or CAP_BPF and CAP_PERFMON. Without: `poolwright trace import` reads a fio iolog, strace or blkparse
-/// output.
+/// Needs root, or CAP_BPF and CAP_PERFMON. Without: `poolwright trace import` reads the log of a fio job.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("subject").required(true))]
 pub struct Args {
