@@ -9,13 +9,11 @@ use common::{Live, events_on, installed, permitted, scratch};
 use poolwright_record::Subject;
 use poolwright_trace::{Event, Flags, Op};
 
-/// One fio job: `extra` arguments, flags every transfer must carry, and whether fio's count of syncs can be relied on
-/// (fio 3.33 counts some syncs of asynchronous engines twice).
+/// One fio job: `extra` arguments, and flags that every transfer must carry.
 struct Job {
     engine: &'static str,
     extra: &'static [&'static str],
     flags: u16,
-    syncs_counted: bool,
 }
 
 fn fio(dir: &Path, args: &[&str]) -> serde_json::Value {
@@ -82,11 +80,7 @@ fn check(test: &str, job: &Job) {
             assert!(event.dur_ns > 0, "{event:?} has no duration");
         }
     }
-    if job.syncs_counted {
-        assert_eq!(of(Op::Fsync).len() as u64, job_report["sync"]["total_ios"].as_u64().unwrap(), "syncs");
-    } else {
-        assert!(!of(Op::Fsync).is_empty(), "fio syncs every 32 writes");
-    }
+    assert_eq!(of(Op::Fsync).len() as u64, job_report["sync"]["total_ios"].as_u64().unwrap(), "syncs");
     let mut recorded: Vec<_> = events
         .iter()
         .filter(|e| matches!(e.op, Op::Read | Op::Write))
@@ -104,54 +98,51 @@ fn check(test: &str, job: &Job) {
 
 #[test]
 fn psync() {
-    check("psync", &Job { engine: "psync", extra: &[], flags: 0, syncs_counted: true });
+    check("psync", &Job { engine: "psync", extra: &[], flags: 0 });
 }
 
 #[test]
 fn psync_direct() {
     let flags = Flags::DIRECT.0;
-    check("psync_direct", &Job { engine: "psync", extra: &["--direct=1"], flags, syncs_counted: true });
+    check("psync_direct", &Job { engine: "psync", extra: &["--direct=1"], flags });
 }
 
 #[test]
 fn seek_and_read() {
-    check("seek_and_read", &Job { engine: "sync", extra: &[], flags: 0, syncs_counted: true });
+    check("seek_and_read", &Job { engine: "sync", extra: &[], flags: 0 });
 }
 
 #[test]
 fn vectors() {
-    check("vectors", &Job { engine: "vsync", extra: &[], flags: 0, syncs_counted: true });
-    check("vectors", &Job { engine: "pvsync", extra: &[], flags: 0, syncs_counted: true });
-    check("vectors", &Job { engine: "pvsync2", extra: &[], flags: 0, syncs_counted: true });
+    check("vectors", &Job { engine: "vsync", extra: &[], flags: 0 });
+    check("vectors", &Job { engine: "pvsync", extra: &[], flags: 0 });
+    check("vectors", &Job { engine: "pvsync2", extra: &[], flags: 0 });
 }
 
 #[test]
 fn libaio() {
     let flags = Flags::AIO.0 | Flags::DIRECT.0;
     let extra = &["--direct=1", "--iodepth=16"];
-    check("libaio", &Job { engine: "libaio", extra, flags, syncs_counted: true });
+    check("libaio", &Job { engine: "libaio", extra, flags });
 }
 
 #[test]
 fn io_uring() {
     let flags = Flags::URING.0 | Flags::DIRECT.0;
     let extra = &["--direct=1", "--iodepth=16"];
-    check("io_uring", &Job { engine: "io_uring", extra, flags, syncs_counted: false });
+    check("io_uring", &Job { engine: "io_uring", extra, flags });
 }
 
 #[test]
 fn io_uring_buffered() {
     let extra = &["--iodepth=8"];
-    check(
-        "io_uring_buffered",
-        &Job { engine: "io_uring", extra, flags: Flags::URING.0, syncs_counted: false },
-    );
+    check("io_uring_buffered", &Job { engine: "io_uring", extra, flags: Flags::URING.0 });
 }
 
 #[test]
 fn io_uring_with_fixed_files_and_a_polling_kernel_thread() {
     let flags = Flags::URING.0 | Flags::DIRECT.0;
     let extra = &["--direct=1", "--iodepth=8", "--registerfiles=1", "--sqthread_poll=1"];
-    let job = Job { engine: "io_uring", extra, flags, syncs_counted: false };
+    let job = Job { engine: "io_uring", extra, flags };
     check("io_uring_with_fixed_files_and_a_polling_kernel_thread", &job);
 }
