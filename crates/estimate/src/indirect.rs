@@ -48,8 +48,8 @@ impl Maker {
         let mut sizes = [0.0; 11];
         for (power, size) in sizes.iter_mut().enumerate() {
             let n = 1 << power;
-            // small blocks vary: average over a few stretches of the records that were met
-            let tries = (64 / n).clamp(1, 8).min(packed.len());
+            // a file's parts differ: average over stretches from all over the records that were met
+            let tries = packed.len().div_ceil(n).min(8);
             for t in 0..tries {
                 let from = t * packed.len() / tries;
                 let records = packed.iter().cycle().skip(from).take(n).copied();

@@ -405,7 +405,8 @@ impl Sampler<'_> {
         }
         let (at, n, _) = self.line.window(place.file, file_len, place.offset, WINDOW);
         let at = (at - base) as usize;
-        let mut seen = scout(&mut worker.scout, &buf[at..at + n as usize])?;
+        let n = n.next_multiple_of(512) as usize;
+        let mut seen = scout(&mut worker.scout, &buf[at..at + n])?;
         for (r, recordsize) in self.grid.recordsizes.iter().copied().enumerate() {
             if recordsize > size {
                 continue; // not wanted: only the bytes of the widest that is have been read

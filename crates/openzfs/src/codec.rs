@@ -116,9 +116,13 @@ impl Codec {
         Codec { compression: compression.clone(), out: vec![0; max_record], filled: 0 }
     }
 
-    /// What the engine would store of `record` on `geometry`.
+    /// What the engine would store of `record`, a multiple of 512 bytes long, on `geometry`.
     pub fn store(&mut self, record: &[u8], geometry: &Geometry) -> Result<Stored> {
         let len = record.len();
+        if len == 0 || !len.is_multiple_of(512) {
+            // the library asserts it, and an assertion ends the process
+            return Err(Error::Invalid(format!("a record of {len} bytes: records are multiples of 512 bytes long")));
+        }
         if self.out.len() < len {
             self.out.resize(len, 0);
         }
