@@ -12,7 +12,7 @@ use crate::options::{Grid, Options};
 use crate::record::{Packed, Press, Speed, block_len};
 use crate::result::{self, Ended, Method, Progress, Space};
 use crate::sample::Found;
-use crate::source::{self, Source};
+use crate::source::{self, Pages, Source};
 use crate::{Error, Result};
 
 /// Least bytes a thread takes at once.
@@ -188,7 +188,7 @@ impl Sums {
 impl Work<'_> {
     fn thread(&self) -> Result<()> {
         let mut press = Press::new(self.engine, self.grid);
-        let mut buf = vec![0; self.stretch as usize];
+        let mut buf = Pages::new(self.stretch as usize);
         let mut open: Option<(usize, File)> = None;
         let count = self.before[self.before.len() - 1];
         let result = loop {

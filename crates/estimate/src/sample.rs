@@ -25,7 +25,7 @@ use crate::full;
 use crate::options::{Grid, Options, nominal_speed};
 use crate::record::{Packed, Press, Speed};
 use crate::result::{self, Cell, Ended, Method, Progress, Space};
-use crate::source::{self, Source};
+use crate::source::{self, Pages, Source};
 use crate::{Error, Result};
 
 /// Points of the first pass, and what every pass is a multiple of: a pair that runs at one point in [`RAREST`] still
@@ -107,7 +107,7 @@ pub(crate) struct Seen {
 struct Worker {
     press: Press,
     scout: Codec,
-    buf: Vec<u8>,
+    buf: Pages,
 }
 
 struct Sampler<'a> {
@@ -157,7 +157,7 @@ pub(crate) fn run(
     let worker = |_| Worker {
         press: Press::new(engine, grid),
         scout: Codec::new(engine, &lz4, WINDOW as usize),
-        buf: vec![0; space],
+        buf: Pages::new(space),
     };
     let mut workers: Vec<Worker> = (0..options.threads()).map(worker).collect();
     sampler.passes(&mut workers, Draws::new(grid, every_pair), began, progress)

@@ -110,6 +110,37 @@ impl<'a> Source<'a> {
     }
 }
 
+/// Bytes that start at a page, as the engine's own buffers do: what lzjb makes of a record depends on its address
+/// modulo 1K, since its table of earlier positions starts as zeros.
+pub(crate) struct Pages {
+    bytes: Vec<u8>,
+    from: usize,
+    len: usize,
+}
+
+const PAGE: usize = 4096;
+
+impl Pages {
+    pub(crate) fn new(len: usize) -> Pages {
+        let bytes = vec![0; len + PAGE];
+        let from = bytes.as_ptr().align_offset(PAGE);
+        Pages { bytes, from, len }
+    }
+}
+
+impl std::ops::Deref for Pages {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.from..self.from + self.len]
+    }
+}
+
+impl std::ops::DerefMut for Pages {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.from..self.from + self.len]
+    }
+}
+
 /// Order-0 entropy of a histogram in bits per byte.
 pub(crate) fn entropy(histogram: &[u64; 256]) -> f64 {
     let total: u64 = histogram.iter().sum();

@@ -117,6 +117,8 @@ impl Codec {
     }
 
     /// What the engine would store of `record`, a multiple of 512 bytes long, on `geometry`.
+    ///
+    /// lzjb's result depends on the record's address modulo 1K; the engine's own buffers start at a page.
     pub fn store(&mut self, record: &[u8], geometry: &Geometry) -> Result<Stored> {
         let len = record.len();
         if len == 0 || !len.is_multiple_of(512) {

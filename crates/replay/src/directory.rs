@@ -160,6 +160,11 @@ impl Target for Directory {
         Ok(Counters { vdev, cpu_seconds: cpu_seconds(), ..Counters::default() })
     }
 
+    fn logical_bytes(&self) -> Result<u64> {
+        // A plain file system does not compress: what is allocated is what is there.
+        self.allocated_bytes()
+    }
+
     fn allocated_bytes(&self) -> Result<u64> {
         let entries = fs::read_dir(&self.root).map_err(host("listing", &self.root))?;
         Ok(entries.flatten().filter_map(|e| e.metadata().ok()).map(|m| m.blocks() * 512).sum())

@@ -177,6 +177,10 @@ impl Target for EngineTarget {
     fn allocated_bytes(&self) -> Result<u64> {
         Ok(self.allocated_by_role()?.values().sum())
     }
+
+    fn logical_bytes(&self) -> Result<u64> {
+        self.datasets.values().map(|ds| Ok(ds.stats()?.logicalreferenced)).sum()
+    }
 }
 
 fn add_zil(a: ZilStats, b: ZilStats) -> ZilStats {

@@ -64,7 +64,10 @@ pub struct Replay {
     pub zil: ZilStats,
     /// Bytes on disk for the files after the pass, metadata included.
     pub allocated_bytes: u64,
-    /// The same per role (engine only).
+    /// The same before compression (`logicalreferenced`).
+    #[serde(default)]
+    pub logical_bytes: u64,
+    /// Bytes on disk per role (engine only).
     #[serde(default)]
     pub allocated_by_role: BTreeMap<String, u64>,
     /// Bytes the files were filled with before.

@@ -78,6 +78,41 @@ struct Builder {
 }
 
 impl Schedule {
+    /// Splits at a recorded time: what begins before it, and the rest. Dependencies across the cut are met by running
+    /// the first part to its end.
+    pub fn split(self, at_ns: u64) -> (Schedule, Schedule) {
+        let mut parts = (Schedule::default(), Schedule::default());
+        let cuts: Vec<u32> =
+            self.lanes.iter().map(|lane| lane.partition_point(|s| s.t_ns < at_ns) as u32).collect();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let (early, late) = lane.split_at(cuts[number] as usize);
+            for (part, steps, second) in [(&mut parts.0, early, false), (&mut parts.1, late, true)] {
+                let moved = steps.iter().map(|step| self.moved(step, &cuts, second, &mut part.dependencies)).collect();
+                part.lanes.push(moved);
+            }
+        }
+        let end = self.start_ns + self.duration_ns;
+        let cut = at_ns.clamp(self.start_ns, end);
+        (parts.0.start_ns, parts.0.duration_ns) = (self.start_ns, cut - self.start_ns);
+        (parts.1.start_ns, parts.1.duration_ns) = (cut, end - cut);
+        parts.1.skipped = self.skipped;
+        parts
+    }
+
+    /// A step with its dependencies counted from the start of its part.
+    fn moved(&self, step: &Step, cuts: &[u32], second: bool, into: &mut Vec<Dependency>) -> Step {
+        let first = into.len() as u32;
+        for d in self.before(step) {
+            let cut = cuts[d.lane as usize];
+            if !second {
+                into.push(*d);
+            } else if d.done > cut {
+                into.push(Dependency { lane: d.lane, done: d.done - cut });
+            }
+        }
+        Step { first_dependency: first, dependencies: into.len() as u32 - first, ..*step }
+    }
+
     /// Takes the events for which `wanted` is true, sorted by start time.
     pub fn build(trace: &Trace, wanted: impl Fn(&Event) -> bool) -> Schedule {
         let mut builder = Builder::default();
@@ -247,6 +282,23 @@ mod tests {
         let s =
             Schedule::build(&trace((0..4).map(|i| event(i * 200, 100, Op::Write, 0, 7)).collect()), |_| true);
         assert_eq!(s.lanes.len(), 1);
+    }
+
+    #[test]
+    fn a_split_keeps_every_step_and_no_dependency_on_the_past() {
+        let events: Vec<Event> = (0..100)
+            .map(|i| event(i * 10, 5, if i % 7 == 6 { Op::Fsync } else { Op::Write }, 0, (i % 3) as u32))
+            .collect();
+        let (early, late) = Schedule::build(&trace(events), |_| true).split(500);
+        assert_eq!((early.len(), late.len()), (50, 50));
+        for part in [&early, &late] {
+            for step in part.lanes.iter().flatten() {
+                for d in part.before(step) {
+                    assert!(d.done as usize <= part.lanes[d.lane as usize].len(), "{d:?}");
+                }
+            }
+        }
+        assert_eq!((early.duration_ns, late.start_ns), (500, 500));
     }
 
     proptest! {

@@ -41,6 +41,9 @@ pub struct Spec {
     /// Passes over the trace before the measured one.
     #[serde(default)]
     pub warm_passes: u32,
+    /// Share of the recorded time at the start of the pass that warms up and is not measured, 0 to 0.9.
+    #[serde(default)]
+    pub warm_share: f64,
     /// Replay only this much recorded time from the start, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seconds: Option<f64>,

@@ -44,4 +44,6 @@ pub trait Target: Send + Sync {
     fn counters(&self) -> Result<Counters>;
     /// Bytes allocated on disk for the files, metadata of theirs included; after [`Target::settle`].
     fn allocated_bytes(&self) -> Result<u64>;
+    /// The same before compression: on a directory, the files' lengths without holes that cost nothing.
+    fn logical_bytes(&self) -> Result<u64>;
 }

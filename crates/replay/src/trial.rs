@@ -24,6 +24,9 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
     for (taken, role) in capture.taken.iter_mut().zip(&capture.roles) {
         *taken &= spec.roles.is_empty() || spec.roles.contains(role);
     }
+    if !(0.0..=0.9).contains(&spec.warm_share) {
+        return Err(Error::Nothing(format!("warm_share is {}, and has to be 0 to 0.9", spec.warm_share)));
+    }
     let until = spec.first_seconds.map_or(u64::MAX, |s| (s * 1e9) as u64);
     let schedule = Schedule::build(&trace, |e| e.t_ns <= until && capture.keeps(e));
     drop(trace);
@@ -45,14 +48,14 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
             );
             let start = |t: &EngineTarget| t.set_device(&options.device);
             let mut replay =
-                on(spec, &schedule, &capture, &target, start, options.txg_timeout_s, interrupted)?;
+                on(spec, schedule, &capture, &target, start, options.txg_timeout_s, interrupted)?;
             replay.target = name;
             replay.allocated_by_role = target.allocated_by_role()?;
             Ok(replay)
         }
         TargetSpec::Directory(parent) => {
             let target = Directory::create(parent, capture.files.len())?;
-            let mut replay = on(spec, &schedule, &capture, &target, |_| (), 0, interrupted)?;
+            let mut replay = on(spec, schedule, &capture, &target, |_| (), 0, interrupted)?;
             replay.target = format!("directory {}", parent.display());
             Ok(replay)
         }
@@ -61,7 +64,7 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
 
 fn on<T: Target>(
     spec: &Spec,
-    schedule: &Schedule,
+    schedule: Schedule,
     capture: &Capture,
     target: &T,
     start_device: impl Fn(&T),
@@ -78,21 +81,28 @@ fn on<T: Target>(
     };
     replay.fill_seconds = began.elapsed().as_secs_f64();
     let pace = spec.pace.map_or(Pace::AsFastAsPossible, Pace::Recorded);
-    let pass = |pace| -> Result<Pass> { drive(schedule, capture, target, pace, txg_timeout_s, interrupted) };
+    let pass = |s: &Schedule, pace| -> Result<Pass> { drive(s, capture, target, pace, txg_timeout_s, interrupted) };
     if !spec.fill_only {
         for _ in 0..spec.warm_passes {
-            replay.warm_ops += pass(Pace::AsFastAsPossible)?.ops.values().sum::<u64>();
+            replay.warm_ops += pass(&schedule, Pace::AsFastAsPossible)?.ops.values().sum::<u64>();
             target.settle()?;
         }
         start_device(target);
+        let cut = schedule.start_ns + (schedule.duration_ns as f64 * spec.warm_share) as u64;
+        let (warm, measured) = schedule.split(cut);
+        if !warm.is_empty() {
+            replay.warm_ops += pass(&warm, pace)?.ops.values().sum::<u64>();
+            target.settle()?;
+        }
         let before = target.counters()?;
-        let measured = pass(pace)?;
+        let measured = pass(&measured, pace)?;
         target.settle()?;
         let after = target.counters()?;
         replay.take_pass(measured);
         take_counters(&mut replay, &before, &after);
     }
     replay.allocated_bytes = target.allocated_bytes()?;
+    replay.logical_bytes = target.logical_bytes()?;
     Ok(replay)
 }
 

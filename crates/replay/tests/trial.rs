@@ -61,6 +61,7 @@ fn prepare(dir: &Path, target: TargetSpec) -> Spec {
         roles: vec![],
         pace: None,
         warm_passes: 1,
+        warm_share: 0.0,
         first_seconds: None,
         fill_only: false,
     }
@@ -123,6 +124,17 @@ fn paced_replays_take_the_recorded_time() {
     let replay = trial::run(&spec, &|| false).unwrap();
     assert!((1.4..2.5).contains(&replay.seconds), "6 s at four times the speed took {}", replay.seconds);
     assert_eq!(replay.ops, 601 + 60);
+}
+
+#[test]
+fn a_warm_share_is_not_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spec = prepare(dir.path(), TargetSpec::Directory(dir.path().to_owned()));
+    (spec.warm_passes, spec.warm_share) = (0, 0.25);
+    let replay = trial::run(&spec, &|| false).unwrap();
+    assert_eq!((replay.warm_ops, replay.ops), (550, 1650));
+    spec.warm_share = 1.0;
+    assert!(trial::run(&spec, &|| false).is_err());
 }
 
 #[test]

@@ -102,7 +102,7 @@ pub fn metrics(replay: &Replay) -> Metrics {
         }
     };
     put("allocated_bytes", replay.allocated_bytes as f64);
-    put("space_ratio", replay.filled_bytes as f64 / replay.allocated_bytes.max(1) as f64);
+    put("space_ratio", replay.logical_bytes as f64 / replay.allocated_bytes.max(1) as f64);
     put("mean_latency_ns", replay.mean_latency_ns);
     put("ops_s", replay.ops_per_second);
     put("write_amplification", replay.write_amplification.unwrap_or(0.0));

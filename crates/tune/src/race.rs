@@ -170,16 +170,21 @@ impl Race<'_> {
             }
             o.others.push(Runner::new(settings));
             let new = o.others.len() - 1;
+            // A property that is not needed is not set: it has to bring 3 % in both of its trials, and gets a second
+            // one only if it did in the first.
+            let mut clear = 0;
             for _ in 0..2 {
-                self.trial(o, Some(best))?;
                 self.trial(o, Some(new))?;
+                let today = o.today.median();
+                let score = self.goal.objective(&o.others[best].median(), &today);
+                let last = o.others[new].trials.last().map_or(f64::MAX, |t| self.goal.objective(t, &today));
+                if last > 0.97 * score {
+                    break;
+                }
+                clear += 1;
+                self.trial(o, Some(best))?;
             }
-            let today = o.today.median();
-            let score = |i: usize| self.goal.objective(&o.others[i].median(), &today);
-            // A property that is not needed is not set: it has to bring 3 % in both of its trials.
-            let clear = o.others[new].trials.len() == 2
-                && o.others[new].trials.iter().all(|t| self.goal.objective(t, &today) < 0.97 * score(best));
-            if clear {
+            if clear == 2 {
                 best = new;
             }
         }
@@ -240,7 +245,7 @@ mod tests {
             Ok(Replay {
                 ops: 1000,
                 allocated_bytes: 1_000_000,
-                filled_bytes: 2_000_000,
+                logical_bytes: 2_000_000,
                 mean_latency_ns: 1e5 * cost * clock,
                 write_amplification: Some(cost),
                 ..Replay::default()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use poolwright_estimate::{Estimate, Input, Options};
+use poolwright_estimate::{Cell, Estimate, Input, Options};
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::Capture;
 use poolwright_trace::Trace;
@@ -13,6 +13,7 @@ use poolwright_trace::Trace;
 use crate::candidates::{Grid, of_interest, same};
 use crate::model::{Packing, Surroundings, predict};
 use crate::objective::{Goal, Metrics};
+use crate::statistics::median;
 use crate::{Error, Result};
 
 /// How many combinations are raced at least, and per codec.
@@ -89,13 +90,20 @@ pub(crate) struct Question<'a> {
 /// Ranks all combinations; the best few, and the best of each codec, survive.
 pub(crate) fn screen(q: &Question<'_>, grid: &Grid, today: &Settings, estimate: Option<&Estimate>) -> Vec<Screened> {
     let written: u64 = events(q).filter(|e| e.op == poolwright_trace::Op::Write).map(|e| e.len).sum();
+    // A codec's speed hardly depends on the record size, but one cell's figure is a few milliseconds of a busy machine:
+    // the median over all record sizes is what the model takes.
+    let speed = |compression: &str, of: fn(&Cell) -> Option<f64>| -> f64 {
+        let cells = estimate.map_or(&[][..], |e| e.cells.as_slice());
+        let all: Vec<f64> = cells.iter().filter(|c| c.compression == compression).filter_map(of).collect();
+        if all.is_empty() { f64::INFINITY } else { median(&all) * 1048576.0 }
+    };
     let one = |settings: &Settings| -> (Metrics, (f64, [f64; 2])) {
         let (recordsize, compression) = of_interest(settings);
         let cell = estimate.and_then(|e| e.cell(recordsize, &canonical(compression), q.ashift));
         let packing = Packing {
             ratio: cell.map_or(1.0, |c| c.ratio).clamp(0.01, 1e3),
-            compress_bytes_s: cell.and_then(|c| c.compress_mib_s).map_or(f64::INFINITY, |m| m * 1048576.0),
-            decompress_bytes_s: cell.and_then(|c| c.decompress_mib_s).map_or(f64::INFINITY, |m| m * 1048576.0),
+            compress_bytes_s: speed(&canonical(compression), |c| c.compress_mib_s),
+            decompress_bytes_s: speed(&canonical(compression), |c| c.decompress_mib_s),
         };
         let prediction = predict(q.trace, events(q), settings, packing, q.around);
         let allocated = cell.map_or(0.0, |c| c.total_bytes as f64);

@@ -70,6 +70,10 @@ const NEGLIGIBLE: f64 = 0.01;
 /// The largest record tried; the capture takes regions of this size whole.
 const REGION: u64 = 1 << 20;
 const PAIRS: u32 = 5;
+/// Of the whole plan against today.
+const PAIRS_TOGETHER: u32 = 3;
+/// A quarter of the recorded time fills the caches after the files were written; then it is measured.
+const WARM_SHARE: f64 = 0.25;
 
 struct Tuner<'a> {
     request: &'a Request,
@@ -224,12 +228,12 @@ impl Tuner<'_> {
         self.capture.files.iter().zip(&self.capture.roles).any(|(f, r)| r == role && !f.extents.is_empty())
     }
 
-    /// Half of the time goes to the role with most I/O, a tenth is kept for the whole plan together.
+    /// Most of the time goes to the role with most I/O; a sixth is kept for the whole plan together.
     fn budget_share(&self, raced: &[String], i: usize) -> f64 {
         match (raced.len(), i) {
-            (1, _) => 0.9,
-            (_, 0) => 0.6,
-            (n, _) => 0.3 / (n - 1) as f64,
+            (1, _) => 0.83,
+            (_, 0) => 0.55,
+            (n, _) => 0.28 / (n - 1) as f64,
         }
     }
 
@@ -276,7 +280,8 @@ impl Tuner<'_> {
             settings,
             roles,
             pace: None,
-            warm_passes: 1,
+            warm_passes: 0,
+            warm_share: WARM_SHARE,
             first_seconds,
             fill_only: false,
         }
@@ -356,10 +361,10 @@ impl Tuner<'_> {
         let began = Instant::now();
         let replay = self.trial(&spec)?;
         let whole = began.elapsed().as_secs_f64();
-        // First round, half of it again, the refinements' four each and the confirmation.
-        let trials = survivors as f64 * 2.0 + 8.0 + f64::from(2 * PAIRS);
+        // The first round, half of it again, the refinements and the confirmation.
+        let trials = survivors as f64 * 1.75 + 6.0 + f64::from(2 * PAIRS);
         let each = budget.as_secs_f64() / trials;
-        let passes = 2.0 * replay.seconds;
+        let passes = replay.seconds / (1.0 - WARM_SHARE);
         if whole > each && passes > 0.3 * each {
             let fraction = ((each - (whole - passes)).max(0.3 * each) / passes).clamp(0.05, 1.0);
             let seconds = self.trace.meta.duration_ns.max(1) as f64 / 1e9 * fraction;
@@ -388,7 +393,7 @@ impl Tuner<'_> {
         let place = place(&self.survey, &self.request.dir, name);
         plan::Role {
             role: name.to_owned(),
-            path: place.mountpoint.clone(),
+            path: common_directory(files).unwrap_or_else(|| place.mountpoint.clone()),
             paths: paths(files),
             files: files.paths.len() as u64,
             bytes: files.bytes,
@@ -435,11 +440,8 @@ impl Tuner<'_> {
             roles.iter().map(|r| (r.role.clone(), of(r))).collect()
         };
         let shortest = self.first_seconds.values().copied().reduce(f64::min);
-        for i in 0..PAIRS {
-            if i >= 3 && self.left().is_zero() {
-                break;
-            }
-            self.say(format!("the whole plan against today: pair {} of {PAIRS}", i + 1));
+        for i in 0..PAIRS_TOGETHER {
+            self.say(format!("the whole plan against today: pair {} of {PAIRS_TOGETHER}", i + 1));
             let mut one = |new: bool| -> Result<Option<Metrics>> {
                 let spec = Spec { first_seconds: shortest, ..self.spec(Vec::new(), side(new)) };
                 match self.trial(&spec) {
@@ -555,6 +557,20 @@ fn paths(files: &Files) -> Vec<String> {
     dirs
 }
 
+/// The directory (or the one file) that holds a role's files.
+fn common_directory(files: &Files) -> Option<String> {
+    if let [one] = files.paths.as_slice() {
+        return Some(one.display().to_string());
+    }
+    let mut common = files.paths.first()?.parent()?.to_owned();
+    for path in &files.paths {
+        while !path.starts_with(&common) {
+            common = common.parent()?.to_owned();
+        }
+    }
+    Some(common.display().to_string())
+}
+
 /// Only what differs from today, as `zfs set` takes it.
 fn spelled(settings: &Settings, today: &Settings) -> String {
     let changed: Vec<String> =
@@ -579,8 +595,8 @@ fn why_of(verdict: Verdict, roles: &[plan::Role], gain: &plan::Gains) -> String 
         .iter()
         .filter_map(|(metric, words)| {
             let g = gain.get(*metric)?;
-            if g.verdict == plan::GainVerdict::Noise {
-                return Some(format!("{words} unchanged within noise"));
+            if g.verdict == plan::GainVerdict::Noise || g.change.abs() < 0.005 {
+                return Some(format!("{words} unchanged"));
             }
             Some(format!("{words} {:+.0} % ({:+.0} to {:+.0})", g.change * 100.0, g.ci95.0 * 100.0, g.ci95.1 * 100.0))
         })

@@ -96,7 +96,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         settings: options::for_roles(per_role, &roles),
         roles: args.role.clone(),
         pace: args.paced,
-        warm_passes: if args.paced.is_some() { args.warm.min(1) } else { args.warm },
+        warm_passes: args.warm,
+        warm_share: 0.0,
         first_seconds: None,
         fill_only: false,
     };
@@ -246,7 +247,7 @@ fn print_table(settings: &[PerRole], runs: &[Vec<Replay>]) {
             of(&|r| r.write_amplification, Unit::None),
             of(&|r| Some(r.arc.hits as f64 / (r.arc.hits + r.arc.iohits + r.arc.misses).max(1) as f64), Unit::Fraction),
             of(&|r| Some(r.allocated_bytes as f64), Unit::Bytes),
-            of(&|r| Some(r.filled_bytes as f64 / r.allocated_bytes.max(1) as f64), Unit::Ratio),
+            of(&|r| Some(r.logical_bytes as f64 / r.allocated_bytes.max(1) as f64), Unit::Ratio),
             of(&|r| Some(r.cpu_seconds), Unit::Seconds),
         ]);
     }
