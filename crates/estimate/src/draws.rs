@@ -108,15 +108,17 @@ impl Draws {
         statistics::regress(y, y_max, &[covariate], &many)
     }
 
-    /// The pair of the same recordsize that ran at all of this one's points and more, and explains it best; with its
-    /// shares at those points.
+    /// The pair of the same recordsize or codec that ran at all of this one's points and more, and explains it best;
+    /// with its shares at those points.
     fn parent(&self, grid: &Grid, pair: usize, g: usize) -> Option<(usize, Vec<f64>)> {
         let own = &self.pairs[pair];
-        let r = pair / grid.codecs.len();
+        let codecs = grid.codecs.len();
         let mut best: Option<(f64, usize, Vec<f64>)> = None;
-        for c in (0..grid.codecs.len()).filter(|c| !grid.is_off(*c)) {
-            let other = grid.pair(r, c);
-            if self.every[other] >= self.every[pair] || self.pairs[other].points.len() <= own.points.len() {
+        for other in (0..grid.pairs()).filter(|other| !grid.is_off(other % codecs)) {
+            let related = other / codecs == pair / codecs || other % codecs == pair % codecs;
+            let more =
+                self.every[other] < self.every[pair] && self.pairs[other].points.len() > own.points.len();
+            if !related || !more {
                 continue;
             }
             let Some(at) = self.shares_at(other, g, &own.points) else { continue };

@@ -122,7 +122,9 @@ pub(crate) fn run(
             }
             report(&work, grid, logical, &off, began, progress);
         }
-        threads.into_iter().try_for_each(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        threads
+            .into_iter()
+            .try_for_each(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     whole?;
     let ended = !work.stop.load(Ordering::Relaxed);
@@ -143,7 +145,11 @@ fn report(
 ) {
     let cells = {
         let sums = work.sums.lock().unwrap_or_else(|broken| broken.into_inner());
-        if sums.done == 0 { Vec::new() } else { result::cells(grid, logical, &sums.spaces(off, logical), &sums.speed) }
+        if sums.done == 0 {
+            Vec::new()
+        } else {
+            result::cells(grid, logical, &sums.spaces(off, logical), &sums.speed)
+        }
     };
     progress(&Progress {
         read_bytes: work.done.load(Ordering::Relaxed),

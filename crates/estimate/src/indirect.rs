@@ -79,7 +79,14 @@ impl Maker {
 }
 
 /// Writes one `blkptr_t` (`sys/spa.h`): three addresses of 16 bytes, properties, padding, births, fill, checksum.
-fn fill(pointer: &mut [u8], kind: Stored, recordsize: u64, geometry: &Geometry, offset: &mut u64, rng: &mut ChaCha8Rng) {
+fn fill(
+    pointer: &mut [u8],
+    kind: Stored,
+    recordsize: u64,
+    geometry: &Geometry,
+    offset: &mut u64,
+    rng: &mut ChaCha8Rng,
+) {
     let (psize, compressed) = match kind {
         Stored::Hole => return,
         Stored::Embedded(n) => {
@@ -96,7 +103,8 @@ fn fill(pointer: &mut [u8], kind: Stored, recordsize: u64, geometry: &Geometry, 
     word(0, asize >> 9);
     word(8, *offset >> 9);
     *offset += asize;
-    let properties = 0x8013_0700_0000_0000 | compressed << 32 | ((psize >> 9) - 1) << 16 | ((recordsize >> 9) - 1);
+    let properties =
+        0x8013_0700_0000_0000 | compressed << 32 | ((psize >> 9) - 1) << 16 | ((recordsize >> 9) - 1);
     word(48, properties);
     word(80, 4242);
     word(88, 1);

@@ -39,7 +39,11 @@ struct Stamp {
 
 impl Stamp {
     fn of(meta: &Metadata) -> Stamp {
-        Stamp { inode: (meta.dev(), meta.ino()), len: meta.len(), modified: (meta.mtime(), meta.mtime_nsec()) }
+        Stamp {
+            inode: (meta.dev(), meta.ino()),
+            len: meta.len(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+        }
     }
 }
 

@@ -40,10 +40,15 @@ use source::Source;
 /// Estimates `input` under every setting of `options`; `progress` is called some times a second with the table so far.
 ///
 /// Starts the engine in this process if it does not run yet.
-pub fn estimate(input: &Input, options: &Options, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Estimate> {
+pub fn estimate(
+    input: &Input,
+    options: &Options,
+    progress: &mut dyn FnMut(&Progress<'_>),
+) -> Result<Estimate> {
     let began = Instant::now();
     // the codecs need none of the ARC; a running engine keeps its limits
-    let engine = Engine::running().unwrap_or_else(|| Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }));
+    let engine = Engine::running()
+        .unwrap_or_else(|| Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }));
     let grid = Grid::new(options)?;
     let source = Source::new(input, options.rate);
     let mut logical = input.logical_bytes();
@@ -51,7 +56,7 @@ pub fn estimate(input: &Input, options: &Options, progress: &mut dyn FnMut(&Prog
     let mut found = None;
     if !full {
         match sample::run(engine, &source, &grid, options, began, progress)? {
-            Outcome::Found(sampled) => found = Some(sampled),
+            Outcome::Found(sampled) => found = Some(*sampled),
             Outcome::TakeAll => full = true,
         }
     }

@@ -89,7 +89,9 @@ impl Layout {
         let (kind, disks) = text.split_once(':').unwrap_or((text, ""));
         let parity = match kind {
             "plain" | "stripe" if disks.is_empty() => return Ok(Layout::Plain),
-            "mirror" if disks.parse::<u32>().map_or(disks.is_empty(), |n| n >= 2) => return Ok(Layout::Mirror),
+            "mirror" if disks.parse::<u32>().map_or(disks.is_empty(), |n| n >= 2) => {
+                return Ok(Layout::Mirror);
+            }
             "raidz" | "raidz1" => 1,
             "raidz2" => 2,
             "raidz3" => 3,
@@ -208,8 +210,11 @@ impl Grid {
         })?;
         let ashifts = checked(&options.ashifts, "ashift", |a| (9..=16).contains(a))?;
         let all = options.compressions.iter().any(|c| c == "all");
-        let names: Vec<String> =
-            if all { CODECS.iter().map(|(n, _)| (*n).to_owned()).collect() } else { options.compressions.clone() };
+        let names: Vec<String> = if all {
+            CODECS.iter().map(|(n, _)| (*n).to_owned()).collect()
+        } else {
+            options.compressions.clone()
+        };
         let mut codecs = Vec::new();
         for name in &names {
             let codec = Compression::parse(name)?;
@@ -227,7 +232,9 @@ impl Grid {
             }
         }
         if recordsizes.is_empty() || codecs.is_empty() || geometries.is_empty() {
-            return Err(Error::Invalid("name at least one recordsize, compression, ashift and layout".into()));
+            return Err(Error::Invalid(
+                "name at least one recordsize, compression, ashift and layout".into(),
+            ));
         }
         Ok(Grid { recordsizes, codecs, geometries })
     }

@@ -8,8 +8,8 @@ use std::time::Instant;
 use poolwright_openzfs::codec::{Codec, EMBEDDED_BYTES, Stored};
 use poolwright_openzfs::{Engine, Geometry};
 
-use crate::options::Grid;
 use crate::Result;
+use crate::options::Grid;
 
 /// Decompression is timed on one record in this many (by bytes compressed), which costs the codecs' own speed little.
 const DECOMPRESS_ONE_IN: u64 = 48;

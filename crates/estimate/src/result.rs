@@ -2,12 +2,12 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::Result;
 use crate::indirect::Maker;
 use crate::input::Skipped;
 use crate::options::Grid;
 use crate::record::{Packed, Speed};
 use crate::source::Source;
-use crate::Result;
 
 /// How the figures came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -117,7 +117,9 @@ pub struct Estimate {
 impl Estimate {
     /// The cell of a setting.
     pub fn cell(&self, recordsize: u64, compression: &str, ashift: u32) -> Option<&Cell> {
-        self.cells.iter().find(|c| (c.recordsize, c.ashift) == (recordsize, ashift) && c.compression == compression)
+        self.cells
+            .iter()
+            .find(|c| (c.recordsize, c.ashift) == (recordsize, ashift) && c.compression == compression)
     }
 }
 
@@ -198,7 +200,8 @@ pub(crate) fn add_indirect(
         let pair = i / grid.geometries.len();
         let geometry = &grid.geometries[i % grid.geometries.len()].1;
         let raw = [cell.recordsize as Packed];
-        let known: &[Packed] = if cell.compression == "off" || packed[pair].is_empty() { &raw } else { &packed[pair] };
+        let known: &[Packed] =
+            if cell.compression == "off" || packed[pair].is_empty() { &raw } else { &packed[pair] };
         let model = maker.model(known, cell.recordsize, &cell.compression, geometry)?;
         let of_file = |file| model.file(file, cell.recordsize);
         cell.total_bytes = cell.allocated_bytes + source.input.files.iter().map(of_file).sum::<u64>();

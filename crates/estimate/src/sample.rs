@@ -1,7 +1,7 @@
 //! Places drawn with probability proportional to bytes, pass by pass, until the intervals are narrow enough.
 //!
 //! All files lie end to end on a line, each rounded up to 4K. A pass cuts the line into equal parts and draws one
-//! point in each, so that every pass sees all of the input; each pass is half as large as all before it together.
+//! point in each, so that every pass sees all of the input; no pass is larger than half of all before it together.
 //! Around a point each recordsize has its window: the record there, or the 64K there where records are smaller.
 //! `asize` of the window over its length on the line is then an unbiased estimate of the whole's (Hansen and Hurwitz),
 //! for every setting at the same points.
@@ -41,8 +41,10 @@ pub(crate) const WINDOW: u64 = 64 << 10;
 const LINE_UNIT: u64 = 4 << 10;
 /// Times that a place is drawn again because its file cannot be read.
 const REDRAWS: usize = 16;
-/// Nominal MiB/s of a scout's work, reading included, on its 64K.
+/// Nominal MiB/s of a scout's work on its 64K, of reading, and of the codecs that count as slow.
 const SCOUT_SPEED: f64 = 150.0;
+const READ_SPEED: f64 = 600.0;
+const SLOW: f64 = 100.0;
 
 /// What both methods give.
 pub(crate) struct Found {
@@ -121,11 +123,22 @@ struct Sampler<'a> {
     every: Vec<usize>,
 }
 
-/// Of how many points a pair runs at one: the best share of draws grows with the root of the cost.
+/// Of how many points a pair runs at one. The best number goes with the root of the cost, and with how well something
+/// cheaper tells what the pair will show: taken as half of it for all, and three quarters for the slow codecs, which
+/// have a faster one of their kind beside them.
 fn every(grid: &Grid, r: usize, c: usize) -> usize {
+    let speed = nominal_speed(grid.codecs[c].name());
     let window = grid.recordsizes[r].max(WINDOW) as f64 / WINDOW as f64;
-    let cost = window * (1.0 / nominal_speed(grid.codecs[c].name()) + 1.0 / 600.0) * SCOUT_SPEED;
-    1 << (cost.sqrt().log2().round().clamp(0.0, f64::from(RAREST.ilog2())) as u32)
+    let cost = window * (1.0 / speed + 1.0 / READ_SPEED) * SCOUT_SPEED;
+    let told = if speed < SLOW { 4.0 } else { 2.0 };
+    1 << ((cost.sqrt() * told).log2().round().clamp(0.0, f64::from(RAREST.ilog2())) as u32)
+}
+
+/// Points of the next pass: what seems to be missing, but no more than half of what is there, since that is a guess.
+fn next_pass(points: usize, cells: &[Cell], within: f64) -> usize {
+    let achieved = cells.iter().map(Cell::error).fold(0.0, f64::max);
+    let missing = points as f64 * ((achieved / within).powi(2) * 1.05 - 1.0);
+    (missing.min(points as f64 / 2.0) as usize).next_multiple_of(POINTS).max(POINTS)
 }
 
 /// Draws until all intervals are narrow enough or a limit is reached.
@@ -165,7 +178,7 @@ pub(crate) fn run(
 
 /// How a sample ended: with figures, or with the insight that reading everything is cheaper.
 pub(crate) enum Outcome {
-    Found(Found),
+    Found(Box<Found>),
     TakeAll,
 }
 
@@ -183,7 +196,7 @@ impl Sampler<'_> {
         let mut cells: Vec<Cell> = Vec::new();
         let mut spaces: Vec<Space> = Vec::new();
         let ended = loop {
-            let points = (draws.points() / 2).next_multiple_of(POINTS).max(POINTS);
+            let points = next_pass(draws.points(), &cells, self.options.within);
             let wanted = self.wanted(&cells);
             let mut report = |own: &Self| progress(&own.progress(logical, began, &cells));
             let Some(pass) = self.pass(workers, points, &wanted, !cells.is_empty(), &mut report)? else {
@@ -210,7 +223,8 @@ impl Sampler<'_> {
         }
         let (packed, histogram) = kept;
         let places = draws.points() as u64;
-        Ok(Outcome::Found(Found { spaces, speed: speeds(workers), packed, histogram, places, ended }))
+        let speed = speeds(workers);
+        Ok(Outcome::Found(Box::new(Found { spaces, speed, packed, histogram, places, ended })))
     }
 
     /// Whether reading and compressing everything would take less than the draws that are still missing, and is
@@ -294,7 +308,9 @@ impl Sampler<'_> {
             point = self.point(i, points);
         }
         let path = self.source.input.files[self.line.locate(point).0].path.display();
-        Err(Error::Invalid(format!("{path} and its neighbours can no longer be opened; were they removed? Run it again")))
+        Err(Error::Invalid(format!(
+            "{path} and its neighbours can no longer be opened; were they removed? Run it again"
+        )))
     }
 
     fn progress<'c>(&self, logical: u64, began: Instant, cells: &'c [Cell]) -> Progress<'c> {
@@ -309,22 +325,24 @@ impl Sampler<'_> {
         }
     }
 
-    /// Which pairs still run: those that are too wide, and the cheaper ones of the same recordsize they lean on.
+    /// Which pairs still run: those that are too wide, and the commoner ones of the same recordsize or codec, on which
+    /// they may lean.
     fn wanted(&self, cells: &[Cell]) -> Vec<bool> {
-        let geometries = self.grid.geometries.len();
-        let wide = |pair: usize| {
-            let error = |c: &Cell| c.error() > 0.8 * self.options.within;
-            cells.is_empty() || cells[pair * geometries..(pair + 1) * geometries].iter().any(error)
+        let (geometries, codecs) = (self.grid.geometries.len(), self.grid.codecs.len());
+        let sampled = |pair: &usize| !self.grid.is_off(pair % codecs);
+        let wide: Vec<usize> = (0..self.grid.pairs())
+            .filter(sampled)
+            .filter(|pair| {
+                let error = |c: &Cell| c.error() > 0.8 * self.options.within;
+                cells.is_empty() || cells[pair * geometries..(pair + 1) * geometries].iter().any(error)
+            })
+            .collect();
+        let carries = |pair: usize, other: usize| {
+            self.every[pair] < self.every[other]
+                && (pair / codecs == other / codecs || pair % codecs == other % codecs)
         };
-        let mut wanted = vec![false; self.grid.pairs()];
-        for r in 0..self.grid.recordsizes.len() {
-            let pairs = || (0..self.grid.codecs.len()).filter(|c| !self.grid.is_off(*c)).map(|c| self.grid.pair(r, c));
-            let rarest = pairs().filter(|p| wide(*p)).map(|p| self.every[p]).max().unwrap_or(0);
-            for pair in pairs() {
-                wanted[pair] = self.every[pair] < rarest || (self.every[pair] == rarest && wide(pair));
-            }
-        }
-        wanted
+        let runs = |pair: usize| wide.iter().any(|w| *w == pair || carries(pair, *w));
+        (0..self.grid.pairs()).map(|pair| sampled(&pair) && runs(pair)).collect()
     }
 
     /// Looks at a batch of places on all threads; `None` when it was cut short.
@@ -382,7 +400,9 @@ impl Sampler<'_> {
     fn widest(&self, wanted: &[bool], rank: usize) -> u64 {
         let sizes = self.grid.recordsizes.iter().enumerate();
         let of = |(r, size): (usize, &u64)| {
-            (0..self.grid.codecs.len()).any(|c| self.runs(self.grid.pair(r, c), wanted, rank)).then_some(*size)
+            (0..self.grid.codecs.len())
+                .any(|c| self.runs(self.grid.pair(r, c), wanted, rank))
+                .then_some(*size)
         };
         sizes.filter_map(of).max().unwrap_or(0).max(WINDOW)
     }
@@ -413,7 +433,9 @@ impl Sampler<'_> {
             }
             let window = self.line.window(place.file, file_len, place.offset, recordsize.max(WINDOW));
             let buf = &worker.buf[(window.0 - base) as usize..size as usize];
-            for c in (0..self.grid.codecs.len()).filter(|c| self.runs(self.grid.pair(r, *c), wanted, place.rank)) {
+            for c in
+                (0..self.grid.codecs.len()).filter(|c| self.runs(self.grid.pair(r, *c), wanted, place.rank))
+            {
                 if late() {
                     return Ok(None);
                 }

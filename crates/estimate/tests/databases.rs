@@ -34,13 +34,18 @@ fn zdb(dir: &Path, dataset: &str, object: u64) -> (u64, u64) {
     zdb.args(["-e", "-p"]).arg(dir).args(["-dddddd", dataset, &object.to_string()]);
     let out = zdb.output().expect("zdb is in zfsutils-linux");
     let text = String::from_utf8_lossy(&out.stdout);
-    assert!(out.status.success() && text.contains("Indirect blocks:"), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success() && text.contains("Indirect blocks:"),
+        "{text}{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
     let (mut data, mut indirect) = (0, 0);
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [_, level, rest @ ..] = words.as_slice() else { continue };
         let Some(level) = level.strip_prefix('L').and_then(|l| l.parse::<u32>().ok()) else { continue };
-        let addresses = rest.iter().map_while(|word| word.rsplit_once(':').filter(|(front, _)| front.contains(':')));
+        let addresses =
+            rest.iter().map_while(|word| word.rsplit_once(':').filter(|(front, _)| front.contains(':')));
         let asize: u64 = addresses.map(|(_, asize)| u64::from_str_radix(asize, 16).unwrap()).sum();
         *(if level == 0 { &mut data } else { &mut indirect }) += asize;
     }
@@ -48,7 +53,8 @@ fn zdb(dir: &Path, dataset: &str, object: u64) -> (u64, u64) {
 }
 
 fn have(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
+    let found =
+        Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
     let found = found.is_ok_and(|s| s.success());
     if !found {
         println!("skipped: {program} is not installed");
@@ -64,11 +70,14 @@ fn sh(script: &str, dir: &Path) {
 /// Rows that look like a shop's: numbers, names, a sentence, a price.
 fn rows(sql_end: &str, n: usize) -> String {
     let mut rng = common::rng(11);
-    let mut out = String::from("create table orders (id integer primary key, customer varchar(40), note varchar(400), price decimal(9,2))");
+    let mut out = String::from(
+        "create table orders (id integer primary key, customer varchar(40), note varchar(400), price decimal(9,2))",
+    );
     out.push_str(sql_end);
     for chunk in 0..n / 500 {
         let row = |i: usize, rng: &mut _| {
-            let words = String::from_utf8(common::content(2, 60 + i % 200, rng)).unwrap().replace(['\'', '\n'], " ");
+            let words =
+                String::from_utf8(common::content(2, 60 + i % 200, rng)).unwrap().replace(['\'', '\n'], " ");
             let code = String::from_utf8(common::content(4, 24, rng)).unwrap();
             format!("({},'{code}','{words}',{}.{:02})", chunk * 500 + i, i * 7 % 900, i % 100)
         };
@@ -107,7 +116,8 @@ fn mariadb(dir: &Path) -> Option<PathBuf> {
 }
 
 fn postgres(dir: &Path) -> Option<PathBuf> {
-    let found = Command::new("sh").args(["-c", "command -v initdb || ls /usr/lib/postgresql/*/bin/initdb"]).output();
+    let found =
+        Command::new("sh").args(["-c", "command -v initdb || ls /usr/lib/postgresql/*/bin/initdb"]).output();
     let initdb = String::from_utf8(found.unwrap().stdout).unwrap().lines().next().map(str::to_owned);
     let Some(initdb) = initdb.filter(|_| have("psql")) else {
         println!("skipped: PostgreSQL is not installed");
@@ -159,7 +169,10 @@ fn full_equals_zdb_on_database_files() {
     add("osdb", silesia(dirs[3].path(), "osdb"));
     add("nci", silesia(dirs[4].path(), "nci"));
     assert!(!files.is_empty(), "no database is installed and no corpus is there: nothing was tested");
-    println!("{:<11} {:>6} {:<7} {:>2} {:>11} {:>11} {:>7}", "file", "record", "codec", "as", "level 0", "total", "off by");
+    println!(
+        "{:<11} {:>6} {:<7} {:>2} {:>11} {:>11} {:>7}",
+        "file", "record", "codec", "as", "level 0", "total", "off by"
+    );
     for ashift in [9, 12, 13] {
         compare(&files, ashift);
     }
@@ -183,7 +196,11 @@ fn compare(files: &[(&str, PathBuf)], ashift: u32) {
             let cell = estimate.cell(*recordsize, codec, ashift).unwrap();
             let (blocks, object) = stored[&(i, j)];
             let (data, indirect) = zdb(dir.path(), &format!("{name}/{file}{j}"), object);
-            assert_eq!((blocks.asize, blocks.indirect_asize), (data, indirect), "engine and zdb: {file} {codec}");
+            assert_eq!(
+                (blocks.asize, blocks.indirect_asize),
+                (data, indirect),
+                "engine and zdb: {file} {codec}"
+            );
             let total = data + indirect;
             let off = cell.total_bytes as f64 / total as f64 - 1.0;
             println!(
@@ -192,7 +209,10 @@ fn compare(files: &[(&str, PathBuf)], ashift: u32) {
                 if cell.allocated_bytes == data { "" } else { " WRONG" }
             );
             assert_eq!(cell.allocated_bytes, data, "{file} recordsize={recordsize} {codec} ashift={ashift}");
-            assert!(off.abs() <= 0.005, "{file} recordsize={recordsize} {codec} ashift={ashift}: {cell:?} zdb {total}");
+            assert!(
+                off.abs() <= 0.005,
+                "{file} recordsize={recordsize} {codec} ashift={ashift}: {cell:?} zdb {total}"
+            );
         }
     }
 }

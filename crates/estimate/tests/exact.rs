@@ -7,7 +7,8 @@ use std::os::unix::fs::FileExt as _;
 use poolwright_estimate::Layout;
 use proptest::prelude::*;
 
-const CODECS: &[&str] = &["off", "zle", "lzjb", "lz4", "gzip-1", "gzip-6", "zstd-fast-10", "zstd-1", "zstd-3", "zstd-9"];
+const CODECS: &[&str] =
+    &["off", "zle", "lzjb", "lz4", "gzip-1", "gzip-6", "zstd-fast-10", "zstd-1", "zstd-3", "zstd-9"];
 
 /// Compares every codec on one file; names what differs.
 fn compare(bytes: &[u8], recordsize: u64, ashift: u32, layout: Layout, codecs: &[&str]) {
@@ -24,12 +25,18 @@ fn compare_file(path: &std::path::Path, recordsize: u64, ashift: u32, layout: La
     for codec in codecs {
         let (blocks, _) = common::store(&pool, codec, recordsize, codec, path);
         let cell = estimate.cell(recordsize, codec, ashift).unwrap();
-        assert_eq!(cell.allocated_bytes, blocks.asize, "{codec} recordsize={recordsize} ashift={ashift} {layout}");
+        assert_eq!(
+            cell.allocated_bytes, blocks.asize,
+            "{codec} recordsize={recordsize} ashift={ashift} {layout}"
+        );
         let total = (blocks.asize + blocks.indirect_asize) as f64;
         let off = (cell.total_bytes as f64 - total).abs();
         // one allocation more or less for both copies of the one or two indirect blocks of such small files
         let slack = 4.0 * smallest(ashift, layout);
-        assert!(off <= (total * 0.005).max(slack), "{codec} {recordsize} {ashift} {layout}: {cell:?} {blocks:?}");
+        assert!(
+            off <= (total * 0.005).max(slack),
+            "{codec} {recordsize} {ashift} {layout}: {cell:?} {blocks:?}"
+        );
     }
 }
 
@@ -59,9 +66,23 @@ proptest! {
 
 #[test]
 fn lengths_at_the_edges() {
-    for len in [1, 112, 511, 512, 513, 4095, 4096, 4097, 16383, 16384, 16385, 32768, 100_000, 131_071, 131_073] {
-        compare(&common::mixed(len, 5000, len as u64), 16 << 10, 12, Layout::Plain, &["off", "lz4", "zstd-3"]);
-        compare(&common::mixed(len, 5000, len as u64), 128 << 10, 9, Layout::Plain, &["zle", "lz4", "zstd-9"]);
+    for len in
+        [1, 112, 511, 512, 513, 4095, 4096, 4097, 16383, 16384, 16385, 32768, 100_000, 131_071, 131_073]
+    {
+        compare(
+            &common::mixed(len, 5000, len as u64),
+            16 << 10,
+            12,
+            Layout::Plain,
+            &["off", "lz4", "zstd-3"],
+        );
+        compare(
+            &common::mixed(len, 5000, len as u64),
+            128 << 10,
+            9,
+            Layout::Plain,
+            &["zle", "lz4", "zstd-9"],
+        );
     }
 }
 

@@ -16,7 +16,9 @@ pub fn content(kind: u8, len: usize, rng: &mut ChaCha8Rng) -> Vec<u8> {
     let mut out = vec![0; len];
     match kind {
         0 => rng.fill_bytes(&mut out),
-        2 => fill(&mut out, |_| WORDS[(rng.random::<f64>().powi(2) * WORDS.len() as f64) as usize].as_bytes().to_vec()),
+        2 => fill(&mut out, |_| {
+            WORDS[(rng.random::<f64>().powi(2) * WORDS.len() as f64) as usize].as_bytes().to_vec()
+        }),
         3 => fill(&mut out, |i| {
             let mut row = (i as u64).to_le_bytes().to_vec();
             row.extend_from_slice(&rng.random_range(0u32..100_000).to_le_bytes());
@@ -31,8 +33,30 @@ pub fn content(kind: u8, len: usize, rng: &mut ChaCha8Rng) -> Vec<u8> {
 }
 
 const WORDS: &[&str] = &[
-    "record ", "block ", "the ", "pool ", "of ", "vdev ", "a ", "sector ", "write ", "amplification ", "and ", "cache ",
-    "in ", "transaction ", "group ", "to ", "mirror ", "\"name\":", "\"id\":", "{", "}", ",\n", "database ", "is ",
+    "record ",
+    "block ",
+    "the ",
+    "pool ",
+    "of ",
+    "vdev ",
+    "a ",
+    "sector ",
+    "write ",
+    "amplification ",
+    "and ",
+    "cache ",
+    "in ",
+    "transaction ",
+    "group ",
+    "to ",
+    "mirror ",
+    "\"name\":",
+    "\"id\":",
+    "{",
+    "}",
+    ",\n",
+    "database ",
+    "is ",
 ];
 
 fn fill(out: &mut [u8], mut piece: impl FnMut(usize) -> Vec<u8>) {
@@ -110,7 +134,13 @@ fn extents(path: &Path, len: u64) -> Vec<(u64, u64)> {
 }
 
 /// In full, of one file.
-pub fn full(path: &Path, recordsizes: &[u64], compressions: &[&str], ashifts: &[u32], layouts: &[Layout]) -> Estimate {
+pub fn full(
+    path: &Path,
+    recordsizes: &[u64],
+    compressions: &[&str],
+    ashifts: &[u32],
+    layouts: &[Layout],
+) -> Estimate {
     let options = Options {
         recordsizes: recordsizes.to_vec(),
         compressions: compressions.iter().map(|s| (*s).to_owned()).collect(),

@@ -1,0 +1,77 @@
+//! The command on good and bad input.
+
+use std::fs;
+
+use assert_cmd::Command;
+use predicates::prelude::*;
+
+fn poolwright() -> Command {
+    let mut command = Command::cargo_bin("poolwright").unwrap();
+    command.arg("estimate").timeout(std::time::Duration::from_secs(120));
+    command
+}
+
+#[test]
+fn a_directory_gives_the_documented_object() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("text"), "a line of text that repeats itself\n".repeat(20_000)).unwrap();
+    fs::write(dir.path().join("zeros"), vec![0; 500_000]).unwrap();
+    fs::hard_link(dir.path().join("text"), dir.path().join("text again")).unwrap();
+    let options = ["--json", "-o", "recordsize=16K,128K", "-o", "compression=off,lz4", "--ashift", "9,12"];
+    let out = poolwright().args(options).arg(dir.path()).assert().success().get_output().stdout.clone();
+    let found: serde_json::Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(found["files"], 2, "a hard link counts once");
+    assert_eq!(found["logical_bytes"], 700_000 + 500_000);
+    assert_eq!(found["cells"].as_array().unwrap().len(), 2 * 2 * 2);
+    let cell = |recordsize: u64, codec: &str| {
+        let is = |c: &&serde_json::Value| c["recordsize"] == recordsize && c["compression"] == codec && c["ashift"] == 12;
+        found["cells"].as_array().unwrap().iter().find(is).unwrap().clone()
+    };
+    // 700,000 and 500,000 bytes are 43 and 31 records of 16K
+    assert_eq!(cell(16384, "off")["allocated_bytes"], (43 + 31) * 16384);
+    // each record of text packs to one sector, and zeros to none
+    assert_eq!(cell(16384, "lz4")["allocated_bytes"], 43 * 4096);
+    assert_eq!(cell(16384, "lz4")["ratio_ci95"][0], cell(16384, "lz4")["ratio"]);
+}
+
+#[test]
+fn tables_are_for_people() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("text"), "some more text\n".repeat(9_000)).unwrap();
+    let shown = predicate::str::contains("recordsize").and(predicate::str::contains("128K")).and(predicate::str::contains("*"));
+    poolwright().arg(dir.path()).assert().success().stdout(shown);
+}
+
+#[test]
+fn bad_input_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let empty = predicate::str::contains("there is no file");
+    poolwright().arg(dir.path()).assert().code(1).stderr(empty).stdout("");
+    fs::write(dir.path().join("hollow"), "").unwrap();
+    poolwright().arg(dir.path()).assert().code(1).stderr(predicate::str::contains("no content"));
+    let missing = dir.path().join("missing");
+    poolwright().arg(&missing).assert().code(1).stderr(predicate::str::contains(missing.to_str().unwrap()));
+    fs::write(dir.path().join("file"), "x").unwrap();
+    for (options, why) in [
+        (["-o", "recordsize=3K"], "power of two"),
+        (["-o", "compression=lzma"], "lzma"),
+        (["-o", "atime=off"], "does not change the space"),
+        (["--ashift", "17"], "ashift"),
+        (["--layout", "raidz9:3"], "raidz1:N"),
+        (["--within", "0%"], "per cent"),
+        (["--rate", "0"], "200M"),
+    ] {
+        poolwright().args(options).arg(dir.path()).assert().code(2).stderr(predicate::str::contains(why)).stdout("");
+    }
+}
+
+#[test]
+fn special_files_are_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
+    fs::write(dir.path().join("file"), "content").unwrap();
+    std::os::unix::fs::symlink("/", dir.path().join("link")).unwrap();
+    let out = poolwright().arg("--json").arg(dir.path()).assert().success().get_output().stdout.clone();
+    let found: serde_json::Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!((found["files"].as_u64(), found["special"].as_u64()), (Some(1), Some(1)));
+}
