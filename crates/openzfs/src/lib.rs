@@ -8,7 +8,7 @@
 //! A failed assertion inside libzpool ends the process. Whoever must survive that runs the engine in a child process,
 //! as `poolwright trial` does.
 //!
-//! This crate and the eBPF loader are the only places with `unsafe` code; here it is all calls into `csrc/engine.h`.
+//! This crate is the only place with `unsafe` code: calls into `csrc/engine.h`, and a few of the host's.
 
 pub mod codec;
 mod dataset;

@@ -88,41 +88,6 @@ pub const PROPERTIES: &[Property] = &[
         size: false,
         about: "what is read ahead",
     },
-    Property {
-        name: "atime",
-        default: "on",
-        values: "on, off",
-        size: false,
-        about: "whether reads update the access time",
-    },
-    Property {
-        name: "special_small_blocks",
-        default: "0",
-        values: "0…1M",
-        size: true,
-        about: "records up to this size go to a special vdev",
-    },
-    Property {
-        name: "dnodesize",
-        default: "legacy",
-        values: "legacy, auto, 1k…16k",
-        size: false,
-        about: "size of a dnode",
-    },
-    Property {
-        name: "xattr",
-        default: "sa",
-        values: "on, off, sa, dir",
-        size: false,
-        about: "where extended attributes live",
-    },
-    Property {
-        name: "direct",
-        default: "standard",
-        values: "standard, always, disabled",
-        size: false,
-        about: "what O_DIRECT does",
-    },
 ];
 
 /// The property of this name.

@@ -24,7 +24,7 @@ const EXIT_CODES: &str = "Exit codes: 0 done; 1 the work failed; 2 wrong usage; 
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    //Estimate(commands::estimate::Args),
+    Estimate(commands::estimate::Args),
     Record(commands::record::Args),
     Trace(commands::trace::Args),
     Replay(commands::replay::Args),
@@ -36,7 +36,7 @@ enum Verb {
 fn main() -> ExitCode {
     quiet_panics();
     let result = match Cli::parse().verb {
-        //Verb::Estimate(args) => commands::estimate::run(args),
+        Verb::Estimate(args) => commands::estimate::run(args),
         Verb::Record(args) => commands::record::run(args),
         Verb::Trace(args) => commands::trace::run(args),
         Verb::Replay(args) => commands::replay::run(args),
@@ -47,7 +47,8 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("poolwright: {error:#}");
-            ExitCode::from(if interrupt::requested() { 130 } else { 1 })
+            let usage = error.downcast_ref::<commands::options::Usage>().is_some();
+            ExitCode::from(if interrupt::requested() { 130 } else if usage { 2 } else { 1 })
         }
     }
 }

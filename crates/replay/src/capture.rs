@@ -25,6 +25,11 @@ const ALIGN: u64 = 4096;
 /// Roles that are small or sequential; their operations are never sampled.
 const WHOLE_ROLES: [&str; 3] = ["wal", "binlog", "temp"];
 
+/// Whether a role's operations are never sampled.
+pub fn is_whole(role: &str) -> bool {
+    WHOLE_ROLES.contains(&role)
+}
+
 /// What to take.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -121,8 +126,9 @@ fn mix(seed: u64, file: u32, region: u64) -> f64 {
     ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-fn moves_bytes(op: Op) -> bool {
-    matches!(op, Op::Read | Op::Write)
+/// Reads, writes and page faults; the call of `mmap` itself touches nothing.
+fn moves_bytes(event: &Event) -> bool {
+    matches!(event.op, Op::Read | Op::Write) || (event.op == Op::Map && event.dur_ns == 0)
 }
 
 impl Capture {
@@ -164,15 +170,42 @@ impl Capture {
         let file = event.file as usize;
         self.taken[file]
             && (self.rate >= 1.0
-                || !moves_bytes(event.op)
-                || WHOLE_ROLES.contains(&self.roles[file].as_str())
+                || !moves_bytes(event)
+                || is_whole(&self.roles[file])
                 || mix(self.seed, event.file, event.offset / self.region) < self.rate)
+    }
+
+    /// Keeps only a part of the regions: `factor` of what was taken, drawn by the same hash, so that a smaller share is
+    /// always part of a larger one.
+    pub fn thin(&mut self, trace: &Trace, factor: f64) {
+        if factor >= 1.0 {
+            return;
+        }
+        self.rate *= factor;
+        for (file, regions) in self.touched_regions(trace).into_iter().enumerate() {
+            let wanted: Vec<(u64, u64)> =
+                regions.iter().map(|(f, l)| (f * self.region, l * self.region)).collect();
+            let cut = |e: &Extent| -> Vec<Extent> {
+                let inside = |(from, to): &(u64, u64)| {
+                    let (start, end) = ((*from).max(e.offset), (*to).min(e.offset + e.len));
+                    let skip = start.checked_sub(e.offset)?;
+                    (start < end).then(|| Extent {
+                        offset: start,
+                        len: end - start,
+                        at: e.at + skip,
+                        real: e.real.saturating_sub(skip).min(end - start),
+                    })
+                };
+                wanted.iter().filter_map(inside).collect()
+            };
+            self.files[file].extents = self.files[file].extents.iter().flat_map(cut).collect();
+        }
     }
 
     fn touched_regions(&self, trace: &Trace) -> Vec<BTreeMap<u64, u64>> {
         // First region → one past the last, merged as they come.
         let mut regions = vec![BTreeMap::new(); trace.files.len()];
-        for event in trace.events.iter().filter(|e| moves_bytes(e.op) && e.len > 0 && self.keeps(e)) {
+        for event in trace.events.iter().filter(|e| moves_bytes(e) && e.len > 0 && self.keeps(e)) {
             let mut first = event.offset / self.region;
             let mut last = (event.offset + event.len).div_ceil(self.region);
             let of: &mut BTreeMap<u64, u64> = &mut regions[event.file as usize];
@@ -201,7 +234,7 @@ impl Capture {
     fn lay_out(&mut self, trace: &Trace) {
         let mut at = 0;
         let mut reach = vec![0; trace.files.len()];
-        for event in trace.events.iter().filter(|e| moves_bytes(e.op) && self.keeps(e)) {
+        for event in trace.events.iter().filter(|e| moves_bytes(e) && self.keeps(e)) {
             let end: &mut u64 = &mut reach[event.file as usize];
             *end = (*end).max(event.offset + event.len);
         }
@@ -380,7 +413,7 @@ pub fn check_room(dir: &Path, needed: u64) -> Result<()> {
 fn initial_sizes(trace: &Trace) -> Vec<(bool, u64)> {
     let mut sizes: Vec<(bool, u64)> = trace.files.iter().map(|f| (true, f.size)).collect();
     let mut reach = vec![0u64; sizes.len()];
-    for event in trace.events.iter().filter(|e| moves_bytes(e.op)) {
+    for event in trace.events.iter().filter(|e| moves_bytes(e)) {
         let end: &mut u64 = &mut reach[event.file as usize];
         *end = (*end).max(event.offset + event.len);
     }
@@ -477,8 +510,19 @@ mod tests {
         assert!((c.rate - 0.25).abs() < 1e-9);
         let kept = trace.events.iter().filter(|e| c.keeps(e)).count();
         assert!((180..340).contains(&kept), "{kept} of 1024 kept at a quarter");
-        for e in trace.events.iter().filter(|e| c.keeps(e)) {
-            assert_eq!(c.bytes(0, e.offset, e.len).0.len() as u64, e.len);
-        }
+        let all_there = |c: &Capture| {
+            let mut kept = 0;
+            for e in trace.events.iter().filter(|e| c.keeps(e)) {
+                assert_eq!(c.bytes(0, e.offset, e.len).0.len() as u64, e.len);
+                kept += 1;
+            }
+            kept
+        };
+        let before = (all_there(&c), c.filled_bytes("data"));
+        let mut c = c;
+        c.thin(&trace, 0.5);
+        let after = (all_there(&c), c.filled_bytes("data"));
+        assert!(after.0 < before.0 * 7 / 10 && after.0 > before.0 * 3 / 10, "{before:?} {after:?}");
+        assert!(after.1 < before.1 * 7 / 10, "{before:?} {after:?}");
     }
 }

@@ -54,9 +54,14 @@ pub struct Schedule {
     pub skipped: std::collections::BTreeMap<String, u64>,
 }
 
-/// Whether a replay does this operation at all.
-fn replayed(op: Op) -> bool {
-    !matches!(op, Op::Open | Op::Close | Op::Map | Op::Rename)
+/// What a replay does for an event, if anything. A page fault (a `map` without a duration) is a read to the storage; the
+/// call of `mmap` itself is not.
+fn replayed(event: &Event) -> Option<Op> {
+    match event.op {
+        Op::Open | Op::Close | Op::Rename => None,
+        Op::Map => (event.dur_ns == 0 && event.len > 0).then_some(Op::Read),
+        op => Some(op),
+    }
 }
 
 #[derive(Default)]
@@ -119,13 +124,13 @@ impl Schedule {
         let mut schedule = Schedule { start_ns: u64::MAX, ..Schedule::default() };
         let mut end = 0;
         for event in trace.events.iter().filter(|e| wanted(e)) {
-            if !replayed(event.op) {
+            let Some(op) = replayed(event) else {
                 *schedule.skipped.entry(event.op.name().to_owned()).or_default() += 1;
                 continue;
-            }
+            };
             schedule.start_ns = schedule.start_ns.min(event.t_ns);
             end = end.max(event.t_ns + event.dur_ns);
-            builder.add(event);
+            builder.add(&Event { op, ..*event });
         }
         schedule.start_ns = schedule.start_ns.min(end);
         schedule.duration_ns = end - schedule.start_ns;

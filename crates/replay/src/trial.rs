@@ -27,6 +27,10 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
     if !(0.0..=0.9).contains(&spec.warm_share) {
         return Err(Error::Nothing(format!("warm_share is {}, and has to be 0 to 0.9", spec.warm_share)));
     }
+    if !(spec.thin > 0.0 && spec.thin <= 1.0) {
+        return Err(Error::Nothing(format!("thin is {}, and has to be above 0 and at most 1", spec.thin)));
+    }
+    capture.thin(&trace, spec.thin);
     let until = spec.first_seconds.map_or(u64::MAX, |s| (s * 1e9) as u64);
     let schedule = Schedule::build(&trace, |e| e.t_ns <= until && capture.keeps(e));
     drop(trace);
@@ -39,6 +43,7 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
             let mut scaled = options.clone();
             // A sample of the regions meets a cache of the same share; 64 MiB is the least the engine takes.
             scaled.arc_bytes = ((options.arc_bytes as f64 * capture.rate) as u64).max(64 << 20);
+            scaled.dirty_bytes = ((options.dirty_bytes as f64 * capture.rate) as u64).max(64 << 20);
             let target = EngineTarget::create(&scaled, roles, &spec.settings, spec.pace.is_some())?;
             let name = format!(
                 "OpenZFS {} ashift={} on {}",

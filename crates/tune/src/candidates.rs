@@ -67,19 +67,27 @@ pub fn with(base: &Settings, over: &Settings) -> Settings {
     settings
 }
 
-/// Whether two settings are the same to the engine: `on` is `lz4`, `16384` is `16K`.
+/// A value as the engine takes it: `on` is `lz4`, `16384` is `16K`.
+pub fn normal(property: &str, value: &str) -> String {
+    match (property, value) {
+        ("compression", "on") => "lz4".to_string(),
+        ("compression", "zstd") => "zstd-3".to_string(),
+        ("compression", "gzip") => "gzip-6".to_string(),
+        ("recordsize", size) => parse_size(size).map_or_else(|_| size.to_string(), |n| n.to_string()),
+        _ => value.to_string(),
+    }
+}
+
+/// Whether two settings are the same to the engine.
 pub fn same(a: &Settings, b: &Settings) -> bool {
-    let normal = |s: &Settings| -> Vec<(String, String)> {
-        let value = |k: &str, v: &str| match (k, v) {
-            ("compression", "on") => "lz4".to_string(),
-            ("compression", "zstd") => "zstd-3".to_string(),
-            ("compression", "gzip") => "gzip-6".to_string(),
-            ("recordsize", size) => parse_size(size).map_or_else(|_| size.to_string(), |n| n.to_string()),
-            _ => v.to_string(),
-        };
-        s.iter().map(|(k, v)| (k.clone(), value(k, v))).collect()
-    };
-    normal(a) == normal(b)
+    let all = |s: &Settings| -> Vec<(String, String)> { s.iter().map(|(k, v)| (k.clone(), normal(k, v))).collect() };
+    all(a) == all(b)
+}
+
+/// What of `wanted` is not so today.
+pub fn difference(wanted: &Settings, today: &Settings) -> Settings {
+    let differs = |(k, v): &(&String, &String)| today.get(*k).is_none_or(|t| normal(k, t) != normal(k, v));
+    wanted.iter().filter(differs).map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
 #[cfg(test)]
@@ -105,5 +113,6 @@ mod tests {
         let s = |r: &str, c: &str| Settings::from([("recordsize".into(), r.into()), ("compression".into(), c.into())]);
         assert!(same(&s("128K", "on"), &s("131072", "lz4")));
         assert!(!same(&s("128K", "on"), &s("128K", "zstd")));
+        assert_eq!(difference(&s("16K", "lz4"), &s("128K", "on")), Settings::from([("recordsize".into(), "16K".into())]));
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Records of the setting's size live in an LRU cache of the ARC's size at their compressed size. A read outside the
 //! cache reads its record; a write to part of an uncached record reads it first. Each transaction group (by recorded
-//! time) writes every record made dirty in it once, with its share of indirect blocks; synced writes go through the log
-//! as well. `tests/model.rs` holds the bytes it predicts against the engine.
+//! time, or as soon as too much is dirty) writes every record made dirty in it once, with its share of indirect blocks;
+//! synced writes go through the log as well. `tests/model.rs` holds the bytes it predicts against the engine.
 
 use std::collections::{HashMap, HashSet};
 
@@ -30,6 +30,8 @@ pub struct Packing {
 pub struct Surroundings {
     /// ARC limit in bytes.
     pub arc_bytes: u64,
+    /// `zfs_dirty_data_max` in bytes.
+    pub dirty_bytes: u64,
     /// Transaction group timeout in recorded nanoseconds.
     pub txg_ns: u64,
     /// The device.
@@ -107,6 +109,9 @@ pub fn predict<'a>(
         cache: Cache::new((around.arc_bytes as f64 / stored) as u64),
         dirty: HashSet::new(),
         unsynced: HashMap::new(),
+        // zfs_dirty_data_sync_percent (20) pushes a transaction group out; zfs_arc_dirty_limit_percent's inner limit
+        // (a quarter of the ARC, uncompressed) stops writers until one is.
+        most_dirty: (around.dirty_bytes / 5).min(around.arc_bytes / 4),
         throughput: settings.get("logbias").is_some_and(|v| v == "throughput"),
         out: Prediction::default(),
         wait_ns: 0.0,
@@ -137,6 +142,7 @@ struct State<'a> {
     dirty: HashSet<(u32, u64)>,
     /// Bytes written to a file since its last sync: (small writes, large ones).
     unsynced: HashMap<u32, (u64, u64)>,
+    most_dirty: u64,
     throughput: bool,
     out: Prediction,
     wait_ns: f64,
@@ -197,6 +203,9 @@ impl State<'_> {
             self.wait_ns += self.recordsize as f64 / self.packing.decompress_bytes_s * 1e9;
         }
         self.dirty.insert(record);
+        if self.dirty.len() as u64 * self.recordsize > self.most_dirty {
+            self.end_txg();
+        }
     }
 
     fn sync(&mut self, file: u32) {

@@ -11,7 +11,7 @@ use poolwright_openzfs::{Compression, Config, Device, Engine, Geometry, codec};
 use poolwright_replay::{Capture, EngineOptions, Replay, Spec, TargetSpec, capture, child};
 use poolwright_trace::{Reader, Trace, stats};
 
-use crate::candidates::{grid, with};
+use crate::candidates::{difference, grid, with};
 use crate::current::{Current, look, physical_sector};
 use crate::model::Surroundings;
 use crate::objective::{Goal, Metrics, metrics};
@@ -36,6 +36,8 @@ pub struct Request {
     pub budget: Duration,
     /// ARC limit of the trials in bytes.
     pub arc_bytes: u64,
+    /// `zfs_dirty_data_max` of the trials in bytes.
+    pub dirty_bytes: u64,
     /// Sector size as a power of two; chosen if left out.
     pub ashift: Option<u32>,
     /// The device to emulate.
@@ -70,6 +72,10 @@ const NEGLIGIBLE: f64 = 0.01;
 /// The largest record tried; the capture takes regions of this size whole.
 const REGION: u64 = 1 << 20;
 const PAIRS: u32 = 5;
+/// The least ARC that the engine takes.
+const LEAST_ARC: u64 = 64 << 20;
+/// `zfs_txg_timeout` in seconds.
+const TXG_S: f64 = 5.0;
 /// Of the whole plan against today.
 const PAIRS_TOGETHER: u32 = 3;
 /// A quarter of the recorded time fills the caches after the files were written; then it is measured.
@@ -85,9 +91,18 @@ struct Tuner<'a> {
     began: Instant,
     trials: u64,
     failed: u64,
-    first_seconds: BTreeMap<String, f64>,
+    fits: BTreeMap<String, Fit>,
     warnings: Vec<String>,
     progress: &'a mut dyn FnMut(&Progress),
+}
+
+/// How much of the recording a role's trials replay.
+#[derive(Clone, Copy, Debug)]
+struct Fit {
+    /// Share of the captured regions.
+    thin: f64,
+    /// Recorded seconds from the start.
+    seconds: f64,
 }
 
 /// Makes a plan; `progress` is called at each step.
@@ -115,7 +130,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         began,
         trials: 0,
         failed: 0,
-        first_seconds: BTreeMap::new(),
+        fits: BTreeMap::new(),
         warnings: Vec::new(),
         progress,
     };
@@ -265,7 +280,7 @@ impl Tuner<'_> {
     }
 
     fn spec(&self, roles: Vec<String>, settings: BTreeMap<String, Settings>) -> Spec {
-        let first_seconds = roles.first().and_then(|r| self.first_seconds.get(r).copied());
+        let fit = roles.first().and_then(|r| self.fits.get(r).copied());
         Spec {
             trace: self.request.scratch.join("trace.parquet"),
             capture: self.request.scratch.join("capture"),
@@ -273,7 +288,7 @@ impl Tuner<'_> {
                 scratch: self.request.scratch.clone(),
                 ashift: self.ashift,
                 arc_bytes: self.request.arc_bytes,
-                dirty_bytes: 512 << 20,
+                dirty_bytes: self.request.dirty_bytes,
                 device: self.request.device.clone(),
                 txg_timeout_s: 5,
             }),
@@ -282,7 +297,8 @@ impl Tuner<'_> {
             pace: None,
             warm_passes: 0,
             warm_share: WARM_SHARE,
-            first_seconds,
+            first_seconds: fit.map(|f| f.seconds),
+            thin: fit.map_or(1.0, |f| f.thin),
             fill_only: false,
         }
     }
@@ -327,6 +343,7 @@ impl Tuner<'_> {
     fn surroundings(&self) -> Surroundings {
         Surroundings {
             arc_bytes: ((self.request.arc_bytes as f64 * self.capture.rate) as u64).max(64 << 20),
+            dirty_bytes: self.request.dirty_bytes,
             txg_ns: 5_000_000_000,
             device: self.request.device.clone(),
             cores: std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64),
@@ -359,17 +376,22 @@ impl Tuner<'_> {
         self.say(format!("{name}: how long a trial takes"));
         let spec = self.spec(vec![name.to_owned()], BTreeMap::from([(name.to_owned(), today.clone())]));
         let began = Instant::now();
-        let replay = self.trial(&spec)?;
+        self.trial(&spec)?;
         let whole = began.elapsed().as_secs_f64();
         // The first round, half of it again, the refinements and the confirmation.
         let trials = survivors as f64 * 1.75 + 6.0 + f64::from(2 * PAIRS);
-        let each = budget.as_secs_f64() / trials;
-        let passes = replay.seconds / (1.0 - WARM_SHARE);
-        if whole > each && passes > 0.3 * each {
-            let fraction = ((each - (whole - passes)).max(0.3 * each) / passes).clamp(0.05, 1.0);
-            let seconds = self.trace.meta.duration_ns.max(1) as f64 / 1e9 * fraction;
-            self.first_seconds.insert(name.to_owned(), seconds);
+        let share = budget.as_secs_f64() / trials / whole;
+        if share >= 1.0 {
+            return Ok(());
         }
+        // Fewer regions first: that leaves rates and times as they are. The cache shrinks along, down to the engine's
+        // least. What is then still too much is cut off at the end, but two transaction groups have to be measured.
+        let arc = self.request.arc_bytes as f64 * self.capture.rate;
+        let sampled = !capture::is_whole(name);
+        let thin = if sampled { share.max(LEAST_ARC as f64 / arc).clamp(0.1, 1.0) } else { 1.0 };
+        let recorded = self.trace.meta.duration_ns as f64 / 1e9;
+        let seconds = (recorded * share / thin).max(2.0 * TXG_S / (1.0 - WARM_SHARE)).min(recorded.max(1.0));
+        self.fits.insert(name.to_owned(), Fit { thin, seconds });
         Ok(())
     }
 
@@ -377,12 +399,14 @@ impl Tuner<'_> {
         let today = &self.current.settings;
         let better = outcome.is_some_and(|o| o.is_better(WORTHWHILE));
         let chosen = outcome.and_then(|o| o.best.map(|i| &o.others[i].settings)).filter(|_| better);
-        let recommended: Settings = chosen
-            .map(|c| c.iter().filter(|(k, v)| today.get(*k) != Some(v)).map(|(k, v)| (k.clone(), v.clone())).collect())
-            .unwrap_or_default();
+        let recommended = chosen.map(|c| difference(c, today)).unwrap_or_default();
         let mut notes = Vec::new();
-        if let Some(seconds) = self.first_seconds.get(name) {
-            notes.push(format!("trials replayed the first {seconds:.0} s of the recording, to fit the time allowed"));
+        if let Some(fit) = self.fits.get(name) {
+            notes.push(format!(
+                "to fit the time allowed, trials replayed the first {:.0} s of the recording on {:.0} % of the regions",
+                fit.seconds,
+                fit.thin * self.capture.rate * 100.0
+            ));
         }
         if outcome.is_none() {
             notes.push("too little of the recorded I/O was on these files to try settings; nothing is recommended".into());
@@ -439,11 +463,16 @@ impl Tuner<'_> {
             let of = |r: &plan::Role| if new { with(&r.current, &r.recommended) } else { r.current.clone() };
             roles.iter().map(|r| (r.role.clone(), of(r))).collect()
         };
-        let shortest = self.first_seconds.values().copied().reduce(f64::min);
+        let thinnest = self.fits.values().map(|f| f.thin).reduce(f64::min);
+        let shortest = self.fits.values().map(|f| f.seconds).reduce(f64::min);
         for i in 0..PAIRS_TOGETHER {
             self.say(format!("the whole plan against today: pair {} of {PAIRS_TOGETHER}", i + 1));
             let mut one = |new: bool| -> Result<Option<Metrics>> {
-                let spec = Spec { first_seconds: shortest, ..self.spec(Vec::new(), side(new)) };
+                let spec = Spec {
+                    first_seconds: shortest,
+                    thin: thinnest.unwrap_or(1.0),
+                    ..self.spec(Vec::new(), side(new))
+                };
                 match self.trial(&spec) {
                     Ok(replay) => Ok(Some(metrics(&replay))),
                     Err(error) if error.is_interruption() => Err(error),
@@ -573,8 +602,7 @@ fn common_directory(files: &Files) -> Option<String> {
 
 /// Only what differs from today, as `zfs set` takes it.
 fn spelled(settings: &Settings, today: &Settings) -> String {
-    let changed: Vec<String> =
-        settings.iter().filter(|(k, v)| today.get(*k) != Some(v)).map(|(k, v)| format!("{k}={v}")).collect();
+    let changed: Vec<String> = difference(settings, today).iter().map(|(k, v)| format!("{k}={v}")).collect();
     if changed.is_empty() { "today's".into() } else { changed.join(" ") }
 }
 
@@ -584,7 +612,7 @@ fn why_of(verdict: Verdict, roles: &[plan::Role], gain: &plan::Gains) -> String 
     }
     let changes: Vec<String> = roles
         .iter()
-        .filter(|r| !r.recommended.is_empty())
+        .filter(|r| !r.gain.is_empty())
         .map(|r| {
             let set: Vec<String> = r.recommended.iter().map(|(k, v)| format!("{k}={v}")).collect();
             format!("{} with {}", r.role, set.join(" "))

@@ -1,6 +1,6 @@
 //! One file per verb.
 
-//pub mod estimate;
+pub mod estimate;
 pub mod options;
 pub mod record;
 pub mod replay;

@@ -1,7 +1,7 @@
 //! Options that several verbs share.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -15,7 +15,7 @@ pub struct TrialOptions {
     #[arg(long, value_name = "SIZE", value_parser = parse_arc)]
     pub arc: Option<u64>,
 
-    /// Device to emulate under the pool: host, measured, nvme, sata-ssd, hdd, ebs-gp3, or numbers such as
+    /// Device to emulate under the pool: host, measured (256M are written under TMPDIR), measured:DIR, nvme, sata-ssd, hdd, ebs-gp3, or numbers such as
     /// read=80us,write=20us,flush=1ms,read_bw=3G,write_bw=2G,iops=0,depth=32
     #[arg(long, value_name = "PROFILE", default_value = "measured")]
     pub device: String,
@@ -25,7 +25,7 @@ pub struct TrialOptions {
     pub scratch: Option<PathBuf>,
 
     /// The most data that a trial fills its pool with; larger databases are sampled by region
-    #[arg(long, value_name = "SIZE", default_value = "384M", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "192M", value_parser = parse_size)]
     pub sample_bytes: u64,
 
     /// Seed of everything that is drawn
@@ -39,20 +39,23 @@ impl TrialOptions {
         self.arc.unwrap_or_else(|| (crate::scratch::available_memory() / 2).max(64 << 20))
     }
 
-    /// The device; `measured` measures the one below `dir`.
-    pub fn device(&self, dir: &Path) -> anyhow::Result<Device> {
-        if self.device != "measured" {
-            return Ok(Device::parse(&self.device)?);
-        }
-        Device::measure(dir).or_else(|error| {
-            let temporary = std::env::temp_dir();
-            eprintln!(
-                "poolwright: {error}; measuring {} instead (choose a profile with --device nvme, sata-ssd, hdd, ebs-gp3)",
-                temporary.display()
-            );
-            Device::measure(&temporary).context("no device can be measured here; choose one with --device")
+    /// The device. `measured` measures the one below TMPDIR: nothing is written beside a database unless its directory
+    /// is named.
+    pub fn device(&self) -> anyhow::Result<Device> {
+        let dir = match self.device.strip_prefix("measured") {
+            Some("") => std::env::temp_dir(),
+            Some(named) if named.starts_with(':') => PathBuf::from(&named[1..]),
+            _ => return Ok(Device::parse(&self.device)?),
+        };
+        Device::measure(&dir).with_context(|| {
+            format!("{} cannot be measured; name another directory with --device measured:DIR, or a profile", dir.display())
         })
     }
+}
+
+/// The kernel's default of `zfs_dirty_data_max`: a tenth of the memory, 4 GiB at most.
+pub fn dirty_bytes() -> u64 {
+    (crate::scratch::total_memory() / 10).clamp(64 << 20, 4 << 30)
 }
 
 fn parse_arc(text: &str) -> Result<u64, String> {
@@ -76,11 +79,25 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Marks an error as wrong usage: exit code 2.
+#[derive(Debug)]
+pub struct Usage;
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("wrong usage")
+    }
+}
+
 /// Properties per role; the role `*` is for all.
 pub type PerRole = BTreeMap<String, Settings>;
 
 /// Every combination of `[role:]property=value[,value…]` options, checked against the engine's property table.
 pub fn combinations(options: &[String]) -> anyhow::Result<Vec<PerRole>> {
+    all_combinations(options).context(Usage)
+}
+
+fn all_combinations(options: &[String]) -> anyhow::Result<Vec<PerRole>> {
     let mut all = vec![PerRole::new()];
     for option in options {
         let (role, assignment) = match option.split_once(':') {

@@ -8,7 +8,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_replay::{Capture, EngineOptions, Error, Replay, Spec, TargetSpec, capture, child};
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
 use poolwright_trace::{Trace, format_ns, format_size};
-use poolwright_tune::statistics::median;
+use poolwright_tune::objective::metrics;
+use poolwright_tune::statistics::{median, paired_change};
 
 use super::options::{self, PerRole, TrialOptions};
 use crate::interrupt;
@@ -77,14 +78,14 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     let scratch = Scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes * 4)?;
     prepare(&args, &trace, scratch.path(), largest_record(&settings))?;
-    let device = args.trial.device(args.data.as_deref().unwrap_or(Path::new(".")))?;
+    let device = args.trial.device()?;
     let target = match &args.dir {
         Some(dir) => TargetSpec::Directory(dir.clone()),
         None => TargetSpec::Engine(EngineOptions {
             scratch: scratch.path().to_owned(),
             ashift: args.ashift,
             arc_bytes: args.trial.arc_bytes(),
-            dirty_bytes: 512 << 20,
+            dirty_bytes: options::dirty_bytes(),
             device,
             txg_timeout_s: 5,
         }),
@@ -99,6 +100,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         warm_passes: args.warm,
         warm_share: 0.0,
         first_seconds: None,
+        thin: 1.0,
         fill_only: false,
     };
     let program = std::env::current_exe().context("finding this program")?;
@@ -121,7 +123,13 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         }
     }
     bar.finish_and_clear();
-    if args.json { print_json(runs)? } else { print_table(&settings, &runs) }
+    let comparisons = compare(&settings, &runs);
+    if args.json {
+        print_json(runs, &comparisons)?;
+    } else {
+        print_table(&settings, &runs);
+        print_comparisons(&settings, &comparisons);
+    }
     Ok(0)
 }
 
@@ -194,14 +202,74 @@ fn spelled(per_role: &PerRole) -> String {
     if text.is_empty() { "OpenZFS defaults".into() } else { text.join(" ") }
 }
 
-/// One trial as the documented object; several as `{"runs":[…]}`.
-fn print_json(runs: Vec<Vec<Replay>>) -> anyhow::Result<()> {
+/// A setting against the first one, from trials paired by round.
+#[derive(Debug, serde::Serialize)]
+struct Comparison {
+    settings: PerRole,
+    /// Metric → relative change with its 95 % interval.
+    changes: BTreeMap<String, Change>,
+}
+
+#[derive(Debug, serde::Serialize)]
+struct Change {
+    change: f64,
+    ci95: (f64, f64),
+    pairs: usize,
+}
+
+/// What is compared, with the words for it.
+const COMPARED: &[(&str, &str)] = &[
+    ("ops_s", "operations/s"),
+    ("mean_latency_ns", "mean latency"),
+    ("write_amplification", "write amplification"),
+    ("allocated_bytes", "space"),
+    ("cpu_ns_per_op", "CPU per operation"),
+];
+
+/// Every setting against the first, where there are repeats enough for an interval.
+fn compare(settings: &[PerRole], runs: &[Vec<Replay>]) -> Vec<Comparison> {
+    let first: Vec<_> = runs[0].iter().map(metrics).collect();
+    let against = |i: usize| {
+        let other: Vec<_> = runs[i].iter().map(metrics).collect();
+        let change = |metric: &str| {
+            let pairs: Vec<(f64, f64)> =
+                first.iter().zip(&other).filter_map(|(a, b)| Some((*a.get(metric)?, *b.get(metric)?))).collect();
+            let c = paired_change(&pairs)?;
+            Some((metric.to_owned(), Change { change: c.change, ci95: c.ci95, pairs: pairs.len() }))
+        };
+        let changes = COMPARED.iter().filter_map(|(metric, _)| change(metric)).collect();
+        Comparison { settings: settings[i].clone(), changes }
+    };
+    (1..settings.len()).map(against).filter(|c| !c.changes.is_empty()).collect()
+}
+
+fn print_comparisons(settings: &[PerRole], comparisons: &[Comparison]) {
+    if comparisons.is_empty() {
+        return;
+    }
+    println!("\nAgainst {} (95 % intervals from pairs; one that holds 0 is no difference):", spelled(&settings[0]));
+    let columns = std::iter::once(Column::left("settings")).chain(COMPARED.iter().map(|(_, words)| Column::left(words)));
+    let mut table = Table::new(columns);
+    for c in comparisons {
+        let cell = |(metric, _): &(&str, &str)| match c.changes.get(*metric) {
+            Some(x) => {
+                Cell::text(format!("{:+.1} % ({:+.1} to {:+.1})", x.change * 100.0, x.ci95.0 * 100.0, x.ci95.1 * 100.0))
+            }
+            None => Cell::missing(),
+        };
+        table.row(std::iter::once(Cell::text(spelled(&c.settings))).chain(COMPARED.iter().map(cell)));
+    }
+    print!("{}", table.terminal(Terminal::stdout()));
+}
+
+/// One trial as the documented object; several as `{"runs":[…],"comparisons":[…]}`.
+fn print_json(runs: Vec<Vec<Replay>>, comparisons: &[Comparison]) -> anyhow::Result<()> {
     let all: Vec<Replay> = runs.into_iter().flatten().collect();
     let mut out = std::io::stdout().lock();
     if let [one] = all.as_slice() {
         serde_json::to_writer(&mut out, one)?;
     } else {
-        serde_json::to_writer(&mut out, &serde_json::json!({ "runs": all }))?;
+        serde_json::to_writer(&mut out, &serde_json::json!({ "runs": all, "comparisons": comparisons }))?;
     }
     println!();
     Ok(())

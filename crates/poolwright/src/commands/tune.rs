@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use poolwright_openzfs::property;
+use poolwright_openzfs::property::Settings;
 use poolwright_record::{Options, Recorder, Subject};
 use poolwright_report::Terminal;
 use poolwright_trace::{format_count, format_size};
@@ -17,7 +17,7 @@ use poolwright_tune::objective::GOALS;
 use poolwright_tune::plan::{Plan, Verdict};
 use poolwright_tune::{Goal, Request, tune};
 
-use super::options::{TrialOptions, parse_time};
+use super::options::{self, TrialOptions, Usage, parse_time};
 use crate::scratch::Scratch;
 use crate::{interrupt, plan_page, plan_text};
 
@@ -85,11 +85,7 @@ fn parse_goal(text: &str) -> Result<Goal, String> {
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch()?;
     let dir = checked_dir(&args.dir)?;
-    let stated = args
-        .options
-        .iter()
-        .map(|o| property::parse_assignment(o).with_context(|| format!("-o {o}")))
-        .collect::<anyhow::Result<property::Settings>>()?;
+    let stated = stated(&args.options)?;
     // Opened before the long run: a place that cannot be written shows now.
     let outputs = Outputs::open(&args.plan, &args.report)?;
     let scratch = Scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes * 4)?;
@@ -105,13 +101,14 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         return Ok(outputs.abandon());
     }
     let request = Request {
-        device: args.trial.device(&dir)?,
+        device: args.trial.device()?,
         dir,
         keep_trace: args.trace.is_some() || args.keep_trace.is_some(),
         trace,
         goal: args.goal,
         budget: args.budget,
         arc_bytes: args.trial.arc_bytes(),
+        dirty_bytes: options::dirty_bytes(),
         ashift: args.ashift,
         scratch: scratch.path().to_owned(),
         program: std::env::current_exe().context("finding this program")?,
@@ -143,6 +140,16 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         println!("\nWritten: {} and {}.", args.plan.display(), args.report.display());
     }
     Ok(if plan.verdict == Verdict::Keep { 4 } else { 0 })
+}
+
+/// The values that the user says are today's: one each, for all roles.
+fn stated(options: &[String]) -> anyhow::Result<Settings> {
+    let mut all = options::combinations(options)?;
+    let one = all.pop().unwrap_or_default();
+    if !all.is_empty() || one.keys().any(|role| role != "*") {
+        return Err(anyhow::anyhow!("-o says what is set today: one value for each property, for all roles").context(Usage));
+    }
+    Ok(one.into_values().next().unwrap_or_default())
 }
 
 fn checked_dir(dir: &Path) -> anyhow::Result<PathBuf> {

@@ -1,0 +1,101 @@
+//! The model that screens settings, held against the engine: the bytes it predicts, and the order it puts settings in.
+
+use std::collections::BTreeMap;
+
+use poolwright_openzfs::Device;
+use poolwright_openzfs::property::Settings;
+use poolwright_replay::capture::Options;
+use poolwright_replay::{Capture, EngineOptions, Spec, TargetSpec, trial};
+use poolwright_trace::{Event, File, Flags, Op, Trace};
+use poolwright_tune::model::{Packing, Surroundings, predict};
+
+const PAGE: u64 = 16384;
+const PAGES: u64 = 16384; // 256 MiB: four times the cache
+
+/// 16K reads and writes, half of them on a fifth of the pages, over 30 recorded seconds.
+fn workload(path: &std::path::Path) -> Trace {
+    let mut x = 7u64;
+    let mut random = move |n: u64| {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (x >> 24) % n
+    };
+    let mut events = Vec::new();
+    for i in 0..9_000u64 {
+        let page = if random(2) == 0 { random(PAGES / 5) } else { random(PAGES) };
+        let op = if i % 3 == 0 { Op::Write } else { Op::Read };
+        let t_ns = i * 3_300_000;
+        let event =
+            Event { t_ns, dur_ns: 9_000, op, file: 0, offset: page * PAGE, len: PAGE, pid: 1, tid: 1, flags: Flags::default() };
+        events.push(event);
+        if i % 100 == 99 {
+            events.push(Event { t_ns: t_ns + 10_000, op: Op::Fsync, offset: 0, len: 0, ..event });
+        }
+    }
+    let file = File { path: path.display().to_string(), size: PAGE * PAGES, role: "data".into(), ..File::default() };
+    Trace { files: vec![file], events, ..Trace::default() }
+}
+
+#[test]
+fn predicted_bytes_are_near_the_engines() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("table");
+    // Bytes that no codec shrinks, and `off`, so that the model's packing is exact: what is tested is caching,
+    // coalescing and the log.
+    let mut x = 1u64;
+    let content: Vec<u8> = (0..PAGE * PAGES)
+        .map(|_| {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (x >> 56) as u8
+        })
+        .collect();
+    std::fs::write(&path, content).unwrap();
+    let trace = workload(&path);
+    trace.save(dir.path().join("t.parquet")).unwrap();
+    let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 1, roles: vec![] };
+    Capture::take(&trace, &options, |p| p.into()).unwrap().save(&dir.path().join("capture")).unwrap();
+    let around = Surroundings { arc_bytes: 64 << 20, dirty_bytes: 512 << 20, txg_ns: 5_000_000_000, device: Device::host(), cores: 2.0 };
+    let packing = Packing { ratio: 1.0, compress_bytes_s: f64::INFINITY, decompress_bytes_s: f64::INFINITY };
+
+    let later = trace.events.iter().map(|e| Event { t_ns: e.t_ns + 30_000_000_000, ..*e });
+    let again: Vec<Event> = trace.events.iter().copied().chain(later).collect();
+    let mut measured = Vec::new();
+    for recordsize in ["8K", "16K", "64K", "256K"] {
+        let settings: Settings =
+            [("recordsize".into(), recordsize.into()), ("compression".into(), "off".into())].into();
+        let spec = Spec {
+            trace: dir.path().join("t.parquet"),
+            capture: dir.path().join("capture"),
+            target: TargetSpec::Engine(EngineOptions {
+                scratch: dir.path().to_owned(),
+                ashift: 12,
+                arc_bytes: around.arc_bytes,
+                dirty_bytes: 512 << 20,
+                device: Device::host(),
+                txg_timeout_s: 5,
+            }),
+            settings: BTreeMap::from([("data".to_string(), settings.clone())]),
+            roles: vec![],
+            pace: None,
+            warm_passes: 1,
+            warm_share: 0.0,
+            first_seconds: None,
+            thin: 1.0,
+            fill_only: false,
+        };
+        let replay = trial::run(&spec, &|| false).unwrap();
+        // The engine is measured in its second pass, so the model's first is taken off.
+        let model = |events: &[Event]| predict(&trace, events.iter(), &settings, packing, &around);
+        let (once, twice) = (model(&trace.events), model(&again));
+        let (pw, mw) = (twice.write_bytes - once.write_bytes, replay.vdev.write_bytes as f64);
+        let (pr, mr) = (twice.read_bytes - once.read_bytes, replay.vdev.read_bytes as f64);
+        println!("{recordsize}: written {:.0} MB (model {:.0}), read {:.0} MB (model {:.0})", mw / 1e6, pw / 1e6, mr / 1e6, pr / 1e6);
+        assert!((0.6..1.67).contains(&(pw / mw)), "{recordsize}: {pw:.0} predicted, {mw:.0} written");
+        // The engine's cache also holds headers, indirect blocks and what is dirty, and reads ahead.
+        assert!((0.4..2.5).contains(&(pr / mr)), "{recordsize}: {pr:.0} predicted, {mr:.0} read");
+        measured.push((pw, mw));
+    }
+    // The order, which is what screening needs.
+    for pair in measured.windows(2) {
+        assert_eq!(pair[0].0 < pair[1].0, pair[0].1 < pair[1].1, "{measured:?}");
+    }
+}

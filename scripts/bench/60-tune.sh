@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Tune against the exhaustive grid: a private MariaDB under load is recorded, `tune` says what to use for its data, and
+# every recordsize 4K-1M with off, lz4, zstd-1, zstd-3 and gzip-6 is replayed to see what was best.
+#
+# usage: scripts/bench/60-tune.sh
+#
+# The objective is that of the goal "balanced" (docs/method.md), worked out from the grid's own trials for both. With
+# BENCH_SMOKE=1 the grid has six settings and the recording is short.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "$0")/../lib.sh"
+
+SCRATCH=${BENCH_SCRATCH:-$(mktemp -d "${TMPDIR:-/tmp}/poolwright-bench.XXXXXX")}
+MARIADB=$POOLWRIGHT_ROOT/workloads/mariadb
+DB=$SCRATCH/db
+PROGRAM=$POOLWRIGHT_ROOT/target/release/poolwright
+ARC=128M
+if [ "${BENCH_SMOKE:-0}" = 1 ]; then
+    SECONDS_RECORDED=8 SCALE=0.2 REPEAT=1 BUDGET=40s RECORDSIZES=16K,128K COMPRESSIONS=off,lz4,zstd-3
+else
+    SECONDS_RECORDED=30 SCALE=1 REPEAT=2 BUDGET=150s
+    RECORDSIZES=4K,8K,16K,32K,64K,128K,256K,512K,1M COMPRESSIONS=off,lz4,zstd-1,zstd-3,gzip-6
+fi
+
+clean_up() {
+    trap '' INT TERM
+    "$MARIADB/server.sh" stop "$DB" >/dev/null 2>&1 || true
+    [ -n "${BENCH_SCRATCH:-}" ] || rm -rf -- "$SCRATCH"
+}
+trap clean_up EXIT
+
+if [ "$(id -u)" -ne 0 ]; then
+    echo "BENCH-SKIP recording needs the rights of root"
+    exit 0
+fi
+"$MARIADB/server.sh" start "$DB"
+"$MARIADB/fill.sh" "$DB" --scale "$SCALE"
+say "Record $SECONDS_RECORDED s under load"
+"$MARIADB/load.sh" "$DB" --time $((SECONDS_RECORDED + 6)) >"$SCRATCH/load.log" 2>&1 &
+LOAD=$!
+sleep 3
+"$PROGRAM" record --dir "$DB/data" --for "${SECONDS_RECORDED}s" -o "$SCRATCH/t.parquet"
+wait "$LOAD"
+# The same bytes for tune and for the grid.
+"$MARIADB/server.sh" stop "$DB"
+
+say "Tune"
+BEGAN=$(date +%s.%N)
+STATUS=0
+"$PROGRAM" tune "$DB/data" --trace "$SCRATCH/t.parquet" --arc $ARC --budget $BUDGET --plan "$SCRATCH/plan.json" \
+    --report "$SCRATCH/report.html" >"$SCRATCH/tune.txt" || STATUS=$?
+TOOK=$(echo "$(date +%s.%N) $BEGAN" | awk '{ printf "%.1f", $1 - $2 }')
+case $STATUS in 0 | 4) ;; *) die "$STATUS" "tune ended with status $STATUS" ;; esac
+sed -n '1,12p' "$SCRATCH/tune.txt"
+
+say "The whole grid, $REPEAT trials each"
+"$PROGRAM" replay "$SCRATCH/t.parquet" --role data --arc $ARC --warm 0 --repeat $REPEAT \
+    -o "recordsize=$RECORDSIZES" -o "compression=$COMPRESSIONS" --json >"$SCRATCH/grid.json"
+python3 "$(dirname -- "$0")/tune_figures.py" "$SCRATCH" "$TOOK"

@@ -1,0 +1,56 @@
+"""The figures of 60-tune.sh: tune's choice for the data among all trials of the grid."""
+
+import json
+import math
+import os
+import statistics
+import sys
+
+scratch, took = sys.argv[1], float(sys.argv[2])
+plan = json.load(open(os.path.join(scratch, "plan.json")))
+runs = json.load(open(os.path.join(scratch, "grid.json")))["runs"]
+weights = plan["goal"]["weights"]
+smoke = os.environ.get("BENCH_SMOKE") == "1"
+
+
+def key(settings):
+    codec = settings.get("compression", "on")
+    return settings.get("recordsize", "128K"), "lz4" if codec == "on" else codec
+
+
+grid = {}
+for run in runs:
+    grid.setdefault(key(run["settings"]["data"]), []).append(run)
+
+
+def median(cell, metric):
+    values = {"allocated_bytes": lambda r: r["allocated_bytes"], "mean_latency_ns": lambda r: r["mean_latency_ns"],
+              "write_amplification": lambda r: r["write_amplification"]}
+    return statistics.median(values[metric](r) for r in grid[cell])
+
+
+data = next(r for r in plan["roles"] if r["role"] == "data")
+today = key(data["current"])
+choice = key({**data["current"], **data["recommended"]})
+
+
+def objective(cell):
+    return math.exp(sum(w * math.log(median(cell, m) / median(today, m)) for m, w in weights.items()))
+
+
+ranked = sorted(grid, key=objective)
+print("  place  setting          objective   space MiB  latency us  write amp.")
+for place, cell in enumerate(ranked, 1):
+    mark = " <- tune" if cell == choice else " <- today" if cell == today else ""
+    if place <= 8 or mark:
+        print(f"  {place:5}  {cell[0]:>5} {cell[1]:<8} {objective(cell):10.3f}  {median(cell, 'allocated_bytes') / 2**20:9.1f}"
+              f"  {median(cell, 'mean_latency_ns') / 1e3:9.0f}  {median(cell, 'write_amplification'):9.2f}{mark}")
+best, chosen = objective(ranked[0]), objective(choice)
+print("BENCH " + json.dumps({
+    "name": "tune/choice against the best of the grid", "value": round(chosen, 4), "unit": "objective",
+    "reference": round(best, 4), "ratio": round(chosen / best, 4), "bar": "<= 1.10", "pass": chosen <= 1.10 * best,
+    "choice": " ".join(choice), "best": " ".join(ranked[0]), "place": ranked.index(choice) + 1, "cells": len(grid),
+    "trials": plan["trials"]}))
+print("BENCH " + json.dumps({
+    "name": "tune/time after recording", "value": took, "unit": "s", "reference": None, "ratio": None, "bar": "<= 180",
+    "pass": took <= 180}))
