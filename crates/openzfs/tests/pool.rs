@@ -239,3 +239,76 @@ fn bad_pools_are_named() {
     assert!(Pool::import(engine(), &[dir.path().join("missing")], false).is_err());
     assert!(Pool::create(engine(), &Spec::single("shift", dir.path().join("x"), 8)).is_err());
 }
+
+/// Where `needle` is in the first GiB of a sparse file.
+fn find_in(path: &Path, needle: &[u8]) -> u64 {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::File::open(path).unwrap();
+    let mut window = vec![0u8; (1 << 20) + needle.len()];
+    for at in (0..1u64 << 30).step_by(1 << 20) {
+        let n = file.read_at(&mut window, at).unwrap();
+        if let Some(i) = window[..n].windows(needle.len()).position(|w| w == needle) {
+            return at + i as u64;
+        }
+    }
+    panic!("the data is not in the pool's file");
+}
+
+fn flip(path: &Path, at: u64) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[!byte[0]], at).unwrap();
+}
+
+#[test]
+fn damaged_data_is_an_error_and_never_wrong_bytes() {
+    for mirrored in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = [dir.path().join("a"), dir.path().join("b")];
+        let mut words: Vec<String> = paths.iter().map(|p| format!("{}:1G", p.display())).collect();
+        if mirrored { words.insert(0, "mirror".into()) } else { words.truncate(1) }
+        let groups = Spec::parse_vdevs(&words).unwrap();
+        let files: Vec<_> = groups.iter().flat_map(|g| g.files.iter().map(|f| f.0.clone())).collect();
+        let name = format!("damage{}", u8::from(mirrored));
+        let pool = Pool::create(engine(), &Spec { name, ashift: 12, groups }).unwrap();
+        let ds = pool.create_dataset("d", &settings(&[("recordsize", "16K"), ("compression", "off")])).unwrap();
+        let content = text(64 * 16384, 99);
+        ds.create_file("f").unwrap().write_at(0, &content).unwrap();
+        drop(ds);
+        pool.export().unwrap();
+        flip(&paths[0], find_in(&paths[0], &content[20 * 16384..20 * 16384 + 64]));
+
+        let pool = Pool::import(engine(), &files, false).unwrap();
+        let ds = pool.open_dataset("d").unwrap();
+        let file = ds.open_file("f").unwrap();
+        let mut back = vec![0; 16384];
+        let read = file.read_at(20 * 16384, &mut back);
+        if mirrored {
+            read.unwrap();
+            assert!(back == content[20 * 16384..21 * 16384], "the mirror's other side has it");
+        } else {
+            let error = read.unwrap_err();
+            assert_eq!(error.errno(), Some(5), "{error}");
+        }
+        file.read_at(19 * 16384, &mut back).unwrap();
+        assert!(back == content[19 * 16384..20 * 16384], "its neighbour is whole");
+        assert!(pool.stats().unwrap().checksum_errors > 0);
+    }
+}
+
+#[test]
+fn a_pool_whose_labels_are_gone_is_named() {
+    use std::os::unix::fs::FileExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("v");
+    let groups = Spec::parse_vdevs(&[format!("{}:1G", path.display())]).unwrap();
+    Pool::create(engine(), &Spec { name: "labels".into(), ashift: 12, groups }).unwrap().export().unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    for at in [0u64, 256 << 10, (1 << 30) - (512 << 10), (1 << 30) - (256 << 10)] {
+        file.write_all_at(&vec![0u8; 256 << 10], at).unwrap();
+    }
+    let error = Pool::import(engine(), &[path], false).unwrap_err().to_string();
+    assert!(error.contains("none of its four labels is whole"), "{error}");
+}

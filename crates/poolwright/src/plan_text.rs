@@ -17,14 +17,35 @@ const ALTERNATIVES: usize = 5;
 pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Result<()> {
     let mut text = Text { out, terminal };
     text.verdict(plan)?;
-    for role in &plan.roles {
+    let (tried, quiet): (Vec<&Role>, Vec<&Role>) = plan.roles.iter().partition(|r| was_tried(r));
+    for role in tried {
         text.role(plan, role)?;
     }
+    text.quiet(&quiet)?;
     text.database(plan)?;
     text.pool(plan)?;
     text.warnings(plan)?;
     text.next(plan)
 }
+
+/// Whether there is more to say of a role than its size.
+fn was_tried(role: &Role) -> bool {
+    !role.gain.is_empty() || !role.safe_because.is_empty() || role.evidence.iter().any(|e| e.kind == EvidenceKind::Trial)
+}
+
+/// What the gains at the terminal show; `report.html` has all.
+const SHOWN: &[&str] = &[
+    "allocated_bytes",
+    "mean_latency_ns",
+    "read_p99_ns",
+    "write_p99_ns",
+    "fsync_p99_ns",
+    "ops_s",
+    "write_amplification",
+    "read_amplification",
+    "vdev_write_bytes",
+    "cpu_ns_per_op",
+];
 
 struct Text<'a, W> {
     out: &'a mut W,
@@ -90,6 +111,24 @@ impl<W: Write> Text<'_, W> {
         Ok(())
     }
 
+    /// Roles with too little I/O for trials, a line each at most.
+    fn quiet(&mut self, roles: &[&Role]) -> io::Result<()> {
+        if roles.is_empty() {
+            return Ok(());
+        }
+        self.heading("the rest", "too little I/O was recorded on it to try settings")?;
+        for role in roles {
+            let what = if role.recommended.is_empty() {
+                "keep".to_owned()
+            } else {
+                format!("{}, as the rest of its dataset", words::settings(&role.recommended))
+            };
+            let size = format!("{} in {}", words::bytes(role.bytes), words::counted(role.files, "file"));
+            self.wrapped("  ", 2, &format!("{}  {}  {size}: {what}", role.role, role.path))?;
+        }
+        Ok(())
+    }
+
     fn gains(&mut self, role: &Role) -> io::Result<()> {
         if role.gain.is_empty() {
             return Ok(());
@@ -102,7 +141,8 @@ impl<W: Write> Text<'_, W> {
             Column::right("95 % interval"),
             Column::right("meaning"),
         ]);
-        for name in words::ordered(role.gain.keys().map(String::as_str)) {
+        let shown = role.gain.keys().map(String::as_str).filter(|name| SHOWN.contains(name));
+        for name in words::ordered(shown) {
             let (gain, unit) = (&role.gain[name], words::unit(name));
             table.row([
                 Cell::text(words::title(name)),
@@ -141,7 +181,11 @@ impl<W: Write> Text<'_, W> {
             writeln!(self.out)?;
             self.table(&table)?;
         }
-        let count = |outcome| role.evidence.iter().filter(|e| e.outcome == outcome).count();
+        // An estimate and the model may both speak of one setting.
+        let count = |outcome| {
+            let settings = role.evidence.iter().filter(|e| e.outcome == outcome).map(|e| &e.settings);
+            settings.collect::<std::collections::BTreeSet<_>>().len()
+        };
         let rest = [
             (rated.len() - shown.len(), format!("more {heading}")),
             (count(Outcome::ScreenedOut), "screened out".to_owned()),
@@ -238,7 +282,8 @@ impl<W: Write> Text<'_, W> {
             return Ok(());
         }
         let how = role.place.how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
-        self.wrapped("    ", 4, &format!("for what is in {} today{how}", role.place.mountpoint))
+        let text = format!("to be mounted on {}, for what is in {} today{how}", role.place.mountpoint, role.path);
+        self.wrapped("    ", 4, &text)
     }
 
     fn heading(&mut self, name: &str, more: &str) -> io::Result<()> {
@@ -377,7 +422,7 @@ mod tests {
             "only  with recordsize=16K",
             "ashift=12: the device's",
             "! 1 file could not be read",
-            "  zfs create -o recordsize=16K -o compression=zstd-3 POOL/data\n    for what is in /srv/mariadb/data today",
+            "  zfs create -o recordsize=16K -o compression=zstd-3 POOL/data\n    to be mounted on /srv/mariadb/data, for what is in /srv/mariadb/data today",
             "A file keeps the record size",
         ] {
             assert!(text.contains(part), "{part:?} is not in\n{text}");

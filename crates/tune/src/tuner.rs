@@ -323,7 +323,15 @@ impl Tuner<'_> {
         self.say(format!("{name}: estimating space"));
         let limit = self.request.budget.mul_f64(0.06).min(Duration::from_secs(20));
         let stop = &self.request.stop;
-        let space = estimate(&files.paths, the_grid, &today, self.ashift, self.request.seed, limit, stop)?;
+        let space = match estimate(&files.paths, the_grid, &today, self.ashift, self.request.seed, limit, stop) {
+            Ok(space) => space,
+            Err(error) if error.is_interruption() => return Err(error),
+            Err(error) => {
+                // The race measures space itself; only the choice of whom to race is poorer.
+                self.warnings.push(format!("the space of {name} could not be estimated: {error}"));
+                None
+            }
+        };
         let question = Question {
             trace: &self.trace,
             capture: &self.capture,

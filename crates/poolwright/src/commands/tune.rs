@@ -1,7 +1,7 @@
 //! `poolwright tune`: from a live database to settings worth changing.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,9 +118,14 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         stop: Arc::clone(&stop),
     };
     let bar = bar();
+    let began = Instant::now();
+    let log = !std::io::stderr().is_terminal();
     let plan = tune(&request, &mut |p| {
         bar.set_position((p.share * 100.0) as u64);
         bar.set_message(p.doing.clone());
+        if log {
+            eprintln!("{:5.0} s  {}", began.elapsed().as_secs_f64(), p.doing);
+        }
     });
     bar.finish_and_clear();
     let plan = match plan {
