@@ -36,7 +36,12 @@ pub const GRIDS: &[Grid] = &[
         compressions: &["lz4", "zstd-3", "gzip-6"],
         refinements: &[("logbias", "throughput"), ("primarycache", "metadata")],
     },
-    Grid { roles: &["temp"], recordsizes: &["16K", "128K", "1M"], compressions: &["off", "lz4"], refinements: &[] },
+    Grid {
+        roles: &["temp"],
+        recordsizes: &["16K", "128K", "1M"],
+        compressions: &["off", "lz4"],
+        refinements: &[],
+    },
 ];
 
 /// The grid for a role.
@@ -54,7 +59,10 @@ impl Grid {
     /// Every combination.
     pub fn combinations(&self) -> Vec<Settings> {
         let one = |r: &str, c: &str| {
-            Settings::from([("recordsize".to_string(), r.to_string()), ("compression".to_string(), c.to_string())])
+            Settings::from([
+                ("recordsize".to_string(), r.to_string()),
+                ("compression".to_string(), c.to_string()),
+            ])
         };
         self.recordsizes.iter().flat_map(|r| self.compressions.iter().map(move |c| one(r, c))).collect()
     }
@@ -80,7 +88,9 @@ pub fn normal(property: &str, value: &str) -> String {
 
 /// Whether two settings are the same to the engine.
 pub fn same(a: &Settings, b: &Settings) -> bool {
-    let all = |s: &Settings| -> Vec<(String, String)> { s.iter().map(|(k, v)| (k.clone(), normal(k, v))).collect() };
+    let all = |s: &Settings| -> Vec<(String, String)> {
+        s.iter().map(|(k, v)| (k.clone(), normal(k, v))).collect()
+    };
     all(a) == all(b)
 }
 
@@ -110,9 +120,14 @@ mod tests {
 
     #[test]
     fn spellings_of_the_same() {
-        let s = |r: &str, c: &str| Settings::from([("recordsize".into(), r.into()), ("compression".into(), c.into())]);
+        let s = |r: &str, c: &str| {
+            Settings::from([("recordsize".into(), r.into()), ("compression".into(), c.into())])
+        };
         assert!(same(&s("128K", "on"), &s("131072", "lz4")));
         assert!(!same(&s("128K", "on"), &s("128K", "zstd")));
-        assert_eq!(difference(&s("16K", "lz4"), &s("128K", "on")), Settings::from([("recordsize".into(), "16K".into())]));
+        assert_eq!(
+            difference(&s("16K", "lz4"), &s("128K", "on")),
+            Settings::from([("recordsize".into(), "16K".into())])
+        );
     }
 }

@@ -42,8 +42,9 @@ pub(crate) fn look(dir: &Path, stated: &Settings) -> Current {
                 current.dataset = Some(source);
             }
             None => {
-                current.source =
-                    CurrentSource::ZfsDefaults { why: format!("`zfs get` on {source} gave nothing; is zfs in the PATH?") };
+                current.source = CurrentSource::ZfsDefaults {
+                    why: format!("`zfs get` on {source} gave nothing; is zfs in the PATH?"),
+                };
             }
         }
     }
@@ -84,7 +85,8 @@ fn output(program: &str, args: &[&str]) -> Option<String> {
 
 fn zfs_get(dataset: &str) -> Option<Settings> {
     let text = output("zfs", &["get", "-H", "-o", "property,value", &COMPARED.join(","), dataset])?;
-    let pairs = text.lines().filter_map(|l| l.split_once('\t')).map(|(k, v)| (k.to_owned(), v.trim().to_owned()));
+    let pairs =
+        text.lines().filter_map(|l| l.split_once('\t')).map(|(k, v)| (k.to_owned(), v.trim().to_owned()));
     Some(pairs.collect())
 }
 

@@ -25,7 +25,13 @@ fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {
 }
 
 /// A raced setting.
-pub(crate) fn of_runner(runner: &Runner, goal: Goal, today: &Metrics, ashift: u32, outcome: Outcome) -> Evidence {
+pub(crate) fn of_runner(
+    runner: &Runner,
+    goal: Goal,
+    today: &Metrics,
+    ashift: u32,
+    outcome: Outcome,
+) -> Evidence {
     let failed = runner.trials.is_empty();
     Evidence {
         kind: EvidenceKind::Trial,
@@ -80,7 +86,8 @@ pub(crate) fn of_model(s: &Screened, ashift: u32, rank: usize, of: usize) -> Evi
 
 /// Every metric measured on both sides of the pairs.
 pub(crate) fn gains(pairs: &[(Metrics, Metrics)]) -> Gains {
-    let names: std::collections::BTreeSet<&String> = pairs.iter().flat_map(|(a, b)| a.keys().chain(b.keys())).collect();
+    let names: std::collections::BTreeSet<&String> =
+        pairs.iter().flat_map(|(a, b)| a.keys().chain(b.keys())).collect();
     let mut gains = Gains::new();
     for name in names {
         let values: Vec<(f64, f64)> =
@@ -122,7 +129,9 @@ pub(crate) fn collect(
     if let Some(o) = outcome {
         let reference = o.today.median();
         list.push(of_runner(&o.today, goal, &reference, ashift, Outcome::Current));
-        for (i, runner) in o.others.iter().enumerate().filter(|(_, r)| !r.trials.is_empty() || !r.failures.is_empty()) {
+        for (i, runner) in
+            o.others.iter().enumerate().filter(|(_, r)| !r.trials.is_empty() || !r.failures.is_empty())
+        {
             let chosen = recommended && o.best == Some(i);
             let outcome = if chosen { Outcome::Recommended } else { Outcome::Raced };
             list.push(of_runner(runner, goal, &reference, ashift, outcome));

@@ -4,11 +4,13 @@
 //! races what is left on the engine, and says per role whether anything beats today's beyond noise. Every trial is a
 //! child process (`poolwright trial`).
 
+mod assemble;
 pub mod candidates;
 mod current;
 pub mod database;
 mod error;
 mod evidence;
+mod fit;
 mod machine;
 pub mod model;
 pub mod objective;

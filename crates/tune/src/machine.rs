@@ -52,9 +52,8 @@ pub(crate) fn memory_bytes(name: &str) -> u64 {
 
 fn os_release() -> Option<String> {
     let text = read_to_string("/etc/os-release").ok()?;
-    let value = |key: &str| {
-        text.lines().find_map(|l| l.strip_prefix(key)).map(|v| v.trim_matches('"').to_owned())
-    };
+    let value =
+        |key: &str| text.lines().find_map(|l| l.strip_prefix(key)).map(|v| v.trim_matches('"').to_owned());
     value("PRETTY_NAME=")
 }
 
@@ -71,7 +70,8 @@ fn rfc3339(seconds: u64) -> String {
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
-    let (day, month) = (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
+    let (day, month) =
+        (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     let (h, m, s) = (seconds % 86400 / 3600, seconds % 3600 / 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}Z")

@@ -157,7 +157,11 @@ impl State<'_> {
             Op::Write => {
                 self.each_record(event, Self::write);
                 let synced = self.unsynced.entry(event.file).or_default();
-                if self.throughput || event.len >= INDIRECT_LOG_FROM { synced.1 += event.len } else { synced.0 += event.len }
+                if self.throughput || event.len >= INDIRECT_LOG_FROM {
+                    synced.1 += event.len
+                } else {
+                    synced.0 += event.len
+                }
                 if event.flags.contains(Flags::SYNC) {
                     self.sync(event.file);
                 }

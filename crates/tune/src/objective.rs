@@ -26,22 +26,37 @@ pub enum Goal {
 
 /// Goal, name, and weights that add up to 1. The one table behind the command line, the plan and the documentation.
 pub const GOALS: &[(Goal, &str, &[(&str, f64)])] = &[
-    (Goal::Balanced, "balanced", &[("allocated_bytes", 0.3), ("mean_latency_ns", 0.4), ("write_amplification", 0.3)]),
-    (Goal::Space, "space", &[("allocated_bytes", 0.7), ("mean_latency_ns", 0.15), ("write_amplification", 0.15)]),
-    (Goal::Latency, "latency", &[
-        ("mean_latency_ns", 0.4),
-        ("read_p99_ns", 0.2),
-        ("fsync_p99_ns", 0.2),
-        ("allocated_bytes", 0.1),
-        ("write_amplification", 0.1),
-    ]),
-    (Goal::Throughput, "throughput", &[
-        ("ops_s", 0.6),
-        ("cpu_ns_per_op", 0.2),
-        ("allocated_bytes", 0.1),
-        ("write_amplification", 0.1),
-    ]),
-    (Goal::Endurance, "endurance", &[("vdev_write_bytes", 0.7), ("allocated_bytes", 0.15), ("mean_latency_ns", 0.15)]),
+    (
+        Goal::Balanced,
+        "balanced",
+        &[("allocated_bytes", 0.3), ("mean_latency_ns", 0.4), ("write_amplification", 0.3)],
+    ),
+    (
+        Goal::Space,
+        "space",
+        &[("allocated_bytes", 0.7), ("mean_latency_ns", 0.15), ("write_amplification", 0.15)],
+    ),
+    (
+        Goal::Latency,
+        "latency",
+        &[
+            ("mean_latency_ns", 0.4),
+            ("read_p99_ns", 0.2),
+            ("fsync_p99_ns", 0.2),
+            ("allocated_bytes", 0.1),
+            ("write_amplification", 0.1),
+        ],
+    ),
+    (
+        Goal::Throughput,
+        "throughput",
+        &[("ops_s", 0.6), ("cpu_ns_per_op", 0.2), ("allocated_bytes", 0.1), ("write_amplification", 0.1)],
+    ),
+    (
+        Goal::Endurance,
+        "endurance",
+        &[("vdev_write_bytes", 0.7), ("allocated_bytes", 0.15), ("mean_latency_ns", 0.15)],
+    ),
 ];
 
 /// Metrics of which more is better; all others are better when lower.
@@ -144,7 +159,8 @@ mod tests {
 
     #[test]
     fn the_objective_is_a_geometric_mean_of_ratios() {
-        let today = m(&[("allocated_bytes", 100.0), ("mean_latency_ns", 100.0), ("write_amplification", 2.0)]);
+        let today =
+            m(&[("allocated_bytes", 100.0), ("mean_latency_ns", 100.0), ("write_amplification", 2.0)]);
         assert_eq!(Goal::Balanced.objective(&today, &today), 1.0);
         let half = m(&[("allocated_bytes", 50.0), ("mean_latency_ns", 50.0), ("write_amplification", 1.0)]);
         assert!((Goal::Balanced.objective(&half, &today) - 0.5).abs() < 1e-12);

@@ -83,7 +83,12 @@ pub struct Race<'a> {
 
 impl Race<'_> {
     /// Races `candidates` against `today`. The order within a round alternates, so that nobody always runs first.
-    pub fn race(&mut self, today: Settings, candidates: Vec<Settings>, refinements: &[Settings]) -> Result<Outcome> {
+    pub fn race(
+        &mut self,
+        today: Settings,
+        candidates: Vec<Settings>,
+        refinements: &[Settings],
+    ) -> Result<Outcome> {
         let began = Instant::now();
         let mut o = Outcome {
             today: Runner::new(today),
@@ -136,7 +141,8 @@ impl Race<'_> {
     }
 
     fn round(&mut self, o: &mut Outcome, alive: &mut Vec<usize>, round: usize, began: Instant) -> Result<()> {
-        let mut order: Vec<Option<usize>> = std::iter::once(None).chain(alive.iter().copied().map(Some)).collect();
+        let mut order: Vec<Option<usize>> =
+            std::iter::once(None).chain(alive.iter().copied().map(Some)).collect();
         if round % 2 == 1 {
             order.reverse();
         }
@@ -158,7 +164,13 @@ impl Race<'_> {
     }
 
     /// Each refinement alone on top of the best, against a fresh trial of the best; the better one stays.
-    fn refine(&mut self, o: &mut Outcome, best: usize, refinements: &[Settings], began: Instant) -> Result<usize> {
+    fn refine(
+        &mut self,
+        o: &mut Outcome,
+        best: usize,
+        refinements: &[Settings],
+        began: Instant,
+    ) -> Result<usize> {
         let mut best = best;
         for refinement in refinements {
             if self.spent(began) > 0.7 {
@@ -232,7 +244,10 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     fn setting(recordsize: u32) -> Settings {
-        Settings::from([("recordsize".into(), format!("{recordsize}K")), ("compression".into(), "lz4".into())])
+        Settings::from([
+            ("recordsize".into(), format!("{recordsize}K")),
+            ("compression".into(), "lz4".into()),
+        ])
     }
 
     /// A trial whose true cost is |log2(recordsize / 16K)| and whose clock is noisy.
@@ -287,7 +302,11 @@ mod tests {
     fn a_failing_candidate_is_dropped_and_a_failing_today_is_an_error() {
         let mut good = noisy(1, 0.0);
         let mut run = |settings: &Settings| {
-            if settings["recordsize"] == "16K" { Err(Error::Nothing("out of order".into())) } else { good(settings) }
+            if settings["recordsize"] == "16K" {
+                Err(Error::Nothing("out of order".into()))
+            } else {
+                good(settings)
+            }
         };
         let limits = Limits { budget: Duration::from_secs(60), pairs: 2 };
         let mut one = Race { run: &mut run, goal: Goal::Balanced, limits };

@@ -36,7 +36,8 @@ pub(crate) struct Survey {
 /// Walks `dir` (one file system) and adds what the trace saw.
 pub(crate) fn survey(dir: &Path, trace: &Trace) -> Survey {
     let mut survey = Survey { found: layout::locate(dir), ..Survey::default() };
-    let by_path: BTreeMap<&str, &str> = trace.files.iter().map(|f| (f.path.as_str(), f.role.as_str())).collect();
+    let by_path: BTreeMap<&str, &str> =
+        trace.files.iter().map(|f| (f.path.as_str(), f.role.as_str())).collect();
     let device = std::fs::metadata(dir).map(|m| m.dev()).ok();
     let mut seen = BTreeSet::new();
     walk(dir, device, &mut seen, &mut survey, &by_path);
@@ -94,7 +95,9 @@ fn walk(
             walk(&path, device, seen, survey, by_path);
         } else if meta.is_file() && seen.insert((meta.dev(), meta.ino())) {
             if let Err(why) = std::fs::File::open(&path) {
-                survey.skipped.push(plan::Skipped { path: path.display().to_string(), reason: why.to_string() });
+                survey
+                    .skipped
+                    .push(plan::Skipped { path: path.display().to_string(), reason: why.to_string() });
                 continue;
             }
             let role = by_path.get(path.to_string_lossy().as_ref()).copied().map(str::to_owned);
@@ -124,8 +127,12 @@ pub(crate) fn place(survey: &Survey, dir: &Path, role: &str) -> plan::Place {
             how: Some(how.replace("DIR", &if name.is_empty() { below("") } else { sibling(root, name) })),
             ..plan::Place::default()
         },
-        None if role == "data" => plan::Place { mountpoint: root.display().to_string(), separable: true, ..plan::Place::default() },
-        None => plan::Place { mountpoint: root.display().to_string(), separable: false, ..plan::Place::default() },
+        None if role == "data" => {
+            plan::Place { mountpoint: root.display().to_string(), separable: true, ..plan::Place::default() }
+        }
+        None => {
+            plan::Place { mountpoint: root.display().to_string(), separable: false, ..plan::Place::default() }
+        }
     }
 }
 
@@ -139,7 +146,12 @@ const SEPARABLE: &[(&str, &str, &str, &str)] = &[
     ("mariadb", "wal", "wal", "innodb_log_group_home_dir=DIR"),
     ("mariadb", "binlog", "binlog", "log_bin=DIR/binlog"),
     ("mariadb", "temp", "temp", "tmpdir=DIR"),
-    ("postgresql", "wal", "wal", "pg_wal as a symbolic link to DIR (initdb -X DIR, or moved while the server is stopped)"),
+    (
+        "postgresql",
+        "wal",
+        "wal",
+        "pg_wal as a symbolic link to DIR (initdb -X DIR, or moved while the server is stopped)",
+    ),
     ("postgresql", "temp", "temp", "temp_tablespaces with a tablespace in DIR"),
     ("orientdb", "wal", "wal", "storage.wal.path=DIR"),
     ("orientdb", "index", "index", "luceneIndexes as a symbolic link to DIR"),

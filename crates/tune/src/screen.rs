@@ -88,7 +88,12 @@ pub(crate) struct Question<'a> {
 }
 
 /// Ranks all combinations; the best few, and the best of each codec, survive.
-pub(crate) fn screen(q: &Question<'_>, grid: &Grid, today: &Settings, estimate: Option<&Estimate>) -> Vec<Screened> {
+pub(crate) fn screen(
+    q: &Question<'_>,
+    grid: &Grid,
+    today: &Settings,
+    estimate: Option<&Estimate>,
+) -> Vec<Screened> {
     let written: u64 = events(q).filter(|e| e.op == poolwright_trace::Op::Write).map(|e| e.len).sum();
     // A codec's speed hardly depends on the record size, but one cell's figure is a few milliseconds of a busy machine:
     // the median over all record sizes is what the model takes.

@@ -7,19 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use poolwright_openzfs::property::Settings;
-use poolwright_openzfs::{Compression, Config, Device, Engine, Geometry, codec};
+use poolwright_openzfs::{Config, Device, Engine};
 use poolwright_replay::{Capture, EngineOptions, Replay, Spec, TargetSpec, capture, child};
 use poolwright_trace::{Reader, Trace, stats};
 
 use crate::candidates::{difference, grid, with};
 use crate::current::{Current, look, physical_sector};
+use crate::fit::{self, Calibration, Fit, WARM_SHARE};
 use crate::model::Surroundings;
 use crate::objective::{Goal, Metrics, metrics};
-use crate::plan::{self, Plan, Verdict};
+use crate::plan::{self, Plan};
 use crate::race::{Limits, Outcome, Race};
 use crate::roles::{Files, Survey, place, survey};
 use crate::screen::{Question, Screened, estimate, screen};
-use crate::{Error, Result, database, evidence, machine};
+use crate::{Error, Result, evidence};
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -71,38 +72,22 @@ const WORTHWHILE: f64 = 0.03;
 const NEGLIGIBLE: f64 = 0.01;
 /// The largest record tried; the capture takes regions of this size whole.
 const REGION: u64 = 1 << 20;
-const PAIRS: u32 = 5;
-/// The least ARC that the engine takes.
-const LEAST_ARC: u64 = 64 << 20;
-/// `zfs_txg_timeout` in seconds.
-const TXG_S: f64 = 5.0;
 /// Of the whole plan against today.
 const PAIRS_TOGETHER: u32 = 3;
-/// A quarter of the recorded time fills the caches after the files were written; then it is measured.
-const WARM_SHARE: f64 = 0.25;
 
-struct Tuner<'a> {
-    request: &'a Request,
-    trace: Trace,
-    capture: Capture,
-    survey: Survey,
-    current: Current,
+pub(crate) struct Tuner<'a> {
+    pub request: &'a Request,
+    pub trace: Trace,
+    pub capture: Capture,
+    pub survey: Survey,
+    pub current: Current,
     ashift: u32,
-    began: Instant,
-    trials: u64,
-    failed: u64,
+    pub began: Instant,
+    pub trials: u64,
+    pub failed: u64,
     fits: BTreeMap<String, Fit>,
-    warnings: Vec<String>,
+    pub warnings: Vec<String>,
     progress: &'a mut dyn FnMut(&Progress),
-}
-
-/// How much of the recording a role's trials replay.
-#[derive(Clone, Copy, Debug)]
-struct Fit {
-    /// Share of the captured regions.
-    thin: f64,
-    /// Recorded seconds from the start.
-    seconds: f64,
 }
 
 /// Makes a plan; `progress` is called at each step.
@@ -143,7 +128,8 @@ fn with_roles(path: &Path) -> Result<Trace> {
     let mut trace = Trace::load(path)?;
     if trace.files.iter().any(|f| f.role.is_empty()) {
         let stats = stats::collect(&reader)?;
-        let by_path: BTreeMap<&str, &str> = stats.files.iter().map(|f| (f.path.as_str(), f.role.as_str())).collect();
+        let by_path: BTreeMap<&str, &str> =
+            stats.files.iter().map(|f| (f.path.as_str(), f.role.as_str())).collect();
         for file in trace.files.iter_mut().filter(|f| f.role.is_empty()) {
             let role = by_path.get(file.path.as_str()).copied().unwrap_or_default();
             file.role = if role.is_empty() { "other".into() } else { role.to_owned() };
@@ -153,8 +139,12 @@ fn with_roles(path: &Path) -> Result<Trace> {
 }
 
 fn take(request: &Request, trace: &Trace) -> Result<Capture> {
-    let options =
-        capture::Options { region: REGION, max_bytes: request.max_bytes, seed: request.seed, roles: Vec::new() };
+    let options = capture::Options {
+        region: REGION,
+        max_bytes: request.max_bytes,
+        seed: request.seed,
+        roles: Vec::new(),
+    };
     let inside = |path: &str| Path::new(path).to_owned();
     let capture = Capture::take(trace, &options, inside).map_err(|error| match error {
         poolwright_replay::Error::Nothing(_) => Error::Nothing(format!(
@@ -171,8 +161,17 @@ fn take(request: &Request, trace: &Trace) -> Result<Capture> {
     Ok(capture)
 }
 
+/// What of the time that is left the `i`-th of `n` raced roles may use: half and more for the busiest, equal shares for
+/// the others, and a sixth of all for the whole plan together.
+fn share_of_the_rest(n: usize, i: usize) -> f64 {
+    let weight = |i: usize| if i == 0 { 2.0 } else { 0.9 };
+    let later: f64 = (i..n).map(weight).sum();
+    let together = 0.2 * (0..n).map(weight).sum::<f64>();
+    weight(i) / (later + together)
+}
+
 /// The pool's sector size, and why.
-fn recommended_ashift(dir: &Path) -> (u8, String) {
+pub(crate) fn recommended_ashift(dir: &Path) -> (u8, String) {
     match physical_sector(dir) {
         Some(bytes) if bytes > 4096 => {
             let ashift = bytes.next_power_of_two().ilog2() as u8;
@@ -186,7 +185,11 @@ fn recommended_ashift(dir: &Path) -> (u8, String) {
                  changed later"
             ),
         ),
-        None => (12, "the device's sector size is unknown; 4096 suits nearly all, and it cannot be changed later".into()),
+        None => (
+            12,
+            "the device's sector size is unknown; 4096 suits nearly all, and it cannot be changed later"
+                .into(),
+        ),
     }
 }
 
@@ -205,9 +208,13 @@ impl Tuner<'_> {
         let names: Vec<String> = self.survey.roles.keys().cloned().collect();
         let raced = self.to_race(&names);
         let mut roles = Vec::new();
-        for name in &names {
-            let share = raced.iter().position(|r| r == name).map(|i| self.budget_share(&raced, i));
-            roles.push(self.role(name, share)?);
+        // The busiest first, each with its share of what is left; the others only estimated.
+        for (i, name) in raced.iter().enumerate() {
+            let budget = self.left().mul_f64(share_of_the_rest(raced.len(), i));
+            roles.push(self.role(name, Some(budget))?);
+        }
+        for name in names.iter().filter(|n| !raced.contains(n)) {
+            roles.push(self.role(name, None)?);
         }
         self.reconcile(&mut roles);
         roles.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.role.cmp(&b.role)));
@@ -243,19 +250,13 @@ impl Tuner<'_> {
         self.capture.files.iter().zip(&self.capture.roles).any(|(f, r)| r == role && !f.extents.is_empty())
     }
 
-    /// Most of the time goes to the role with most I/O; a sixth is kept for the whole plan together.
-    fn budget_share(&self, raced: &[String], i: usize) -> f64 {
-        match (raced.len(), i) {
-            (1, _) => 0.83,
-            (_, 0) => 0.55,
-            (n, _) => 0.28 / (n - 1) as f64,
-        }
-    }
-
     fn check_surroundings(&mut self) {
         let meta = &self.trace.meta;
         if meta.lost_events > 0 {
-            self.warnings.push(format!("{} events were lost while recording; rates are too low by that", meta.lost_events));
+            self.warnings.push(format!(
+                "{} events were lost while recording; rates are too low by that",
+                meta.lost_events
+            ));
         }
         let rate = self.capture.rate;
         if rate < 1.0 {
@@ -306,7 +307,8 @@ impl Tuner<'_> {
     fn trial(&mut self, spec: &Spec) -> Result<Replay> {
         let stop = Arc::clone(&self.request.stop);
         self.trials += 1;
-        let result = child::run(&self.request.program, spec, &self.request.scratch, &|| stop.load(Ordering::Relaxed));
+        let result =
+            child::run(&self.request.program, spec, &self.request.scratch, &|| stop.load(Ordering::Relaxed));
         let interrupted = matches!(result, Err(poolwright_replay::Error::Interrupted));
         if let (Err(error), false) = (&result, interrupted) {
             self.failed += 1;
@@ -316,22 +318,24 @@ impl Tuner<'_> {
     }
 
     /// Estimates, screens and, with a share of the budget, races one role.
-    fn role(&mut self, name: &str, share: Option<f64>) -> Result<plan::Role> {
+    fn role(&mut self, name: &str, budget: Option<Duration>) -> Result<plan::Role> {
+        let began = Instant::now();
         let today = self.current.settings.clone();
         let files = self.survey.roles[name].clone();
         let the_grid = grid(name);
         self.say(format!("{name}: estimating space"));
         let limit = self.request.budget.mul_f64(0.06).min(Duration::from_secs(20));
         let stop = &self.request.stop;
-        let space = match estimate(&files.paths, the_grid, &today, self.ashift, self.request.seed, limit, stop) {
-            Ok(space) => space,
-            Err(error) if error.is_interruption() => return Err(error),
-            Err(error) => {
-                // The race measures space itself; only the choice of whom to race is poorer.
-                self.warnings.push(format!("the space of {name} could not be estimated: {error}"));
-                None
-            }
-        };
+        let space =
+            match estimate(&files.paths, the_grid, &today, self.ashift, self.request.seed, limit, stop) {
+                Ok(space) => space,
+                Err(error) if error.is_interruption() => return Err(error),
+                Err(error) => {
+                    // The race measures space itself; only the choice of whom to race is poorer.
+                    self.warnings.push(format!("the space of {name} could not be estimated: {error}"));
+                    None
+                }
+            };
         let question = Question {
             trace: &self.trace,
             capture: &self.capture,
@@ -341,8 +345,8 @@ impl Tuner<'_> {
             around: &self.surroundings(),
         };
         let screened = screen(&question, the_grid, &today, space.as_ref());
-        let outcome = match share {
-            Some(share) => Some(self.race(name, &screened, share)?),
+        let outcome = match budget {
+            Some(budget) => Some(self.race(name, &screened, budget.saturating_sub(began.elapsed()))?),
             None => None,
         };
         Ok(self.role_of_plan(name, &files, &screened, outcome.as_ref()))
@@ -358,52 +362,59 @@ impl Tuner<'_> {
         }
     }
 
-    fn race(&mut self, name: &str, screened: &[Screened], share: f64) -> Result<Outcome> {
+    fn race(&mut self, name: &str, screened: &[Screened], budget: Duration) -> Result<Outcome> {
+        let began = Instant::now();
         let today = self.current.settings.clone();
-        let budget = self.request.budget.mul_f64(share).min(self.left());
-        self.fit_to_budget(name, &today, screened.iter().filter(|s| s.survives).count(), budget)?;
-        let survivors: Vec<Settings> =
+        let mut survivors: Vec<Settings> =
             screened.iter().filter(|s| s.survives).map(|s| with(&today, &s.settings)).collect();
-        let refinements: Vec<Settings> =
-            grid(name).refinements.iter().map(|(k, v)| Settings::from([(k.to_string(), v.to_string())])).collect();
+        let calibration = self.calibrate(name, &today)?;
+        let left = budget.saturating_sub(began.elapsed());
+        let arc = self.request.arc_bytes as f64 * self.capture.rate;
+        let fit = fit::fit(calibration, name, left.as_secs_f64(), arc, self.recorded(), survivors.len());
+        survivors.truncate(fit.settings);
+        self.fits.insert(name.to_owned(), fit);
+        let refinements: Vec<Settings> = grid(name)
+            .refinements
+            .iter()
+            .map(|(k, v)| Settings::from([(k.to_string(), v.to_string())]))
+            .collect();
         let goal = self.request.goal;
         let mut done = 0;
         let mut run = |settings: &Settings| {
             done += 1;
             self.say(format!("{name}: trial {done}: {}", spelled(settings, &today)));
-            let spec = self.spec(vec![name.to_owned()], BTreeMap::from([(name.to_owned(), settings.clone())]));
+            let spec =
+                self.spec(vec![name.to_owned()], BTreeMap::from([(name.to_owned(), settings.clone())]));
             self.trial(&spec)
         };
-        let limits = Limits { budget, pairs: PAIRS };
+        let limits = Limits { budget: left, pairs: fit.pairs };
         Race { run: &mut run, goal, limits }.race(today.clone(), survivors, &refinements)
     }
 
-    /// One trial of today's settings tells how long they take; if the race would not fit, less of the recording is
-    /// replayed in each.
-    fn fit_to_budget(&mut self, name: &str, today: &Settings, survivors: usize, budget: Duration) -> Result<()> {
+    /// One short trial of today's settings tells how long they take.
+    fn calibrate(&mut self, name: &str, today: &Settings) -> Result<Calibration> {
         self.say(format!("{name}: how long a trial takes"));
-        let spec = self.spec(vec![name.to_owned()], BTreeMap::from([(name.to_owned(), today.clone())]));
+        let seconds = fit::calibration_seconds(name).min(self.recorded());
+        let spec = Spec {
+            first_seconds: Some(seconds),
+            ..self.spec(vec![name.to_owned()], BTreeMap::from([(name.to_owned(), today.clone())]))
+        };
         let began = Instant::now();
-        self.trial(&spec)?;
-        let whole = began.elapsed().as_secs_f64();
-        // The first round, half of it again, the refinements and the confirmation.
-        let trials = survivors as f64 * 1.75 + 6.0 + f64::from(2 * PAIRS);
-        let share = budget.as_secs_f64() / trials / whole;
-        if share >= 1.0 {
-            return Ok(());
-        }
-        // Fewer regions first: that leaves rates and times as they are. The cache shrinks along, down to the engine's
-        // least. What is then still too much is cut off at the end, but two transaction groups have to be measured.
-        let arc = self.request.arc_bytes as f64 * self.capture.rate;
-        let sampled = !capture::is_whole(name);
-        let thin = if sampled { share.max(LEAST_ARC as f64 / arc).clamp(0.1, 1.0) } else { 1.0 };
-        let recorded = self.trace.meta.duration_ns as f64 / 1e9;
-        let seconds = (recorded * share / thin).max(2.0 * TXG_S / (1.0 - WARM_SHARE)).min(recorded.max(1.0));
-        self.fits.insert(name.to_owned(), Fit { thin, seconds });
-        Ok(())
+        let replay = self.trial(&spec)?;
+        Ok(Calibration::of(&replay, seconds, began.elapsed().as_secs_f64()))
     }
 
-    fn role_of_plan(&self, name: &str, files: &Files, screened: &[Screened], outcome: Option<&Outcome>) -> plan::Role {
+    fn recorded(&self) -> f64 {
+        (self.trace.meta.duration_ns as f64 / 1e9).max(1.0)
+    }
+
+    fn role_of_plan(
+        &self,
+        name: &str,
+        files: &Files,
+        screened: &[Screened],
+        outcome: Option<&Outcome>,
+    ) -> plan::Role {
         let today = &self.current.settings;
         let better = outcome.is_some_and(|o| o.is_better(WORTHWHILE));
         let chosen = outcome.and_then(|o| o.best.map(|i| &o.others[i].settings)).filter(|_| better);
@@ -417,10 +428,16 @@ impl Tuner<'_> {
             ));
         }
         if outcome.is_none() {
-            notes.push("too little of the recorded I/O was on these files to try settings; nothing is recommended".into());
+            notes.push(
+                "too little of the recorded I/O was on these files to try settings; nothing is recommended"
+                    .into(),
+            );
         }
         if recommended.contains_key("recordsize") || recommended.contains_key("compression") {
-            notes.push(format!("takes effect for what is written from then on: apply rewrites {} files", files.paths.len()));
+            notes.push(format!(
+                "takes effect for what is written from then on: apply rewrites {} files",
+                files.paths.len()
+            ));
         }
         let place = place(&self.survey, &self.request.dir, name);
         plan::Role {
@@ -454,7 +471,9 @@ impl Tuner<'_> {
         for role in roles {
             let shared = &lead[&role.place.mountpoint].1;
             if role.recommended != *shared {
-                role.notes.push("lies in the same directory as files with more I/O and shares their dataset".into());
+                role.notes.push(
+                    "lies in the same directory as files with more I/O and shares their dataset".into(),
+                );
                 role.recommended = shared.clone();
                 role.gain.clear();
             }
@@ -471,16 +490,15 @@ impl Tuner<'_> {
             let of = |r: &plan::Role| if new { with(&r.current, &r.recommended) } else { r.current.clone() };
             roles.iter().map(|r| (r.role.clone(), of(r))).collect()
         };
-        let thinnest = self.fits.values().map(|f| f.thin).reduce(f64::min);
-        let shortest = self.fits.values().map(|f| f.seconds).reduce(f64::min);
+        let thin = self.fits.values().map(|f| f.thin).fold(1.0, f64::min);
+        // All roles run side by side: a second of the recording takes what the slowest of them takes alone.
+        let slowest = self.fits.values().map(|f| f.trial_s / f.seconds).fold(1e-3, f64::max);
+        let each = self.left().as_secs_f64() / f64::from(2 * PAIRS_TOGETHER);
+        let seconds = ((each - 1.0) / slowest).clamp(2.0, self.recorded());
         for i in 0..PAIRS_TOGETHER {
             self.say(format!("the whole plan against today: pair {} of {PAIRS_TOGETHER}", i + 1));
             let mut one = |new: bool| -> Result<Option<Metrics>> {
-                let spec = Spec {
-                    first_seconds: shortest,
-                    thin: thinnest.unwrap_or(1.0),
-                    ..self.spec(Vec::new(), side(new))
-                };
+                let spec = Spec { first_seconds: Some(seconds), thin, ..self.spec(Vec::new(), side(new)) };
                 match self.trial(&spec) {
                     Ok(replay) => Ok(Some(metrics(&replay))),
                     Err(error) if error.is_interruption() => Err(error),
@@ -495,90 +513,6 @@ impl Tuner<'_> {
         }
         Ok(pairs)
     }
-
-    fn plan(&mut self, roles: Vec<plan::Role>, pairs: Vec<(Metrics, Metrics)>) -> Result<Plan> {
-        let verdict =
-            if roles.iter().any(|r| !r.recommended.is_empty()) { Verdict::Change } else { Verdict::Keep };
-        let gain = evidence::gains(&pairs);
-        let database = self.database_settings(&roles);
-        let (device_ashift, why) = recommended_ashift(&self.request.dir);
-        let subject = self.subject();
-        Ok(Plan {
-            format: plan::FORMAT.into(),
-            version: plan::VERSION,
-            creator: concat!("poolwright ", env!("CARGO_PKG_VERSION")).into(),
-            created: machine::now(),
-            subject,
-            goal: self.request.goal.to_plan(),
-            machine: machine::describe(self.request.arc_bytes, &self.request.device, &self.request.scratch),
-            seeds: vec![self.request.seed],
-            data: data_summary(&self.capture)?,
-            trace: Some(self.trace_summary()),
-            why: why_of(verdict, &roles, &gain),
-            roles,
-            pool: plan::Pool {
-                ashift: self.request.ashift.map_or(device_ashift, |a| a as u8),
-                current: self.current.ashift,
-                why: if self.request.ashift.is_some() { "given with --ashift".into() } else { why },
-            },
-            database,
-            gain,
-            trials: self.trials,
-            failed_trials: self.failed,
-            seconds: self.began.elapsed().as_secs_f64(),
-            verdict,
-            warnings: std::mem::take(&mut self.warnings),
-        })
-    }
-
-    fn database_settings(&self, roles: &[plan::Role]) -> Vec<plan::DatabaseSetting> {
-        let Some(found) = &self.survey.found else { return Vec::new() };
-        let page = found.layout.page_size(&found.root).map(|p| u64::from(p.bytes));
-        let data = roles.iter().find(|r| r.role == "data");
-        let settings = data.map(|r| with(&r.current, &r.recommended)).unwrap_or_default();
-        let recordsize = settings.get("recordsize").cloned().unwrap_or_else(|| "128K".into());
-        database::advise(found.layout.name, page, &recordsize)
-    }
-
-    fn subject(&self) -> plan::Subject {
-        let name = self.survey.found.as_ref().map(|f| match machine::database_version(f.layout.name) {
-            Some(version) => format!("{} {version}", f.layout.title),
-            None => f.layout.title.to_owned(),
-        });
-        plan::Subject {
-            directory: self.request.dir.display().to_string(),
-            database: name,
-            file_system: self.current.file_system.clone(),
-            dataset: self.current.dataset.clone(),
-            files: self.survey.files,
-            bytes: self.survey.bytes,
-            allocated_bytes: self.survey.allocated,
-            skipped: self.survey.skipped.clone(),
-        }
-    }
-
-    fn trace_summary(&self) -> plan::TraceSummary {
-        let meta = &self.trace.meta;
-        let mut summary = plan::TraceSummary {
-            path: self.request.keep_trace.then(|| self.request.trace.display().to_string()),
-            creator: meta.creator.clone(),
-            subject: meta.subject.clone(),
-            probe_set: meta.probe_set.clone(),
-            duration_s: meta.duration_ns as f64 / 1e9,
-            lost_events: meta.lost_events,
-            unseen: meta.unseen.iter().map(|(what, count)| plan::Unseen { what: what.clone(), count: *count }).collect(),
-            ..plan::TraceSummary::default()
-        };
-        for files in self.survey.roles.values() {
-            for (op, n) in &files.io.ops {
-                *summary.ops.entry(op.clone()).or_default() += n;
-            }
-            for (way, n) in &files.io.bytes {
-                *summary.bytes.entry(way.clone()).or_default() += n;
-            }
-        }
-        summary
-    }
 }
 
 /// At most this many paths of a role are named one by one; otherwise their directories.
@@ -588,7 +522,8 @@ fn paths(files: &Files) -> Vec<String> {
     if files.paths.len() <= NAMED {
         return files.paths.iter().map(|p| p.display().to_string()).collect();
     }
-    let mut dirs: Vec<String> = files.paths.iter().filter_map(|p| Some(p.parent()?.display().to_string())).collect();
+    let mut dirs: Vec<String> =
+        files.paths.iter().filter_map(|p| Some(p.parent()?.display().to_string())).collect();
     dirs.sort();
     dirs.dedup();
     dirs
@@ -612,87 +547,4 @@ fn common_directory(files: &Files) -> Option<String> {
 fn spelled(settings: &Settings, today: &Settings) -> String {
     let changed: Vec<String> = difference(settings, today).iter().map(|(k, v)| format!("{k}={v}")).collect();
     if changed.is_empty() { "today's".into() } else { changed.join(" ") }
-}
-
-fn why_of(verdict: Verdict, roles: &[plan::Role], gain: &plan::Gains) -> String {
-    if verdict == Verdict::Keep {
-        return "No setting that was tried is better than today's beyond noise.".into();
-    }
-    let changes: Vec<String> = roles
-        .iter()
-        .filter(|r| !r.gain.is_empty())
-        .map(|r| {
-            let set: Vec<String> = r.recommended.iter().map(|(k, v)| format!("{k}={v}")).collect();
-            format!("{} with {}", r.role, set.join(" "))
-        })
-        .collect();
-    let said = [("allocated_bytes", "space"), ("mean_latency_ns", "mean latency"), ("vdev_write_bytes", "bytes written to devices")];
-    let effects: Vec<String> = said
-        .iter()
-        .filter_map(|(metric, words)| {
-            let g = gain.get(*metric)?;
-            if g.verdict == plan::GainVerdict::Noise || g.change.abs() < 0.005 {
-                return Some(format!("{words} unchanged"));
-            }
-            Some(format!("{words} {:+.0} % ({:+.0} to {:+.0})", g.change * 100.0, g.ci95.0 * 100.0, g.ci95.1 * 100.0))
-        })
-        .collect();
-    format!("{}: {}.", changes.join("; "), effects.join(", "))
-}
-
-/// Entropy and compressibility of the captured bytes that are the files' own, over at most 64 MiB of 128K chunks.
-fn data_summary(capture: &Capture) -> Result<plan::Data> {
-    const CHUNK: u64 = 128 << 10;
-    const MOST: u64 = 64 << 20;
-    let engine = Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() });
-    let geometry = Geometry::plain(9);
-    let codecs = [Compression::parse("lz4")?, Compression::parse("zstd-3")?];
-    let mut codecs = codecs.map(|c| codec::Codec::new(engine, &c, CHUNK as usize));
-    let step = (capture.real_bytes / MOST).max(1);
-    let (mut seen, mut read, mut zero, mut packed, mut entropy) = (0u64, 0u64, 0u64, [0u64; 2], 0.0);
-    for (file, f) in capture.files.iter().enumerate() {
-        for extent in &f.extents {
-            for at in (0..extent.real).step_by(CHUNK as usize) {
-                seen += 1;
-                if !seen.is_multiple_of(step) {
-                    continue;
-                }
-                let (chunk, _) = capture.bytes(file as u32, extent.offset + at, CHUNK.min(extent.real - at));
-                read += chunk.len() as u64;
-                entropy += order0(chunk) * chunk.len() as f64;
-                zero += chunk.chunks(4096).filter(|page| page.iter().all(|b| *b == 0)).map(|p| p.len() as u64).sum::<u64>();
-                for (codec, total) in codecs.iter_mut().zip(&mut packed) {
-                    codec.store(chunk, &geometry)?;
-                    *total += if codec.compressed().is_empty() && chunk.iter().any(|b| *b != 0) {
-                        chunk.len()
-                    } else {
-                        codec.compressed().len()
-                    } as u64;
-                }
-            }
-        }
-    }
-    let n = read.max(1) as f64;
-    Ok(plan::Data {
-        sampled_bytes: read,
-        entropy_bits_per_byte: entropy / n,
-        zero_fraction: zero as f64 / n,
-        lz4_ratio: n / packed[0].max(1) as f64,
-        zstd3_ratio: n / packed[1].max(1) as f64,
-        replay_bytes: if capture.synthetic_bytes <= capture.real_bytes / 20 {
-            plan::ReplayBytes::File
-        } else {
-            plan::ReplayBytes::Synthetic
-        },
-    })
-}
-
-/// Shannon entropy of the byte values in bits.
-fn order0(bytes: &[u8]) -> f64 {
-    let mut counts = [0u64; 256];
-    for b in bytes {
-        counts[*b as usize] += 1;
-    }
-    let n = bytes.len().max(1) as f64;
-    counts.iter().filter(|c| **c > 0).map(|c| -(*c as f64 / n) * (*c as f64 / n).log2()).sum()
 }

@@ -24,14 +24,24 @@ fn workload(path: &std::path::Path) -> Trace {
         let page = if random(2) == 0 { random(PAGES / 5) } else { random(PAGES) };
         let op = if i % 3 == 0 { Op::Write } else { Op::Read };
         let t_ns = i * 3_300_000;
-        let event =
-            Event { t_ns, dur_ns: 9_000, op, file: 0, offset: page * PAGE, len: PAGE, pid: 1, tid: 1, flags: Flags::default() };
+        let event = Event {
+            t_ns,
+            dur_ns: 9_000,
+            op,
+            file: 0,
+            offset: page * PAGE,
+            len: PAGE,
+            pid: 1,
+            tid: 1,
+            flags: Flags::default(),
+        };
         events.push(event);
         if i % 100 == 99 {
             events.push(Event { t_ns: t_ns + 10_000, op: Op::Fsync, offset: 0, len: 0, ..event });
         }
     }
-    let file = File { path: path.display().to_string(), size: PAGE * PAGES, role: "data".into(), ..File::default() };
+    let file =
+        File { path: path.display().to_string(), size: PAGE * PAGES, role: "data".into(), ..File::default() };
     Trace { files: vec![file], events, ..Trace::default() }
 }
 
@@ -53,7 +63,13 @@ fn predicted_bytes_are_near_the_engines() {
     trace.save(dir.path().join("t.parquet")).unwrap();
     let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 1, roles: vec![] };
     Capture::take(&trace, &options, |p| p.into()).unwrap().save(&dir.path().join("capture")).unwrap();
-    let around = Surroundings { arc_bytes: 64 << 20, dirty_bytes: 512 << 20, txg_ns: 5_000_000_000, device: Device::host(), cores: 2.0 };
+    let around = Surroundings {
+        arc_bytes: 64 << 20,
+        dirty_bytes: 512 << 20,
+        txg_ns: 5_000_000_000,
+        device: Device::host(),
+        cores: 2.0,
+    };
     let packing = Packing { ratio: 1.0, compress_bytes_s: f64::INFINITY, decompress_bytes_s: f64::INFINITY };
 
     let later = trace.events.iter().map(|e| Event { t_ns: e.t_ns + 30_000_000_000, ..*e });
@@ -88,7 +104,13 @@ fn predicted_bytes_are_near_the_engines() {
         let (once, twice) = (model(&trace.events), model(&again));
         let (pw, mw) = (twice.write_bytes - once.write_bytes, replay.vdev.write_bytes as f64);
         let (pr, mr) = (twice.read_bytes - once.read_bytes, replay.vdev.read_bytes as f64);
-        println!("{recordsize}: written {:.0} MB (model {:.0}), read {:.0} MB (model {:.0})", mw / 1e6, pw / 1e6, mr / 1e6, pr / 1e6);
+        println!(
+            "{recordsize}: written {:.0} MB (model {:.0}), read {:.0} MB (model {:.0})",
+            mw / 1e6,
+            pw / 1e6,
+            mr / 1e6,
+            pr / 1e6
+        );
         assert!((0.6..1.67).contains(&(pw / mw)), "{recordsize}: {pw:.0} predicted, {mw:.0} written");
         // The engine's cache also holds headers, indirect blocks and what is dirty, and reads ahead.
         assert!((0.4..2.5).contains(&(pr / mr)), "{recordsize}: {pr:.0} predicted, {mr:.0} read");

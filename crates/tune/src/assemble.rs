@@ -1,0 +1,197 @@
+//! The plan, from what the tuner found.
+
+use poolwright_openzfs::{Compression, Config, Engine, Geometry, codec};
+use poolwright_replay::Capture;
+
+use crate::candidates::with;
+use crate::objective::Metrics;
+use crate::plan::{self, Plan, Verdict};
+use crate::tuner::{Tuner, recommended_ashift};
+use crate::{Result, database, evidence, machine};
+
+impl Tuner<'_> {
+    /// Everything together; `pairs` are those of the whole plan against today.
+    pub(crate) fn plan(&mut self, roles: Vec<plan::Role>, pairs: Vec<(Metrics, Metrics)>) -> Result<Plan> {
+        let verdict =
+            if roles.iter().any(|r| !r.recommended.is_empty()) { Verdict::Change } else { Verdict::Keep };
+        let gain = evidence::gains(&pairs);
+        let database = self.database_settings(&roles);
+        let (device_ashift, why) = recommended_ashift(&self.request.dir);
+        let subject = self.subject();
+        Ok(Plan {
+            format: plan::FORMAT.into(),
+            version: plan::VERSION,
+            creator: concat!("poolwright ", env!("CARGO_PKG_VERSION")).into(),
+            created: machine::now(),
+            subject,
+            goal: self.request.goal.to_plan(),
+            machine: machine::describe(self.request.arc_bytes, &self.request.device, &self.request.scratch),
+            seeds: vec![self.request.seed],
+            data: data_summary(&self.capture)?,
+            trace: Some(self.trace_summary()),
+            why: why_of(verdict, &roles, &gain),
+            roles,
+            pool: plan::Pool {
+                ashift: self.request.ashift.map_or(device_ashift, |a| a as u8),
+                current: self.current.ashift,
+                why: if self.request.ashift.is_some() { "given with --ashift".into() } else { why },
+            },
+            database,
+            gain,
+            trials: self.trials,
+            failed_trials: self.failed,
+            seconds: self.began.elapsed().as_secs_f64(),
+            verdict,
+            warnings: std::mem::take(&mut self.warnings),
+        })
+    }
+
+    fn database_settings(&self, roles: &[plan::Role]) -> Vec<plan::DatabaseSetting> {
+        let Some(found) = &self.survey.found else { return Vec::new() };
+        let page = found.layout.page_size(&found.root).map(|p| u64::from(p.bytes));
+        let data = roles.iter().find(|r| r.role == "data");
+        let settings = data.map(|r| with(&r.current, &r.recommended)).unwrap_or_default();
+        let recordsize = settings.get("recordsize").cloned().unwrap_or_else(|| "128K".into());
+        database::advise(found.layout.name, page, &recordsize)
+    }
+
+    fn subject(&self) -> plan::Subject {
+        let name = self.survey.found.as_ref().map(|f| match machine::database_version(f.layout.name) {
+            Some(version) => format!("{} {version}", f.layout.title),
+            None => f.layout.title.to_owned(),
+        });
+        plan::Subject {
+            directory: self.request.dir.display().to_string(),
+            database: name,
+            file_system: self.current.file_system.clone(),
+            dataset: self.current.dataset.clone(),
+            files: self.survey.files,
+            bytes: self.survey.bytes,
+            allocated_bytes: self.survey.allocated,
+            skipped: self.survey.skipped.clone(),
+        }
+    }
+
+    fn trace_summary(&self) -> plan::TraceSummary {
+        let meta = &self.trace.meta;
+        let mut summary = plan::TraceSummary {
+            path: self.request.keep_trace.then(|| self.request.trace.display().to_string()),
+            creator: meta.creator.clone(),
+            subject: meta.subject.clone(),
+            probe_set: meta.probe_set.clone(),
+            duration_s: meta.duration_ns as f64 / 1e9,
+            lost_events: meta.lost_events,
+            unseen: meta
+                .unseen
+                .iter()
+                .map(|(what, count)| plan::Unseen { what: what.clone(), count: *count })
+                .collect(),
+            ..plan::TraceSummary::default()
+        };
+        for files in self.survey.roles.values() {
+            for (op, n) in &files.io.ops {
+                *summary.ops.entry(op.clone()).or_default() += n;
+            }
+            for (way, n) in &files.io.bytes {
+                *summary.bytes.entry(way.clone()).or_default() += n;
+            }
+        }
+        summary
+    }
+}
+
+fn why_of(verdict: Verdict, roles: &[plan::Role], gain: &plan::Gains) -> String {
+    if verdict == Verdict::Keep {
+        return "No setting that was tried is better than today's beyond noise.".into();
+    }
+    let changes: Vec<String> = roles
+        .iter()
+        .filter(|r| !r.gain.is_empty())
+        .map(|r| {
+            let set: Vec<String> = r.recommended.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            format!("{} with {}", r.role, set.join(" "))
+        })
+        .collect();
+    let said = [
+        ("allocated_bytes", "space"),
+        ("mean_latency_ns", "mean latency"),
+        ("vdev_write_bytes", "bytes written to devices"),
+    ];
+    let effects: Vec<String> = said
+        .iter()
+        .filter_map(|(metric, words)| {
+            let g = gain.get(*metric)?;
+            if g.verdict == plan::GainVerdict::Noise || g.change.abs() < 0.005 {
+                return Some(format!("{words} unchanged"));
+            }
+            Some(format!(
+                "{words} {:+.0} % ({:+.0} to {:+.0})",
+                g.change * 100.0,
+                g.ci95.0 * 100.0,
+                g.ci95.1 * 100.0
+            ))
+        })
+        .collect();
+    format!("{}: {}.", changes.join("; "), effects.join(", "))
+}
+
+/// Entropy and compressibility of the captured bytes that are the files' own, over at most 64 MiB of 128K chunks.
+fn data_summary(capture: &Capture) -> Result<plan::Data> {
+    const CHUNK: u64 = 128 << 10;
+    const MOST: u64 = 64 << 20;
+    let engine = Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() });
+    let geometry = Geometry::plain(9);
+    let codecs = [Compression::parse("lz4")?, Compression::parse("zstd-3")?];
+    let mut codecs = codecs.map(|c| codec::Codec::new(engine, &c, CHUNK as usize));
+    let step = (capture.real_bytes / MOST).max(1);
+    let (mut seen, mut read, mut zero, mut packed, mut entropy) = (0u64, 0u64, 0u64, [0u64; 2], 0.0);
+    for (file, f) in capture.files.iter().enumerate() {
+        for extent in &f.extents {
+            for at in (0..extent.real).step_by(CHUNK as usize) {
+                seen += 1;
+                if !seen.is_multiple_of(step) {
+                    continue;
+                }
+                let (chunk, _) = capture.bytes(file as u32, extent.offset + at, CHUNK.min(extent.real - at));
+                read += chunk.len() as u64;
+                entropy += order0(chunk) * chunk.len() as f64;
+                zero += chunk
+                    .chunks(4096)
+                    .filter(|page| page.iter().all(|b| *b == 0))
+                    .map(|p| p.len() as u64)
+                    .sum::<u64>();
+                for (codec, total) in codecs.iter_mut().zip(&mut packed) {
+                    codec.store(chunk, &geometry)?;
+                    *total += if codec.compressed().is_empty() && chunk.iter().any(|b| *b != 0) {
+                        chunk.len()
+                    } else {
+                        codec.compressed().len()
+                    } as u64;
+                }
+            }
+        }
+    }
+    let n = read.max(1) as f64;
+    Ok(plan::Data {
+        sampled_bytes: read,
+        entropy_bits_per_byte: entropy / n,
+        zero_fraction: zero as f64 / n,
+        lz4_ratio: n / packed[0].max(1) as f64,
+        zstd3_ratio: n / packed[1].max(1) as f64,
+        replay_bytes: if capture.synthetic_bytes <= capture.real_bytes / 20 {
+            plan::ReplayBytes::File
+        } else {
+            plan::ReplayBytes::Synthetic
+        },
+    })
+}
+
+/// Shannon entropy of the byte values in bits.
+fn order0(bytes: &[u8]) -> f64 {
+    let mut counts = [0u64; 256];
+    for b in bytes {
+        counts[*b as usize] += 1;
+    }
+    let n = bytes.len().max(1) as f64;
+    counts.iter().filter(|c| **c > 0).map(|c| -(*c as f64 / n) * (*c as f64 / n).log2()).sum()
+}
