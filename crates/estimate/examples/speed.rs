@@ -1,7 +1,7 @@
 //! A full estimate beside a bare loop of the same codecs over the same bytes on all cores.
 //!
-//! `speed FILE [RUNS]` runs both RUNS times in turn, on one ashift, and prints one JSON line per run and one with the
-//! medians. Bytes count once per recordsize and codec. The bare loop reads as the estimate does, 1 MiB at a time, and
+//! `speed FILE [RUNS]` runs both RUNS times in turn, on one ashift, and prints one JSON line per run and a last one with
+//! the medians. Bytes count once per recordsize and codec. The bare loop reads as the estimate does, 1 MiB at a time, and
 //! does nothing with a record but compress it.
 
 use std::fs::File;
@@ -16,8 +16,7 @@ use poolwright_openzfs::{Compression, Config, Engine, Geometry};
 
 const STRETCH: u64 = 1 << 20;
 
-fn bare(engine: Engine, path: &Path, options: &Options) -> f64 {
-    let began = Instant::now();
+fn bare(engine: Engine, path: &Path, options: &Options) {
     let next = AtomicU64::new(0);
     let geometry = Geometry::plain(options.ashifts[0]);
     let codecs: Vec<Compression> =
@@ -44,7 +43,14 @@ fn bare(engine: Engine, path: &Path, options: &Options) -> f64 {
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(thread))));
-    began.elapsed().as_secs_f64()
+}
+
+/// Processor time of this process so far, in seconds: on a machine that does other work too, the fairer measure.
+fn processor() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
+    let after_name = stat.rsplit(')').next().expect("a name in parentheses");
+    // utime and stime are fields 14 and 15, in ticks of 10 ms (proc(5))
+    after_name.split_whitespace().skip(11).take(2).map(|t| t.parse::<f64>().expect("ticks") / 100.0).sum()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -61,34 +67,31 @@ fn main() {
     let input = Input::paths(std::slice::from_ref(&path)).expect("a file");
     let pairs = options.recordsizes.len() * (options.compressions.len() - 1);
     let mib = (input.logical_bytes() / STRETCH * pairs as u64) as f64;
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut lines: Vec<[f64; 4]> = Vec::new();
     for run in 0..runs {
-        let estimated = || {
-            let began = Instant::now();
-            estimate(&input, &options, &mut |_| {}).expect("estimating");
-            began.elapsed().as_secs_f64()
+        let timed = |work: &dyn Fn()| {
+            let (began, used) = (Instant::now(), processor());
+            work();
+            (mib / began.elapsed().as_secs_f64(), mib / (processor() - used))
         };
+        let estimated = || timed(&|| drop(estimate(&input, &options, &mut |_| {}).expect("estimating")));
+        let plain = || timed(&|| bare(engine, &path, &options));
         // whichever comes first finds another machine than the one that comes second
         let (e, b) = if run % 2 == 0 {
             let e = estimated();
-            (e, bare(engine, &path, &options))
+            (e, plain())
         } else {
-            let b = bare(engine, &path, &options);
+            let b = plain();
             (estimated(), b)
         };
-        println!(
-            "{{\"run\":{run},\"estimate_mib_s\":{:.1},\"bare_mib_s\":{:.1},\"ratio\":{:.3}}}",
-            mib / e,
-            mib / b,
-            b / e
-        );
-        ours.push(mib / e);
-        theirs.push(mib / b);
+        lines.push([e.0, b.0, e.0 / b.0, e.1 / b.1]);
+        print(lines[run]);
     }
-    let ratio = median(ours.iter().zip(&theirs).map(|(o, t)| o / t).collect());
+    print(std::array::from_fn(|i| median(lines.iter().map(|l| l[i]).collect())));
+}
+
+fn print([ours, theirs, ratio, processor]: [f64; 4]) {
     println!(
-        "{{\"estimate_mib_s\":{:.1},\"bare_mib_s\":{:.1},\"ratio\":{ratio:.3}}}",
-        median(ours),
-        median(theirs)
+        "{{\"estimate_mib_s\":{ours:.1},\"bare_mib_s\":{theirs:.1},\"ratio\":{ratio:.3},\"processor_ratio\":{processor:.3}}}"
     );
 }

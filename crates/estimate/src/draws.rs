@@ -6,7 +6,7 @@ use crate::options::Grid;
 use crate::record::block_len;
 use crate::result::Space;
 use crate::sample::Seen;
-use crate::statistics::{self, Covariate, Estimated, Many};
+use crate::statistics::{self, Covariate, Estimated, Many, Pair};
 
 #[derive(Default)]
 struct PairDraws {
@@ -19,6 +19,9 @@ struct PairDraws {
 /// Every point's scouts, and for each pair the points it ran at.
 pub(crate) struct Draws {
     scouts: [Vec<f64>; 2],
+    /// Pass and file of each point.
+    of: Vec<(u32, u32)>,
+    passes: u32,
     pairs: Vec<PairDraws>,
     every: Vec<usize>,
 }
@@ -32,7 +35,13 @@ struct Scouts {
 impl Draws {
     pub(crate) fn new(grid: &Grid, every: Vec<usize>) -> Draws {
         let one = |_| PairDraws { points: Vec::new(), shares: vec![Vec::new(); grid.geometries.len()] };
-        Draws { scouts: [Vec::new(), Vec::new()], pairs: (0..grid.pairs()).map(one).collect(), every }
+        Draws {
+            scouts: [Vec::new(), Vec::new()],
+            of: Vec::new(),
+            passes: 0,
+            pairs: (0..grid.pairs()).map(one).collect(),
+            every,
+        }
     }
 
     pub(crate) fn points(&self) -> usize {
@@ -41,8 +50,10 @@ impl Draws {
 
     /// Takes in a pass: places in the order of the line.
     pub(crate) fn push(&mut self, pass: Vec<Seen>) {
+        self.passes += 1;
         for seen in pass {
             let point = self.points();
+            self.of.push((self.passes, seen.file as u32));
             for (list, value) in self.scouts.iter_mut().zip(seen.scout) {
                 list.push(value);
             }
@@ -56,18 +67,21 @@ impl Draws {
 
     /// The space of every cell, from shares of a line of `len` bytes.
     pub(crate) fn spaces(&self, grid: &Grid, off: &[Option<Space>], len: u64) -> Vec<Space> {
-        let parts = self.scouts.each_ref().map(|list| statistics::split(list));
+        let all = statistics::neighbours(&self.of);
+        let parts = self.scouts.each_ref().map(|list| statistics::split(list, &all));
         let means = [parts[0].0, parts[1].0];
-        let scouts = Scouts { means, many: statistics::many(&parts.map(|p| p.1)) };
+        let scouts = Scouts { means, many: statistics::many(&parts.map(|p| p.1), self.points() as f64) };
         let geometries = grid.geometries.len();
         let mut known: HashMap<usize, Estimated> = HashMap::new();
         let mut order: Vec<usize> = (0..grid.pairs()).collect();
         order.sort_by_key(|pair| self.every[*pair]);
         let mut out: Vec<Space> = off.iter().map(|off| off.unwrap_or(Space::exact(0))).collect();
         for pair in order {
+            let of: Vec<(u32, u32)> = self.pairs[pair].points.iter().map(|p| self.of[*p]).collect();
+            let neighbours = statistics::neighbours(&of);
             for g in (0..geometries).filter(|g| off[pair * geometries + g].is_none()) {
                 let cell = pair * geometries + g;
-                let estimated = self.cell(grid, pair, g, &scouts, &known);
+                let estimated = self.cell(grid, (pair, g), &neighbours, &scouts, &known);
                 known.insert(cell, estimated);
                 let (low, high) = estimated.interval();
                 let len = len as f64;
@@ -85,49 +99,38 @@ impl Draws {
     fn cell(
         &self,
         grid: &Grid,
-        pair: usize,
-        g: usize,
+        (pair, g): (usize, usize),
+        neighbours: &[Pair],
         scouts: &Scouts,
         known: &HashMap<usize, Estimated>,
     ) -> Estimated {
         let own = &self.pairs[pair];
         let y = &own.shares[g];
         let y_max = most(grid, pair, g);
-        let Some((parent, at)) = self.parent(grid, pair, g) else {
-            let covariate = |i: usize| Covariate {
-                at: own.points.iter().map(|p| self.scouts[i][*p]).collect(),
-                mean: scouts.means[i],
-                anchors: (0.0, 1.0),
-            };
-            return statistics::regress(y, y_max, &[covariate(0), covariate(1)], &scouts.many);
+        let at = |i: usize| own.points.iter().map(|p| self.scouts[i][*p]).collect();
+        let covariates = [0, 1].map(|i| Covariate { at: at(i), mean: scouts.means[i], anchors: (0.0, 1.0) });
+        let by_scouts = statistics::regress(y, neighbours, y_max, &covariates, &scouts.many);
+        let by_parent = |parent: usize| {
+            let at = self.shares_at(parent, g, &own.points)?;
+            let parents = known.get(&(parent * grid.geometries.len() + g))?;
+            let covariate = Covariate { at, mean: parents.mean, anchors: (0.0, most(grid, parent, g)) };
+            let covariance = vec![vec![parents.variance]];
+            let many = Many { covariance, df: parents.df, draws: scouts.many.draws };
+            Some(statistics::regress(y, neighbours, y_max, &[covariate], &many))
         };
-        let parents = known[&(parent * grid.geometries.len() + g)];
-        let covariate = Covariate { at, mean: parents.mean, anchors: (0.0, most(grid, parent, g)) };
-        let many =
-            Many { covariance: vec![vec![parents.variance]], df: parents.df, draws: scouts.many.draws };
-        statistics::regress(y, y_max, &[covariate], &many)
+        let candidates = self.parents(grid, pair).filter_map(by_parent);
+        candidates.fold(by_scouts, |best, next| if next.variance < best.variance { next } else { best })
     }
 
-    /// The pair of the same recordsize or codec that ran at all of this one's points and more, and explains it best;
-    /// with its shares at those points.
-    fn parent(&self, grid: &Grid, pair: usize, g: usize) -> Option<(usize, Vec<f64>)> {
-        let own = &self.pairs[pair];
+    /// The pairs of the same recordsize or codec that run at more points.
+    fn parents(&self, grid: &Grid, pair: usize) -> impl Iterator<Item = usize> {
         let codecs = grid.codecs.len();
-        let mut best: Option<(f64, usize, Vec<f64>)> = None;
-        for other in (0..grid.pairs()).filter(|other| !grid.is_off(other % codecs)) {
+        (0..grid.pairs()).filter(move |other| {
             let related = other / codecs == pair / codecs || other % codecs == pair % codecs;
-            let more =
-                self.every[other] < self.every[pair] && self.pairs[other].points.len() > own.points.len();
-            if !related || !more {
-                continue;
-            }
-            let Some(at) = self.shares_at(other, g, &own.points) else { continue };
-            let explained = statistics::explained(&own.shares[g], &at);
-            if best.as_ref().is_none_or(|(most, _, _)| explained > *most) {
-                best = Some((explained, other, at));
-            }
-        }
-        best.map(|(_, other, at)| (other, at))
+            let more = self.every[*other] < self.every[pair]
+                && self.pairs[*other].points.len() > self.pairs[pair].points.len();
+            related && more && !grid.is_off(other % codecs)
+        })
     }
 
     fn shares_at(&self, pair: usize, g: usize, points: &[usize]) -> Option<Vec<f64>> {

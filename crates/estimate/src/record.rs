@@ -12,7 +12,7 @@ use crate::Result;
 use crate::options::Grid;
 
 /// Decompression is timed on one record in this many (by bytes compressed), which costs the codecs' own speed little.
-const DECOMPRESS_ONE_IN: u64 = 48;
+const DECOMPRESS_ONE_IN: u64 = 96;
 
 /// Where codecs check for room before they write, they ask for a little more than they then use. A compressed size
 /// this near to a geometry's limit is compressed again under that very limit.

@@ -99,6 +99,7 @@ struct Place {
 
 /// What one place has shown.
 pub(crate) struct Seen {
+    pub file: usize,
     pub scout: [f64; 2],
     /// Pair, and `asize` over length on the line for each geometry.
     pub shares: Vec<(usize, Vec<f64>)>,
@@ -325,24 +326,27 @@ impl Sampler<'_> {
         }
     }
 
-    /// Which pairs still run: those that are too wide, and the commoner ones of the same recordsize or codec, on which
-    /// they may lean.
+    /// Which pairs still run: those that are too wide, and the commoner ones of the same recordsize or codec as one that
+    /// runs. So what a pair may lean on has always run wherever it did.
     fn wanted(&self, cells: &[Cell]) -> Vec<bool> {
         let (geometries, codecs) = (self.grid.geometries.len(), self.grid.codecs.len());
-        let sampled = |pair: &usize| !self.grid.is_off(pair % codecs);
-        let wide: Vec<usize> = (0..self.grid.pairs())
-            .filter(sampled)
-            .filter(|pair| {
-                let error = |c: &Cell| c.error() > 0.8 * self.options.within;
-                cells.is_empty() || cells[pair * geometries..(pair + 1) * geometries].iter().any(error)
-            })
-            .collect();
+        let error = |c: &Cell| c.error() > 0.8 * self.options.within;
+        let wide = |pair: usize| {
+            cells.is_empty() || cells[pair * geometries..(pair + 1) * geometries].iter().any(error)
+        };
         let carries = |pair: usize, other: usize| {
             self.every[pair] < self.every[other]
                 && (pair / codecs == other / codecs || pair % codecs == other % codecs)
         };
-        let runs = |pair: usize| wide.iter().any(|w| *w == pair || carries(pair, *w));
-        (0..self.grid.pairs()).map(|pair| sampled(&pair) && runs(pair)).collect()
+        let mut rarest_first: Vec<usize> =
+            (0..self.grid.pairs()).filter(|p| !self.grid.is_off(p % codecs)).collect();
+        rarest_first.sort_by_key(|pair| std::cmp::Reverse(self.every[*pair]));
+        let mut wanted = vec![false; self.grid.pairs()];
+        for &pair in &rarest_first {
+            wanted[pair] =
+                wide(pair) || rarest_first.iter().any(|other| wanted[*other] && carries(pair, *other));
+        }
+        wanted
     }
 
     /// Looks at a batch of places on all threads; `None` when it was cut short.
@@ -426,7 +430,7 @@ impl Sampler<'_> {
         let (at, n, _) = self.line.window(place.file, file_len, place.offset, WINDOW);
         let at = (at - base) as usize;
         let n = n.next_multiple_of(512) as usize;
-        let mut seen = scout(&mut worker.scout, &buf[at..at + n])?;
+        let mut seen = scout(&mut worker.scout, place.file, &buf[at..at + n])?;
         for (r, recordsize) in self.grid.recordsizes.iter().copied().enumerate() {
             if recordsize > size {
                 continue; // not wanted: only the bytes of the widest that is have been read
@@ -468,7 +472,7 @@ fn ranks(points: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
 }
 
 /// How far lz4 packs the bytes, and their entropy, both as fractions.
-fn scout(codec: &mut Codec, bytes: &[u8]) -> Result<Seen> {
+fn scout(codec: &mut Codec, file: usize, bytes: &[u8]) -> Result<Seen> {
     let mut histogram = [0; 256];
     source::count(bytes, &mut histogram);
     codec.store(bytes, &Geometry::plain(9))?;
@@ -478,7 +482,7 @@ fn scout(codec: &mut Codec, bytes: &[u8]) -> Result<Seen> {
         0 => 1.0,
         n => n as f64 / bytes.len() as f64,
     };
-    Ok(Seen { scout: [packed, entropy], shares: Vec::new(), packed: Vec::new(), histogram })
+    Ok(Seen { file, scout: [packed, entropy], shares: Vec::new(), packed: Vec::new(), histogram })
 }
 
 fn keep(seen: &[Seen], kept: &mut (Vec<Vec<Packed>>, [u64; 256])) {

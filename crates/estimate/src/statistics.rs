@@ -3,7 +3,7 @@
 //! One draw is made in each of many small strata of equal weight, listed in their order. A stratum with one draw has no
 //! variance of its own, so neighbours are taken together: the squared difference of two neighbours estimates the sum of
 //! their variances, and too much rather than too little (collapsed strata; Cochran, *Sampling Techniques*, 3rd ed.,
-//! 5A.12). All lists here hold an even number of draws, in which 0 and 1, 2 and 3, … are neighbours.
+//! 5A.12). [`neighbours`] says which draws those are.
 //!
 //! A variable `y` is known at few draws, a covariate `x` at those and at many more. The estimate is the regression
 //! estimator, ȳ + β(x̄_many − x̄_few); its variance is that of the residuals over the few plus β² times that of x over
@@ -54,15 +54,53 @@ pub(crate) struct Many {
     pub draws: f64,
 }
 
-/// The mean, and the differences of neighbours.
-pub(crate) fn split(draws: &[f64]) -> (f64, Vec<f64>) {
-    let mean = draws.iter().sum::<f64>() / draws.len() as f64;
-    (mean, draws.chunks_exact(2).map(|pair| pair[0] - pair[1]).collect())
+/// Two draws whose difference, times the factor, squared, stands for the variance of some strata.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pair(usize, usize, f64);
+
+/// Pairs up draws of the same pass, and of the same file as far as possible: two files differ by what they are, and
+/// that is no part of the variance of strata which lie within them. `of` gives each draw's pass and file.
+pub(crate) fn neighbours(of: &[(u32, u32)]) -> Vec<Pair> {
+    let mut out = Vec::with_capacity(of.len() / 2 + 1);
+    let mut alone: Option<usize> = None;
+    let mut from = 0;
+    for run in of.chunk_by(|a, b| a == b) {
+        let last = from + run.len() - 1;
+        if run.len() == 1 {
+            alone = match alone.take() {
+                Some(before) => {
+                    out.push(Pair(before, from, 1.0));
+                    None
+                }
+                None => Some(from),
+            };
+        } else {
+            // of an odd number the last three make two differences, which stand for three strata
+            let odd = run.len() % 2;
+            let whole = (run.len() - 3 * odd) / 2;
+            out.extend((0..whole).map(|i| Pair(from + 2 * i, from + 2 * i + 1, 1.0)));
+            if odd == 1 {
+                let share = 0.75f64.sqrt();
+                out.extend([Pair(last - 2, last - 1, share), Pair(last - 1, last, share)]);
+            }
+        }
+        from = last + 1;
+    }
+    if let Some(alone) = alone {
+        let other = if alone > 0 { alone - 1 } else { (alone + 1).min(of.len() - 1) };
+        out.push(Pair(alone, other, 0.5f64.sqrt()));
+    }
+    out
 }
 
-/// Variance of the mean from such differences, and its degrees of freedom.
-pub(crate) fn variance_of_mean(differences: &[f64]) -> (f64, f64) {
-    let draws = 2.0 * differences.len() as f64;
+/// The mean, and the differences of neighbours.
+pub(crate) fn split(draws: &[f64], pairs: &[Pair]) -> (f64, Vec<f64>) {
+    let mean = draws.iter().sum::<f64>() / draws.len() as f64;
+    (mean, pairs.iter().map(|Pair(a, b, share)| (draws[*a] - draws[*b]) * share).collect())
+}
+
+/// Variance of the mean of `draws` from such differences, and its degrees of freedom.
+fn variance_of_mean(differences: &[f64], draws: f64) -> (f64, f64) {
     let (mut sum, mut fourth) = (0.0, 0.0);
     for d in differences {
         sum += d * d;
@@ -73,11 +111,10 @@ pub(crate) fn variance_of_mean(differences: &[f64]) -> (f64, f64) {
     (sum / draws / draws, df.min(differences.len() as f64))
 }
 
-/// Covariances of the means of several variables, from their differences at the same draws.
-pub(crate) fn many(differences: &[Vec<f64>]) -> Many {
-    let draws = 2.0 * differences[0].len() as f64;
+/// Covariances of the means of several variables, from their differences at the same `draws`.
+pub(crate) fn many(differences: &[Vec<f64>], draws: f64) -> Many {
     let row = |a: &Vec<f64>| differences.iter().map(|b| dot(a, b) / draws / draws).collect();
-    let df = differences.iter().map(|d| variance_of_mean(d).1).fold(f64::INFINITY, f64::min);
+    let df = differences.iter().map(|d| variance_of_mean(d, draws).1).fold(f64::INFINITY, f64::min);
     Many { covariance: differences.iter().map(row).collect(), df, draws }
 }
 
@@ -86,9 +123,9 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// The regression estimate of the mean of `y`, which lies between 0 and `y_max`. Needs a pair of draws at least.
-pub(crate) fn regress(y: &[f64], y_max: f64, x: &[Covariate], many: &Many) -> Estimated {
-    let (y_mean, y_diff) = split(y);
-    let parts: Vec<(f64, Vec<f64>)> = x.iter().map(|c| split(&c.at)).collect();
+pub(crate) fn regress(y: &[f64], pairs: &[Pair], y_max: f64, x: &[Covariate], many: &Many) -> Estimated {
+    let (y_mean, y_diff) = split(y, pairs);
+    let parts: Vec<(f64, Vec<f64>)> = x.iter().map(|c| split(&c.at, pairs)).collect();
     let beta = slopes((y_mean, &y_diff), y_max, x, &parts);
     let mut mean = y_mean;
     let mut residuals = y_diff;
@@ -96,7 +133,7 @@ pub(crate) fn regress(y: &[f64], y_max: f64, x: &[Covariate], many: &Many) -> Es
         mean += b * (covariate.mean - few_mean);
         residuals.iter_mut().zip(diff).for_each(|(r, d)| *r -= b * d);
     }
-    let (mut v_few, df_few) = variance_of_mean(&residuals);
+    let (mut v_few, df_few) = variance_of_mean(&residuals, y.len() as f64);
     // the few may have missed what the covariate does not tell: the oddest pair counts twice
     v_few += residuals.iter().fold(0.0f64, |m, r| m.max(r * r)) / (y.len() * y.len()) as f64;
     let mut v_many = 0.0;
@@ -112,13 +149,6 @@ pub(crate) fn regress(y: &[f64], y_max: f64, x: &[Covariate], many: &Many) -> Es
     let mean = mean.clamp(0.0, y_max.max(y_mean));
     let unseen = (mean / (many.draws + 1.0), (y_max - mean).max(0.0) / (many.draws + 1.0));
     Estimated { mean, variance, df, unseen }
-}
-
-/// Share of the variance of `y` that one covariate explains; for choosing among covariates.
-pub(crate) fn explained(y: &[f64], x: &[f64]) -> f64 {
-    let (y, x) = (split(y).1, split(x).1);
-    let (xy, xx, yy) = (dot(&x, &y), dot(&x, &x), dot(&y, &y));
-    if xx > 0.0 && yy > 0.0 { xy * xy / (xx * yy) } else { 0.0 }
 }
 
 /// Least squares on the differences, with one row for each anchor: where the draws are all alike, the line is the one
@@ -214,14 +244,34 @@ mod tests {
                 .collect();
             let few: Vec<(f64, f64)> =
                 all.chunks(8).map(|group| group[rng.random_range(0..8usize)]).collect();
-            let (mean, differences) = split(&all.iter().map(|p| p.0).collect::<Vec<_>>());
+            let (mean, differences) =
+                split(&all.iter().map(|p| p.0).collect::<Vec<_>>(), &neighbours(&[(0, 0); 640]));
             let covariate = Covariate { at: few.iter().map(|p| p.0).collect(), mean, anchors: (0.0, 1.0) };
             let y: Vec<f64> = few.iter().map(|p| p.1).collect();
-            let (low, high) = regress(&y, 1.0, &[covariate], &many(&[differences])).interval();
+            let (low, high) =
+                regress(&y, &neighbours(&[(0, 0); 80]), 1.0, &[covariate], &many(&[differences], 640.0))
+                    .interval();
             held += usize::from(low <= truth && truth <= high);
             width += (high - low) / 400.0;
         }
         (held, width)
+    }
+
+    #[test]
+    fn neighbours_stand_for_every_draw_once() {
+        let cases: [&[(u32, u32)]; 5] = [
+            &[(0, 0); 6],
+            &[(0, 0), (0, 0), (0, 0), (0, 1), (1, 1), (1, 1)],
+            &[(0, 0), (0, 1), (0, 2), (0, 3)],
+            &[(0, 0), (0, 1), (0, 1), (0, 1), (0, 1), (0, 2), (0, 3), (0, 3)],
+            &[(0, 5), (0, 6)],
+        ];
+        for of in cases {
+            // a difference of two stands for its factor squared times two variances
+            let strata: f64 = neighbours(of).iter().map(|Pair(_, _, share)| 2.0 * share * share).sum();
+            assert!((strata - of.len() as f64).abs() < 1e-9, "{of:?}: {:?}", neighbours(of));
+            assert!(neighbours(of).iter().all(|Pair(a, b, _)| a != b));
+        }
     }
 
     #[test]
