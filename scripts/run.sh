@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The whole of Poolwright on a live database, from nothing: what `make run` does.
 #
-# usage: scripts/run.sh [--for 30s] [--goal balanced] [--scale 1] [--no-install]
+# usage: scripts/run.sh [--for 20s] [--goal balanced] [--scale 1] [--no-install]
 #
 # Installs what is missing (scripts/install.sh), builds Poolwright, starts a private MariaDB on a Unix socket in
 # a scratch folder under TMPDIR (or /tmp; 4 GiB free are needed), fills it, puts an OLTP load on it, lets
@@ -17,7 +17,10 @@ set -euo pipefail
 MARIADB=$POOLWRIGHT_ROOT/workloads/mariadb
 NEEDED_MIB=4096
 WARM_UP=5
-RECORD_FOR=30s
+RECORD_FOR=20s
+# Smaller than the shop's data on purpose, as the memory of a real server is: otherwise no read would ever miss.
+ARC=128M
+BUDGET=100s
 GOAL=balanced
 SCALE=1
 INSTALL=yes
@@ -83,7 +86,7 @@ start_load() {
 # password at the terminal and stays in the foreground; there Ctrl-C reaches the tuner by itself.
 tune() {
     local status=0
-    local command=("$POOLWRIGHT_ROOT/target/release/poolwright" tune "$SCRATCH/data" --for "$RECORD_FOR" --goal "$GOAL"
+    local command=("$POOLWRIGHT_ROOT/target/release/poolwright" tune "$SCRATCH/data" --for "$RECORD_FOR" --goal "$GOAL" --arc "$ARC" --budget "$BUDGET"
         --plan "$POOLWRIGHT_ROOT/plan.json" --report "$POOLWRIGHT_ROOT/report.html")
     if [ "$(id -u)" -ne 0 ] && command -v sudo >/dev/null 2>&1; then
         say "Recording needs the rights of root: the next command runs through sudo."

@@ -60,7 +60,8 @@ fn main() {
 /// which ones this package has.
 fn signatures(include_paths: &[std::path::PathBuf]) -> Vec<&'static str> {
     let default = std::path::PathBuf::from("/usr/include/libzfs");
-    let header = include_paths.iter().chain([&default]).map(|dir| dir.join("sys/zfs_file.h")).find(|p| p.exists());
+    let header =
+        include_paths.iter().chain([&default]).map(|dir| dir.join("sys/zfs_file.h")).find(|p| p.exists());
     let text = header.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
     let declares = |function: &str, argument: &str| {
         let tail = text.split_once(function).map_or("", |(_, tail)| tail);

@@ -123,7 +123,9 @@ impl Codec {
         let len = record.len();
         if len == 0 || !len.is_multiple_of(512) {
             // the library asserts it, and an assertion ends the process
-            return Err(Error::Invalid(format!("a record of {len} bytes: records are multiples of 512 bytes long")));
+            return Err(Error::Invalid(format!(
+                "a record of {len} bytes: records are multiples of 512 bytes long"
+            )));
         }
         if self.out.len() < len {
             self.out.resize(len, 0);

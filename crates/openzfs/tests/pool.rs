@@ -268,12 +268,17 @@ fn damaged_data_is_an_error_and_never_wrong_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let paths = [dir.path().join("a"), dir.path().join("b")];
         let mut words: Vec<String> = paths.iter().map(|p| format!("{}:1G", p.display())).collect();
-        if mirrored { words.insert(0, "mirror".into()) } else { words.truncate(1) }
+        if mirrored {
+            words.insert(0, "mirror".into())
+        } else {
+            words.truncate(1)
+        }
         let groups = Spec::parse_vdevs(&words).unwrap();
         let files: Vec<_> = groups.iter().flat_map(|g| g.files.iter().map(|f| f.0.clone())).collect();
         let name = format!("damage{}", u8::from(mirrored));
         let pool = Pool::create(engine(), &Spec { name, ashift: 12, groups }).unwrap();
-        let ds = pool.create_dataset("d", &settings(&[("recordsize", "16K"), ("compression", "off")])).unwrap();
+        let ds =
+            pool.create_dataset("d", &settings(&[("recordsize", "16K"), ("compression", "off")])).unwrap();
         let content = text(64 * 16384, 99);
         ds.create_file("f").unwrap().write_at(0, &content).unwrap();
         drop(ds);

@@ -48,7 +48,13 @@ fn main() -> ExitCode {
         Err(error) => {
             eprintln!("poolwright: {error:#}");
             let usage = error.downcast_ref::<commands::options::Usage>().is_some();
-            ExitCode::from(if interrupt::requested() { 130 } else if usage { 2 } else { 1 })
+            ExitCode::from(if interrupt::requested() {
+                130
+            } else if usage {
+                2
+            } else {
+                1
+            })
         }
     }
 }
@@ -61,6 +67,8 @@ fn quiet_panics() {
             std::process::exit(0);
         }
         let place = info.location().map_or(String::new(), |l| format!(" ({}:{})", l.file(), l.line()));
-        eprintln!("poolwright: a defect of this program: {text}{place}; please report it with the command you ran");
+        eprintln!(
+            "poolwright: a defect of this program: {text}{place}; please report it with the command you ran"
+        );
     }));
 }

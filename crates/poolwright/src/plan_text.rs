@@ -30,7 +30,9 @@ pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Resul
 
 /// Whether there is more to say of a role than its size.
 fn was_tried(role: &Role) -> bool {
-    !role.gain.is_empty() || !role.safe_because.is_empty() || role.evidence.iter().any(|e| e.kind == EvidenceKind::Trial)
+    !role.gain.is_empty()
+        || !role.safe_because.is_empty()
+        || role.evidence.iter().any(|e| e.kind == EvidenceKind::Trial)
 }
 
 /// What the gains at the terminal show; `report.html` has all.
@@ -282,7 +284,8 @@ impl<W: Write> Text<'_, W> {
             return Ok(());
         }
         let how = role.place.how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
-        let text = format!("to be mounted on {}, for what is in {} today{how}", role.place.mountpoint, role.path);
+        let text =
+            format!("to be mounted on {}, for what is in {} today{how}", role.place.mountpoint, role.path);
         self.wrapped("    ", 4, &text)
     }
 

@@ -17,7 +17,8 @@ impl Scratch {
         let parent = parent.map_or_else(|| choose(needed), Path::to_owned);
         remove_stale(&parent);
         let dir = parent.join(format!("{PREFIX}{}", std::process::id()));
-        std::fs::create_dir(&dir).with_context(|| format!("making the scratch directory {}", dir.display()))?;
+        std::fs::create_dir(&dir)
+            .with_context(|| format!("making the scratch directory {}", dir.display()))?;
         Ok(Scratch(dir))
     }
 
@@ -35,7 +36,8 @@ impl Drop for Scratch {
 
 fn choose(needed: u64) -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
-    let fits = poolwright_replay::capture::check_room(&memory, needed * 2).is_ok() && available_memory() > needed * 2;
+    let fits = poolwright_replay::capture::check_room(&memory, needed * 2).is_ok()
+        && available_memory() > needed * 2;
     if fits { memory } else { std::env::temp_dir() }
 }
 

@@ -24,7 +24,9 @@ fn a_directory_gives_the_documented_object() {
     assert_eq!(found["logical_bytes"], 700_000 + 500_000);
     assert_eq!(found["cells"].as_array().unwrap().len(), 2 * 2 * 2);
     let cell = |recordsize: u64, codec: &str| {
-        let is = |c: &&serde_json::Value| c["recordsize"] == recordsize && c["compression"] == codec && c["ashift"] == 12;
+        let is = |c: &&serde_json::Value| {
+            c["recordsize"] == recordsize && c["compression"] == codec && c["ashift"] == 12
+        };
         found["cells"].as_array().unwrap().iter().find(is).unwrap().clone()
     };
     // 700,000 and 500,000 bytes are 43 and 31 records of 16K
@@ -38,7 +40,9 @@ fn a_directory_gives_the_documented_object() {
 fn tables_are_for_people() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("text"), "some more text\n".repeat(9_000)).unwrap();
-    let shown = predicate::str::contains("recordsize").and(predicate::str::contains("128K")).and(predicate::str::contains("*"));
+    let shown = predicate::str::contains("recordsize")
+        .and(predicate::str::contains("128K"))
+        .and(predicate::str::contains("*"));
     poolwright().arg(dir.path()).assert().success().stdout(shown);
 }
 
@@ -61,7 +65,13 @@ fn bad_input_is_named() {
         (["--within", "0%"], "per cent"),
         (["--rate", "0"], "200M"),
     ] {
-        poolwright().args(options).arg(dir.path()).assert().code(2).stderr(predicate::str::contains(why)).stdout("");
+        poolwright()
+            .args(options)
+            .arg(dir.path())
+            .assert()
+            .code(2)
+            .stderr(predicate::str::contains(why))
+            .stdout("");
     }
 }
 

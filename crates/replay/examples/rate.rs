@@ -35,7 +35,17 @@ fn workload(path: &std::path::Path) -> Trace {
         let offset = random() % (BYTES / PAGE) * PAGE;
         let len = if op == Op::Fdatasync { 0 } else { PAGE };
         let tid = (1 + i % THREADS) as u32;
-        events.push(Event { t_ns: i * 100_000, dur_ns: 90_000, op, file: 0, offset, len, pid: 1, tid, flags: Flags::default() });
+        events.push(Event {
+            t_ns: i * 100_000,
+            dur_ns: 90_000,
+            op,
+            file: 0,
+            offset,
+            len,
+            pid: 1,
+            tid,
+            flags: Flags::default(),
+        });
     }
     let file = File { path: path.display().to_string(), size: BYTES, role: "data".into(), ..File::default() };
     Trace { files: vec![file], events, ..Trace::default() }
@@ -71,7 +81,12 @@ fn main() {
     let table = dir.join("table");
     let mut text = String::new();
     while text.len() < BYTES as usize {
-        text.push_str(&format!("{:09} customer {:05} city {:03}; ", text.len(), text.len() * 7 % 99_991, text.len() % 701));
+        text.push_str(&format!(
+            "{:09} customer {:05} city {:03}; ",
+            text.len(),
+            text.len() * 7 % 99_991,
+            text.len() % 701
+        ));
     }
     std::fs::write(&table, &text.as_bytes()[..BYTES as usize]).expect("the table");
     let trace = workload(&table);
@@ -87,14 +102,16 @@ fn main() {
         device: Device::host(),
         txg_timeout_s: 5,
     };
-    let settings = [("recordsize".to_string(), "16K".to_string()), ("compression".to_string(), "lz4".to_string())];
+    let settings =
+        [("recordsize".to_string(), "16K".to_string()), ("compression".to_string(), "lz4".to_string())];
     let settings = BTreeMap::from([("data".to_string(), settings.into())]);
     let target = EngineTarget::create(&engine, vec!["data".into()], &settings, false).expect("a pool");
     capture.fill(&target, &|| false).expect("filled");
     let mut ratios = Vec::new();
     for round in 0..=rounds {
         let replayed = || {
-            let pass = drive(&schedule, &capture, &target, Pace::AsFastAsPossible, 3600, &|| false).expect("a pass");
+            let pass =
+                drive(&schedule, &capture, &target, Pace::AsFastAsPossible, 3600, &|| false).expect("a pass");
             target.settle().expect("settled");
             schedule.len() as f64 / pass.seconds
         };
@@ -111,7 +128,10 @@ fn main() {
             (replayed(), b)
         };
         if round > 0 {
-            println!("{{\"replay_ops_s\":{replay:.0},\"bare_ops_s\":{bare:.0},\"ratio\":{:.3}}}", replay / bare);
+            println!(
+                "{{\"replay_ops_s\":{replay:.0},\"bare_ops_s\":{bare:.0},\"ratio\":{:.3}}}",
+                replay / bare
+            );
             ratios.push(replay / bare);
         }
     }

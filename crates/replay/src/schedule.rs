@@ -92,7 +92,10 @@ impl Schedule {
         for (number, lane) in self.lanes.iter().enumerate() {
             let (early, late) = lane.split_at(cuts[number] as usize);
             for (part, steps, second) in [(&mut parts.0, early, false), (&mut parts.1, late, true)] {
-                let moved = steps.iter().map(|step| self.moved(step, &cuts, second, &mut part.dependencies)).collect();
+                let moved = steps
+                    .iter()
+                    .map(|step| self.moved(step, &cuts, second, &mut part.dependencies))
+                    .collect();
                 part.lanes.push(moved);
             }
         }

@@ -86,7 +86,8 @@ fn on<T: Target>(
     };
     replay.fill_seconds = began.elapsed().as_secs_f64();
     let pace = spec.pace.map_or(Pace::AsFastAsPossible, Pace::Recorded);
-    let pass = |s: &Schedule, pace| -> Result<Pass> { drive(s, capture, target, pace, txg_timeout_s, interrupted) };
+    let pass =
+        |s: &Schedule, pace| -> Result<Pass> { drive(s, capture, target, pace, txg_timeout_s, interrupted) };
     if !spec.fill_only {
         for _ in 0..spec.warm_passes {
             replay.warm_ops += pass(&schedule, Pace::AsFastAsPossible)?.ops.values().sum::<u64>();

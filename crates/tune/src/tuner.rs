@@ -424,7 +424,7 @@ impl Tuner<'_> {
             notes.push(format!(
                 "to fit the time allowed, trials replayed the first {:.0} s of the recording on {:.0} % of the regions",
                 fit.seconds,
-                fit.thin * self.capture.rate * 100.0
+                if capture::is_whole(name) { 100.0 } else { fit.thin * self.capture.rate * 100.0 }
             ));
         }
         if outcome.is_none() {

@@ -204,7 +204,12 @@ fn text(found: &Estimate, to: Terminal) -> String {
     let how = match found.method {
         Method::Full => "all of it read".to_owned(),
         Method::Sampled => {
-            format!("{} read at {} places, seed {}", format_size(found.sampled_bytes), found.places, found.seed)
+            format!(
+                "{} read at {} places, seed {}",
+                format_size(found.sampled_bytes),
+                found.places,
+                found.seed
+            )
         }
     };
     format!(
@@ -226,7 +231,9 @@ fn tables(cells: &[Cell], to: Terminal) -> String {
     }
     let mut out = String::new();
     for ((layout, ashift), cells) in groups {
-        out.push_str(&format!("ashift={ashift}, {layout}: ratio and space of the records (* best within the intervals)\n"));
+        out.push_str(&format!(
+            "ashift={ashift}, {layout}: ratio and space of the records (* best within the intervals)\n"
+        ));
         out.push_str(&table(&cells).terminal(to));
         out.push('\n');
     }
@@ -266,7 +273,8 @@ fn shown(cell: &Cell, best: bool) -> TableCell {
 /// Codecs down; the slowest and the fastest recordsize.
 fn speeds(cells: &[Cell], to: Terminal) -> String {
     let columns = ["codec", "compress MiB/s per core", "decompress MiB/s per core"];
-    let mut table = Table::new([Column::left(columns[0]), Column::right(columns[1]), Column::right(columns[2])]);
+    let mut table =
+        Table::new([Column::left(columns[0]), Column::right(columns[1]), Column::right(columns[2])]);
     let mut done: Vec<&str> = Vec::new();
     for codec in cells.iter().map(|c| c.compression.as_str()) {
         if done.contains(&codec) || codec == "off" {
@@ -296,7 +304,10 @@ fn warn(found: &Estimate) {
         eprintln!("poolwright: … and {} more; --json lists them all", found.skipped.len() - 10);
     }
     if found.changed > 0 {
-        eprintln!("poolwright: {} files changed while they were read; their figures mix old and new", found.changed);
+        eprintln!(
+            "poolwright: {} files changed while they were read; their figures mix old and new",
+            found.changed
+        );
     }
     if found.special > 0 {
         eprintln!("poolwright: {} sockets, pipes or devices were left out", found.special);

@@ -48,7 +48,10 @@ impl TrialOptions {
             _ => return Ok(Device::parse(&self.device)?),
         };
         Device::measure(&dir).with_context(|| {
-            format!("{} cannot be measured; name another directory with --device measured:DIR, or a profile", dir.display())
+            format!(
+                "{} cannot be measured; name another directory with --device measured:DIR, or a profile",
+                dir.display()
+            )
         })
     }
 }
@@ -56,6 +59,17 @@ impl TrialOptions {
 /// The kernel's default of `zfs_dirty_data_max`: a tenth of the memory, 4 GiB at most.
 pub fn dirty_bytes() -> u64 {
     (crate::scratch::total_memory() / 10).clamp(64 << 20, 4 << 30)
+}
+
+/// Loads a trace; a torn end (a recorder that was killed) is said, and what is before it used.
+pub fn load_trace(path: &std::path::Path) -> anyhow::Result<poolwright_trace::Trace> {
+    if let Some(torn) = poolwright_trace::Reader::open(path)?.recovered() {
+        eprintln!(
+            "poolwright: {} is cut off: its last {torn} bytes are no whole part, what is before them is used",
+            path.display()
+        );
+    }
+    Ok(poolwright_trace::Trace::load(path)?)
 }
 
 fn parse_arc(text: &str) -> Result<u64, String> {
@@ -103,13 +117,16 @@ fn all_combinations(options: &[String]) -> anyhow::Result<Vec<PerRole>> {
         let (role, assignment) = match option.split_once(':') {
             Some((role, rest)) if !role.contains('=') => {
                 if poolwright_trace::layout::Role::from_name(role).is_none() {
-                    bail!("-o {option}: there is no role {role:?}; roles are data, index, wal, binlog, temp, backup, other");
+                    bail!(
+                        "-o {option}: there is no role {role:?}; roles are data, index, wal, binlog, temp, backup, other"
+                    );
                 }
                 (role, rest)
             }
             _ => ("*", option.as_str()),
         };
-        let (name, values) = property::parse_assignment(assignment).with_context(|| format!("-o {option}"))?;
+        let (name, values) =
+            property::parse_assignment(assignment).with_context(|| format!("-o {option}"))?;
         let mut next = Vec::new();
         for value in values.split(',') {
             check(&name, value).with_context(|| format!("-o {option}"))?;
@@ -162,12 +179,20 @@ mod tests {
 
     #[test]
     fn comma_lists_multiply_and_roles_keep_apart() {
-        let all = combinations(&["recordsize=8K,16K".into(), "wal:logbias=throughput,latency".into()]).unwrap();
+        let all =
+            combinations(&["recordsize=8K,16K".into(), "wal:logbias=throughput,latency".into()]).unwrap();
         assert_eq!(all.len(), 4);
         let roles = for_roles(&all[0], &["data".into(), "wal".into()]);
         assert_eq!(roles["data"].len(), 1);
         assert_eq!(roles["wal"].len(), 2);
-        for bad in ["recordsize=3K", "compression=lzma", "colour=red", "sync=sometimes", "disk:recordsize=8K", "recordsize"] {
+        for bad in [
+            "recordsize=3K",
+            "compression=lzma",
+            "colour=red",
+            "sync=sometimes",
+            "disk:recordsize=8K",
+            "recordsize",
+        ] {
             assert!(combinations(&[bad.into()]).is_err(), "{bad}");
         }
     }

@@ -44,6 +44,10 @@ pub struct Args {
     #[arg(long, value_name = "SPEED", num_args = 0..=1, default_missing_value = "1")]
     paced: Option<f64>,
 
+    /// Replay only this much of the recording, from its start: 13s
+    #[arg(long, value_name = "TIME", value_parser = options::parse_time)]
+    first: Option<std::time::Duration>,
+
     /// Sector size of the pool as a power of two
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(9..=16))]
     ashift: u32,
@@ -71,7 +75,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         bail!("--paced takes a speed above 0, such as 1 or 2.5");
     }
     let settings = options::combinations(&args.options)?;
-    let trace = Trace::load(&args.trace)?;
+    let trace = options::load_trace(&args.trace)?;
     let roles = roles_of(&trace);
     if let Some(unknown) = args.role.iter().find(|r| !roles.contains(r)) {
         bail!("{} has no file of the role {unknown:?}; it has {}", args.trace.display(), roles.join(", "));
@@ -99,7 +103,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         pace: args.paced,
         warm_passes: args.warm,
         warm_share: 0.0,
-        first_seconds: None,
+        first_seconds: args.first.map(|first| first.as_secs_f64()),
         thin: 1.0,
         fill_only: false,
     };
@@ -187,7 +191,8 @@ fn locate(path: &str, data: Option<&Path>, base: Option<&Path>) -> PathBuf {
 }
 
 fn bar(trials: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} trial {pos}/{len} {elapsed} {msg}").expect("a fixed template");
+    let style =
+        ProgressStyle::with_template("{bar:30} trial {pos}/{len} {elapsed} {msg}").expect("a fixed template");
     let bar = ProgressBar::new(trials).with_style(style);
     bar.enable_steady_tick(std::time::Duration::from_millis(200));
     bar
@@ -232,8 +237,11 @@ fn compare(settings: &[PerRole], runs: &[Vec<Replay>]) -> Vec<Comparison> {
     let against = |i: usize| {
         let other: Vec<_> = runs[i].iter().map(metrics).collect();
         let change = |metric: &str| {
-            let pairs: Vec<(f64, f64)> =
-                first.iter().zip(&other).filter_map(|(a, b)| Some((*a.get(metric)?, *b.get(metric)?))).collect();
+            let pairs: Vec<(f64, f64)> = first
+                .iter()
+                .zip(&other)
+                .filter_map(|(a, b)| Some((*a.get(metric)?, *b.get(metric)?)))
+                .collect();
             let c = paired_change(&pairs)?;
             Some((metric.to_owned(), Change { change: c.change, ci95: c.ci95, pairs: pairs.len() }))
         };
@@ -247,14 +255,21 @@ fn print_comparisons(settings: &[PerRole], comparisons: &[Comparison]) {
     if comparisons.is_empty() {
         return;
     }
-    println!("\nAgainst {} (95 % intervals from pairs; one that holds 0 is no difference):", spelled(&settings[0]));
-    let columns = std::iter::once(Column::left("settings")).chain(COMPARED.iter().map(|(_, words)| Column::left(words)));
+    println!(
+        "\nAgainst {} (95 % intervals from pairs; one that holds 0 is no difference):",
+        spelled(&settings[0])
+    );
+    let columns = std::iter::once(Column::left("settings"))
+        .chain(COMPARED.iter().map(|(_, words)| Column::left(words)));
     let mut table = Table::new(columns);
     for c in comparisons {
         let cell = |(metric, _): &(&str, &str)| match c.changes.get(*metric) {
-            Some(x) => {
-                Cell::text(format!("{:+.1} % ({:+.1} to {:+.1})", x.change * 100.0, x.ci95.0 * 100.0, x.ci95.1 * 100.0))
-            }
+            Some(x) => Cell::text(format!(
+                "{:+.1} % ({:+.1} to {:+.1})",
+                x.change * 100.0,
+                x.ci95.0 * 100.0,
+                x.ci95.1 * 100.0
+            )),
             None => Cell::missing(),
         };
         table.row(std::iter::once(Cell::text(spelled(&c.settings))).chain(COMPARED.iter().map(cell)));
@@ -313,7 +328,10 @@ fn print_table(settings: &[PerRole], runs: &[Vec<Replay>]) {
             latency(&["fdatasync", "fsync"], false),
             latency(&["fdatasync", "fsync"], true),
             of(&|r| r.write_amplification, Unit::None),
-            of(&|r| Some(r.arc.hits as f64 / (r.arc.hits + r.arc.iohits + r.arc.misses).max(1) as f64), Unit::Fraction),
+            of(
+                &|r| Some(r.arc.hits as f64 / (r.arc.hits + r.arc.iohits + r.arc.misses).max(1) as f64),
+                Unit::Fraction,
+            ),
             of(&|r| Some(r.allocated_bytes as f64), Unit::Bytes),
             of(&|r| Some(r.logical_bytes as f64 / r.allocated_bytes.max(1) as f64), Unit::Ratio),
             of(&|r| Some(r.cpu_seconds), Unit::Seconds),

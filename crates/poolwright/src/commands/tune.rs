@@ -53,7 +53,7 @@ pub struct Args {
     options: Vec<String>,
 
     /// Time for estimates and trials, the recording left out
-    #[arg(long, value_name = "TIME", default_value = "150s", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "140s", value_parser = parse_time)]
     budget: Duration,
 
     /// Sector size of the trials' pools as a power of two; chosen for the device if left out
@@ -90,7 +90,10 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let outputs = Outputs::open(&args.plan, &args.report)?;
     let scratch = Scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes * 4)?;
     let trace = match &args.trace {
-        Some(trace) => trace.clone(),
+        Some(trace) => {
+            options::load_trace(trace)?;
+            trace.clone()
+        }
         None => {
             let into = args.keep_trace.clone().unwrap_or_else(|| scratch.path().join("recording.parquet"));
             record(&dir, args.duration, &into, &stop)?;
@@ -152,13 +155,16 @@ fn stated(options: &[String]) -> anyhow::Result<Settings> {
     let mut all = options::combinations(options)?;
     let one = all.pop().unwrap_or_default();
     if !all.is_empty() || one.keys().any(|role| role != "*") {
-        return Err(anyhow::anyhow!("-o says what is set today: one value for each property, for all roles").context(Usage));
+        return Err(anyhow::anyhow!("-o says what is set today: one value for each property, for all roles")
+            .context(Usage));
     }
     Ok(one.into_values().next().unwrap_or_default())
 }
 
 fn checked_dir(dir: &Path) -> anyhow::Result<PathBuf> {
-    let found = dir.canonicalize().with_context(|| format!("looking at the database's directory {}", dir.display()))?;
+    let found = dir
+        .canonicalize()
+        .with_context(|| format!("looking at the database's directory {}", dir.display()))?;
     if !found.is_dir() {
         bail!("{} is a file; name the directory that the database lives in", dir.display());
     }
@@ -177,7 +183,11 @@ fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -
     let until = || began.elapsed() >= duration || stop.load(Ordering::Relaxed);
     let summary = recorder.run(until, |progress| {
         bar.set_position(progress.elapsed.as_millis() as u64);
-        bar.set_message(format!("{:.0} s, {} events", progress.elapsed.as_secs_f64(), format_count(progress.events)));
+        bar.set_message(format!(
+            "{:.0} s, {} events",
+            progress.elapsed.as_secs_f64(),
+            format_count(progress.events)
+        ));
     })?;
     bar.finish_and_clear();
     eprintln!(
