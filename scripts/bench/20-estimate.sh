@@ -54,7 +54,7 @@ say "== a full estimate beside a bare loop of the same codecs, $SPEED_RUNS pairs
 head -c 128M "$BENCH_SCRATCH/small/file000" >"$BENCH_SCRATCH/small/data"
 "$EXAMPLES/speed" "$BENCH_SCRATCH/small/data" "$SPEED_RUNS" | tee "$BENCH_SCRATCH/speed.json"
 figures 'm = lines[-1]
-bench("codec speed", m["estimate_mib_s"], "MiB/s", m["bare_mib_s"], m["ratio"], ">= 0.90", m["ratio"] >= 0.9)' \
+bench("codec speed", m["estimate_mib_s"], "MiB/s", m["bare_mib_s"], m["ratio"], ">= 0.90", m["ratio"] >= 0.9, processor_ratio=m["processor_ratio"])' \
     "$BENCH_SCRATCH/speed.json"
 rm -rf -- "$BENCH_SCRATCH/small"
 

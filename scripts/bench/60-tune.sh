@@ -54,6 +54,6 @@ case $STATUS in 0 | 4) ;; *) die "$STATUS" "tune ended with status $STATUS" ;; e
 sed -n '1,12p' "$SCRATCH/tune.txt"
 
 say "The whole grid, $REPEAT trials each"
-"$PROGRAM" replay "$SCRATCH/t.parquet" --role data --arc $ARC --warm 0 --first 14s --repeat $REPEAT \
+"$PROGRAM" replay "$SCRATCH/t.parquet" --role data --arc $ARC --warm 0 --first 14s --repeat "$REPEAT" \
     -o "recordsize=$RECORDSIZES" -o "compression=$COMPRESSIONS" --json >"$SCRATCH/grid.json"
 python3 "$(dirname -- "$0")/tune_figures.py" "$SCRATCH" "$TOOK"

@@ -62,7 +62,10 @@ fn main() -> ExitCode {
 /// A user sees a sentence, never a backtrace; `poolwright … | head` ends quietly.
 fn quiet_panics() {
     std::panic::set_hook(Box::new(|info| {
-        let text = info.payload_as_str().unwrap_or("no reason given");
+        let payload = info.payload();
+        let text =
+            payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
+        let text = text.unwrap_or("no reason given");
         if text.contains("Broken pipe") {
             std::process::exit(0);
         }

@@ -24,8 +24,11 @@ pub enum Goal {
     Endurance,
 }
 
+/// A goal, its name on the command line, and metric → weight.
+pub type GoalRow = (Goal, &'static str, &'static [(&'static str, f64)]);
+
 /// Goal, name, and weights that add up to 1. The one table behind the command line, the plan and the documentation.
-pub const GOALS: &[(Goal, &str, &[(&str, f64)])] = &[
+pub const GOALS: &[GoalRow] = &[
     (
         Goal::Balanced,
         "balanced",
@@ -64,7 +67,7 @@ pub const HIGHER_IS_BETTER: &[&str] = &["ops_s", "space_ratio", "arc_hit_ratio"]
 
 impl Goal {
     /// Its row in [`GOALS`].
-    fn row(self) -> &'static (Goal, &'static str, &'static [(&'static str, f64)]) {
+    fn row(self) -> &'static GoalRow {
         GOALS.iter().find(|row| row.0 == self).expect("every goal has a row")
     }
 
