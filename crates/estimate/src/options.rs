@@ -217,7 +217,7 @@ impl Grid {
         };
         let mut codecs = Vec::new();
         for name in &names {
-            let codec = Compression::parse(name)?;
+            let codec = Compression::parse(name).map_err(|e| Error::Invalid(e.to_string()))?;
             if !codecs.contains(&codec) {
                 codecs.push(codec);
             }

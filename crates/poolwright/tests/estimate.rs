@@ -59,7 +59,7 @@ fn bad_input_is_named() {
     for (options, why) in [
         (["-o", "recordsize=3K"], "power of two"),
         (["-o", "compression=lzma"], "lzma"),
-        (["-o", "atime=off"], "does not change the space"),
+        (["-o", "primarycache=none"], "does not change the space"),
         (["--ashift", "17"], "ashift"),
         (["--layout", "raidz9:3"], "raidz1:N"),
         (["--within", "0%"], "per cent"),
