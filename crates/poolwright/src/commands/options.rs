@@ -56,6 +56,11 @@ impl TrialOptions {
     }
 }
 
+/// This program as a child will run it: the running file itself, even if another was installed in its place since.
+pub fn this_program() -> PathBuf {
+    PathBuf::from("/proc/self/exe")
+}
+
 /// The kernel's default of `zfs_dirty_data_max`: a tenth of the memory, 4 GiB at most.
 pub fn dirty_bytes() -> u64 {
     (crate::scratch::total_memory() / 10).clamp(64 << 20, 4 << 30)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_replay::{Capture, EngineOptions, Error, Replay, Spec, TargetSpec, capture, child};
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
@@ -107,7 +107,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         thin: 1.0,
         fill_only: false,
     };
-    let program = std::env::current_exe().context("finding this program")?;
+    let program = super::options::this_program();
     let bar = bar(settings.len() as u64 * u64::from(args.repeat));
     let mut runs: Vec<Vec<Replay>> = vec![Vec::new(); settings.len()];
     for round in 0..args.repeat {

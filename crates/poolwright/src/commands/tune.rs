@@ -114,7 +114,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         dirty_bytes: options::dirty_bytes(),
         ashift: args.ashift,
         scratch: scratch.path().to_owned(),
-        program: std::env::current_exe().context("finding this program")?,
+        program: super::options::this_program(),
         stated,
         seed: args.trial.seed,
         max_bytes: args.trial.sample_bytes,
