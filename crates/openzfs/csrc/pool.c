@@ -209,6 +209,19 @@ pw_pool_kick(const char *name)
 	return (error);
 }
 
+/* Errors are counted at the leaves: the files. */
+static void
+add_errors(vdev_t *vd, uint64_t *reads, uint64_t *writes, uint64_t *checksums)
+{
+	if (vd->vdev_ops->vdev_op_leaf) {
+		*reads += vd->vdev_stat.vs_read_errors;
+		*writes += vd->vdev_stat.vs_write_errors;
+		*checksums += vd->vdev_stat.vs_checksum_errors;
+	}
+	for (uint64_t i = 0; i < vd->vdev_children; i++)
+		add_errors(vd->vdev_child[i], reads, writes, checksums);
+}
+
 int
 pw_pool_stats(const char *name, pw_pool_stats_t *out)
 {
@@ -220,12 +233,7 @@ pw_pool_stats(const char *name, pw_pool_stats_t *out)
 	spa_config_enter(spa, SCL_CONFIG, FTAG, RW_READER);
 	vdev_get_stats(spa->spa_root_vdev, &vs);
 	uint64_t reads = 0, writes = 0, checksums = 0;
-	for (uint64_t i = 0; i < spa->spa_root_vdev->vdev_children; i++) {
-		vdev_t *top = spa->spa_root_vdev->vdev_child[i];
-		reads += top->vdev_stat.vs_read_errors;
-		writes += top->vdev_stat.vs_write_errors;
-		checksums += top->vdev_stat.vs_checksum_errors;
-	}
+	add_errors(spa->spa_root_vdev, &reads, &writes, &checksums);
 	spa_config_exit(spa, SCL_CONFIG, FTAG);
 	uint64_t allocated = metaslab_class_get_alloc(spa_normal_class(spa)) +
 	    metaslab_class_get_alloc(spa_log_class(spa));
