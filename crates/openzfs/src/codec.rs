@@ -2,7 +2,8 @@
 //!
 //! The rules are the write pipeline's (`zio_write_compress` in OpenZFS 2.3): an all-zero record is a hole under any
 //! codec but `off`; up to 112 bytes are embedded in the block pointer; a record must save an eighth, and a sector, or
-//! it is stored raw; sizes are rounded up to the vdev's allocation unit. `tests/space.rs` holds them against pools.
+//! it is stored raw; sizes are rounded up to the vdev's allocation unit. The tests of `crates/estimate` hold them
+//! against pools and against `zdb`.
 
 use std::ffi::c_void;
 use std::fmt;

@@ -17,7 +17,8 @@ const ALTERNATIVES: usize = 5;
 pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Result<()> {
     let mut text = Text { out, terminal };
     text.verdict(plan)?;
-    let (tried, quiet): (Vec<&Role>, Vec<&Role>) = plan.roles.iter().partition(|r| was_tried(r));
+    let (tried, quiet): (Vec<&Role>, Vec<&Role>) =
+        plan.roles.iter().partition(|r| plan.trace.is_none() || was_tried(r));
     for role in tried {
         text.role(plan, role)?;
     }

@@ -153,6 +153,11 @@ fn data_summary(capture: &Capture) -> Result<plan::Data> {
                     continue;
                 }
                 let (chunk, _) = capture.bytes(file as u32, extent.offset + at, CHUNK.min(extent.real - at));
+                // A record is whole sectors; the tail of an odd file is left out.
+                let chunk = &chunk[..chunk.len() / 512 * 512];
+                if chunk.is_empty() {
+                    continue;
+                }
                 read += chunk.len() as u64;
                 entropy += order0(chunk) * chunk.len() as f64;
                 zero += chunk
