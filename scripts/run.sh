@@ -19,7 +19,7 @@ NEEDED_MIB=4096
 WARM_UP=5
 RECORD_FOR=20s
 # Smaller than the shop's data on purpose, as the memory of a real server is: otherwise no read would ever miss.
-ARC=128M
+ARC=160M
 BUDGET=100s
 GOAL=balanced
 SCALE=1

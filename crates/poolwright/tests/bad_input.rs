@@ -40,7 +40,9 @@ fn database(dir: &Path, seconds: u64) -> (PathBuf, PathBuf) {
     std::fs::create_dir_all(&data).unwrap();
     let table = data.join("table.ibd");
     let content: String = (0..200_000u32).map(|i| format!("{:06} customer {:03}; ", i, i % 997)).collect();
-    std::fs::write(&table, &content.as_bytes()[..4 << 20]).unwrap();
+    // Not whole sectors: databases have such files too, and the tail is read.
+    let size = (4 << 20) + 1234;
+    std::fs::write(&table, &content.as_bytes()[..size]).unwrap();
     std::fs::write(data.join("ibdata1"), vec![7u8; 65536]).unwrap();
     let mut events = Vec::new();
     for i in 0..seconds * 100 {
@@ -60,7 +62,9 @@ fn database(dir: &Path, seconds: u64) -> (PathBuf, PathBuf) {
             flags: Flags::default(),
         });
     }
-    let file = File { path: text(&table).into(), size: 4 << 20, role: "data".into(), ..File::default() };
+    events[0].offset = 4 << 20;
+    events[0].len = 1234;
+    let file = File { path: text(&table).into(), size: size as u64, role: "data".into(), ..File::default() };
     let mut trace = Trace { files: vec![file], events, ..Trace::default() };
     trace.meta.duration_ns = seconds * 1_000_000_000;
     trace.meta.subject = format!("dir:{}", data.display());
