@@ -77,12 +77,6 @@ pw_engine_start(const pw_engine_config_t *config)
 }
 
 void
-pw_engine_stop(void)
-{
-	kernel_fini();
-}
-
-void
 pw_engine_set_arc(uint64_t bytes)
 {
 	/* In steps, because a maximum has to lie above the minimum when it is set, and a minimum not above the maximum. */

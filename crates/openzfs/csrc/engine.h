@@ -30,7 +30,6 @@ typedef struct pw_arc_stats {
 } pw_arc_stats_t;
 
 int pw_engine_start(const pw_engine_config_t *config);
-void pw_engine_stop(void);
 void pw_engine_set_arc(uint64_t bytes);
 void pw_engine_set_dirty(uint64_t bytes);
 void pw_engine_set_txg_timeout(uint32_t seconds);

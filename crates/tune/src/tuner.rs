@@ -435,7 +435,7 @@ impl Tuner<'_> {
         }
         if recommended.contains_key("recordsize") || recommended.contains_key("compression") {
             notes.push(format!(
-                "takes effect for what is written from then on: apply rewrites {} files",
+                "takes effect for what is written from then on: {} files have to be written again",
                 files.paths.len()
             ));
         }

@@ -66,15 +66,15 @@ pub fn dirty_bytes() -> u64 {
     (crate::scratch::total_memory() / 10).clamp(64 << 20, 4 << 30)
 }
 
-/// Loads a trace; a torn end (a recorder that was killed) is said, and what is before it used.
-pub fn load_trace(path: &std::path::Path) -> anyhow::Result<poolwright_trace::Trace> {
+/// Opens a trace and says if its end is torn (a recorder that was killed); what is before that is used.
+pub fn check_trace(path: &std::path::Path) -> anyhow::Result<()> {
     if let Some(torn) = poolwright_trace::Reader::open(path)?.recovered() {
         eprintln!(
             "poolwright: {} is cut off: its last {torn} bytes are no whole part, what is before them is used",
             path.display()
         );
     }
-    Ok(poolwright_trace::Trace::load(path)?)
+    Ok(())
 }
 
 fn parse_arc(text: &str) -> Result<u64, String> {

@@ -75,7 +75,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         bail!("--paced takes a speed above 0, such as 1 or 2.5");
     }
     let settings = options::combinations(&args.options)?;
-    let trace = options::load_trace(&args.trace)?;
+    options::check_trace(&args.trace)?;
+    let trace = Trace::load(&args.trace)?;
     let roles = roles_of(&trace);
     if let Some(unknown) = args.role.iter().find(|r| !roles.contains(r)) {
         bail!("{} has no file of the role {unknown:?}; it has {}", args.trace.display(), roles.join(", "));

@@ -91,7 +91,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let scratch = Scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes * 4)?;
     let trace = match &args.trace {
         Some(trace) => {
-            options::load_trace(trace)?;
+            options::check_trace(trace)?;
             trace.clone()
         }
         None => {
