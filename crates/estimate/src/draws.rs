@@ -110,7 +110,7 @@ impl Draws {
         let at = |i: usize| own.points.iter().map(|p| self.scouts[i][*p]).collect();
         let covariates = [0, 1].map(|i| Covariate { at: at(i), mean: scouts.means[i], anchors: (0.0, 1.0) });
         let by_scouts = statistics::regress(y, neighbours, y_max, &covariates, &scouts.many);
-        let by_parent = |parent: usize| {
+        let by_parent = |(parent, g): (usize, usize)| {
             let at = self.shares_at(parent, g, &own.points)?;
             let parents = known.get(&(parent * grid.geometries.len() + g))?;
             let covariate = Covariate { at, mean: parents.mean, anchors: (0.0, most(grid, parent, g)) };
@@ -118,7 +118,10 @@ impl Draws {
             let many = Many { covariance, df: parents.df, draws: scouts.many.draws };
             Some(statistics::regress(y, neighbours, y_max, &[covariate], &many))
         };
-        let candidates = self.parents(grid, pair).filter_map(by_parent);
+        // at the same geometry, and at the finest: what a coarse one rounds away of a small record tells of a large one
+        let finest = (0..grid.geometries.len()).min_by_key(|g| grid.geometries[*g].1.asize(1)).unwrap_or(g);
+        let parents = self.parents(grid, pair).flat_map(|p| [Some((p, g)), (g != finest).then_some((p, finest))]);
+        let candidates = parents.flatten().filter_map(by_parent);
         candidates.fold(by_scouts, |best, next| if next.variance < best.variance { next } else { best })
     }
 

@@ -7,9 +7,9 @@
 //! for every setting at the same points.
 //!
 //! Codecs differ a hundredfold in cost, and a 1M record costs 16 times a 64K window. So each pair of recordsize and
-//! codec is run at one of 2ⁿ points only, and is tied by regression to something cheap that runs at more of them: a
-//! slow codec to a faster one on the same records, and that to the scouts, which look at 64K of every point: how far
-//! lz4 packs it, and its entropy. See [`crate::statistics`] for the intervals.
+//! codec is run at one of 2ⁿ points only, and is tied by regression to something that runs at more of them: other
+//! recordsizes to the codec's own 64K records, a slow codec to a faster one, and all of it to the scouts, which look at
+//! 64K of every point: how far lz4 packs it, and its entropy. See [`crate::statistics`] for the intervals.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -41,10 +41,9 @@ pub(crate) const WINDOW: u64 = 64 << 10;
 const LINE_UNIT: u64 = 4 << 10;
 /// Times that a place is drawn again because its file cannot be read.
 const REDRAWS: usize = 16;
-/// Nominal MiB/s of a scout's work on its 64K, of reading, and of the codecs that count as slow.
+/// Nominal MiB/s of a scout's work on its 64K, and of reading.
 const SCOUT_SPEED: f64 = 150.0;
 const READ_SPEED: f64 = 600.0;
-const SLOW: f64 = 100.0;
 
 /// What both methods give.
 pub(crate) struct Found {
@@ -125,13 +124,13 @@ struct Sampler<'a> {
 }
 
 /// Of how many points a pair runs at one. The best number goes with the root of the cost, and with how well something
-/// cheaper tells what the pair will show: taken as half of it for all, and three quarters for the slow codecs, which
-/// have a faster one of their kind beside them.
+/// cheaper tells what the pair will show: a codec's record of one window runs wherever it can be afforded, and tells
+/// three quarters of what the same codec does with other recordsizes.
 fn every(grid: &Grid, r: usize, c: usize) -> usize {
     let speed = nominal_speed(grid.codecs[c].name());
     let window = grid.recordsizes[r].max(WINDOW) as f64 / WINDOW as f64;
     let cost = window * (1.0 / speed + 1.0 / READ_SPEED) * SCOUT_SPEED;
-    let told = if speed < SLOW { 4.0 } else { 2.0 };
+    let told = if grid.recordsizes[r] == WINDOW { 1.0 } else { 4.0 };
     1 << ((cost.sqrt() * told).log2().round().clamp(0.0, f64::from(RAREST.ilog2())) as u32)
 }
 
