@@ -1,0 +1,311 @@
+//! The file system: requests of the kernel, served by the engine.
+//!
+//! A request is served in the thread that received it, from the request's buffer into the answer's, with no copy in
+//! between; any number of threads at once. Permissions are the kernel's business (`default_permissions`), and so are
+//! locks.
+
+mod attr;
+mod data;
+mod dir;
+mod handles;
+mod known;
+mod names;
+mod place;
+mod snapshots;
+mod told;
+mod xattr;
+
+use std::ffi::CStr;
+use std::sync::atomic::AtomicU64;
+use std::time::{Instant, SystemTime};
+
+use poolwright_openzfs::node::Attr;
+use poolwright_openzfs::{Dataset, Errno, Node, NodeResult, Pool};
+use zerocopy::FromBytes;
+
+use crate::counters::Tally;
+use crate::options::Options;
+use crate::proto::wire::{EntryOut, InHeader, OpenOut};
+use crate::proto::{Malformed, Op, Opcode, Request, put};
+use handles::Handles;
+use known::Known;
+use place::{HEAD, Place};
+use snapshots::Snapshots;
+
+/// How a request ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Nobody waits for one.
+    None,
+    /// It succeeded; so many bytes of the answer's buffer follow the header.
+    Bytes(usize),
+    /// It failed with this errno.
+    Error(i32),
+}
+
+/// A mounted dataset.
+pub(crate) struct FileSystem {
+    head: Dataset,
+    /// Its root directory, which is asked for all the time.
+    root: Node,
+    root_object: u64,
+    options: Options,
+    known: Known,
+    handles: Handles,
+    snapshots: Snapshots,
+    /// Counts `security.capability` being set, see [`handles::Handle`].
+    capabilities: AtomicU64,
+}
+
+/// The thread that serves a request.
+pub(crate) struct Worker<'a> {
+    /// Counted from 0.
+    pub(crate) number: usize,
+    pub(crate) tally: &'a Tally,
+}
+
+impl FileSystem {
+    pub(crate) fn new(pool: &Pool, dataset: &Dataset, options: &Options) -> NodeResult<FileSystem> {
+        let root = dataset.root()?;
+        Ok(FileSystem {
+            head: dataset.clone(),
+            root_object: root.object(),
+            root,
+            options: options.clone(),
+            known: Known::new(),
+            handles: Handles::new(),
+            snapshots: Snapshots::new(pool.clone(), dataset.clone()),
+            capabilities: AtomicU64::new(0),
+        })
+    }
+
+    /// Serves one request: the answer's bytes go into `out`, which is at least as long as the largest READ.
+    pub(crate) fn serve(&self, request: &Request<'_>, out: &mut [u8], worker: &Worker<'_>) -> Answer {
+        let start = self.options.observer.is_some().then(Instant::now);
+        let answer = match self.dispatch(request, out, worker) {
+            Ok(Some(len)) => Answer::Bytes(len),
+            Ok(None) => Answer::None,
+            Err(Errno(errno)) => Answer::Error(errno),
+        };
+        worker.tally.count(request.opcode, matches!(answer, Answer::Error(_)));
+        if let (Some(observer), Some(start)) = (&self.options.observer, start)
+            && let Some(operation) = self.told(request, answer, out, start, worker.number)
+        {
+            observer.operation(&operation);
+        }
+        answer
+    }
+
+    /// What bytes that are no request are answered with.
+    pub(crate) fn refuse(&self, malformed: &Malformed, worker: &Worker<'_>) -> Answer {
+        worker.tally.count(Some(malformed.opcode), true);
+        match malformed.opcode {
+            Opcode::Forget | Opcode::BatchForget => Answer::None,
+            _ => Answer::Error(libc::EIO),
+        }
+    }
+
+    fn dispatch(&self, r: &Request<'_>, out: &mut [u8], w: &Worker<'_>) -> NodeResult<Option<usize>> {
+        let header = &r.header;
+        let node = header.nodeid;
+        let done = match r.op {
+            // most of all requests first, for whoever reads this; the order costs nothing
+            Op::Read(read) => {
+                let len = self.read(&read, out)?;
+                w.tally.read(len);
+                Ok(len)
+            }
+            Op::Write(write, data) => {
+                let len = self.write(&write, data, out)?;
+                w.tally.written(data.len());
+                Ok(len)
+            }
+            Op::Lookup(name) => self.lookup(node, name, out),
+            Op::Getattr(get) => self.getattr(node, &get, out),
+            Op::Statx(get) => self.statx(node, &get, out),
+            Op::Setattr(set) => self.setattr(node, &set, out),
+            Op::Forget(times) => {
+                self.forget(node, times);
+                return Ok(None);
+            }
+            Op::BatchForget(bytes) => {
+                Op::forgets(bytes).for_each(|one| self.forget(one.nodeid, one.nlookup));
+                return Ok(None);
+            }
+            Op::Readlink => self.readlink(node, out),
+            Op::Symlink { name, target } => self.symlink(header, name, target, out),
+            Op::Mknod(new, name) => self.mknod(header, &new, name, out),
+            Op::Mkdir(new, name) => self.mkdir(header, new.mode, name, out),
+            Op::Unlink(name) => self.unlink(node, name, false),
+            Op::Rmdir(name) => self.unlink(node, name, true),
+            Op::Rename { to, flags, name, new_name } => self.rename((node, name), (to, new_name), flags),
+            Op::Link { node: existing, name } => self.link(existing, node, name, out),
+            Op::Open(open) => self.open(node, &open, out),
+            Op::Create(create, name) => self.create(header, &create, name, out),
+            Op::Tmpfile(create) => self.tmpfile(header, &create, out),
+            Op::Release(release) | Op::Releasedir(release) => {
+                self.handles.close(release.fh);
+                Ok(0)
+            }
+            Op::Fsync(sync) | Op::Fsyncdir(sync) => self.fsync(node, sync.fh),
+            Op::Fallocate(fallocate) => self.fallocate(node, &fallocate),
+            Op::Lseek(seek) => self.lseek(&seek, out),
+            Op::Opendir(_) => self.opendir(node, out),
+            Op::Readdir(read) => self.readdir(node, &read, false, out),
+            Op::Readdirplus(read) => self.readdir(node, &read, true, out),
+            Op::Getxattr { room, name } => self.getxattr(node, name, room, out),
+            Op::Listxattr { room } => self.listxattr(header, room, out),
+            Op::Setxattr(set) => self.setxattr(node, &set),
+            Op::Removexattr(name) => self.removexattr(node, name),
+            Op::Statfs => self.statfs(out),
+            Op::Syncfs => self.head.commit().map(|()| 0),
+            Op::Destroy => Ok(0),
+            // Nothing here waits long enough to be worth interrupting, and an interruption is not answered.
+            Op::Interrupt(_) => return Ok(None),
+            // A write is in the engine when it is answered, so closing has nothing to do; the kernel stops asking.
+            // It also copies ranges by itself when it is told that nobody else does.
+            Op::Flush(_) | Op::CopyFileRange(_) | Op::Init(..) | Op::Unserved => Err(Errno(libc::ENOSYS)),
+        };
+        done.map(Some)
+    }
+
+    /// An answer that could not be delivered: takes back what it handed out.
+    pub(crate) fn undelivered(&self, request: &Request<'_>, bytes: &[u8]) {
+        let entry = || EntryOut::read_from_prefix(bytes).ok().map(|(entry, rest)| (entry.nodeid, rest));
+        let close = |bytes: &[u8]| {
+            if let Ok((open, _)) = OpenOut::read_from_prefix(bytes) {
+                self.handles.close(open.fh);
+            }
+        };
+        match request.op {
+            Op::Lookup(_) | Op::Symlink { .. } | Op::Mknod(..) | Op::Mkdir(..) | Op::Link { .. } => {
+                if let Some((nodeid, _)) = entry() {
+                    self.forget(nodeid, 1);
+                }
+            }
+            Op::Create(..) | Op::Tmpfile(_) => {
+                if let Some((nodeid, rest)) = entry() {
+                    close(rest);
+                    self.forget(nodeid, 1);
+                }
+            }
+            Op::Open(_) | Op::Opendir(_) => close(bytes),
+            _ => {}
+        }
+    }
+
+    /// Lets go of everything that is held for the kernel, which is gone, and makes all that was acknowledged durable.
+    pub(crate) fn finish(&self) -> NodeResult<()> {
+        self.handles.clear();
+        self.known.clear();
+        self.snapshots.clear();
+        if self.options.readonly { Ok(()) } else { self.head.commit() }
+    }
+
+    /// Mode of the root directory, its type included.
+    pub(crate) fn root_mode(&self) -> u32 {
+        self.root.mode()
+    }
+
+    /// The id of an object of the dataset.
+    pub(crate) fn id_of(&self, object: u64) -> u64 {
+        place::id(HEAD, object, self.root_object)
+    }
+
+    /// The ids of `.zfs/snapshot` and of what it shows under a name.
+    pub(crate) fn snapshots_id(&self) -> u64 {
+        place::SNAPSHOTS_ID
+    }
+
+    // ---- what the parts share ----
+
+    fn place(&self, nodeid: u64) -> Place {
+        Place::of(nodeid, self.root_object)
+    }
+
+    /// The node of an id, with its tree. The directories of `.zfs` are no nodes: `EPERM`.
+    fn node(&self, nodeid: u64) -> NodeResult<(u16, Node)> {
+        match self.place(nodeid) {
+            Place::Object { tree: HEAD, object } if object == self.root_object => {
+                Ok((HEAD, self.root.clone()))
+            }
+            Place::Object { tree, object } => {
+                let held = self.known.held(nodeid);
+                let node = held.map_or_else(
+                    || if tree == HEAD { self.head.node(object) } else { self.snapshots.node(tree, object) },
+                    Ok,
+                )?;
+                Ok((tree, node))
+            }
+            Place::Control | Place::Snapshots => Err(Errno(libc::EPERM)),
+        }
+    }
+
+    /// The same, of the dataset itself and to be changed: `EROFS` where nothing can be.
+    fn writable(&self, nodeid: u64) -> NodeResult<Node> {
+        self.changeable(nodeid)?;
+        Ok(self.node(nodeid)?.1)
+    }
+
+    fn changeable(&self, nodeid: u64) -> NodeResult<()> {
+        let snapshot = !matches!(self.place(nodeid), Place::Object { tree: HEAD, .. });
+        if snapshot || self.options.readonly { Err(Errno(libc::EROFS)) } else { Ok(()) }
+    }
+
+    /// The kernel learns of a node: its id.
+    fn learn(&self, tree: u16, object: u64) -> u64 {
+        let nodeid = place::id(tree, object, self.root_object);
+        if self.known.add(nodeid) && tree != HEAD {
+            self.snapshots.more(tree);
+        }
+        nodeid
+    }
+
+    /// The kernel forgets.
+    fn forget(&self, nodeid: u64, times: u64) {
+        if self.known.forget(nodeid, times) && place::tree(nodeid) != HEAD {
+            self.snapshots.leave(place::tree(nodeid));
+        }
+    }
+
+    /// The answer about a node that the kernel learns of.
+    fn entry(&self, tree: u16, node: &Node) -> NodeResult<EntryOut> {
+        let attr = node.attr()?;
+        Ok(self.entry_of(tree, &attr))
+    }
+
+    fn entry_of(&self, tree: u16, attr: &Attr) -> EntryOut {
+        let nodeid = self.learn(tree, attr.object);
+        let valid = self.attr_trust(tree, attr, SystemTime::now());
+        EntryOut {
+            nodeid,
+            generation: attr.generation,
+            entry_valid: self.options.trust.as_secs(),
+            entry_valid_nsec: self.options.trust.subsec_nanos(),
+            attr_valid: valid.as_secs(),
+            attr_valid_nsec: valid.subsec_nanos(),
+            attr: attr::wire_attr(tree, attr),
+        }
+    }
+}
+
+/// Writes an answer's structure. It always fits: the buffer is longer than any of them.
+fn answer<T: zerocopy::IntoBytes + zerocopy::Immutable>(out: &mut [u8], value: &T) -> NodeResult<usize> {
+    put(out, value).ok_or(Errno(libc::EIO))
+}
+
+/// Writes bytes of variable length.
+fn answer_bytes(out: &mut [u8], bytes: &[u8]) -> NodeResult<usize> {
+    out.get_mut(..bytes.len()).ok_or(Errno(libc::ERANGE))?.copy_from_slice(bytes);
+    Ok(bytes.len())
+}
+
+/// Who makes a node.
+fn owner(header: &InHeader) -> (u32, u32) {
+    (header.uid, header.gid)
+}
+
+/// Whether a name is one of those that every directory has.
+fn is_dots(name: &CStr) -> bool {
+    matches!(name.to_bytes(), b"." | b"..")
+}

@@ -1,0 +1,144 @@
+//! Files: opening, reading, writing, room, holes, durability.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use poolwright_openzfs::node::SetAttr;
+use poolwright_openzfs::{Errno, Node, NodeResult};
+
+use super::handles::Handle;
+use super::{FileSystem, answer};
+use crate::options::Caching;
+use crate::proto::wire::{
+    FallocateIn, LseekIn, LseekOut, OPEN_KILL_SUIDGID, OpenIn, OpenOut, ReadIn, WRITE_KILL_SUIDGID, WriteIn,
+    WriteOut, fopen,
+};
+
+const KEEP_SIZE: u32 = libc::FALLOC_FL_KEEP_SIZE as u32;
+const PUNCH_HOLE: u32 = libc::FALLOC_FL_PUNCH_HOLE as u32;
+const ZERO_RANGE: u32 = libc::FALLOC_FL_ZERO_RANGE as u32;
+
+/// Programs with capabilities have them here.
+pub(super) const CAPABILITIES: &std::ffi::CStr = c"security.capability";
+
+impl FileSystem {
+    pub(super) fn open(&self, nodeid: u64, open: &OpenIn, out: &mut [u8]) -> NodeResult<usize> {
+        let flags = open.flags as i32;
+        if flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0 {
+            self.changeable(nodeid)?;
+        }
+        let (_, node) = self.node(nodeid)?;
+        self.opening(&node, flags, open.open_flags)?;
+        let fh = self.handles.open(node);
+        answer(out, &OpenOut { fh, open_flags: self.open_flags(flags), padding: 0 })
+    }
+
+    /// What opening does to a file that is there.
+    pub(super) fn opening(&self, node: &Node, flags: i32, open_flags: u32) -> NodeResult<()> {
+        if flags & libc::O_TRUNC == 0 {
+            return Ok(());
+        }
+        if open_flags & OPEN_KILL_SUIDGID != 0 {
+            self.drop_set_ids(node)?;
+        }
+        self.drop_capabilities(node)?;
+        // not `truncate`: the times change even where the length does not
+        node.set_attr(&SetAttr { size: Some(0), ..SetAttr::default() }).map(drop)
+    }
+
+    pub(super) fn open_flags(&self, flags: i32) -> u32 {
+        let direct = self.options.caching == Caching::Through || flags & libc::O_DIRECT != 0;
+        // Pages of a mapping stay: what bypasses them tells the kernel so.
+        let direct = if direct { fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES } else { 0 };
+        direct | fopen::KEEP_CACHE
+    }
+
+    /// Straight from the ARC into the answer.
+    pub(super) fn read(&self, read: &ReadIn, out: &mut [u8]) -> NodeResult<usize> {
+        let handle = self.handles.get(read.fh)?;
+        let room = out.len().min(read.size as usize);
+        handle.node.read_at(read.offset, &mut out[..room])
+    }
+
+    /// Straight from the request into the engine. An appending write has its offset from the kernel, which holds the
+    /// file's lock.
+    pub(super) fn write(&self, write: &WriteIn, data: &[u8], out: &mut [u8]) -> NodeResult<usize> {
+        let handle = self.handles.get(write.fh)?;
+        if write.write_flags & WRITE_KILL_SUIDGID != 0 {
+            self.drop_set_ids(&handle.node)?;
+        }
+        self.drop_capabilities_once(&handle)?;
+        let sync = write.flags as i32 & libc::O_DSYNC != 0; // O_SYNC includes it
+        handle.node.write_at(write.offset, data, sync)?;
+        answer(out, &WriteOut { size: write.size, padding: 0 })
+    }
+
+    /// Takes a program's capabilities away, because its content changes.
+    pub(super) fn drop_capabilities(&self, node: &Node) -> NodeResult<()> {
+        if node.mode() & libc::S_IFMT != libc::S_IFREG {
+            return Ok(());
+        }
+        match node.xattr(CAPABILITIES) {
+            Ok(_) => match node.remove_xattr(CAPABILITIES) {
+                Err(Errno(libc::ENODATA)) => Ok(()),
+                done => done,
+            },
+            Err(Errno(libc::ENODATA | libc::EOPNOTSUPP)) => Ok(()),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// The same, but asked once per open file unless somebody sets capabilities meanwhile.
+    fn drop_capabilities_once(&self, handle: &Handle) -> NodeResult<()> {
+        let now = self.capabilities.load(Relaxed);
+        if handle.no_capabilities_at.load(Relaxed) == now {
+            return Ok(());
+        }
+        self.drop_capabilities(&handle.node)?;
+        handle.no_capabilities_at.store(now, Relaxed);
+        Ok(())
+    }
+
+    pub(super) fn fsync(&self, nodeid: u64, fh: u64) -> NodeResult<usize> {
+        if self.changeable(nodeid).is_err() {
+            return Ok(0); // nothing there is ever dirty
+        }
+        self.by_handle(nodeid, Some(fh))?.1.sync().map(|()| 0)
+    }
+
+    pub(super) fn fallocate(&self, nodeid: u64, f: &FallocateIn) -> NodeResult<usize> {
+        self.changeable(nodeid)?;
+        let handle = self.handles.get(f.fh)?;
+        let node = &handle.node;
+        let end = f.offset.checked_add(f.length).ok_or(Errno(libc::EFBIG))?;
+        let size = node.size();
+        let hole = |node: &Node| match end.min(size).checked_sub(f.offset) {
+            Some(len) if len > 0 => node.punch(f.offset, len),
+            _ => Ok(()),
+        };
+        let keep = f.mode & KEEP_SIZE != 0;
+        match f.mode & !KEEP_SIZE {
+            // Blocks cannot be set aside where every write goes to a new place; that there is room now can be said.
+            0 if self.head.room()?.available < f.length => return Err(Errno(libc::ENOSPC)),
+            0 => {}
+            PUNCH_HOLE if keep => hole(node)?,
+            ZERO_RANGE => hole(node)?,
+            _ => return Err(Errno(libc::EOPNOTSUPP)),
+        }
+        if !keep && end > size {
+            node.truncate(end)?;
+        }
+        self.drop_capabilities_once(&handle)?;
+        Ok(0)
+    }
+
+    pub(super) fn lseek(&self, seek: &LseekIn, out: &mut [u8]) -> NodeResult<usize> {
+        let handle = self.handles.get(seek.fh)?;
+        let hole = match seek.whence as i32 {
+            libc::SEEK_HOLE => true,
+            libc::SEEK_DATA => false,
+            _ => return Err(Errno(libc::EINVAL)),
+        };
+        let offset = handle.node.seek(seek.offset, hole)?;
+        answer(out, &LseekOut { offset })
+    }
+}

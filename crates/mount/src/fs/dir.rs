@@ -1,0 +1,204 @@
+//! Directories: opening, listing, and those of `.zfs`, which no dataset has.
+
+use std::ffi::CStr;
+use std::time::Duration;
+
+use poolwright_openzfs::{Errno, NodeResult};
+
+use super::place::{self, CONTROL_ID, HEAD, Place, SNAPSHOTS_ID};
+use super::{FileSystem, answer};
+use crate::options::Caching;
+use crate::proto::Dirents;
+use crate::proto::wire::{self, EntryOut, OpenOut, ROOT_ID, ReadIn, fopen};
+
+/// In the root directory.
+pub(super) const CONTROL_NAME: &CStr = c".zfs";
+const SNAPSHOTS_NAME: &CStr = c"snapshot";
+
+/// Where a listing goes on behind `.zfs`, which comes after all real entries: nowhere.
+const END: u64 = i64::MAX as u64 - 1;
+
+/// Handle of the directories of `.zfs`. There is nothing to hold.
+const CONTROL_HANDLE: u64 = u64::MAX;
+
+/// Snapshots come and go behind the kernel's back.
+const CONTROL_TRUST: Duration = Duration::from_secs(1);
+
+/// Entries of a listing with attributes, gathered before the engine is asked for each.
+#[derive(Default)]
+struct Gathered {
+    names: Vec<u8>,
+    entries: Vec<One>,
+}
+
+struct One {
+    end: usize,
+    object: u64,
+    kind: u8,
+    next: u64,
+}
+
+impl FileSystem {
+    pub(super) fn opendir(&self, nodeid: u64, out: &mut [u8]) -> NodeResult<usize> {
+        if !matches!(self.place(nodeid), Place::Object { .. }) {
+            return answer(out, &OpenOut { fh: CONTROL_HANDLE, ..OpenOut::default() });
+        }
+        let (_, node) = self.node(nodeid)?;
+        let cached = self.options.caching != Caching::Through && !self.shows_control(nodeid);
+        let open_flags = if cached { fopen::CACHE_DIR | fopen::KEEP_CACHE } else { 0 };
+        answer(out, &OpenOut { fh: self.handles.open(node), open_flags, padding: 0 })
+    }
+
+    /// Lists a directory, from a position on, as far as there is room.
+    pub(super) fn readdir(
+        &self,
+        nodeid: u64,
+        read: &ReadIn,
+        plus: bool,
+        out: &mut [u8],
+    ) -> NodeResult<usize> {
+        let room = out.len().min(read.size as usize);
+        let mut list = Dirents::new(&mut out[..room]);
+        let Place::Object { tree, .. } = self.place(nodeid) else {
+            self.list_control(nodeid, read.offset, plus, &mut list)?;
+            return Ok(list.used());
+        };
+        if read.offset != END {
+            let ended = if plus {
+                self.list_plus(tree, read, &mut list)?
+            } else {
+                self.list_plain(tree, read, &mut list)?
+            };
+            if ended && self.shows_control(nodeid) {
+                let entry = self.control_entry(CONTROL_ID);
+                let name = CONTROL_NAME.to_bytes();
+                list.push(name, CONTROL_ID, libc::DT_DIR, END, plus.then_some(&entry));
+            }
+        }
+        Ok(list.used())
+    }
+
+    fn shows_control(&self, nodeid: u64) -> bool {
+        nodeid == ROOT_ID && self.options.snapdir_visible
+    }
+
+    /// True: that was all.
+    fn list_plain(&self, tree: u16, read: &ReadIn, list: &mut Dirents<'_>) -> NodeResult<bool> {
+        let handle = self.handles.get(read.fh)?;
+        let mut ended = true;
+        handle.node.read_dir(read.offset, &mut |e| {
+            let ino = place::inode(tree, e.object);
+            ended = list.push(e.name.to_bytes(), ino, e.kind, e.next, None);
+            ended
+        })?;
+        Ok(ended)
+    }
+
+    fn list_plus(&self, tree: u16, read: &ReadIn, list: &mut Dirents<'_>) -> NodeResult<bool> {
+        let handle = self.handles.get(read.fh)?;
+        let (mut all, mut used, mut ended) = (Gathered::default(), 0, true);
+        handle.node.read_dir(read.offset, &mut |e| {
+            used += Dirents::length(e.name.count_bytes(), true);
+            ended = used <= list.room();
+            if ended {
+                all.names.extend_from_slice(e.name.to_bytes());
+                let end = all.names.len();
+                all.entries.push(One { end, object: e.object, kind: e.kind, next: e.next });
+            }
+            ended
+        })?;
+        let mut start = 0;
+        for one in &all.entries {
+            let name = &all.names[start..one.end];
+            start = one.end;
+            // An entry without attributes is allowed: the kernel asks when it wants them. `.` and `..` must be so.
+            let entry = match matches!(name, b"." | b"..") {
+                true => EntryOut::default(),
+                false => self.known_entry(tree, one.object).unwrap_or_default(),
+            };
+            list.push(name, place::inode(tree, one.object), one.kind, one.next, Some(&entry));
+        }
+        Ok(ended)
+    }
+
+    fn known_entry(&self, tree: u16, object: u64) -> NodeResult<EntryOut> {
+        let (_, node) = self.node(place::id(tree, object, self.root_object))?;
+        self.entry(tree, &node)
+    }
+
+    // ---- .zfs ----
+
+    /// Attributes of a directory of `.zfs`; `None` for all others.
+    pub(super) fn control_attr(&self, nodeid: u64) -> NodeResult<Option<wire::Attr>> {
+        if matches!(self.place(nodeid), Place::Object { .. }) {
+            return Ok(None);
+        }
+        let root = self.root.attr()?;
+        let time = root.crtime.seconds.max(0) as u64;
+        Ok(Some(wire::Attr {
+            ino: nodeid,
+            size: 2,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            mode: libc::S_IFDIR | 0o555,
+            nlink: 2,
+            blksize: 4096,
+            ..wire::Attr::default()
+        }))
+    }
+
+    /// The kernel's entry for such a directory. It is not counted: there is nothing to hold.
+    pub(super) fn control_entry(&self, nodeid: u64) -> EntryOut {
+        EntryOut {
+            nodeid,
+            entry_valid: self.options.trust.as_secs(),
+            attr_valid: CONTROL_TRUST.as_secs(),
+            attr: self.control_attr(nodeid).ok().flatten().unwrap_or_default(),
+            ..EntryOut::default()
+        }
+    }
+
+    pub(super) fn lookup_control(&self, parent: u64, name: &CStr, out: &mut [u8]) -> NodeResult<usize> {
+        let up = name == c"..";
+        match self.place(parent) {
+            Place::Control if up => answer(out, &self.entry(HEAD, &self.root)?),
+            Place::Control if name == c"." => answer(out, &self.control_entry(CONTROL_ID)),
+            Place::Control if name == SNAPSHOTS_NAME => answer(out, &self.control_entry(SNAPSHOTS_ID)),
+            Place::Snapshots if up => answer(out, &self.control_entry(CONTROL_ID)),
+            Place::Snapshots if name == c"." => answer(out, &self.control_entry(SNAPSHOTS_ID)),
+            Place::Snapshots => {
+                let name = name.to_str().map_err(|_| Errno(libc::ENOENT))?;
+                let (tree, root) = self.snapshots.enter(name)?;
+                let entry = self.entry(tree, &root);
+                self.snapshots.leave(tree); // the entry counts now, if it came about
+                let trust = CONTROL_TRUST.as_secs();
+                answer(out, &EntryOut { entry_valid: trust, entry_valid_nsec: 0, ..entry? })
+            }
+            _ => Err(Errno(libc::ENOENT)),
+        }
+    }
+
+    fn list_control(&self, nodeid: u64, from: u64, plus: bool, list: &mut Dirents<'_>) -> NodeResult<()> {
+        let mut all = vec![(".".to_owned(), nodeid)];
+        match self.place(nodeid) {
+            Place::Control => {
+                all.push(("..".into(), place::inode(HEAD, self.root_object)));
+                all.push((SNAPSHOTS_NAME.to_string_lossy().into_owned(), SNAPSHOTS_ID));
+            }
+            _ => {
+                all.push(("..".into(), CONTROL_ID));
+                // Inode numbers are given when a snapshot is entered; until then, one that no file has.
+                all.extend(self.snapshots.names()?.into_iter().map(|name| (name, SNAPSHOTS_ID - 1)));
+            }
+        }
+        let none = EntryOut::default();
+        for (at, (name, ino)) in all.iter().enumerate().skip(from as usize) {
+            let next = at as u64 + 1;
+            if !list.push(name.as_bytes(), *ino, libc::DT_DIR, next, plus.then_some(&none)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! What the kernel knows: how often each node was handed to it and not yet given back.
+//!
+//! As long as the kernel knows an object, its number must not go to another. An object with a name cannot; one that
+//! has lost its last name is held by a [`Node`] here until the kernel forgets it. So most entries are just a count.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use poolwright_openzfs::Node;
+
+const SHARDS: usize = 64;
+
+struct One {
+    count: u64,
+    held: Option<Node>,
+}
+
+type Shard = HashMap<u64, One, BuildHasherDefault<Spread>>;
+
+/// Counts by node id.
+pub(crate) struct Known {
+    shards: Vec<Mutex<Shard>>,
+}
+
+impl Known {
+    pub(crate) fn new() -> Known {
+        Known { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    }
+
+    fn shard(&self, nodeid: u64) -> MutexGuard<'_, Shard> {
+        // Above the low bits: objects of one directory were made together and are asked for together.
+        let at = (nodeid.wrapping_mul(SPREAD) >> 58) as usize;
+        self.shards[at].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kernel is about to learn of it once more. True: it did not know it.
+    pub(crate) fn add(&self, nodeid: u64) -> bool {
+        match self.shard(nodeid).entry(nodeid) {
+            Entry::Occupied(mut one) => {
+                one.get_mut().count += 1;
+                false
+            }
+            Entry::Vacant(place) => {
+                place.insert(One { count: 1, held: None });
+                true
+            }
+        }
+    }
+
+    /// The kernel gave it back so many times. True: it does not know it any more.
+    pub(crate) fn forget(&self, nodeid: u64, times: u64) -> bool {
+        let gone = {
+            let mut shard = self.shard(nodeid);
+            let Entry::Occupied(mut one) = shard.entry(nodeid) else { return false };
+            one.get_mut().count = one.get().count.saturating_sub(times);
+            if one.get().count > 0 {
+                return false;
+            }
+            one.remove()
+        };
+        drop(gone); // which may free an object: not while the shard is locked
+        true
+    }
+
+    /// It has no name (any more): holds it for as long as the kernel knows it.
+    pub(crate) fn hold(&self, nodeid: u64, node: Node) {
+        let before = match self.shard(nodeid).get_mut(&nodeid) {
+            Some(one) => one.held.replace(node),
+            None => Some(node),
+        };
+        drop(before);
+    }
+
+    /// It has a name again.
+    pub(crate) fn release(&self, nodeid: u64) {
+        let before = self.shard(nodeid).get_mut(&nodeid).and_then(|one| one.held.take());
+        drop(before);
+    }
+
+    /// The node, if it is held.
+    pub(crate) fn held(&self, nodeid: u64) -> Option<Node> {
+        self.shard(nodeid).get(&nodeid)?.held.clone()
+    }
+
+    /// Lets go of everything; nobody asks any more.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            let all = std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(all);
+        }
+    }
+}
+
+/// 2^64 divided by the golden ratio: neighbours end up far apart.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Hashes one number with one multiplication. The numbers come from the kernel, not from an adversary.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.write_u64(u64::from(*b)));
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        self.0 = (self.0 ^ n).wrapping_mul(SPREAD).rotate_left(32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_per_node() {
+        let known = Known::new();
+        assert!(known.add(7));
+        assert!(!known.add(7) && known.add(8));
+        assert!(!known.forget(7, 1));
+        assert!(known.forget(7, 1));
+        assert!(!known.forget(7, 1), "was not known any more");
+        assert!(known.forget(8, 99), "the kernel may not take more than it was given, but must not break us");
+    }
+}

@@ -1,0 +1,78 @@
+//! Extended attributes.
+
+use std::ffi::CStr;
+use std::sync::atomic::Ordering::Relaxed;
+
+use poolwright_openzfs::{Errno, NodeResult};
+
+use super::data::CAPABILITIES;
+use super::place::Place;
+use super::{FileSystem, answer, answer_bytes};
+use crate::proto::SetXattr;
+use crate::proto::wire::{InHeader, XattrOut};
+
+/// The largest value, and the largest list, that Linux hands on.
+const MOST: usize = 65_536;
+
+/// Access control lists, which are not kept (`acltype=off`, the default), and what nobody defines.
+fn unsupported(name: &CStr) -> bool {
+    name.to_bytes().starts_with(b"system.")
+}
+
+impl FileSystem {
+    pub(super) fn getxattr(&self, nodeid: u64, name: &CStr, room: u32, out: &mut [u8]) -> NodeResult<usize> {
+        if unsupported(name) {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        if !matches!(self.place(nodeid), Place::Object { .. }) {
+            return Err(Errno(libc::ENODATA));
+        }
+        sized(&self.node(nodeid)?.1.xattr(name)?, room, out)
+    }
+
+    pub(super) fn listxattr(&self, header: &InHeader, room: u32, out: &mut [u8]) -> NodeResult<usize> {
+        if !matches!(self.place(header.nodeid), Place::Object { .. }) {
+            return sized(&[], room, out);
+        }
+        let all = self.node(header.nodeid)?.1.xattr_names()?;
+        let privileged = header.uid == 0;
+        let mut shown = Vec::with_capacity(all.len());
+        for name in all.split_inclusive(|b| *b == 0) {
+            let hidden = name.starts_with(b"system.") || !privileged && name.starts_with(b"trusted.");
+            if !hidden {
+                shown.extend_from_slice(name);
+            }
+        }
+        sized(&shown, room, out)
+    }
+
+    pub(super) fn setxattr(&self, nodeid: u64, set: &SetXattr<'_>) -> NodeResult<usize> {
+        if unsupported(set.name) {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        if set.value.len() > MOST {
+            return Err(Errno(libc::E2BIG));
+        }
+        self.writable(nodeid)?.set_xattr(set.name, set.value, set.flags)?;
+        if set.name == CAPABILITIES {
+            self.capabilities.fetch_add(1, Relaxed);
+        }
+        Ok(0)
+    }
+
+    pub(super) fn removexattr(&self, nodeid: u64, name: &CStr) -> NodeResult<usize> {
+        if unsupported(name) {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        self.writable(nodeid)?.remove_xattr(name).map(|()| 0)
+    }
+}
+
+/// A value, or its length if the room is 0.
+fn sized(value: &[u8], room: u32, out: &mut [u8]) -> NodeResult<usize> {
+    match room as usize {
+        0 => answer(out, &XattrOut { size: value.len() as u32, padding: 0 }),
+        room if value.len() > room => Err(Errno(libc::ERANGE)),
+        _ => answer_bytes(out, value),
+    }
+}

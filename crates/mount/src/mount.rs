@@ -1,0 +1,190 @@
+//! A mounted dataset, from its start to its end.
+
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use poolwright_openzfs::{Dataset, Errno, Pool};
+
+use crate::counters::Counters;
+use crate::fs::FileSystem;
+use crate::mountpoint::MountPoint;
+use crate::options::{Caching, Options};
+use crate::proto::wire::init;
+use crate::proto::{MAX_WRITE, Negotiated, Wanted};
+use crate::session::Session;
+use crate::{Error, Result, device, uring};
+
+/// A dataset that is mounted and served by threads of this process.
+///
+/// Dropping it unmounts, at the worst out of sight while programs still use it. The pool can be exported when the mount
+/// has been dropped.
+#[derive(Debug)]
+pub struct Mount {
+    point: MountPoint,
+    dataset: String,
+    session: Arc<Session>,
+    threads: Mutex<Vec<JoinHandle<Result<()>>>>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("agreed", &self.agreed).finish_non_exhaustive()
+    }
+}
+
+impl Mount {
+    /// Mounts a dataset of `pool` on a directory. When this returns, programs can use it.
+    pub fn start(pool: &Pool, dataset: &Dataset, mountpoint: &Path, options: &Options) -> Result<Mount> {
+        let name = dataset.name().to_owned();
+        let fs = FileSystem::new(pool, dataset, options).map_err(|why| Error::Engine {
+            doing: "opening the root directory of",
+            dataset: name.clone(),
+            why,
+        })?;
+        let (point, device) = MountPoint::mount(mountpoint, &name, fs.root_mode(), options)?;
+        let served = serve(fs, device, options);
+        let (session, threads) = match served {
+            Ok(served) => served,
+            Err(why) => {
+                // The device is closed: whatever is left of the mount would be a dead one.
+                let _ = point.detach();
+                return Err(why);
+            }
+        };
+        if options.caching != Caching::Through {
+            read_ahead(point.path());
+        }
+        Ok(Mount { point, dataset: name, session, threads: Mutex::new(threads) })
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        self.point.path()
+    }
+
+    /// What was served so far.
+    pub fn counters(&self) -> Counters {
+        self.session.counters()
+    }
+
+    /// Whether io_uring was agreed on; otherwise requests come through `/dev/fuse`.
+    pub fn uses_uring(&self) -> bool {
+        self.session.agreed.has(init::OVER_IO_URING)
+    }
+
+    /// The FUSE protocol's minor version that was agreed on.
+    pub fn protocol(&self) -> u32 {
+        self.session.agreed.minor
+    }
+
+    /// Waits until it is unmounted, by whomever, and everything is put away: nothing acknowledged is only in memory.
+    pub fn wait(&self) -> Result<()> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = Ok(());
+        for thread in threads.drain(..) {
+            // A thread's panic was reported by the panic handler; the others have gone on serving.
+            first = first.and(thread.join().unwrap_or(Ok(())));
+        }
+        first?;
+        match self.session.finished() {
+            Some(Err(why)) => Err(self.engine("writing the last changes of", why)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Unmounts and waits. [`Error::Busy`] if programs use it; it then stays mounted.
+    pub fn unmount(&self) -> Result<()> {
+        if self.session.finished().is_none() {
+            self.point.unmount()?;
+        }
+        self.wait()
+    }
+
+    /// Takes it out of sight at once, even while programs use it. They may go on; it ends with the last of them.
+    pub fn detach(&self) -> Result<()> {
+        self.point.detach()
+    }
+
+    /// The kernel forgets attributes and cached bytes of an object (after something changed it other than through this
+    /// mount).
+    pub fn invalidate(&self, object: u64) -> Result<()> {
+        device::forget_inode(self.session.device.as_ref(), self.session.fs.id_of(object), 0, 0)
+    }
+
+    /// The kernel forgets a name in a directory.
+    pub fn invalidate_name(&self, directory: u64, name: &CStr) -> Result<()> {
+        device::forget_entry(self.session.device.as_ref(), self.session.fs.id_of(directory), name)
+    }
+
+    /// The kernel forgets a snapshot that it knows under `.zfs/snapshot`, so that it can be destroyed.
+    pub fn invalidate_snapshot(&self, name: &CStr) -> Result<()> {
+        device::forget_entry(self.session.device.as_ref(), self.session.fs.snapshots_id(), name)
+    }
+
+    fn engine(&self, doing: &'static str, why: Errno) -> Error {
+        Error::Engine { doing, dataset: self.dataset.clone(), why }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if self.session.finished().is_none() && self.unmount().is_err() && self.point.detach().is_err() {
+            eprintln!("poolwright: {} could not be unmounted", self.point.path().display());
+        }
+    }
+}
+
+/// Lets the kernel read ahead as much as one request can carry; by itself it stops at 128 KiB. Only root may say so, and
+/// without it everything works, slower.
+fn read_ahead(path: &Path) {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(meta) = std::fs::metadata(path) else { return };
+    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+    let kibibytes = (MAX_WRITE >> 10).to_string();
+    let _ = std::fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), kibibytes);
+}
+
+type Served = (Arc<Session>, Vec<JoinHandle<Result<()>>>);
+
+fn serve(fs: FileSystem, device: OwnedFd, options: &Options) -> Result<Served> {
+    let each = options.threads.max(1);
+    let wanted = Wanted {
+        writeback: options.caching == Caching::Writeback,
+        uring: options.uring && uring::available(),
+    };
+    let queues = uring::queues();
+    let workers =
+        |agreed: &Negotiated| if agreed.has(init::OVER_IO_URING) { 1 + queues * each } else { each };
+    let session = Arc::new(Session::meet(fs, device, wanted, workers)?);
+    if session.agreed.has(init::OVER_IO_URING) {
+        let mut threads = vec![by_device(&session, 0, session.device.clone())?];
+        for at in 0..queues * each {
+            let served = session.clone();
+            threads.push(spawn(1 + at, move || served.run_uring(1 + at, at % queues, at < queues))?);
+        }
+        return Ok((session, threads));
+    }
+    // All descriptors first: a mount is served by all its threads or not at all.
+    let mut descriptors = vec![session.device.clone()];
+    for _ in 1..each {
+        descriptors.push(Arc::new(device::another(&session.device)?));
+    }
+    let start = |(number, fd)| by_device(&session, number, fd);
+    let threads = descriptors.into_iter().enumerate().map(start).collect::<Result<_>>()?;
+    Ok((session, threads))
+}
+
+fn by_device(session: &Arc<Session>, number: usize, fd: Arc<OwnedFd>) -> Result<JoinHandle<Result<()>>> {
+    let session = session.clone();
+    spawn(number, move || session.run(number, &fd))
+}
+
+fn spawn(number: usize, run: impl FnOnce() -> Result<()> + Send + 'static) -> Result<JoinHandle<Result<()>>> {
+    std::thread::Builder::new()
+        .name(format!("fuse-{number}"))
+        .spawn(run)
+        .map_err(|why| Error::Device { doing: "starting a thread", why })
+}

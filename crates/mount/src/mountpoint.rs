@@ -1,0 +1,224 @@
+//! Where a mount is: making it, ending it.
+//!
+//! With privilege by `mount(2)` and `umount2(2)`, else through `fusermount3`, the set-user-id program that every
+//! distribution has for this.
+
+use std::ffi::CString;
+use std::io::{IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+
+use crate::options::Options;
+use crate::{Error, Result, device};
+
+const HELPER: &str = "fusermount3";
+/// What `/proc/mounts` shows behind `fuse.`.
+const SUBTYPE: &str = "poolwright";
+
+/// How a mount was made, and so how it is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Kernel,
+    Helper,
+}
+
+/// A place where something of ours is mounted.
+#[derive(Clone, Debug)]
+pub(crate) struct MountPoint {
+    path: PathBuf,
+    by: By,
+}
+
+impl MountPoint {
+    /// Mounts `source` (`POOL/DATASET`) on a directory; `root_mode` is the root directory's.
+    pub(crate) fn mount(
+        path: &Path,
+        source: &str,
+        root_mode: u32,
+        options: &Options,
+    ) -> Result<(MountPoint, OwnedFd)> {
+        let path = usable(path)?;
+        let refused =
+            |why: String| Error::Refused { source_name: source.to_owned(), path: path.clone(), why };
+        if rustix::process::geteuid().is_root() {
+            match directly(&path, source, root_mode, options) {
+                Ok(device) => return Ok((MountPoint { path, by: By::Kernel }, device)),
+                // root of a container without the right to mount: the helper may have it
+                Err(Direct::Refused(Errno::PERM)) if helper_exists() => {}
+                Err(Direct::Refused(why)) => return Err(refused(explain(why))),
+                Err(Direct::Device(why)) => return Err(why),
+            }
+        }
+        let device = by_helper(&path, source, options).map_err(refused)?;
+        Ok((MountPoint { path, by: By::Helper }, device))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Unmounts. A program that is just ending gets a moment.
+    pub(crate) fn unmount(&self) -> Result<()> {
+        const TRIES: u32 = 20;
+        for _ in 0..TRIES {
+            match self.once(UnmountFlags::empty()) {
+                Err(Error::Busy { .. }) => std::thread::sleep(Duration::from_millis(100)),
+                done => return done,
+            }
+        }
+        self.once(UnmountFlags::empty())
+    }
+
+    /// Takes the mount out of sight; it ends when the last program lets go of it.
+    pub(crate) fn detach(&self) -> Result<()> {
+        self.once(UnmountFlags::DETACH)
+    }
+
+    fn once(&self, flags: UnmountFlags) -> Result<()> {
+        let path = self.path.clone();
+        if self.by == By::Helper {
+            return self.once_by_helper(flags.contains(UnmountFlags::DETACH));
+        }
+        match rustix::mount::unmount(&self.path, flags | UnmountFlags::NOFOLLOW) {
+            Ok(()) => Ok(()),
+            Err(Errno::INVAL) => Ok(()), // nothing is mounted there (any more)
+            Err(Errno::BUSY) => Err(Error::Busy { path }),
+            Err(why) => Err(Error::Unmount { path, why: why.to_string() }),
+        }
+    }
+
+    fn once_by_helper(&self, lazily: bool) -> Result<()> {
+        let path = self.path.clone();
+        let mut command = Command::new(HELPER);
+        command.arg("-u").args(lazily.then_some("-z")).arg("--").arg(&self.path);
+        let out =
+            command.output().map_err(|why| Error::Unmount { path: path.clone(), why: why.to_string() })?;
+        let words = String::from_utf8_lossy(&out.stderr).trim().to_owned();
+        match out.status.success() {
+            true => Ok(()),
+            false if words.contains("busy") => Err(Error::Busy { path }),
+            false if words.contains("not found in") => Ok(()),
+            false => Err(Error::Unmount { path, why: words }),
+        }
+    }
+}
+
+/// The directory's real path, if something can be mounted there.
+fn usable(path: &Path) -> Result<PathBuf> {
+    let wrong = |why: &str| Error::MountPoint { path: path.to_owned(), why: why.to_owned() };
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => {}
+        Ok(_) => return Err(wrong("it is no directory; name an empty one")),
+        Err(why) if why.raw_os_error() == Some(libc::ENOTCONN) => {
+            return Err(Error::DeadMount { path: path.to_owned() });
+        }
+        Err(why) if why.raw_os_error() == Some(libc::ENOENT) => {
+            return Err(wrong("it does not exist; make it with mkdir"));
+        }
+        Err(why) => return Err(wrong(&why.to_string())),
+    }
+    path.canonicalize().map_err(|why| wrong(&why.to_string()))
+}
+
+enum Direct {
+    Refused(Errno),
+    Device(Error),
+}
+
+fn directly(
+    path: &Path,
+    source: &str,
+    root_mode: u32,
+    options: &Options,
+) -> std::result::Result<OwnedFd, Direct> {
+    let device = device::open().map_err(Direct::Device)?;
+    let mut flags = MountFlags::NOATIME;
+    if !options.suid_dev {
+        flags |= MountFlags::NOSUID | MountFlags::NODEV;
+    }
+    if options.readonly {
+        flags |= MountFlags::RDONLY;
+    }
+    let data = format!(
+        "fd={},rootmode={root_mode:o},user_id={},group_id={},default_permissions,allow_other",
+        device.as_raw_fd(),
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw()
+    );
+    let data = CString::new(data).map_err(|_| Direct::Refused(Errno::INVAL))?;
+    rustix::mount::mount(source, path, format!("fuse.{SUBTYPE}"), flags, data.as_c_str())
+        .map_err(Direct::Refused)?;
+    Ok(device)
+}
+
+fn explain(why: Errno) -> String {
+    let more = match why {
+        Errno::PERM => "; mounting needs CAP_SYS_ADMIN, or the package fuse3 with its program fusermount3",
+        Errno::NODEV => "; the kernel has no FUSE (`modprobe fuse`)",
+        _ => "",
+    };
+    format!("{why}{more}")
+}
+
+fn helper_exists() -> bool {
+    Command::new(HELPER)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok()
+}
+
+/// The helper mounts and sends the device's descriptor back through its standard input, a socket.
+fn by_helper(path: &Path, source: &str, options: &Options) -> std::result::Result<OwnedFd, String> {
+    let (ours, theirs) = UnixStream::pair().map_err(|why| format!("making a socket pair: {why}"))?;
+    // A comma would end the value.
+    let name = source.replace('\\', "\\\\").replace(',', "\\,");
+    let mut words =
+        vec![format!("fsname={name}"), format!("subtype={SUBTYPE}"), "default_permissions".into()];
+    words.push(if options.readonly { "ro" } else { "rw" }.into());
+    words.push("noatime".into());
+    if options.allow_other {
+        words.push("allow_other".into());
+    }
+    let mut child = Command::new(HELPER)
+        .args(["-o", &words.join(","), "--"])
+        .arg(path)
+        .env("_FUSE_COMMFD", "0")
+        .stdin(OwnedFd::from(theirs))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|why| format!("starting {HELPER}: {why}; install the package fuse3, or mount as root"))?;
+    let device = receive(&ours);
+    let mut stderr = String::new();
+    if let Some(mut pipe) = child.stderr.take() {
+        let _ = pipe.read_to_string(&mut stderr);
+    }
+    let status = child.wait().map_err(|why| format!("waiting for {HELPER}: {why}"))?;
+    match device {
+        Some(device) if status.success() => Ok(device),
+        _ => Err(format!("{HELPER} says: {}", stderr.trim())),
+    }
+}
+
+fn receive(from: &UnixStream) -> Option<OwnedFd> {
+    let mut byte = [0u8; 1];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut byte)];
+    rustix::net::recvmsg(from, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC).ok()?;
+    control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    })
+}

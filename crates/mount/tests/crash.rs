@@ -1,0 +1,122 @@
+//! `kill -9` of the server in the middle of work: what was acknowledged as durable is there, names included.
+
+mod common;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::pattern;
+use poolwright_mount::{Error, Mount, Options};
+use poolwright_openzfs::property::Settings;
+use poolwright_openzfs::{Pool, Spec};
+use rustix::mount::{UnmountFlags, unmount};
+
+/// Runs only as the victim: mounts, and serves until it is killed.
+#[test]
+#[ignore = "started by the test below as a process of its own"]
+fn victim() {
+    let Some(dir) = std::env::var_os("POOLWRIGHT_MOUNT_CRASH_DIR") else { return };
+    let dir = Path::new(&dir);
+    let pool = Pool::create(common::engine(), &Spec::single("crash", dir.join("vdev"), 12)).unwrap();
+    let dataset = pool.create_dataset("d", &Settings::default()).unwrap();
+    let mount = match Mount::start(&pool, &dataset, &dir.join("mnt"), &Options::default()) {
+        Ok(mount) => mount,
+        Err(why) => {
+            println!("\nrefused {why}");
+            return;
+        }
+    };
+    println!("\nmounted {}", mount.path().display());
+    std::io::stdout().flush().unwrap();
+    mount.wait().unwrap();
+}
+
+/// Work as a database does it: a log that is appended and synced, files made under a temporary name, synced and moved
+/// into place, old ones removed, directories synced. Gives the number of rounds acknowledged when the server died.
+fn work(root: &Path, until: Instant, kill: impl FnOnce()) -> u64 {
+    let log = OpenOptions::new().append(true).create(true).open(root.join("log")).unwrap();
+    let dir = File::open(root).unwrap();
+    dir.sync_all().unwrap();
+    let (mut done, mut kill) = (0u64, Some(kill));
+    let round = |n: u64| -> std::io::Result<()> {
+        (&log).write_all(&pattern(1000, n))?;
+        log.sync_data()?;
+        let new = File::create(root.join(format!("new{n}")))?;
+        new.write_all_at(&pattern(5000, n), 0)?;
+        new.sync_all()?;
+        fs::rename(root.join(format!("new{n}")), root.join(format!("table{n}")))?;
+        if n >= 10 {
+            fs::remove_file(root.join(format!("table{}", n - 10)))?;
+        }
+        dir.sync_all()
+    };
+    loop {
+        if Instant::now() > until
+            && let Some(kill) = kill.take()
+        {
+            kill();
+        }
+        match round(done) {
+            Ok(()) => done += 1,
+            Err(_) if kill.is_none() => return done,
+            Err(why) => panic!("round {done}, before anybody was killed: {why}"),
+        }
+    }
+}
+
+fn check(root: &Path, done: u64, case: &str) {
+    let log = fs::read(root.join("log")).unwrap();
+    assert!(log.len() as u64 >= done * 1000, "{case}: {} bytes of log after {done} rounds", log.len());
+    for n in 0..done {
+        let row = &log[n as usize * 1000..][..1000];
+        assert!(row == pattern(1000, n), "{case}: row {n} of {done}");
+        let table = fs::read(root.join(format!("table{n}")));
+        // The round that was not acknowledged may have removed one more.
+        match table {
+            Ok(bytes) => assert!(bytes == pattern(5000, n), "{case}: table {n}"),
+            Err(_) => assert!(n + 10 <= done, "{case}: table {n} is gone after {done} rounds"),
+        }
+        assert!(n + 10 >= done || !root.join(format!("table{n}")).exists(), "{case}: table {n} came back");
+        assert!(!root.join(format!("new{n}")).exists(), "{case}: new{n} was renamed");
+    }
+}
+
+#[test]
+fn killed() {
+    for round in 0..6u64 {
+        let tmp = tempfile::tempdir().unwrap();
+        let root = tmp.path().join("mnt");
+        fs::create_dir(&root).unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["victim", "--exact", "--ignored", "--nocapture"])
+            .env("POOLWRIGHT_MOUNT_CRASH_DIR", tmp.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let first = lines.find(|l| l.starts_with("mounted ") || l.starts_with("refused ")).unwrap();
+        if let Some(why) = first.strip_prefix("refused ") {
+            child.wait().unwrap();
+            eprintln!("SKIPPED killed: {why}");
+            return;
+        }
+        let until = Instant::now() + Duration::from_millis(150 + 171 * round);
+        let done = work(&root, until, || child.kill().unwrap());
+        child.wait().unwrap();
+        assert!(done > 0);
+
+        let pool = Pool::import(common::engine(), &[tmp.path().join("vdev")], false).unwrap();
+        let dataset = pool.open_dataset("d").unwrap();
+        let start = || Mount::start(&pool, &dataset, &root, &Options::default());
+        assert!(matches!(start(), Err(Error::DeadMount { .. })), "the dead mount is recognised");
+        unmount(&root, UnmountFlags::DETACH).unwrap();
+        let mount = start().unwrap();
+        check(&root, done, &format!("round {round}"));
+        mount.unmount().unwrap();
+    }
+}
