@@ -11,7 +11,8 @@ const DEFINES: &[(&str, &str)] = &[
     ("DEBUG", "1"),
     ("ZFS_DEBUG", "1"),
 ];
-const SOURCES: &[&str] = &["engine", "seam", "pool", "dataset", "node", "file", "log", "codec"];
+const SOURCES: &[&str] =
+    &["engine", "seam", "pool", "dataset", "node", "file", "log", "codec", "power", "backlog"];
 
 fn main() {
     let zfs = match pkg_config::Config::new().cargo_metadata(false).atleast_version("2.3").probe("libzfs") {

@@ -2,7 +2,8 @@
 /*
  * The seam between vdevs and the host's files. The executable's definitions of zfs_file_* take the place of the
  * library's, so that every byte that a vdev moves passes here: it is counted, can be delayed like a device of
- * another kind, and a refusal of the host (a full disk) is seen before the pool suspends on it.
+ * another kind or lost like one whose power fails (power.c), and a refusal of the host (a full disk) is seen before
+ * the pool suspends on it.
  */
 
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 #include <sys/zfs_file.h>
 
 #include "engine.h"
+#include "power.h"
 
 typedef struct counters {
 	_Atomic uint64_t read_bytes, write_bytes, read_ops, write_ops, flushes, read_ns, write_ns, flush_ns;
@@ -28,6 +30,7 @@ typedef struct seam_file {
 	zfs_file_t base;		/* first: the library reads f_fd through it */
 	char *path;
 	counters_t count;
+	pw_power_slot_t power;
 	struct seam_file *next;
 } seam_file_t;
 
@@ -260,6 +263,7 @@ zfs_file_open(const char *path, int flags, int mode, CRED_ARGUMENT zfs_file_t **
 	(void) cr;
 #endif
 	struct stat64 st;
+	pw_power_from_environment();
 	if (!(flags & O_CREAT)) {
 		if (stat64(path, &st) == -1)
 			return (errno);
@@ -297,23 +301,57 @@ zfs_file_close(zfs_file_t *fp)
 		}
 	}
 	pthread_mutex_unlock(&files_lock);
+	pw_power_detach(&f->power);
 	(void) close(fp->f_fd);
 	free(f->path);
 	free(f);
+}
+
+static int
+read_host(zfs_file_t *fp, void *buf, size_t count, loff_t off, size_t *done)
+{
+	if (pw_power_is_on())
+		return (pw_power_read(&((seam_file_t *)fp)->power, fp->f_fd, buf, count, off, done));
+	ssize_t n = pread64(fp->f_fd, buf, count, off);
+	if (n < 0)
+		return (errno);
+	*done = n;
+	return (0);
 }
 
 int
 zfs_file_pread(zfs_file_t *fp, void *buf, size_t count, loff_t off, ssize_t *resid)
 {
 	uint64_t began = now_ns();
-	ssize_t n = pread64(fp->f_fd, buf, count, off);
-	if (n < 0)
-		return (errno);
+	size_t done = 0;
+	int error = read_host(fp, buf, count, off, &done);
+	if (error != 0)
+		return (error);
 	finish(fp, OP_READ, off, count, began);
 	if (resid != NULL)
-		*resid = (ssize_t)count - n;
-	else if ((size_t)n != count)
+		*resid = (ssize_t)(count - done);
+	else if (done != count)
 		return (EIO);
+	return (0);
+}
+
+static int
+write_host(zfs_file_t *fp, const void *buf, size_t count, loff_t off)
+{
+	if (pw_power_is_on()) {
+		int error = pw_power_write(&((seam_file_t *)fp)->power, fp->f_fd, buf, count, off);
+		if (error != PW_POWER_OFF)
+			return (error);
+	}
+	size_t done = 0;
+	while (done < count) {
+		ssize_t n = pwrite64(fp->f_fd, (const char *)buf + done, count - done, off + done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return (n < 0 ? errno : ENOSPC);
+		done += n;
+	}
 	return (0);
 }
 
@@ -324,19 +362,25 @@ zfs_file_pwrite(zfs_file_t *fp, const void *buf, size_t count, loff_t off, ASHIF
 	(void) ashift;
 #endif
 	uint64_t began = now_ns();
-	size_t done = 0;
-	while (done < count) {
-		ssize_t n = pwrite64(fp->f_fd, (const char *)buf + done, count - done, off + done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return (refused(fp, OP_WRITE, n < 0 ? errno : ENOSPC));
-		done += n;
-	}
+	int error = write_host(fp, buf, count, off);
+	if (error != 0)
+		return (refused(fp, OP_WRITE, error));
 	finish(fp, OP_WRITE, off, count, began);
 	if (resid != NULL)
 		*resid = 0;
 	return (0);
+}
+
+static int
+flush_host(zfs_file_t *fp)
+{
+	if (pw_power_is_on()) {
+		int error = pw_power_flush(&((seam_file_t *)fp)->power, fp->f_fd);
+		if (error != PW_POWER_OFF)
+			return (error);
+	}
+	/* An emulated device stands on a scratch file: its flush costs what the profile says, not what this disk does. */
+	return (device.is.emulate || fsync(fp->f_fd) == 0 ? 0 : errno);
 }
 
 int
@@ -344,9 +388,18 @@ zfs_file_fsync(zfs_file_t *fp, int flags)
 {
 	(void) flags;
 	uint64_t began = now_ns();
-	/* An emulated device stands on a scratch file: its flush costs what the profile says, not what this disk does. */
-	if (!device.is.emulate && fsync(fp->f_fd) < 0)
-		return (refused(fp, OP_FLUSH, errno));
+	int error = flush_host(fp);
+	if (error != 0)
+		return (refused(fp, OP_FLUSH, error));
 	finish(fp, OP_FLUSH, 0, 0, began);
 	return (0);
+}
+
+/* TRIM. It would pass the write cache by, and a device is free to ignore it: with the cache, this one does. */
+int
+zfs_file_deallocate(zfs_file_t *fp, loff_t offset, loff_t len)
+{
+	if (pw_power_is_on())
+		return (0);
+	return (fallocate64(fp->f_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, len) == 0 ? 0 : errno);
 }

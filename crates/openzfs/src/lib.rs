@@ -19,6 +19,7 @@ mod error;
 mod ffi;
 mod file;
 mod pool;
+pub mod power;
 pub mod property;
 mod stats;
 
