@@ -1,5 +1,6 @@
 //! Compiles the C side against the installed OpenZFS 2.3 development package and links libzpool dynamically.
 
+use std::path::PathBuf;
 use std::process::exit;
 
 /// The packaged library is a debug build: without `ZFS_DEBUG` the layouts of its structures differ.
@@ -11,8 +12,10 @@ const DEFINES: &[(&str, &str)] = &[
     ("DEBUG", "1"),
     ("ZFS_DEBUG", "1"),
 ];
-const SOURCES: &[&str] =
-    &["engine", "seam", "pool", "dataset", "node", "file", "log", "codec", "power", "backlog"];
+const SOURCES: &[&str] = &[
+    "engine", "seam", "pool", "dataset", "layout", "node", "attr", "dir", "name", "xattr", "file", "blocks",
+    "log", "replay", "codec", "power", "backlog",
+];
 
 fn main() {
     let zfs = match pkg_config::Config::new().cargo_metadata(false).atleast_version("2.3").probe("libzfs") {
@@ -57,23 +60,25 @@ fn main() {
     println!("cargo:rerun-if-changed=csrc");
 }
 
-/// Two signatures at the seam changed within 2.3 (2.3.2 in Debian 12's backports, 2.3.9 in Debian 13): the header says
-/// which ones this package has.
-fn signatures(include_paths: &[std::path::PathBuf]) -> Vec<&'static str> {
-    let default = std::path::PathBuf::from("/usr/include/libzfs");
-    let header =
-        include_paths.iter().chain([&default]).map(|dir| dir.join("sys/zfs_file.h")).find(|p| p.exists());
-    let text = header.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
-    let declares = |function: &str, argument: &str| {
+/// Signatures that changed within 2.3 (2.3.2 in Debian 12's backports, a later one in Debian 13): header, function, what
+/// its later form takes, and the define that says so.
+const SIGNATURES: &[(&str, &str, &str, &str)] = &[
+    ("sys/zfs_file.h", "zfs_file_open(", "cred_t", "PW_FILE_OPEN_HAS_CRED"),
+    ("sys/zfs_file.h", "zfs_file_pwrite(", "ashift", "PW_FILE_PWRITE_HAS_ASHIFT"),
+    ("sys/dmu.h", "dmu_tx_hold_clone_by_dnode(", "blksz", "PW_HOLD_CLONE_HAS_BLKSZ"),
+];
+
+/// The defines for the signatures that this package's headers have.
+fn signatures(include_paths: &[PathBuf]) -> Vec<&'static str> {
+    let default = PathBuf::from("/usr/include/libzfs");
+    let text = |header: &str| {
+        let mut places = include_paths.iter().chain([&default]).map(|dir| dir.join(header));
+        places.find(|p| p.exists()).and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default()
+    };
+    let later = |(header, function, argument, _): &&(&str, &str, &str, &str)| {
+        let text = text(header);
         let tail = text.split_once(function).map_or("", |(_, tail)| tail);
         tail.split_once(';').is_some_and(|(declaration, _)| declaration.contains(argument))
     };
-    let mut defines = Vec::new();
-    if declares("zfs_file_open(", "cred_t") {
-        defines.push("PW_FILE_OPEN_HAS_CRED");
-    }
-    if declares("zfs_file_pwrite(", "ashift") {
-        defines.push("PW_FILE_PWRITE_HAS_ASHIFT");
-    }
-    defines
+    SIGNATURES.iter().filter(later).map(|(_, _, _, define)| *define).collect()
 }

@@ -10,6 +10,7 @@
 #include <sys/dsl_dir.h>
 #include <sys/dsl_pool.h>
 #include <sys/dsl_prop.h>
+#include <sys/u8_textprep.h>
 #include <sys/zfs_znode.h>
 #include <zfs_prop.h>
 
@@ -20,7 +21,7 @@ format_new(objset_t *os, void *arg, cred_t *cr, dmu_tx_t *tx)
 {
 	(void) arg;
 	(void) cr;
-	VERIFY0(pw_node_format(os, tx));
+	VERIFY0(pw_layout_format(os, tx));
 }
 
 /*
@@ -156,60 +157,24 @@ pw_dataset_list(const char *root, void (*each)(const char *name, void *arg), voi
 
 /* ---- open and close ---- */
 
-static int
-by_object(const void *a, const void *b)
-{
-	return (TREE_CMP(((const pw_node_t *)a)->object, ((const pw_node_t *)b)->object));
-}
-
-static int
-known_block(zilog_t *zilog, const blkptr_t *bp, void *arg, uint64_t txg)
-{
-	(void) zilog; (void) bp; (void) arg; (void) txg;
-	return (0);
-}
-
-static int
-known_record(zilog_t *zilog, const lr_t *lr, void *arg, uint64_t txg)
-{
-	(void) zilog; (void) txg;
-	switch (lr->lrc_txtype & ~TX_CI) {
-	case TX_CREATE: case TX_REMOVE: case TX_WRITE: case TX_WRITE2: case TX_TRUNCATE:
-		return (0);
-	case TX_SETATTR:
-		if (((const lr_setattr_t *)lr)->lr_mask == 8)
-			return (0);
-		break;
-	}
-	*(int *)arg = ENOTSUP;
-	return (0);
-}
-
-/*
- * Replay stops at the first record that fails and the rest of the log is thrown away. So the whole log is read first,
- * and a dataset whose log holds a kind of record that is not played back here is refused with the log left as it is.
- */
-static int
-check_log(pw_dataset_t *ds)
-{
-	zilog_t *zilog = dmu_objset_zil(ds->os);
-	int unknown = 0;
-	if (!(zilog->zl_header->zh_flags & ZIL_REPLAY_NEEDED))
-		return (0);
-	(void) zil_parse(zilog, known_block, known_record, &unknown, zilog->zl_header->zh_claim_txg, B_FALSE);
-	return (unknown);
-}
+/* Values of casesensitivity on disk. */
+enum { CASE_INSENSITIVE = 1, CASE_MIXED = 2 };
 
 static int
 read_master_node(pw_dataset_t *ds)
 {
-	uint64_t version, registry, fold = 0, norm = 0;
+	uint64_t version, registry, fold = 0, utf8only = 0;
 	int error = zap_lookup(ds->os, MASTER_NODE_OBJ, ZPL_VERSION_STR, 8, 1, &version);
 	if (error != 0)
 		return (error);
 	(void) zap_lookup(ds->os, MASTER_NODE_OBJ, "casesensitivity", 8, 1, &fold);
-	(void) zap_lookup(ds->os, MASTER_NODE_OBJ, "normalization", 8, 1, &norm);
-	if (version != ZPL_VERSION || fold != 0 || norm != 0)
+	(void) zap_lookup(ds->os, MASTER_NODE_OBJ, "normalization", 8, 1, &ds->normalization);
+	(void) zap_lookup(ds->os, MASTER_NODE_OBJ, "utf8only", 8, 1, &utf8only);
+	ds->utf8only = utf8only != 0;
+	if (fold == CASE_INSENSITIVE)
+		ds->normalization |= U8_TEXTPREP_TOUPPER;
+	/* Mixed sensitivity is for SMB servers: every look-up there says which one it wants. */
+	if (version != ZPL_VERSION || fold == CASE_MIXED)
 		return (ENOTSUP);
 	if ((error = zap_lookup(ds->os, MASTER_NODE_OBJ, ZFS_SA_ATTRS, 8, 1, &registry)) != 0 ||
 	    (error = zap_lookup(ds->os, MASTER_NODE_OBJ, ZFS_UNLINKED_SET, 8, 1, &ds->delete_queue)) != 0 ||
@@ -218,18 +183,34 @@ read_master_node(pw_dataset_t *ds)
 	return (sa_setup(ds->os, registry, zfs_attr_table, ZPL_END, &ds->attr));
 }
 
+/* The delete queue is drained before the log is played back: the log cannot speak of what is in it. */
 static int
 start_log(pw_dataset_t *ds)
 {
-	int error = check_log(ds);
+	int error = pw_replay_check(ds);
 	if (error != 0)
 		return (error);
 	ds->zilog = zil_open(ds->os, pw_log_get_data, &ds->sums);
 	if ((error = pw_node_drain_queue(ds)) == 0)
-		zil_replay(ds->os, ds, pw_log_replay);
+		zil_replay(ds->os, ds, pw_replay);
 	else
 		zil_close(ds->zilog);
 	return (error);
+}
+
+static void
+let_go(pw_dataset_t *ds)
+{
+	if (ds->zilog != NULL)
+		zil_close(ds->zilog);	/* writes what is left, and asks for nodes while it does */
+	pw_nodes_fini(ds);
+	if (!ds->readonly)
+		txg_wait_synced(dmu_objset_pool(ds->os), 0);
+	dmu_objset_evict_dbufs(ds->os);
+	pw_objset_disown(ds->os, ds);
+	mutex_destroy(&ds->renames);
+	zil_sums_fini(&ds->sums);
+	umem_free(ds, sizeof (*ds));
 }
 
 int
@@ -243,17 +224,15 @@ pw_dataset_open(const char *name, int readonly, pw_dataset_t **out)
 		umem_free(ds, sizeof (*ds));
 		return (error);
 	}
-	mutex_init(&ds->lock, NULL, MUTEX_DEFAULT, NULL);
-	mutex_init(&ds->names, NULL, MUTEX_DEFAULT, NULL);
-	avl_create(&ds->nodes, by_object, sizeof (pw_node_t), offsetof(pw_node_t, link));
+	mutex_init(&ds->renames, NULL, MUTEX_DEFAULT, NULL);
+	pw_nodes_init(ds);
 	zil_sums_init(&ds->sums);
 	error = read_master_node(ds);
 	if (error == 0 && !ds->readonly)
 		error = start_log(ds);
 	if (error != 0) {
-		pw_objset_disown(ds->os, ds);
-		zil_sums_fini(&ds->sums);
-		umem_free(ds, sizeof (*ds));
+		ds->zilog = NULL;
+		let_go(ds);
 		return (error);
 	}
 	*out = ds;
@@ -263,17 +242,22 @@ pw_dataset_open(const char *name, int readonly, pw_dataset_t **out)
 void
 pw_dataset_close(pw_dataset_t *ds)
 {
-	ASSERT(avl_is_empty(&ds->nodes));
-	if (ds->zilog != NULL)
-		zil_close(ds->zilog);
-	txg_wait_synced(dmu_objset_pool(ds->os), 0);
-	dmu_objset_evict_dbufs(ds->os);
-	pw_objset_disown(ds->os, ds);
-	avl_destroy(&ds->nodes);
-	mutex_destroy(&ds->lock);
-	mutex_destroy(&ds->names);
-	zil_sums_fini(&ds->sums);
-	umem_free(ds, sizeof (*ds));
+	let_go(ds);
+}
+
+int
+pw_dataset_commit(pw_dataset_t *ds)
+{
+	if (!ds->readonly && ds->os->os_sync != ZFS_SYNC_DISABLED)
+		zil_commit(ds->zilog, 0);
+	return (0);
+}
+
+int
+pw_dataset_space(pw_dataset_t *ds, pw_space_t *out)
+{
+	dmu_objset_space(ds->os, &out->referenced, &out->available, &out->objects_used, &out->objects_free);
+	return (0);
 }
 
 int

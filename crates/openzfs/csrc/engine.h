@@ -110,6 +110,10 @@ typedef struct pw_dataset_stats {
 	uint64_t compressratio_x100, refcompressratio_x100;
 } pw_dataset_stats_t;
 
+typedef struct pw_space {		/* as statfs wants it */
+	uint64_t referenced, available, objects_used, objects_free;
+} pw_space_t;
+
 int pw_dataset_create(const char *name);
 int pw_dataset_destroy(const char *name);
 /* `value` as `zfs set` takes it, numbers in plain decimal bytes. EINVAL: no such value; ENOENT: no such property. */
@@ -122,12 +126,70 @@ int pw_dataset_list(const char *root, void (*each)(const char *name, void *arg),
 int pw_dataset_open(const char *name, int readonly, pw_dataset_t **out);
 void pw_dataset_close(pw_dataset_t *ds);
 int pw_dataset_stats(pw_dataset_t *ds, pw_dataset_stats_t *out);
+int pw_dataset_space(pw_dataset_t *ds, pw_space_t *out);
+int pw_dataset_commit(pw_dataset_t *ds);	/* all that was acknowledged is in the log or in its place */
 void pw_dataset_zil_stats(pw_dataset_t *ds, pw_zil_stats_t *out);
 int pw_dataset_replayed(pw_dataset_t *ds, uint64_t *records);
 
-/* ---- files of a dataset's root directory (file.c, node.c) ---- */
+/* ---- nodes: files, directories, links, devices (node.c, attr.c, dir.c, name.c, xattr.c, file.c, blocks.c) ---- */
 
 typedef struct pw_node pw_node_t;
+
+/* Bits of pw_set.mask and of the log's SETATTR records: Linux's ATTR_*. */
+enum { PW_SET_MODE = 1, PW_SET_UID = 2, PW_SET_GID = 4, PW_SET_SIZE = 8, PW_SET_ATIME = 16, PW_SET_MTIME = 32 };
+
+typedef struct pw_attr {
+	uint64_t object, gen, parent;
+	uint64_t mode, links, uid, gid, rdev;	/* mode with its type; rdev: major << 20 | minor */
+	uint64_t size, blocks, block_size;	/* blocks of 512 bytes that are allocated */
+	uint64_t atime[2], mtime[2], ctime[2], crtime[2];	/* seconds, nanoseconds */
+} pw_attr_t;
+
+typedef struct pw_set {
+	uint64_t mask, mode, uid, gid, size;
+	uint64_t atime[2], mtime[2];
+} pw_set_t;
+
+typedef struct pw_new {
+	uint32_t mode;			/* type and permissions, umask applied */
+	uint32_t uid, gid;
+	uint32_t rdev;
+	const char *target;		/* of a symbolic link */
+} pw_new_t;
+
+/* Of a directory: what a name leads to; `next` continues the listing behind this entry. Non-zero return ends it. */
+typedef int pw_entry_cb(const char *name, uint64_t object, uint32_t type, uint64_t next, void *arg);
+
+/* Object 0 is the dataset's root directory. ESTALE: the object is gone, or is no node. */
+int pw_node_open(pw_dataset_t *ds, uint64_t object, pw_node_t **out);
+void pw_node_close(pw_node_t *node);
+uint64_t pw_node_object(pw_node_t *node);
+uint64_t pw_node_gen(pw_node_t *node);
+uint32_t pw_node_mode(pw_node_t *node);
+int pw_node_attr(pw_node_t *node, pw_attr_t *out);
+int pw_node_set(pw_node_t *node, const pw_set_t *set, pw_attr_t *out);
+/* The target of a symbolic link, without an end mark; *len is its length. */
+int pw_node_target(pw_node_t *node, char *out, size_t room, size_t *len);
+
+int pw_dir_lookup(pw_node_t *dir, const char *name, pw_node_t **out);
+int pw_dir_make(pw_node_t *dir, const char *name, const pw_new_t *new, pw_node_t **out);
+int pw_dir_make_unnamed(pw_node_t *dir, const pw_new_t *new, pw_node_t **out);	/* O_TMPFILE */
+int pw_dir_read(pw_node_t *dir, uint64_t from, pw_entry_cb *each, void *arg);
+
+/* `directory`: rmdir, else unlink. *gone is the object if that was its last name, else 0. */
+int pw_name_remove(pw_node_t *dir, const char *name, int directory, uint64_t *gone);
+int pw_name_link(pw_node_t *dir, const char *name, pw_node_t *node);
+/* Flags as renameat2's: NOREPLACE 1, EXCHANGE 2, WHITEOUT 4. *gone as above, of a replaced target. */
+int pw_name_rename(pw_node_t *from, const char *name, pw_node_t *to, const char *new_name, uint32_t flags,
+    uint64_t *gone);
+
+/* ENODATA: no such attribute. ERANGE: `room` is too small, *len is what is needed; with room 0 just the length. */
+int pw_xattr_get(pw_node_t *node, const char *name, void *out, size_t room, size_t *len);
+/* Flags as setxattr's: CREATE 1, REPLACE 2. */
+int pw_xattr_set(pw_node_t *node, const char *name, const void *value, size_t len, uint32_t flags);
+int pw_xattr_remove(pw_node_t *node, const char *name);
+/* Names, each with its end mark. */
+int pw_xattr_list(pw_node_t *node, char *out, size_t room, size_t *len);
 
 typedef struct pw_blocks {		/* what a file's blocks take on disk */
 	uint64_t l0_count, l0_lsize, l0_psize, l0_asize;
@@ -136,18 +198,16 @@ typedef struct pw_blocks {		/* what a file's blocks take on disk */
 	uint64_t block_size, size;
 } pw_blocks_t;
 
-int pw_file_create(pw_dataset_t *ds, const char *name, uint32_t mode, pw_node_t **out);
-int pw_file_open(pw_dataset_t *ds, const char *name, pw_node_t **out);
-int pw_file_remove(pw_dataset_t *ds, const char *name);
-int pw_file_list(pw_dataset_t *ds, void (*each)(const char *name, uint64_t object, void *arg), void *arg);
-void pw_file_close(pw_node_t *node);
 int pw_file_read(pw_node_t *node, uint64_t offset, void *buf, uint64_t len, uint64_t *done);
 int pw_file_write(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync);
+/* Behind the end, wherever that is when it happens; *offset is where it went. */
+int pw_file_append(pw_node_t *node, const void *buf, uint64_t len, int sync, uint64_t *offset);
 int pw_file_truncate(pw_node_t *node, uint64_t size);
 int pw_file_punch(pw_node_t *node, uint64_t offset, uint64_t len);
+/* ENXIO: nothing of the kind behind `offset`. `hole`: the next hole, else the next data. */
+int pw_file_seek(pw_node_t *node, uint64_t offset, int hole, uint64_t *out);
 int pw_file_sync(pw_node_t *node);
 uint64_t pw_file_size(pw_node_t *node);
-uint64_t pw_file_object(pw_node_t *node);
 uint64_t pw_file_block_size(pw_node_t *node);
 int pw_file_blocks(pw_node_t *node, pw_blocks_t *out);	/* after a pool sync */
 

@@ -8,6 +8,7 @@
 #include <sys/dmu_objset.h>
 #include <sys/dnode.h>
 #include <sys/sa.h>
+#include <sys/zap.h>
 #include <sys/zfs_acl.h>
 #include <sys/zfs_sa.h>
 #include <sys/zfs_rlock.h>
@@ -20,6 +21,14 @@
 /* A write of this many bytes or more goes to its place and into the log as a pointer; kernel default 32K. */
 extern uint64_t pw_immediate_write_sz;
 
+/* Nodes that nobody holds and that are kept all the same, because the next call will want them: about 2.5 KB each. */
+enum { PW_IDLE_NODES = 8192, PW_BUCKETS = 256 };
+
+typedef struct pw_bucket {
+	kmutex_t lock;
+	avl_tree_t nodes;		/* pw_node by object */
+} pw_bucket_t;
+
 struct pw_dataset {
 	char name[ZFS_MAX_DATASET_NAME_LEN];
 	objset_t *os;
@@ -27,62 +36,115 @@ struct pw_dataset {
 	zil_sums_t sums;
 	sa_attr_type_t *attr;		/* attribute numbers are per dataset */
 	uint64_t root, delete_queue;
+	uint64_t normalization;		/* of names; U8_TEXTPREP_TOUPPER in it: case is folded */
+	int utf8only;
 	int readonly;
 	uint64_t replayed;		/* log records replayed when it was opened */
 	/*
-	 * Two locks, because the log asks for nodes while it holds a transaction group open: the table of nodes is
-	 * never locked across dmu_tx_assign, the names are.
+	 * Order of locks: renames, a directory's names (of two directories: only under `renames`), a node's range, the
+	 * assignment of a transaction, a node's lock. The table's buckets and the idle list are never held across any
+	 * of these, because the log asks for nodes while it holds a transaction group open.
 	 */
-	kmutex_t names;			/* the root directory and the delete queue */
-	kmutex_t lock;			/* nodes */
-	avl_tree_t nodes;		/* open pw_node by object */
+	kmutex_t renames;		/* moves between directories and the end of directories, one at a time */
+	pw_bucket_t buckets[PW_BUCKETS];
+	kmutex_t idle_lock;
+	list_t idle;			/* nodes that nobody holds, the longest unused first */
+	uint64_t idle_count;
+	taskq_t *reaper;		/* frees unlinked objects for threads that must not open a transaction */
 };
 
 struct pw_node {
 	pw_dataset_t *ds;
 	uint64_t object, gen;
-	uint64_t size;			/* changed under the range lock, read anywhere */
 	dnode_t *dn;
 	sa_handle_t *sa;
-	zfs_rangelock_t range;
-	uint64_t refs;			/* under ds->lock */
-	int unlinked;
+	zfs_rangelock_t range;		/* of a file's bytes */
+	kmutex_t names;			/* of a directory: its entries */
+	kmutex_t lock;			/* of the attributes, and what is below */
+	uint64_t size;			/* of a file: changed under the range lock too; read anywhere */
+	uint64_t mode, links, flags;
+	nvlist_t *xattrs;		/* those in the attribute area, once somebody asked */
+	int unlinked;			/* no name any more: freed with the last reference */
+	uint64_t refs;			/* under the bucket's lock */
 	avl_node_t link;
+	list_node_t idle_link;
 };
 
-/* dataset.c */
-void pw_objset_disown(objset_t *os, const void *tag);
+/* layout.c: the ZPL's layout of nodes on disk */
+typedef struct pw_made {		/* what a node is made of, beside what was asked for; a replayed record brings it along */
+	uint64_t object, gen, parent, dnode_size;
+	uint64_t crtime[2];
+	uint64_t mode, uid, gid, rdev, projid, flags;
+	const char *target;
+	int unnamed;
+} pw_made_t;
 
-/* node.c: the ZPL's layout of nodes */
-void pw_node_register_type(void);
+void pw_layout_register(void);
 /* Fills a fresh objset: master node, attribute registry, delete queue, root directory. */
-int pw_node_format(objset_t *os, dmu_tx_t *tx);
+int pw_layout_format(objset_t *os, dmu_tx_t *tx);
 /* Writes the attributes of a new node, in the order that is the on-disk contract. */
-int pw_node_init(objset_t *os, sa_attr_type_t *attr, uint64_t object, uint64_t parent, uint64_t mode, uint64_t uid,
-    uint64_t gid, uint64_t gen, const uint64_t crtime[2], dmu_tx_t *tx);
+int pw_layout_make(objset_t *os, sa_attr_type_t *attr, const pw_made_t *made, dmu_tx_t *tx);
+/* The entries of a trivial ACL that say what the mode says; room for PW_ACES. Returns how many. */
+enum { PW_ACES = 6, PW_ACE_BYTES = 8, PW_BASE_ATTR_BYTES = 176 };
+uint64_t pw_layout_acl(uint64_t mode, void *aces);
+void pw_now(uint64_t time[2]);
+
+/* node.c: nodes in memory */
+void pw_nodes_init(pw_dataset_t *ds);
+void pw_nodes_fini(pw_dataset_t *ds);
 int pw_node_get(pw_dataset_t *ds, uint64_t object, pw_node_t **out);
+void pw_node_hold(pw_node_t *node);
 void pw_node_release(pw_node_t *node);
-void pw_node_now(uint64_t time[2]);
-/* Adds or removes a name in the root directory, with its size and times; in `tx`, ds->names held. */
-int pw_node_enter(pw_dataset_t *ds, const char *name, uint64_t object, dmu_tx_t *tx);
-int pw_node_leave(pw_dataset_t *ds, const char *name, dmu_tx_t *tx);
-int pw_node_lookup(pw_dataset_t *ds, const char *name, uint64_t *object);
+/* For the log's threads, which must not open a transaction. */
+void pw_node_release_later(pw_node_t *node);
 int pw_node_drain_queue(pw_dataset_t *ds);
+static inline int pw_node_is_dir(const pw_node_t *node) { return ((node->mode & S_IFMT) == S_IFDIR); }
+
+/* attr.c; in `tx`, node->lock held by the caller where it says so */
+int pw_attr_set(pw_node_t *node, const pw_set_t *set);
+int pw_attr_touch(pw_node_t *node, int with_size, dmu_tx_t *tx);
+
+/* dir.c: entries; the directory's names held, in `tx` */
+int pw_dir_find(pw_node_t *dir, const char *name, uint64_t *object);
+int pw_dir_enter(pw_node_t *dir, const char *name, uint64_t object, uint64_t mode, dmu_tx_t *tx);
+int pw_dir_leave(pw_node_t *dir, const char *name, uint64_t mode, dmu_tx_t *tx);
+int pw_dir_check_name(pw_dataset_t *ds, const char *name);
+/* What making a node in a directory needs, and the node itself; made->object is 0 for a new number. */
+void pw_dir_hold_create(dmu_tx_t *tx, pw_node_t *dir, const char *name, const pw_made_t *made);
+int pw_dir_create_object(pw_node_t *dir, pw_made_t *made, dmu_tx_t *tx);
+int pw_dir_free_object(pw_node_t *dir, const pw_made_t *made, dmu_tx_t *tx);
+/* The whole of it, as a call or as a record that is played back. */
+int pw_dir_make_as(pw_node_t *dir, const char *name, pw_made_t *made);
+/* Waits for the log when the dataset is sync=always, as every change of names does. */
+void pw_dir_settle(pw_dataset_t *ds);
+
+/* name.c */
+int pw_name_rename_as(pw_node_t *from, const char *name, pw_node_t *to, const char *new_name, uint32_t flags,
+    pw_made_t *whiteout, uint64_t *gone);
+enum { PW_RENAME_NOREPLACE = 1, PW_RENAME_EXCHANGE = 2, PW_RENAME_WHITEOUT = 4 };
 
 /* file.c */
 int pw_write_range(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync, uint64_t at_least);
-int pw_set_size(pw_node_t *node, uint64_t size);
+int pw_set_size(pw_node_t *node, uint64_t size, int log);
 int pw_free_range(pw_node_t *node, uint64_t offset, uint64_t len);
-int pw_create_object(pw_dataset_t *ds, const char *name, const lr_create_t *replayed, uint32_t mode, uint64_t *object);
 
-/* log.c: the intent log */
-void pw_log_create(pw_dataset_t *ds, dmu_tx_t *tx, const char *name, uint64_t object, uint64_t mode, uint64_t gen,
-    const uint64_t crtime[2]);
-void pw_log_remove(pw_dataset_t *ds, dmu_tx_t *tx, const char *name, uint64_t object);
+/* log.c: records of the intent log */
+void pw_log_create(pw_node_t *dir, dmu_tx_t *tx, const char *name, const pw_made_t *made);
+void pw_log_remove(pw_node_t *dir, dmu_tx_t *tx, const char *name, uint64_t object, int directory, int last);
+void pw_log_link(pw_node_t *dir, dmu_tx_t *tx, const char *name, uint64_t object);
+void pw_log_rename(pw_node_t *from, dmu_tx_t *tx, const char *name, pw_node_t *to, const char *new_name,
+    uint64_t object, uint32_t flags, const pw_made_t *whiteout);
 void pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int sync);
 void pw_log_punch(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len);
-void pw_log_size(pw_node_t *node, dmu_tx_t *tx, uint64_t size);
+void pw_log_set(pw_node_t *node, dmu_tx_t *tx, const pw_set_t *set);
+void pw_log_xattr(pw_node_t *node, dmu_tx_t *tx, const char *name, const void *value, size_t len);
 zil_get_data_t pw_log_get_data;
-extern zil_replay_func_t *const pw_log_replay[TX_MAX_TYPE];
+
+/* replay.c: playing them back */
+extern zil_replay_func_t *const pw_replay[TX_MAX_TYPE];
+int pw_replay_check(pw_dataset_t *ds);	/* ENOTSUP: a record in the log that is not played back here */
+
+/* dataset.c */
+void pw_objset_disown(objset_t *os, const void *tag);
 
 #endif

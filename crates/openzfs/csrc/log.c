@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * The intent log: records of the ZPL's own types, built when a transaction is open, and played back when a dataset is
- * opened after a crash. How a write is logged follows the documented rules: its data in the record, or, from
+ * The intent log: records of the ZPL's own types, built while a transaction is open, and the data that they ask for
+ * when they are written. How a write is logged follows the documented rules: its data in the record, or, from
  * zfs_immediate_write_sz on without a separate log and always with logbias=throughput, a pointer to its block.
  */
 
@@ -10,52 +10,161 @@
 #include <sys/spa.h>
 #include <sys/spa_impl.h>
 #include <sys/dbuf.h>
-#include <sys/zap.h>
 #include <sys/dsl_pool.h>
+#include <sys/zfeature.h>
 #include <sys/zfs_znode.h>
 
 #include "internal.h"
 
 uint64_t pw_immediate_write_sz = 32768;
 
-enum { SETATTR_SIZE = 8 };	/* Linux's ATTR_SIZE, as the kernel logs truncate(2) */
-
-void
-pw_log_create(pw_dataset_t *ds, dmu_tx_t *tx, const char *name, uint64_t object, uint64_t mode, uint64_t gen,
-    const uint64_t crtime[2])
+static char *
+put_name(char *at, const char *name)
 {
-	if (zil_replaying(ds->zilog, tx))
-		return;
-	itx_t *itx = zil_itx_create(TX_CREATE, sizeof (lr_create_t) + strlen(name) + 1);
-	lr_create_t *record = (lr_create_t *)&itx->itx_lr;
-	_lr_create_t *lr = &record->lr_create;
-	lr->lr_doid = ds->root;
-	lr->lr_foid = object;
-	LR_FOID_SET_SLOTS(lr->lr_foid, 1);
-	lr->lr_mode = mode;
-	lr->lr_uid = getuid();
-	lr->lr_gid = getgid();
-	lr->lr_gen = gen;
-	lr->lr_crtime[0] = crtime[0];
-	lr->lr_crtime[1] = crtime[1];
-	lr->lr_rdev = 0;
-	(void) strcpy((char *)record->lr_data, name);
-	zil_itx_assign(ds->zilog, itx, tx);
+	size_t n = strlen(name) + 1;
+	memcpy(at, name, n);
+	return (at + n);
+}
+
+/*
+ * Names in a directory of extended attributes belong to a file that may be removed before they are played back: they
+ * are not logged, and such a change is durable with its txg.
+ */
+static int
+skip(pw_node_t *dir, dmu_tx_t *tx)
+{
+	return (zil_replaying(dir->ds->zilog, tx) || dir->flags & ZFS_XATTR);
 }
 
 void
-pw_log_remove(pw_dataset_t *ds, dmu_tx_t *tx, const char *name, uint64_t object)
+pw_log_create(pw_node_t *dir, dmu_tx_t *tx, const char *name, const pw_made_t *made)
 {
-	if (zil_replaying(ds->zilog, tx))
+	if (skip(dir, tx))
 		return;
-	itx_t *itx = zil_itx_create(TX_REMOVE, sizeof (lr_remove_t) + strlen(name) + 1);
+	size_t target = made->target != NULL ? strlen(made->target) + 1 : 0;
+	uint64_t type = S_ISDIR(made->mode) ? TX_MKDIR : made->target != NULL ? TX_SYMLINK : TX_CREATE;
+	itx_t *itx = zil_itx_create(type, sizeof (lr_create_t) + strlen(name) + 1 + target);
+	lr_create_t *record = (lr_create_t *)&itx->itx_lr;
+	_lr_create_t *lr = &record->lr_create;
+	lr->lr_doid = dir->object;
+	lr->lr_foid = made->object;
+	LR_FOID_SET_SLOTS(lr->lr_foid, made->dnode_size >> DNODE_SHIFT);
+	lr->lr_mode = made->mode;
+	lr->lr_uid = made->uid;
+	lr->lr_gid = made->gid;
+	lr->lr_gen = made->gen;
+	lr->lr_crtime[0] = made->crtime[0];
+	lr->lr_crtime[1] = made->crtime[1];
+	lr->lr_rdev = made->rdev;
+	char *at = put_name((char *)record->lr_data, name);
+	if (made->target != NULL)
+		(void) put_name(at, made->target);
+	zil_itx_assign(dir->ds->zilog, itx, tx);
+}
+
+void
+pw_log_remove(pw_node_t *dir, dmu_tx_t *tx, const char *name, uint64_t object, int directory, int last)
+{
+	if (skip(dir, tx))
+		return;
+	itx_t *itx = zil_itx_create(directory ? TX_RMDIR : TX_REMOVE, sizeof (lr_remove_t) + strlen(name) + 1);
 	lr_remove_t *lr = (lr_remove_t *)&itx->itx_lr;
-	lr->lr_doid = ds->root;
-	(void) strcpy((char *)lr->lr_data, name);
+	lr->lr_doid = dir->object;
+	(void) put_name((char *)lr->lr_data, name);
 	itx->itx_oid = object;
 	/* The number may be taken again in the next txg: its waiting writes must not be logged for the new owner. */
-	zil_remove_async(ds->zilog, object);
-	zil_itx_assign(ds->zilog, itx, tx);
+	if (last && !directory)
+		zil_remove_async(dir->ds->zilog, object);
+	zil_itx_assign(dir->ds->zilog, itx, tx);
+}
+
+void
+pw_log_link(pw_node_t *dir, dmu_tx_t *tx, const char *name, uint64_t object)
+{
+	if (skip(dir, tx))
+		return;
+	itx_t *itx = zil_itx_create(TX_LINK, sizeof (lr_link_t) + strlen(name) + 1);
+	lr_link_t *lr = (lr_link_t *)&itx->itx_lr;
+	lr->lr_doid = dir->object;
+	lr->lr_link_obj = object;
+	(void) put_name((char *)lr->lr_data, name);
+	zil_itx_assign(dir->ds->zilog, itx, tx);
+}
+
+static void
+fill_rename(_lr_rename_t *lr, char *names, pw_node_t *from, const char *name, pw_node_t *to, const char *new_name)
+{
+	lr->lr_sdoid = from->object;
+	lr->lr_tdoid = to->object;
+	(void) put_name(put_name(names, name), new_name);
+}
+
+void
+pw_log_rename(pw_node_t *from, dmu_tx_t *tx, const char *name, pw_node_t *to, const char *new_name, uint64_t object,
+    uint32_t flags, const pw_made_t *whiteout)
+{
+	size_t names = strlen(name) + strlen(new_name) + 2;
+	itx_t *itx;
+	if (skip(from, tx))
+		return;
+	if (whiteout != NULL) {
+		itx = zil_itx_create(TX_RENAME_WHITEOUT, sizeof (lr_rename_whiteout_t) + names);
+		lr_rename_whiteout_t *lr = (lr_rename_whiteout_t *)&itx->itx_lr;
+		fill_rename(&lr->lr_rename, (char *)lr->lr_data, from, name, to, new_name);
+		lr->lr_wfoid = whiteout->object;
+		LR_FOID_SET_SLOTS(lr->lr_wfoid, whiteout->dnode_size >> DNODE_SHIFT);
+		lr->lr_wmode = whiteout->mode;
+		lr->lr_wuid = whiteout->uid;
+		lr->lr_wgid = whiteout->gid;
+		lr->lr_wgen = whiteout->gen;
+		lr->lr_wcrtime[0] = whiteout->crtime[0];
+		lr->lr_wcrtime[1] = whiteout->crtime[1];
+		lr->lr_wrdev = whiteout->rdev;
+	} else {
+		uint64_t type = flags & PW_RENAME_EXCHANGE ? TX_RENAME_EXCHANGE : TX_RENAME;
+		itx = zil_itx_create(type, sizeof (lr_rename_t) + names);
+		lr_rename_t *lr = (lr_rename_t *)&itx->itx_lr;
+		fill_rename(&lr->lr_rename, (char *)lr->lr_data, from, name, to, new_name);
+	}
+	itx->itx_oid = object;
+	zil_itx_assign(from->ds->zilog, itx, tx);
+}
+
+void
+pw_log_set(pw_node_t *node, dmu_tx_t *tx, const pw_set_t *set)
+{
+	if (zil_replaying(node->ds->zilog, tx) || node->unlinked)
+		return;
+	itx_t *itx = zil_itx_create(TX_SETATTR, sizeof (lr_setattr_t));
+	lr_setattr_t *lr = (lr_setattr_t *)&itx->itx_lr;
+	lr->lr_foid = node->object;
+	lr->lr_mask = set->mask;
+	lr->lr_mode = (node->mode & S_IFMT) | set->mode;
+	lr->lr_uid = set->uid;
+	lr->lr_gid = set->gid;
+	lr->lr_size = set->size;
+	memcpy(lr->lr_atime, set->atime, sizeof (lr->lr_atime));
+	memcpy(lr->lr_mtime, set->mtime, sizeof (lr->lr_mtime));
+	itx->itx_sync = B_FALSE;
+	zil_itx_assign(node->ds->zilog, itx, tx);
+}
+
+/* Only where the pool has the feature; without it such a change is durable with its txg, as in a kernel. */
+void
+pw_log_xattr(pw_node_t *node, dmu_tx_t *tx, const char *name, const void *value, size_t len)
+{
+	if (zil_replaying(node->ds->zilog, tx) || node->unlinked ||
+	    !spa_feature_is_enabled(node->ds->os->os_spa, SPA_FEATURE_ZILSAXATTR))
+		return;
+	itx_t *itx = zil_itx_create(TX_SETSAXATTR, sizeof (lr_setsaxattr_t) + strlen(name) + 1 + len);
+	lr_setsaxattr_t *lr = (lr_setsaxattr_t *)&itx->itx_lr;
+	lr->lr_foid = node->object;
+	lr->lr_size = value != NULL ? len : 0;
+	char *at = put_name((char *)lr->lr_data, name);
+	if (value != NULL)
+		memcpy(at, value, len);
+	itx->itx_sync = B_FALSE;
+	zil_itx_assign(node->ds->zilog, itx, tx);
 }
 
 static itx_wr_state_t
@@ -126,23 +235,9 @@ pw_log_punch(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len)
 	zil_itx_assign(zilog, itx, tx);
 }
 
-void
-pw_log_size(pw_node_t *node, dmu_tx_t *tx, uint64_t size)
-{
-	zilog_t *zilog = node->ds->zilog;
-	if (zil_replaying(zilog, tx) || node->unlinked)
-		return;
-	itx_t *itx = zil_itx_create(TX_SETATTR, sizeof (lr_setattr_t));
-	lr_setattr_t *lr = (lr_setattr_t *)&itx->itx_lr;
-	lr->lr_foid = node->object;
-	lr->lr_mask = SETATTR_SIZE;
-	lr->lr_size = size;
-	itx->itx_sync = B_FALSE;
-	zil_itx_assign(zilog, itx, tx);
-}
-
 /* ---- what the log asks back ---- */
 
+/* The last reference of an unlinked node frees its object in a transaction, which a thread of the log must not open. */
 static void
 got_data(zgd_t *zgd, int error)
 {
@@ -151,17 +246,7 @@ got_data(zgd_t *zgd, int error)
 	if (zgd->zgd_db != NULL)
 		dmu_buf_rele(zgd->zgd_db, zgd);
 	zfs_rangelock_exit(zgd->zgd_lr);
-	/*
-	 * The last reference of an unlinked node frees its object, and that opens a transaction, which a thread of
-	 * the log must not do. pw_log_get_data refuses unlinked nodes, and one that is unlinked since stays in the
-	 * delete queue until the next open.
-	 */
-	mutex_enter(&node->ds->lock);
-	int last = node->refs == 1;
-	if (last)
-		node->unlinked = 0;
-	mutex_exit(&node->ds->lock);
-	pw_node_release(node);
+	pw_node_release_later(node);
 	kmem_free(zgd, sizeof (zgd_t));
 }
 
@@ -208,7 +293,7 @@ pw_log_get_data(void *arg, uint64_t gen, lr_write_t *lr, char *buf, struct lwb *
 	if (error != 0)
 		return (ENOENT);
 	if (node->unlinked || node->gen != gen) {
-		pw_node_release(node);
+		pw_node_release_later(node);
 		return (ENOENT);
 	}
 	zgd_t *zgd = kmem_zalloc(sizeof (zgd_t), KM_SLEEP);
@@ -226,146 +311,3 @@ pw_log_get_data(void *arg, uint64_t gen, lr_write_t *lr, char *buf, struct lwb *
 	got_data(zgd, error);
 	return (error);
 }
-
-/* ---- playing back ---- */
-
-/* Ticks a record off that changes nothing: the log counts one transaction for each. */
-static int
-tick_off(pw_dataset_t *ds)
-{
-	dmu_tx_t *tx = dmu_tx_create(ds->os);
-	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
-	if (error != 0) {
-		dmu_tx_abort(tx);
-		return (error);
-	}
-	(void) zil_replaying(ds->zilog, tx);
-	dmu_tx_commit(tx);
-	return (0);
-}
-
-static int
-replay_create(void *arg1, void *arg2, boolean_t byteswap)
-{
-	pw_dataset_t *ds = arg1;
-	lr_create_t *record = arg2;
-	uint64_t object;
-	if (byteswap || record->lr_create.lr_doid != ds->root)
-		return (ENOTSUP);
-	ds->replayed++;
-	if (pw_node_lookup(ds, (char *)record->lr_data, &object) == 0)
-		return (tick_off(ds));
-	return (pw_create_object(ds, (char *)record->lr_data, record, 0, &object));
-}
-
-static int
-replay_remove(void *arg1, void *arg2, boolean_t byteswap)
-{
-	pw_dataset_t *ds = arg1;
-	lr_remove_t *lr = arg2;
-	if (byteswap || lr->lr_doid != ds->root)
-		return (ENOTSUP);
-	ds->replayed++;
-	int error = pw_file_remove(ds, (char *)lr->lr_data);
-	return (error == ENOENT ? tick_off(ds) : error);
-}
-
-static int
-with_node(pw_dataset_t *ds, uint64_t object, pw_node_t **node)
-{
-	ds->replayed++;
-	return (pw_node_get(ds, object, node));
-}
-
-static int
-replay_write(void *arg1, void *arg2, boolean_t byteswap)
-{
-	pw_dataset_t *ds = arg1;
-	lr_write_t *lr = arg2;
-	pw_node_t *node;
-	uint64_t offset = lr->lr_offset, len = lr->lr_length, end = offset + len;
-
-	if (byteswap)
-		return (ENOTSUP);
-	if (with_node(ds, lr->lr_foid, &node) != 0)
-		return (tick_off(ds));	/* removed later in the same log */
-	if (lr->lr_common.lrc_reclen == sizeof (lr_write_t)) {
-		/* An indirect record brings its whole block; the file may still end inside it. */
-		uint64_t block = BP_GET_LSIZE(&lr->lr_blkptr);
-		if (len < block) {
-			offset -= offset % block;
-			len = block;
-		}
-	}
-	end = MAX(end, node->size);
-	if (offset + len > end)
-		len = end - offset;
-	int error = pw_write_range(node, offset, lr->lr_data, len, 0, end);
-	pw_node_release(node);
-	return (error);
-}
-
-static int
-replay_write2(void *arg1, void *arg2, boolean_t byteswap)
-{
-	pw_dataset_t *ds = arg1;
-	lr_write_t *lr = arg2;
-	pw_node_t *node;
-	if (byteswap)
-		return (ENOTSUP);
-	if (with_node(ds, lr->lr_foid, &node) != 0)
-		return (tick_off(ds));
-	int error = lr->lr_offset + lr->lr_length > node->size ?
-	    pw_set_size(node, lr->lr_offset + lr->lr_length) : tick_off(ds);
-	pw_node_release(node);
-	return (error);
-}
-
-static int
-replay_truncate(void *arg1, void *arg2, boolean_t byteswap)
-{
-	pw_dataset_t *ds = arg1;
-	lr_truncate_t *lr = arg2;
-	pw_node_t *node;
-	if (byteswap)
-		return (ENOTSUP);
-	if (with_node(ds, lr->lr_foid, &node) != 0)
-		return (tick_off(ds));
-	int error = pw_free_range(node, lr->lr_offset, lr->lr_length);
-	pw_node_release(node);
-	return (error);
-}
-
-static int
-replay_setattr(void *arg1, void *arg2, boolean_t byteswap)
-{
-	pw_dataset_t *ds = arg1;
-	lr_setattr_t *lr = arg2;
-	pw_node_t *node;
-	if (byteswap || lr->lr_mask != SETATTR_SIZE)
-		return (ENOTSUP);
-	if (with_node(ds, lr->lr_foid, &node) != 0)
-		return (tick_off(ds));
-	int error = pw_set_size(node, lr->lr_size);
-	pw_node_release(node);
-	return (error);
-}
-
-static int
-refuse(void *arg1, void *arg2, boolean_t byteswap)
-{
-	(void) arg1;
-	(void) arg2;
-	(void) byteswap;
-	return (ENOTSUP);
-}
-
-zil_replay_func_t *const pw_log_replay[TX_MAX_TYPE] = {
-	[0 ... TX_MAX_TYPE - 1] = refuse,
-	[TX_CREATE] = replay_create,
-	[TX_REMOVE] = replay_remove,
-	[TX_WRITE] = replay_write,
-	[TX_WRITE2] = replay_write2,
-	[TX_TRUNCATE] = replay_truncate,
-	[TX_SETATTR] = replay_setattr,
-};

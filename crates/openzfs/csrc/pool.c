@@ -113,7 +113,7 @@ format_root_dataset(const char *name)
 	if (error != 0) {
 		dmu_tx_abort(tx);
 	} else {
-		error = pw_node_format(os, tx);
+		error = pw_layout_format(os, tx);
 		dmu_tx_commit(tx);
 	}
 	pw_objset_disown(os, FTAG);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::engine::c_text;
 use crate::error::check;
+use crate::node::Entry;
 use crate::property::{self, Settings};
 use crate::{DatasetStats, Error, File, Pool, Result, ZilStats, ffi, pool};
 
@@ -121,21 +122,21 @@ impl Dataset {
 
     /// Removes a file's name; its space is freed when nobody has it open.
     pub fn remove_file(&self, name: &str) -> Result<()> {
-        let c = c_text(name)?;
-        // SAFETY: an open dataset and a C string.
-        check("removing the file", name, unsafe { ffi::pw_file_remove(self.inner.raw, c.as_ptr()) })
+        File::remove(self, name)
     }
 
     /// Names in the root directory, in the directory's own order.
     pub fn files(&self) -> Result<Vec<String>> {
-        extern "C" fn each(name: *const c_char, _object: u64, arg: *mut c_void) {
-            // SAFETY: called by pw_file_list below with the vector it was given and a C string.
-            unsafe { (*arg.cast::<Vec<String>>()).push(CStr::from_ptr(name).to_string_lossy().into_owned()) }
-        }
-        let mut names: Vec<String> = Vec::new();
-        // SAFETY: the callback gets the vector, which outlives the call.
-        let errno = unsafe { ffi::pw_file_list(self.inner.raw, each, (&raw mut names).cast::<c_void>()) };
-        check("listing", self.name(), errno)?;
+        let mut names = Vec::new();
+        let mut each = |entry: Entry<'_>| {
+            let name = entry.name.to_string_lossy();
+            if name != "." && name != ".." {
+                names.push(name.into_owned());
+            }
+            true
+        };
+        let listed = self.root().and_then(|root| root.read_dir(0, &mut each));
+        listed.map_err(|errno| check("listing", self.name(), errno.0).expect_err("an errno is not zero"))?;
         Ok(names)
     }
 
@@ -168,7 +169,7 @@ impl Dataset {
 
 pub(crate) fn list(pool: &Pool) -> Result<Vec<String>> {
     extern "C" fn each(name: *const c_char, arg: *mut c_void) {
-        // SAFETY: as in `Dataset::files`.
+        // SAFETY: called by pw_dataset_list below with the vector it was given and a C string.
         unsafe { (*arg.cast::<Vec<String>>()).push(CStr::from_ptr(name).to_string_lossy().into_owned()) }
     }
     let mut names: Vec<String> = Vec::new();

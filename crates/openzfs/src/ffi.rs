@@ -57,6 +57,40 @@ c_struct!(pw_device {
     queue_depth: u32,
     emulate: u32,
 });
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct pw_attr {
+    pub object: u64,
+    pub gen_txg: u64,
+    pub parent: u64,
+    pub mode: u64,
+    pub links: u64,
+    pub uid: u64,
+    pub gid: u64,
+    pub rdev: u64,
+    pub size: u64,
+    pub blocks: u64,
+    pub block_size: u64,
+    pub atime: [u64; 2],
+    pub mtime: [u64; 2],
+    pub ctime: [u64; 2],
+    pub crtime: [u64; 2],
+}
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct pw_set {
+    pub mask: u64,
+    pub mode: u64,
+    pub uid: u64,
+    pub gid: u64,
+    pub size: u64,
+    pub atime: [u64; 2],
+    pub mtime: [u64; 2],
+}
+c_struct!(pw_new { mode: u32, uid: u32, gid: u32, rdev: u32, target: *const c_char });
+c_counters!(pw_space { referenced, available, objects_used, objects_free });
+pub type EntryCallback =
+    extern "C" fn(name: *const c_char, object: u64, kind: u32, next: u64, arg: *mut c_void) -> c_int;
 c_counters!(pw_vdev_stats {
     read_bytes,
     write_bytes,
@@ -184,29 +218,72 @@ unsafe extern "C" {
     pub fn pw_dataset_zil_stats(ds: *mut pw_dataset, out: *mut pw_zil_stats);
     pub fn pw_dataset_replayed(ds: *mut pw_dataset, records: *mut u64) -> c_int;
 
-    pub fn pw_file_create(
-        ds: *mut pw_dataset,
+    pub fn pw_dataset_space(ds: *mut pw_dataset, out: *mut pw_space) -> c_int;
+    pub fn pw_dataset_commit(ds: *mut pw_dataset) -> c_int;
+
+    pub fn pw_node_open(ds: *mut pw_dataset, object: u64, out: *mut *mut pw_node) -> c_int;
+    pub fn pw_node_close(node: *mut pw_node);
+    pub fn pw_node_object(node: *mut pw_node) -> u64;
+    pub fn pw_node_gen(node: *mut pw_node) -> u64;
+    pub fn pw_node_mode(node: *mut pw_node) -> u32;
+    pub fn pw_node_attr(node: *mut pw_node, out: *mut pw_attr) -> c_int;
+    pub fn pw_node_set(node: *mut pw_node, set: *const pw_set, out: *mut pw_attr) -> c_int;
+    pub fn pw_node_target(node: *mut pw_node, out: *mut c_char, room: usize, len: *mut usize) -> c_int;
+
+    pub fn pw_dir_lookup(dir: *mut pw_node, name: *const c_char, out: *mut *mut pw_node) -> c_int;
+    pub fn pw_dir_make(
+        dir: *mut pw_node,
         name: *const c_char,
-        mode: u32,
+        new: *const pw_new,
         out: *mut *mut pw_node,
     ) -> c_int;
-    pub fn pw_file_open(ds: *mut pw_dataset, name: *const c_char, out: *mut *mut pw_node) -> c_int;
-    pub fn pw_file_remove(ds: *mut pw_dataset, name: *const c_char) -> c_int;
-    pub fn pw_file_list(
-        ds: *mut pw_dataset,
-        each: extern "C" fn(name: *const c_char, object: u64, arg: *mut c_void),
-        arg: *mut c_void,
+    pub fn pw_dir_make_unnamed(dir: *mut pw_node, new: *const pw_new, out: *mut *mut pw_node) -> c_int;
+    pub fn pw_dir_read(dir: *mut pw_node, from: u64, each: EntryCallback, arg: *mut c_void) -> c_int;
+
+    pub fn pw_name_remove(dir: *mut pw_node, name: *const c_char, directory: c_int, gone: *mut u64) -> c_int;
+    pub fn pw_name_link(dir: *mut pw_node, name: *const c_char, node: *mut pw_node) -> c_int;
+    pub fn pw_name_rename(
+        from: *mut pw_node,
+        name: *const c_char,
+        to: *mut pw_node,
+        new_name: *const c_char,
+        flags: u32,
+        gone: *mut u64,
     ) -> c_int;
-    pub fn pw_file_close(node: *mut pw_node);
+
+    pub fn pw_xattr_get(
+        node: *mut pw_node,
+        name: *const c_char,
+        out: *mut c_void,
+        room: usize,
+        len: *mut usize,
+    ) -> c_int;
+    pub fn pw_xattr_set(
+        node: *mut pw_node,
+        name: *const c_char,
+        value: *const c_void,
+        len: usize,
+        flags: u32,
+    ) -> c_int;
+    pub fn pw_xattr_remove(node: *mut pw_node, name: *const c_char) -> c_int;
+    pub fn pw_xattr_list(node: *mut pw_node, out: *mut c_char, room: usize, len: *mut usize) -> c_int;
+
     pub fn pw_file_read(node: *mut pw_node, offset: u64, buf: *mut c_void, len: u64, done: *mut u64)
     -> c_int;
     pub fn pw_file_write(node: *mut pw_node, offset: u64, buf: *const c_void, len: u64, sync: c_int)
     -> c_int;
+    pub fn pw_file_append(
+        node: *mut pw_node,
+        buf: *const c_void,
+        len: u64,
+        sync: c_int,
+        offset: *mut u64,
+    ) -> c_int;
     pub fn pw_file_truncate(node: *mut pw_node, size: u64) -> c_int;
     pub fn pw_file_punch(node: *mut pw_node, offset: u64, len: u64) -> c_int;
+    pub fn pw_file_seek(node: *mut pw_node, offset: u64, hole: c_int, out: *mut u64) -> c_int;
     pub fn pw_file_sync(node: *mut pw_node) -> c_int;
     pub fn pw_file_size(node: *mut pw_node) -> u64;
-    pub fn pw_file_object(node: *mut pw_node) -> u64;
     pub fn pw_file_block_size(node: *mut pw_node) -> u64;
     pub fn pw_file_blocks(node: *mut pw_node, out: *mut pw_blocks) -> c_int;
 

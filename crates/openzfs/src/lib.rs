@@ -18,6 +18,7 @@ mod error;
 #[allow(missing_docs)]
 mod ffi;
 mod file;
+pub mod node;
 mod pool;
 pub mod power;
 pub mod property;
@@ -29,5 +30,6 @@ pub use device::Device;
 pub use engine::{Config, Engine};
 pub use error::{Error, Result};
 pub use file::{Blocks, File};
+pub use node::{Errno, Node, NodeResult};
 pub use pool::{DEFAULT_VDEV_BYTES, Layout, Pool, Spec, Use, VdevGroup};
 pub use stats::{ArcStats, DatasetStats, PoolStats, VdevStats, ZilStats};

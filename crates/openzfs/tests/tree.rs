@@ -1,0 +1,266 @@
+//! The tree of names: every operation against a model in memory, after an import and after `kill -9` too.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use poolwright_openzfs::node::{New, SetAttr};
+use poolwright_openzfs::property::Settings;
+use poolwright_openzfs::{Config, Dataset, Engine, Errno, Pool, Spec};
+
+#[path = "tree/model.rs"]
+mod model;
+use model::{Model, Random};
+
+fn engine() -> Engine {
+    Engine::start(&Config { arc_bytes: 128 << 20, ..Config::default() })
+}
+
+fn create(vdev: &Path, name: &str) -> (Pool, Dataset) {
+    let pool = Pool::create(engine(), &Spec::single(name, vdev.to_owned(), 12)).unwrap();
+    let ds = pool.create_dataset("d", &Settings::new()).unwrap();
+    (pool, ds)
+}
+
+fn assert_equal(ds: &Dataset, model: &Model, when: &str) {
+    let (is, should) = (model::listing(ds), model.listing());
+    let (is_paths, should_paths): (Vec<_>, Vec<_>) = (is.keys().collect(), should.keys().collect());
+    assert_eq!(is_paths, should_paths, "{when}: paths differ");
+    for (path, item) in &should {
+        let mut found = is[path].clone();
+        if path == "/" {
+            (found.mode, found.uid) = (item.mode, item.uid);
+        }
+        if item.content != found.content {
+            let at = item.content.iter().zip(&found.content).position(|(a, b)| a != b);
+            panic!(
+                "{when}: {path} has {} bytes, should have {}; first difference at {at:?}",
+                found.content.len(),
+                item.content.len()
+            );
+        }
+        assert_eq!(&found, item, "{when}: {path} differs");
+    }
+}
+
+#[test]
+fn random_operations_do_what_the_model_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let vdev = dir.path().join("vdev");
+    let seed = std::env::var("POOLWRIGHT_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(20_261);
+    println!("seed {seed}");
+    let (mut pool, mut ds) = create(&vdev, "tree");
+    let (mut random, mut model) = (Random(seed), Model::new());
+    let mut succeeded = 0;
+    for n in 0..18_000 {
+        let op = random.op();
+        let (is, should) = (model::apply(&ds, &op), model.apply(&op));
+        assert_eq!(is, should, "operation {n}, {op:?}");
+        succeeded += usize::from(is.is_ok());
+        if n % 6000 == 5999 {
+            assert_equal(&ds, &model, "while open");
+            drop(ds);
+            pool.export().unwrap();
+            pool = Pool::import(engine(), &[vdev.clone()], false).unwrap();
+            ds = pool.open_dataset("d").unwrap();
+            assert_equal(&ds, &model, "after import");
+        }
+    }
+    assert!(succeeded > 2000, "only {succeeded} of the operations found what they need");
+    drop(ds);
+    pool.scrub().unwrap();
+    assert_eq!(pool.stats().unwrap().checksum_errors, 0);
+    pool.export().unwrap();
+}
+
+#[test]
+fn an_unlinked_file_lives_until_it_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (pool, ds) = create(&dir.path().join("vdev"), "orphans");
+    let root = ds.root().unwrap();
+    let new = New { mode: libc::S_IFREG | 0o600, ..New::default() };
+    let file = root.make(c"gone", &new).unwrap();
+    let object = file.object();
+    file.write_at(0, &[7; 100_000], false).unwrap();
+    assert_eq!(root.unlink(c"gone").unwrap(), Some(object));
+    assert_eq!(root.lookup(c"gone").unwrap_err(), Errno(libc::ENOENT));
+    let mut back = [0; 10];
+    assert_eq!(file.read_at(99_990, &mut back).unwrap(), 10);
+    assert_eq!((back, file.attr().unwrap().links), ([7; 10], 0));
+    file.sync().unwrap();
+    drop(file);
+    assert_eq!(ds.node(object).unwrap_err(), Errno(libc::ESTALE));
+
+    // without a name from the start, and given one
+    let unnamed = root.make_unnamed(&new).unwrap();
+    unnamed.write_at(0, b"found", false).unwrap();
+    assert_eq!(unnamed.attr().unwrap().links, 0);
+    root.link(c"named", &unnamed).unwrap();
+    assert_eq!(unnamed.attr().unwrap().links, 1);
+    let forgotten = root.make_unnamed(&new).unwrap();
+    let lost = forgotten.object();
+    drop((unnamed, forgotten, root, ds));
+    pool.export().unwrap();
+    let pool = Pool::import(engine(), &[dir.path().join("vdev")], false).unwrap();
+    let ds = pool.open_dataset("d").unwrap();
+    assert_eq!(ds.files().unwrap(), ["named"]);
+    assert_eq!(ds.node(lost).unwrap_err(), Errno(libc::ESTALE));
+    drop(ds);
+    pool.export().unwrap();
+}
+
+#[test]
+fn a_set_group_id_directory_hands_its_group_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (pool, ds) = create(&dir.path().join("vdev"), "groups");
+    let root = ds.root().unwrap();
+    let team = root.make(c"team", &New { mode: libc::S_IFDIR | 0o755, ..New::default() }).unwrap();
+    team.set_attr(&SetAttr { mode: Some(0o2775), gid: Some(77), ..SetAttr::default() }).unwrap();
+    let file = team.make(c"f", &New { mode: libc::S_IFREG | 0o644, gid: 5, ..New::default() }).unwrap();
+    let sub = team.make(c"s", &New { mode: libc::S_IFDIR | 0o755, gid: 5, ..New::default() }).unwrap();
+    assert_eq!(file.attr().unwrap().gid, 77);
+    assert_eq!((sub.attr().unwrap().gid, sub.mode() & 0o7777), (77, 0o2755));
+    drop((file, sub, team, root, ds));
+    pool.export().unwrap();
+}
+
+#[test]
+fn threads_share_a_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let (pool, ds) = create(&dir.path().join("vdev"), "threads");
+    let root = ds.root().unwrap();
+    let new = New { mode: libc::S_IFREG | 0o600, ..New::default() };
+    for sub in [c"a", c"b"] {
+        root.make(sub, &New { mode: libc::S_IFDIR | 0o700, ..New::default() }).unwrap();
+    }
+    std::thread::scope(|scope| {
+        for t in 0..4u64 {
+            let (ds, new) = (&ds, &new);
+            scope.spawn(move || {
+                let root = ds.root().unwrap();
+                let (a, b) = (root.lookup(c"a").unwrap(), root.lookup(c"b").unwrap());
+                let mut random = Random(t + 1);
+                for n in 0..1500 {
+                    let name = std::ffi::CString::new(format!("f{}", random.below(40))).unwrap();
+                    let other = std::ffi::CString::new(format!("f{}", random.below(40))).unwrap();
+                    let (from, to) = if random.below(2) == 0 { (&a, &b) } else { (&b, &a) };
+                    // any of these may lose against another thread; none may break anything
+                    let _ = from
+                        .make(&name, new)
+                        .and_then(|f| f.write_at(0, format!("{t} {n}").as_bytes(), false));
+                    let _ = from.rename(&name, to, &other, 0);
+                    let _ = to.lookup(&other).and_then(|f| from.link(&name, &f));
+                    let _ = to.unlink(&name);
+                    if n % 50 == 0 {
+                        ds.commit().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let listing = model::listing(&ds);
+    assert!(listing.len() >= 3);
+    drop((root, ds));
+    pool.scrub().unwrap();
+    pool.export().unwrap();
+}
+
+/// Runs only as the victim: does the operations of a seed, acknowledging each after a commit, until it is killed.
+#[test]
+#[ignore = "started by the test below as a process of its own"]
+fn victim() {
+    let Ok(vdev) = std::env::var("POOLWRIGHT_TREE_VDEV") else { return };
+    let seed = std::env::var("POOLWRIGHT_TREE_SEED").unwrap().parse().unwrap();
+    let (_pool, ds) = create(&PathBuf::from(vdev), "kills");
+    let mut random = Random(seed);
+    let out = std::io::stdout();
+    for n in 1u64.. {
+        let _ = model::apply(&ds, &random.op());
+        ds.commit().unwrap();
+        writeln!(out.lock(), "\nacknowledged {n}").unwrap();
+    }
+}
+
+fn run_and_kill(vdev: &Path, seed: u64, after: Duration) -> u64 {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["victim", "--exact", "--ignored", "--nocapture"])
+        .env("POOLWRIGHT_TREE_VDEV", vdev)
+        .env("POOLWRIGHT_TREE_SEED", seed.to_string())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    let reader = std::thread::spawn(move || {
+        out.lines().map_while(Result::ok).filter_map(|l| l.strip_prefix("acknowledged ")?.parse().ok()).last()
+    });
+    std::thread::sleep(after);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    reader.join().unwrap().unwrap_or(0)
+}
+
+/// How the tree differs from that of the model after `n` operations.
+fn differs_from(ds: &Dataset, seed: u64, n: u64) -> Option<String> {
+    let (mut random, mut model) = (Random(seed), Model::new());
+    for _ in 0..n {
+        let _ = model.apply(&random.op());
+    }
+    let mut is = model::listing(ds);
+    let mut should = model.listing();
+    // the root's owner is whoever runs this; times that a replay sets are its own
+    for item in is.values_mut().chain(should.values_mut()) {
+        item.mtime = None;
+    }
+    for listing in [&mut is, &mut should] {
+        let root = listing.get_mut("/").unwrap();
+        (root.mode, root.uid) = (0, 0);
+    }
+    let short = |item: Option<&model::Item>| {
+        item.map(|i| {
+            format!(
+                "mode {:o} uid {} {} bytes {:?} {:?}",
+                i.mode,
+                i.uid,
+                i.content.len(),
+                i.xattrs.keys(),
+                i.entries
+            )
+        })
+    };
+    let paths = is.keys().chain(should.keys());
+    let mut different = paths.filter(|path| is.get(*path) != should.get(*path));
+    different.next().map(|path| {
+        format!("after {n}: {path} is {:?}, should be {:?}", short(is.get(path)), short(should.get(path)))
+    })
+}
+
+/// Names included: after the import the tree is exactly that of the last acknowledged operation or the one after it.
+#[test]
+fn names_survive_a_kill() {
+    let kills = std::env::var("POOLWRIGHT_KILLS").ok().and_then(|s| s.parse().ok()).unwrap_or(8u64);
+    let (mut acknowledged, mut replayed) = (0, 0);
+    for i in 0..kills {
+        let dir = tempfile::tempdir().unwrap();
+        let vdev = dir.path().join("vdev");
+        let seed = 1000 + i;
+        let n = run_and_kill(&vdev, seed, Duration::from_millis(500 + 137 * (i % 11)));
+        if n == 0 {
+            continue;
+        }
+        let pool = Pool::import(engine(), &[vdev], false).unwrap();
+        let ds = pool.open_dataset("d").unwrap();
+        let (last, next) = (differs_from(&ds, seed, n), differs_from(&ds, seed, n + 1));
+        assert!(last.is_none() || next.is_none(), "seed {seed}: {last:?}; {next:?}");
+        acknowledged += n;
+        replayed += ds.replayed();
+        drop(ds);
+        pool.scrub().unwrap();
+        assert_eq!(pool.stats().unwrap().checksum_errors, 0);
+        pool.export().unwrap();
+    }
+    println!("{kills} kills, {acknowledged} operations acknowledged, {replayed} log records replayed");
+    assert!(acknowledged > 500, "only {acknowledged} operations were acknowledged");
+    assert!(replayed > 0, "no log was ever replayed, so the test showed nothing");
+}
