@@ -38,7 +38,10 @@ impl Fixture {
         Fixture::sized(test, options, 16 << 30, &Settings::default())
     }
 
-    pub fn sized(test: &str, options: Options, bytes: u64, settings: &Settings) -> Option<Fixture> {
+    /// The same with a pool of so many bytes and a dataset with these properties. Where the kernel allows io_uring
+    /// (`enable_uring`), POOLWRIGHT_MOUNT_URING=1 runs all tests through it.
+    pub fn sized(test: &str, mut options: Options, bytes: u64, settings: &Settings) -> Option<Fixture> {
+        options.uring |= std::env::var_os("POOLWRIGHT_MOUNT_URING").is_some_and(|v| v == "1");
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("mnt")).unwrap();
         let files = vec![(dir.path().join("vdev"), bytes)];
