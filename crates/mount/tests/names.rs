@@ -249,3 +249,32 @@ fn nothing_changes_read_only() {
     assert_eq!(errno(fs::create_dir(t.at("d"))), libc::EROFS);
     assert_eq!(errno(fs::remove_file(t.at("f"))), libc::EROFS);
 }
+
+/// io_uring is used where it was asked for and the kernel has it switched on, and serves as the device does.
+#[test]
+fn transports() {
+    let on = fs::read_to_string("/sys/module/fuse/parameters/enable_uring").is_ok_and(|v| v.trim() == "Y");
+    for uring in [false, true] {
+        let name = if uring { "ring" } else { "dev" };
+        let Some(mut t) = Fixture::new(name, Options { uring, ..Options::default() }) else { return };
+        if std::env::var_os("POOLWRIGHT_MOUNT_URING").is_none() {
+            assert_eq!(t.mount().uses_uring(), uring && on);
+        }
+        // from all CPUs, with requests and answers of every length
+        std::thread::scope(|s| {
+            for n in 0..8 {
+                let dir = t.at(&format!("d{n}"));
+                s.spawn(move || {
+                    fs::create_dir(&dir).unwrap();
+                    for len in [0, 1, 4095, 70_000, 1 << 20, 3_000_000] {
+                        let file = dir.join(len.to_string());
+                        fs::write(&file, pattern(len, n)).unwrap();
+                        assert!(fs::read(&file).unwrap() == pattern(len, n), "{len} bytes");
+                    }
+                    assert_eq!(names(&dir).len(), 6);
+                });
+            }
+        });
+        t.end();
+    }
+}

@@ -1,0 +1,53 @@
+//! Mounts a pool's dataset `d` on a directory until it is unmounted, and says what was served: for measuring.
+//!
+//!     serve VDEV DIR [through|pages|writeback] [threads] [uring]
+//!
+//! The vdev file is made, sparse, if it is missing.
+
+use std::path::PathBuf;
+
+use poolwright_mount::{Caching, Mount, Options};
+use poolwright_openzfs::property::Settings;
+use poolwright_openzfs::{Config, Engine, Pool, Spec};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [vdev, dir, rest @ ..] = words.as_slice() else {
+        return Err("usage: serve VDEV DIR [through|pages|writeback] [threads] [uring]".into());
+    };
+    let mut options = Options::default();
+    for word in rest {
+        match word.as_str() {
+            "through" => options.caching = Caching::Through,
+            "pages" => options.caching = Caching::Pages,
+            "writeback" => options.caching = Caching::Writeback,
+            "uring" => options.uring = true,
+            threads => options.threads = threads.parse()?,
+        }
+    }
+    let engine = Engine::start(&Config { arc_bytes: 3 << 30, dirty_bytes: 512 << 20, txg_timeout_s: 5 });
+    let vdev = PathBuf::from(vdev);
+    let settings: Settings =
+        [("recordsize".into(), "16K".into()), ("compression".into(), "lz4".into())].into();
+    let (pool, dataset) = if vdev.exists() {
+        let pool = Pool::import(engine, &[vdev], false)?;
+        let dataset = pool.open_dataset("d")?;
+        (pool, dataset)
+    } else {
+        let pool = Pool::create(engine, &Spec::single("measured", vdev, 12))?;
+        let dataset = pool.create_dataset("d", &settings)?;
+        (pool, dataset)
+    };
+    let mount = Mount::start(&pool, &dataset, dir.as_ref(), &options)?;
+    let transport = if mount.uses_uring() { "io_uring" } else { "/dev/fuse" };
+    println!("mounted on {} through {transport}, protocol 7.{}", mount.path().display(), mount.protocol());
+    mount.wait()?;
+    let counters = mount.counters();
+    for (op, n) in counters.by_kind() {
+        println!("{:>12} {}", n, op.name());
+    }
+    println!("{} bytes read, {} written", counters.read_bytes, counters.written_bytes);
+    drop((mount, dataset));
+    pool.export()?;
+    Ok(())
+}
