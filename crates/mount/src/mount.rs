@@ -167,10 +167,10 @@ fn serve(fs: FileSystem, device: OwnedFd, options: &Options) -> Result<Served> {
         }
         return Ok((session, threads));
     }
-    // All descriptors first: a mount is served by all its threads or not at all.
     let mut descriptors = vec![session.device.clone()];
     for _ in 1..each {
-        descriptors.push(Arc::new(device::another(&session.device)?));
+        // Where only fusermount3 may open the device, all threads share the one descriptor that it gave.
+        descriptors.push(device::another(&session.device).map_or_else(|_| session.device.clone(), Arc::new));
     }
     let start = |(number, fd)| by_device(&session, number, fd);
     let threads = descriptors.into_iter().enumerate().map(start).collect::<Result<_>>()?;

@@ -22,7 +22,7 @@ use crate::fs::{Answer, Worker};
 use crate::proto::wire::{InHeader, OutHeader};
 use crate::proto::{MAX_WRITE, Parts, decode};
 use crate::session::{Pages, Session, out_header};
-use crate::{Error, Result, device};
+use crate::{Error, Result};
 
 /// Where the kernel's structure of a request has its parts.
 const OP_AT: usize = 128;
@@ -130,7 +130,7 @@ impl Session {
         let result = match self.serve_uring(number, queue, pinned) {
             Ok(true) => Ok(()),
             // Refused: the kernel then uses /dev/fuse for all.
-            Ok(false) => device::another(&self.device).and_then(|fd| self.serve(number, &fd)),
+            Ok(false) => self.serve(number, &self.device),
             Err(why) => Err(Error::Device { doing: "serving requests through io_uring", why }),
         };
         self.leave();

@@ -242,8 +242,7 @@ fn full() {
 #[test]
 fn set_ids_go() {
     let Some(t) = mounted("setid", Caching::Through) else { return };
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED set_ids_go: needs a second user to write as, and so root");
+    if !common::root("set_ids_go") {
         return;
     }
     let nobody = |script: &str| {

@@ -116,6 +116,9 @@ fn without_a_name() {
 
 #[test]
 fn attributes() {
+    if !common::root("attributes") {
+        return;
+    }
     let Some(mut t) = Fixture::new("attrs", Options::default()) else { return };
     let file = t.at("f");
     fs::write(&file, pattern(100_000, 1)).unwrap();
@@ -155,6 +158,9 @@ fn attributes() {
 
 #[test]
 fn extended_attributes() {
+    if !common::root("extended_attributes") {
+        return;
+    }
     let Some(mut t) = Fixture::new("xattrs", Options::default()) else { return };
     let file = t.at("f");
     fs::write(&file, b"x").unwrap();

@@ -32,6 +32,15 @@ fn refused(test: &str, why: &Error) -> bool {
     refused
 }
 
+/// Whether this is root, as tests that change owners need it. Says so if not.
+pub fn root(test: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("SKIPPED {test}: needs root, to change owners");
+    }
+    root
+}
+
 impl Fixture {
     /// A fresh pool `t-TEST`, its dataset `d` mounted; `None` where mounting is not possible.
     pub fn new(test: &str, options: Options) -> Option<Fixture> {
