@@ -1,6 +1,6 @@
 //! Mounts a pool's dataset `d` on a directory until it is unmounted, and says what was served: for measuring.
 //!
-//!     serve VDEV DIR [through|pages|writeback] [threads] [uring]
+//!     serve VDEV DIR [through|pages|writeback] [threads] [device]
 //!
 //! The vdev file is made, sparse, if it is missing.
 
@@ -13,7 +13,7 @@ use poolwright_openzfs::{Config, Engine, Pool, Spec};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [vdev, dir, rest @ ..] = words.as_slice() else {
-        return Err("usage: serve VDEV DIR [through|pages|writeback] [threads] [uring]".into());
+        return Err("usage: serve VDEV DIR [through|pages|writeback] [threads] [device]".into());
     };
     let mut options = Options::default();
     for word in rest {
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "through" => options.caching = Caching::Through,
             "pages" => options.caching = Caching::Pages,
             "writeback" => options.caching = Caching::Writeback,
-            "uring" => options.uring = true,
+            "device" => options.uring = false,
             threads => options.threads = threads.parse()?,
         }
     }

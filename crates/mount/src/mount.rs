@@ -147,6 +147,9 @@ fn read_ahead(path: &Path) {
     let _ = std::fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), kibibytes);
 }
 
+/// So many CPUs may have all their threads.
+const MANY_QUEUES: usize = 8;
+
 type Served = (Arc<Session>, Vec<JoinHandle<Result<()>>>);
 
 fn serve(fs: FileSystem, device: OwnedFd, options: &Options) -> Result<Served> {
@@ -156,12 +159,14 @@ fn serve(fs: FileSystem, device: OwnedFd, options: &Options) -> Result<Served> {
         uring: options.uring && uring::available(),
     };
     let queues = uring::queues();
+    // Several per CPU let hits pass while one waits for a disk; where there are many CPUs, others do that.
+    let per_queue = if queues <= MANY_QUEUES { each } else { (each * MANY_QUEUES / queues).max(1) };
     let workers =
-        |agreed: &Negotiated| if agreed.has(init::OVER_IO_URING) { 1 + queues * each } else { each };
+        |agreed: &Negotiated| if agreed.has(init::OVER_IO_URING) { 1 + queues * per_queue } else { each };
     let session = Arc::new(Session::meet(fs, device, wanted, workers)?);
     if session.agreed.has(init::OVER_IO_URING) {
         let mut threads = vec![by_device(&session, 0, session.device.clone())?];
-        for at in 0..queues * each {
+        for at in 0..queues * per_queue {
             let served = session.clone();
             threads.push(spawn(1 + at, move || served.run_uring(1 + at, at % queues, at < queues))?);
         }

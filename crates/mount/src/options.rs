@@ -22,7 +22,8 @@ pub enum Caching {
 /// Options of a mount.
 #[derive(Clone)]
 pub struct Options {
-    /// Threads that serve requests; each answers what it received. Least 1. With io_uring: threads per CPU.
+    /// Threads that serve requests; each answers what it received. Least 1. With io_uring: threads per
+    /// CPU, fewer where there are many CPUs.
     pub threads: usize,
     /// Where bytes are kept.
     pub caching: Caching,
@@ -33,7 +34,8 @@ pub struct Options {
     pub suid_dev: bool,
     /// Other users than the mounting one may use it. Always so with privilege.
     pub allow_other: bool,
-    /// Use io_uring, where the kernel offers it, instead of `/dev/fuse`.
+    /// Use io_uring instead of `/dev/fuse` where the kernel offers it: from Linux 6.14 on, and when root has switched it
+    /// on (`echo Y > /sys/module/fuse/parameters/enable_uring`) before the mount.
     pub uring: bool,
     /// `.zfs` is listed in the root directory. It can be reached by name whatever this says.
     pub snapdir_visible: bool,
@@ -51,7 +53,7 @@ impl Default for Options {
             readonly: false,
             suid_dev: false,
             allow_other: false,
-            uring: false,
+            uring: true,
             snapdir_visible: false,
             trust: Duration::from_secs(3600),
             observer: None,

@@ -263,7 +263,7 @@ fn transports() {
     for uring in [false, true] {
         let name = if uring { "ring" } else { "dev" };
         let Some(mut t) = Fixture::new(name, Options { uring, ..Options::default() }) else { return };
-        if std::env::var_os("POOLWRIGHT_MOUNT_URING").is_none() {
+        if std::env::var_os("POOLWRIGHT_MOUNT_DEVICE").is_none() {
             assert_eq!(t.mount().uses_uring(), uring && on);
         }
         // from all CPUs, with requests and answers of every length

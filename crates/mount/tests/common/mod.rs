@@ -47,10 +47,10 @@ impl Fixture {
         Fixture::sized(test, options, 16 << 30, &Settings::default())
     }
 
-    /// The same with a pool of so many bytes and a dataset with these properties. Where the kernel allows io_uring
-    /// (`enable_uring`), POOLWRIGHT_MOUNT_URING=1 runs all tests through it.
+    /// The same with a pool of so many bytes and a dataset with these properties. Where the kernel has io_uring switched
+    /// on, all goes through it; POOLWRIGHT_MOUNT_DEVICE=1 uses `/dev/fuse` nevertheless.
     pub fn sized(test: &str, mut options: Options, bytes: u64, settings: &Settings) -> Option<Fixture> {
-        options.uring |= std::env::var_os("POOLWRIGHT_MOUNT_URING").is_some_and(|v| v == "1");
+        options.uring &= std::env::var_os("POOLWRIGHT_MOUNT_DEVICE").is_none_or(|v| v != "1");
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("mnt")).unwrap();
         let files = vec![(dir.path().join("vdev"), bytes)];
@@ -96,6 +96,10 @@ impl Fixture {
 
     pub fn mount(&self) -> &Mount {
         self.mount.as_ref().unwrap()
+    }
+
+    pub fn pool(&self) -> &Pool {
+        self.pool.as_ref().unwrap()
     }
 
     pub fn dataset(&self) -> &Dataset {

@@ -1,0 +1,142 @@
+//! The mount as a whole: refusals, being in use, being watched.
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::{Arc, Mutex};
+
+use common::Fixture;
+use poolwright_mount::proto::Opcode;
+use poolwright_mount::{Error, Mount, Observer, Operation, Options};
+
+#[test]
+fn in_use() {
+    let Some(t) = Fixture::new("busy", Options::default()) else { return };
+    let mut file = File::create(t.at("f")).unwrap();
+    assert!(matches!(t.mount().unmount(), Err(Error::Busy { .. })));
+    file.write_all(b"goes on").unwrap();
+    assert_eq!(fs::read(t.at("f")).unwrap(), b"goes on");
+    drop(file);
+    t.mount().unmount().unwrap();
+    assert!(!t.at("f").exists(), "the directory below is empty");
+    t.mount().unmount().unwrap(); // once more does no harm
+}
+
+#[test]
+fn out_of_sight() {
+    let Some(mut t) = Fixture::new("detach", Options::default()) else { return };
+    let mut file = File::create(t.at("f")).unwrap();
+    t.mount().detach().unwrap();
+    assert!(!t.at("f").exists());
+    file.write_all(b"goes on").unwrap();
+    drop(file);
+    t.mount().wait().unwrap();
+    t.again();
+    assert_eq!(fs::read(t.at("f")).unwrap(), b"goes on");
+}
+
+#[test]
+fn unmounted_by_others() {
+    let Some(mut t) = Fixture::new("others", Options::default()) else { return };
+    if !common::root("unmounted_by_others") {
+        return;
+    }
+    fs::write(t.at("f"), b"kept").unwrap();
+    rustix::mount::unmount(t.root(), rustix::mount::UnmountFlags::empty()).unwrap();
+    t.mount().wait().unwrap();
+    t.again();
+    assert_eq!(fs::read(t.at("f")).unwrap(), b"kept");
+}
+
+#[test]
+fn places_that_will_not_do() {
+    let Some(t) = Fixture::new("places", Options::default()) else { return };
+    let start = |path: &std::path::Path| {
+        let why = Mount::start(t.pool(), t.dataset(), path, &Options::default()).unwrap_err();
+        assert!(matches!(why, Error::MountPoint { .. }), "{why}");
+        why.to_string()
+    };
+    assert!(start(&t.at("none")).contains("mkdir"));
+    fs::write(t.at("file"), b"").unwrap();
+    assert!(start(&t.at("file")).contains("no directory"));
+}
+
+#[derive(Default)]
+struct Log(Mutex<Vec<Seen>>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    op: Opcode,
+    object: u64,
+    result: u64,
+    at: (u64, u64),
+    name: Option<String>,
+    errno: i32,
+    latency: u64,
+}
+
+impl Observer for Log {
+    fn operation(&self, o: &Operation<'_>) {
+        self.0.lock().unwrap().push(Seen {
+            op: o.op,
+            object: o.object,
+            result: o.result,
+            at: (o.offset, o.length),
+            name: o.name.map(|n| n.to_str().unwrap().to_owned()),
+            errno: o.errno,
+            latency: o.latency,
+        });
+    }
+}
+
+#[test]
+fn watched() {
+    let log = Arc::new(Log::default());
+    let Some(t) = Fixture::new("watched", Options { observer: Some(log.clone()), ..Options::default() })
+    else {
+        return;
+    };
+    let file = File::options().read(true).write(true).create_new(true).open(t.at("table")).unwrap();
+    file.write_all_at(&[7; 5000], 100).unwrap();
+    let mut buf = [0; 3000];
+    file.read_exact_at(&mut buf, 200).unwrap();
+    file.sync_data().unwrap();
+    file.set_len(50).unwrap();
+    let inode = file.metadata().unwrap().ino();
+    fs::rename(t.at("table"), t.at("other")).unwrap();
+    assert!(fs::metadata(t.at("nothing")).is_err());
+    let all = log.0.lock().unwrap().clone();
+    let one = |op| all.iter().find(|s| s.op == op).unwrap_or_else(|| panic!("no {op:?} in {all:?}"));
+    let root = fs::metadata(t.root()).unwrap().ino();
+    let create = one(Opcode::Create);
+    assert_eq!((create.object, create.result, create.name.as_deref()), (root, inode, Some("table")));
+    let (write, read) = (one(Opcode::Write), one(Opcode::Read));
+    assert_eq!((write.object, write.at, write.errno), (inode, (100, 5000), 0));
+    assert_eq!((read.object, read.at), (inode, (200, 3000)));
+    assert!(read.latency > 0 && one(Opcode::Fsync).object == inode);
+    assert!(all.iter().any(|s| s.op == Opcode::Setattr && s.at.1 == 50));
+    assert_eq!(one(Opcode::Rename).name.as_deref(), Some("table"));
+    let missing = all.iter().find(|s| s.name.as_deref() == Some("nothing")).unwrap();
+    assert_eq!((missing.op, missing.result), (Opcode::Lookup, 0));
+}
+
+#[test]
+fn told_of_changes() {
+    let Some(t) = Fixture::new("told", Options::default()) else { return };
+    fs::write(t.at("f"), b"x").unwrap();
+    let meta = fs::metadata(t.at("f")).unwrap();
+    let root = fs::metadata(t.root()).unwrap().ino();
+    // behind the kernel's back, and then the kernel is told
+    let node = t.dataset().node(meta.ino()).unwrap();
+    node.write_at(0, b"changed", false).unwrap();
+    t.mount().invalidate(meta.ino()).unwrap();
+    assert_eq!(fs::read(t.at("f")).unwrap(), b"changed");
+    assert!(!t.at("g").exists());
+    t.dataset().root().unwrap().link(c"g", &node).unwrap();
+    assert!(!t.at("g").exists(), "the kernel still knows that there is none");
+    t.mount().invalidate_name(root, c"g").unwrap();
+    assert_eq!(fs::read(t.at("g")).unwrap(), b"changed");
+    t.mount().invalidate_name(root, c"never looked up").unwrap();
+}
