@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /* Starting and stopping the engine, its limits and its ARC counters. */
 
-#include <malloc.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -21,6 +20,13 @@ extern uint64_t zfs_arc_max, zfs_arc_min, zfs_dirty_data_max, zfs_dirty_data_max
 extern uint_t zfs_txg_timeout;
 extern char *spa_config_path;
 extern void arc_tuning_update(boolean_t verbose);
+
+/*
+ * Read by jemalloc when the process starts (src/lib.rs). The library allocates every cached block and every buffer of
+ * its hundred threads with malloc. Few arenas, because each keeps free pages of its own; and those are given back after
+ * half a second, or what a burst of writes needed would stay resident for good, far beyond the ARC's limit.
+ */
+const char *malloc_conf = "narenas:4,background_thread:true,dirty_decay_ms:500,muzzy_decay_ms:0";
 
 /* What the library may believe the host to have; see arc_available_memory below. */
 #define PW_ASSUMED_FREE (1LL << 30)
@@ -48,14 +54,6 @@ arc_all_memory(void)
 int
 pw_engine_start(const pw_engine_config_t *config)
 {
-	/*
-	 * With one arena a hundred taskq threads share the free lists; with glibc's default each would grow its own
-	 * and every cold read would fault fresh pages.
-	 */
-	(void) mallopt(M_ARENA_MAX, 1);
-	(void) mallopt(M_TRIM_THRESHOLD, 512 << 20);
-	(void) mallopt(M_MMAP_THRESHOLD, 64 << 20);
-
 	spa_config_path = strdup(config->cache_path);
 	(void) unlink(config->cache_path);	/* a stale one turns an import into EEXIST */
 

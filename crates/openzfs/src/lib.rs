@@ -10,6 +10,10 @@
 //!
 //! This crate is the only place with `unsafe` code: calls into `csrc/engine.h`, and a few of the host's.
 
+/// libzpool's malloc as well as ours: glibc's keeps several hundred megabytes that the ARC has let go of.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 pub mod codec;
 mod dataset;
 mod device;
