@@ -1,0 +1,208 @@
+"""The loop of crashes.sh: mount, check what the last crash left, load, crash."""
+
+import argparse
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+
+from loads import Lost, Names, Sqlite
+from mounted import CUT, Mounted, NoMount
+from server import MariaDb
+
+KILLED = -9
+# Failures of one load after which it is given up.
+ENOUGH = 5
+HANGS = 60
+
+
+class Failure(Exception):
+    """Something is wrong that no crash explains."""
+
+
+class Round:
+    """One kind of crash under one load."""
+
+    def __init__(self, options, load, kind, seed, until):
+        self.options, self.load, self.kind, self.until = options, load, kind, until
+        self.draw = random.Random(seed)
+        self.mounted = Mounted(options.serve, options.scratch)
+        self.done = self.unreached = self.early = 0
+        self.failures = []
+        self.fresh = True
+
+    def wanted(self):
+        return self.options.kills if self.kind == "kills" else self.options.cuts
+
+    def all(self):
+        while self.done < self.wanted() and len(self.failures) < ENOUGH and time.monotonic() < self.until:
+            mode, power = self.draw.choice(self.options.modes), None
+            try:
+                if self.fresh:
+                    self.begin()
+                if self.kind == "cuts":
+                    power = self.power()
+                self.once(mode, power)
+            except (Failure, Lost) as why:
+                self.fail(mode, power, why)
+            finally:
+                self.load.end()
+                if self.mounted.process:
+                    self.mounted.kill()
+        if not self.fresh and not self.options.lie:
+            self.last_look()
+        self.mounted.forget()
+
+    def begin(self):
+        """A new pool, made and filled with no crash."""
+        self.mounted.forget()
+        self.mounted.up("through")
+        self.load.prepare(self.mounted.dir)
+        self.load.leave()
+        self.mounted.down()
+        self.fresh = False
+
+    def power(self):
+        most = self.load.most_operations
+        # As many in the first hundred (import, replay of the log) as in the thousands.
+        after = int(2 ** self.draw.uniform(3, most.bit_length())) % most + 1
+        return f"after={after},seed={self.draw.randrange(1 << 30)}" + (",lie" if self.options.lie else "")
+
+    def once(self, mode, power):
+        try:
+            self.mounted.up(mode, power)
+        except NoMount as why:
+            if power and f"status {CUT} " in str(why):
+                self.crashed(early=True)
+                return
+            raise Failure(str(why)) from why
+        if self.kind == "kills" and self.draw.random() < 0.15:
+            # In the middle of recovery.
+            timer = threading.Timer(self.draw.uniform(0, 0.3), self.mounted.process.kill)
+            timer.start()
+        try:
+            self.load.check(self.mounted.dir)
+        except Lost:
+            raise
+        except (OSError, sqlite3.Error, ValueError) as why:
+            self.expected(why)
+            self.crashed(early=True)
+            return
+        self.under_load()
+
+    def under_load(self):
+        stop = threading.Event()
+        workers = self.load.run(self.mounted.dir, stop)
+        if self.kind == "kills":
+            time.sleep(self.draw.uniform(0.01, self.load.most_seconds))
+        else:
+            until = time.monotonic() + 20
+            while self.mounted.alive() and time.monotonic() < until and any(w.is_alive() for w in workers):
+                time.sleep(0.01)
+        refused = list(self.load.refused)
+        running = self.mounted.alive() and (not refused or self.mounted.died_of() is None)
+        status = self.mounted.kill()
+        self.load.end()
+        stop.set()
+        for worker in workers:
+            worker.join(HANGS)
+            if worker.is_alive():
+                raise Failure(f"a program hangs {HANGS} s after the mount process has ended")
+        if running and refused:
+            raise Failure(f"an operation failed while the mount process was well: {refused[0]}")
+        if status not in (KILLED, CUT) or (status == CUT and self.kind == "kills"):
+            raise Failure(f"the mount process ended by itself with status {status}: {self.mounted.last_words()}")
+        if self.kind == "cuts" and status == KILLED:
+            self.unreached += 1  # a crash all the same, and checked; but the cut had not come
+            return
+        self.crashed()
+
+    def expected(self, why):
+        """An error is the crash's if the process ends; else it is one."""
+        status = self.mounted.died_of()
+        if status is None:
+            raise Failure(f"check: {type(why).__name__}: {why}") from why
+        if status != (CUT if self.kind == "cuts" else KILLED):
+            raise Failure(f"the mount process ended by itself with status {status}: {self.mounted.last_words()}") from why
+
+    def crashed(self, early=False):
+        self.done += 1
+        self.early += early
+
+    def last_look(self):
+        """What the last crash left; then an export in order, and all of it once more."""
+        try:
+            for _ in range(2):
+                self.mounted.up("through")
+                self.load.check(self.mounted.dir)
+                self.load.leave()
+                self.mounted.down()
+            zdb = subprocess.run(["zdb", "-e", "-p", self.mounted.vdev, "-bcc", "measured"], capture_output=True, text=True, check=False)
+            if zdb.returncode:
+                raise Failure(f"zdb -bcc: {(zdb.stderr or zdb.stdout).strip()[-300:]}")
+        except (Failure, Lost, NoMount, OSError, RuntimeError, sqlite3.Error) as why:
+            self.fail("through", None, why)
+        finally:
+            self.load.end()
+            if self.mounted.process:
+                self.mounted.kill()
+
+    def fail(self, mode, power, why):
+        number = len(self.failures) + 1
+        self.failures.append(why)
+        self.fresh = True
+        print(f"  {self.load.name} {self.kind} #{self.done + 1} ({mode}, {power or 'no power cut'}): "
+              f"{type(why).__name__}: {why}", flush=True)
+        self.mounted.keep(os.environ.get("POOLWRIGHT_KEEP_POOLS"), f"{self.load.name}-{self.kind}-{number}")
+
+
+def parse():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--serve", required=True)
+    arguments.add_argument("--scratch", required=True)
+    arguments.add_argument("--kills", type=int, default=8)
+    arguments.add_argument("--cuts", type=int, default=8)
+    arguments.add_argument("--loads", default="sqlite,names,mariadb")
+    arguments.add_argument("--modes", default="through,pages,writeback")
+    arguments.add_argument("--minutes", type=float, default=600)
+    arguments.add_argument("--seed", type=int, default=None)
+    arguments.add_argument("--lie", action="store_true")
+    options = arguments.parse_args()
+    options.modes = options.modes.split(",")
+    options.loads = options.loads.split(",")
+    if options.seed is None:
+        options.seed = random.SystemRandom().randrange(1 << 31)
+    return options
+
+
+def main():
+    options = parse()
+    makers = {"sqlite": Sqlite, "names": Names, "mariadb": lambda seed: MariaDb(seed, options.scratch)}
+    until = time.monotonic() + options.minutes * 60
+    print(f"seed {options.seed}", flush=True)
+    failed = crashes = 0
+    for name in options.loads:
+        for kind in ("cuts",) if options.lie else ("kills", "cuts"):
+            if not (options.kills if kind == "kills" else options.cuts):
+                continue
+            began = time.monotonic()
+            load = makers[name](f"{options.seed} {name} {kind}")
+            one = Round(options, load, kind, f"{options.seed} {name} {kind} crash", until)
+            one.all()
+            failed, crashes = failed + len(one.failures), crashes + one.done
+            words = f"{one.done} {kind}, {one.early} of them before or in recovery"
+            if one.unreached:
+                words += f" (and {one.unreached} kills where the cut was far)"
+            print(f"{name} {'ok' if not one.failures else 'FAILED'}: {words}; {load.acknowledged} acknowledged, "
+                  f"{len(one.failures)} failures; {time.monotonic() - began:.0f} s", flush=True)
+    print(f"{crashes} crashes, {failed} failures")
+    if options.lie:
+        sys.exit(0 if failed else "flushes lied, and no loss was found: these tests cannot fail")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

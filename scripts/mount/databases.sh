@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Unmodified databases on a mounted pool: each is filled, loaded, stopped, the pool is unmounted, exported, imported and
+# mounted again, and then the database's own consistency check must be clean and its content what it was.
+#
+# usage: scripts/mount/databases.sh [--modes through,pages,writeback] [--only NAME,…] [--seconds N]
+#
+#   --modes    how the mount caches (default: all three)
+#   --only     some of: sqlite-wal sqlite-rollback sqlite-mmap postgresql mariadb mariadb-direct lmdb rocksdb
+#              rocksdb-direct rocksdb-mmap openldap
+#   --seconds  how long each is loaded (default 5)
+#
+# POOLWRIGHT_KEEP_LOGS=DIR keeps the logs of a failure there.
+# Needs root and what scripts/mount/install.sh installs. Each database has a pool of its own in /dev/shm, or in the
+# folder that POOLWRIGHT_SCRATCH names. Exit status: 0 all passed, 1 one failed, 2 wrong usage.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
+# shellcheck source=scripts/mount/common.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
+
+DATABASES=(sqlite-wal sqlite-rollback sqlite-mmap postgresql mariadb mariadb-direct lmdb rocksdb rocksdb-direct
+    rocksdb-mmap openldap)
+MODES=through,pages,writeback
+LOAD_SECONDS=5
+# A phase that takes longer hangs.
+PATIENCE=300
+
+parse_arguments() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --modes) MODES=${2:?} ;;
+            --only) IFS=, read -ra DATABASES <<<"${2:?}" ;;
+            --seconds) LOAD_SECONDS=${2:?} ;;
+            -h | --help) usage_from "$0"; exit 0 ;;
+            *) die 2 "unknown argument '$1'; see --help" ;;
+        esac
+        shift 2
+    done
+}
+
+# phase NAME fill|check: one phase of a database; its words go to a log.
+phase() {
+    local name=$1 verb=$2 script variant
+    script=${name%%-*} variant=${name#*-}
+    [ "$variant" != "$name" ] || variant=plain
+    LOAD_SECONDS=$LOAD_SECONDS timeout -k 10 $PATIENCE "$POOLWRIGHT_ROOT/scripts/mount/databases/$script.sh" "$verb" \
+        "$variant" "$MNT" "$SCRATCH/work" >"$SCRATCH/$verb.log" 2>&1
+}
+
+# one NAME MODE: prints nothing; sets REASON if it failed.
+one() {
+    local name=$1 mode=$2
+    REASON=
+    mount_up "$mode" 2>"$SCRATCH/mount.log" || { REASON="mount: $(last_line "$SCRATCH/mount.log")"; return 1; }
+    phase "$name" fill || { REASON="under load: $(last_line "$SCRATCH/fill.log" 3)"; return 1; }
+    mount_down 2>"$SCRATCH/mount.log" || { REASON="unmount: $(last_line "$SCRATCH/mount.log" 2)"; return 1; }
+    mount_up "$mode" 2>"$SCRATCH/mount.log" || { REASON="mount again: $(last_line "$SCRATCH/mount.log" 2)"; return 1; }
+    phase "$name" check || { REASON="after import: $(last_line "$SCRATCH/check.log" 3)"; return 1; }
+    mount_down 2>"$SCRATCH/mount.log" || { REASON="last unmount: $(last_line "$SCRATCH/mount.log" 2)"; return 1; }
+}
+
+main() {
+    local name mode modes status
+    parse_arguments "$@"
+    "$POOLWRIGHT_ROOT/scripts/mount/install.sh" --check || die 1 "something is missing; run scripts/mount/install.sh"
+    mount_prepare
+    IFS=, read -ra modes <<<"$MODES"
+    for mode in "${modes[@]}"; do
+        for name in "${DATABASES[@]}"; do
+            status=0
+            one "$name" "$mode" || status=$?
+            if [ $status -ne 0 ] && ! mount_alive && [ -n "$MOUNT_PID" ]; then
+                REASON="$REASON; the mount process has ended: $(last_line "$SCRATCH/serve.log" 2)"
+            fi
+            verdict "$name $mode" $status "$REASON"
+            if [ $status -ne 0 ] && [ -n "${POOLWRIGHT_KEEP_LOGS:-}" ]; then
+                find "$SCRATCH" -maxdepth 2 -name '*.log' -not -path "$MNT/*" -exec cp {} "$POOLWRIGHT_KEEP_LOGS" \;
+            fi
+            mount_discard
+        done
+    done
+    summary
+}
+
+main "$@"

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Installs what the tests of the mount use on Debian 12 or 13, and only what is missing.
+#
+# usage: scripts/mount/install.sh [--check]
+#
+#   --check   says what is missing, changes nothing; exit status 1 if something is
+#
+# Debian's packages, two Rust programs in target/tools (pjdfstest and fsx), and a Python environment with LMDB in
+# target/venv-mount. Where the packages start services (slapd, PostgreSQL), the tests do not use these, and a
+# policy-rc.d that forbids it is respected.
+# Exit status: 0 done, 1 failed or something is missing, 2 wrong usage.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
+
+PACKAGES=(sqlite3 postgresql mariadb-server-core mariadb-client-core sysbench lmdb-utils rocksdb-tools slapd
+    ldap-utils fio stress-ng python3 python3-venv)
+CRATES=(pjdfstest@0.2.2 fsx@0.3.2)
+LMDB_VERSION=1.6.2
+
+# Prints what is missing, a line each: "package NAME", "crate NAME@VERSION" or "venv".
+missing() {
+    local package crate
+    for package in "${PACKAGES[@]}"; do
+        dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || echo "package $package"
+    done
+    for crate in "${CRATES[@]}"; do
+        [ -x "$POOLWRIGHT_ROOT/target/tools/bin/${crate%@*}" ] || echo "crate $crate"
+    done
+    "$POOLWRIGHT_ROOT/target/venv-mount/bin/python" -c 'import lmdb' 2>/dev/null || echo venv
+}
+
+main() {
+    local kind name wanted packages=()
+    case ${1:-} in
+        '' | --check) ;;
+        -h | --help) usage_from "$0"; exit 0 ;;
+        *) die 2 "unknown argument '$1'; see --help" ;;
+    esac
+    wanted=$(missing)
+    [ -n "$wanted" ] || return 0
+    if [ "${1:-}" = --check ]; then
+        printf 'missing: %s\n' "$wanted"
+        exit 1
+    fi
+    while read -r kind name; do
+        [ "$kind" != package ] || packages+=("$name")
+    done <<<"$wanted"
+    if [ ${#packages[@]} -gt 0 ]; then
+        say "Installing: ${packages[*]}"
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
+            -o DPkg::Lock::Timeout=300 "${packages[@]}" </dev/null
+    fi
+    while read -r kind name; do
+        case $kind in
+            crate) cargo install --locked --root "$POOLWRIGHT_ROOT/target/tools" "$name" ;;
+            venv)
+                python3 -m venv "$POOLWRIGHT_ROOT/target/venv-mount"
+                "$POOLWRIGHT_ROOT/target/venv-mount/bin/pip" install --quiet "lmdb==$LMDB_VERSION"
+                ;;
+        esac
+    done <<<"$wanted"
+}
+
+main "$@"
