@@ -87,7 +87,8 @@ fn time_at(seconds: u64, nanoseconds: u32, now: bool) -> Time {
 
 impl FileSystem {
     pub(super) fn attr_trust(&self, tree: u16, attr: &Attr, now: SystemTime) -> Duration {
-        if tree != HEAD || self.options.readonly {
+        let content = attr.size > 0 && attr.mode & libc::S_IFMT != libc::S_IFLNK;
+        if tree != HEAD || self.options.readonly || !content {
             return self.options.trust;
         }
         let changed = UNIX_EPOCH + Duration::from_secs(attr.ctime.seconds.max(0) as u64);
