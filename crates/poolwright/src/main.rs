@@ -29,6 +29,9 @@ enum Verb {
     Trace(commands::trace::Args),
     Replay(commands::replay::Args),
     Tune(commands::tune::Args),
+    Pool(commands::pool::Args),
+    Dataset(commands::dataset::Args),
+    Mount(commands::mount::Args),
     #[command(hide = true)]
     Trial(commands::trial::Args),
 }
@@ -41,6 +44,9 @@ fn main() -> ExitCode {
         Verb::Trace(args) => commands::trace::run(args),
         Verb::Replay(args) => commands::replay::run(args),
         Verb::Tune(args) => commands::tune::run(args),
+        Verb::Pool(args) => commands::pool::run(args),
+        Verb::Dataset(args) => commands::dataset::run(args),
+        Verb::Mount(args) => commands::mount::run(args),
         Verb::Trial(args) => commands::trial::run(args),
     };
     match result {
@@ -48,10 +54,13 @@ fn main() -> ExitCode {
         Err(error) => {
             eprintln!("poolwright: {error:#}");
             let usage = error.downcast_ref::<commands::options::Usage>().is_some();
+            let refused = error.downcast_ref::<commands::pool::reach::Refused>().is_some();
             ExitCode::from(if interrupt::requested() {
                 130
             } else if usage {
                 2
+            } else if refused {
+                3
             } else {
                 1
             })

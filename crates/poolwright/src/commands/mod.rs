@@ -1,7 +1,10 @@
 //! One file per verb.
 
+pub mod dataset;
 pub mod estimate;
+pub mod mount;
 pub mod options;
+pub mod pool;
 pub mod record;
 pub mod replay;
 pub mod trace;

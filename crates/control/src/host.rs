@@ -1,0 +1,444 @@
+//! An open pool of the engine that answers for itself: for one request of a verb, or for as long as it is mounted.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use poolwright_openzfs::property::{self, Settings};
+use poolwright_openzfs::{Dataset, Engine, Pool};
+
+use crate::{
+    Counters, DatasetCounters, DatasetInfo, Fault, FileCounters, Kind, MountCounters, Mounted, Owner,
+    PoolInfo, Scrub, Value, name,
+};
+
+type Answer<T> = Result<T, Fault>;
+
+/// What an owner knows of its mounts. A dataset that is mounted is open, and can be opened only once.
+pub trait Mounts: Send + Sync {
+    /// All mounts, with their counters.
+    fn list(&self) -> Vec<(Mounted, MountCounters)>;
+    /// The open handle of a mounted dataset.
+    fn dataset(&self, name: &str) -> Option<Dataset>;
+    /// Adds one.
+    fn mount(&self, pool: &Pool, wanted: &Mounted) -> Result<Mounted, Fault>;
+    /// Ends all, or as many as can be ended: `EBUSY` names the one in use.
+    fn release(&self) -> Result<(), Fault>;
+    /// Whether this process stays as the pool's owner.
+    fn owns(&self) -> bool;
+}
+
+/// No mounts: for a verb that has the pool open only for itself.
+#[derive(Clone, Copy, Debug)]
+pub struct NoMounts;
+
+impl Mounts for NoMounts {
+    fn list(&self) -> Vec<(Mounted, MountCounters)> {
+        Vec::new()
+    }
+
+    fn dataset(&self, _name: &str) -> Option<Dataset> {
+        None
+    }
+
+    fn mount(&self, _pool: &Pool, wanted: &Mounted) -> Result<Mounted, Fault> {
+        Err(Fault::new(
+            libc::ENOTSUP,
+            format!("{}: only `poolwright mount` mounts; this process ends with its verb", wanted.dataset),
+        ))
+    }
+
+    fn release(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn owns(&self) -> bool {
+        false
+    }
+}
+
+/// An open pool with its mounts.
+pub struct Host {
+    pool: Pool,
+    files: Vec<PathBuf>,
+    mounts: Arc<dyn Mounts>,
+    since_unix_ns: u64,
+    /// One change of the tree of datasets at a time; also keeps a dataset from being opened twice.
+    tree: Mutex<()>,
+}
+
+fn unix_ns(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
+}
+
+impl Host {
+    /// Answers for this pool, which is in these files and was opened at `since`.
+    pub fn new(pool: Pool, files: Vec<PathBuf>, since: SystemTime, mounts: Arc<dyn Mounts>) -> Host {
+        Host { pool, files, mounts, since_unix_ns: unix_ns(since), tree: Mutex::new(()) }
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Gives the pool back, to be exported.
+    pub fn into_pool(self) -> Pool {
+        self.pool
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, ()> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The names in the pool, after a check that `name` can be one of them.
+    fn names(&self) -> Answer<Vec<String>> {
+        Ok(self.pool.list()?)
+    }
+
+    fn check_mine(&self, name: &str) -> Answer<()> {
+        name::check_dataset(name)?;
+        if name::pool_of(name) == self.pool.name() {
+            return Ok(());
+        }
+        Err(Fault::invalid(format!("{name} is not in the pool {}", self.pool.name())))
+    }
+
+    fn must_exist(&self, name: &str) -> Answer<()> {
+        if self.names()?.iter().any(|known| known == name) {
+            return Ok(());
+        }
+        let what = if name.contains('@') { "snapshot" } else { "dataset" };
+        Err(Fault::new(
+            libc::ENOENT,
+            format!(
+                "{name}: there is no such {what}; `poolwright dataset list -t all -r {}` shows what there is",
+                self.pool.name()
+            ),
+        ))
+    }
+
+    /// The dataset, mounted or opened for this. The caller holds the lock.
+    fn open(&self, dataset: &str) -> Answer<Dataset> {
+        match self.mounts.dataset(dataset) {
+            Some(open) => Ok(open),
+            None => Ok(self.pool.open_dataset(name::inside(dataset))?),
+        }
+    }
+
+    fn mounted_on(&self, dataset: &str) -> Vec<PathBuf> {
+        let mounts = self.mounts.list().into_iter();
+        mounts.filter(|(m, _)| m.dataset == dataset).map(|(m, _)| m.dir).collect()
+    }
+
+    fn refuse_mounted(&self, dataset: &str, what: &str) -> Answer<()> {
+        match self.mounted_on(dataset).first() {
+            None => Ok(()),
+            Some(dir) => Err(Fault::new(
+                libc::EBUSY,
+                format!("{dataset} is mounted on {} and cannot be {what}; `umount {0}` first", dir.display()),
+            )),
+        }
+    }
+
+    fn info(&self, full: &str) -> DatasetInfo {
+        let snapshot = full.split_once('@');
+        let opened = match snapshot {
+            // a snapshot is opened through its dataset's handle
+            Some((dataset, snap)) => self.open(dataset).and_then(|d| Ok(d.open_snapshot(&self.pool, snap)?)),
+            None => self.open(full),
+        };
+        let kind = if snapshot.is_some() { Kind::Snapshot } else { Kind::Filesystem };
+        let read = opened.and_then(|d| {
+            let room = if snapshot.is_none() { d.room().ok().map(|room| room.available) } else { None };
+            Ok((d.stats()?, room))
+        });
+        let (stats, available, trouble) = match read {
+            Ok((stats, available)) => (Some(stats), available, None),
+            // a snapshot that somebody looks at through a mount
+            Err(fault) if fault.is_busy() && snapshot.is_some() => (None, None, None),
+            Err(fault) => (None, None, Some(fault.message)),
+        };
+        let mounted_on = self.mounted_on(full);
+        DatasetInfo { name: full.to_owned(), kind, stats, available, mounted_on, trouble }
+    }
+
+    /// What `zfs get` calls read-only properties.
+    fn figures(&self, full: &str) -> Answer<Vec<Value>> {
+        let info = self.info(full);
+        let stats = info.stats.ok_or_else(|| Fault::new(libc::EIO, info.trouble.unwrap_or_default()))?;
+        let value = |property: &str, value: String, size| Value {
+            dataset: full.to_owned(),
+            property: property.to_owned(),
+            value,
+            size,
+        };
+        let ratio = |x100: u64| format!("{}.{:02}", x100 / 100, x100 % 100);
+        let dirs: Vec<_> = info.mounted_on.iter().map(|dir| dir.display().to_string()).collect();
+        let mut all = vec![
+            value("type", if info.kind == Kind::Snapshot { "snapshot" } else { "filesystem" }.into(), false),
+            value("used", stats.used.to_string(), true),
+            value("referenced", stats.referenced.to_string(), true),
+            value("logicalused", stats.logicalused.to_string(), true),
+            value("logicalreferenced", stats.logicalreferenced.to_string(), true),
+            value("compressratio", ratio(stats.compressratio_x100), false),
+            value("refcompressratio", ratio(stats.refcompressratio_x100), false),
+            value("mounted", if dirs.is_empty() { "no" } else { "yes" }.into(), false),
+            value("mountpoint", if dirs.is_empty() { "-".into() } else { dirs.join(",") }, false),
+        ];
+        if let Some(available) = info.available {
+            all.insert(1, value("available", available.to_string(), true));
+        }
+        Ok(all)
+    }
+
+    fn settings_of(&self, full: &str) -> Answer<Vec<Value>> {
+        let dataset = self.open(full)?;
+        let one = |p: &property::Property| {
+            let value = dataset.get(p.name)?;
+            Ok(Value { dataset: full.to_owned(), property: p.name.to_owned(), value, size: p.size })
+        };
+        property::PROPERTIES.iter().map(one).collect()
+    }
+
+    /// Sets all or, when one is refused, puts back what was set before it.
+    fn set_all(dataset: &Dataset, settings: &Settings) -> Answer<()> {
+        let mut before: Vec<(&str, String)> = Vec::new();
+        for (property, value) in settings {
+            let old = dataset.get(property)?;
+            if let Err(why) = dataset.set(property, value) {
+                for (property, old) in before.iter().rev() {
+                    dataset.set(property, old)?;
+                }
+                return Err(why.into());
+            }
+            before.push((property, old));
+        }
+        Ok(())
+    }
+
+    fn create_one(&self, dataset: &str, settings: &Settings) -> Answer<()> {
+        let inside = name::inside(dataset);
+        let made = self.pool.create_dataset(inside, &Settings::new())?;
+        let set = Self::set_all(&made, settings);
+        drop(made);
+        if set.is_err() {
+            // what was made for nothing goes again; the reason it failed is what counts
+            let _ = self.pool.destroy(inside);
+        }
+        set
+    }
+
+    /// What is below a dataset (snapshots of all included), deepest first, so that each can be destroyed in turn.
+    fn below(&self, root: &str) -> Answer<Vec<String>> {
+        let mut names: Vec<String> =
+            self.names()?.into_iter().filter(|n| n != root && name::is_below(n, root)).collect();
+        names.sort_by_key(|n| (std::cmp::Reverse(n.matches('/').count()), !n.contains('@')));
+        Ok(names)
+    }
+
+    /// `pool.destroy` takes the name inside the pool, and `@snapshot` for one of the root dataset, which is then joined
+    /// with a `/`; so that one is refused by the engine.
+    fn destroy_one(&self, full: &str) -> Answer<()> {
+        Ok(self.pool.destroy(name::inside(full))?)
+    }
+
+    fn scrub_now(&self) -> Answer<Scrub> {
+        self.pool.sync()?;
+        let before = self.pool.stats()?;
+        let started_unix_s = unix_ns(SystemTime::now()) / 1_000_000_000;
+        let start = Instant::now();
+        self.pool.scrub()?;
+        let met = self.pool.stats()?.since(&before);
+        Ok(Scrub {
+            started_unix_s,
+            seconds: start.elapsed().as_secs_f64(),
+            allocated: before.allocated,
+            read_errors: met.read_errors,
+            write_errors: met.write_errors,
+            checksum_errors: met.checksum_errors,
+        })
+    }
+}
+
+impl Owner for Host {
+    fn status(&self) -> Answer<PoolInfo> {
+        Ok(PoolInfo {
+            pool: self.pool.name().to_owned(),
+            pid: std::process::id(),
+            owned: self.mounts.owns(),
+            since_unix_s: self.since_unix_ns / 1_000_000_000,
+            engine: Engine::version(),
+            files: self.files.clone(),
+            stats: self.pool.stats()?,
+            mounts: self.mounts.list().into_iter().map(|(mounted, _)| mounted).collect(),
+        })
+    }
+
+    fn counters(&self) -> Answer<Counters> {
+        let (mounted, mounts): (Vec<Mounted>, Vec<MountCounters>) = self.mounts.list().into_iter().unzip();
+        let mut names: Vec<String> = mounted.into_iter().map(|m| m.dataset).collect();
+        names.sort();
+        names.dedup();
+        let dataset = |name: String| {
+            let open = self.mounts.dataset(&name)?;
+            Some(DatasetCounters { name, zil: open.zil_stats(), replayed: open.replayed() })
+        };
+        let file = |(path, moved)| FileCounters { path, moved };
+        Ok(Counters {
+            version: Counters::VERSION,
+            pool: self.pool.name().to_owned(),
+            pid: std::process::id(),
+            time_unix_ns: unix_ns(SystemTime::now()),
+            since_unix_ns: self.since_unix_ns,
+            stats: self.pool.stats()?,
+            arc: self.pool.engine().arc_stats(),
+            files: self.pool.vdev_stats().into_iter().map(file).collect(),
+            datasets: names.into_iter().filter_map(dataset).collect(),
+            mounts,
+        })
+    }
+
+    fn list(&self) -> Answer<Vec<DatasetInfo>> {
+        let _tree = self.lock();
+        self.pool.sync()?;
+        Ok(self.names()?.iter().map(|name| self.info(name)).collect())
+    }
+
+    fn get(&self, dataset: &str, properties: &[String]) -> Answer<Vec<Value>> {
+        let _tree = self.lock();
+        if dataset.contains('@') {
+            name::check_snapshot(dataset).map(drop)?
+        } else {
+            self.check_mine(dataset)?
+        }
+        self.must_exist(dataset)?;
+        self.pool.sync()?;
+        let mut all = self.figures(dataset)?;
+        if !dataset.contains('@') {
+            all.extend(self.settings_of(dataset)?);
+        }
+        if properties.is_empty() {
+            return Ok(all);
+        }
+        let pick = |wanted: &String| {
+            let wanted = if wanted == "recsize" { "recordsize" } else { wanted };
+            all.iter().find(|v| v.property == wanted).cloned().ok_or_else(|| {
+                let known: Vec<_> = all.iter().map(|v| v.property.as_str()).collect();
+                Fault::invalid(format!("{dataset} has no property {wanted:?}; known: {}", known.join(", ")))
+            })
+        };
+        properties.iter().map(pick).collect()
+    }
+
+    fn set(&self, dataset: &str, settings: &BTreeMap<String, String>) -> Answer<()> {
+        let _tree = self.lock();
+        self.check_mine(dataset)?;
+        self.must_exist(dataset)?;
+        Self::set_all(&self.open(dataset)?, settings)
+    }
+
+    fn create(&self, dataset: &str, settings: &BTreeMap<String, String>, parents: bool) -> Answer<()> {
+        let _tree = self.lock();
+        self.check_mine(dataset)?;
+        let names = self.names()?;
+        let exists = |name: &str| names.iter().any(|known| known == name);
+        if exists(dataset) {
+            let fault = Fault::new(libc::EEXIST, format!("{dataset}: there is such a dataset already"));
+            return if parents { Ok(()) } else { Err(fault) };
+        }
+        let above: Vec<&str> =
+            dataset.match_indices('/').map(|(at, _)| &dataset[..at]).filter(|n| !exists(n)).collect();
+        if let (Some(missing), false) = (above.first(), parents) {
+            return Err(Fault::new(
+                libc::ENOENT,
+                format!("{dataset}: there is no {missing} to make it in; -p makes that too"),
+            ));
+        }
+        above.iter().try_for_each(|name| self.create_one(name, &Settings::new()))?;
+        self.create_one(dataset, settings)
+    }
+
+    fn snapshot(&self, full: &str, recursive: bool) -> Answer<Vec<String>> {
+        let _tree = self.lock();
+        let (dataset, snapshot) = name::check_snapshot(full)?;
+        self.check_mine(dataset)?;
+        self.must_exist(dataset)?;
+        let names = self.names()?;
+        let wanted: Vec<&String> = names
+            .iter()
+            .filter(|n| !n.contains('@') && (*n == dataset || recursive && name::is_below(n, dataset)))
+            .collect();
+        let spelled = |n: &String| format!("{n}@{snapshot}");
+        if let Some(taken) = wanted.iter().map(|n| spelled(n)).find(|s| names.contains(s)) {
+            return Err(Fault::new(libc::EEXIST, format!("{taken}: there is such a snapshot already")));
+        }
+        for dataset in &wanted {
+            self.open(dataset)?.snapshot(snapshot)?;
+        }
+        Ok(wanted.into_iter().map(spelled).collect())
+    }
+
+    fn rollback(&self, full: &str, recursive: bool) -> Answer<()> {
+        let _tree = self.lock();
+        let (dataset, _) = name::check_snapshot(full)?;
+        self.check_mine(dataset)?;
+        self.must_exist(full)?;
+        self.refuse_mounted(dataset, "rolled back")?;
+        let _ = recursive;
+        Err(Fault::new(
+            libc::ENOTSUP,
+            format!("rolling back to {full} failed: this version of the engine cannot roll back"),
+        ))
+    }
+
+    fn destroy(&self, full: &str, recursive: bool) -> Answer<Vec<String>> {
+        let _tree = self.lock();
+        if full.contains('@') {
+            name::check_snapshot(full).map(drop)?
+        } else {
+            self.check_mine(full)?
+        }
+        if full == self.pool.name() {
+            return Err(Fault::invalid(format!(
+                "{full} is the pool itself: export it and remove its files, nothing here does that"
+            )));
+        }
+        self.must_exist(full)?;
+        let below = if full.contains('@') { Vec::new() } else { self.below(full)? };
+        if let (Some(first), false) = (below.first(), recursive) {
+            return Err(Fault::new(
+                libc::EBUSY,
+                format!(
+                    "{full} has {} snapshots and datasets below it ({first}, …); -r destroys them too",
+                    below.len()
+                ),
+            ));
+        }
+        let all: Vec<String> = below.into_iter().chain([full.to_owned()]).collect();
+        all.iter().filter(|n| !n.contains('@')).try_for_each(|n| self.refuse_mounted(n, "destroyed"))?;
+        all.iter().try_for_each(|name| self.destroy_one(name))?;
+        Ok(all)
+    }
+
+    fn scrub(&self) -> Answer<Scrub> {
+        self.scrub_now()
+    }
+
+    fn sync(&self) -> Answer<()> {
+        Ok(self.pool.sync()?)
+    }
+
+    fn mount(&self, wanted: &Mounted) -> Answer<Mounted> {
+        let _tree = self.lock();
+        self.check_mine(&wanted.dataset)?;
+        self.must_exist(&wanted.dataset)?;
+        self.refuse_mounted(&wanted.dataset, "mounted twice")?;
+        self.mounts.mount(&self.pool, wanted)
+    }
+
+    fn release(&self) -> Answer<()> {
+        self.mounts.release()
+    }
+}

@@ -1,0 +1,45 @@
+//! Finding pools, and talking to the process that has one open.
+//!
+//! A pool is a set of files, and there is no daemon. Whoever wants something of a pool finds it by its name in the
+//! [`registry`] (or in a directory, by [`label`]), and then:
+//!
+//! - if a mount process owns it, sends a [`Request`] through that process's owner-only socket ([`Client`]),
+//! - else opens the pool, answers the same request itself ([`Host`]), and exports the pool again.
+//!
+//! So there is one set of verbs and one implementation, whoever runs it: [`answer`] on an [`Owner`].
+//!
+//! The protocol is one JSON object per line in both directions, any number of requests per connection, answered in
+//! order:
+//!
+//! ```text
+//! → {"verb":"set","dataset":"tank/db","settings":{"recordsize":"16K"}}
+//! ← {"ok":null}
+//! → {"verb":"destroy","name":"tank/none","recursive":false}
+//! ← {"error":{"errno":2,"message":"tank/none: there is no such dataset; …"}}
+//! ```
+//!
+//! [`Counters`] is what a monitor reads: ask `{"verb":"counters"}` as often as wanted and take differences.
+
+mod answer;
+mod client;
+mod counters;
+mod error;
+mod holder;
+mod host;
+pub mod label;
+mod message;
+pub mod name;
+mod nvlist;
+mod place;
+pub mod registry;
+mod server;
+
+pub use answer::{Owner, answer};
+pub use client::Client;
+pub use counters::{Counters, DatasetCounters, FileCounters, MountCounters};
+pub use error::{Error, Fault, Result};
+pub use holder::Holder;
+pub use host::{Host, Mounts, NoMounts};
+pub use message::{DatasetInfo, Kind, Mounted, PoolInfo, Reply, Request, Scrub, Value};
+pub use place::{runtime_dir, socket_path, state_dir};
+pub use server::Server;

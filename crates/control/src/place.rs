@@ -1,0 +1,81 @@
+//! Where pools are remembered and where their owners listen.
+//!
+//! | | a user | root |
+//! | --- | --- | --- |
+//! | state | `$XDG_STATE_HOME/poolwright`, else `~/.local/state/poolwright` | `/var/lib/poolwright` |
+//! | sockets | `$XDG_RUNTIME_DIR/poolwright`, else `/run/user/UID/poolwright`, else `/tmp/poolwright-UID` | `/run/poolwright` |
+//!
+//! Root does not follow the XDG variables: a service has none of them and a login shell has, and both must find the
+//! same pools. `POOLWRIGHT_STATE_DIR` and `POOLWRIGHT_RUNTIME_DIR` go before all of these.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::error::io;
+use crate::{Error, Result, name};
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// The user's id that decides who may talk to whom.
+pub(crate) fn uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Where state is kept. Not made by this.
+pub fn state_dir() -> PathBuf {
+    if let Some(dir) = variable("POOLWRIGHT_STATE_DIR") {
+        return dir;
+    }
+    if uid() == 0 {
+        return "/var/lib/poolwright".into();
+    }
+    let home = || variable("HOME").unwrap_or_else(|| "/nonexistent".into()).join(".local/state");
+    variable("XDG_STATE_HOME").unwrap_or_else(home).join("poolwright")
+}
+
+/// Where sockets are. Not made by this.
+pub fn runtime_dir() -> PathBuf {
+    if let Some(dir) = variable("POOLWRIGHT_RUNTIME_DIR") {
+        return dir;
+    }
+    let uid = uid();
+    if uid == 0 {
+        return "/run/poolwright".into();
+    }
+    let systemd = PathBuf::from(format!("/run/user/{uid}"));
+    match variable("XDG_RUNTIME_DIR") {
+        Some(dir) => dir.join("poolwright"),
+        None if systemd.is_dir() => systemd.join("poolwright"),
+        None => std::env::temp_dir().join(format!("poolwright-{uid}")),
+    }
+}
+
+/// The socket of a pool's owner.
+///
+/// # Errors
+/// If `pool` cannot be a pool's name.
+pub fn socket_path(pool: &str) -> Result<PathBuf> {
+    name::check_pool(pool)?;
+    Ok(runtime_dir().join(format!("{pool}.sock")))
+}
+
+/// Makes a directory that only we can enter, or makes sure that this one is such.
+pub(crate) fn private_dir(dir: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io("making the directory", dir))?;
+    let meta = fs::symlink_metadata(dir).map_err(io("looking at", dir))?;
+    if !meta.is_dir() || meta.uid() != uid() {
+        return Err(Error::Damaged {
+            path: dir.to_owned(),
+            why: "it belongs to somebody else; set POOLWRIGHT_STATE_DIR and POOLWRIGHT_RUNTIME_DIR to \
+                  directories of your own"
+                .into(),
+        });
+    }
+    if meta.mode() & 0o077 != 0 {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(io("closing to others", dir))?;
+    }
+    Ok(())
+}

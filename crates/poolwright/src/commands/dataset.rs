@@ -1,0 +1,370 @@
+//! `poolwright dataset`: datasets and snapshots of the engine's pools, in `zfs`'s grammar.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use clap::Subcommand;
+use poolwright_control::{DatasetInfo, Kind, Request, Value, name};
+use poolwright_trace::format_size;
+
+use super::options::Usage;
+use super::pool::reach::{PoolFiles, Reach, known, parse_dataset, parse_either, parse_snapshot, print_json};
+use super::pool::{listing, settings};
+
+/// Datasets and snapshots of pools on files
+///
+/// Works on a mounted pool (through its mount process) and on one that nobody has open alike. Properties take effect at
+/// once; what is written already keeps its record size, compression and checksum.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Create(CreateArgs),
+    Set(SetArgs),
+    Get(GetArgs),
+    List(ListArgs),
+    Snapshot(SnapshotArgs),
+    Rollback(RollbackArgs),
+    Destroy(DestroyArgs),
+}
+
+/// Runs; the value is the exit code.
+pub fn run(args: Args) -> anyhow::Result<u8> {
+    match args.verb {
+        Verb::Create(args) => create(args),
+        Verb::Set(args) => set(args),
+        Verb::Get(args) => get(args),
+        Verb::List(args) => list(args),
+        Verb::Snapshot(args) => snapshot(args),
+        Verb::Rollback(args) => rollback(args),
+        Verb::Destroy(args) => destroy(args),
+    }
+}
+
+/// Create a dataset
+#[derive(Debug, clap::Args)]
+struct CreateArgs {
+    /// Its name: POOL/DATASET
+    #[arg(value_name = "DATASET", value_parser = parse_dataset)]
+    dataset: String,
+
+    /// A property of its own; the others are inherited
+    #[arg(short = 'o', value_name = "PROP=VALUE")]
+    property: Vec<String>,
+
+    /// Make missing datasets above it too; no error if it exists
+    #[arg(short = 'p')]
+    parents: bool,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: dataset, settings
+    #[arg(long)]
+    json: bool,
+}
+
+fn create(args: CreateArgs) -> anyhow::Result<u8> {
+    let settings = settings(&args.property)?;
+    warn(&args.dataset, &settings);
+    let (dataset, parents) = (args.dataset.clone(), args.parents);
+    let request = Request::Create { dataset, settings: settings.clone(), parents };
+    Reach::once::<()>(name::pool_of(&args.dataset), &args.files, &request)?;
+    if args.json {
+        print_json(&serde_json::json!({"dataset": args.dataset, "settings": settings}))?;
+    }
+    Ok(0)
+}
+
+/// Set properties of a dataset, at once
+#[derive(Debug, clap::Args)]
+struct SetArgs {
+    /// One or several PROP=VALUE, then one or several datasets
+    #[arg(value_name = "PROP=VALUE… DATASET", required = true, num_args = 2..)]
+    words: Vec<String>,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: datasets, settings
+    #[arg(long)]
+    json: bool,
+}
+
+fn set(args: SetArgs) -> anyhow::Result<u8> {
+    let (assignments, datasets): (Vec<String>, Vec<String>) =
+        args.words.iter().cloned().partition(|word| word.contains('='));
+    if assignments.is_empty() || datasets.is_empty() {
+        let why = "write PROP=VALUE and then the dataset, for instance recordsize=16K tank/db";
+        return Err(anyhow::anyhow!("{}: {why}", args.words.join(" "))).context(Usage);
+    }
+    let settings = settings(&assignments)?;
+    for dataset in &datasets {
+        name::check_dataset(dataset).context(Usage)?;
+        warn(dataset, &settings);
+        let request = Request::Set { dataset: dataset.clone(), settings: settings.clone() };
+        Reach::once::<()>(name::pool_of(dataset), &args.files, &request)?;
+    }
+    if args.json {
+        print_json(&serde_json::json!({"datasets": datasets, "settings": settings}))?;
+    }
+    Ok(0)
+}
+
+/// What costs data is not done in silence, though it is done when it is asked for.
+fn warn(dataset: &str, settings: &BTreeMap<String, String>) {
+    let is = |property: &str, value: &str| settings.get(property).is_some_and(|v| v == value);
+    if is("sync", "disabled") {
+        eprintln!(
+            "poolwright: {dataset}: sync=disabled: fsync returns at once, a crash loses the last seconds of what \
+             programs were told is safe"
+        );
+    }
+    if is("checksum", "off") {
+        eprintln!("poolwright: {dataset}: checksum=off: damaged data is handed out as if it were whole");
+    }
+}
+
+/// Show properties and figures of datasets
+#[derive(Debug, clap::Args)]
+struct GetArgs {
+    /// all, or properties divided by commas: recordsize,compressratio
+    #[arg(value_name = "PROPERTIES")]
+    properties: String,
+
+    /// Datasets or snapshots
+    #[arg(value_name = "DATASET", required = true, value_parser = parse_either)]
+    datasets: Vec<String>,
+
+    /// For scripts: no heading, fields divided by one tab
+    #[arg(short = 'H')]
+    script: bool,
+
+    /// Sizes as plain bytes
+    #[arg(short = 'p')]
+    plain: bool,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: {"values":[{dataset, property, value, size}]}, sizes as plain bytes
+    #[arg(long)]
+    json: bool,
+}
+
+fn get(args: GetArgs) -> anyhow::Result<u8> {
+    let properties: Vec<String> = match args.properties.as_str() {
+        "all" => Vec::new(),
+        some => some.split(',').map(str::to_owned).collect(),
+    };
+    let mut values: Vec<Value> = Vec::new();
+    for dataset in &args.datasets {
+        let request = Request::Get { dataset: dataset.clone(), properties: properties.clone() };
+        values.extend(Reach::once::<Vec<Value>>(name::pool_of(dataset), &args.files, &request)?);
+    }
+    if args.json {
+        print_json(&serde_json::json!({ "values": values }))?;
+        return Ok(0);
+    }
+    let shown = |v: &Value| match v.value.parse() {
+        Ok(bytes) if v.size && !args.plain => format_size(bytes),
+        _ if v.property.ends_with("ratio") && !args.plain => format!("{}x", v.value),
+        _ => v.value.clone(),
+    };
+    let rows: Vec<Vec<String>> =
+        values.iter().map(|v| vec![v.dataset.clone(), v.property.clone(), shown(v)]).collect();
+    print!("{}", listing(&["NAME", "PROPERTY", "VALUE"], &rows, args.script));
+    Ok(0)
+}
+
+/// Which kinds are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Type {
+    Filesystem,
+    Snapshot,
+    All,
+}
+
+/// List datasets or snapshots with their space
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Only these; left out, those of all pools that are known
+    #[arg(value_name = "DATASET", value_parser = parse_either)]
+    datasets: Vec<String>,
+
+    /// And those below them
+    #[arg(short = 'r')]
+    recursive: bool,
+
+    /// What to list
+    #[arg(short = 't', value_enum, default_value_t = Type::Filesystem, value_name = "TYPE")]
+    kind: Type,
+
+    /// For scripts: no heading, fields divided by one tab
+    #[arg(short = 'H')]
+    script: bool,
+
+    /// Sizes as plain bytes
+    #[arg(short = 'p')]
+    plain: bool,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: {"datasets":[{name, kind, stats, available, mounted_on}]}
+    #[arg(long)]
+    json: bool,
+}
+
+fn list(args: ListArgs) -> anyhow::Result<u8> {
+    let mut pools: Vec<String> = match args.datasets.is_empty() {
+        true => known()?,
+        false => args.datasets.iter().map(|d| name::pool_of(d).to_owned()).collect(),
+    };
+    pools.dedup();
+    let mut all: Vec<DatasetInfo> = Vec::new();
+    for pool in &pools {
+        all.extend(Reach::once::<Vec<DatasetInfo>>(pool, &args.files, &Request::List)?);
+    }
+    for wanted in &args.datasets {
+        if !all.iter().any(|d| d.name == *wanted) {
+            anyhow::bail!("{wanted}: there is no such dataset or snapshot");
+        }
+    }
+    let wanted = |d: &DatasetInfo| {
+        args.datasets.is_empty()
+            || args.datasets.iter().any(|w| {
+                // `list -t snapshot DATASET` means the snapshots of it
+                let own = d.name.split('@').next() == Some(w.as_str()) && args.kind != Type::Filesystem;
+                d.name == *w || own || args.recursive && name::is_below(&d.name, w)
+            })
+    };
+    let named = |d: &DatasetInfo| args.datasets.contains(&d.name) && d.name.contains('@');
+    all.retain(|d| {
+        let kind = match args.kind {
+            Type::All => true,
+            Type::Filesystem => d.kind == Kind::Filesystem || named(d),
+            Type::Snapshot => d.kind == Kind::Snapshot,
+        };
+        kind && wanted(d)
+    });
+    if args.json {
+        print_json(&serde_json::json!({ "datasets": all }))?;
+        return Ok(0);
+    }
+    print_list(&all, args.script, args.plain);
+    Ok(0)
+}
+
+fn print_list(all: &[DatasetInfo], script: bool, plain: bool) {
+    let size = |bytes: Option<u64>| match bytes {
+        None => "-".to_owned(),
+        Some(bytes) if plain => bytes.to_string(),
+        Some(bytes) => format_size(bytes),
+    };
+    let rows: Vec<Vec<String>> = all
+        .iter()
+        .map(|d| {
+            let dirs: Vec<String> = d.mounted_on.iter().map(|dir| dir.display().to_string()).collect();
+            vec![
+                d.name.clone(),
+                size(d.stats.map(|s| s.used)),
+                size(d.available),
+                size(d.stats.map(|s| s.referenced)),
+                if dirs.is_empty() { "-".to_owned() } else { dirs.join(",") },
+            ]
+        })
+        .collect();
+    for (name, trouble) in all.iter().filter_map(|d| Some((&d.name, d.trouble.as_ref()?))) {
+        eprintln!("poolwright: {name}: {trouble}");
+    }
+    print!("{}", listing(&["NAME", "<USED", "<AVAIL", "<REFER", "MOUNTED ON"], &rows, script));
+}
+
+/// Take a snapshot
+#[derive(Debug, clap::Args)]
+struct SnapshotArgs {
+    /// DATASET@SNAPSHOT
+    #[arg(value_name = "DATASET@SNAPSHOT", value_parser = parse_snapshot)]
+    name: String,
+
+    /// Of all datasets below it too
+    #[arg(short = 'r')]
+    recursive: bool,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: {"snapshots":[…]}
+    #[arg(long)]
+    json: bool,
+}
+
+fn snapshot(args: SnapshotArgs) -> anyhow::Result<u8> {
+    let request = Request::Snapshot { name: args.name.clone(), recursive: args.recursive };
+    let taken: Vec<String> = Reach::once(name::pool_of(&args.name), &args.files, &request)?;
+    if args.json {
+        print_json(&serde_json::json!({ "snapshots": taken }))?;
+    }
+    Ok(0)
+}
+
+/// Take a dataset back to its last snapshot; everything since is lost
+#[derive(Debug, clap::Args)]
+struct RollbackArgs {
+    /// DATASET@SNAPSHOT
+    #[arg(value_name = "DATASET@SNAPSHOT", value_parser = parse_snapshot)]
+    name: String,
+
+    /// Back to an older one: the snapshots after it are destroyed
+    #[arg(short = 'r')]
+    recursive: bool,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: {"snapshot":…}
+    #[arg(long)]
+    json: bool,
+}
+
+fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
+    let request = Request::Rollback { name: args.name.clone(), recursive: args.recursive };
+    Reach::once::<()>(name::pool_of(&args.name), &args.files, &request)?;
+    if args.json {
+        print_json(&serde_json::json!({ "snapshot": args.name }))?;
+    }
+    Ok(0)
+}
+
+/// Destroy a dataset or a snapshot for good
+#[derive(Debug, clap::Args)]
+struct DestroyArgs {
+    /// DATASET or DATASET@SNAPSHOT; never a pool
+    #[arg(value_name = "NAME", value_parser = parse_either)]
+    name: String,
+
+    /// With all snapshots and datasets below it
+    #[arg(short = 'r')]
+    recursive: bool,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: {"destroyed":[…]}
+    #[arg(long)]
+    json: bool,
+}
+
+fn destroy(args: DestroyArgs) -> anyhow::Result<u8> {
+    let request = Request::Destroy { name: args.name.clone(), recursive: args.recursive };
+    let gone: Vec<String> = Reach::once(name::pool_of(&args.name), &args.files, &request)?;
+    if args.json {
+        print_json(&serde_json::json!({ "destroyed": gone }))?;
+    }
+    Ok(0)
+}

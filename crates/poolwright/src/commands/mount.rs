@@ -1,0 +1,238 @@
+//! `poolwright mount`: a dataset as a file system, on the engine in user space.
+
+mod background;
+mod record;
+mod table;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context as _, bail};
+use poolwright_control::{Client, Host, Mounted, Mounts, Owner, Request, Server, name};
+
+use super::options::{Usage, parse_size};
+use super::pool::reach::{self, Opened, PoolFiles, explained, parse_dataset, print_json};
+use table::Table;
+
+/// Mount a dataset of a pool on files, with no kernel module
+///
+/// Stays until the directory is unmounted (`umount DIR`), or until Ctrl-C, which unmounts; then everything is flushed and
+/// the pool is exported. The first mount of a pool owns it; every other one is added to that process and returns at once.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// POOL for its root dataset, or POOL/DATASET
+    #[arg(value_name = "DATASET", value_parser = parse_dataset)]
+    dataset: String,
+
+    /// Where
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+
+    /// readonly; caching=through (every read and write reaches the engine), pages (the kernel's page cache) or writeback
+    /// (writes too); threads=N that serve requests
+    #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
+    options: Vec<String>,
+
+    /// Memory of the ARC: 64M at least. Left out, half of the memory that is available
+    #[arg(long, value_name = "SIZE", value_parser = parse_arc)]
+    arc: Option<u64>,
+
+    /// Return when it is mounted; what the process says later goes to a log
+    #[arg(long)]
+    background: bool,
+
+    /// Record the I/O of this mount into a trace, until it is unmounted
+    #[arg(long, value_name = "TRACE")]
+    record: Option<PathBuf>,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object when it is mounted: pid, owner (whether by this process), mounted
+    #[arg(long)]
+    json: bool,
+
+    /// The process behind --background.
+    #[arg(long, hide = true)]
+    detached: bool,
+}
+
+/// Mounts; the value is the exit code.
+pub fn run(args: Args) -> anyhow::Result<u8> {
+    let wanted = wanted(&args)?;
+    let pool = name::pool_of(&args.dataset);
+    if let Some(client) = Client::connect(pool).map_err(explained)? {
+        return add(client, &args, &wanted);
+    }
+    if args.background && !args.detached {
+        return background::start(pool);
+    }
+    let files = reach::files_of(pool, &args.files)?;
+    let arc = args.arc.unwrap_or_else(|| (crate::scratch::available_memory() / 2).max(64 << 20));
+    watch_signals()?;
+    if args.detached {
+        background::detach()?;
+    }
+    match reach::open(pool, &files, arc)? {
+        Opened::Owned(client) => add(client, &args, &wanted),
+        Opened::Here(opened) => own(opened, files, &args, &wanted),
+    }
+}
+
+/// Has the pool's owner add this mount.
+fn add(mut client: Client, args: &Args, wanted: &Mounted) -> anyhow::Result<u8> {
+    if args.arc.is_some() {
+        eprintln!(
+            "poolwright: --arc is not used: process {} has the pool open with an ARC of its own",
+            client.pid()
+        );
+    }
+    let pid = client.pid();
+    let mounted = client.ask(&Request::Mount(wanted.clone())).map_err(explained);
+    let mounted: Mounted =
+        mounted.with_context(|| format!("mounting by process {pid}, which has the pool open"))?;
+    announce(args, &mounted, pid as u32, false)?;
+    Ok(0)
+}
+
+/// Owns the pool until its last mount ends.
+fn own(
+    pool: poolwright_openzfs::Pool,
+    files: Vec<PathBuf>,
+    args: &Args,
+    wanted: &Mounted,
+) -> anyhow::Result<u8> {
+    let table = Arc::new(Table::default());
+    let host = Arc::new(Host::new(pool, files, SystemTime::now(), Arc::clone(&table) as Arc<dyn Mounts>));
+    let served = serve(&host, &table, args, wanted);
+    // The server is gone and with it every thread that had the host.
+    let host = Arc::into_inner(host).context("a request is still being answered")?;
+    let exported = host.into_pool().export();
+    served?;
+    exported?;
+    Ok(0)
+}
+
+fn serve(host: &Arc<Host>, table: &Table, args: &Args, wanted: &Mounted) -> anyhow::Result<()> {
+    let server = Server::start(name::pool_of(&args.dataset), Arc::clone(host) as Arc<dyn Owner>);
+    let server = server.map_err(explained)?;
+    let mounted = host.mount(wanted).map_err(|fault| explained(fault.into()))?;
+    announce(args, &mounted, std::process::id(), true)?;
+    let mut seen = 0;
+    while table.wait(Duration::from_millis(200)) {
+        let signals = SIGNALS.load(Ordering::Relaxed);
+        if signals > seen {
+            seen = signals;
+            eprintln!("poolwright: unmounting, and writing what is not on disk yet");
+            unmount_all(table, host)?;
+        }
+    }
+    drop(server);
+    Ok(())
+}
+
+/// Signals that came; the handler only counts, and says from the second on that this is not forgotten.
+static SIGNALS: AtomicUsize = AtomicUsize::new(0);
+
+fn watch_signals() -> anyhow::Result<()> {
+    ctrlc::set_handler(|| {
+        if SIGNALS.fetch_add(1, Ordering::Relaxed) > 0 {
+            eprintln!(
+                "poolwright: still flushing; the pool is exported when that is done. Killing this process loses nothing \
+                 that was synced, and leaves a mount to clear with `umount`"
+            );
+        }
+    })
+    .context("cannot watch for Ctrl-C")
+}
+
+/// Unmounts everything. What is in use is made durable at once, and unmounted as soon as it is free.
+fn unmount_all(table: &Table, host: &Host) -> anyhow::Result<()> {
+    const SAY_EVERY: Duration = Duration::from_secs(10);
+    let mut said: Option<Instant> = None;
+    loop {
+        match table.release() {
+            Ok(()) => return Ok(()),
+            Err(fault) if fault.is_busy() => {
+                if said.is_none() {
+                    host.pool().sync()?;
+                }
+                if said.is_none_or(|when| when.elapsed() > SAY_EVERY) {
+                    said = Some(Instant::now());
+                    eprintln!("poolwright: {}; waiting for that", fault.message);
+                }
+                if !table.wait(Duration::from_millis(300)) {
+                    return Ok(());
+                }
+            }
+            Err(fault) => return Err(explained(fault.into())),
+        }
+    }
+}
+
+fn announce(args: &Args, mounted: &Mounted, pid: u32, owner: bool) -> anyhow::Result<()> {
+    if args.json {
+        print_json(&serde_json::json!({"pid": pid, "owner": owner, "mounted": mounted}))?;
+    } else {
+        let how = if owner && !args.detached { "umount or Ctrl-C ends it" } else { "umount ends it" };
+        println!("{} mounted on {} by process {pid}; {how}", mounted.dataset, mounted.dir.display());
+    }
+    std::io::stdout().flush().context("saying that it is mounted")
+}
+
+/// For clap: the engine's ARC has a least size.
+fn parse_arc(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    if bytes < 64 << 20 { Err("the engine takes 64M at least".into()) } else { Ok(bytes) }
+}
+
+/// What is asked for, checked as far as that goes without the pool.
+fn wanted(args: &Args) -> anyhow::Result<Mounted> {
+    let dir = directory(&args.dir)?;
+    let record = match &args.record {
+        Some(path) => Some(std::path::absolute(path).context("resolving the trace's path")?),
+        None => None,
+    };
+    let mut wanted =
+        Mounted { dataset: args.dataset.clone(), dir, readonly: false, caching: None, threads: None, record };
+    for option in &args.options {
+        match option.split_once('=') {
+            None if option == "readonly" || option == "ro" => wanted.readonly = true,
+            None if option == "rw" => wanted.readonly = false,
+            Some(("caching", how)) if table::caching(how).is_some() => wanted.caching = Some(how.to_owned()),
+            Some(("threads", n)) if n.parse().is_ok_and(|n: usize| (1..=256).contains(&n)) => {
+                wanted.threads = n.parse().ok();
+            }
+            _ => {
+                return Err(anyhow::anyhow!(
+                    "-o {option}: options are readonly, caching=through|pages|writeback, threads=1…256"
+                ))
+                .context(Usage);
+            }
+        }
+    }
+    Ok(wanted)
+}
+
+/// The mount point as an absolute path without links, as the kernel will show it.
+fn directory(dir: &Path) -> anyhow::Result<PathBuf> {
+    // `canonicalize` alone does not touch what is mounted there
+    let real = std::fs::metadata(dir).and_then(|_| dir.canonicalize());
+    let real = match real {
+        Ok(real) => real,
+        Err(why) if why.raw_os_error() == Some(libc::ENOTCONN) => bail!(
+            "{0} is a dead mount: its process has ended without unmounting. Clear it with `umount {0}` and mount again",
+            dir.display()
+        ),
+        Err(why) => {
+            return Err(why).with_context(|| format!("the mount point {} cannot be used", dir.display()));
+        }
+    };
+    if !real.is_dir() {
+        bail!("{} is not a directory", real.display());
+    }
+    Ok(real)
+}

@@ -1,0 +1,220 @@
+//! The way from a pool's name to somebody who answers for it: its owner, or this process.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context as _;
+use poolwright_control::label::{self, Found};
+use poolwright_control::{Client, Error, Holder, Host, NoMounts, Reply, Request, answer, name, registry};
+use poolwright_openzfs::{Config, Engine, Pool};
+use serde::de::DeserializeOwned;
+
+use crate::commands::options::dirty_bytes;
+
+/// ARC of a verb that has the pool open only for itself.
+const VERB_ARC: u64 = 128 << 20;
+/// How long a pool that somebody is just opening or closing is waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Marks an error as a refusal for safety: exit code 3.
+#[derive(Debug)]
+pub struct Refused;
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("refused")
+    }
+}
+
+/// An error of the control crate with the right exit code.
+pub fn explained(error: Error) -> anyhow::Error {
+    if error.is_busy() { anyhow::Error::new(error).context(Refused) } else { error.into() }
+}
+
+/// The option every verb has that finds a pool by its name.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct PoolFiles {
+    /// A file of the pool, repeated for each; needed where the pool was neither created nor imported here
+    #[arg(long = "pool-file", value_name = "FILE")]
+    pub pool_file: Vec<PathBuf>,
+}
+
+/// For clap: a pool's name.
+pub fn parse_pool(text: &str) -> Result<String, String> {
+    name::check_pool(text).map(|()| text.to_owned()).map_err(|fault| fault.message)
+}
+
+/// For clap: `POOL[/DATASET]`.
+pub fn parse_dataset(text: &str) -> Result<String, String> {
+    name::check_dataset(text).map(|()| text.to_owned()).map_err(|fault| fault.message)
+}
+
+/// For clap: `POOL[/DATASET]@SNAPSHOT`.
+pub fn parse_snapshot(text: &str) -> Result<String, String> {
+    name::check_snapshot(text).map(|_| text.to_owned()).map_err(|fault| fault.message)
+}
+
+/// For clap: a dataset or a snapshot.
+pub fn parse_either(text: &str) -> Result<String, String> {
+    if text.contains('@') { parse_snapshot(text) } else { parse_dataset(text) }
+}
+
+/// Starts the engine with this ARC, in bytes.
+pub fn engine(arc_bytes: u64) -> Engine {
+    Engine::start(&Config { arc_bytes, dirty_bytes: dirty_bytes(), ..Config::default() })
+}
+
+/// Somebody who answers for a pool.
+pub enum Reach {
+    /// The process that has it mounted.
+    Owner(Client),
+    /// This one, for this verb.
+    Here(Box<Host>),
+}
+
+impl Reach {
+    /// Asks the pool's owner; without one, opens the pool from the files that are given or registered.
+    pub fn open(pool: &str, files: &PoolFiles) -> anyhow::Result<Reach> {
+        if let Some(client) = Client::connect(pool).map_err(explained)? {
+            return Ok(Reach::Owner(client));
+        }
+        let files = files_of(pool, files)?;
+        let since = SystemTime::now();
+        Ok(match open(pool, &files, VERB_ARC)? {
+            Opened::Owned(client) => Reach::Owner(client),
+            Opened::Here(opened) => {
+                Reach::Here(Box::new(Host::new(opened, files, since, Arc::new(NoMounts))))
+            }
+        })
+    }
+
+    /// Asks, and waits for the answer.
+    pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> anyhow::Result<T> {
+        match self {
+            Reach::Owner(client) => client.ask(request).map_err(explained),
+            Reach::Here(host) => match answer(&**host, request) {
+                Reply::Ok(value) => Ok(serde_json::from_value(value)?),
+                Reply::Error(fault) => Err(explained(fault.into())),
+            },
+        }
+    }
+
+    /// Exports the pool if it was opened here.
+    pub fn finish(self) -> anyhow::Result<()> {
+        if let Reach::Here(host) = self {
+            host.into_pool().export()?;
+        }
+        Ok(())
+    }
+
+    /// Asks one thing, and exports the pool if it was opened for that.
+    pub fn once<T: DeserializeOwned>(pool: &str, files: &PoolFiles, request: &Request) -> anyhow::Result<T> {
+        let mut reach = Reach::open(pool, files)?;
+        let reply = reach.ask(request);
+        reach.finish()?;
+        reply
+    }
+}
+
+/// How a pool turned out to be open.
+pub enum Opened {
+    /// By this process, from now on.
+    Here(Pool),
+    /// By another one.
+    Owned(Client),
+}
+
+/// Imports a pool. One that somebody is just opening, closing or asking something is waited for a little.
+pub fn open(pool: &str, files: &[PathBuf], arc_bytes: u64) -> anyhow::Result<Opened> {
+    check_name(pool, files)?;
+    let start = Instant::now();
+    loop {
+        match import(pool, files, arc_bytes) {
+            Ok(opened) => return Ok(Opened::Here(opened)),
+            Err(why) if why.downcast_ref::<Refused>().is_none() || start.elapsed() > PATIENCE => {
+                return Err(why);
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+        if let Some(client) = Client::connect(pool).map_err(explained)? {
+            return Ok(Opened::Owned(client));
+        }
+    }
+}
+
+/// The files that were named, or those of the registry; absolute, cache vdevs last.
+pub fn files_of(pool: &str, files: &PoolFiles) -> anyhow::Result<Vec<PathBuf>> {
+    if files.pool_file.is_empty() {
+        let entry = registry::find(pool)?.ok_or_else(|| Error::Unknown(pool.to_owned()))?;
+        return Ok(entry.files);
+    }
+    ordered(&files.pool_file)
+}
+
+/// Files as absolute paths, those of cache vdevs last: they do not know their pool's name.
+pub fn ordered(files: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let absolute = |p: &PathBuf| std::path::absolute(p).with_context(|| format!("resolving {}", p.display()));
+    let mut files = files.iter().map(absolute).collect::<anyhow::Result<Vec<PathBuf>>>()?;
+    let labels = label::read_all(&files)?;
+    files.sort_by_key(|path| labels.iter().any(|(p, l)| p == path && l.state == label::State::Cache));
+    Ok(files)
+}
+
+/// What the labels of a pool's files say; refuses files of another pool.
+pub fn check_name(pool: &str, files: &[PathBuf]) -> anyhow::Result<Found> {
+    let found = label::group(&label::read_all(files)?);
+    let names: Vec<&str> = found.iter().map(|f| f.pool.as_str()).collect();
+    let list = || files.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+    match found.as_slice() {
+        [one] if one.pool == pool => Ok(found.into_iter().next().expect("there is one")),
+        [] => anyhow::bail!("{} holds no pool: no label in it can be read", list()),
+        _ => anyhow::bail!("{} holds the pool {}, not {pool}", list(), names.join(" and ")),
+    }
+}
+
+/// Imports a pool, and says who has it if somebody does.
+pub fn import(pool: &str, files: &[PathBuf], arc_bytes: u64) -> anyhow::Result<Pool> {
+    Pool::import(engine(arc_bytes), files, false).map_err(|why| match why {
+        poolwright_openzfs::Error::Locked(path) => in_use(pool, &path),
+        other => other.into(),
+    })
+}
+
+/// The refusal to open what another process has open.
+pub fn in_use(pool: &str, file: &Path) -> anyhow::Error {
+    let holder = Holder::of(file);
+    explained(Error::InUse {
+        pool: pool.to_owned(),
+        pid: holder.as_ref().map_or(0, |h| h.pid),
+        what: holder.map_or_else(String::new, |h| h.command),
+        todo: "a pool is open in one process at a time: wait for that one, or end it".into(),
+    })
+}
+
+/// The pools that are registered, and those that answer without being registered.
+pub fn known() -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in registry::all()? {
+        match entry {
+            Ok(entry) => names.push(entry.pool),
+            Err(why) => eprintln!("poolwright: {why}"),
+        }
+    }
+    let sockets = std::fs::read_dir(poolwright_control::runtime_dir()).into_iter().flatten().flatten();
+    for socket in sockets {
+        let file = socket.file_name();
+        let Some(pool) = file.to_str().and_then(|name| name.strip_suffix(".sock")) else { continue };
+        if !names.iter().any(|n| n == pool) && Client::connect(pool).is_ok_and(|client| client.is_some()) {
+            names.push(pool.to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Prints one JSON object on standard output.
+pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    println!("{}", serde_json::to_string(value)?);
+    Ok(())
+}

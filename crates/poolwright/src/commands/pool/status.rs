@@ -1,0 +1,283 @@
+//! `poolwright pool status` and `pool list`.
+
+use std::path::PathBuf;
+
+use poolwright_control::label::{self, Found, Vdev};
+use poolwright_control::{PoolInfo, Request, Scrub, registry};
+use poolwright_report::{Cell, Column, Table, Terminal, Unit};
+use serde::Serialize;
+
+use super::reach::{self, PoolFiles, Reach, parse_pool, print_json};
+
+/// Show a pool's layout, its errors, its last scrub, and who has it mounted where
+///
+/// A pool that nobody has open is opened for this, so what is shown was tried. Errors are counted since the pool was
+/// opened. Exit code 1 if a pool cannot be opened or has errors.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The pool; left out, all that are known
+    #[arg(value_name = "POOL", value_parser = parse_pool)]
+    pool: Option<String>,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: {"pools":[{pool, state, trouble, info, layout, last_scrub}]}
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is known of a pool, from inside and from its labels.
+#[derive(Debug, Serialize)]
+struct Status {
+    pool: String,
+    /// `ONLINE`, `SUSPENDED` or `UNAVAIL`.
+    state: &'static str,
+    /// Why it is not online.
+    trouble: Option<String>,
+    info: Option<PoolInfo>,
+    layout: Option<Found>,
+    last_scrub: Option<Scrub>,
+}
+
+impl Status {
+    fn of(pool: &str, files: &PoolFiles) -> anyhow::Result<Status> {
+        let asked: anyhow::Result<PoolInfo> = Reach::once(pool, files, &Request::Status);
+        let entry = registry::find(pool)?;
+        let paths = match &asked {
+            Ok(info) => info.files.clone(),
+            Err(_) => reach::files_of(pool, files)?,
+        };
+        let labels: Vec<_> =
+            (paths.iter()).filter_map(|path| Some((path.clone(), label::Label::read(path).ok()??))).collect();
+        let layout = label::group(&labels).into_iter().find(|found| found.pool == pool);
+        let (info, trouble) = match asked {
+            Ok(info) => (Some(info), None),
+            Err(why) => (None, Some(format!("{why:#}"))),
+        };
+        let state = match &info {
+            None => "UNAVAIL",
+            Some(info) if info.stats.state != 0 => "SUSPENDED",
+            Some(_) => "ONLINE",
+        };
+        let last_scrub = entry.and_then(|entry| entry.last_scrub);
+        Ok(Status { pool: pool.to_owned(), state, trouble, info, layout, last_scrub })
+    }
+
+    fn is_good(&self) -> bool {
+        let errors =
+            |info: &PoolInfo| info.stats.read_errors + info.stats.write_errors + info.stats.checksum_errors;
+        self.state == "ONLINE"
+            && self.info.as_ref().is_some_and(|info| errors(info) == 0)
+            && self.layout.as_ref().is_some_and(|found| found.missing.is_empty())
+    }
+
+    fn missing(&self) -> &[PathBuf] {
+        self.layout.as_ref().map_or(&[], |found| &found.missing)
+    }
+}
+
+fn all(pool: Option<&String>, files: &PoolFiles) -> anyhow::Result<Vec<Status>> {
+    let names = match pool {
+        Some(pool) => vec![pool.clone()],
+        None => reach::known()?,
+    };
+    names.iter().map(|pool| Status::of(pool, files)).collect()
+}
+
+/// Shows; the value is the exit code.
+pub fn run(args: Args) -> anyhow::Result<u8> {
+    let pools = all(args.pool.as_ref(), &args.files)?;
+    let good = pools.iter().all(Status::is_good);
+    if args.json {
+        print_json(&serde_json::json!({ "pools": pools }))?;
+    } else if pools.is_empty() {
+        println!("no pools are known here");
+    } else {
+        let texts: Vec<String> = pools.iter().map(text).collect();
+        print!("{}", texts.join("\n"));
+    }
+    Ok(u8::from(!good))
+}
+
+fn text(status: &Status) -> String {
+    let mut out = format!("  pool: {}\n state: {}\n", status.pool, status.state);
+    if let Some(trouble) = &status.trouble {
+        out.push_str(&format!("status: {trouble}\n"));
+    }
+    if let Some(info) = &status.info {
+        out.push_str(&format!("  used: {}\n", users(info)));
+    }
+    let scan = match &status.last_scrub {
+        Some(scrub) => {
+            format!("scrub {}: {}", super::ago(scrub.started_unix_s), super::scrub_text(scrub))
+        }
+        None => "no scrub is recorded here".to_owned(),
+    };
+    out.push_str(&format!("  scan: {scan}\nconfig:\n\n{}", config(status)));
+    out
+}
+
+fn users(info: &PoolInfo) -> String {
+    if !info.owned {
+        return "by nobody; opened for this status".to_owned();
+    }
+    let mounts: Vec<String> =
+        info.mounts.iter().map(|m| format!("{} on {}", m.dataset, m.dir.display())).collect();
+    let mounts = if mounts.is_empty() { "no mounts".to_owned() } else { mounts.join(", ") };
+    format!("by process {} since {}: {mounts}", info.pid, super::ago(info.since_unix_s))
+}
+
+fn config(status: &Status) -> String {
+    let mut table = Table::new([
+        Column::left("NAME"),
+        Column::left("STATE"),
+        Column::right("READ"),
+        Column::right("WRITE"),
+        Column::right("CKSUM"),
+    ]);
+    let count = |n: u64| Cell::num(n as f64, Unit::Count);
+    let mut top = vec![Cell::text(&status.pool), Cell::text(status.state)];
+    if let Some(info) = &status.info {
+        let s = &info.stats;
+        top.extend([count(s.read_errors), count(s.write_errors), count(s.checksum_errors)]);
+    }
+    table.row(top);
+    let Some(found) = &status.layout else { return table.terminal(Terminal::stdout()) };
+    let missing = status.missing();
+    for (heading, logs) in [(None, false), (Some("logs"), true)] {
+        let vdevs: Vec<&Vdev> = found.vdevs.iter().filter(|v| v.is_log == logs).collect();
+        if let (Some(heading), false) = (heading, vdevs.is_empty()) {
+            table.row([Cell::text(heading), Cell::text("")]);
+        }
+        for vdev in vdevs {
+            tree(vdev, 1, &mut |depth, title, vdev| {
+                let gone = vdev.leaves().iter().any(|l| l.path.as_ref().is_some_and(|p| missing.contains(p)));
+                let state = match (gone, vdev.children.is_empty()) {
+                    (false, _) => status.state,
+                    (true, true) => "MISSING",
+                    (true, false) => "DEGRADED",
+                };
+                table.row([Cell::text(format!("{}{title}", "  ".repeat(depth))), Cell::text(state)]);
+            });
+        }
+    }
+    if !found.cache.is_empty() {
+        table.row([Cell::text("cache"), Cell::text("")]);
+    }
+    for path in &found.cache {
+        table.row([Cell::text(format!("  {}", path.display())), Cell::text(status.state)]);
+    }
+    table.terminal(Terminal::stdout())
+}
+
+/// Walks a vdev and what it is made of: depth, title, vdev.
+pub fn tree(vdev: &Vdev, depth: usize, each: &mut dyn FnMut(usize, &str, &Vdev)) {
+    each(depth, &vdev.title(), vdev);
+    vdev.children.iter().for_each(|child| tree(child, depth + 1, each));
+}
+
+/// List pools with their space
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// The pool; left out, all that are known
+    #[arg(value_name = "POOL", value_parser = parse_pool)]
+    pool: Option<String>,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// For scripts: no heading, fields divided by one tab
+    #[arg(short = 'H')]
+    script: bool,
+
+    /// Sizes as plain bytes
+    #[arg(short = 'p')]
+    plain: bool,
+
+    /// Print one JSON object: {"pools":[{name, size, allocated, free, health, pid, mounts}]}
+    #[arg(long)]
+    json: bool,
+}
+
+/// One pool in the list.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    size: Option<u64>,
+    allocated: Option<u64>,
+    free: Option<u64>,
+    health: &'static str,
+    /// Its owner, if it has one.
+    pid: Option<u32>,
+    mounts: Vec<poolwright_control::Mounted>,
+}
+
+/// Lists; the value is the exit code.
+pub fn list(args: ListArgs) -> anyhow::Result<u8> {
+    let pools = all(args.pool.as_ref(), &args.files)?;
+    for (pool, trouble) in pools.iter().filter_map(|s| Some((&s.pool, s.trouble.as_ref()?))) {
+        eprintln!("poolwright: {pool}: {trouble}");
+    }
+    let failed = pools.iter().any(|s| s.info.is_none());
+    let rows: Vec<Row> = pools
+        .into_iter()
+        .map(|s| {
+            let stats = s.info.as_ref().map(|info| info.stats);
+            Row {
+                name: s.pool,
+                size: stats.map(|s| s.size),
+                allocated: stats.map(|s| s.allocated),
+                free: stats.map(|s| s.free),
+                health: s.state,
+                pid: s.info.as_ref().filter(|info| info.owned).map(|info| info.pid),
+                mounts: s.info.map_or_else(Vec::new, |info| info.mounts),
+            }
+        })
+        .collect();
+    if args.json {
+        print_json(&serde_json::json!({ "pools": rows }))?;
+        return Ok(u8::from(failed));
+    }
+    let size = |bytes: Option<u64>| match bytes {
+        None => "-".to_owned(),
+        Some(bytes) if args.plain => bytes.to_string(),
+        Some(bytes) => poolwright_trace::format_size(bytes),
+    };
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|r| {
+            let used = r.allocated.zip(r.size).map(|(a, s)| format!("{}%", a * 100 / s.max(1)));
+            let owner = r.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+            vec![
+                r.name.clone(),
+                size(r.size),
+                size(r.allocated),
+                size(r.free),
+                used.unwrap_or_else(|| "-".into()),
+                r.health.to_owned(),
+                owner,
+            ]
+        })
+        .collect();
+    const TITLES: &[&str] = &["NAME", "<SIZE", "<ALLOC", "<FREE", "<CAP", "HEALTH", "<PID"];
+    print!("{}", listing(TITLES, &cells, args.script));
+    Ok(u8::from(failed))
+}
+
+/// Rows under titles (`<`: to the right), or for scripts divided by tabs.
+pub fn listing(titles: &[&str], rows: &[Vec<String>], script: bool) -> String {
+    if script {
+        return rows.iter().map(|row| row.join("\t") + "\n").collect();
+    }
+    if rows.is_empty() {
+        return "nothing to list\n".to_owned();
+    }
+    let column = |title: &&str| match title.strip_prefix('<') {
+        Some(title) => Column::right(title),
+        None => Column::left(title),
+    };
+    let mut table = Table::new(titles.iter().map(column));
+    rows.iter().for_each(|row| table.row(row.iter().map(Cell::text)));
+    table.terminal(Terminal::stdout())
+}

@@ -1,0 +1,418 @@
+//! `poolwright mount` as a user runs it, and the verbs on a pool that is mounted.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// Says why a test cannot run here; `None` if it can.
+fn unable() -> Option<String> {
+    let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    device.err().map(|why| format!("/dev/fuse cannot be opened: {why}"))
+}
+
+macro_rules! skip_without_fuse {
+    () => {
+        if let Some(why) = unable() {
+            eprintln!("skipped: {why}");
+            return;
+        }
+    };
+}
+
+/// Pool files, mount points, a registry and sockets of their own. Everything is unmounted and ended with it.
+struct Place {
+    dir: tempfile::TempDir,
+    running: Vec<Child>,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place { dir: tempfile::tempdir().unwrap(), running: Vec::new() };
+        for dir in ["m", "n"] {
+            std::fs::create_dir(place.at(dir)).unwrap();
+        }
+        place.run("pool create tank img:1G -O compression=lz4");
+        place
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn plain(&self) -> std::process::Command {
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
+        command
+            .current_dir(self.dir.path())
+            .env("POOLWRIGHT_STATE_DIR", self.at("state"))
+            .env("POOLWRIGHT_RUNTIME_DIR", self.at("run"));
+        command
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::from_std(self.plain());
+        command.args(line.split_whitespace());
+        command
+    }
+
+    fn run(&self, line: &str) -> String {
+        let done = self.command(line).assert().success();
+        String::from_utf8(done.get_output().stdout.clone()).unwrap()
+    }
+
+    fn json(&self, line: &str) -> Value {
+        serde_json::from_str(&self.run(&format!("{line} --json"))).unwrap()
+    }
+
+    fn fails(&self, line: &str, code: i32, words: &[&str]) {
+        let done = self.command(line).assert().code(code);
+        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        for word in words {
+            assert!(said.contains(word), "{line}: does not say {word:?}: {said}");
+        }
+    }
+
+    /// Mounts in the foreground of a process of its own; its place among those that run.
+    fn mount(&mut self, line: &str) -> usize {
+        let mut child = self
+            .plain()
+            .arg("mount")
+            .args(line.split_whitespace())
+            .args(["--arc", "64M"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        if !said.contains("mounted on") {
+            let mut why = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+            let _ = child.wait();
+            panic!("mount {line} failed: {why}");
+        }
+        self.running.push(child);
+        self.running.len() - 1
+    }
+
+    fn pid(&self, which: usize) -> u32 {
+        self.running[which].id()
+    }
+
+    /// Waits for its end: exit code and what it said.
+    fn ended(&mut self, which: usize) -> (Option<i32>, String) {
+        let child = &mut self.running[which];
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            assert!(start.elapsed() < Duration::from_secs(60), "it did not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (child.wait().unwrap().code(), said)
+    }
+
+    fn signal(&self, which: usize, name: &str) {
+        kill(name, self.pid(which));
+    }
+
+    fn is_mounted(&self, dir: &str) -> bool {
+        is_mounted(&self.at(dir))
+    }
+}
+
+fn kill(name: &str, pid: u32) {
+    std::process::Command::new("kill").args([name, &pid.to_string()]).status().unwrap();
+}
+
+fn is_mounted(dir: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    mounts.lines().any(|line| line.split(' ').nth(1) == dir.to_str())
+}
+
+fn umount(dir: &Path) -> bool {
+    let program = if is_root() { "umount" } else { "fusermount3" };
+    let arguments: &[&str] = if is_root() { &[] } else { &["-u"] };
+    std::process::Command::new(program)
+        .args(arguments)
+        .arg(dir)
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        for child in &mut self.running {
+            if child.try_wait().is_ok_and(|ended| ended.is_none()) {
+                let _ = child.kill();
+            }
+            let _ = child.wait();
+        }
+        for dir in ["n", "m"] {
+            if is_mounted(&self.at(dir)) {
+                umount(&self.at(dir));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mounted_dataset_holds_files_and_ends_with_umount() {
+    skip_without_fuse!();
+    let mut p = Place::new();
+    let mount = p.mount("tank m");
+    assert!(p.is_mounted("m"));
+    std::fs::write(p.at("m/hello"), "world").unwrap();
+    std::fs::create_dir(p.at("m/dir")).unwrap();
+    let text = p.run("pool status tank");
+    let by = format!("by process {}", p.pid(mount));
+    assert!(text.contains(&by) && text.contains("tank on ") && text.contains("/m"), "{text}");
+    assert!(umount(&p.at("m")));
+    let (code, said) = p.ended(mount);
+    assert_eq!(code, Some(0), "{said}");
+    let labels = p.json(&format!("pool import -d {}", p.dir.path().display()));
+    assert_eq!(labels["pools"][0]["state"], "exported");
+    assert!(!p.at("run/tank.sock").exists());
+
+    let mount = p.mount("tank m -o readonly,caching=pages,threads=2");
+    assert_eq!(std::fs::read_to_string(p.at("m/hello")).unwrap(), "world");
+    let denied = std::fs::write(p.at("m/new"), "x").unwrap_err();
+    assert_eq!(denied.raw_os_error(), Some(30), "EROFS");
+    let mounts = p.json("pool status tank")["pools"][0]["info"]["mounts"].clone();
+    assert_eq!(mounts[0]["caching"], "pages");
+    assert_eq!((mounts[0]["threads"].as_u64(), mounts[0]["readonly"].as_bool()), (Some(2), Some(true)));
+    assert!(umount(&p.at("m")));
+    assert_eq!(p.ended(mount).0, Some(0));
+}
+
+#[test]
+fn signals_unmount_flush_and_export() {
+    skip_without_fuse!();
+    let mut p = Place::new();
+    for signal in ["-INT", "-TERM"] {
+        let mount = p.mount("tank m");
+        std::fs::write(p.at("m").join(signal), "not synced").unwrap();
+        p.signal(mount, signal);
+        let (code, said) = p.ended(mount);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(!p.is_mounted("m"));
+    }
+    let mount = p.mount("tank m");
+    assert_eq!(std::fs::read_to_string(p.at("m/-TERM")).unwrap(), "not synced");
+    let held = std::fs::File::create(p.at("m/held")).unwrap();
+    p.signal(mount, "-TERM");
+    // an unmount is tried for two seconds before it is called busy
+    std::thread::sleep(Duration::from_millis(3000));
+    assert!(p.is_mounted("m"), "what is in use stays mounted");
+    p.signal(mount, "-TERM");
+    std::thread::sleep(Duration::from_millis(200));
+    held.write_all_at(b"late", 0).unwrap();
+    drop(held);
+    let (code, said) = p.ended(mount);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("in use") && said.contains("still flushing"), "{said}");
+    let mount = p.mount("tank m");
+    assert_eq!(std::fs::read_to_string(p.at("m/held")).unwrap(), "late");
+    p.signal(mount, "-INT");
+    assert_eq!(p.ended(mount).0, Some(0));
+}
+
+#[test]
+fn properties_take_effect_at_once_and_snapshots_show() {
+    skip_without_fuse!();
+    let mut p = Place::new();
+    p.run("dataset create tank/db");
+    p.mount("tank/db m");
+    let block_size = |name: &str| {
+        std::fs::write(p.at("m").join(name), vec![7u8; 1 << 20]).unwrap();
+        std::fs::metadata(p.at("m").join(name)).unwrap().blksize()
+    };
+    assert_eq!(block_size("before"), 128 << 10);
+    p.run("dataset set recordsize=16K tank/db");
+    assert_eq!(block_size("after"), 16 << 10);
+    p.run("dataset set recordsize=1M tank");
+    assert_eq!(block_size("own"), 16 << 10, "its own value goes before the one above");
+    assert_eq!(p.run("dataset get -H recordsize tank/db"), "tank/db\trecordsize\t16K\n");
+
+    std::fs::write(p.at("m/changing"), "old").unwrap();
+    p.run("dataset snapshot tank/db@one");
+    std::fs::write(p.at("m/changing"), "new").unwrap();
+    assert_eq!(std::fs::read_to_string(p.at("m/.zfs/snapshot/one/changing")).unwrap(), "old");
+    assert_eq!(std::fs::read_to_string(p.at("m/changing")).unwrap(), "new");
+    p.fails("dataset destroy -r tank/db", 3, &["refused", "mounted on"]);
+    p.fails("dataset rollback tank/db@one", 3, &["refused", "mounted on"]);
+}
+
+#[test]
+fn one_process_owns_the_pool() {
+    skip_without_fuse!();
+    let mut p = Place::new();
+    p.run("dataset create tank/db");
+    let mount = p.mount("tank m");
+    let pid = format!("process {}", p.pid(mount));
+    p.fails("mount tank n", 3, &["refused", &pid, "tank is mounted on", "/m"]);
+    p.fails("mount tank/none n", 1, &[&pid, "no such dataset"]);
+    let added = p.json("mount tank/db n");
+    assert_eq!(
+        (added["pid"].as_u64(), added["owner"].as_bool()),
+        (Some(u64::from(p.pid(mount))), Some(false))
+    );
+    std::fs::write(p.at("n/file"), "in the other dataset").unwrap();
+    assert!(!p.at("m/file").exists());
+    // nobody else gets in, even where the socket cannot be found
+    std::fs::rename(p.at("run"), p.at("away")).unwrap();
+    p.fails("pool import tank img", 3, &["refused", "in use", &pid]);
+    p.fails("mount tank n", 3, &["refused", "in use", &pid]);
+    std::fs::rename(p.at("away"), p.at("run")).unwrap();
+    p.fails("pool create tank other:128M", 3, &["in use", &pid]);
+
+    assert!(umount(&p.at("m")));
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(std::fs::read_to_string(p.at("n/file")).unwrap(), "in the other dataset");
+    let held = std::fs::File::open(p.at("n/file")).unwrap();
+    p.fails("pool export tank", 3, &["in use"]);
+    drop(held);
+    assert_eq!(p.run("pool export tank"), "tank exported\n");
+    assert_eq!(p.ended(mount).0, Some(0));
+    assert!(!p.is_mounted("n"));
+    assert!(!p.at("state/pools/tank.json").exists() && p.at("img").exists());
+}
+
+#[test]
+fn iostat_counts_what_moves() {
+    skip_without_fuse!();
+    let mut p = Place::new();
+    p.mount("tank m");
+    let path = p.at("m/load");
+    let writer = std::thread::spawn(move || {
+        let file = std::fs::File::create(path).unwrap();
+        let mut x = 1u64;
+        let noise: Vec<u8> = (0..1 << 20)
+            .map(|_| {
+                x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (x >> 56) as u8
+            })
+            .collect();
+        for i in 0..16u64 {
+            file.write_all_at(&noise, i << 20).unwrap();
+        }
+        file.sync_all().unwrap();
+    });
+    writer.join().unwrap();
+    let out = p.run("pool iostat -v tank 300ms 2 --json");
+    let reports: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(reports.len(), 2);
+    assert!(reports[0]["total"]["write_bytes"].as_u64().unwrap() >= 16 << 20, "{}", reports[0]);
+    assert!(reports[0]["total"]["flushes"].as_u64().unwrap() > 0);
+    let seconds = reports[1]["seconds"].as_f64().unwrap();
+    assert!((0.2..3.0).contains(&seconds), "{seconds}");
+    assert_eq!(reports[0]["files"].as_array().unwrap().len(), 1);
+    let text = p.run("pool iostat -v tank");
+    assert!(text.contains("/img"), "{text}");
+
+    let mut socket = UnixStream::connect(p.at("run/tank.sock")).unwrap();
+    let mode = std::fs::metadata(p.at("run/tank.sock")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    socket.write_all(b"{\"verb\":\"counters\"}\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(socket).read_line(&mut line).unwrap();
+    let counters: Value = serde_json::from_str(&line).unwrap();
+    let counters = &counters["ok"];
+    assert_eq!(counters["version"], 1);
+    assert!(counters["arc"]["size"].as_u64().unwrap() > 0);
+    assert_eq!(counters["datasets"][0]["name"], "tank");
+    assert!(counters["datasets"][0]["zil"]["commits"].as_u64().unwrap() > 0, "{counters}");
+    assert!(counters["mounts"][0]["ops"]["write"].as_u64().unwrap() >= 16, "{counters}");
+    assert!(counters["mounts"][0]["write_bytes"].as_u64().unwrap() >= 16 << 20);
+}
+
+#[test]
+fn a_killed_owner_leaves_what_was_synced_and_nothing_in_the_way() {
+    skip_without_fuse!();
+    let mut p = Place::new();
+    let mount = p.mount("tank m");
+    let file = std::fs::File::create(p.at("m/acknowledged")).unwrap();
+    file.write_all_at(b"safe", 0).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    p.signal(mount, "-KILL");
+    p.running[mount].wait().unwrap();
+    assert!(p.at("run/tank.sock").exists(), "a killed process cannot remove its socket");
+    p.fails("mount tank m", 1, &["dead mount", "umount"]);
+    assert!(umount(&p.at("m")));
+    let info = p.json("dataset list tank");
+    assert_eq!(info["datasets"][0]["name"], "tank");
+    let mount = p.mount("tank m");
+    assert_eq!(std::fs::read_to_string(p.at("m/acknowledged")).unwrap(), "safe");
+    p.signal(mount, "-INT");
+    assert_eq!(p.ended(mount).0, Some(0));
+}
+
+#[test]
+fn in_the_background_with_a_log() {
+    skip_without_fuse!();
+    let p = Place::new();
+    p.fails("mount tank/none m --background", 1, &["no such dataset"]);
+    let mounted = p.json("mount tank m --background --arc 64M");
+    let pid = mounted["pid"].as_u64().unwrap() as u32;
+    assert_eq!(mounted["owner"], true);
+    std::fs::write(p.at("m/file"), "x").unwrap();
+    p.run("pool export tank");
+    // Where nobody collects orphans, what has ended stays as a zombie.
+    let ended = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
+    };
+    let start = Instant::now();
+    while !ended() {
+        assert!(start.elapsed() < Duration::from_secs(10), "it goes on after the export");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!p.is_mounted("m") && p.at("state/log/tank.log").exists());
+}
+
+#[test]
+fn a_mount_records_its_own_trace() {
+    skip_without_fuse!();
+    let mut p = Place::new();
+    std::fs::create_dir(p.at("out")).unwrap();
+    let mount = p.mount("tank m --record out/t.parquet");
+    std::fs::create_dir(p.at("m/db")).unwrap();
+    let file = std::fs::File::create(p.at("m/db/table.ibd")).unwrap();
+    for i in 0..32u64 {
+        file.write_all_at(&[i as u8; 16384], i * 16384).unwrap();
+    }
+    file.sync_data().unwrap();
+    file.set_len(65536).unwrap();
+    drop(file);
+    std::fs::rename(p.at("m/db/table.ibd"), p.at("m/db/renamed.ibd")).unwrap();
+    assert_eq!(std::fs::read(p.at("m/db/renamed.ibd")).unwrap().len(), 65536);
+    std::fs::write(p.at("m/db/gone"), "x").unwrap();
+    std::fs::remove_file(p.at("m/db/gone")).unwrap();
+    assert!(umount(&p.at("m")));
+    let (code, said) = p.ended(mount);
+    assert_eq!(code, Some(0), "{said}");
+
+    let shown = p.json("trace show out/t.parquet");
+    assert_eq!(shown["bytes"]["write"], 32 * 16384 + 1);
+    assert_eq!(shown["ops"]["write"], 33);
+    assert_eq!(shown["bytes"]["read"], 65536);
+    for (op, n) in [("fdatasync", 1), ("rename", 1), ("unlink", 1), ("create", 2)] {
+        assert_eq!(shown["ops"][op], n, "{op}: {}", shown["ops"]);
+    }
+    let files = shown["files"].as_array().unwrap();
+    let path = |f: &Value| f["path"].as_str().unwrap_or_default().to_owned();
+    let table = files.iter().find(|f| path(f).ends_with("/m/db/renamed.ibd")).expect("under its last name");
+    assert_eq!((table["size"].as_u64(), table["role"].as_str()), (Some(65536), Some("data")));
+}
