@@ -288,7 +288,7 @@ fn make(vdev: PathBuf, seed: u64, nodes: usize) -> Outcome {
         let shape = Shape {
             nodes: share,
             wide: if n == 2 { nodes * 26 / 100 } else { 0 },
-            huge: n == 3,
+            huge: n == 3 && nodes >= 10_000,
             any_name: true,
         };
         plan::make(&mut Opened { dataset }, seed + n as u64, &shape)

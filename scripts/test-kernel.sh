@@ -1,0 +1,237 @@
+#!/usr/bin/env bash
+# Interchange with a kernel's OpenZFS, in a virtual machine: what `make test-kernel` does.
+#
+# usage: scripts/test-kernel.sh [--no-install] [--keep] [PART...]
+#
+# Parts (all, if none is named):
+#   out      a pool made here is imported, read and scrubbed by the kernel, changed by it, and read here again
+#   in       a pool made by the kernel is read here, changed here, and read and scrubbed by the kernel
+#   replay   crashes here (SIGKILL): the kernel replays our intent log
+#   crash    crashes of the kernel (reset): its intent log is replayed here
+#
+# Trees are compared name by name: object number, type, permissions, owners, size, links, device, time, block size, content
+# and extended attributes. --keep leaves pools and manifests in target/vm/work. What the tests need beside the build is
+# unpacked into target/vm (scripts/vm/packages.sh says what); no kernel module is loaded on this machine.
+# POOLWRIGHT_NODES (20000) and POOLWRIGHT_SEED (1) change the trees. See docs/kernel-tests.md.
+#
+# Exit status: 0 all passed, 1 something failed, 2 wrong usage.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/vm/disk.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/disk.sh"
+
+NODES=${POOLWRIGHT_NODES:-20000}
+SEED=${POOLWRIGHT_SEED:-1}
+WORK=$POOLWRIGHT_ROOT/target/vm/work
+TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/examples/tree
+# Field of the manifest that a replay sets to the time of the replay.
+TIME_FIELD=10
+PASSED=0
+FAILED=0
+
+pass() { PASSED=$((PASSED + 1)); say "  pass  $*"; }
+fail() { FAILED=$((FAILED + 1)); say "  FAIL  $*"; }
+
+# expect TEXT COMMAND...: a command that has to succeed.
+expect() {
+    local text=$1 status=0
+    shift
+    "$@" 2>"$WORK/said" || status=$?
+    if [ $status -eq 0 ]; then
+        pass "$text$(sed 's/^/ (/;s/$/)/' "$WORK/said" | tr '\n' ' ')"
+    else
+        fail "$text: status $status: $(tail -n 5 "$WORK/said" | cut -c 1-300 | tr '\n' ' ')"
+        return 1
+    fi
+}
+
+# guest DISK EXPECTED STEP ARGUMENT...: one step of scripts/vm/steps.sh in the virtual machine; its results are counted.
+guest() {
+    local disk=$1 expected=$2 status=0 word rest began=$SECONDS
+    shift 2
+    "$POOLWRIGHT_ROOT/scripts/vm/run.sh" --seconds 1800 --disk "$disk" "$POOLWRIGHT_ROOT/scripts/vm/steps.sh" "$@" >"$WORK/console" || status=$?
+    while IFS=$'\t' read -r word rest; do
+        case $word in
+            pass) pass "$rest" ;;
+            fail) fail "$rest" ;;
+        esac
+    done <"$WORK/console"
+    if [ $status -eq "$expected" ]; then
+        pass "the guest ended as it should (step $1, $((SECONDS - began)) s)"
+    else
+        fail "the guest ended with status $status, not $expected (step $1); its last lines: $(tail -n 15 "$WORK/console")"
+    fi
+}
+
+# same TEXT EXPECTED FOUND [untimed]: two manifests, equal and not empty.
+same() {
+    local text=$1 names fields=1-
+    [ "${4:-}" != untimed ] || fields=1-$((TIME_FIELD - 1)),$((TIME_FIELD + 1))-
+    names=$(wc -l <"$2" || true)
+    cut -f "$fields" "$2" >"$WORK/expected"
+    cut -f "$fields" "$3" >"$WORK/found" || true
+    if [ "${names:-0}" -gt 0 ] && cmp -s "$WORK/expected" "$WORK/found"; then
+        pass "$text: $names names equal"
+    else
+        diff "$WORK/expected" "$WORK/found" >"$3.diff" || true
+        fail "$text: $(grep -c '^<' "$3.diff" || true) of $names names differ or are missing, $(grep -c '^>' "$3.diff" || true) found instead; the first (all: ${3#"$POOLWRIGHT_ROOT/"}.diff):"
+        # Reads to the end: a closed pipe would count as a failure.
+        awk '/^[<>]/ && ++n <= 6 { print "        " substr($0, 1, 400) }' "$3.diff"
+    fi
+}
+
+# no_leaks POOL FILE: every block read and counted by zdb.
+no_leaks() {
+    local dir status=0
+    dir=$(mktemp -d "$WORK/zdb.XXXXXX")
+    # zdb looks through a directory; it must see this pool only.
+    ln "$2" "$dir/pool"
+    zdb -e -p "$dir" -bcc "$1" >"$WORK/zdb.out" 2>&1 || status=$?
+    rm -r "$dir"
+    if [ $status -eq 0 ] && grep -q 'No leaks (block sum matches space maps exactly)' "$WORK/zdb.out"; then
+        pass "$1: zdb -bcc: no leaks, $(awk '/bp count:/ { print $3 }' "$WORK/zdb.out") blocks"
+    else
+        fail "$1: zdb -bcc: status $status: $(grep -m 3 -iE 'leak|error|mismatch' "$WORK/zdb.out" | tr '\n' ' ')"
+    fi
+}
+
+# read_here POOL FILE MANIFEST [FLAG]
+read_here() { expect "$1: read here${4:+ ($4)}" into "$3" "$TREE" list "$2" ${4:+"$4"} || true; }
+
+into() {
+    local file=$1
+    shift
+    "$@" >"$file"
+}
+
+part_out() {
+    local pool=tree$SEED disk=$WORK/out.disk
+    cd "$WORK"
+    expect "$pool: $NODES nodes made here" "$TREE" make "$WORK/$pool" "$SEED" "$NODES" || return 0
+    read_here "$pool" "$pool" "$pool.here"
+    no_leaks "$pool" "$pool"
+    disk_make "$disk" 3G "$pool"
+    guest "$disk" 0 take_and_change "$pool" "$((SEED + 100))" $((NODES / 20))
+    disk_get "$disk" "$WORK" "$pool" "$pool.read" "$pool.changed"
+    same "$pool: what the kernel reads is what was made here" "$pool.here" "$pool.read"
+    read_here "$pool" "$pool" "$pool.after"
+    same "$pool: what is read here is what the kernel changed" "$pool.changed" "$pool.after"
+    no_leaks "$pool" "$pool"
+}
+
+part_in() {
+    local pool=kernel$SEED disk=$WORK/in.disk
+    cd "$WORK"
+    disk_make "$disk" 3G
+    guest "$disk" 0 make "$pool" "$SEED" $((NODES / 10))
+    disk_get "$disk" "$WORK" "$pool" "$pool.made"
+    [ -s "$pool" ] || { fail "$pool: the kernel's pool did not come out of the guest"; return 0; }
+    # First without writing: the file must stay as it is.
+    sha256sum "$pool" >"$pool.sum"
+    read_here "$pool" "$pool" "$pool.read-only" --read-only
+    expect "$pool: reading it changed no byte" sha256sum --quiet -c "$pool.sum" || true
+    same "$pool: read-only, here, what the kernel made" "$pool.made" "$pool.read-only"
+    read_here "$pool" "$pool" "$pool.here"
+    same "$pool: read-write, here, what the kernel made" "$pool.made" "$pool.here"
+    expect "$pool: changed here" "$TREE" change "$pool" "$SEED" $((NODES / 40)) --utf8=formd || true
+    read_here "$pool" "$pool" "$pool.changed"
+    no_leaks "$pool" "$pool"
+    disk_make "$disk" 3G "$pool"
+    guest "$disk" 0 take "$pool"
+    disk_get "$disk" "$WORK" "$pool.read"
+    same "$pool: what the kernel reads is what was changed here" "$pool.changed" "$pool.read"
+}
+
+# crash_here SEED: a pool with operations in its log and no export.
+crash_here() {
+    local pool=tree$1 status=0
+    "$TREE" make "$WORK/$pool" "$1" 1500
+    "$TREE" crash "$pool" "$(($1 + 1000))" 300 >"$pool.expected" 2>"$WORK/said" || status=$?
+    if [ $status -eq 137 ]; then
+        pass "$pool: killed after $(($(zdb_log_records "$pool") + 0)) records in its logs"
+    else
+        fail "$pool: tree crash ended with status $status instead of a kill: $(tail -n 3 "$WORK/said")"
+    fi
+}
+
+# zdb_log_records POOL: records in the logs of all its datasets.
+zdb_log_records() {
+    local dir
+    dir=$(mktemp -d "$WORK/zdb.XXXXXX")
+    ln "$1" "$dir/pool"
+    # Of a pool that was not exported zdb shows what a claim would find.
+    zdb -e -p "$dir" -iv "$1" 2>/dev/null | awk '/^ *Total / { n += $2 } END { print n + 0 }' || true
+    rm -r "$dir"
+}
+
+part_replay() {
+    local seed pool pools=() disk=$WORK/replay.disk
+    cd "$WORK"
+    for seed in 11 12 13 14 15 16; do
+        crash_here "$((SEED * 100 + seed))" 2>/dev/null
+        pools+=("tree$((SEED * 100 + seed))")
+    done
+    for pool in "${pools[@]}"; do
+        cp --sparse=always "$pool" "$pool.copy"
+    done
+    disk_make "$disk" 4G "${pools[@]}"
+    guest "$disk" 0 replay "${pools[@]}"
+    disk_get "$disk" "$WORK" "${pools[@]}" "${pools[@]/%/.replayed}"
+    for pool in "${pools[@]}"; do
+        same "$pool: what the kernel replayed is what was acknowledged here" "$pool.expected" "$pool.replayed" untimed
+        read_here "$pool" "$pool.copy" "$pool.own"
+        same "$pool: what is replayed here is what was acknowledged" "$pool.expected" "$pool.own" untimed
+        no_leaks "$pool" "$pool"
+    done
+}
+
+part_crash() {
+    local seed pool disk=$WORK/crash.disk
+    cd "$WORK"
+    for seed in 21 22; do
+        pool=kernel$((SEED * 100 + seed))
+        disk_make "$disk" 3G
+        # A reset ends the guest without a status.
+        guest "$disk" 125 crash "$pool" "$((SEED * 100 + seed))" 400 200
+        disk_get "$disk" "$WORK" "$pool" "$pool.synced"
+        [ -s "$pool" ] || { fail "$pool: the kernel's pool did not come out of the guest"; continue; }
+        read_here "$pool" "$pool" "$pool.here"
+        same "$pool: what is replayed here is what the kernel had synced" "$pool.synced" "$pool.here" untimed
+        no_leaks "$pool" "$pool"
+        disk_make "$disk" 3G "$pool"
+        guest "$disk" 0 take "$pool"
+        disk_get "$disk" "$WORK" "$pool.read"
+        same "$pool: what the kernel reads after our replay" "$pool.here" "$pool.read"
+    done
+}
+
+main() {
+    local install=yes keep=no parts=() part
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --no-install) install=no ;;
+            --keep) keep=yes ;;
+            -h | --help) usage_from "$0"; exit 0 ;;
+            out | in | replay | crash) parts+=("$1") ;;
+            *) die 2 "unknown argument '$1'; see --help" ;;
+        esac
+        shift
+    done
+    [ ${#parts[@]} -gt 0 ] || parts=(out in replay crash)
+    [ $install = no ] || step "Install what builds Poolwright and reads pools" "$POOLWRIGHT_ROOT/scripts/install.sh" --for test
+    cd "$POOLWRIGHT_ROOT"
+    step "Build" cargo build --release --locked -p poolwright-openzfs --example tree
+    step "The virtual machine" "$POOLWRIGHT_ROOT/scripts/vm/image.sh"
+    rm -rf "$WORK"
+    mkdir -p "$WORK"
+    for part in "${parts[@]}"; do
+        step "Part $part" "part_$part"
+    done
+    [ $keep = yes ] || [ $FAILED -gt 0 ] || rm -rf "$WORK"
+    say
+    say "$PASSED passed, $FAILED failed"
+    [ $FAILED -eq 0 ] || exit 1
+}
+
+main "$@"

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# Builds the guest's memory disk in target/vm: Debian's kernel, its ZFS module, zpool, zfs and zdb. Cached: a second run
+# does nothing.
+#
+# usage: scripts/vm/image.sh
+#
+# The module is built from the sources of the zfs-dkms package against the unpacked kernel headers (a few minutes, once)
+# and is never loaded here.
+#
+# Exit status: 0 done (or done before), 1 failed.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
+
+VM=$POOLWRIGHT_ROOT/target/vm
+HERE=$POOLWRIGHT_ROOT/scripts/vm
+GUEST=$VM/guest
+KERNEL=$VM/kernel
+
+library_path() { find "$@" -name '*.so*' -printf '%h\n' | sort -u | paste -sd:; }
+
+# The headers name /usr/src, where an installed package would be.
+relocate_headers() {
+    local headers=$KERNEL/usr/src/linux-headers-$RELEASE
+    sed -i "s|^include /usr/src/|include $KERNEL/usr/src/|" "$headers/Makefile"
+    # Where it is there, type information (BTF) is made from it, by a program of one more package; the tests need none.
+    rm -f "$headers/vmlinux"
+    # A release of Debian may keep the tools behind links to where they would be installed.
+    find "$KERNEL/usr/src" "$KERNEL/usr/lib" -maxdepth 2 -type l | while read -r link; do
+        case $(readlink "$link") in
+            /usr/*) ln -sfn "$KERNEL$(readlink "$link")" "$link" ;;
+        esac
+    done
+}
+
+build_module() {
+    local source build=$VM/build headers=$KERNEL/usr/src/linux-headers-$RELEASE
+    [ ! -e "$VM/modules/zfs.ko" ] || return 0
+    source=$(find "$GUEST/usr/src" -maxdepth 1 -name 'zfs-*')
+    say "Building the guest's module, ${source##*/} for $RELEASE (log: target/vm/module.log)."
+    relocate_headers
+    rm -rf "$build" "$VM/modules"
+    cp -a "$source" "$build"
+    mkdir -p "$VM/modules"
+    {
+        cd "$build"
+        ./configure --disable-dependency-tracking --with-config=kernel --with-linux="${headers%-cloud-amd64}-common" \
+            --with-linux-obj="$headers"
+        make -j "$(nproc)"
+    } >"$VM/module.log" 2>&1 || {
+        tail -n 25 "$VM/module.log" >&2
+        die 1 "the guest's ZFS module could not be built (see above, and target/vm/module.log)."
+    }
+    cp "$build/module/zfs.ko" "$build/module/spl.ko" "$VM/modules/"
+    strip --strip-debug "$VM/modules"/*.ko
+    rm -rf "$build"
+}
+
+# add_module FILE-NAME: one of the kernel's own modules, unpacked: unpacking is slow in an emulated guest.
+add_module() {
+    local packed
+    packed=$(find "$KERNEL/lib/modules/$RELEASE/kernel" -name "$1.ko*" | head -n 1)
+    case $packed in
+        '') return 0 ;; # built into this kernel
+        *.xz) xz -dc "$packed" ;;
+        *.zst) zstd -dc "$packed" ;;
+        *) cat "$packed" ;;
+    esac >"$ROOT/modules/$1.ko"
+    strip --strip-debug "$ROOT/modules/$1.ko"
+    echo "$1.ko" >>"$ROOT/modules/order"
+}
+
+# add_program NAME...: out of the guest's packages, with the libraries it needs, the guest's own first.
+add_program() {
+    local name path library libraries
+    libraries=$(library_path "$GUEST")
+    for name in "$@"; do
+        path=$(find "$GUEST" -type f -path "*bin/$name" | head -n 1)
+        [ -n "$path" ] || die 1 "the guest's packages hold no program '$name'."
+        install -m 755 "$path" "$ROOT/bin/$name"
+        # A static program has none.
+        { LD_LIBRARY_PATH=$libraries ldd "$path" 2>/dev/null || true; } | sed -n 's|^[^/]*\(/[^ ]*\).*|\1|p' | while read -r library; do
+            case $library in
+                */ld-linux*) cp -L --parents "$library" "$ROOT/" ;;
+                *) cp -Lf "$library" "$ROOT/lib/" ;;
+            esac
+        done
+    done
+}
+
+pack() { (cd "$1" && find . | LD_LIBRARY_PATH='' "$(find "$VM/host" -type f -name cpio)" -o -H newc --quiet); }
+
+build_image() {
+    ROOT=$VM/root
+    rm -rf "$ROOT"
+    mkdir -p "$ROOT"/{bin,sbin,lib,lib64,modules,proc,sys,dev,tmp,etc/zfs,root,mnt,disk,run,usr/bin,usr/sbin,var}
+    add_program busybox bash zpool zfs zdb
+    # zdb loads this by name, so that ldd does not tell of it.
+    cp -L "$(gcc -print-file-name=libgcc_s.so.1)" "$ROOT/lib/"
+    for module in $KERNEL_MODULES; do
+        add_module "$module"
+    done
+    cp "$VM/modules"/*.ko "$ROOT/modules/"
+    printf 'spl.ko\nzfs.ko\n' >>"$ROOT/modules/order"
+    ln -s /proc/mounts "$ROOT/etc/mtab"
+    rustc --edition 2024 -O -C target-feature=+crt-static -C panic=abort -o "$ROOT/bin/tree" \
+        "$POOLWRIGHT_ROOT/crates/openzfs/examples/tree/guest.rs"
+    install -m 755 "$HERE/init" "$ROOT/init"
+    pack "$ROOT" >"$VM/image.new"
+    mv "$VM/image.new" "$VM/image.cpio"
+    rm -rf "$ROOT"
+}
+
+# What the image is made of, in one line; when it changes, the image is built again.
+fingerprint() {
+    {
+        cat "$HERE/image.sh" "$HERE/init" "$POOLWRIGHT_ROOT"/crates/openzfs/examples/tree/*.rs
+        sha256sum <"$VM/modules/zfs.ko"
+    } | sha256sum
+}
+
+main() {
+    # In the order they are loaded.
+    KERNEL_MODULES="crc16 crc32c_generic crc32c-intel libcrc32c mbcache jbd2 ext4 virtio_blk"
+    "$HERE/packages.sh"
+    RELEASE=$(basename "$KERNEL"/lib/modules/*)
+    build_module
+    if [ "$(fingerprint)" != "$(cat "$VM/image.is" 2>/dev/null)" ]; then
+        say "Packing the guest's memory disk (Linux $RELEASE)."
+        build_image
+        fingerprint >"$VM/image.is"
+    fi
+}
+
+main "$@"

@@ -1,0 +1,179 @@
+# shellcheck shell=bash
+# What the guest does in the tests against a kernel: scripts/test-kernel.sh runs it there with the name of a step. Each
+# result is a line that starts with "pass" or "fail"; manifests and pools are files in /disk.
+
+pass() { printf 'pass\t%s\n' "$*"; }
+fail() { printf 'fail\t%s\n' "$*"; }
+
+# expect TEXT COMMAND...: a command that has to succeed.
+expect() {
+    local text=$1
+    shift
+    if "$@" >/tmp/said 2>&1; then
+        pass "$text"
+    else
+        fail "$text: '$*' gave $?: $(tr '\n' ' ' </tmp/said)"
+        return 1
+    fi
+}
+
+datasets() { zfs list -H -r -t filesystem -o name "$1"; }
+
+# Mounts each dataset at a place of its own, so that no mount point hides or makes a directory. Sets PLACES to what
+# tree list takes.
+mount_apart() {
+    local pool=$1 dataset label place mounted=0 wanted=0
+    PLACES=()
+    for dataset in $(datasets "$pool"); do
+        label=${dataset#"$pool"}
+        label=${label#/}
+        place=/mnt/apart/$dataset/at
+        mkdir -p "$place"
+        wanted=$((wanted + 1))
+        mount -t zfs -o noatime "$dataset" "$place" && mounted=$((mounted + 1))
+        PLACES+=("${label:-.}=$place")
+    done
+    if [ "$mounted" -eq "$wanted" ] && [ "$wanted" -gt 0 ]; then
+        pass "$pool: the kernel mounts $mounted of $wanted datasets"
+    else
+        fail "$pool: the kernel mounts $mounted of $wanted datasets"
+    fi
+}
+
+unmount_apart() {
+    local place
+    for place in "${PLACES[@]}"; do
+        umount "${place#*=}"
+    done
+}
+
+# manifest FILE: of what mount_apart has mounted.
+manifest() { expect "the kernel's system calls read the tree (manifest ${1#/disk/})" eval "tree list \"\${PLACES[@]}\" >'$1'"; }
+
+scrub() {
+    local pool=$1 state
+    expect "$pool: a scrub runs in the kernel" zpool scrub -w "$pool"
+    state=$(zpool status -v "$pool")
+    if grep -q 'scrub repaired 0B .* with 0 errors' <<<"$state" && grep -q '^errors: No known data errors' <<<"$state"; then
+        pass "$pool: $(grep -o 'scrub repaired .* errors' <<<"$state")"
+    else
+        fail "$pool: scrub is not clean: $state"
+    fi
+}
+
+# take POOL: imports a pool that was made and exported here, reads and scrubs it.
+take() {
+    expect "$1: the kernel imports it without -f" zpool import -N -d /disk "$1" || return 0
+    mount_apart "$1"
+    manifest "/disk/$1.read"
+    unmount_apart
+    scrub "$1"
+}
+
+# mount_all POOL: the way a user would mount it.
+mount_all() {
+    local count
+    expect "$1: zfs mount -a" zfs mount -a
+    count=$(grep -c " zfs " /proc/mounts)
+    if [ "$count" -eq "$(datasets "$1" | wc -l)" ]; then
+        pass "$1: $count datasets mounted at their mount points"
+    else
+        fail "$1: only $count datasets mounted at their mount points"
+    fi
+    zfs unmount -a
+}
+
+# change POOL SEED OPERATIONS: changes each dataset at random and writes the manifest.
+change() {
+    local place
+    mount_apart "$1"
+    for place in "${PLACES[@]}"; do
+        expect "$1: $3 operations of the kernel in ${place%%=*}" tree change "${place#*=}" "$2" "$3"
+    done
+    manifest "/disk/$1.changed"
+    unmount_apart
+}
+
+export_pool() { expect "$1: the kernel exports it" zpool export "$1"; }
+
+step_take_and_change() {
+    take "$1"
+    mount_all "$1"
+    change "$1" "$2" "$3"
+    export_pool "$1"
+}
+
+step_take() {
+    local pool
+    for pool in "$@"; do
+        take "$pool"
+        export_pool "$pool"
+    done
+}
+
+# make_pool POOL SEED NODES: a pool of the kernel's, with datasets of several kinds.
+make_pool() {
+    local pool=$1 seed=$2 nodes=$3 dataset place flag
+    truncate -s 1G "/disk/$pool"
+    expect "$pool: zpool create in the kernel" zpool create -f -o ashift=12 -O mountpoint=none "$pool" "/disk/$pool" || return 0
+    zfs create -o xattr=dir -o recordsize=16K "$pool/xattrdir"
+    zfs create -o dnodesize=auto -o recordsize=1M -o compression=zstd-3 "$pool/dnodes"
+    zfs create -o normalization=formD -o recordsize=8K "$pool/formd"
+    zfs create -o acltype=posix -o checksum=sha256 -o copies=2 -o compression=gzip-6 "$pool/posix"
+    mount_apart "$pool"
+    for place in "${PLACES[@]}"; do
+        dataset=${place%%=*}
+        flag=
+        [ "$dataset" != formd ] || flag=--utf8
+        # shellcheck disable=SC2086
+        expect "$pool: the kernel makes $nodes nodes in $dataset" tree make "${place#*=}" "$seed" "$nodes" $flag
+    done
+}
+
+step_make() {
+    make_pool "$@"
+    manifest "/disk/$1.made"
+    unmount_apart
+    export_pool "$1"
+}
+
+# After a crash here: the log is replayed by mounting.
+step_replay() {
+    local pool
+    for pool in "$@"; do
+        expect "$pool: the kernel imports it with -f after the crash" zpool import -f -N -d /disk "$pool" || continue
+        mount_apart "$pool"
+        manifest "/disk/$pool.replayed"
+        unmount_apart
+        scrub "$pool"
+        export_pool "$pool"
+    done
+}
+
+# step_crash POOL SEED NODES OPERATIONS: durable operations of the kernel, their manifest, then a reset.
+step_crash() {
+    local pool=$1 seed=$2 place flag
+    make_pool "$pool" "$seed" "$3"
+    unmount_apart
+    zpool export "$pool"
+    # What follows stays in the log.
+    echo 3600 >/sys/module/zfs/parameters/zfs_txg_timeout
+    expect "$pool: the kernel imports it" zpool import -N -d /disk "$pool"
+    mount_apart "$pool"
+    for place in "${PLACES[@]}"; do
+        flag=
+        [ "${place%%=*}" != formd ] || flag=--utf8
+        # shellcheck disable=SC2086
+        expect "$pool: $4 operations of the kernel in ${place%%=*}, each synced" tree change "${place#*=}" "$((seed + 1))" "$4" --sync $flag
+    done
+    manifest "/disk/$pool.synced"
+    pass "$pool: the guest is reset now"
+    sync -f "/disk/$pool.synced" || sync
+    sleep 1
+    echo b >/proc/sysrq-trigger
+    sleep 60
+}
+
+step=$1
+shift
+"step_$step" "$@"
