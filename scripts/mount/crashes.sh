@@ -2,13 +2,14 @@
 # Kills of the mount process and simulated power cuts, at random moments under load; after each the pool is imported and
 # mounted again, and all that had been acknowledged must be there.
 #
-# usage: scripts/mount/crashes.sh [--kills N] [--cuts N] [--loads sqlite,names,mariadb] [--modes MODE,…]
+# usage: scripts/mount/crashes.sh [--kills N] [--cuts N] [--loads sqlite,names,blocks,mariadb] [--modes MODE,…]
 #                                 [--minutes M] [--seed S] [--lie]
 #
 #   --kills    kill -9 per load (default 8)
 #   --cuts     power cuts per load (default 8): unflushed writes are lost, reordered and torn
 #   --loads    sqlite   rows one by one, synchronous=FULL, a WAL and a rollback journal at once
 #              names    files written, synced and renamed over others, linked, removed; their directory synced
+#              blocks   ranges of files overwritten, buffered and direct, then synced
 #              mariadb  commits of four clients, sync_binlog=1, innodb_flush_log_at_trx_commit=1
 #   --modes    how the mount caches, drawn for each (default through,pages,writeback)
 #   --minutes  stop after so many minutes, even if fewer were done
@@ -25,4 +26,4 @@ set -euo pipefail
 
 case ${1:-} in -h | --help) usage_from "$0"; exit 0 ;; esac
 mount_prepare
-python3 "$POOLWRIGHT_ROOT/scripts/mount/crash/crashes.py" --serve "$SERVE" --scratch "$SCRATCH/work" "$@"
+python3 "$POOLWRIGHT_ROOT/scripts/mount/crash/crashes.py" --serve "$SERVE" --scratch "$SCRATCH/work" "$@" || exit $?

@@ -79,7 +79,7 @@ main() {
             mount_discard
         done
     done
-    summary
+    summary || exit 1
 }
 
 main "$@"

@@ -5,8 +5,8 @@
 #
 #   --check   says what is missing, changes nothing; exit status 1 if something is
 #
-# Debian's packages, two Rust programs in target/tools (pjdfstest and fsx), and a Python environment with LMDB in
-# target/venv-mount. Where the packages start services (slapd, PostgreSQL), the tests do not use these, and a
+# Debian's packages, two Rust programs in target/tools (pjdfstest and fsx), and a Python environment with LMDB and the
+# tests of its binding in target/venv-mount. Where the packages start services (slapd, PostgreSQL), the tests do not use these, and a
 # policy-rc.d that forbids it is respected.
 # Exit status: 0 done, 1 failed or something is missing, 2 wrong usage.
 set -euo pipefail
@@ -14,20 +14,32 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
 
 PACKAGES=(sqlite3 postgresql mariadb-server-core mariadb-client-core sysbench lmdb-utils rocksdb-tools slapd
-    ldap-utils fio stress-ng python3 python3-venv)
+    ldap-utils fio stress-ng dbench python3 python3-venv)
 CRATES=(pjdfstest@0.2.2 fsx@0.3.2)
 LMDB_VERSION=1.6.2
+PYTEST_VERSION=8.4.2
+VENV=$POOLWRIGHT_ROOT/target/venv-mount
+
+# CPython's own tests are a package named after its version.
+testsuite() { echo "libpython$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')-testsuite"; }
+
+lmdb_and_its_tests() {
+    python3 -m venv "$VENV"
+    "$VENV/bin/pip" install --quiet "lmdb==$LMDB_VERSION" "pytest==$PYTEST_VERSION"
+    "$VENV/bin/pip" download --quiet --no-deps --no-binary lmdb --dest "$VENV/source" "lmdb==$LMDB_VERSION"
+    tar -xzf "$VENV/source/lmdb-$LMDB_VERSION.tar.gz" -C "$VENV/source" --strip-components=1 "lmdb-$LMDB_VERSION/tests"
+}
 
 # Prints what is missing, a line each: "package NAME", "crate NAME@VERSION" or "venv".
 missing() {
     local package crate
-    for package in "${PACKAGES[@]}"; do
+    for package in "${PACKAGES[@]}" "$(testsuite)"; do
         dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || echo "package $package"
     done
     for crate in "${CRATES[@]}"; do
         [ -x "$POOLWRIGHT_ROOT/target/tools/bin/${crate%@*}" ] || echo "crate $crate"
     done
-    "$POOLWRIGHT_ROOT/target/venv-mount/bin/python" -c 'import lmdb' 2>/dev/null || echo venv
+    if ! "$VENV/bin/python" -c 'import lmdb, pytest' 2>/dev/null || [ ! -d "$VENV/source/tests" ]; then echo venv; fi
 }
 
 main() {
@@ -54,10 +66,7 @@ main() {
     while read -r kind name; do
         case $kind in
             crate) cargo install --locked --root "$POOLWRIGHT_ROOT/target/tools" "$name" ;;
-            venv)
-                python3 -m venv "$POOLWRIGHT_ROOT/target/venv-mount"
-                "$POOLWRIGHT_ROOT/target/venv-mount/bin/pip" install --quiet "lmdb==$LMDB_VERSION"
-                ;;
+            venv) lmdb_and_its_tests ;;
         esac
     done <<<"$wanted"
 }

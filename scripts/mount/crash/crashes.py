@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+from blocks import Blocks
 from loads import Lost, Names, Sqlite
 from mounted import CUT, Mounted, NoMount
 from server import MariaDb
@@ -33,6 +34,8 @@ class Round:
         self.done = self.unreached = self.early = 0
         self.failures = []
         self.fresh = True
+        # How the pool was mounted at its last crashes: what is found missing was lost then.
+        self.before = []
 
     def wanted(self):
         return self.options.kills if self.kind == "kills" else self.options.cuts
@@ -63,7 +66,7 @@ class Round:
         self.load.prepare(self.mounted.dir)
         self.load.leave()
         self.mounted.down()
-        self.fresh = False
+        self.fresh, self.before = False, []
 
     def power(self):
         most = self.load.most_operations
@@ -72,6 +75,7 @@ class Round:
         return f"after={after},seed={self.draw.randrange(1 << 30)}" + (",lie" if self.options.lie else "")
 
     def once(self, mode, power):
+        self.before = self.before[-2:] + [f"{mode}{' ' + power if power else ''}"]
         try:
             self.mounted.up(mode, power)
         except NoMount as why:
@@ -85,8 +89,13 @@ class Round:
             timer.start()
         try:
             self.load.check(self.mounted.dir)
-        except Lost:
-            raise
+        except Lost as why:
+            # What a program says of a mount that is just dying is no evidence; the next round looks again.
+            if self.mounted.died_of() is None:
+                raise
+            self.expected(why)
+            self.crashed(early=True)
+            return
         except (OSError, sqlite3.Error, ValueError) as why:
             self.expected(why)
             self.crashed(early=True)
@@ -154,9 +163,10 @@ class Round:
         number = len(self.failures) + 1
         self.failures.append(why)
         self.fresh = True
-        print(f"  {self.load.name} {self.kind} #{self.done + 1} ({mode}, {power or 'no power cut'}): "
+        before = "; before it: " + ", ".join(self.before[:-1]) if self.before[1:] else ""
+        print(f"  {self.load.name} {self.kind} #{self.done + 1} ({mode}{' ' + power if power else ''}{before}): "
               f"{type(why).__name__}: {why}", flush=True)
-        self.mounted.keep(os.environ.get("POOLWRIGHT_KEEP_POOLS"), f"{self.load.name}-{self.kind}-{number}")
+        self.mounted.keep(os.environ.get("POOLWRIGHT_KEEP_POOLS"), f"{self.load.name}-{self.kind}-{number}", self.load.logs())
 
 
 def parse():
@@ -165,7 +175,7 @@ def parse():
     arguments.add_argument("--scratch", required=True)
     arguments.add_argument("--kills", type=int, default=8)
     arguments.add_argument("--cuts", type=int, default=8)
-    arguments.add_argument("--loads", default="sqlite,names,mariadb")
+    arguments.add_argument("--loads", default="sqlite,names,blocks,mariadb")
     arguments.add_argument("--modes", default="through,pages,writeback")
     arguments.add_argument("--minutes", type=float, default=600)
     arguments.add_argument("--seed", type=int, default=None)
@@ -180,7 +190,7 @@ def parse():
 
 def main():
     options = parse()
-    makers = {"sqlite": Sqlite, "names": Names, "mariadb": lambda seed: MariaDb(seed, options.scratch)}
+    makers = {"sqlite": Sqlite, "names": Names, "blocks": Blocks, "mariadb": lambda seed: MariaDb(seed, options.scratch)}
     until = time.monotonic() + options.minutes * 60
     print(f"seed {options.seed}", flush=True)
     failed = crashes = 0

@@ -31,6 +31,10 @@ class Load:
     def end(self):
         """Ends what is left of it after a crash."""
 
+    def logs(self):
+        """Paths of what its programs said."""
+        return []
+
     def leave(self):
         """Stops in order what `check` has started."""
 

@@ -88,9 +88,11 @@ class Mounted:
         if os.path.exists(self.vdev):
             os.unlink(self.vdev)
 
-    def keep(self, where, name):
+    def keep(self, where, name, others):
         if where:
             os.makedirs(where, exist_ok=True)
             target = os.path.join(where, name)
             subprocess.run(["cp", "--sparse=always", self.vdev, target], check=False)
-            shutil.copy(self.log, target + ".log")
+            for log in others + [self.log]:
+                if os.path.exists(log):
+                    shutil.copy(log, f"{target}.{os.path.basename(log)}")

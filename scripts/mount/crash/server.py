@@ -21,7 +21,7 @@ class MariaDb(Load):
     threads = 4
     most_operations = 9000
     most_seconds = 1.5
-    MANY = 3000
+    MANY = 700
     BODY = "repeat(md5(concat(client, '-', n)), 1 + n % 40)"
 
     def __init__(self, seed, scratch):
@@ -57,7 +57,7 @@ class MariaDb(Load):
                 check=True, capture_output=True,
             )
             self.start(self.prepared)
-            self.sql("create database crash; create table crash.entry(client int, n int, body longtext, primary key(client, n),"
+            self.sql("create database crash; create table crash.entry(client int, n int, body longblob, primary key(client, n),"
                      "key(n)) engine=innodb")
             self.leave()
         self.reset()
@@ -82,6 +82,9 @@ class MariaDb(Load):
     def errors(self):
         with open(self.log, encoding="utf-8", errors="replace") as log:
             return " | ".join([line.strip() for line in log if "[ERROR]" in line][-3:])
+
+    def logs(self):
+        return [self.log]
 
     def sql(self, text):
         try:

@@ -42,9 +42,12 @@ checksums() { sql test -e 'checksum table sbtest1, sbtest2, sbtest3 extended; se
 
 pages() {
     local file
-    find "$DATA" -name '*.ibd' -o -name ibdata1 -o -name 'undo0*' | while read -r file; do
+    find "$DATA" \( -name '*.ibd' -o -name 'undo0*' \) | while read -r file; do
         innochecksum "$file" || { say "innochecksum: $file is damaged"; return 1; }
     done
+    # Pages 64 to 191 are the doublewrite buffer: copies of other pages, which innochecksum takes for misplaced.
+    innochecksum --end-page=63 "$DATA/ibdata1" || { say "innochecksum: ibdata1 is damaged"; return 1; }
+    innochecksum --start-page=192 "$DATA/ibdata1" || { say "innochecksum: ibdata1 is damaged"; return 1; }
 }
 
 if [ "$VERB" = fill ]; then

@@ -28,7 +28,7 @@ content() { ldb --db="$DB" scan --hex | sha256sum; ldb --db="$DB" dump --count_o
 if [ "$VERB" = fill ]; then
     bench --benchmarks=fillseq,overwrite,readrandom,deleterandom,compact
     bench --use_existing_db --threads=3 --duration="$LOAD_SECONDS" --benchmarks=readrandomwriterandom
-    bench --use_existing_db --num=2000 --sync=true --threads=2 --benchmarks=fillrandom,seekrandom
+    bench --use_existing_db --num=2000 --sync=true --threads=2 --benchmarks=overwrite,seekrandom
 fi
 bench --use_existing_db --benchmarks=verifychecksum,readseq
 ldb --db="$DB" checkconsistency | tee "$WORK/consistency.log"

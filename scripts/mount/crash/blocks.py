@@ -1,0 +1,100 @@
+"""Overwrites at random places of files that stay, synced now and then: what a database does to its pages."""
+
+import mmap
+import os
+
+from loads import Load, Lost
+
+BLOCK = 4096
+
+
+class Blocks(Load):
+    """Each thread overwrites ranges of its own file, and of one file that all have a part of, then syncs.
+
+    After a crash every byte must be as it was at the last acknowledged sync, except in the ranges written since: there
+    each byte is the old one or one that was written.
+    """
+
+    name = "blocks"
+    threads = 3
+    SIZE = 3 << 20
+    LENGTHS = (100, 512, 4096, 5000, 16384, 40000, 65536, 131072, 300000)
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.reset()
+
+    def reset(self):
+        self.images = [bytearray(self.SIZE) for _ in range(self.threads)]
+        self.flying = [[] for _ in range(self.threads)]
+
+    def prepare(self, directory):
+        self.reset()
+        for number in range(self.threads):
+            path, at = self.place(directory, number)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT)
+            os.pwrite(fd, self.images[number], at)
+            os.fsync(fd)
+            os.close(fd)
+
+    def place(self, directory, number):
+        """A thread's file, and where its part of it begins: the first has one alone, the others share one."""
+        return os.path.join(directory, "own" if number == 0 else "shared"), max(number - 1, 0) * self.SIZE
+
+    def work(self, directory, number, stop):
+        path, begin = self.place(directory, number)
+        direct = self.draw.random() < 0.4
+        fd = os.open(path, os.O_RDWR | (os.O_DIRECT if direct else 0))
+        try:
+            while not stop.is_set():
+                for _ in range(self.draw.randint(1, 6)):
+                    self.overwrite(fd, number, begin, direct)
+                (os.fsync if self.draw.random() < 0.3 else os.fdatasync)(fd)
+                for at, body in self.flying[number]:
+                    self.images[number][at : at + len(body)] = body
+                self.flying[number] = []
+                self.acknowledged += 1
+        finally:
+            os.close(fd)
+
+    def overwrite(self, fd, number, begin, direct):
+        length = self.draw.choice(self.LENGTHS)
+        at = self.draw.randrange(self.SIZE - length)
+        if direct:
+            length, at = -(-length // BLOCK) * BLOCK, at // BLOCK * BLOCK
+            length = min(length, self.SIZE - at)
+        body = self.draw.randbytes(length)
+        # Memory of whole pages, as direct I/O wants it.
+        memory = mmap.mmap(-1, length)
+        memory[:] = body
+        self.flying[number].append((at, body))
+        done = 0
+        while done < length:
+            done += os.pwrite(fd, memoryview(memory)[done:], begin + at + done)
+
+    def check(self, directory):
+        for number in range(self.threads):
+            path, begin = self.place(directory, number)
+            with open(path, "rb") as file:
+                file.seek(begin)
+                found = file.read(self.SIZE)
+            if len(found) != self.SIZE:
+                raise Lost(f"{path}: {len(found)} bytes from {begin} on, expected {self.SIZE}")
+            self.compare(number, found)
+            self.images[number], self.flying[number] = bytearray(found), []
+
+    def compare(self, number, found):
+        image, flying = self.images[number], self.flying[number]
+        edges = sorted({0, self.SIZE} | {at for at, _ in flying} | {at + len(body) for at, body in flying})
+        for low, high in zip(edges, edges[1:]):
+            wanted = [bytes(image[low:high])]
+            wanted += [body[low - at : high - at] for at, body in flying if at <= low and high <= at + len(body)]
+            if found[low:high] in wanted:
+                continue
+            wrong = [n for n in range(high - low) if all(found[low + n] != one[n] for one in wanted)]
+            if wrong:
+                first, last = low + wrong[0], low + wrong[-1]
+                what = "never written" if len(wanted) == 1 else f"none of {len(wanted)} that could be"
+                zeros = not any(found[low + n] for n in wrong)
+                raise Lost(f"part {number}: {len(wrong)} bytes from {first} to {last} are {what}"
+                           f"{', all zero' if zeros else ''} (synced range {low} to {high})")

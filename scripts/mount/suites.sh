@@ -1,0 +1,267 @@
+#!/usr/bin/env bash
+# Public test suites of file systems on a mounted pool.
+#
+# usage: scripts/mount/suites.sh [--modes through,pages,writeback] [--only SUITE,…] [--seconds N]
+#
+#   --modes    how the mount caches (default: all three)
+#   --only     some of: pjdfstest fsx fio stress-ng dbench cpython lmdb-tests
+#   --seconds  of each stressor of stress-ng (default 2)
+#
+# A line for each test that failed, with its last words and whether it fails on the host's own file system too
+# (POOLWRIGHT_REFERENCE, a folder, default /var/tmp); then a table, a line for each suite and mode.
+# POOLWRIGHT_KEEP_LOGS=DIR keeps the logs of the failures.
+# Needs root and what scripts/mount/install.sh installs. Exit status: 0 nothing failed that passes on the host's file
+# system, 1 something did, 2 wrong usage.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
+# shellcheck source=scripts/mount/common.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
+
+SUITES=(pjdfstest fsx fio stress-ng dbench cpython lmdb-tests)
+MODES=through,pages,writeback
+STRESS_SECONDS=2
+# The longest that one test may take.
+PATIENCE=300
+TOOLS=$POOLWRIGHT_ROOT/target/tools/bin
+VENV=$POOLWRIGHT_ROOT/target/venv-mount
+
+# Stressors with something to say about the file system they run on.
+STRESSORS=(access aio aiol chdir chmod chown copy-file dentry dir dirdeep dirmany dnotify dup fallocate fanotify fault
+    fcntl fiemap file-ioctl filename flock fpunch fsize fstat getdent handle hdd inode-flags inotify io iomix io-uring lease link locka
+    lockf lockofd mknod mmap mmapfork mmaphuge mmapmany msync open readahead rename revio rmap seek sendfile splice
+    symlink sync-file touch unlink utime xattr zero)
+# The same with their files mapped, or in other ways than by default.
+VARIANTS=('mmap --mmap-file' 'mmap --mmap-file --mmap-async' 'mmap --mmap-file --mmap-odirect' 'hdd --hdd-opts direct,wr-rnd,rd-rnd'
+    'hdd --hdd-opts dsync,wr-seq' 'hdd --hdd-opts utimes,iovec' 'seek --seek-punch' 'aio --aio-requests 32' 'iomix --iomix-bytes 16m'
+    'lockf --lockf-nonblock')
+
+CPYTHON=(test_os test_posix test_fcntl test_mmap test_largefile test_shutil test_tempfile test_pathlib test_glob test_file
+    test_io test_zipfile test_tarfile test_sqlite3 test_dbm test_shelve test_mailbox test_stat test_fileio)
+
+parse_arguments() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --modes) MODES=${2:?} ;;
+            --only) IFS=, read -ra SUITES <<<"${2:?}" ;;
+            --seconds) STRESS_SECONDS=${2:?} ;;
+            -h | --help) usage_from "$0"; exit 0 ;;
+            *) die 2 "unknown argument '$1'; see --help" ;;
+        esac
+        shift 2
+    done
+}
+
+# A suite is two functions: tests_SUITE prints its tests, one a line, and run_SUITE TEST DIR runs one in an empty
+# directory; status 0 passed, 77 cannot run here, else failed.
+
+# The crate needs two users whose groups carry their names; Debian has these. Its list of tests comes with its run.
+tests_pjdfstest() {
+    sed 's/^ *//' <<'MODULES'
+        chmod
+        chown
+        ftruncate
+        link
+        mkdir
+        mkfifo
+        mknod
+        open
+        posix_fallocate
+        rename
+        rmdir
+        symlink
+        truncate
+        unlink
+        utimensat
+MODULES
+}
+run_pjdfstest() {
+    local status=0
+    cat >"$LOGS/pjdfstest.toml" <<'TOML'
+[features]
+posix_fallocate = {}
+rename_ctime = {}
+stat_st_birthtime = {}
+utime_now = {}
+utimensat = {}
+[settings]
+naptime = 0.01
+allow_remount = false
+[dummy_auth]
+entries = [["games", "games"], ["daemon", "daemon"]]
+TOML
+    mkdir -p "$LOGS/other"
+    chmod 755 "$2"
+    "$TOOLS/pjdfstest" -c "$LOGS/pjdfstest.toml" -p "$2" -s "$LOGS/other" "$1::" 2>&1 | sed 's/\x1b\[[0-9;]*m//g' || status=$?
+    return $status
+}
+
+# Length of the file, what operations are aligned to, the largest of them, with how many operations: and every operation.
+tests_fsx() {
+    printf '%s\n' '262144 1 65536 6000' '65536 1 4096 6000' '2000000 1 300000 3000' '1048576 4096 131072 4000' '100000 512 40000 5000' \
+        '8000000 1 1500000 800'
+}
+run_fsx() {
+    local flen align most count
+    read -r flen align most count <<<"$1"
+    cat >"$LOGS/fsx.toml" <<TOML
+flen = $flen
+[opsize]
+min = $align
+max = $most
+align = $align
+[weights]
+close_open = 1
+invalidate = 2
+mapread = 10
+mapwrite = 10
+read = 10
+write = 10
+truncate = 5
+fsync = 2
+fdatasync = 2
+posix_fallocate = 3
+punch_hole = 5
+sendfile = 3
+posix_fadvise = 1
+copy_file_range = 4
+TOML
+    "$TOOLS/fsx" -q -f "$LOGS/fsx.toml" -N "$count" -S "$((flen + align))" -P "$LOGS" "$2/fsx"
+}
+
+tests_fio() {
+    cat <<'JOBS'
+random-sizes --rw=randwrite --bsrange=512-128k --bs_unaligned --verify=crc32c --size=64m
+overwritten --rw=randwrite --bs=3k --norandommap --io_size=48m --verify=md5 --size=16m --fsync=50
+direct-aio --rw=randwrite --bsrange=4k-64k --direct=1 --ioengine=libaio --iodepth=16 --verify=crc32c --size=64m
+direct-io_uring --rw=randwrite --bsrange=4k-64k --direct=1 --ioengine=io_uring --iodepth=16 --verify=crc32c --size=64m
+mixed-overlapping --rw=randrw --bsrange=4k-256k --direct=1 --ioengine=libaio --iodepth=16 --serialize_overlap=1 --norandommap --verify=xxhash --size=32m --io_size=96m
+mapped --rw=randwrite --bs=4k --ioengine=mmap --verify=crc32c --size=64m --fsync=500
+mapped-mixed --rw=randrw --bs=4k --ioengine=mmap --norandommap --verify=crc32c --size=32m
+threads-one-file --rw=randwrite --bsrange=1k-64k --bs_unaligned --numjobs=4 --size=16m --offset_increment=16m --filename=one --verify=crc32c --thread
+threads-own-files --rw=randrw --bsrange=4k-64k --numjobs=4 --size=16m --nrfiles=8 --verify=crc32c --thread
+synced --rw=randwrite --bs=4k --sync=1 --verify=crc32c --size=4m
+data-synced --rw=randwrite --bs=16k --fdatasync=1 --verify=crc32c --size=16m
+sequential --rw=write --bs=1m --verify=sha256 --size=256m
+backwards --rw=write:-16k --bs=8k --verify=crc32c --size=16m
+vectors --rw=randwrite --bsrange=512-64k --bs_unaligned --ioengine=pvsync2 --verify=crc32c --size=32m
+pattern-sparse --rw=randwrite --bs=8k --size=6g --io_size=24m --verify=pattern --verify_pattern=%o
+small-files --rw=randwrite --bs=1k --nrfiles=400 --filesize=1k-40k --size=8m --verify=crc32c --openfiles=50
+JOBS
+}
+run_fio() {
+    local name words
+    read -r name words <<<"$1"
+    # shellcheck disable=SC2086
+    (cd "$LOGS" && fio --name="$name" --directory="$2" --group_reporting --verify_fatal=1 --verify_dump=0 --randrepeat=1 \
+        --minimal --thread $words)
+}
+
+tests_stress-ng() { printf '%s\n' "${STRESSORS[@]}" "${VARIANTS[@]}"; }
+run_stress-ng() {
+    local name words status=0
+    read -r name words <<<"$1"
+    # shellcheck disable=SC2086
+    (cd "$LOGS" && stress-ng "--$name" 2 $words --verify --timeout "$STRESS_SECONDS" --temp-path "$2" --oomable) || status=$?
+    case $status in
+        3 | 4) return 77 ;; # no resource, not implemented here
+        *) return $status ;;
+    esac
+}
+
+tests_dbench() { printf '%s\n' '4' '8 -s' '2 -S -F'; }
+run_dbench() {
+    # shellcheck disable=SC2086
+    dbench -D "$2" -t 5 ${1#* } ${1%% *} 2>&1 | tee "$LOGS/dbench.out" | tail -n 3
+    grep -q '^Throughput' "$LOGS/dbench.out"
+}
+
+tests_cpython() { printf '%s\n' "${CPYTHON[@]}"; }
+run_cpython() {
+    # Servers and threads are not what is tested here.
+    TMPDIR=$2 /usr/bin/python3 -m test --tempdir "$2" -u largefile "$1"
+}
+
+tests_lmdb-tests() { find "$VENV/source/tests" -name '*_test.py' -printf '%f\n' | sort; }
+run_lmdb-tests() {
+    (cd "$LOGS" && TMPDIR=$2 "$VENV/bin/python" -m pytest -q -p no:cacheprovider "$VENV/source/tests/$1")
+}
+
+# in_directory SUITE TEST DIR LOG: runs one test; sets its status.
+in_directory() {
+    rm -rf -- "$3"
+    mkdir "$3" || return 1
+    export -f "run_$1" say warn
+    LOGS=$LOGS TOOLS=$TOOLS VENV=$VENV STRESS_SECONDS=$STRESS_SECONDS timeout -k 5 $PATIENCE \
+        bash -c "set -o pipefail; run_$1 \"\$1\" \"\$2\"" _ "$2" "$3" >"$4" 2>&1 </dev/null
+}
+
+# words LOG: what a failed test had to say.
+words() {
+    local found
+    found=$(grep -iE 'FAILED|stress-ng: fail|error|verify:|assert|mismatch|panic|diff' "$1" | grep -v 'test result' | tail -n 3 | tr '\n' ' ')
+    [ -n "$found" ] || found=$(last_line "$1" 2)
+    printf '%s' "$found" | tr -s '[:space:]' ' ' | cut -c 1-400
+}
+
+# one_test SUITE MODE TEST: runs it, counts it, and names it if it failed.
+one_test() {
+    local status=0 there=0 log=$LOGS/test.log kept
+    in_directory "$1" "$3" "$MNT/t" "$log" || status=$?
+    case $status in
+        0) PASSES=$((PASSES + 1)); return ;;
+        77) LEFT_OUT="$LEFT_OUT ${3%% *}"; return ;;
+    esac
+    in_directory "$1" "$3" "$REFERENCE" "$LOGS/reference.log" || there=$?
+    kept=$(words "$log")
+    if [ -n "${POOLWRIGHT_KEEP_LOGS:-}" ]; then
+        cp "$log" "$POOLWRIGHT_KEEP_LOGS/$1-$2-${3//[^a-zA-Z0-9_-]/_}.log"
+    fi
+    if [ $there -eq 0 ]; then
+        FAILURES=$((FAILURES + 1))
+        printf '%s (%s) %s: FAILED, status %s: %s\n' "$1" "$2" "$3" "$status" "$kept"
+    else
+        ALIKE=$((ALIKE + 1))
+        printf '%s (%s) %s: fails, and on the host'\''s file system too (%s): %s\n' "$1" "$2" "$3" "$there" "$kept"
+    fi
+    if ! mount_alive; then
+        say "  the mount process has ended: $(last_line "$SCRATCH/serve.log" 2)"
+        mount_discard
+        mount_up "$2"
+    fi
+}
+
+suite() {
+    local tests test
+    PASSES=0 FAILURES=0 ALIKE=0 LEFT_OUT=
+    mapfile -t tests < <("tests_$1")
+    for test in "${tests[@]}"; do one_test "$1" "$2" "$test"; done
+    TABLE+=("$(printf '%-12s %-10s %6d %6d %6d   %s' "$1" "$2" $PASSES $FAILURES $ALIKE "${LEFT_OUT:-–}")")
+    FAILED=$((FAILED + FAILURES))
+    PASSED=$((PASSED + PASSES))
+}
+
+main() {
+    local mode modes name
+    parse_arguments "$@"
+    "$POOLWRIGHT_ROOT/scripts/mount/install.sh" --check || die 1 "something is missing; run scripts/mount/install.sh"
+    mount_prepare
+    REFERENCE=$(mktemp -d "${POOLWRIGHT_REFERENCE:-/var/tmp}/poolwright-reference.XXXXXX")
+    trap 'mount_cleanup; rm -rf -- "$REFERENCE"' EXIT
+    LOGS=$SCRATCH/logs
+    mkdir "$LOGS"
+    TABLE=()
+    IFS=, read -ra modes <<<"$MODES"
+    for mode in "${modes[@]}"; do
+        mount_up "$mode"
+        for name in "${SUITES[@]}"; do suite "$name" "$mode"; done
+        rm -rf -- "$MNT/t"
+        mount_down || { say "the mount ($mode) did not end in order"; FAILED=$((FAILED + 1)); }
+        mount_discard
+    done
+    printf '\n%-12s %-10s %6s %6s %6s   %s\n' suite mode passed failed "alike" "cannot run here"
+    printf '%s\n' "${TABLE[@]}"
+    summary || exit 1
+}
+
+main "$@"
