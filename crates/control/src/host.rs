@@ -382,15 +382,23 @@ impl Owner for Host {
 
     fn rollback(&self, full: &str, recursive: bool) -> Answer<()> {
         let _tree = self.lock();
-        let (dataset, _) = name::check_snapshot(full)?;
+        let (dataset, snapshot) = name::check_snapshot(full)?;
         self.check_mine(dataset)?;
         self.must_exist(full)?;
         self.refuse_mounted(dataset, "rolled back")?;
-        let _ = recursive;
-        Err(Fault::new(
-            libc::ENOTSUP,
-            format!("rolling back to {full} failed: this version of the engine cannot roll back"),
-        ))
+        let inside = name::inside(dataset);
+        while let Some(latest) = self.pool.latest_snapshot(inside)?.filter(|latest| latest != snapshot) {
+            if !recursive {
+                return Err(Fault::new(
+                    libc::EEXIST,
+                    format!(
+                        "{dataset}@{latest} is later than {full}; -r destroys it, and all others after {full}"
+                    ),
+                ));
+            }
+            self.pool.destroy(&format!("{inside}@{latest}"))?;
+        }
+        Ok(self.pool.rollback(inside, snapshot)?)
     }
 
     fn destroy(&self, full: &str, recursive: bool) -> Answer<Vec<String>> {

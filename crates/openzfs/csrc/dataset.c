@@ -60,6 +60,42 @@ pw_snapshot_destroy(const char *full_name)
 	return (dsl_destroy_snapshot(full_name, B_FALSE));
 }
 
+int
+pw_dataset_latest(const char *name, char *out, size_t len)
+{
+	dsl_pool_t *dp;
+	dsl_dataset_t *ds, *latest;
+
+	int error = dsl_pool_hold(name, FTAG, &dp);
+	if (error != 0)
+		return (error);
+	if ((error = dsl_dataset_hold(dp, name, FTAG, &ds)) == 0) {
+		uint64_t object = dsl_dataset_phys(ds)->ds_prev_snap_obj;
+		/* One that is shared with where a clone comes from is not this dataset's own. */
+		error = object == 0 ? ENOENT : dsl_dataset_hold_obj(dp, object, FTAG, &latest);
+		if (error == 0) {
+			char full[ZFS_MAX_DATASET_NAME_LEN];
+			if (latest->ds_dir != ds->ds_dir)
+				error = ENOENT;
+			dsl_dataset_name(latest, full);
+			(void) strlcpy(out, full, len);
+			dsl_dataset_rele(latest, FTAG);
+		}
+		dsl_dataset_rele(ds, FTAG);
+	}
+	dsl_pool_rele(dp, FTAG);
+	return (error);
+}
+
+int
+pw_dataset_rollback(const char *name, const char *snapshot)
+{
+	nvlist_t *result = fnvlist_alloc();
+	int error = dsl_dataset_rollback(name, snapshot, NULL, result);
+	fnvlist_free(result);
+	return (error);
+}
+
 /* ---- properties ---- */
 
 static int
@@ -224,6 +260,7 @@ pw_dataset_open(const char *name, int readonly, pw_dataset_t **out)
 		umem_free(ds, sizeof (*ds));
 		return (error);
 	}
+	ds->readonly |= !spa_writeable(ds->os->os_spa);
 	mutex_init(&ds->renames, NULL, MUTEX_DEFAULT, NULL);
 	pw_nodes_init(ds);
 	zil_sums_init(&ds->sums);

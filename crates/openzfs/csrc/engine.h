@@ -122,6 +122,10 @@ int pw_dataset_set(const char *name, const char *property, const char *value);
 int pw_dataset_get(const char *name, const char *property, char *value, size_t len);
 int pw_dataset_snapshot(const char *name, const char *snapshot);
 int pw_snapshot_destroy(const char *full_name);
+/* Full name of the latest snapshot; ENOENT: there is none. */
+int pw_dataset_latest(const char *name, char *out, size_t len);
+/* To the latest snapshot, by its full name. EEXIST: there are later ones; EBUSY: the dataset is open. */
+int pw_dataset_rollback(const char *name, const char *snapshot);
 int pw_dataset_list(const char *root, void (*each)(const char *name, void *arg), void *arg);
 int pw_dataset_open(const char *name, int readonly, pw_dataset_t **out);
 void pw_dataset_close(pw_dataset_t *ds);

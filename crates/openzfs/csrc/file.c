@@ -44,9 +44,12 @@ wanted_block_size(pw_node_t *node, uint64_t end)
 	return (MIN(most, P2ROUNDUP_TYPED(end, SPA_MINBLOCKSIZE, uint64_t)));
 }
 
-/* One transaction's worth. `grow` is the block size to set first, or 0; `at_least` the size a replayed record asks for. */
+/*
+ * One transaction's worth. `grow` is the block size to set first, or 0. `end`, if not 0, is where the file ends after it:
+ * a replayed record brings a whole block, of which the bytes behind the end belong to records that follow.
+ */
 static int
-write_chunk(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync, uint64_t grow, uint64_t at_least)
+write_chunk(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync, uint64_t grow, uint64_t end)
 {
 	dmu_tx_t *tx = dmu_tx_create(node->ds->os);
 	dmu_tx_hold_sa(tx, node->sa, B_FALSE);
@@ -64,7 +67,8 @@ write_chunk(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int
 	if (error == 0)
 		error = dmu_write_by_dnode(node->dn, offset, len, buf, tx);
 	if (error == 0) {
-		uint64_t end = MAX(offset + len, at_least);
+		if (end == 0)
+			end = offset + len;
 		mutex_enter(&node->lock);
 		int longer = end > node->size;
 		if (longer)
@@ -91,13 +95,13 @@ lock_for_write(pw_node_t *node, uint64_t offset, uint64_t len)
 }
 
 static int
-write_locked(pw_node_t *node, uint64_t offset, const char *from, uint64_t len, int sync, uint64_t at_least)
+write_locked(pw_node_t *node, uint64_t offset, const char *from, uint64_t len, int sync, uint64_t end)
 {
 	int error = 0;
 	while (len != 0 && error == 0) {
 		uint64_t n = MIN(len, DMU_MAX_ACCESS >> 1);
 		uint64_t block = wanted_block_size(node, offset + n);
-		error = write_chunk(node, offset, from, n, sync, block != node->dn->dn_datablksz ? block : 0, at_least);
+		error = write_chunk(node, offset, from, n, sync, block != node->dn->dn_datablksz ? block : 0, end);
 		offset += n;
 		from += n;
 		len -= n;
@@ -106,10 +110,10 @@ write_locked(pw_node_t *node, uint64_t offset, const char *from, uint64_t len, i
 }
 
 int
-pw_write_range(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync, uint64_t at_least)
+pw_write_range(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync, uint64_t end)
 {
 	zfs_locked_range_t *lock = lock_for_write(node, offset, len);
-	int error = write_locked(node, offset, buf, len, sync, at_least);
+	int error = write_locked(node, offset, buf, len, sync, end);
 	zfs_rangelock_exit(lock);
 	return (error);
 }

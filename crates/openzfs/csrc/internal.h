@@ -124,7 +124,7 @@ int pw_name_rename_as(pw_node_t *from, const char *name, pw_node_t *to, const ch
 enum { PW_RENAME_NOREPLACE = 1, PW_RENAME_EXCHANGE = 2, PW_RENAME_WHITEOUT = 4 };
 
 /* file.c */
-int pw_write_range(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync, uint64_t at_least);
+int pw_write_range(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync, uint64_t end);
 int pw_set_size(pw_node_t *node, uint64_t size, int log);
 int pw_free_range(pw_node_t *node, uint64_t offset, uint64_t len);
 

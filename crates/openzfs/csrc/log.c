@@ -149,12 +149,15 @@ pw_log_set(pw_node_t *node, dmu_tx_t *tx, const pw_set_t *set)
 	zil_itx_assign(node->ds->zilog, itx, tx);
 }
 
-/* Only where the pool has the feature; without it such a change is durable with its txg, as in a kernel. */
+/*
+ * Only where the pool has the feature; without it such a change is durable with its txg, as in a kernel. A record of
+ * length 0 means removal, so an empty value cannot be logged; pw_xattr_set waits for its txg.
+ */
 void
 pw_log_xattr(pw_node_t *node, dmu_tx_t *tx, const char *name, const void *value, size_t len)
 {
 	if (zil_replaying(node->ds->zilog, tx) || node->unlinked ||
-	    !spa_feature_is_enabled(node->ds->os->os_spa, SPA_FEATURE_ZILSAXATTR))
+	    !spa_feature_is_enabled(node->ds->os->os_spa, SPA_FEATURE_ZILSAXATTR) || (value != NULL && len == 0))
 		return;
 	itx_t *itx = zil_itx_create(TX_SETSAXATTR, sizeof (lr_setsaxattr_t) + strlen(name) + 1 + len);
 	lr_setsaxattr_t *lr = (lr_setsaxattr_t *)&itx->itx_lr;

@@ -222,7 +222,10 @@ replay_write(void *arg1, void *arg2, boolean_t byteswap)
 	if (with_node(ds, lr->lr_foid, &node) != 0)
 		return (tick_off(ds));	/* removed later in the same log */
 	if (lr->lr_common.lrc_reclen == sizeof (lr_write_t)) {
-		/* An indirect record brings its whole block; the file may still end inside it. */
+		/*
+		 * An indirect record brings its whole block, and all of it is wanted, even what lies behind the file's
+		 * end: a later write to the same block may be in the log as a mere TX_WRITE2, with its bytes only here.
+		 */
 		uint64_t block = BP_GET_LSIZE(&lr->lr_blkptr);
 		if (len < block) {
 			offset -= offset % block;
@@ -230,8 +233,6 @@ replay_write(void *arg1, void *arg2, boolean_t byteswap)
 		}
 	}
 	end = MAX(end, node->size);
-	if (offset + len > end)
-		len = end - offset;
 	int error = pw_write_range(node, offset, lr->lr_data, len, 0, end);
 	pw_node_release(node);
 	return (error);

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <sys/zfs_context.h>
 #include <sys/spa.h>
+#include <sys/dsl_pool.h>
+#include <sys/txg.h>
 #include <sys/zfeature.h>
 #include <sys/zfs_znode.h>
 
@@ -234,6 +236,8 @@ pw_xattr_set(pw_node_t *node, const char *name, const void *value, size_t len, u
 	if (error == 0)
 		(void) remove_from_dir(node, name);
 	mutex_exit(&node->names);
+	if (error == 0 && len == 0 && node->ds->os->os_sync != ZFS_SYNC_DISABLED)
+		txg_wait_synced(dmu_objset_pool(node->ds->os), 0);	/* the log has no word for an empty value */
 	return (settle(node, error));
 }
 

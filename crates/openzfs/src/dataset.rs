@@ -34,8 +34,10 @@ impl Drop for Inner {
     }
 }
 
+/// The full name of a dataset or, with `@`, a snapshot; without the pool's name before it.
 fn full(pool: &Pool, name: &str) -> Result<CString> {
-    if name.is_empty() { c_text(pool.name()) } else { c_text(&format!("{}/{name}", pool.name())) }
+    let between = if name.is_empty() || name.starts_with('@') { "" } else { "/" };
+    c_text(&format!("{}{between}{name}", pool.name()))
 }
 
 fn set_raw(name: &CStr, property: &str, value: &str) -> Result<()> {
@@ -182,6 +184,30 @@ pub(crate) fn list(pool: &Pool) -> Result<Vec<String>> {
 }
 
 impl Pool {
+    /// Name of a dataset's latest snapshot, without the dataset's; `None` if it has none.
+    pub fn latest_snapshot(&self, dataset: &str) -> Result<Option<String>> {
+        let c = full(self, dataset)?;
+        let mut out = [0u8; 1024];
+        // SAFETY: a C string and room for a name.
+        let errno = unsafe { ffi::pw_dataset_latest(c.as_ptr(), out.as_mut_ptr().cast(), out.len()) };
+        if errno == libc::ENOENT {
+            return Ok(None);
+        }
+        check("looking for snapshots of", c.to_string_lossy(), errno)?;
+        let end = out.iter().position(|b| *b == 0).unwrap_or(out.len());
+        let full = String::from_utf8_lossy(&out[..end]);
+        Ok(full.split_once('@').map(|(_, snapshot)| snapshot.to_owned()))
+    }
+
+    /// Takes a dataset back to a snapshot of it, which must be its latest; what was written since is lost. `EBUSY` while
+    /// the dataset is open.
+    pub fn rollback(&self, dataset: &str, snapshot: &str) -> Result<()> {
+        let (name, to) = (full(self, dataset)?, full(self, &format!("{dataset}@{snapshot}"))?);
+        // SAFETY: two C strings; the library refuses a dataset that is open.
+        let errno = unsafe { ffi::pw_dataset_rollback(name.as_ptr(), to.as_ptr()) };
+        check("rolling back", to.to_string_lossy(), errno)
+    }
+
     /// Destroys a dataset or, with `@`, a snapshot; `name` without the pool's.
     pub fn destroy(&self, name: &str) -> Result<()> {
         let c = full(self, name)?;

@@ -218,6 +218,8 @@ unsafe extern "C" {
     pub fn pw_dataset_zil_stats(ds: *mut pw_dataset, out: *mut pw_zil_stats);
     pub fn pw_dataset_replayed(ds: *mut pw_dataset, records: *mut u64) -> c_int;
 
+    pub fn pw_dataset_latest(name: *const c_char, out: *mut c_char, len: usize) -> c_int;
+    pub fn pw_dataset_rollback(name: *const c_char, snapshot: *const c_char) -> c_int;
     pub fn pw_dataset_space(ds: *mut pw_dataset, out: *mut pw_space) -> c_int;
     pub fn pw_dataset_commit(ds: *mut pw_dataset) -> c_int;
 

@@ -317,3 +317,33 @@ fn a_pool_whose_labels_are_gone_is_named() {
     let error = Pool::import(engine(), &[path], false).unwrap_err().to_string();
     assert!(error.contains("none of its four labels is whole"), "{error}");
 }
+
+#[test]
+fn a_dataset_goes_back_to_its_latest_snapshot() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = single(dir.path(), "rollback");
+    for dataset in ["d", ""] {
+        let ds = if dataset.is_empty() {
+            pool.open_dataset("").unwrap()
+        } else {
+            pool.create_dataset(dataset, &settings(&[])).unwrap()
+        };
+        assert_eq!(pool.latest_snapshot(dataset).unwrap(), None);
+        ds.create_file("kept").unwrap().write_at(0, b"first").unwrap();
+        ds.snapshot("one").unwrap();
+        ds.create_file("later").unwrap();
+        ds.open_file("kept").unwrap().write_at(0, b"other").unwrap();
+        ds.snapshot("two").unwrap();
+        assert!(pool.rollback(dataset, "two").is_err(), "the dataset is open");
+        drop(ds);
+        assert_eq!(pool.latest_snapshot(dataset).unwrap().as_deref(), Some("two"));
+        assert_eq!(pool.rollback(dataset, "one").unwrap_err().errno(), Some(libc::EEXIST));
+        pool.destroy(&format!("{dataset}@two")).unwrap();
+        pool.rollback(dataset, "one").unwrap();
+        let ds = pool.open_dataset(dataset).unwrap();
+        let mut back = [0; 5];
+        ds.open_file("kept").unwrap().read_at(0, &mut back).unwrap();
+        assert_eq!((&back, ds.files().unwrap().len()), (b"first", 1));
+    }
+    pool.export().unwrap();
+}
