@@ -1,6 +1,6 @@
 //! Mounts a pool's dataset `d` on a directory until it is unmounted, and says what was served: for measuring.
 //!
-//!     serve VDEV DIR [through|pages|writeback] [threads] [device]
+//!     serve VDEV DIR [through|pages|writeback] [threads] [device] [arc=MIB]
 //!
 //! The vdev file is made, sparse, if it is missing.
 
@@ -13,19 +13,22 @@ use poolwright_openzfs::{Config, Engine, Pool, Spec};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [vdev, dir, rest @ ..] = words.as_slice() else {
-        return Err("usage: serve VDEV DIR [through|pages|writeback] [threads] [device]".into());
+        return Err("usage: serve VDEV DIR [through|pages|writeback] [threads] [device] [arc=MIB]".into());
     };
     let mut options = Options::default();
+    let mut arc_mib = 3072;
     for word in rest {
         match word.as_str() {
             "through" => options.caching = Caching::Through,
             "pages" => options.caching = Caching::Pages,
             "writeback" => options.caching = Caching::Writeback,
             "device" => options.uring = false,
+            arc if arc.starts_with("arc=") => arc_mib = arc[4..].parse()?,
             threads => options.threads = threads.parse()?,
         }
     }
-    let engine = Engine::start(&Config { arc_bytes: 3 << 30, dirty_bytes: 512 << 20, txg_timeout_s: 5 });
+    let engine =
+        Engine::start(&Config { arc_bytes: arc_mib << 20, dirty_bytes: 512 << 20, txg_timeout_s: 5 });
     let vdev = PathBuf::from(vdev);
     let settings: Settings =
         [("recordsize".into(), "16K".into()), ("compression".into(), "lz4".into())].into();

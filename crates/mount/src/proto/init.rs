@@ -39,8 +39,9 @@ pub fn answer_init(kernel: &InitIn, flags2: u32, wanted: Wanted) -> Option<(Nego
     if kernel.major != wire::MAJOR || kernel.minor < wire::LEAST_MINOR {
         return None;
     }
+    // Not ATOMIC_O_TRUNC: with it an open is sent before the kernel has found out that a running program is not to be
+    // written, and would empty it.
     let mut want = init::ASYNC_READ
-        | init::ATOMIC_O_TRUNC
         | init::EXPORT_SUPPORT
         | init::BIG_WRITES
         | init::DO_READDIRPLUS
