@@ -1,13 +1,13 @@
 # `make run` shows the whole of Poolwright on a live database; `make test` runs every test. The scripts do the work.
 
-.PHONY: help run build test bench lint ci clean
+.PHONY: help run build test test-kernel test-mount bench lint ci clean
 .DEFAULT_GOAL := help
 
 # Found even where rustup's lines have not been read by the shell.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 18
 
 run: ## install what is missing, start a private MariaDB under load, and find better settings for it
 	@scripts/run.sh
@@ -17,6 +17,12 @@ build: ## the program, as target/release/poolwright
 
 test: ## install what the tests use, and run all tests that need no kernel ZFS
 	@scripts/test.sh
+
+test-mount: ## real databases, public file-system suites and crashes on the FUSE mount (root; long)
+	@scripts/test-mount.sh
+
+test-kernel: ## what needs a kernel with ZFS: pools go back and forth between the engine and one in a virtual machine
+	@scripts/test-kernel.sh
 
 bench: ## measure, each figure beside its reference; a table, and bench-results/latest.json
 	@scripts/bench.sh

@@ -17,6 +17,8 @@ mount_prepare() {
     chmod 755 "$SCRATCH"
     MNT=$SCRATCH/mnt
     VDEV=$SCRATCH/vdev
+    # The names of pools are known to all programs of this machine; this one's is its own.
+    POOL=mounttest$$
     mkdir "$MNT" "$SCRATCH/work"
     trap mount_cleanup EXIT
     trap 'exit 130' INT
@@ -24,28 +26,29 @@ mount_prepare() {
     mount_program
 }
 
-# The program that mounts; built if it is not there.
+# The program, built if POOLWRIGHT does not name one.
 mount_program() {
-    SERVE=${POOLWRIGHT_SERVE:-}
-    [ -z "$SERVE" ] || return 0
-    (cd "$POOLWRIGHT_ROOT" && cargo build --release --locked --quiet -p poolwright-mount --example serve)
-    SERVE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/examples/serve
+    [ -z "${POOLWRIGHT:-}" ] || return 0
+    (cd "$POOLWRIGHT_ROOT" && cargo build --release --locked --quiet -p poolwright)
+    POOLWRIGHT=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 }
 
-# mount_up MODE: imports the pool (or makes it, if its file is not there) and mounts it; MODE is through, pages or writeback.
+# mount_up MODE: mounts the pool (and makes it, if its file is not there); MODE is through, pages or writeback.
 mount_up() {
     local mode=$1 waited=0
+    if [ ! -e "$VDEV" ]; then
+        "$POOLWRIGHT" pool create "$POOL" "$VDEV" -O recordsize=16K -O compression=lz4 >/dev/null
+    fi
+    : >"$SCRATCH/mounted.log"
     # Not read from a terminal, and not stopped by its Ctrl-C before the databases are.
-    setsid "$SERVE" "$VDEV" "$MNT" "$mode" </dev/null >>"$SCRATCH/serve.log" 2>&1 &
+    setsid "$POOLWRIGHT" mount "$POOL" "$MNT" -o "caching=$mode" --arc 1G </dev/null >"$SCRATCH/mounted.log" 2>>"$SCRATCH/serve.log" &
     MOUNT_PID=$!
-    until grep -qs " $MNT fuse" /proc/mounts; do
+    until grep -qs "mounted on" "$SCRATCH/mounted.log"; do
         kill -0 "$MOUNT_PID" 2>/dev/null || { tail -n 5 "$SCRATCH/serve.log" >&2; return 1; }
         [ "$waited" -lt 600 ] || { warn "not mounted after 60 s"; return 1; }
         sleep 0.1
         waited=$((waited + 1))
     done
-    # The mount is shown before it is served.
-    timeout 30 stat -- "$MNT" >/dev/null
 }
 
 mount_alive() { [ -n "$MOUNT_PID" ] && kill -0 "$MOUNT_PID" 2>/dev/null; }
@@ -72,7 +75,7 @@ mount_down() {
 
 # mount_discard: ends whatever still runs on the mount, the mount, and the pool; nothing of it is wanted.
 mount_discard() {
-    local pidfile pid
+    local pidfile pid mounted
     for pidfile in "$SCRATCH"/work/*.pid; do
         [ -e "$pidfile" ] || continue
         pid=$(head -n 1 "$pidfile")
@@ -83,10 +86,12 @@ mount_discard() {
         wait "$MOUNT_PID" 2>/dev/null || true
         MOUNT_PID=
     fi
-    while grep -qs " $MNT fuse" /proc/mounts; do
-        umount -l "$MNT" 2>/dev/null || break
+    # Its own, and those that a program of the tests has made in the scratch folder.
+    awk -v below="$SCRATCH/" 'index($2, below) == 1 { print $2 }' /proc/mounts | while read -r mounted; do
+        umount -l "$mounted" 2>/dev/null || true
     done
     rm -rf -- "$VDEV" "$SCRATCH/work"
+    [ ! -x "${POOLWRIGHT:-}" ] || "$POOLWRIGHT" pool export "$POOL" >/dev/null 2>&1 || true
     mkdir -p "$SCRATCH/work"
 }
 

@@ -30,14 +30,14 @@ VENV=$POOLWRIGHT_ROOT/target/venv-mount
 STRESSORS=(access aio aiol chdir chmod chown copy-file dentry dir dirdeep dirmany dnotify dup fallocate fanotify fault
     fcntl fiemap file-ioctl filename flock fpunch fsize fstat getdent handle hdd inode-flags inotify io iomix io-uring lease link locka
     lockf lockofd mknod mmap mmapfork mmaphuge mmapmany msync open readahead rename revio rmap seek sendfile splice
-    symlink sync-file touch unlink utime xattr zero)
+    symlink sync-file touch utime xattr zero)
 # The same with their files mapped, or in other ways than by default.
 VARIANTS=('mmap --mmap-file' 'mmap --mmap-file --mmap-async' 'mmap --mmap-file --mmap-odirect' 'hdd --hdd-opts direct,wr-rnd,rd-rnd'
     'hdd --hdd-opts dsync,wr-seq' 'hdd --hdd-opts utimes,iovec' 'seek --seek-punch' 'aio --aio-requests 32' 'iomix --iomix-bytes 16m'
     'lockf --lockf-nonblock')
 
 CPYTHON=(test_os test_posix test_fcntl test_mmap test_largefile test_shutil test_tempfile test_pathlib test_glob test_file
-    test_io test_zipfile test_tarfile test_sqlite3 test_dbm test_shelve test_mailbox test_stat test_fileio)
+    test_io test_zipfile test_tarfile test_dbm test_shelve test_mailbox test_stat test_fileio)
 
 parse_arguments() {
     while [ $# -gt 0 ]; do
@@ -102,8 +102,10 @@ tests_fsx() {
         '8000000 1 1500000 800'
 }
 run_fsx() {
-    local flen align most count
+    local flen align most count room=0
     read -r flen align most count <<<"$1"
+    # Aligned lengths can become 0, which posix_fallocate must refuse.
+    [ "$align" -gt 1 ] || room=3
     cat >"$LOGS/fsx.toml" <<TOML
 flen = $flen
 [opsize]
@@ -120,7 +122,7 @@ write = 10
 truncate = 5
 fsync = 2
 fdatasync = 2
-posix_fallocate = 3
+posix_fallocate = $room
 punch_hole = 5
 sendfile = 3
 posix_fadvise = 1
@@ -135,9 +137,9 @@ random-sizes --rw=randwrite --bsrange=512-128k --bs_unaligned --verify=crc32c --
 overwritten --rw=randwrite --bs=3k --norandommap --io_size=48m --verify=md5 --size=16m --fsync=50
 direct-aio --rw=randwrite --bsrange=4k-64k --direct=1 --ioengine=libaio --iodepth=16 --verify=crc32c --size=64m
 direct-io_uring --rw=randwrite --bsrange=4k-64k --direct=1 --ioengine=io_uring --iodepth=16 --verify=crc32c --size=64m
-mixed-overlapping --rw=randrw --bsrange=4k-256k --direct=1 --ioengine=libaio --iodepth=16 --serialize_overlap=1 --norandommap --verify=xxhash --size=32m --io_size=96m
+overlapping --rw=randwrite --bsrange=4k-256k --direct=1 --ioengine=libaio --iodepth=16 --serialize_overlap=1 --norandommap --verify=xxhash --size=32m --io_size=96m
 mapped --rw=randwrite --bs=4k --ioengine=mmap --verify=crc32c --size=64m --fsync=500
-mapped-mixed --rw=randrw --bs=4k --ioengine=mmap --norandommap --verify=crc32c --size=32m
+mapped-over --rw=randwrite --bs=4k --ioengine=mmap --norandommap --io_size=96m --verify=crc32c --size=32m
 threads-one-file --rw=randwrite --bsrange=1k-64k --bs_unaligned --numjobs=4 --size=16m --offset_increment=16m --filename=one --verify=crc32c --thread
 threads-own-files --rw=randrw --bsrange=4k-64k --numjobs=4 --size=16m --nrfiles=8 --verify=crc32c --thread
 synced --rw=randwrite --bs=4k --sync=1 --verify=crc32c --size=4m
@@ -199,7 +201,7 @@ in_directory() {
 # words LOG: what a failed test had to say.
 words() {
     local found
-    found=$(grep -iE 'FAILED|stress-ng: fail|error|verify:|assert|mismatch|panic|diff' "$1" | grep -v 'test result' | tail -n 3 | tr '\n' ' ')
+    found=$(grep -iE 'FAILED|stress-ng: fail|error|verify:|assert|mismatch|panic|diff' "$1" | tail -n 3 | tr '\n' ' ' || true)
     [ -n "$found" ] || found=$(last_line "$1" 2)
     printf '%s' "$found" | tr -s '[:space:]' ' ' | cut -c 1-400
 }

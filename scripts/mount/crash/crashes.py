@@ -3,6 +3,7 @@
 import argparse
 import os
 import random
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -30,7 +31,8 @@ class Round:
     def __init__(self, options, load, kind, seed, until):
         self.options, self.load, self.kind, self.until = options, load, kind, until
         self.draw = random.Random(seed)
-        self.mounted = Mounted(options.serve, options.scratch)
+        self.mounted = Mounted(options.poolwright, options.pool, options.set, options.scratch)
+        load.alive = self.mounted.alive
         self.done = self.unreached = self.early = 0
         self.failures = []
         self.fresh = True
@@ -70,8 +72,8 @@ class Round:
 
     def power(self):
         most = self.load.most_operations
-        # As many in the first hundred (import, replay of the log) as in the thousands.
-        after = int(2 ** self.draw.uniform(3, most.bit_length())) % most + 1
+        # Some in the import and the replay of the log, most under load.
+        after = self.draw.randint(1, 300) if self.draw.random() < 0.2 else self.draw.randint(200, most)
         return f"after={after},seed={self.draw.randrange(1 << 30)}" + (",lie" if self.options.lie else "")
 
     def once(self, mode, power):
@@ -149,7 +151,7 @@ class Round:
                 self.load.check(self.mounted.dir)
                 self.load.leave()
                 self.mounted.down()
-            zdb = subprocess.run(["zdb", "-e", "-p", self.mounted.vdev, "-bcc", "measured"], capture_output=True, text=True, check=False)
+            zdb = subprocess.run(["zdb", "-e", "-p", self.mounted.vdev, "-bcc", self.options.pool], capture_output=True, text=True, check=False)
             if zdb.returncode:
                 raise Failure(f"zdb -bcc: {(zdb.stderr or zdb.stdout).strip()[-300:]}")
         except (Failure, Lost, NoMount, OSError, RuntimeError, sqlite3.Error) as why:
@@ -171,7 +173,9 @@ class Round:
 
 def parse():
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("--serve", required=True)
+    arguments.add_argument("--poolwright", required=True)
+    arguments.add_argument("--pool", required=True)
+    arguments.add_argument("--set", action="append", default=[], metavar="PROPERTY=VALUE")
     arguments.add_argument("--scratch", required=True)
     arguments.add_argument("--kills", type=int, default=8)
     arguments.add_argument("--cuts", type=int, default=8)
@@ -192,6 +196,8 @@ def main():
     options = parse()
     makers = {"sqlite": Sqlite, "names": Names, "blocks": Blocks, "mariadb": lambda seed: MariaDb(seed, options.scratch)}
     until = time.monotonic() + options.minutes * 60
+    # Ends in order, so that nothing stays mounted.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"seed {options.seed}", flush=True)
     failed = crashes = 0
     for name in options.loads:

@@ -1,5 +1,6 @@
 """A pool on a file and the process that has it mounted, which may end at any moment."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -15,8 +16,9 @@ class NoMount(Exception):
 
 
 class Mounted:
-    def __init__(self, serve, scratch):
-        self.serve = serve
+    def __init__(self, program, pool, properties, scratch):
+        self.program, self.pool = program, pool
+        self.properties = ["recordsize=16K", "compression=lz4", *properties]
         self.dir = os.path.join(scratch, "crash-mnt")
         self.vdev = os.path.join(scratch, "crash-vdev")
         self.log = os.path.join(scratch, "crash-serve.log")
@@ -29,13 +31,18 @@ class Mounted:
         environment.pop("POOLWRIGHT_POWER", None)
         if power is not None:
             environment["POOLWRIGHT_POWER"] = power
+        if not os.path.exists(self.vdev):
+            options = [word for one in self.properties for word in ("-O", one)]
+            subprocess.run([self.program, "pool", "create", self.pool, self.vdev, *options], check=True, stdout=subprocess.DEVNULL)
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [self.serve, self.vdev, self.dir, mode], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-                env=environment, start_new_session=True,
+                [self.program, "mount", self.pool, self.dir, "-o", f"caching={mode}", "--arc", "512M"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, env=environment, start_new_session=True,
             )
+        with open(self.vdev + ".pid", "w", encoding="ascii") as file:
+            file.write(f"{self.process.pid}\n")
         line = self.process.stdout.readline()
-        if not line.startswith(b"mounted"):
+        if b" mounted on " not in line:
             status = self.process.wait()
             self.clear()
             raise NoMount(f"the mount process ended with status {status} before it served: {self.last_words()}")
@@ -64,6 +71,8 @@ class Mounted:
         if self.process and self.process.stdout:
             self.process.stdout.close()
         self.process = None
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.vdev + ".pid")
 
     def down(self):
         """Unmounts in order and waits for the export."""
@@ -87,6 +96,8 @@ class Mounted:
         """The pool's file goes; the next `up` makes a new one."""
         if os.path.exists(self.vdev):
             os.unlink(self.vdev)
+            # Nothing is left of it but what the program knows of it.
+            subprocess.run([self.program, "pool", "export", self.pool], check=False, capture_output=True)
 
     def keep(self, where, name, others):
         if where:

@@ -7,7 +7,7 @@ import time
 
 from loads import Load, Lost
 
-CLIENT = ["mariadb", "--no-defaults", "--user=root", "--batch", "--skip-column-names", "--unbuffered"]
+CLIENT = ["mariadb", "--no-defaults", "--connect-timeout=5", "--user=root", "--batch", "--skip-column-names", "--unbuffered"]
 
 
 class Gone(OSError):
@@ -73,6 +73,8 @@ class MariaDb(Load):
         while time.monotonic() < until:
             if self.server.poll() is not None:
                 raise Gone(f"mariadbd ended with status {self.server.returncode}: {self.errors()}")
+            if not self.alive():
+                raise Gone("the mount is gone")
             if os.path.exists(self.socket) and subprocess.run(
                     CLIENT + [f"--socket={self.socket}", "-e", "select 1"], capture_output=True, check=False).returncode == 0:
                 return
@@ -87,13 +89,21 @@ class MariaDb(Load):
         return [self.log]
 
     def sql(self, text):
-        try:
-            done = subprocess.run(CLIENT + [f"--socket={self.socket}"], input=text, capture_output=True, text=True, timeout=60, check=False)
-        except subprocess.TimeoutExpired as why:
-            raise Gone("a query takes more than 60 s") from why
-        if done.returncode:
-            raise Gone(f"mariadb: {done.stderr.strip()}")
-        return done.stdout
+        client = subprocess.Popen(CLIENT + [f"--socket={self.socket}", "-e", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until = time.monotonic() + 60
+        while True:
+            try:
+                answer, complaint = client.communicate(timeout=0.5)
+                break
+            except subprocess.TimeoutExpired as why:
+                # A server whose files are gone may never answer.
+                if not self.alive() or time.monotonic() > until:
+                    client.kill()
+                    client.communicate()
+                    raise Gone("a query is not answered") from why
+        if client.returncode:
+            raise Gone(f"mariadb: {complaint.strip()}")
+        return answer
 
     def end(self):
         if self.server:
