@@ -143,34 +143,26 @@ part_in() {
     same "$pool: what the kernel reads is what was changed here" "$pool.changed" "$pool.read"
 }
 
-# crash_here SEED: a pool with operations in its log and no export.
+# crash_here SEED [FLAG]: a pool with operations in its log and no export.
 crash_here() {
     local pool=tree$1 status=0
-    "$TREE" make "$WORK/$pool" "$1" 1500
-    "$TREE" crash "$pool" "$(($1 + 1000))" 300 >"$pool.expected" 2>"$WORK/said" || status=$?
-    if [ $status -eq 137 ]; then
-        pass "$pool: killed after $(($(zdb_log_records "$pool") + 0)) records in its logs"
+    expect "$pool: 1500 nodes made here" "$TREE" make "$WORK/$pool" "$1" 1500 || return 0
+    # The shell tells of a killed child; that is no news here.
+    { "$TREE" crash "$pool" "$(($1 + 1000))" 300 ${2:+"$2"} >"$pool.expected" || status=$?; } 2>"$WORK/said"
+    if [ $status -eq 137 ] && [ -s "$pool.expected" ]; then
+        pass "$pool: killed after 300 committed operations in each dataset"
     else
         fail "$pool: tree crash ended with status $status instead of a kill: $(tail -n 3 "$WORK/said")"
     fi
 }
 
-# zdb_log_records POOL: records in the logs of all its datasets.
-zdb_log_records() {
-    local dir
-    dir=$(mktemp -d "$WORK/zdb.XXXXXX")
-    ln "$1" "$dir/pool"
-    # Of a pool that was not exported zdb shows what a claim would find.
-    zdb -e -p "$dir" -iv "$1" 2>/dev/null | awk '/^ *Total / { n += $2 } END { print n + 0 }' || true
-    rm -r "$dir"
-}
-
 part_replay() {
-    local seed pool pools=() disk=$WORK/replay.disk
+    local pool pools=() n disk=$WORK/replay.disk
     cd "$WORK"
-    for seed in 11 12 13 14 15 16; do
-        crash_here "$((SEED * 100 + seed))" 2>/dev/null
-        pools+=("tree$((SEED * 100 + seed))")
+    for n in 1 2 3 4 5 6; do
+        # The last two with empty extended attributes, which the log's format has no record for.
+        if [ $n -le 4 ]; then crash_here "$((SEED * 100 + n))" --no-empty; else crash_here "$((SEED * 100 + n))"; fi
+        pools+=("tree$((SEED * 100 + n))")
     done
     for pool in "${pools[@]}"; do
         cp --sparse=always "$pool" "$pool.copy"
@@ -186,24 +178,46 @@ part_replay() {
     done
 }
 
+# crash_there POOL SEED KIND...: a kernel's pool with a log, out of a guest that was reset.
+crash_there() {
+    local pool=$1 seed=$2 disk=$WORK/crash.disk
+    shift 2
+    disk_make "$disk" 3G
+    # A reset ends the guest without a status.
+    guest "$disk" 125 crash "$pool" "$seed" 400 200 "$@"
+    disk_get "$disk" "$WORK" "$pool" "$pool.synced"
+    [ -s "$pool" ] || { fail "$pool: the kernel's pool did not come out of the guest"; return 1; }
+}
+
+# back_to_kernel POOL STEP RESULT: gives it to a guest again.
+back_to_kernel() {
+    disk_make "$WORK/crash.disk" 3G "$1"
+    guest "$WORK/crash.disk" 0 "$2" "$1"
+    disk_get "$WORK/crash.disk" "$WORK" "$3"
+}
+
 part_crash() {
-    local seed pool disk=$WORK/crash.disk
+    local n pool
     cd "$WORK"
-    for seed in 21 22; do
-        pool=kernel$((SEED * 100 + seed))
-        disk_make "$disk" 3G
-        # A reset ends the guest without a status.
-        guest "$disk" 125 crash "$pool" "$((SEED * 100 + seed))" 400 200
-        disk_get "$disk" "$WORK" "$pool" "$pool.synced"
-        [ -s "$pool" ] || { fail "$pool: the kernel's pool did not come out of the guest"; continue; }
+    for n in 1 2; do
+        pool=kernel$((SEED * 100 + n))
+        crash_there "$pool" "$((SEED * 100 + n))" dnodes formd posix || continue
         read_here "$pool" "$pool" "$pool.here"
         same "$pool: what is replayed here is what the kernel had synced" "$pool.synced" "$pool.here" untimed
         no_leaks "$pool" "$pool"
-        disk_make "$disk" 3G "$pool"
-        guest "$disk" 0 take "$pool"
-        disk_get "$disk" "$WORK" "$pool.read"
+        back_to_kernel "$pool" take "$pool.read"
         same "$pool: what the kernel reads after our replay" "$pool.here" "$pool.read"
     done
+    # A log with attribute directories (xattr=dir) is refused here, and must be whole afterwards.
+    pool=kernel$((SEED * 100 + 3))
+    crash_there "$pool" "$((SEED * 100 + 3))" xattrdir || return 0
+    if "$TREE" list "$pool" >"$WORK/refused" 2>&1 || ! grep -q "$pool/xattrdir: not supported" "$WORK/refused"; then
+        fail "$pool: a log with attribute directories was not refused: $(tail -n 2 "$WORK/refused" | cut -c 1-300)"
+    else
+        pass "$pool: a log with attribute directories is refused here"
+    fi
+    back_to_kernel "$pool" replay "$pool.replayed"
+    same "$pool: the kernel's own replay after the refusal" "$pool.synced" "$pool.replayed" untimed
 }
 
 main() {

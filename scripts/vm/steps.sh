@@ -2,6 +2,9 @@
 # What the guest does in the tests against a kernel: scripts/test-kernel.sh runs it there with the name of a step. Each
 # result is a line that starts with "pass" or "fail"; manifests and pools are files in /disk.
 
+# What a kernel does with a umask after it has made a node is not in its log.
+umask 0
+
 pass() { printf 'pass\t%s\n' "$*"; }
 fail() { printf 'fail\t%s\n' "$*"; }
 
@@ -111,15 +114,20 @@ step_take() {
     done
 }
 
-# make_pool POOL SEED NODES: a pool of the kernel's, with datasets of several kinds.
+# make_pool POOL SEED NODES KIND...: a pool of the kernel's, with datasets of these kinds.
 make_pool() {
-    local pool=$1 seed=$2 nodes=$3 dataset place flag
+    local pool=$1 seed=$2 nodes=$3 dataset place flag kind
+    shift 3
     truncate -s 1G "/disk/$pool"
     expect "$pool: zpool create in the kernel" zpool create -f -o ashift=12 -O mountpoint=none "$pool" "/disk/$pool" || return 0
-    zfs create -o xattr=dir -o recordsize=16K "$pool/xattrdir"
-    zfs create -o dnodesize=auto -o recordsize=1M -o compression=zstd-3 "$pool/dnodes"
-    zfs create -o normalization=formD -o recordsize=8K "$pool/formd"
-    zfs create -o acltype=posix -o checksum=sha256 -o copies=2 -o compression=gzip-6 "$pool/posix"
+    for kind in "$@"; do
+        case $kind in
+            xattrdir) zfs create -o xattr=dir -o recordsize=16K "$pool/$kind" ;;
+            dnodes) zfs create -o dnodesize=auto -o recordsize=1M -o compression=zstd-3 "$pool/$kind" ;;
+            formd) zfs create -o normalization=formD -o recordsize=8K "$pool/$kind" ;;
+            posix) zfs create -o acltype=posix -o checksum=sha256 -o copies=2 -o compression=gzip-6 "$pool/$kind" ;;
+        esac
+    done
     mount_apart "$pool"
     for place in "${PLACES[@]}"; do
         dataset=${place%%=*}
@@ -131,13 +139,24 @@ make_pool() {
 }
 
 step_make() {
-    make_pool "$@"
+    make_pool "$@" xattrdir dnodes formd posix
     manifest "/disk/$1.made"
     unmount_apart
     export_pool "$1"
 }
 
-# After a crash here: the log is replayed by mounting.
+# A log that the kernel does not replay to its end is cut off there; it says so only in its messages.
+replayed_whole() {
+    local messages
+    messages=$(dmesg | grep 'ZFS replay transaction error' | sort -u)
+    if [ -z "$messages" ]; then
+        pass "the kernel replayed every record"
+    else
+        fail "the kernel gave up on a log: $messages"
+    fi
+}
+
+# After a crash: the log is replayed by mounting.
 step_replay() {
     local pool
     for pool in "$@"; do
@@ -148,23 +167,29 @@ step_replay() {
         scrub "$pool"
         export_pool "$pool"
     done
+    replayed_whole
 }
 
-# step_crash POOL SEED NODES OPERATIONS: durable operations of the kernel, their manifest, then a reset.
+# step_crash POOL SEED NODES OPERATIONS KIND...: durable operations of the kernel, their manifest, then a reset.
 step_crash() {
-    local pool=$1 seed=$2 place flag
-    make_pool "$pool" "$seed" "$3"
+    local pool=$1 seed=$2 nodes=$3 operations=$4 place flag
+    shift 4
+    make_pool "$pool" "$seed" "$nodes" "$@"
     unmount_apart
     zpool export "$pool"
     # What follows stays in the log.
     echo 3600 >/sys/module/zfs/parameters/zfs_txg_timeout
     expect "$pool: the kernel imports it" zpool import -N -d /disk "$pool"
     mount_apart "$pool"
+    # The first commit of a dataset waits for a group, which would empty the logs of those before it.
+    for place in "${PLACES[@]}"; do
+        tree change "${place#*=}" "$((seed + 500000))" 1 --sync --no-empty --utf8
+    done
     for place in "${PLACES[@]}"; do
         flag=
         [ "${place%%=*}" != formd ] || flag=--utf8
         # shellcheck disable=SC2086
-        expect "$pool: $4 operations of the kernel in ${place%%=*}, each synced" tree change "${place#*=}" "$((seed + 1))" "$4" --sync $flag
+        expect "$pool: $operations operations of the kernel in ${place%%=*}, each synced" tree change "${place#*=}" "$((seed + 1))" "$operations" --sync --no-empty $flag
     done
     manifest "/disk/$pool.synced"
     pass "$pool: the guest is reset now"

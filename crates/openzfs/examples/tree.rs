@@ -5,7 +5,8 @@
 //!     tree change VDEV SEED N          N random operations in each dataset
 //!     tree crash VDEV SEED N           N operations, each committed, and the manifest; then SIGKILL instead of an export
 //!
-//! `--utf8=DATASET` keeps to names that a dataset with utf8only takes. `examples/tree/guest.rs` is the same in a guest.
+//! `--utf8=DATASET` keeps to names that a dataset with utf8only takes, `--no-empty` to extended attributes with a value.
+//! `examples/tree/guest.rs` is the same in a guest.
 
 use std::ffi::{CStr, CString};
 use std::io::{BufWriter, Write};
@@ -24,7 +25,7 @@ mod random;
 #[path = "tree/sha256.rs"]
 mod sha256;
 use manifest::{Content, Facts};
-use plan::{Done, FILE, LINK, Shape, Tree};
+use plan::{Done, FILE, LINK, Shape, Tree, Way};
 
 /// Room for the largest tree; the file is sparse.
 const VDEV_BYTES: u64 = 2 << 30;
@@ -297,16 +298,10 @@ fn make(vdev: PathBuf, seed: u64, nodes: usize) -> Outcome {
     Ok(pool.export()?)
 }
 
-fn change(
-    trees: &mut [(String, Opened)],
-    seed: u64,
-    operations: usize,
-    utf8: &[&str],
-    commit: bool,
-) -> Outcome {
+fn change(trees: &mut [(String, Opened)], seed: u64, way: Way, utf8: &[&str]) -> Outcome {
     for (dataset, tree) in trees {
         let any_name = !utf8.contains(&dataset.as_str());
-        let done = plan::change(tree, seed, operations, any_name, commit);
+        let done = plan::change(tree, seed, Way { any_name, ..way });
         done.map_err(|errno| failed("changing", dataset, errno))?;
     }
     Ok(())
@@ -314,6 +309,7 @@ fn change(
 
 fn run(words: &[String]) -> Outcome {
     let utf8: Vec<&str> = words.iter().filter_map(|word| word.strip_prefix("--utf8=")).collect();
+    let no_empty = words.iter().any(|word| word == "--no-empty");
     let read_only = words.iter().any(|word| word == "--read-only");
     let plain: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
     let (verb, vdev, numbers) = match plain[..] {
@@ -330,12 +326,14 @@ fn run(words: &[String]) -> Outcome {
     }
     let pool = Pool::import(Engine::start(&config()), &[vdev], read_only)?;
     let mut trees = open(&pool)?;
+    let way = |n: u64, commit| Way { operations: n as usize, any_name: true, commit, no_empty };
     match (verb, &numbers[..]) {
         ("list", []) => list(&mut trees)?,
-        ("change", [seed, n]) => change(&mut trees, *seed, *n as usize, &utf8, false)?,
+        ("change", [seed, n]) => change(&mut trees, *seed, way(*n, false), &utf8)?,
         ("crash", [seed, n]) => {
-            // a commit in an empty log waits for a group; the operations then stay in the log
-            change(&mut trees, *seed, *n as usize, &utf8, true)?;
+            // The first commit of a dataset waits for a group, which would empty the logs of those before it.
+            change(&mut trees, seed + 500_000, way(1, true), &utf8)?;
+            change(&mut trees, *seed, way(*n, true), &utf8)?;
             list(&mut trees)?;
             // SAFETY: ends this process; nothing of it runs afterwards.
             unsafe { libc::raise(libc::SIGKILL) };

@@ -5,7 +5,7 @@
 //!     tree change DIR SEED N [--sync]  N random operations; with --sync each is durable before the next
 //!     tree list NAME=DIR…              prints the manifest of datasets mounted at DIR
 //!
-//! `--utf8` keeps to names that a dataset with utf8only takes.
+//! `--utf8` keeps to names that a dataset with utf8only takes, `--no-empty` to extended attributes with a value.
 
 use std::ffi::{CString, OsStr, c_char, c_int, c_long, c_uint, c_void};
 use std::fs::{self, File, OpenOptions};
@@ -21,7 +21,7 @@ mod plan;
 mod random;
 mod sha256;
 use manifest::{Content, Facts};
-use plan::{Done, FILE, LINK, Shape, Tree};
+use plan::{Done, FILE, LINK, Shape, Tree, Way};
 
 #[repr(C)]
 struct Timespec {
@@ -297,7 +297,9 @@ fn run(words: &[String]) -> Done {
         }
         ["change", dir, seed, operations] => {
             let mut tree = Mounted { root: dir.into() };
-            plan::change(&mut tree, number(seed)?, number(operations)? as usize, any_name, flag("--sync"))?;
+            let operations = number(operations)? as usize;
+            let way = Way { operations, any_name, commit: flag("--sync"), no_empty: flag("--no-empty") };
+            plan::change(&mut tree, number(seed)?, way)?;
             if flag("--sync") { tree.sync() } else { Ok(()) }
         }
         _ => Err(22),

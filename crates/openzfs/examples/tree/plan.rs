@@ -93,10 +93,10 @@ fn xattr_name(random: &mut Random, mode: u32) -> String {
     format!("{space}.x{}", random.below(4))
 }
 
-fn some_xattrs(tree: &mut dyn Tree, random: &mut Random, path: &[u8], mode: u32) -> Done {
+fn some_xattrs(tree: &mut dyn Tree, random: &mut Random, path: &[u8], mode: u32, least: usize) -> Done {
     match random.below(60) {
         0..=5 => {
-            let value = random.below(60) as usize;
+            let value = least + random.below(60) as usize;
             tree.set_xattr(path, &xattr_name(random, mode), &random.bytes(value))
         }
         6 | 7 => tree.set_xattr(path, &xattr_name(random, mode), &random.bytes(3000)),
@@ -154,8 +154,8 @@ fn some_node(tree: &mut dyn Tree, random: &mut Random, path: &[u8], files: &[Vec
 }
 
 /// Attributes of a node, odd ones too; the time last, because nothing may change it afterwards.
-fn some_attributes(tree: &mut dyn Tree, random: &mut Random, path: &[u8], mode: u32) -> Done {
-    some_xattrs(tree, random, path, mode)?;
+fn some_attributes(tree: &mut dyn Tree, random: &mut Random, path: &[u8], mode: u32, least: usize) -> Done {
+    some_xattrs(tree, random, path, mode, least)?;
     if random.below(3) == 0 {
         tree.chown(path, *random.pick(OWNERS), *random.pick(OWNERS))?;
     }
@@ -200,7 +200,7 @@ pub fn make(tree: &mut dyn Tree, seed: u64, shape: &Shape) -> Done {
         made += 1;
     }
     // deepest last made, first done: a directory's time stays when nothing is made in it any more
-    modes.iter().rev().try_for_each(|(path, mode)| some_attributes(tree, &mut random, path, *mode))
+    modes.iter().rev().try_for_each(|(path, mode)| some_attributes(tree, &mut random, path, *mode, 0))
 }
 
 /// What a change picks from, kept up to date as it goes.
@@ -209,10 +209,12 @@ struct Stock {
     files: Vec<Vec<u8>>,
     others: Vec<(Vec<u8>, u32)>,
     names: Names,
+    /// Bytes of an extended attribute at least.
+    least: usize,
 }
 
 impl Stock {
-    fn of(tree: &mut dyn Tree, seed: u64, any_name: bool) -> Done<Stock> {
+    fn of(tree: &mut dyn Tree, seed: u64, way: Way) -> Done<Stock> {
         let (mut dirs, mut files, mut others) = (vec![Vec::new()], Vec::new(), Vec::new());
         for (path, mode) in tree.walk()? {
             match mode & TYPE {
@@ -222,8 +224,8 @@ impl Stock {
             }
         }
         // far from the names of any other change of the same tree
-        let names = Names { next: 1_000_000 * (1 + seed as usize % 1000), any: any_name };
-        Ok(Stock { dirs, files, others, names })
+        let names = Names { next: 1_000_000 * (1 + seed as usize % 1000), any: way.any_name };
+        Ok(Stock { dirs, files, others, names, least: usize::from(way.no_empty) })
     }
 
     fn fresh(&mut self, random: &mut Random) -> Vec<u8> {
@@ -296,13 +298,13 @@ fn operation(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Don
         }
         47..=58 => {
             let (path, mode) = stock.any(random);
-            some_attributes(tree, random, &path, mode)?;
+            some_attributes(tree, random, &path, mode, stock.least)?;
             Ok(path)
         }
         59..=66 => {
             let (path, mode) = stock.any(random);
             let name = xattr_name(random, mode);
-            let length = *random.pick(&[0usize, 20, 500, 3000]);
+            let length = stock.least + *random.pick(&[0usize, 20, 500, 3000]);
             tree.set_xattr(&path, &name, &random.bytes(length))?;
             if random.below(3) == 0 {
                 tree.remove_xattr(&path, &name)?;
@@ -349,15 +351,27 @@ fn rename(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Done<V
     Ok(parent(&to).to_vec())
 }
 
-/// Does this many operations; with `commit` each is durable before the next.
-pub fn change(tree: &mut dyn Tree, seed: u64, operations: usize, any_name: bool, commit: bool) -> Done {
+/// How a tree is changed.
+#[derive(Clone, Copy)]
+pub struct Way {
+    pub operations: usize,
+    /// Names may hold bytes that are no UTF-8.
+    pub any_name: bool,
+    /// Each operation is made durable before the next.
+    pub commit: bool,
+    /// No extended attribute without a value: a kernel's intent log cannot tell it from a removal.
+    pub no_empty: bool,
+}
+
+/// Does random operations.
+pub fn change(tree: &mut dyn Tree, seed: u64, way: Way) -> Done {
     let mut random = Random::new(seed);
-    let mut stock = Stock::of(tree, seed, any_name)?;
-    for n in 0..operations {
+    let mut stock = Stock::of(tree, seed, way)?;
+    for n in 0..way.operations {
         let path = operation(tree, &mut random, &mut stock).inspect_err(|errno| {
             eprintln!("tree: operation {n} of seed {seed} failed with error {errno}");
         })?;
-        if commit {
+        if way.commit {
             tree.commit(&path)?;
         }
     }
