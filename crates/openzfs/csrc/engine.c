@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include <sys/zfs_context.h>
+#include <sys/zfs_debug.h>
 #include <sys/spa.h>
 #include <sys/spa_impl.h>
 #include <sys/arc.h>
@@ -24,9 +25,9 @@ extern void arc_tuning_update(boolean_t verbose);
 /*
  * Read by jemalloc when the process starts (src/lib.rs). The library allocates every cached block and every buffer of
  * its hundred threads with malloc. Few arenas, because each keeps free pages of its own; and those are given back after
- * half a second, or what a burst of writes needed would stay resident for good, far beyond the ARC's limit.
+ * two seconds, or what a burst of writes needed would stay resident for good, far beyond the ARC's limit.
  */
-const char *malloc_conf = "narenas:4,background_thread:true,dirty_decay_ms:500,muzzy_decay_ms:0";
+const char *malloc_conf = "narenas:4,background_thread:true,dirty_decay_ms:2000,muzzy_decay_ms:0";
 
 /* What the library may believe the host to have; see arc_available_memory below. */
 #define PW_ASSUMED_FREE (1LL << 30)
@@ -51,11 +52,40 @@ arc_all_memory(void)
 	return (zfs_arc_max * 2);
 }
 
+/*
+ * The library asks for a random number at every other move of a buffer (which list to take next) and gets it by a read
+ * of /dev/urandom. A generator of the thread's own serves as well there; what has to be unguessable is asked for by
+ * another name. xorshift64*, Vigna 2016.
+ */
+int
+random_get_pseudo_bytes(uint8_t *out, size_t len)
+{
+	static __thread uint64_t state;
+	while (state == 0)
+		(void) random_get_bytes((uint8_t *)&state, sizeof (state));
+	for (size_t done = 0; done < len; ) {
+		state ^= state >> 12;
+		state ^= state << 25;
+		state ^= state >> 27;
+		uint64_t number = state * 0x2545f4914f6cdd1dULL;
+		size_t n = MIN(len - done, sizeof (number));
+		memcpy(out + done, &number, n);
+		done += n;
+	}
+	return (0);
+}
+
 int
 pw_engine_start(const pw_engine_config_t *config)
 {
 	spa_config_path = strdup(config->cache_path);
 	(void) unlink(config->cache_path);	/* a stale one turns an import into EEXIST */
+
+	/*
+	 * The packaged library is a debug build and starts with all of its checks on, a checksum over every cached buffer
+	 * at each use among them. A kernel module as it is shipped runs without.
+	 */
+	zfs_flags = 0;
 
 	/* Read by arc_all_memory; the minimum follows when the ARC stands. */
 	zfs_arc_max = config->arc_bytes;

@@ -70,12 +70,13 @@ write_chunk(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int
 		if (end == 0)
 			end = offset + len;
 		mutex_enter(&node->lock);
-		int longer = end > node->size;
+		uint64_t size_before = node->size;
+		int longer = end > size_before;
 		if (longer)
 			node->size = end;
 		mutex_exit(&node->lock);
 		error = pw_attr_touch(node, longer, tx);
-		pw_log_write(node, tx, offset, len, sync);
+		pw_log_write(node, tx, offset, len, sync, size_before);
 	}
 	dmu_tx_commit(tx);
 	return (error);

@@ -134,7 +134,7 @@ void pw_log_remove(pw_node_t *dir, dmu_tx_t *tx, const char *name, uint64_t obje
 void pw_log_link(pw_node_t *dir, dmu_tx_t *tx, const char *name, uint64_t object);
 void pw_log_rename(pw_node_t *from, dmu_tx_t *tx, const char *name, pw_node_t *to, const char *new_name,
     uint64_t object, uint32_t flags, const pw_made_t *whiteout);
-void pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int sync);
+void pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int sync, uint64_t size_before);
 void pw_log_punch(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len);
 void pw_log_set(pw_node_t *node, dmu_tx_t *tx, const pw_set_t *set);
 void pw_log_xattr(pw_node_t *node, dmu_tx_t *tx, const char *name, const void *value, size_t len);

@@ -181,8 +181,20 @@ how_to_log(pw_node_t *node, uint64_t len, int sync)
 	return (sync ? WR_COPIED : WR_NEED_COPY);
 }
 
+/*
+ * A kernel plays an indirect record back by writing its whole block, and cuts the file back to its end only when the
+ * record's own bytes made the file longer. So an overwrite in the block in which the file ends is logged with its bytes.
+ */
+static int
+in_last_block(pw_node_t *node, uint64_t offset, uint64_t len, uint64_t size_before)
+{
+	uint64_t block = node->dn->dn_datablksz;
+	uint64_t end = ISP2(block) ? P2ROUNDUP_TYPED(offset + len, block, uint64_t) : block;
+	return (offset + len <= size_before && end > node->size);
+}
+
 void
-pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int sync)
+pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int sync, uint64_t size_before)
 {
 	zilog_t *zilog = node->ds->zilog;
 	if (zil_replaying(zilog, tx) || node->unlinked)
@@ -197,6 +209,8 @@ pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int s
 			this = WR_NEED_COPY;	/* the log splits it over several blocks by itself */
 		else if (this == WR_INDIRECT)
 			n = MIN(block - (ISP2(block) ? P2PHASE(offset, block) : offset), left);
+		if (this == WR_INDIRECT && in_last_block(node, offset, n, size_before))
+			this = WR_NEED_COPY;
 		itx_t *itx = zil_itx_create(TX_WRITE, sizeof (lr_write_t) + (this == WR_COPIED ? n : 0));
 		lr_write_t *lr = (lr_write_t *)&itx->itx_lr;
 		if (this == WR_COPIED &&

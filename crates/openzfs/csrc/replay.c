@@ -16,7 +16,9 @@
 
 #include "internal.h"
 
-enum { SETATTR_KNOWN = PW_SET_MODE | PW_SET_UID | PW_SET_GID | PW_SET_SIZE | PW_SET_ATIME | PW_SET_MTIME | 64 };
+/* What a record may ask for; a kernel adds ATTR_CTIME and, for ftruncate(2), ATTR_FILE, which say nothing new. */
+enum { SETATTR_SETS = PW_SET_MODE | PW_SET_UID | PW_SET_GID | PW_SET_SIZE | PW_SET_ATIME | PW_SET_MTIME };
+enum { SETATTR_KNOWN = SETATTR_SETS | 1 << 6 | 1 << 13 };
 
 /* ---- reading it first ---- */
 
@@ -282,7 +284,7 @@ replay_setattr(void *arg1, void *arg2, boolean_t byteswap)
 	if (with_node(ds, lr->lr_foid, &node) != 0)
 		return (tick_off(ds));
 	pw_set_t set = {
-		.mask = lr->lr_mask & ~64ULL, .mode = lr->lr_mode, .uid = lr->lr_uid, .gid = lr->lr_gid,
+		.mask = lr->lr_mask & SETATTR_SETS, .mode = lr->lr_mode, .uid = lr->lr_uid, .gid = lr->lr_gid,
 		.size = lr->lr_size, .atime = { lr->lr_atime[0], lr->lr_atime[1] },
 		.mtime = { lr->lr_mtime[0], lr->lr_mtime[1] },
 	};

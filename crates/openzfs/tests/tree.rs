@@ -62,7 +62,7 @@ fn random_operations_do_what_the_model_does() {
             assert_equal(&ds, &model, "while open");
             drop(ds);
             pool.export().unwrap();
-            pool = Pool::import(engine(), &[vdev.clone()], false).unwrap();
+            pool = Pool::import(engine(), std::slice::from_ref(&vdev), false).unwrap();
             ds = pool.open_dataset("d").unwrap();
             assert_equal(&ds, &model, "after import");
         }

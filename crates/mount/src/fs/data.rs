@@ -132,6 +132,10 @@ impl FileSystem {
     }
 
     pub(super) fn lseek(&self, seek: &LseekIn, out: &mut [u8]) -> NodeResult<usize> {
+        if self.options.caching == Caching::Writeback {
+            // The kernel does not write its pages back first, so only it knows what is data: it takes all for that.
+            return Err(Errno(libc::ENOSYS));
+        }
         let handle = self.handles.get(seek.fh)?;
         let hole = match seek.whence as i32 {
             libc::SEEK_HOLE => true,

@@ -211,7 +211,7 @@ fn row(title: &str, moved: &VdevStats, report: &Report, space: bool) -> Vec<Stri
         r => format!("{r:.0}"),
     };
     let bytes = |n: u64| format_size(rate(n) as u64);
-    let wait = |ns: u64, n: u64| if n == 0 { "-".to_owned() } else { format_ns(ns / n) };
+    let wait = |ns: u64, n: u64| ns.checked_div(n).map_or_else(|| "-".to_owned(), format_ns);
     let size = |n: u64| if space { format_size(n) } else { "-".to_owned() };
     vec![
         title.to_owned(),
