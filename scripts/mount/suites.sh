@@ -181,7 +181,7 @@ run_dbench() {
 tests_cpython() { printf '%s\n' "${CPYTHON[@]}"; }
 run_cpython() {
     # Servers and threads are not what is tested here.
-    TMPDIR=$2 /usr/bin/python3 -m test --tempdir "$2" -u largefile "$1"
+    TMPDIR=$2 /usr/bin/python3 -m test --tempdir "$2" -W -u largefile "$1"
 }
 
 tests_lmdb-tests() { find "$VENV/source/tests" -name '*_test.py' -printf '%f\n' | sort; }

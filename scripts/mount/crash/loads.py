@@ -85,8 +85,13 @@ class Sqlite(Load):
         # The first row, or rows: while older ones are being deleted either may be the first.
         self.first = [{1}, {1}]
 
+    @staticmethod
+    def place(directory):
+        """Not the mount point itself: that is there without the mount, too, and programs would not notice its end."""
+        return os.path.join(directory, "db")
+
     def open(self, directory, number):
-        db = sqlite3.connect(os.path.join(directory, f"{self.journals[number]}.db"), timeout=20, isolation_level=None)
+        db = sqlite3.connect(os.path.join(self.place(directory), f"{self.journals[number]}.db"), timeout=20, isolation_level=None)
         db.execute(f"pragma journal_mode={self.journals[number]}")
         # A rollback journal's removal is the commit; its directory is synced only with EXTRA, as SQLite documents.
         db.execute(f"pragma synchronous={'full' if self.journals[number] == 'wal' else 'extra'}")
@@ -94,6 +99,8 @@ class Sqlite(Load):
         return db
 
     def prepare(self, directory):
+        os.mkdir(self.place(directory))
+        sync(directory)
         for number in range(self.threads):
             db = self.open(directory, number)
             db.executescript("create table entry(n integer primary key, body blob); create table sum(n integer);"
@@ -114,7 +121,7 @@ class Sqlite(Load):
                 if self.journals[number] == "delete":
                     # SQLite reports a commit even if the directory could not be opened for that sync, because the mount
                     # had just ended. So it counts when this has worked.
-                    sync(directory)
+                    sync(self.place(directory))
                 self.last[number] = n
                 self.acknowledged += 1
         finally:
