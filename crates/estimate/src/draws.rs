@@ -120,7 +120,8 @@ impl Draws {
         };
         // at the same geometry, and at the finest: what a coarse one rounds away of a small record tells of a large one
         let finest = (0..grid.geometries.len()).min_by_key(|g| grid.geometries[*g].1.asize(1)).unwrap_or(g);
-        let parents = self.parents(grid, pair).flat_map(|p| [Some((p, g)), (g != finest).then_some((p, finest))]);
+        let parents =
+            self.parents(grid, pair).flat_map(|p| [Some((p, g)), (g != finest).then_some((p, finest))]);
         let candidates = parents.flatten().filter_map(by_parent);
         candidates.fold(by_scouts, |best, next| if next.variance < best.variance { next } else { best })
     }
