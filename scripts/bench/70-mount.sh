@@ -25,12 +25,16 @@ RESULTS=$SCRATCH/results.jsonl
 
 stop_all() {
     local where
-    for where in ours idle; do
+    for where in ours idle old; do
         mountpoint -q "$SCRATCH/$where" && umount "$SCRATCH/$where"
     done
-    old_zfs export -f old 2>/dev/null || true
-    [ -z "${OLD_PID:-}" ] || { kill -INT "$OLD_PID" 2>/dev/null && wait "$OLD_PID"; } || true
     [ -z "${OURS_PID:-}" ] || wait "$OURS_PID" || true
+    [ -n "${OLD_PID:-}" ] || return 0
+    old_zfs export -f old 2>/dev/null || true
+    # it does not end by itself while it believes that its pool is busy, and nothing in it is worth keeping
+    kill -KILL "$OLD_PID" 2>/dev/null || true
+    wait "$OLD_PID" 2>/dev/null || true
+    mountpoint -q /zfs-kstat && umount /zfs-kstat && rmdir /zfs-kstat
 }
 clean_up() {
     local status=$?
@@ -186,5 +190,9 @@ for number in $(seq "$ROUNDS"); do
     say "Round $number of $ROUNDS"
     round "${servers[@]}"
 done
+# More than the ARC can hold, written and read, and then what the server's memory has come to.
+say "Memory with a full ARC"
+MIB=$((ARC_MIB * 2)) ALL_TIME=all run "fill" ours write --rw=write --bs=1M --end_fsync=1
+MIB=$((ARC_MIB * 2)) run "fill" ours read --rw=read --bs=1M --direct=1
 rss_kib=$(awk '/^VmRSS:/ { print $2 }' "/proc/$OURS_PID/status")
 python3 "$POOLWRIGHT_ROOT/scripts/bench/mount_figures.py" "$RESULTS" "$rss_kib" "$ARC_MIB"
