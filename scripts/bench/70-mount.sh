@@ -140,8 +140,10 @@ round() {
             cold "$server"
             run "cold read 1M" "$server" read --rw=read --bs=1M
         fi
-        run "read, page cache, 1 job" "$server" read --rw=randread "${timed[@]}"
-        run "read, page cache, 4 jobs" "$server" read --rw=randread --numjobs=4 "${timed[@]}"
+        # fio would drop the pages before each job
+        run "warm" "$server" read --rw=read --bs=1M --invalidate=0
+        run "read, page cache, 1 job" "$server" read --rw=randread --invalidate=0 "${timed[@]}"
+        run "read, page cache, 4 jobs" "$server" read --rw=randread --invalidate=0 --numjobs=4 "${timed[@]}"
         run "read, ARC, 1 job" "$server" read --rw=randread --direct=1 "${timed[@]}"
         run "read, ARC, 4 jobs" "$server" read --rw=randread --numjobs=4 --direct=1 "${timed[@]}"
         ALL_TIME=all run "write, end_fsync" "$server" write --rw=randwrite --end_fsync=1 --io_size="$((MIB / 2))M"
