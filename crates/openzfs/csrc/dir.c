@@ -250,7 +250,10 @@ make(pw_node_t *dir, const char *name, const pw_new_t *new, pw_node_t **out)
 	if ((error = pw_dir_make_as(dir, name, &made)) != 0)
 		return (error);
 	pw_dir_settle(dir->ds);
-	return (pw_node_get(dir->ds, made.object, out));
+	error = pw_node_get(dir->ds, made.object, out);
+	if (error == 0 && name == NULL)
+		(*out)->linkable = 1;
+	return (error);
 }
 
 int

@@ -207,6 +207,7 @@ int pw_file_write(pw_node_t *node, uint64_t offset, const void *buf, uint64_t le
 /* Behind the end, wherever that is when it happens; *offset is where it went. */
 int pw_file_append(pw_node_t *node, const void *buf, uint64_t len, int sync, uint64_t *offset);
 int pw_file_truncate(pw_node_t *node, uint64_t size);
+int pw_file_extend(pw_node_t *node, uint64_t size);	/* to this length at least */
 int pw_file_punch(pw_node_t *node, uint64_t offset, uint64_t len);
 /* ENXIO: nothing of the kind behind `offset`. `hole`: the next hole, else the next data. */
 int pw_file_seek(pw_node_t *node, uint64_t offset, int hole, uint64_t *out);

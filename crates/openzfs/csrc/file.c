@@ -160,10 +160,9 @@ pw_file_append(pw_node_t *node, const void *buf, uint64_t len, int sync, uint64_
 }
 
 /* Frees what lies behind the new end, then says so; a crash between the two leaves the longer, sparse file. */
-int
-pw_set_size(pw_node_t *node, uint64_t size, int log)
+static int
+set_size_locked(pw_node_t *node, uint64_t size, int log)
 {
-	zfs_locked_range_t *lock = zfs_rangelock_enter(&node->range, 0, UINT64_MAX, RL_WRITER);
 	int error = 0;
 	if (size < node->size)
 		error = dmu_free_long_range(node->ds->os, node->object, size, DMU_OBJECT_END);
@@ -178,19 +177,42 @@ pw_set_size(pw_node_t *node, uint64_t size, int log)
 		error = dmu_tx_assign(tx, DMU_TX_WAIT);
 	if (error != 0) {
 		dmu_tx_abort(tx);
-	} else {
-		if (grow != node->dn->dn_datablksz)
-			(void) dmu_object_set_blocksize(node->ds->os, node->object, grow, 0, tx);
-		mutex_enter(&node->lock);
-		node->size = size;
-		mutex_exit(&node->lock);
-		error = pw_attr_touch(node, 1, tx);
-		if (log)
-			pw_log_set(node, tx, &(pw_set_t) { .mask = PW_SET_SIZE, .size = size });
-		dmu_tx_commit(tx);
+		return (error);
 	}
+	if (grow != node->dn->dn_datablksz)
+		(void) dmu_object_set_blocksize(node->ds->os, node->object, grow, 0, tx);
+	mutex_enter(&node->lock);
+	node->size = size;
+	mutex_exit(&node->lock);
+	error = pw_attr_touch(node, 1, tx);
+	if (log)
+		pw_log_set(node, tx, &(pw_set_t) { .mask = PW_SET_SIZE, .size = size });
+	dmu_tx_commit(tx);
+	return (error);
+}
+
+int
+pw_set_size(pw_node_t *node, uint64_t size, int log)
+{
+	zfs_locked_range_t *lock = zfs_rangelock_enter(&node->range, 0, UINT64_MAX, RL_WRITER);
+	int error = set_size_locked(node, size, log);
 	zfs_rangelock_exit(lock);
 	return (error);
+}
+
+/* Whoever writes behind `size` meanwhile must not be cut off again, so the comparison is made under the lock. */
+int
+pw_file_extend(pw_node_t *node, uint64_t size)
+{
+	int error = may_write(node, size, 0);
+	int sync = node->ds->os->os_sync == ZFS_SYNC_ALWAYS;
+	if (error != 0)
+		return (error);
+	zfs_locked_range_t *lock = zfs_rangelock_enter(&node->range, 0, UINT64_MAX, RL_WRITER);
+	if (size > node->size)
+		error = set_size_locked(node, size, 1);
+	zfs_rangelock_exit(lock);
+	return (settle(node, error, sync));
 }
 
 int

@@ -65,6 +65,7 @@ struct pw_node {
 	uint64_t mode, links, flags;
 	nvlist_t *xattrs;		/* those in the attribute area, once somebody asked */
 	int unlinked;			/* no name any more: freed with the last reference */
+	int linkable;			/* never had one, and may be given one */
 	uint64_t refs;			/* under the bucket's lock */
 	avl_node_t link;
 	list_node_t idle_link;

@@ -35,19 +35,16 @@ lose_name(pw_node_t *node, int *last, dmu_tx_t *tx)
 
 /* What became of a node that has a name in another place: its parent and its change time. */
 static int
-move_to(pw_node_t *node, pw_node_t *dir, int links, dmu_tx_t *tx)
+move_to(pw_node_t *node, pw_node_t *dir, dmu_tx_t *tx)
 {
 	sa_attr_type_t *attr = node->ds->attr;
-	sa_bulk_attr_t bulk[4];
+	sa_bulk_attr_t bulk[3];
 	uint64_t now[2];
 	int n = 0;
 
 	pw_now(now);
 	mutex_enter(&node->lock);
-	node->links += links;
 	node->flags |= ZFS_ARCHIVE;
-	if (!pw_node_is_dir(node) && links != 0)
-		SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_LINKS], NULL, &node->links, 8);
 	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_PARENT], NULL, &dir->object, 8);
 	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_CTIME], NULL, now, 16);
 	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_FLAGS], NULL, &node->flags, 8);
@@ -144,33 +141,49 @@ pw_name_remove(pw_node_t *dir, const char *name, int directory, uint64_t *gone)
 
 /* ---- link ---- */
 
-/* A file that never had a name is in the delete queue; the log knows nothing of it, so its txg is waited for. */
+/*
+ * One more link, unless the last name went meanwhile: then nothing may lead to it again, since it is freed when the last
+ * handle goes. A file made without a name may be given its first one, and leaves the delete queue for it.
+ */
+static int
+gain_link(pw_node_t *node, int *first, dmu_tx_t *tx)
+{
+	pw_dataset_t *ds = node->ds;
+	int error = 0;
+	mutex_enter(&node->lock);
+	*first = node->unlinked;
+	if (node->unlinked)
+		error = node->linkable ? zap_remove_int(ds->os, ds->delete_queue, node->object, tx) : ENOENT;
+	if (error == 0) {
+		node->links++;
+		node->unlinked = node->linkable = 0;
+		error = sa_update(node->sa, ds->attr[ZPL_LINKS], &node->links, sizeof (node->links), tx);
+	}
+	mutex_exit(&node->lock);
+	return (error);
+}
+
+/* *wait: it got its first name. The log knows nothing of such a file, so its txg has to be waited for. */
 static int
 link_locked(pw_node_t *dir, const char *name, pw_node_t *node, int *wait)
 {
 	pw_dataset_t *ds = dir->ds;
-	int unnamed = node->links == 0;
+	int last;
 	dmu_tx_t *tx = dmu_tx_create(ds->os);
 	dmu_tx_hold_sa(tx, node->sa, B_FALSE);
 	dmu_tx_hold_zap(tx, dir->object, B_TRUE, name);
 	dmu_tx_hold_sa(tx, dir->sa, B_FALSE);
-	if (unnamed)
-		dmu_tx_hold_zap(tx, ds->delete_queue, B_FALSE, NULL);
+	dmu_tx_hold_zap(tx, ds->delete_queue, B_TRUE, NULL);
 	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
 	if (error != 0) {
 		dmu_tx_abort(tx);
 		return (error);
 	}
-	if (unnamed)
-		error = zap_remove_int(ds->os, ds->delete_queue, node->object, tx);
+	error = gain_link(node, wait, tx);
+	if (error == 0 && (error = pw_dir_enter(dir, name, node->object, node->mode, tx)) != 0)
+		(void) lose_name(node, &last, tx);
 	if (error == 0)
-		error = pw_dir_enter(dir, name, node->object, node->mode, tx);
-	if (error == 0)
-		error = move_to(node, dir, 1, tx);
-	if (error == 0 && unnamed) {
-		node->unlinked = 0;
-		*wait = 1;
-	}
+		error = move_to(node, dir, tx);
 	if (error == 0)
 		pw_log_link(dir, tx, name, node->object);
 	dmu_tx_commit(tx);
@@ -191,8 +204,6 @@ pw_name_link(pw_node_t *dir, const char *name, pw_node_t *node)
 		error = ENOENT;
 	else if (pw_dir_find(dir, name, &there) == 0)
 		error = EEXIST;
-	else if (node->unlinked && node->flags & ZFS_XATTR)
-		error = ENOENT;
 	else
 		error = link_locked(dir, name, node, &wait);
 	mutex_exit(&dir->names);
@@ -300,11 +311,11 @@ move_names(const rename_t *r, uint64_t *gone, dmu_tx_t *tx)
 	if (error == 0)
 		error = pw_dir_enter(r->to, r->new_name, r->node->object, r->node->mode, tx);
 	if (error == 0)
-		error = move_to(r->node, r->to, 0, tx);
+		error = move_to(r->node, r->to, tx);
 	if (error == 0 && exchange) {
 		error = pw_dir_enter(r->from, r->name, r->target->object, r->target->mode, tx);
 		if (error == 0)
-			error = move_to(r->target, r->from, 0, tx);
+			error = move_to(r->target, r->from, tx);
 	}
 	if (error == 0 && r->whiteout != NULL) {
 		error = pw_dir_create_object(r->from, r->whiteout, tx);

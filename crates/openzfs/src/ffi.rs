@@ -282,6 +282,7 @@ unsafe extern "C" {
         offset: *mut u64,
     ) -> c_int;
     pub fn pw_file_truncate(node: *mut pw_node, size: u64) -> c_int;
+    pub fn pw_file_extend(node: *mut pw_node, size: u64) -> c_int;
     pub fn pw_file_punch(node: *mut pw_node, offset: u64, len: u64) -> c_int;
     pub fn pw_file_seek(node: *mut pw_node, offset: u64, hole: c_int, out: *mut u64) -> c_int;
     pub fn pw_file_sync(node: *mut pw_node) -> c_int;

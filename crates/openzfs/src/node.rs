@@ -451,6 +451,12 @@ impl Node {
         checked(unsafe { ffi::pw_file_truncate(self.raw(), size) })
     }
 
+    /// Makes it at least so long; a file that is longer stays as it is.
+    pub fn extend(&self, size: u64) -> NodeResult<()> {
+        // SAFETY: see `object`.
+        checked(unsafe { ffi::pw_file_extend(self.raw(), size) })
+    }
+
     /// Makes a hole; the length stays.
     pub fn punch(&self, offset: u64, len: u64) -> NodeResult<()> {
         // SAFETY: see `object`.

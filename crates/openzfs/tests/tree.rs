@@ -85,6 +85,11 @@ fn an_unlinked_file_lives_until_it_is_closed() {
     file.write_at(0, &[7; 100_000], false).unwrap();
     assert_eq!(root.unlink(c"gone").unwrap(), Some(object));
     assert_eq!(root.lookup(c"gone").unwrap_err(), Errno(libc::ENOENT));
+    assert_eq!(root.link(c"again", &file).unwrap_err(), Errno(libc::ENOENT), "nothing leads to it again");
+    file.extend(50_000).unwrap();
+    assert_eq!(file.size(), 100_000, "it is longer than that");
+    file.extend(100_010).unwrap();
+    assert_eq!(file.size(), 100_010);
     let mut back = [0; 10];
     assert_eq!(file.read_at(99_990, &mut back).unwrap(), 10);
     assert_eq!((back, file.attr().unwrap().links), ([7; 10], 0));

@@ -124,8 +124,9 @@ impl FileSystem {
             ZERO_RANGE => hole(node)?,
             _ => return Err(Errno(libc::EOPNOTSUPP)),
         }
-        if !keep && end > size {
-            node.truncate(end)?;
+        if !keep {
+            // not `truncate`: the kernel's flusher may be writing behind this end
+            node.extend(end)?;
         }
         self.drop_capabilities_once(&handle)?;
         Ok(0)
