@@ -167,12 +167,6 @@ pw_dir_create_object(pw_node_t *dir, pw_made_t *made, dmu_tx_t *tx)
 }
 
 int
-pw_dir_free_object(pw_node_t *dir, const pw_made_t *made, dmu_tx_t *tx)
-{
-	return (dmu_object_free(dir->ds->os, made->object, tx));
-}
-
-int
 pw_dir_make_as(pw_node_t *dir, const char *name, pw_made_t *made)
 {
 	pw_dataset_t *ds = dir->ds;
@@ -202,7 +196,7 @@ pw_dir_make_as(pw_node_t *dir, const char *name, pw_made_t *made)
 		error = name != NULL ? pw_dir_enter(dir, name, made->object, made->mode, tx) :
 		    zap_add_int(ds->os, ds->delete_queue, made->object, tx);
 		if (error != 0)
-			(void) pw_dir_free_object(dir, made, tx);
+			(void) dmu_object_free(ds->os, made->object, tx);
 	}
 	if (error == 0 && name != NULL)
 		pw_log_create(dir, tx, name, made);

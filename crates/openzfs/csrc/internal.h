@@ -94,7 +94,6 @@ void pw_now(uint64_t time[2]);
 void pw_nodes_init(pw_dataset_t *ds);
 void pw_nodes_fini(pw_dataset_t *ds);
 int pw_node_get(pw_dataset_t *ds, uint64_t object, pw_node_t **out);
-void pw_node_hold(pw_node_t *node);
 void pw_node_release(pw_node_t *node);
 /* For the log's threads, which must not open a transaction. */
 void pw_node_release_later(pw_node_t *node);
@@ -113,7 +112,6 @@ int pw_dir_check_name(pw_dataset_t *ds, const char *name);
 /* What making a node in a directory needs, and the node itself; made->object is 0 for a new number. */
 void pw_dir_hold_create(dmu_tx_t *tx, pw_node_t *dir, const char *name, const pw_made_t *made);
 int pw_dir_create_object(pw_node_t *dir, pw_made_t *made, dmu_tx_t *tx);
-int pw_dir_free_object(pw_node_t *dir, const pw_made_t *made, dmu_tx_t *tx);
 /* The whole of it, as a call or as a record that is played back. */
 int pw_dir_make_as(pw_node_t *dir, const char *name, pw_made_t *made);
 /* Waits for the log when the dataset is sync=always, as every change of names does. */

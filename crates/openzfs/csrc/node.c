@@ -132,16 +132,6 @@ pw_node_get(pw_dataset_t *ds, uint64_t object, pw_node_t **out)
 	return (0);
 }
 
-void
-pw_node_hold(pw_node_t *node)
-{
-	pw_bucket_t *bucket = bucket_of(node->ds, node->object);
-	mutex_enter(&bucket->lock);
-	ASSERT(node->refs != 0);
-	node->refs++;
-	mutex_exit(&bucket->lock);
-}
-
 /* ---- going ---- */
 
 /* The bucket's lock held, and nobody else has the node. */
