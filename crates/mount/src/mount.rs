@@ -163,7 +163,9 @@ fn serve(fs: FileSystem, device: OwnedFd, options: &Options) -> Result<Served> {
     let per_queue = if queues <= MANY_QUEUES { each } else { (each * MANY_QUEUES / queues).max(1) };
     let workers =
         |agreed: &Negotiated| if agreed.has(init::OVER_IO_URING) { 1 + queues * per_queue } else { each };
+    let switched = wanted.uring.then(uring::SwitchedOn::now);
     let session = Arc::new(Session::meet(fs, device, wanted, workers)?);
+    drop(switched);
     if session.agreed.has(init::OVER_IO_URING) {
         let mut threads = vec![by_device(&session, 0, session.device.clone())?];
         for at in 0..queues * per_queue {

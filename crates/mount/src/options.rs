@@ -34,8 +34,8 @@ pub struct Options {
     pub suid_dev: bool,
     /// Other users than the mounting one may use it. Always so with privilege.
     pub allow_other: bool,
-    /// Use io_uring instead of `/dev/fuse` where the kernel offers it: from Linux 6.14 on, and when root has switched it
-    /// on (`echo Y > /sys/module/fuse/parameters/enable_uring`) before the mount.
+    /// Use io_uring instead of `/dev/fuse` where the kernel can: from Linux 6.14 on, where root mounts, or has switched it
+    /// on before (`echo Y > /sys/module/fuse/parameters/enable_uring`).
     pub uring: bool,
     /// `.zfs` is listed in the root directory. It can be reached by name whatever this says.
     pub snapdir_visible: bool,

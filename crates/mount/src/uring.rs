@@ -6,11 +6,15 @@
 //! queue's CPU, so that caller and server need no wake-up across CPUs; the others are free, for when that one waits
 //! for a disk.
 //!
+//! The kernel offers this only where root has switched it on. A mount by root does that for the moment in which it meets
+//! the kernel; what is agreed on then holds for as long as it is mounted.
+//!
 //! FORGET and INTERRUPT come through `/dev/fuse` nevertheless, so one thread reads there.
 
 #![allow(unsafe_code)]
 
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use io_uring::squeue::Entry128;
@@ -59,6 +63,40 @@ struct Command {
 /// Whether this process may use io_uring as it is needed here. Containers often forbid it.
 pub(crate) fn available() -> bool {
     IoUring::<Entry128, cqueue::Entry>::builder().build(2).is_ok()
+}
+
+/// The fuse module's switch: whether the kernel offers io_uring to a mount, asked when the mount begins.
+const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+
+/// The switch is on while this lives, and then as it was before.
+pub(crate) struct SwitchedOn(Option<File>);
+
+impl SwitchedOn {
+    /// Where it is on already, or cannot be switched on (an older kernel, no privilege), nothing changes.
+    pub(crate) fn now() -> SwitchedOn {
+        SwitchedOn(Self::try_now().ok().flatten())
+    }
+
+    fn try_now() -> io::Result<Option<File>> {
+        let mut switch = OpenOptions::new().read(true).write(true).open(SWITCH)?;
+        // Another mount that begins now would switch it off under this one, or find it on and leave it so for good.
+        rustix::fs::flock(&switch, rustix::fs::FlockOperation::LockExclusive)?;
+        let mut is = String::new();
+        switch.read_to_string(&mut is)?;
+        if is.trim() == "Y" {
+            return Ok(None);
+        }
+        switch.write_all(b"Y")?;
+        Ok(Some(switch))
+    }
+}
+
+impl Drop for SwitchedOn {
+    fn drop(&mut self) {
+        if let Some(switch) = &mut self.0 {
+            let _ = switch.write_all(b"N");
+        }
+    }
 }
 
 /// Queues that the kernel will have: one per CPU that there could be.
