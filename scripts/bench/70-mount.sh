@@ -60,7 +60,8 @@ fetch_old() {
 
 start_old() {
     fetch_old || return 1
-    old_program zfs-fuse --no-daemon -p "$SCRATCH/old.pid" -m "$ARC_MIB" >"$SCRATCH/old.log" 2>&1 &
+    # not through old_program: its process would be a shell's child, and this is the number that is killed
+    LD_LIBRARY_PATH=$OLD/lib/x86_64-linux-gnu "$OLD/sbin/zfs-fuse" --no-daemon -p "$SCRATCH/old.pid" -m "$ARC_MIB" >"$SCRATCH/old.log" 2>&1 &
     OLD_PID=$!
     sleep 2
     truncate -s 16G "$SCRATCH/old.vdev"

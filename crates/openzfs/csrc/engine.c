@@ -8,6 +8,7 @@
 #include <sys/zfs_debug.h>
 #include <sys/spa.h>
 #include <sys/spa_impl.h>
+#include <sys/abd.h>
 #include <sys/arc.h>
 #include <sys/arc_impl.h>
 #include <sys/dmu.h>
@@ -25,9 +26,11 @@ extern void arc_tuning_update(boolean_t verbose);
 /*
  * Read by jemalloc when the process starts (src/lib.rs). The library allocates every cached block and every buffer of
  * its hundred threads with malloc. Few arenas, because each keeps free pages of its own; and those are given back after
- * two seconds, or what a burst of writes needed would stay resident for good, far beyond the ARC's limit.
+ * ten seconds, or what a burst of writes needed would stay resident for good, far beyond the ARC's limit. Not sooner: two
+ * txgs at their usual distance then use the same pages, and a fresh page costs more than what is put into it. Blocks
+ * start on a page as they come (no cache_oblivious), since the library asks for that anyway.
  */
-const char *malloc_conf = "narenas:4,background_thread:true,dirty_decay_ms:2000,muzzy_decay_ms:0";
+const char *malloc_conf = "narenas:4,background_thread:true,dirty_decay_ms:10000,muzzy_decay_ms:0,cache_oblivious:false";
 
 /* What the library may believe the host to have; see arc_available_memory below. */
 #define PW_ASSUMED_FREE (1LL << 30)
@@ -40,6 +43,17 @@ int64_t
 arc_available_memory(void)
 {
 	return (PW_ASSUMED_FREE);
+}
+
+/*
+ * Buffers in one piece. A kernel makes them of pages, because it has trouble to find room for more; the library does so
+ * too, as an exercise, and then copies each into one piece before it decompresses, reads or writes it.
+ */
+boolean_t
+abd_size_alloc_linear(size_t size)
+{
+	(void) size;
+	return (B_TRUE);
 }
 
 /*

@@ -146,4 +146,9 @@ int pw_replay_check(pw_dataset_t *ds);	/* ENOTSUP: a record in the log that is n
 /* dataset.c */
 void pw_objset_disown(objset_t *os, const void *tag);
 
+/* ---- seam.c ---- */
+
+/* Whether a write to this file of a vdev ends without waiting for a device. */
+int pw_seam_is_quick(const struct zfs_file *file);
+
 #endif

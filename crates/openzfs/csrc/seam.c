@@ -19,7 +19,7 @@
 #include <sys/zfs_context.h>
 #include <sys/zfs_file.h>
 
-#include "engine.h"
+#include "internal.h"
 #include "power.h"
 
 typedef struct counters {
@@ -29,6 +29,7 @@ typedef struct counters {
 typedef struct seam_file {
 	zfs_file_t base;		/* first: the library reads f_fd through it */
 	char *path;
+	int cached;			/* the host keeps its pages, so a write is a copy */
 	counters_t count;
 	pw_power_slot_t power;
 	struct seam_file *next;
@@ -243,6 +244,12 @@ refused(zfs_file_t *fp, int op, int err)
 	return (err);
 }
 
+int
+pw_seam_is_quick(const struct zfs_file *fp)
+{
+	return (((const seam_file_t *)fp)->cached && !device.is.emulate);
+}
+
 /* ---- what the library calls ---- */
 
 #ifdef PW_FILE_OPEN_HAS_CRED		/* 2.3.9; build.rs looks at the header */
@@ -263,11 +270,13 @@ zfs_file_open(const char *path, int flags, int mode, CRED_ARGUMENT zfs_file_t **
 	(void) cr;
 #endif
 	struct stat64 st;
+	int device_node = 0;
 	pw_power_from_environment();
 	if (!(flags & O_CREAT)) {
 		if (stat64(path, &st) == -1)
 			return (errno);
-		if (S_ISBLK(st.st_mode))
+		device_node = S_ISBLK(st.st_mode);
+		if (device_node)
 			flags |= O_DIRECT;
 	}
 	int fd = open64(path, flags | O_CLOEXEC, mode);
@@ -279,6 +288,7 @@ zfs_file_open(const char *path, int flags, int mode, CRED_ARGUMENT zfs_file_t **
 		(void) close(fd);
 		return (ENOMEM);
 	}
+	f->cached = !device_node;
 	f->base.f_fd = fd;
 	f->base.f_dump_fd = -1;
 	pthread_mutex_lock(&files_lock);
@@ -379,8 +389,11 @@ flush_host(zfs_file_t *fp)
 		if (error != PW_POWER_OFF)
 			return (error);
 	}
-	/* An emulated device stands on a scratch file: its flush costs what the profile says, not what this disk does. */
-	return (device.is.emulate || fsync(fp->f_fd) == 0 ? 0 : errno);
+	/*
+	 * An emulated device stands on a scratch file: its flush costs what the profile says, not what this disk does.
+	 * fdatasync: bytes and where they are. fsync would have a journal write the time of the last write, each time.
+	 */
+	return (device.is.emulate || fdatasync(fp->f_fd) == 0 ? 0 : errno);
 }
 
 int
