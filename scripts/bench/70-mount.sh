@@ -6,8 +6,10 @@
 #
 # MOUNT_ROUNDS (5), MOUNT_SECONDS (5) for each timed job, MOUNT_MIB (512) of data. recordsize 16K with lz4 (zfs-fuse:
 # lzjb), ARC limit 1G for both, pools in BENCH_SCRATCH, or in /dev/shm where that is not given: so figures are those
-# of the programs and not of a disk. zfs-fuse's package is unpacked into target/zfs-fuse and never installed; it keeps a
-# socket in /var/run/zfs while it runs. MOUNT_ARGUMENTS are handed to the example program that serves the mount.
+# of the programs and not of a disk. The pools are filled once and emptied first, as if they had been in use: the host's
+# finding room for a file's first bytes is not what is measured. zfs-fuse's package is unpacked into target/zfs-fuse and
+# never installed; it keeps a socket in /var/run/zfs while it runs. MOUNT_ARGUMENTS (`device`: no io_uring) are handed to
+# the example program that serves the mount.
 # Exit status: 0 done, or skipped because nothing can be mounted; 1 failed.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -15,9 +17,9 @@ set -euo pipefail
 
 EXAMPLES=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/examples
 ROUNDS=${MOUNT_ROUNDS:-5} SECONDS_EACH=${MOUNT_SECONDS:-5} MIB=${MOUNT_MIB:-512} THREADS=4
-ARC_MIB=1024
+ARC_MIB=1024 VDEV_MIB=3072
 if [ "${BENCH_SMOKE:-0}" = 1 ]; then
-    ROUNDS=1 SECONDS_EACH=1 MIB=64
+    ROUNDS=1 SECONDS_EACH=1 MIB=64 VDEV_MIB=2048
 fi
 SCRATCH=$(mktemp -d "${BENCH_SCRATCH:-/dev/shm}/poolwright-mount.XXXXXX")
 OLD=$POOLWRIGHT_ROOT/target/zfs-fuse
@@ -64,16 +66,22 @@ start_old() {
     LD_LIBRARY_PATH=$OLD/lib/x86_64-linux-gnu "$OLD/sbin/zfs-fuse" --no-daemon -p "$SCRATCH/old.pid" -m "$ARC_MIB" >"$SCRATCH/old.log" 2>&1 &
     OLD_PID=$!
     sleep 2
-    truncate -s 16G "$SCRATCH/old.vdev"
+    truncate -s "${VDEV_MIB}M" "$SCRATCH/old.vdev"
     mkdir "$SCRATCH/old"
     old_program zpool create -m "$SCRATCH/old" old "$SCRATCH/old.vdev"
     for setting in compression=lzjb recordsize=16K atime=off; do old_program zfs set "$setting" old; done
 }
 
+# age SERVER: its pool is filled to three quarters and emptied.
+age() {
+    run "age" "$1" write --rw=write --bs=1M --size="$((VDEV_MIB / 4 * 3))M" --buffer_compress_percentage=0 --end_fsync=1
+    rm -f "$SCRATCH/$1/f"
+}
+
 start_ours() {
     mkdir "$SCRATCH/ours"
     # shellcheck disable=SC2086 # words for the program
-    "$EXAMPLES/serve" "$SCRATCH/ours.vdev" "$SCRATCH/ours" pages "$THREADS" "arc=$ARC_MIB" ${MOUNT_ARGUMENTS:-} >"$SCRATCH/ours.log" 2>&1 &
+    "$EXAMPLES/serve" "$SCRATCH/ours.vdev" "$SCRATCH/ours" pages "$THREADS" "arc=$ARC_MIB" "vdev=$VDEV_MIB" ${MOUNT_ARGUMENTS:-} >"$SCRATCH/ours.log" 2>&1 &
     OURS_PID=$!
     wait_mounted ours
 }
@@ -153,7 +161,6 @@ round() {
     done
     for job in sync-write write cold-read; do
         result "$job" engine "$("$EXAMPLES/jobs" "$SCRATCH/engine.vdev" "$job" "$SECONDS_EACH" "$MIB" | sed 's/.*"ops_s"://; s/}//')"
-        rm -f "$SCRATCH/engine.vdev"
     done
 }
 
@@ -182,10 +189,12 @@ if ! start_ours; then
     exit 0
 fi
 say "Served through $(sed -n 's/.* through \([^,]*\),.*/\1/p' "$SCRATCH/ours.log" | head -n 1)"
+age ours
 start_idle
 servers=(ours idle)
 if start_old; then
     servers+=(old)
+    age old
 else
     say "BENCH-SKIP mount: zfs-fuse's package cannot be had here, so nothing is compared with it"
 fi

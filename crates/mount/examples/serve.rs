@@ -1,8 +1,8 @@
 //! Mounts a pool's dataset `d` on a directory until it is unmounted, and says what was served: for measuring.
 //!
-//!     serve VDEV DIR [through|pages|writeback] [threads] [device] [arc=MIB]
+//!     serve VDEV DIR [through|pages|writeback] [threads] [device] [arc=MIB] [vdev=MIB]
 //!
-//! The vdev file is made, sparse, if it is missing.
+//! The vdev file is made, sparse, with `vdev=` so long, if it is missing.
 
 use std::path::PathBuf;
 
@@ -13,10 +13,13 @@ use poolwright_openzfs::{Config, Engine, Pool, Spec};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [vdev, dir, rest @ ..] = words.as_slice() else {
-        return Err("usage: serve VDEV DIR [through|pages|writeback] [threads] [device] [arc=MIB]".into());
+        return Err(
+            "usage: serve VDEV DIR [through|pages|writeback] [threads] [device] [arc=MIB] [vdev=MIB]".into(),
+        );
     };
     let mut options = Options::default();
     let mut arc_mib = 3072;
+    let mut vdev_mib = None;
     for word in rest {
         match word.as_str() {
             "through" => options.caching = Caching::Through,
@@ -24,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "writeback" => options.caching = Caching::Writeback,
             "device" => options.uring = false,
             arc if arc.starts_with("arc=") => arc_mib = arc[4..].parse()?,
+            len if len.starts_with("vdev=") => vdev_mib = Some(len[5..].parse::<u64>()?),
             threads => options.threads = threads.parse()?,
         }
     }
@@ -37,7 +41,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let dataset = pool.open_dataset("d")?;
         (pool, dataset)
     } else {
-        let pool = Pool::create(engine, &Spec::single("measured", vdev, 12))?;
+        let mut spec = Spec::single("measured", vdev, 12);
+        if let Some(mib) = vdev_mib {
+            spec.groups[0].files[0].1 = mib << 20;
+        }
+        let pool = Pool::create(engine, &spec)?;
         let dataset = pool.create_dataset("d", &settings)?;
         (pool, dataset)
     };

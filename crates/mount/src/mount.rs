@@ -44,7 +44,10 @@ impl Mount {
             dataset: name.clone(),
             why,
         })?;
+        // The kernel says what it offers when the mount is made.
+        let switched = (options.uring && uring::available()).then(uring::SwitchedOn::now);
         let (point, device) = MountPoint::mount(mountpoint, &name, fs.root_mode(), options)?;
+        drop(switched);
         let served = serve(fs, device, options);
         let (session, threads) = match served {
             Ok(served) => served,
@@ -163,9 +166,7 @@ fn serve(fs: FileSystem, device: OwnedFd, options: &Options) -> Result<Served> {
     let per_queue = if queues <= MANY_QUEUES { each } else { (each * MANY_QUEUES / queues).max(1) };
     let workers =
         |agreed: &Negotiated| if agreed.has(init::OVER_IO_URING) { 1 + queues * per_queue } else { each };
-    let switched = wanted.uring.then(uring::SwitchedOn::now);
     let session = Arc::new(Session::meet(fs, device, wanted, workers)?);
-    drop(switched);
     if session.agreed.has(init::OVER_IO_URING) {
         let mut threads = vec![by_device(&session, 0, session.device.clone())?];
         for at in 0..queues * per_queue {

@@ -256,15 +256,25 @@ fn nothing_changes_read_only() {
     assert_eq!(errno(fs::remove_file(t.at("f"))), libc::EROFS);
 }
 
-/// io_uring is used where it was asked for and the kernel has it switched on, and serves as the device does.
+/// io_uring is used where it was asked for and the kernel has it, and serves as the device does. The kernel's switch is
+/// afterwards as it was.
 #[test]
 fn transports() {
-    let on = fs::read_to_string("/sys/module/fuse/parameters/enable_uring").is_ok_and(|v| v.trim() == "Y");
+    const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+    // a mount of another test may just have it on, and then holds it locked
+    let switch = || {
+        let Ok(file) = fs::File::open(SWITCH) else { return String::new() };
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockShared).unwrap();
+        std::io::read_to_string(file).unwrap()
+    };
+    let before = switch();
+    let on = before.trim() == "Y" || fs::OpenOptions::new().write(true).open(SWITCH).is_ok();
     for uring in [false, true] {
         let name = if uring { "ring" } else { "dev" };
         let Some(mut t) = Fixture::new(name, Options { uring, ..Options::default() }) else { return };
         if std::env::var_os("POOLWRIGHT_MOUNT_DEVICE").is_none() {
             assert_eq!(t.mount().uses_uring(), uring && on);
+            assert_eq!(switch(), before);
         }
         // from all CPUs, with requests and answers of every length
         std::thread::scope(|s| {

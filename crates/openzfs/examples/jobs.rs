@@ -1,5 +1,6 @@
 //! The engine without a file system in front of it, as the reference for what a mount adds: a few of fio's jobs on one
 //! file. `jobs VDEV JOB SECONDS MIB`, where JOB is one of sync-write, write, cold-read, read; one line of JSON.
+//! A VDEV that is missing is made, with a pool that has been filled once; one that is there is used again.
 //!
 //! 16K records with lz4; sync-write writes 16K at random places of MIB and syncs each; read and cold-read read.
 
@@ -7,10 +8,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use poolwright_openzfs::property::Settings;
-use poolwright_openzfs::{Config, Engine, Node, Pool, Spec};
+use poolwright_openzfs::{Config, Dataset, Engine, Node, Pool, Spec};
 
 const RECORD: u64 = 16 << 10;
 const BIG: u64 = 1 << 20;
+const VDEV_BYTES: u64 = 3 << 30;
 
 /// Half text, half noise, as the jobs of fio beside which this is measured.
 fn content(len: u64) -> Vec<u8> {
@@ -39,6 +41,34 @@ fn random(bytes: u64, limit: Duration, mut one: impl FnMut(u64)) -> (u64, f64) {
     (n, start.elapsed().as_secs_f64())
 }
 
+/// Writes most of a fresh pool's file once and frees it again, as in a pool that has been in use: the host's finding room
+/// for a file's first bytes is not what is measured.
+fn age(pool: &Pool) {
+    let plain: Settings = [("compression".to_owned(), "off".to_owned())].into();
+    let ds = pool.create_dataset("old", &plain).expect("a dataset");
+    let file = ds.create_file("f").expect("a file").node().clone();
+    fill(&file, VDEV_BYTES / 4 * 3);
+    file.truncate(0).expect("truncating");
+    drop((file, ds));
+    pool.sync().expect("a txg");
+}
+
+fn open(engine: Engine, vdev: &PathBuf) -> (Pool, Dataset) {
+    if vdev.exists() {
+        let pool = Pool::import(engine, std::slice::from_ref(vdev), false).expect("importing");
+        let ds = pool.open_dataset("d").expect("opening");
+        return (pool, ds);
+    }
+    let mut spec = Spec::single("jobs", vdev, 12);
+    spec.groups[0].files[0].1 = VDEV_BYTES;
+    let pool = Pool::create(engine, &spec).expect("a fresh pool");
+    age(&pool);
+    let settings: Settings =
+        [("recordsize", "16K"), ("compression", "lz4")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    let ds = pool.create_dataset("d", &settings).expect("a dataset");
+    (pool, ds)
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [vdev, job, seconds, mib] = args.as_slice() else {
@@ -49,21 +79,19 @@ fn main() {
     let limit = Duration::from_secs_f64(seconds.parse().expect("SECONDS is a number"));
     let bytes: u64 = mib.parse::<u64>().expect("MIB is a number") << 20;
     let engine = Engine::start(&Config { arc_bytes: (2 * bytes).max(1 << 30), ..Config::default() });
-    let settings: Settings =
-        [("recordsize", "16K"), ("compression", "lz4")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
-    let mut pool = Pool::create(engine, &Spec::single("jobs", vdev.clone(), 12)).expect("a fresh pool");
-    let mut ds = pool.create_dataset("d", &settings).expect("a dataset");
+    let (mut pool, mut ds) = open(engine, &vdev);
+    let _ = ds.root().expect("a root").unlink(c"f");
     let mut file = ds.create_file("f").expect("a file").node().clone();
     let mut buf = content(BIG);
+    if job != "write" {
+        fill(&file, bytes);
+        pool.sync().expect("a txg");
+    }
     let (ops, took) = match job.as_str() {
-        "sync-write" => {
-            fill(&file, bytes);
-            pool.sync().expect("a txg");
-            random(bytes, limit, |at| {
-                file.write_at(at, &buf[..RECORD as usize], false).expect("writing");
-                file.sync().expect("syncing");
-            })
-        }
+        "sync-write" => random(bytes, limit, |at| {
+            file.write_at(at, &buf[..RECORD as usize], false).expect("writing");
+            file.sync().expect("syncing");
+        }),
         "write" => {
             let start = Instant::now();
             fill(&file, bytes);
@@ -71,11 +99,9 @@ fn main() {
             (bytes / BIG, start.elapsed().as_secs_f64())
         }
         "cold-read" => {
-            fill(&file, bytes);
             drop((file, ds));
             pool.export().expect("exporting");
-            pool = Pool::import(engine, &[vdev], false).expect("importing");
-            ds = pool.open_dataset("d").expect("opening");
+            (pool, ds) = open(engine, &vdev);
             file = ds.open_file("f").expect("opening").node().clone();
             let start = Instant::now();
             (0..bytes / BIG).for_each(|i| {
@@ -83,13 +109,9 @@ fn main() {
             });
             (bytes / BIG, start.elapsed().as_secs_f64())
         }
-        "read" => {
-            fill(&file, bytes);
-            pool.sync().expect("a txg");
-            random(bytes, limit, |at| {
-                file.read_at(at, &mut buf[..RECORD as usize]).expect("reading");
-            })
-        }
+        "read" => random(bytes, limit, |at| {
+            file.read_at(at, &mut buf[..RECORD as usize]).expect("reading");
+        }),
         other => panic!("{other} is no job"),
     };
     println!("{{\"job\":\"{job}\",\"ops\":{ops},\"seconds\":{took:.3},\"ops_s\":{:.1}}}", ops as f64 / took);
