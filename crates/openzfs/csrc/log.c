@@ -222,7 +222,8 @@ pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int s
 		}
 		itx->itx_wr_state = this;
 		itx->itx_private = node->ds;
-		itx->itx_sync = sync ? B_TRUE : B_FALSE;
+		/* Never on the list of what cannot wait: that would overtake what the same file has on the other. */
+		itx->itx_sync = B_FALSE;
 		itx->itx_gen = node->gen;
 		lr->lr_foid = node->object;
 		lr->lr_offset = offset;
@@ -267,11 +268,40 @@ got_data(zgd_t *zgd, int error)
 	kmem_free(zgd, sizeof (zgd_t));
 }
 
+/*
+ * The block is on its way to its place for another record of the same txg, or there. The library's answer to that is
+ * TX_WRITE2, a record with no bytes that trusts the other one to bring them. It cannot be trusted: between the two may
+ * lie a truncation, a hole, or older bytes of the same range; and since blocks of the log are filled by several threads
+ * at once, the other record may even lie behind this one, in a part of the log that a crash cuts off. So this record
+ * points to the block as well. 0: it does; EAGAIN: the block is not on its way any more, ask again.
+ */
+static int
+point_to_same(zgd_t *zgd, uint64_t txg)
+{
+	dmu_buf_impl_t *db = (dmu_buf_impl_t *)zgd->zgd_db;
+	dbuf_dirty_record_t *dirty;
+	int error = EAGAIN;
+
+	mutex_enter(&db->db_mtx);
+	while ((dirty = dbuf_find_dirty_eq(db, txg)) != NULL && dirty->dt.dl.dr_override_state == DR_IN_DMU_SYNC)
+		cv_wait(&db->db_changed, &db->db_mtx);
+	if (dirty != NULL && dirty->dt.dl.dr_override_state == DR_OVERRIDDEN) {
+		*zgd->zgd_bp = dirty->dt.dl.dr_overridden_by;
+		if (BP_IS_HOLE(zgd->zgd_bp))
+			BP_SET_LSIZE(zgd->zgd_bp, zgd->zgd_db->db_size);	/* replay wants to know */
+		error = 0;
+	}
+	mutex_exit(&db->db_mtx);
+	if (error == 0)
+		zil_lwb_add_block(zgd->zgd_lwb, zgd->zgd_bp);	/* flushed before this record counts */
+	return (error);
+}
+
 /* The block is locked whole, so that nobody changes it while it is written and its checksum taken. */
 static int
 get_indirect(pw_node_t *node, zgd_t *zgd, lr_write_t *lr, zio_t *zio)
 {
-	uint64_t size, offset;
+	uint64_t size, offset, txg = lr->lr_common.lrc_txg;
 	dmu_buf_t *db;
 
 	for (;;) {
@@ -289,15 +319,13 @@ get_indirect(pw_node_t *node, zgd_t *zgd, lr_write_t *lr, zio_t *zio)
 		return (error);
 	zgd->zgd_db = db;
 	zgd->zgd_bp = &lr->lr_blkptr;
-	error = dmu_sync(zio, lr->lr_common.lrc_txg, got_data, zgd);
-	if (error == 0)
-		return (-1);		/* got_data is called when the block is on disk */
-	if (error == EALREADY) {	/* it is on its way with its txg; the record relies on an earlier one's data */
-		lr->lr_common.lrc_txtype = TX_WRITE2;
-		zgd->zgd_bp = NULL;
-		BP_ZERO(&lr->lr_blkptr);
-		error = 0;
-	}
+	do {
+		error = dmu_sync(zio, txg, got_data, zgd);
+		if (error == 0)
+			return (-1);		/* got_data is called when the block is on disk */
+		if (error == EALREADY)
+			error = point_to_same(zgd, txg);
+	} while (error == EAGAIN);
 	return (error);
 }
 

@@ -1,0 +1,183 @@
+//! The log of one transaction group, played back: overwrites, truncations and holes in their order. Nothing but the log
+//! can bring them back, because the group never ends; the victim is this test binary again.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use poolwright_openzfs::property::Settings;
+use poolwright_openzfs::{Config, Dataset, Engine, File, Pool, Spec};
+
+const RECORD: u64 = 16 << 10;
+/// From here on a write is logged as a pointer to its block, below with its bytes.
+const LARGE: u64 = 32 << 10;
+/// Files with operations drawn at random, beside those of `CASES`.
+const RANDOM: u64 = 120;
+
+#[derive(Clone, Copy)]
+enum Op {
+    /// Offset, length, what with.
+    Write(u64, u64, u8),
+    /// The same, and durable when it returns.
+    WriteSync(u64, u64, u8),
+    Truncate(u64),
+    Punch(u64, u64),
+    Sync,
+}
+use Op::{Punch, Sync, Truncate, Write as W, WriteSync};
+
+/// What was lost before, each synced at its end.
+const CASES: &[&[Op]] = &[
+    // a truncation between two writes of a block, of which the second has nothing new to write
+    &[W(0, 2 * LARGE, 1), Truncate(0), W(0, 2 * LARGE, 2)],
+    &[W(0, 2 * LARGE, 1), Truncate(RECORD), W(0, 2 * LARGE, 2)],
+    // a hole
+    &[W(0, 2 * LARGE, 1), Punch(0, LARGE), W(0, 2 * LARGE, 2)],
+    &[W(0, 2 * LARGE, 1), Punch(RECORD + 512, 512), W(RECORD, LARGE, 2)],
+    // a write that is durable by itself, after what may wait
+    &[W(0, 4096, 1), WriteSync(0, 4096, 2)],
+    &[W(0, LARGE, 1), WriteSync(0, 4096, 2)],
+    &[W(0, LARGE, 1), Sync, Truncate(0), WriteSync(0, 4096, 2)],
+    &[W(0, LARGE, 1), Punch(0, RECORD), WriteSync(0, 4096, 2)],
+    // and before it
+    &[W(0, 2 * LARGE, 1), WriteSync(RECORD, 4096, 2), W(0, 2 * LARGE, 3)],
+];
+
+/// splitmix64.
+fn mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn drawn(n: u64) -> Vec<Op> {
+    let mut state = n;
+    let mut below = |most: u64| mix(&mut state) % most;
+    (0..8 + below(24))
+        .map(|i| {
+            let unit = [1, 512, 4096, RECORD][below(4) as usize];
+            let at = below(8 * RECORD) / unit * unit;
+            let len = [100, 4096, RECORD, LARGE, LARGE + 4096, 100_000][below(6) as usize];
+            match below(12) {
+                0 => Truncate(at),
+                1 => Truncate(0),
+                2 | 3 => Punch(at, len),
+                4 => Sync,
+                5 | 6 => WriteSync(at, len, i as u8 + 1),
+                _ => W(at, len, i as u8 + 1),
+            }
+        })
+        .collect()
+}
+
+/// Name and operations of every file.
+fn files() -> Vec<(String, Vec<Op>)> {
+    let cases = CASES.iter().enumerate().map(|(i, ops)| (format!("case{i}"), ops.to_vec()));
+    cases.chain((0..RANDOM).map(|n| (format!("drawn{n}"), drawn(n)))).collect()
+}
+
+/// No two bytes of a write are alike for long, so that a shifted one is seen.
+fn bytes(at: u64, len: u64, what: u8) -> Vec<u8> {
+    (at..at + len).map(|i| what ^ (i / 509) as u8 ^ (i as u8)).collect()
+}
+
+fn on_engine(file: &File, op: Op) {
+    match op {
+        W(at, len, what) => file.write_at(at, &bytes(at, len, what)),
+        WriteSync(at, len, what) => file.write_sync_at(at, &bytes(at, len, what)),
+        Truncate(size) => file.truncate(size),
+        Punch(at, len) => file.punch(at, len),
+        Sync => file.sync(),
+    }
+    .unwrap();
+}
+
+fn on_model(content: &mut Vec<u8>, op: Op) {
+    match op {
+        W(at, len, what) | WriteSync(at, len, what) => {
+            let end = (at + len) as usize;
+            content.resize(content.len().max(end), 0);
+            content[at as usize..end].copy_from_slice(&bytes(at, len, what));
+        }
+        Truncate(size) => content.resize(size as usize, 0),
+        Punch(at, len) => {
+            let (at, end) = (content.len().min(at as usize), content.len().min((at + len) as usize));
+            content[at..end].fill(0);
+        }
+        Sync => {}
+    }
+}
+
+/// Runs only as the victim.
+#[test]
+#[ignore = "started by the test below as a process of its own"]
+fn victim() {
+    let Ok(vdev) = std::env::var("POOLWRIGHT_LOG_VDEV") else { return };
+    // Groups end when they must, not every five seconds.
+    let config = Config { txg_timeout_s: 3600, ..Config::default() };
+    let pool = Pool::create(Engine::start(&config), &Spec::single("log", vdev, 12)).unwrap();
+    let settings: Settings =
+        [("recordsize".into(), "16K".into()), ("compression".into(), "lz4".into())].into();
+    let ds = pool.create_dataset("d", &settings).unwrap();
+    ds.create_file("first").unwrap().sync().unwrap(); // a log's first record waits for a group
+    let files = files();
+    // Four at once, because blocks of the log are filled by whoever syncs.
+    std::thread::scope(|scope| {
+        for part in files.chunks(files.len().div_ceil(4)) {
+            let ds = &ds;
+            scope.spawn(move || {
+                for (name, ops) in part {
+                    let file = ds.create_file(name).unwrap();
+                    ops.iter().for_each(|op| on_engine(&file, *op));
+                    file.sync().unwrap();
+                }
+            });
+        }
+    });
+    writeln!(std::io::stdout().lock(), "\nall synced").unwrap();
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+fn run_and_kill(vdev: &Path) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["victim", "--exact", "--ignored", "--nocapture"])
+        .env("POOLWRIGHT_LOG_VDEV", vdev)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    let synced = out.lines().map_while(Result::ok).any(|line| line == "all synced");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(synced, "the victim ended early");
+}
+
+fn differs(ds: &Dataset, name: &str, ops: &[Op]) -> Option<String> {
+    let mut should = Vec::new();
+    ops.iter().for_each(|op| on_model(&mut should, *op));
+    let Ok(file) = ds.open_file(name) else { return Some(format!("{name} is missing")) };
+    let mut is = vec![0; file.size() as usize];
+    let read = file.read_at(0, &mut is).unwrap();
+    if (read, is.len()) != (should.len(), should.len()) {
+        return Some(format!("{name} has {} bytes, should have {}", is.len(), should.len()));
+    }
+    let at = is.iter().zip(&should).position(|(a, b)| a != b)?;
+    Some(format!("{name} differs from {at} on, of {} bytes", should.len()))
+}
+
+#[test]
+fn one_group_is_played_back_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let vdev = dir.path().join("vdev");
+    run_and_kill(&vdev);
+    let pool = Pool::import(Engine::start(&Config::default()), &[vdev], false).unwrap();
+    let ds = pool.open_dataset("d").unwrap();
+    let files = files();
+    assert!(ds.replayed() > files.len() as u64, "only {} records were replayed", ds.replayed());
+    let wrong: Vec<String> = files.iter().filter_map(|(name, ops)| differs(&ds, name, ops)).collect();
+    assert!(wrong.is_empty(), "{} of {} files: {wrong:#?}", wrong.len(), files.len());
+    drop(ds);
+    pool.export().unwrap();
+}
