@@ -125,30 +125,35 @@ update(pw_node_t *node, const pw_set_t *set, dmu_tx_t *tx)
 	return (error);
 }
 
-/* The length in a transaction of its own, then all the rest; one log record says both. */
+/*
+ * The length in a transaction and a log record of its own, so that a write that follows it follows it in the log too;
+ * then all the rest. A record that is played back has both, and is ticked off once, with the last.
+ */
 int
 pw_attr_set(pw_node_t *node, const pw_set_t *set)
 {
+	pw_set_t rest = *set;
 	int error;
 
 	if (set->mask & PW_SET_SIZE) {
-		int only = set->mask == PW_SET_SIZE;
+		int replaying = node->ds->zilog->zl_replay;
 		if (S_ISDIR(node->mode))
 			return (EISDIR);
 		if (!S_ISREG(node->mode))
 			return (EINVAL);
-		error = pw_set_size(node, set->size, only);
-		if (error != 0 || only)
+		rest.mask &= ~PW_SET_SIZE;
+		error = pw_set_size(node, set->size, !replaying || rest.mask == 0);
+		if (error != 0 || rest.mask == 0)
 			return (error);
 	}
 	dmu_tx_t *tx = dmu_tx_create(node->ds->os);
-	dmu_tx_hold_sa(tx, node->sa, (set->mask & PW_SET_MODE) ? B_TRUE : B_FALSE);
+	dmu_tx_hold_sa(tx, node->sa, (rest.mask & PW_SET_MODE) ? B_TRUE : B_FALSE);
 	if ((error = dmu_tx_assign(tx, DMU_TX_WAIT)) != 0) {
 		dmu_tx_abort(tx);
 		return (error);
 	}
-	error = update(node, set, tx);
-	pw_log_set(node, tx, set);
+	error = update(node, &rest, tx);
+	pw_log_set(node, tx, &rest);
 	dmu_tx_commit(tx);
 	return (error);
 }
