@@ -55,6 +55,16 @@ pw_node_target(pw_node_t *node, char *out, size_t room, size_t *len)
 	return (sa_lookup(node->sa, node->ds->attr[ZPL_SYMLINK], out, (uint32_t)size));
 }
 
+/* The change time, and the flag that backups read. */
+int
+pw_attr_update(pw_node_t *node, sa_bulk_attr_t *bulk, int n, uint64_t now[2], dmu_tx_t *tx)
+{
+	node->flags |= ZFS_ARCHIVE;
+	SA_ADD_BULK_ATTR(bulk, n, node->ds->attr[ZPL_CTIME], NULL, now, 16);
+	SA_ADD_BULK_ATTR(bulk, n, node->ds->attr[ZPL_FLAGS], NULL, &node->flags, 8);
+	return (sa_bulk_update(node->sa, bulk, n, tx));
+}
+
 /* Content changed: the times, the flags that backups read and, if asked for, the size. node->lock not held. */
 int
 pw_attr_touch(pw_node_t *node, int with_size, dmu_tx_t *tx)
@@ -117,10 +127,7 @@ update(pw_node_t *node, const pw_set_t *set, dmu_tx_t *tx)
 		SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_ATIME], NULL, s.atime, 16);
 	if (s.mask & PW_SET_MTIME)
 		SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_MTIME], NULL, s.mtime, 16);
-	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_CTIME], NULL, now, 16);
-	node->flags |= ZFS_ARCHIVE;
-	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_FLAGS], NULL, &node->flags, 8);
-	int error = sa_bulk_update(node->sa, bulk, n, tx);
+	int error = pw_attr_update(node, bulk, n, now, tx);
 	mutex_exit(&node->lock);
 	return (error);
 }

@@ -76,13 +76,11 @@ count_entry(pw_node_t *dir, int by, int subdirectory, dmu_tx_t *tx)
 	dir->size += by;
 	if (subdirectory)
 		dir->links += by;
-	dir->flags |= ZFS_ARCHIVE | ZFS_AV_MODIFIED;
+	dir->flags |= ZFS_AV_MODIFIED;
 	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_SIZE], NULL, &dir->size, 8);
 	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_LINKS], NULL, &dir->links, 8);
 	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_MTIME], NULL, now, 16);
-	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_CTIME], NULL, now, 16);
-	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_FLAGS], NULL, &dir->flags, 8);
-	int error = sa_bulk_update(dir->sa, bulk, n, tx);
+	int error = pw_attr_update(dir, bulk, n, now, tx);
 	mutex_exit(&dir->lock);
 	return (error);
 }

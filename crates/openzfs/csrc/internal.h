@@ -103,6 +103,8 @@ static inline int pw_node_is_dir(const pw_node_t *node) { return ((node->mode & 
 /* attr.c; in `tx`, node->lock held by the caller where it says so */
 int pw_attr_set(pw_node_t *node, const pw_set_t *set);
 int pw_attr_touch(pw_node_t *node, int with_size, dmu_tx_t *tx);
+/* Writes `bulk`, which has room for two more, with what every change brings along; node->lock held. */
+int pw_attr_update(pw_node_t *node, sa_bulk_attr_t *bulk, int n, uint64_t now[2], dmu_tx_t *tx);
 
 /* dir.c: entries; the directory's names held, in `tx` */
 int pw_dir_find(pw_node_t *dir, const char *name, uint64_t *object);

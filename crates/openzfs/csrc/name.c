@@ -11,7 +11,6 @@
 static int
 lose_name(pw_node_t *node, int *last, dmu_tx_t *tx)
 {
-	sa_attr_type_t *attr = node->ds->attr;
 	sa_bulk_attr_t bulk[3];
 	uint64_t now[2];
 	int n = 0;
@@ -20,11 +19,8 @@ lose_name(pw_node_t *node, int *last, dmu_tx_t *tx)
 	mutex_enter(&node->lock);
 	node->links = pw_node_is_dir(node) || node->links <= 1 ? 0 : node->links - 1;
 	*last = node->links == 0;
-	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_LINKS], NULL, &node->links, 8);
-	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_CTIME], NULL, now, 16);
-	node->flags |= ZFS_ARCHIVE;
-	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_FLAGS], NULL, &node->flags, 8);
-	int error = sa_bulk_update(node->sa, bulk, n, tx);
+	SA_ADD_BULK_ATTR(bulk, n, node->ds->attr[ZPL_LINKS], NULL, &node->links, 8);
+	int error = pw_attr_update(node, bulk, n, now, tx);
 	if (error == 0 && *last)
 		error = zap_add_int(node->ds->os, node->ds->delete_queue, node->object, tx);
 	if (error == 0 && *last)
@@ -37,18 +33,14 @@ lose_name(pw_node_t *node, int *last, dmu_tx_t *tx)
 static int
 move_to(pw_node_t *node, pw_node_t *dir, dmu_tx_t *tx)
 {
-	sa_attr_type_t *attr = node->ds->attr;
 	sa_bulk_attr_t bulk[3];
 	uint64_t now[2];
 	int n = 0;
 
 	pw_now(now);
 	mutex_enter(&node->lock);
-	node->flags |= ZFS_ARCHIVE;
-	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_PARENT], NULL, &dir->object, 8);
-	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_CTIME], NULL, now, 16);
-	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_FLAGS], NULL, &node->flags, 8);
-	int error = sa_bulk_update(node->sa, bulk, n, tx);
+	SA_ADD_BULK_ATTR(bulk, n, node->ds->attr[ZPL_PARENT], NULL, &dir->object, 8);
+	int error = pw_attr_update(node, bulk, n, now, tx);
 	mutex_exit(&node->lock);
 	return (error);
 }
