@@ -1,12 +1,13 @@
 //! `kill -9` at any moment, then import: nothing acknowledged is lost. The victim is this test binary again.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Engine, Pool, Spec};
+
+mod common;
 
 const ROW: usize = 5000; // neither a record nor a sector, so that rows straddle both
 
@@ -59,25 +60,6 @@ fn victim() {
     }
 }
 
-fn run_and_kill(vdev: &Path, logbias: &str, after: Duration) -> u64 {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["victim", "--exact", "--ignored", "--nocapture"])
-        .env("POOLWRIGHT_CRASH_VDEV", vdev)
-        .env("POOLWRIGHT_CRASH_LOGBIAS", logbias)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let out = BufReader::new(child.stdout.take().unwrap());
-    let reader = std::thread::spawn(move || {
-        out.lines().map_while(Result::ok).filter_map(|l| l.strip_prefix("acknowledged ")?.parse().ok()).last()
-    });
-    std::thread::sleep(after);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    reader.join().unwrap().unwrap_or(0)
-}
-
 fn check(vdev: &Path, acknowledged: u64) -> u64 {
     let pool = Pool::import(Engine::start(&Config::default()), &[vdev.to_owned()], false).unwrap();
     let ds = pool.open_dataset("d").unwrap();
@@ -117,7 +99,8 @@ fn nothing_acknowledged_is_lost() {
         let dir = tempfile::tempdir().unwrap();
         let vdev = dir.path().join("vdev");
         let logbias = if i % 2 == 0 { "latency" } else { "throughput" };
-        let n = run_and_kill(&vdev, logbias, Duration::from_millis(millis));
+        let env = [("POOLWRIGHT_CRASH_VDEV", vdev.to_str().unwrap()), ("POOLWRIGHT_CRASH_LOGBIAS", logbias)];
+        let n = common::run_and_kill(&env, Duration::from_millis(millis));
         if n > 0 {
             replayed += check(&vdev, n);
         }
@@ -131,13 +114,13 @@ fn nothing_acknowledged_is_lost() {
 #[test]
 fn a_full_host_ends_the_child_with_a_reason() {
     let dir = tempfile::tempdir().unwrap();
-    let out = Command::new(std::env::current_exe().unwrap())
-        .args(["victim", "--exact", "--ignored", "--nocapture"])
-        .env("POOLWRIGHT_CRASH_VDEV", dir.path().join("vdev"))
-        .env("POOLWRIGHT_CRASH_LOGBIAS", "latency")
-        .env("POOLWRIGHT_CRASH_LIMIT", "yes")
-        .output()
-        .unwrap();
+    let vdev = dir.path().join("vdev");
+    let env = [
+        ("POOLWRIGHT_CRASH_VDEV", vdev.to_str().unwrap()),
+        ("POOLWRIGHT_CRASH_LOGBIAS", "latency"),
+        ("POOLWRIGHT_CRASH_LIMIT", "yes"),
+    ];
+    let out = common::victim(&env).output().unwrap();
     assert_eq!(out.status.code(), Some(1));
     let text = String::from_utf8_lossy(&out.stderr);
     assert!(

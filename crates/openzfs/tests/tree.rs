@@ -1,14 +1,14 @@
 //! The tree of names: every operation against a model in memory, after an import and after `kill -9` too.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use poolwright_openzfs::node::{New, SetAttr};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Engine, Errno, Pool, Spec};
 
+mod common;
 #[path = "tree/model.rs"]
 mod model;
 use model::{Model, Random};
@@ -195,25 +195,6 @@ fn victim() {
     }
 }
 
-fn run_and_kill(vdev: &Path, seed: u64, after: Duration) -> u64 {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["victim", "--exact", "--ignored", "--nocapture"])
-        .env("POOLWRIGHT_TREE_VDEV", vdev)
-        .env("POOLWRIGHT_TREE_SEED", seed.to_string())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let out = BufReader::new(child.stdout.take().unwrap());
-    let reader = std::thread::spawn(move || {
-        out.lines().map_while(Result::ok).filter_map(|l| l.strip_prefix("acknowledged ")?.parse().ok()).last()
-    });
-    std::thread::sleep(after);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    reader.join().unwrap().unwrap_or(0)
-}
-
 /// How the tree differs from that of the model after `n` operations.
 fn differs_from(ds: &Dataset, seed: u64, n: u64) -> Option<String> {
     let (mut random, mut model) = (Random(seed), Model::new());
@@ -259,7 +240,9 @@ fn names_survive_a_kill() {
         let dir = tempfile::tempdir().unwrap();
         let vdev = dir.path().join("vdev");
         let seed = 1000 + i;
-        let n = run_and_kill(&vdev, seed, Duration::from_millis(500 + 137 * (i % 11)));
+        let env =
+            [("POOLWRIGHT_TREE_VDEV", vdev.to_str().unwrap()), ("POOLWRIGHT_TREE_SEED", &seed.to_string())];
+        let n = common::run_and_kill(&env, Duration::from_millis(500 + 137 * (i % 11)));
         if n == 0 {
             continue;
         }
