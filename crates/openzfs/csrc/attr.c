@@ -171,7 +171,6 @@ pw_node_set(pw_node_t *node, const pw_set_t *set, pw_attr_t *out)
 	int error = node->ds->readonly ? EROFS : 0;
 	if (error == 0 && set->mask != 0)
 		error = pw_attr_set(node, set);
-	if (error == 0 && node->ds->os->os_sync == ZFS_SYNC_ALWAYS)
-		zil_commit(node->ds->zilog, node->object);
+	error = pw_log_settle(node->ds, node->object, error, 0);
 	return (error != 0 ? error : pw_node_attr(node, out));
 }

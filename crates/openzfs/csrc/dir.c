@@ -105,13 +105,6 @@ pw_dir_leave(pw_node_t *dir, const char *name, uint64_t mode, dmu_tx_t *tx)
 /* ---- making ---- */
 
 void
-pw_dir_settle(pw_dataset_t *ds)
-{
-	if (ds->os->os_sync == ZFS_SYNC_ALWAYS)
-		zil_commit(ds->zilog, 0);
-}
-
-void
 pw_dir_hold_create(dmu_tx_t *tx, pw_node_t *dir, const char *name, const pw_made_t *made)
 {
 	int target = made->target != NULL ? (int)strlen(made->target) : 0;
@@ -241,7 +234,7 @@ make(pw_node_t *dir, const char *name, const pw_new_t *new, pw_node_t **out)
 	made.unnamed = name == NULL;
 	if ((error = pw_dir_make_as(dir, name, &made)) != 0)
 		return (error);
-	pw_dir_settle(dir->ds);
+	(void) pw_log_settle(dir->ds, 0, 0, 0);
 	error = pw_node_get(dir->ds, made.object, out);
 	if (error == 0 && name == NULL)
 		(*out)->linkable = 1;

@@ -132,7 +132,7 @@ may_write(pw_node_t *node, uint64_t offset, uint64_t len)
 static int
 settle(pw_node_t *node, int error, int sync)
 {
-	return (error == 0 && sync ? pw_file_sync(node) : error);
+	return (pw_log_settle(node->ds, node->object, error, sync));
 }
 
 int
@@ -205,22 +205,20 @@ int
 pw_file_extend(pw_node_t *node, uint64_t size)
 {
 	int error = may_write(node, size, 0);
-	int sync = node->ds->os->os_sync == ZFS_SYNC_ALWAYS;
 	if (error != 0)
 		return (error);
 	zfs_locked_range_t *lock = zfs_rangelock_enter(&node->range, 0, UINT64_MAX, RL_WRITER);
 	if (size > node->size)
 		error = set_size_locked(node, size, 1);
 	zfs_rangelock_exit(lock);
-	return (settle(node, error, sync));
+	return (settle(node, error, 0));
 }
 
 int
 pw_file_truncate(pw_node_t *node, uint64_t size)
 {
 	int error = may_write(node, size, 0);
-	int sync = node->ds->os->os_sync == ZFS_SYNC_ALWAYS;
-	return (error != 0 ? error : settle(node, pw_set_size(node, size, 1), sync));
+	return (error != 0 ? error : settle(node, pw_set_size(node, size, 1), 0));
 }
 
 int
@@ -248,10 +246,9 @@ int
 pw_file_punch(pw_node_t *node, uint64_t offset, uint64_t len)
 {
 	int error = may_write(node, offset, len);
-	int sync = node->ds->os->os_sync == ZFS_SYNC_ALWAYS;
 	if (error != 0 || len == 0 || offset >= node->size)
 		return (error);
-	return (settle(node, pw_free_range(node, offset, MIN(len, node->size - offset)), sync));
+	return (settle(node, pw_free_range(node, offset, MIN(len, node->size - offset)), 0));
 }
 
 /* Dirty data makes the engine wait for its txg: only then does it know where the holes are. */

@@ -116,8 +116,6 @@ void pw_dir_hold_create(dmu_tx_t *tx, pw_node_t *dir, const char *name, const pw
 int pw_dir_create_object(pw_node_t *dir, pw_made_t *made, dmu_tx_t *tx);
 /* The whole of it, as a call or as a record that is played back. */
 int pw_dir_make_as(pw_node_t *dir, const char *name, pw_made_t *made);
-/* Waits for the log when the dataset is sync=always, as every change of names does. */
-void pw_dir_settle(pw_dataset_t *ds);
 
 /* name.c */
 int pw_name_rename_as(pw_node_t *from, const char *name, pw_node_t *to, const char *new_name, uint32_t flags,
@@ -139,6 +137,8 @@ void pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, 
 void pw_log_punch(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len);
 void pw_log_set(pw_node_t *node, dmu_tx_t *tx, const pw_set_t *set);
 void pw_log_xattr(pw_node_t *node, dmu_tx_t *tx, const char *name, const void *value, size_t len);
+/* Commits what the change of an object, or of names (0), has put into the log, where it has to be; `error` comes back. */
+int pw_log_settle(pw_dataset_t *ds, uint64_t object, int error, int sync);
 zil_get_data_t pw_log_get_data;
 
 /* replay.c: playing them back */

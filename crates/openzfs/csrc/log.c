@@ -253,6 +253,15 @@ pw_log_punch(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len)
 	zil_itx_assign(zilog, itx, tx);
 }
 
+/* The end of a change: in the log on disk before it is acknowledged, if it is synchronous or all are. */
+int
+pw_log_settle(pw_dataset_t *ds, uint64_t object, int error, int sync)
+{
+	if (error == 0 && (sync || ds->os->os_sync == ZFS_SYNC_ALWAYS))
+		zil_commit(ds->zilog, object);	/* nothing at all with sync=disabled */
+	return (error);
+}
+
 /* ---- what the log asks back ---- */
 
 /* The last reference of an unlinked node frees its object in a transaction, which a thread of the log must not open. */

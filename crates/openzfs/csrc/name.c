@@ -126,9 +126,7 @@ pw_name_remove(pw_node_t *dir, const char *name, int directory, uint64_t *gone)
 		mutex_exit(&dir->ds->renames);
 	if (node != NULL)
 		pw_node_release(node);
-	if (error == 0)
-		pw_dir_settle(dir->ds);
-	return (error);
+	return (pw_log_settle(dir->ds, 0, error, 0));
 }
 
 /* ---- link ---- */
@@ -199,11 +197,10 @@ pw_name_link(pw_node_t *dir, const char *name, pw_node_t *node)
 	else
 		error = link_locked(dir, name, node, &wait);
 	mutex_exit(&dir->names);
-	if (error == 0 && wait && ds->os->os_sync != ZFS_SYNC_DISABLED)
-		txg_wait_synced(dmu_objset_pool(ds->os), 0);
-	else if (error == 0)
-		pw_dir_settle(ds);
-	return (error);
+	if (error != 0 || !wait || ds->os->os_sync == ZFS_SYNC_DISABLED)
+		return (pw_log_settle(ds, 0, error, 0));
+	txg_wait_synced(dmu_objset_pool(ds->os), 0);
+	return (0);
 }
 
 /* ---- rename ---- */
@@ -426,7 +423,5 @@ pw_name_rename(pw_node_t *from, const char *name, pw_node_t *to, const char *new
 	if (error != 0)
 		return (error);
 	error = pw_name_rename_as(from, name, to, new_name, flags, flags & PW_RENAME_WHITEOUT ? &whiteout : NULL, gone);
-	if (error == 0)
-		pw_dir_settle(from->ds);
-	return (error);
+	return (pw_log_settle(from->ds, 0, error, 0));
 }

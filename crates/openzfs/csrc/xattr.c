@@ -211,14 +211,6 @@ remove_from_dir(pw_node_t *node, const char *name)
 	return (error == ENOENT ? ENODATA : error);
 }
 
-static int
-settle(pw_node_t *node, int error)
-{
-	if (error == 0 && node->ds->os->os_sync == ZFS_SYNC_ALWAYS)
-		zil_commit(node->ds->zilog, node->object);
-	return (error);
-}
-
 int
 pw_xattr_set(pw_node_t *node, const char *name, const void *value, size_t len, uint32_t flags)
 {
@@ -238,7 +230,7 @@ pw_xattr_set(pw_node_t *node, const char *name, const void *value, size_t len, u
 	mutex_exit(&node->names);
 	if (error == 0 && len == 0 && node->ds->os->os_sync != ZFS_SYNC_DISABLED)
 		txg_wait_synced(dmu_objset_pool(node->ds->os), 0);	/* the log has no word for an empty value */
-	return (settle(node, error));
+	return (pw_log_settle(node->ds, node->object, error, 0));
 }
 
 int
@@ -251,5 +243,5 @@ pw_xattr_remove(pw_node_t *node, const char *name)
 	if (error == ENOENT)
 		error = remove_from_dir(node, name);
 	mutex_exit(&node->names);
-	return (settle(node, error));
+	return (pw_log_settle(node->ds, node->object, error, 0));
 }
