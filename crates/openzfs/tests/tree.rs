@@ -171,7 +171,8 @@ fn threads_share_a_directory() {
     pool.export().unwrap();
 }
 
-/// With more than one operation between two commits, several writes meet in one block of one transaction group.
+/// With more than one operation between two commits, several writes meet in one block of one transaction group. A seed
+/// that commits after every one leaves that to `sync=always`.
 fn commit_every(seed: u64) -> u64 {
     1 + seed % 8
 }
@@ -183,6 +184,10 @@ fn victim() {
     let Ok(vdev) = std::env::var("POOLWRIGHT_TREE_VDEV") else { return };
     let seed: u64 = std::env::var("POOLWRIGHT_TREE_SEED").unwrap().parse().unwrap();
     let (_pool, ds) = create(&PathBuf::from(vdev), "kills");
+    let always = commit_every(seed) == 1;
+    if always {
+        ds.set("sync", "always").unwrap();
+    }
     let mut random = Random(seed);
     let out = std::io::stdout();
     for n in 1u64.. {
@@ -190,7 +195,9 @@ fn victim() {
         if n % commit_every(seed) != 0 {
             continue;
         }
-        ds.commit().unwrap();
+        if !always {
+            ds.commit().unwrap();
+        }
         writeln!(out.lock(), "\nacknowledged {n}").unwrap();
     }
 }
