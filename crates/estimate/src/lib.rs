@@ -16,6 +16,7 @@ mod error;
 mod full;
 mod indirect;
 mod input;
+mod line;
 pub mod options;
 mod record;
 mod result;

@@ -22,6 +22,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::draws::Draws;
 use crate::full;
+use crate::line::Line;
 use crate::options::{Grid, Options, nominal_speed};
 use crate::record::{Packed, Press, Speed};
 use crate::result::{self, Cell, Ended, Method, Progress, Space};
@@ -37,8 +38,6 @@ const RAREST: usize = 64;
 const BATCH: usize = 32;
 /// Least window, and what the scouts see.
 pub(crate) const WINDOW: u64 = 64 << 10;
-/// File lengths are rounded up to this on the line, or the tail of a tiny file would weigh more than it can take.
-const LINE_UNIT: u64 = 4 << 10;
 /// Times that a place is drawn again because its file cannot be read.
 const REDRAWS: usize = 16;
 /// Nominal MiB/s of a scout's work on its 64K, and of reading.
@@ -53,38 +52,6 @@ pub(crate) struct Found {
     pub histogram: [u64; 256],
     pub places: u64,
     pub ended: Ended,
-}
-
-/// The line of all files.
-pub(crate) struct Line {
-    /// Where each file starts, and the end of the last.
-    starts: Vec<u64>,
-}
-
-impl Line {
-    fn new(source: &Source<'_>) -> Line {
-        let mut starts = vec![0];
-        for file in &source.input.files {
-            starts.push(starts[starts.len() - 1] + file.len.next_multiple_of(LINE_UNIT));
-        }
-        Line { starts }
-    }
-
-    pub(crate) fn len(&self) -> u64 {
-        self.starts[self.starts.len() - 1]
-    }
-
-    fn locate(&self, point: u64) -> (usize, u64) {
-        let file = self.starts.partition_point(|s| *s <= point) - 1;
-        (file, point - self.starts[file])
-    }
-
-    /// The window of `size` around `offset` in a file: start, bytes of the file, length on the line.
-    fn window(&self, file: usize, file_len: u64, offset: u64, size: u64) -> (u64, u64, u64) {
-        let start = offset / size * size;
-        let on_line = (self.starts[file + 1] - self.starts[file] - start).min(size);
-        (start, (file_len - start).min(size), on_line)
-    }
 }
 
 /// A drawn point; the file is open and its bytes have been asked for.

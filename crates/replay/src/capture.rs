@@ -14,12 +14,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use poolwright_trace::{Event, Op, Trace};
-use rand::{Rng, RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::error::host;
 use crate::{Error, Result, Target};
+
+mod image;
+use image::{Image, made_up};
 
 const ALIGN: u64 = 4096;
 /// Roles that are small or sequential; their operations are never sampled.
@@ -88,35 +91,6 @@ pub struct Capture {
     pub synthetic_bytes: u64,
     #[serde(skip)]
     image: Image,
-}
-
-/// The image, its first byte on a page boundary so that direct I/O can use it in place.
-#[derive(Default)]
-struct Image {
-    raw: Vec<u8>,
-    skip: usize,
-}
-
-impl std::fmt::Debug for Image {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} bytes", self.raw.len().saturating_sub(self.skip))
-    }
-}
-
-impl Image {
-    fn new(len: usize) -> Image {
-        let raw = vec![0; len + ALIGN as usize];
-        let skip = raw.as_ptr().align_offset(ALIGN as usize);
-        Image { raw, skip }
-    }
-
-    fn slice(&self, at: u64, len: u64) -> &[u8] {
-        &self.raw[self.skip + at as usize..][..len as usize]
-    }
-
-    fn slice_mut(&mut self, at: u64, len: u64) -> &mut [u8] {
-        &mut self.raw[self.skip + at as usize..][..len as usize]
-    }
 }
 
 fn mix(seed: u64, file: u32, region: u64) -> f64 {
@@ -351,7 +325,7 @@ impl Capture {
 
     /// Bytes in memory.
     pub fn image_bytes(&self) -> u64 {
-        (self.image.raw.len() - self.image.skip) as u64
+        self.image.all().len() as u64
     }
 
     /// Writes it to a directory.
@@ -360,7 +334,7 @@ impl Capture {
         check_room(dir, self.image_bytes() + (16 << 20))?;
         let image = dir.join("image");
         let mut out = fs::File::create(&image).map_err(host("creating", &image))?;
-        out.write_all(&self.image.raw[self.image.skip..]).map_err(host("writing", &image))?;
+        out.write_all(self.image.all()).map_err(host("writing", &image))?;
         let index = dir.join("index.json");
         let text = serde_json::to_vec(self).expect("a capture has no map keys that JSON lacks");
         fs::write(&index, text).map_err(host("writing", &index))
@@ -383,22 +357,6 @@ impl Capture {
         file.read_exact_at(capture.image.slice_mut(0, len), 0).map_err(host("reading", &path))?;
         Ok(capture)
     }
-}
-
-fn made_up(rng: &mut ChaCha8Rng, sources: &[(u64, u64)], image: &Image, want: u64) -> Vec<u8> {
-    if sources.is_empty() {
-        let line =
-            |rng: &mut ChaCha8Rng| format!("{:010} {:06} record\n", rng.next_u32(), rng.next_u32() % 1000);
-        let mut text = String::new();
-        while (text.len() as u64) < want {
-            text.push_str(&line(rng));
-        }
-        return text.into_bytes()[..want as usize].to_vec();
-    }
-    let (at, len) = sources[rng.random_range(0..sources.len())];
-    let n = want.min(len);
-    let skip = if len > n { rng.random_range(0..=(len - n)) } else { 0 };
-    image.slice(at + skip, n).to_vec()
 }
 
 /// Fails if `dir`'s file system has less than `needed` bytes free.

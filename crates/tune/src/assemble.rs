@@ -1,15 +1,99 @@
 //! The plan, from what the tuner found.
 
-use poolwright_openzfs::{Compression, Config, Engine, Geometry, codec};
-use poolwright_replay::Capture;
+use std::collections::BTreeMap;
 
-use crate::candidates::with;
+use poolwright_openzfs::property::Settings;
+use poolwright_openzfs::{Compression, Config, Engine, Geometry, codec};
+use poolwright_replay::{Capture, capture};
+
+use crate::candidates::{difference, with};
 use crate::objective::Metrics;
 use crate::plan::{self, Plan, Verdict};
+use crate::race::Outcome;
+use crate::roles::{Files, place};
+use crate::screen::Screened;
 use crate::tuner::{Tuner, recommended_ashift};
 use crate::{Result, database, evidence, machine};
 
+/// A change has to be worth the rewriting of the files: 3 % of the objective.
+const WORTHWHILE: f64 = 0.03;
+/// At most this many paths of a role are named one by one; otherwise their directories.
+const NAMED: usize = 50;
+
 impl Tuner<'_> {
+    /// What is to be said of one role; `outcome` is that of its race, if there was one.
+    pub(crate) fn role_of_plan(
+        &self,
+        name: &str,
+        files: &Files,
+        screened: &[Screened],
+        outcome: Option<&Outcome>,
+    ) -> plan::Role {
+        let today = &self.current.settings;
+        let better = outcome.is_some_and(|o| o.is_better(WORTHWHILE));
+        let chosen = outcome.and_then(|o| o.best.map(|i| &o.others[i].settings)).filter(|_| better);
+        let recommended = chosen.map(|c| difference(c, today)).unwrap_or_default();
+        let mut notes = Vec::new();
+        if let Some(fit) = self.fits.get(name) {
+            notes.push(format!(
+                "to fit the time allowed, trials replayed the first {:.0} s of the recording on {:.0} % of the regions",
+                fit.seconds,
+                if capture::is_whole(name) { 100.0 } else { fit.thin * self.capture.rate * 100.0 }
+            ));
+        }
+        if outcome.is_none() {
+            notes.push(
+                "too little of the recorded I/O was on these files to try settings; nothing is recommended"
+                    .into(),
+            );
+        }
+        if recommended.contains_key("recordsize") || recommended.contains_key("compression") {
+            notes.push(format!(
+                "takes effect for what is written from then on: {} files have to be written again",
+                files.paths.len()
+            ));
+        }
+        let place = place(&self.survey, &self.request.dir, name);
+        plan::Role {
+            role: name.to_owned(),
+            path: common_directory(files).unwrap_or_else(|| place.mountpoint.clone()),
+            paths: paths(files),
+            files: files.paths.len() as u64,
+            bytes: files.bytes,
+            place: plan::Place { dataset: self.current.dataset.clone(), ..place },
+            current: today.clone(),
+            current_source: self.current.source.clone(),
+            recommended,
+            safe_because: BTreeMap::new(),
+            io: (files.ops > 0).then(|| files.io.clone()),
+            evidence: evidence::collect(outcome, better, screened, today, self.request.goal, self.ashift),
+            gain: outcome.filter(|_| better).map(|o| evidence::gains(&o.pairs)).unwrap_or_default(),
+            notes,
+        }
+    }
+
+    /// Roles that cannot leave their directory get what is recommended for the data that lies there.
+    pub(crate) fn reconcile(&self, roles: &mut [plan::Role]) {
+        let lead: BTreeMap<String, (u64, Settings)> = roles.iter().fold(BTreeMap::new(), |mut map, r| {
+            let ops = r.io.as_ref().map_or(0, |io| io.bytes.values().sum::<u64>());
+            let entry = map.entry(r.place.mountpoint.clone()).or_insert_with(|| (0, Settings::new()));
+            if ops >= entry.0 {
+                *entry = (ops, r.recommended.clone());
+            }
+            map
+        });
+        for role in roles {
+            let shared = &lead[&role.place.mountpoint].1;
+            if role.recommended != *shared {
+                role.notes.push(
+                    "lies in the same directory as files with more I/O and shares their dataset".into(),
+                );
+                role.recommended = shared.clone();
+                role.gain.clear();
+            }
+        }
+    }
+
     /// Everything together; `pairs` are those of the whole plan against today.
     pub(crate) fn plan(&mut self, roles: Vec<plan::Role>, pairs: Vec<(Metrics, Metrics)>) -> Result<Plan> {
         let verdict =
@@ -98,6 +182,31 @@ impl Tuner<'_> {
         }
         summary
     }
+}
+
+fn paths(files: &Files) -> Vec<String> {
+    if files.paths.len() <= NAMED {
+        return files.paths.iter().map(|p| p.display().to_string()).collect();
+    }
+    let mut dirs: Vec<String> =
+        files.paths.iter().filter_map(|p| Some(p.parent()?.display().to_string())).collect();
+    dirs.sort();
+    dirs.dedup();
+    dirs
+}
+
+/// The directory (or the one file) that holds a role's files.
+fn common_directory(files: &Files) -> Option<String> {
+    if let [one] = files.paths.as_slice() {
+        return Some(one.display().to_string());
+    }
+    let mut common = files.paths.first()?.parent()?.to_owned();
+    for path in &files.paths {
+        while !path.starts_with(&common) {
+            common = common.parent()?.to_owned();
+        }
+    }
+    Some(common.display().to_string())
 }
 
 fn why_of(verdict: Verdict, roles: &[plan::Role], gain: &plan::Gains) -> String {
