@@ -77,13 +77,9 @@ impl FileSystem {
         if node.mode() & libc::S_IFMT != libc::S_IFREG {
             return Ok(());
         }
-        match node.xattr(CAPABILITIES) {
-            Ok(_) => match node.remove_xattr(CAPABILITIES) {
-                Err(Errno(libc::ENODATA)) => Ok(()),
-                done => done,
-            },
-            Err(Errno(libc::ENODATA | libc::EOPNOTSUPP)) => Ok(()),
-            Err(why) => Err(why),
+        match node.remove_xattr(CAPABILITIES) {
+            Err(Errno(libc::ENODATA)) => Ok(()),
+            done => done,
         }
     }
 
