@@ -73,11 +73,8 @@ fn create(args: CreateArgs) -> anyhow::Result<u8> {
     warn(&args.dataset, &settings);
     let (dataset, parents) = (args.dataset.clone(), args.parents);
     let request = Request::Create { dataset, settings: settings.clone(), parents };
-    Reach::once::<()>(name::pool_of(&args.dataset), &args.files, &request)?;
-    if args.json {
-        print_json(&serde_json::json!({"dataset": args.dataset, "settings": settings}))?;
-    }
-    Ok(0)
+    let json = |()| serde_json::json!({"dataset": args.dataset, "settings": settings});
+    ask(&args.dataset, &args.files, &request, args.json, json)
 }
 
 /// Set properties of a dataset, at once
@@ -306,11 +303,8 @@ struct SnapshotArgs {
 
 fn snapshot(args: SnapshotArgs) -> anyhow::Result<u8> {
     let request = Request::Snapshot { name: args.name.clone(), recursive: args.recursive };
-    let taken: Vec<String> = Reach::once(name::pool_of(&args.name), &args.files, &request)?;
-    if args.json {
-        print_json(&serde_json::json!({ "snapshots": taken }))?;
-    }
-    Ok(0)
+    let json = |taken: Vec<String>| serde_json::json!({ "snapshots": taken });
+    ask(&args.name, &args.files, &request, args.json, json)
 }
 
 /// Take a dataset back to its last snapshot; everything since is lost
@@ -334,11 +328,8 @@ struct RollbackArgs {
 
 fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
     let request = Request::Rollback { name: args.name.clone(), recursive: args.recursive };
-    Reach::once::<()>(name::pool_of(&args.name), &args.files, &request)?;
-    if args.json {
-        print_json(&serde_json::json!({ "snapshot": args.name }))?;
-    }
-    Ok(0)
+    let json = |()| serde_json::json!({ "snapshot": args.name });
+    ask(&args.name, &args.files, &request, args.json, json)
 }
 
 /// Destroy a dataset or a snapshot for good
@@ -362,9 +353,21 @@ struct DestroyArgs {
 
 fn destroy(args: DestroyArgs) -> anyhow::Result<u8> {
     let request = Request::Destroy { name: args.name.clone(), recursive: args.recursive };
-    let gone: Vec<String> = Reach::once(name::pool_of(&args.name), &args.files, &request)?;
-    if args.json {
-        print_json(&serde_json::json!({ "destroyed": gone }))?;
+    let json = |gone: Vec<String>| serde_json::json!({ "destroyed": gone });
+    ask(&args.name, &args.files, &request, args.json, json)
+}
+
+/// What is asked of one name, and what its answer is as JSON.
+fn ask<T: serde::de::DeserializeOwned>(
+    name: &str,
+    files: &PoolFiles,
+    request: &Request,
+    print: bool,
+    json: impl FnOnce(T) -> serde_json::Value,
+) -> anyhow::Result<u8> {
+    let answer = Reach::once(name::pool_of(name), files, request)?;
+    if print {
+        print_json(&json(answer))?;
     }
     Ok(0)
 }
