@@ -1,14 +1,16 @@
 //! `poolwright mount` as a user runs it, and the verbs on a pool that is mounted.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::ops::Deref;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use assert_cmd::Command;
 use serde_json::Value;
+
+mod common;
 
 /// Says why a test cannot run here; `None` if it can.
 fn unable() -> Option<String> {
@@ -25,56 +27,28 @@ macro_rules! skip_without_fuse {
     };
 }
 
-/// Pool files, mount points, a registry and sockets of their own. Everything is unmounted and ended with it.
+/// A pool and mount points in a place of their own. Everything is unmounted and ended with it.
 struct Place {
-    dir: tempfile::TempDir,
+    place: common::Place,
     running: Vec<Child>,
+}
+
+impl Deref for Place {
+    type Target = common::Place;
+
+    fn deref(&self) -> &common::Place {
+        &self.place
+    }
 }
 
 impl Place {
     fn new() -> Place {
-        let place = Place { dir: tempfile::tempdir().unwrap(), running: Vec::new() };
+        let place = common::Place::new();
         for dir in ["m", "n"] {
             std::fs::create_dir(place.at(dir)).unwrap();
         }
         place.run("pool create tank img:1G -O compression=lz4");
-        place
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn plain(&self) -> std::process::Command {
-        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
-        command
-            .current_dir(self.dir.path())
-            .env("POOLWRIGHT_STATE_DIR", self.at("state"))
-            .env("POOLWRIGHT_RUNTIME_DIR", self.at("run"));
-        command
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::from_std(self.plain());
-        command.args(line.split_whitespace());
-        command
-    }
-
-    fn run(&self, line: &str) -> String {
-        let done = self.command(line).assert().success();
-        String::from_utf8(done.get_output().stdout.clone()).unwrap()
-    }
-
-    fn json(&self, line: &str) -> Value {
-        serde_json::from_str(&self.run(&format!("{line} --json"))).unwrap()
-    }
-
-    fn fails(&self, line: &str, code: i32, words: &[&str]) {
-        let done = self.command(line).assert().code(code);
-        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
-        for word in words {
-            assert!(said.contains(word), "{line}: does not say {word:?}: {said}");
-        }
+        Place { place, running: Vec::new() }
     }
 
     /// Mounts in the foreground of a process of its own; its place among those that run.

@@ -2,57 +2,17 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
-use assert_cmd::Command;
 use serde_json::Value;
 
-/// A directory for pool files, with a registry and sockets of its own.
-struct Place(tempfile::TempDir);
+mod common;
+use common::Place;
 
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().unwrap())
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
-        command
-            .current_dir(self.0.path())
-            .env("POOLWRIGHT_STATE_DIR", self.at("state"))
-            .env("POOLWRIGHT_RUNTIME_DIR", self.at("run"))
-            .args(line.split_whitespace());
-        command
-    }
-
-    /// Runs it; its standard output.
-    fn run(&self, line: &str) -> String {
-        let done = self.command(line).assert().success();
-        String::from_utf8(done.get_output().stdout.clone()).unwrap()
-    }
-
-    fn json(&self, line: &str) -> Value {
-        serde_json::from_str(&self.run(&format!("{line} --json"))).unwrap()
-    }
-
-    /// Runs it, expects this exit code, and every word in what it says.
-    fn fails(&self, line: &str, code: i32, words: &[&str]) {
-        let done = self.command(line).assert().code(code);
-        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
-        for word in words {
-            assert!(said.contains(word), "{line}: does not say {word:?}: {said}");
-        }
-        assert!(!said.contains("panicked") && !said.contains("defect"), "{line}: {said}");
-    }
-
-    fn names(&self, line: &str) -> Vec<String> {
-        self.run(line).lines().map(|l| l.split('\t').next().unwrap_or_default().to_owned()).collect()
-    }
+/// The first fields of what a listing without a heading prints.
+fn listed(place: &Place, line: &str) -> Vec<String> {
+    place.run(line).lines().map(|l| l.split('\t').next().unwrap_or_default().to_owned()).collect()
 }
 
 fn files_in(dir: &Path) -> Vec<String> {
@@ -89,7 +49,7 @@ fn a_pool_in_zpools_grammar_is_found_by_its_name() {
     for word in ["pool: tank", "ONLINE", "mirror-0", "mirror-1", "logs", "cache", "/a ", "no scrub"] {
         assert!(text.contains(word), "no {word:?} in\n{text}");
     }
-    assert_eq!(p.names("pool list -H"), ["tank"]);
+    assert_eq!(listed(&p, "pool list -H"), ["tank"]);
     let list = p.json("pool list");
     let size = list["pools"][0]["size"].as_u64().unwrap();
     assert!((150 << 20..=256 << 20).contains(&size), "two mirrors of 128M: {size}");
@@ -127,14 +87,14 @@ fn nothing_is_made_when_something_is_wrong() {
     p.fails("pool create 9tank a:128M", 2, &["letter"]);
     p.fails("pool create tank/x a:128M", 2, &["tank/x"]);
     p.fails("pool create tank none/a:128M", 1, &["no such directory"]);
-    assert_eq!(files_in(p.0.path()), ["precious"]);
+    assert_eq!(files_in(p.dir.path()), ["precious"]);
     assert_eq!(std::fs::read(p.at("precious")).unwrap(), b"data");
     assert!(!p.at("state").exists());
 
     p.run("pool create tank a:128M");
     p.fails("pool create tank b:128M", 3, &["a pool tank already", "/a", "pool export tank"]);
     p.fails("pool create other a:128M", 3, &["not empty"]);
-    assert_eq!(files_in(p.0.path()), ["a", "precious"]);
+    assert_eq!(files_in(p.dir.path()), ["a", "precious"]);
 }
 
 #[test]
@@ -162,11 +122,11 @@ fn datasets_from_birth_to_death() {
     let taken = p.json("dataset snapshot -r tank/x@one");
     assert_eq!(taken["snapshots"], serde_json::json!(["tank/x@one", "tank/x/y@one"]));
     p.fails("dataset snapshot tank/x@one", 1, &["already"]);
-    assert_eq!(p.names("dataset list -H"), ["tank", "tank/x", "tank/x/y"]);
-    assert_eq!(p.names("dataset list -H tank/x"), ["tank/x"]);
-    assert_eq!(p.names("dataset list -H -r tank/x"), ["tank/x", "tank/x/y"]);
-    assert_eq!(p.names("dataset list -H -r -t snapshot tank"), ["tank/x/y@one", "tank/x@one"]);
-    assert_eq!(p.names("dataset list -H -t snapshot tank/x"), ["tank/x@one"]);
+    assert_eq!(listed(&p, "dataset list -H"), ["tank", "tank/x", "tank/x/y"]);
+    assert_eq!(listed(&p, "dataset list -H tank/x"), ["tank/x"]);
+    assert_eq!(listed(&p, "dataset list -H -r tank/x"), ["tank/x", "tank/x/y"]);
+    assert_eq!(listed(&p, "dataset list -H -r -t snapshot tank"), ["tank/x/y@one", "tank/x@one"]);
+    assert_eq!(listed(&p, "dataset list -H -t snapshot tank/x"), ["tank/x@one"]);
 
     p.fails("dataset destroy tank/x", 3, &["refused", "-r"]);
     p.fails("dataset destroy -r tank", 1, &["the pool itself"]);
@@ -174,7 +134,7 @@ fn datasets_from_birth_to_death() {
     p.fails("dataset destroy tank/x/y@one", 1, &["no such snapshot"]);
     let gone = p.json("dataset destroy -r tank/x");
     assert_eq!(gone["destroyed"], serde_json::json!(["tank/x/y", "tank/x@one", "tank/x"]));
-    assert_eq!(p.names("dataset list -H -t all"), ["tank"]);
+    assert_eq!(listed(&p, "dataset list -H -t all"), ["tank"]);
 }
 
 #[test]
@@ -183,14 +143,14 @@ fn export_forgets_and_import_finds_again() {
     p.run("pool create tank raidz1 a:128M b:128M c:128M cache x:128M -O recordsize=64K");
     p.run("pool create other o:128M");
     assert_eq!(p.run("pool export tank"), "tank exported\n");
-    assert_eq!(files_in(p.0.path()), ["a", "b", "c", "o", "x"], "files are never removed");
+    assert_eq!(files_in(p.dir.path()), ["a", "b", "c", "o", "x"], "files are never removed");
     p.fails("dataset list tank", 1, &["no pool \"tank\" is known", "--pool-file", "pool import tank"]);
     let files = "--pool-file a --pool-file x --pool-file b --pool-file c";
     assert_eq!(p.run(&format!("dataset get -H -p recordsize tank {files}")), "tank\trecordsize\t65536\n");
     p.fails("dataset list tank --pool-file o", 1, &["holds the pool other, not tank"]);
     p.fails("dataset list tank --pool-file gone", 1, &["gone"]);
 
-    let dir = p.0.path().display().to_string();
+    let dir = p.dir.path().display().to_string();
     p.run("pool export other");
     let found = p.json(&format!("pool import -d {dir}"));
     let names: Vec<&str> =
@@ -201,12 +161,12 @@ fn export_forgets_and_import_finds_again() {
     p.fails(&format!("pool import none -d {dir}"), 1, &["no pool none", "other, tank"]);
     p.fails("pool import tank o", 1, &["holds the pool other"]);
     p.fails("pool import tank", 2, &["--dir"]);
-    assert!(p.names("pool list -H").iter().all(|line| !line.starts_with("tank")));
+    assert!(listed(&p, "pool list -H").iter().all(|line| !line.starts_with("tank")));
 
     p.run("pool import tank a b c x");
     assert_eq!(p.run("dataset get -H -p recordsize tank"), "tank\trecordsize\t65536\n");
     p.run(&format!("pool import other -d {dir}"));
-    assert_eq!(p.names("pool list -H"), ["other", "tank"]);
+    assert_eq!(listed(&p, "pool list -H"), ["other", "tank"]);
 }
 
 #[test]
@@ -220,7 +180,7 @@ fn a_pool_that_lost_a_file_says_which() {
     assert!(text.contains("UNAVAIL") && text.contains("/d"), "{text}");
     p.fails("dataset list flat", 1, &["/d"]);
     p.fails("pool import flat c", 1, &["not whole"]);
-    assert_eq!(p.names("dataset list -H tank"), ["tank"], "the other pool is not touched by that");
+    assert_eq!(listed(&p, "dataset list -H tank"), ["tank"], "the other pool is not touched by that");
     std::fs::remove_file(p.at("hidden")).unwrap();
     std::fs::remove_file(p.at("c")).unwrap();
     let gone = p.command("pool export flat").assert().success();
@@ -275,5 +235,5 @@ fn damaged_registry_entries_are_named_and_others_work() {
     p.run("pool create tank a:128M");
     std::fs::write(p.at("state/pools/broken.json"), "{").unwrap();
     p.fails("dataset list broken", 1, &["broken.json", "import the pool again"]);
-    assert_eq!(p.names("pool list -H"), ["tank"]);
+    assert_eq!(listed(&p, "pool list -H"), ["tank"]);
 }

@@ -1,0 +1,57 @@
+//! What the tests of pools share: a place of their own to run the program in.
+
+use std::path::PathBuf;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// A directory for pool files, with a registry and sockets of its own.
+pub struct Place {
+    pub dir: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        Place { dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The program in this place, without arguments.
+    pub fn plain(&self) -> std::process::Command {
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
+        command
+            .current_dir(self.dir.path())
+            .env("POOLWRIGHT_STATE_DIR", self.at("state"))
+            .env("POOLWRIGHT_RUNTIME_DIR", self.at("run"));
+        command
+    }
+
+    pub fn command(&self, line: &str) -> Command {
+        let mut command = Command::from_std(self.plain());
+        command.args(line.split_whitespace());
+        command
+    }
+
+    /// Runs it; its standard output.
+    pub fn run(&self, line: &str) -> String {
+        let done = self.command(line).assert().success();
+        String::from_utf8(done.get_output().stdout.clone()).unwrap()
+    }
+
+    pub fn json(&self, line: &str) -> Value {
+        serde_json::from_str(&self.run(&format!("{line} --json"))).unwrap()
+    }
+
+    /// Runs it, expects this exit code, and every word in what it says.
+    pub fn fails(&self, line: &str, code: i32, words: &[&str]) {
+        let done = self.command(line).assert().code(code);
+        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        for word in words {
+            assert!(said.contains(word), "{line}: does not say {word:?}: {said}");
+        }
+        assert!(!said.contains("panicked") && !said.contains("defect"), "{line}: {said}");
+    }
+}
