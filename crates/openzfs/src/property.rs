@@ -99,24 +99,30 @@ pub fn find(name: &str) -> Result<&'static Property> {
     })
 }
 
-/// Parses `16K`, `1M`, `512`, `1.5G` to bytes.
+/// Bytes from `16K`, `1.5G`, `4096`, `128KiB` or `2gb`; suffixes are binary, in either case, as ZFS takes them.
 pub fn parse_size(text: &str) -> Result<u64> {
-    let bad = || Error::Invalid(format!("{text:?} is not a size; write 8192, 16K, 1M or 2G"));
-    let t = text.trim().trim_end_matches(['b', 'B']).trim_end_matches(['i', 'I']);
-    let (digits, shift) = match t.chars().last().ok_or_else(bad)?.to_ascii_uppercase() {
-        'K' => (&t[..t.len() - 1], 10),
-        'M' => (&t[..t.len() - 1], 20),
-        'G' => (&t[..t.len() - 1], 30),
-        'T' => (&t[..t.len() - 1], 40),
-        'P' => (&t[..t.len() - 1], 50),
-        _ => (t, 0),
-    };
-    let value: f64 = digits.parse().map_err(|_| bad())?;
-    let bytes = value * (1u64 << shift) as f64;
-    if !(0.0..9.0e18).contains(&bytes) || digits.is_empty() {
-        return Err(bad());
+    let error = || Error::Invalid(format!("{text:?} is not a size; write 8192, 16K, 1M or 2G"));
+    let trimmed = text.trim();
+    let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
+    let (number, suffix) = trimmed.split_at(split);
+    let shift = suffix_shift(suffix.trim_start()).ok_or_else(error)?;
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(1 << shift).ok_or_else(error);
     }
-    Ok(bytes as u64)
+    let value = number.parse::<f64>().map_err(|_| error())? * (1u64 << shift) as f64;
+    // 2^64 itself is the first value that does not fit.
+    if value.is_finite() && value < u64::MAX as f64 { Ok(value.round() as u64) } else { Err(error()) }
+}
+
+fn suffix_shift(suffix: &str) -> Option<u32> {
+    let upper = suffix.to_ascii_uppercase();
+    if upper.is_empty() || upper == "B" {
+        return Some(0);
+    }
+    let mut rest = upper.chars();
+    let first = rest.next()?;
+    let unit = ['K', 'M', 'G', 'T', 'P', 'E'].iter().position(|s| *s == first)?;
+    matches!(rest.as_str(), "" | "B" | "IB").then_some(10 * (unit as u32 + 1))
 }
 
 /// Parses `property=value` and checks the name.
@@ -140,15 +146,37 @@ pub fn defaults() -> Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
-    fn sizes_and_assignments() {
-        assert_eq!(parse_size("16K").unwrap(), 16384);
-        assert_eq!(parse_size("1MiB").unwrap(), 1 << 20);
-        assert_eq!(parse_size("1.5G").unwrap(), 3 << 29);
-        for bad in ["", "K", "12Q", "-1", "1e400", "sixteen"] {
+    fn sizes_are_taken_as_zfs_takes_them() {
+        let good = [
+            ("16K", 16384),
+            ("4096", 4096),
+            ("1MiB", 1 << 20),
+            ("1.5G", 3 << 29),
+            ("2gb", 2 << 30),
+            ("128KiB", 131_072),
+            ("7 M", 7 << 20),
+        ];
+        for (text, bytes) in good {
+            assert_eq!(parse_size(text).unwrap(), bytes, "{text}");
+        }
+        for bad in ["", "K", "12Q", "-1", "1e400", "1e3", "sixteen", "1Q", "1.2.3", "16Kx", "99E", "NaN", "."]
+        {
             assert!(parse_size(bad).is_err(), "{bad}");
         }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_size_or_an_error(text in ".*") {
+            let _ = parse_size(&text);
+        }
+    }
+
+    #[test]
+    fn assignments() {
         assert_eq!(parse_assignment("recsize=8K").unwrap(), ("recordsize".into(), "8K".into()));
         assert!(parse_assignment("colour=red").unwrap_err().to_string().contains("known: recordsize"));
         assert!(parse_assignment("recordsize").is_err());

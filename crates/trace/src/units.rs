@@ -1,14 +1,4 @@
-//! Sizes as `zfs` and `zpool` print and take them, and times for people.
-
-/// A size given by a person that is none.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is not a size: expected a number with an optional suffix K, M, G, T, P or E, such as 16K or 1.5G"
-)]
-pub struct SizeError {
-    /// What was given.
-    pub text: String,
-}
+//! Sizes as `zfs` and `zpool` print them, and times for people.
 
 const SUFFIXES: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
 
@@ -31,32 +21,6 @@ pub fn format_size(bytes: u64) -> String {
     let value = bytes as f64 / scale as f64;
     let text = [2, 1, 0].map(|digits| format!("{value:.digits$}")).into_iter().find(|text| text.len() <= 4);
     format!("{}{suffix}", text.unwrap_or_else(|| format!("{value:.0}")))
-}
-
-/// Bytes from `16K`, `1.5G`, `4096`, `128KiB` or `2gb`; suffixes are binary, in either case, as ZFS takes them.
-pub fn parse_size(text: &str) -> Result<u64, SizeError> {
-    let error = || SizeError { text: text.to_owned() };
-    let trimmed = text.trim();
-    let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
-    let (number, suffix) = trimmed.split_at(split);
-    let shift = suffix_shift(suffix.trim_start()).ok_or_else(error)?;
-    if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(1 << shift).ok_or_else(error);
-    }
-    let value = number.parse::<f64>().map_err(|_| error())? * (1u64 << shift) as f64;
-    // 2^64 itself is the first value that does not fit.
-    if value.is_finite() && value < u64::MAX as f64 { Ok(value.round() as u64) } else { Err(error()) }
-}
-
-fn suffix_shift(suffix: &str) -> Option<u32> {
-    let upper = suffix.to_ascii_uppercase();
-    if upper.is_empty() || upper == "B" {
-        return Some(0);
-    }
-    let mut rest = upper.chars();
-    let first = rest.next()?;
-    let unit = SUFFIXES.iter().position(|s| *s == first)?;
-    matches!(rest.as_str(), "" | "B" | "IB").then_some(10 * (unit as u32 + 1))
 }
 
 /// Nanoseconds with a unit and about three digits: `830ns`, `12.4us`, `1.25ms`, `31.0s`.
@@ -87,7 +51,6 @@ pub fn format_count(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn sizes_look_as_zfs_prints_them() {
@@ -111,24 +74,6 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_taken_as_zfs_takes_them() {
-        let good = [
-            ("16K", 16384),
-            ("4096", 4096),
-            ("1.5G", 3 << 29),
-            ("2gb", 2 << 30),
-            ("128KiB", 131072),
-            ("7 M", 7 << 20),
-        ];
-        for (text, bytes) in good {
-            assert_eq!(parse_size(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "K", "-1", "1Q", "1.2.3", "16Kx", "99E", "1e3", "NaN", "."] {
-            assert!(parse_size(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
     fn times_and_counts_read_well() {
         let times =
             [(0, "0ns"), (999, "999ns"), (1250, "1.25us"), (12_400, "12.4us"), (3_100_000_000, "3.10s")];
@@ -138,18 +83,5 @@ mod tests {
         assert_eq!(format_count(0), "0");
         assert_eq!(format_count(999), "999");
         assert_eq!(format_count(1_234_567), "1,234,567");
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_a_size_or_an_error(text in ".*") {
-            let _ = parse_size(&text);
-        }
-
-        #[test]
-        fn what_is_printed_is_read_back_within_its_digits(bytes in 0..1u64 << 60) {
-            let back = parse_size(&format_size(bytes)).unwrap();
-            prop_assert!(back.abs_diff(bytes) as f64 <= bytes as f64 * 0.006);
-        }
     }
 }

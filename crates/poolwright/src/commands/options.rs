@@ -203,6 +203,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_printed_is_read_back_within_its_digits() {
+        for bytes in (0..60u64).flat_map(|shift| [3, 5, 7, 1023, 1025].map(|n| (n << shift) / 4)) {
+            let back = parse_size(&poolwright_trace::format_size(bytes)).unwrap();
+            assert!(back.abs_diff(bytes) as f64 <= bytes as f64 * 0.006, "{bytes} {back}");
+        }
+    }
+
+    #[test]
     fn times() {
         assert_eq!(parse_time("30s").unwrap(), Duration::from_secs(30));
         assert_eq!(parse_time("5m").unwrap(), Duration::from_secs(300));

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_record::{Ended, Options, Progress, Recorder, Subject, Summary};
-use poolwright_trace::{format_count, format_ns, format_size, parse_size};
+use poolwright_trace::{format_count, format_ns, format_size};
 
-use super::options::parse_time;
+use super::options::{parse_size, parse_time};
 use crate::interrupt;
 
 /// Records a live database's file I/O into a trace
@@ -78,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 }
 
 fn parse_buffer(text: &str) -> Result<u64, String> {
-    let bytes = parse_size(text).map_err(|e| e.to_string())?;
+    let bytes = parse_size(text)?;
     if (64 << 10..=1 << 30).contains(&bytes) { Ok(bytes) } else { Err("use 64K to 1G".to_owned()) }
 }
 
