@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use poolwright_tune::machine::memory_bytes;
 
 /// A directory of this process, removed at the end.
 #[derive(Debug)]
@@ -43,18 +44,12 @@ fn choose(needed: u64) -> PathBuf {
 
 /// `MemAvailable` in bytes; 0 if it cannot be read.
 pub fn available_memory() -> u64 {
-    meminfo("MemAvailable:")
+    memory_bytes("MemAvailable")
 }
 
 /// `MemTotal` in bytes; 0 if it cannot be read.
 pub fn total_memory() -> u64 {
-    meminfo("MemTotal:")
-}
-
-fn meminfo(name: &str) -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find(|l| l.starts_with(name));
-    line.and_then(|l| l.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
+    memory_bytes("MemTotal")
 }
 
 /// Removes scratch directories whose process is gone.

@@ -11,7 +11,7 @@ pub mod database;
 mod error;
 mod evidence;
 mod fit;
-mod machine;
+pub mod machine;
 pub mod model;
 pub mod objective;
 pub mod plan;

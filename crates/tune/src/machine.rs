@@ -45,7 +45,7 @@ fn field(path: &str, name: &str) -> Option<String> {
 }
 
 /// A line of `/proc/meminfo` in bytes; 0 if it is not there.
-pub(crate) fn memory_bytes(name: &str) -> u64 {
+pub fn memory_bytes(name: &str) -> u64 {
     let kib = field("/proc/meminfo", name).and_then(|v| v.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }
