@@ -3,18 +3,26 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::directory::Directory;
 use crate::error::host;
 use crate::result::Replay;
-use crate::{Error, Result, Spec};
+use crate::{Error, Result, Spec, TargetSpec};
 
 /// How a trial learns who started it.
 const PARENT: &str = "POOLWRIGHT_PARENT_PID";
 
-/// Runs `program trial SPEC` and reads its JSON. The child is killed when `interrupted` says so, and dies with this
-/// process (it asks for that itself: see [`die_with_parent`]).
-pub fn run(program: &Path, spec: &Spec, work: &Path, interrupted: &dyn Fn() -> bool) -> Result<Replay> {
+/// Runs `program trial SPEC` and reads its JSON. The child is killed when `interrupted` says so or when it has taken
+/// `limit`, all of it counted, and dies with this process (it asks for that itself: see [`die_with_parent`]).
+pub fn run(
+    program: &Path,
+    spec: &Spec,
+    work: &Path,
+    limit: Option<Duration>,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Replay> {
+    let began = Instant::now();
     let path = work.join("trial.json");
     spec.save(&path)?;
     let mut child = Command::new(program)
@@ -39,18 +47,28 @@ pub fn run(program: &Path, spec: &Spec, work: &Path, interrupted: &dyn Fn() -> b
         if let Some(status) = child.try_wait().map_err(host("waiting for", program))? {
             break status;
         }
-        if interrupted() {
+        let late = limit.filter(|limit| began.elapsed() >= *limit);
+        if let Some(why) = interrupted().then_some(Error::Interrupted).or(late.map(Error::TooLong)) {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(Error::Interrupted);
+            remove_directory(spec, child.id());
+            return Err(why);
         }
         std::thread::sleep(Duration::from_millis(5));
     };
     let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
     if !status.success() {
+        remove_directory(spec, child.id());
         return Err(Error::Child(reason(&status.to_string(), &String::from_utf8_lossy(&err))));
     }
     serde_json::from_slice(&out).map_err(|e| Error::Child(format!("its result does not parse: {e}")))
+}
+
+/// A process that was killed cannot remove its directory; a pool's file has no name by then.
+fn remove_directory(spec: &Spec, pid: u32) {
+    if let TargetSpec::Directory(parent) = &spec.target {
+        let _ = std::fs::remove_dir_all(Directory::of_process(parent, pid));
+    }
 }
 
 /// What a person should read of a dead child: its own last words, or the assertion that ended it.

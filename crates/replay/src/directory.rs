@@ -30,13 +30,18 @@ struct Open {
 impl Directory {
     /// Makes a scratch directory below `parent` for `files` files.
     pub fn create(parent: &Path, files: usize) -> Result<Directory> {
-        let root = parent.join(format!("poolwright-trial-{}", std::process::id()));
+        let root = Directory::of_process(parent, std::process::id());
         fs::create_dir(&root).map_err(host("making the trial's directory", &root))?;
         let dev = fs::metadata(&root).map_err(host("looking at", &root))?.dev();
         let device = format!("{}:{}", nix::sys::stat::major(dev), nix::sys::stat::minor(dev));
         let known = Path::new("/sys/dev/block").join(&device).exists();
         let files = (0..files).map(|_| RwLock::new(None)).collect();
         Ok(Directory { root, device: known.then_some(device), files })
+    }
+
+    /// Where a process makes it, so that it can be removed when that process was killed.
+    pub(crate) fn of_process(parent: &Path, pid: u32) -> PathBuf {
+        parent.join(format!("poolwright-trial-{pid}"))
     }
 
     fn path(&self, file: u32) -> PathBuf {

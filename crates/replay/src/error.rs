@@ -53,6 +53,9 @@ pub enum Error {
     /// The child process of a trial failed.
     #[error("the trial failed: {0}")]
     Child(String),
+    /// The trial was stopped because it took as long as one may.
+    #[error("the trial was stopped after {0:?}, the most that it may take")]
+    TooLong(std::time::Duration),
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,

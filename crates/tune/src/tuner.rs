@@ -305,8 +305,9 @@ impl Tuner<'_> {
     fn trial(&mut self, spec: &Spec) -> Result<Replay> {
         let stop = Arc::clone(&self.request.stop);
         self.trials += 1;
-        let result =
-            child::run(&self.request.program, spec, &self.request.scratch, &|| stop.load(Ordering::Relaxed));
+        let result = child::run(&self.request.program, spec, &self.request.scratch, None, &|| {
+            stop.load(Ordering::Relaxed)
+        });
         let interrupted = matches!(result, Err(poolwright_replay::Error::Interrupted));
         if let (Err(error), false) = (&result, interrupted) {
             self.failed += 1;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -46,7 +47,7 @@ pub struct Args {
 
     /// Replay only this much of the recording, from its start: 13s
     #[arg(long, value_name = "TIME", value_parser = options::parse_time)]
-    first: Option<std::time::Duration>,
+    first: Option<Duration>,
 
     /// Sector size of the pool as a power of two
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(9..=16))]
@@ -59,6 +60,10 @@ pub struct Args {
     /// Passes over the trace before the measured one
     #[arg(long, value_name = "N", default_value_t = 1)]
     warm: u32,
+
+    /// Stop a trial that takes longer than this, filling the pool and warming included; its setting has no result then
+    #[arg(long, value_name = "TIME", value_parser = options::parse_time)]
+    trial_timeout: Option<Duration>,
 
     #[command(flatten)]
     trial: TrialOptions,
@@ -111,16 +116,27 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let program = super::options::this_program();
     let bar = bar(settings.len() as u64 * u64::from(args.repeat));
     let mut runs: Vec<Vec<Replay>> = vec![Vec::new(); settings.len()];
+    let mut stopped: Vec<Stopped> = Vec::new();
     for round in 0..args.repeat {
         let mut order: Vec<usize> = (0..settings.len()).collect();
         if round % 2 == 1 {
             order.reverse();
         }
         for i in order {
+            if stopped.iter().any(|s| s.settings == settings[i]) {
+                bar.inc(1);
+                continue;
+            }
             bar.set_message(spelled(&settings[i]));
-            let stopped = || stop.load(std::sync::atomic::Ordering::Relaxed);
-            match child::run(&program, &spec(&settings[i]), scratch.path(), &stopped) {
+            let interrupted = || stop.load(std::sync::atomic::Ordering::Relaxed);
+            let spec = spec(&settings[i]);
+            match child::run(&program, &spec, scratch.path(), args.trial_timeout, &interrupted) {
                 Ok(replay) => runs[i].push(replay),
+                Err(Error::TooLong(limit)) => stopped.push(Stopped {
+                    settings: settings[i].clone(),
+                    trial: round + 1,
+                    limit_s: limit.as_secs_f64(),
+                }),
                 Err(Error::Interrupted) => return Ok(130),
                 Err(error) => return Err(error.into()),
             }
@@ -130,12 +146,32 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     bar.finish_and_clear();
     let comparisons = compare(&settings, &runs);
     if args.json {
-        print_json(runs, &comparisons)?;
+        print_json(&runs, &comparisons, &stopped)?;
     } else {
         print_table(&settings, &runs);
         print_comparisons(&settings, &comparisons);
+        print_stopped(&stopped, args.repeat);
+    }
+    if runs.iter().all(Vec::is_empty) {
+        bail!("no trial came to its end; give them more time (--trial-timeout) or less to do (--first 10s)");
     }
     Ok(0)
+}
+
+/// A setting that was given up: it is not tried again, and what it took is no result.
+#[derive(Debug, serde::Serialize)]
+struct Stopped {
+    settings: PerRole,
+    /// Which of its trials took too long, from 1.
+    trial: u32,
+    limit_s: f64,
+}
+
+fn print_stopped(stopped: &[Stopped], repeat: u32) {
+    for s in stopped {
+        let trial = if repeat == 1 { String::new() } else { format!(" in trial {} of {repeat}", s.trial) };
+        println!("Stopped after {} s{trial}, which is no result: {}.", s.limit_s, spelled(&s.settings));
+    }
 }
 
 fn roles_of(trace: &Trace) -> Vec<String> {
@@ -195,7 +231,7 @@ fn bar(trials: u64) -> ProgressBar {
     let style =
         ProgressStyle::with_template("{bar:30} trial {pos}/{len} {elapsed} {msg}").expect("a fixed template");
     let bar = ProgressBar::new(trials).with_style(style);
-    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
 
@@ -278,14 +314,15 @@ fn print_comparisons(settings: &[PerRole], comparisons: &[Comparison]) {
     print!("{}", table.terminal(Terminal::stdout()));
 }
 
-/// One trial as the documented object; several as `{"runs":[…],"comparisons":[…]}`.
-fn print_json(runs: Vec<Vec<Replay>>, comparisons: &[Comparison]) -> anyhow::Result<()> {
-    let all: Vec<Replay> = runs.into_iter().flatten().collect();
+/// One trial as the documented object; several as `{"runs":[…],"comparisons":[…],"stopped":[…]}`.
+fn print_json(runs: &[Vec<Replay>], comparisons: &[Comparison], stopped: &[Stopped]) -> anyhow::Result<()> {
+    let all: Vec<&Replay> = runs.iter().flatten().collect();
     let mut out = std::io::stdout().lock();
-    if let [one] = all.as_slice() {
+    if let ([one], []) = (all.as_slice(), stopped) {
         serde_json::to_writer(&mut out, one)?;
     } else {
-        serde_json::to_writer(&mut out, &serde_json::json!({ "runs": all, "comparisons": comparisons }))?;
+        let several = serde_json::json!({ "runs": all, "comparisons": comparisons, "stopped": stopped });
+        serde_json::to_writer(&mut out, &several)?;
     }
     println!();
     Ok(())
@@ -340,12 +377,13 @@ fn print_table(settings: &[PerRole], runs: &[Vec<Replay>]) {
     }
     print!("{}", table.terminal(Terminal::stdout()));
     let Some(one) = runs.iter().flatten().next() else { return };
+    let trials = runs.iter().map(Vec::len).max().unwrap_or(0);
     println!(
         "\n{} on {}; medians of {} trial{} per setting; filled with {}, {:.1} % of the written bytes are the files' own.",
         poolwright_trace::format_count(one.ops) + " operations",
         one.target,
-        runs[0].len(),
-        if runs[0].len() == 1 { "" } else { "s" },
+        trials,
+        if trials == 1 { "" } else { "s" },
         format_size(one.filled_bytes),
         one.written_real * 100.0
     );
