@@ -168,7 +168,7 @@ fn settings(section: &mut Section, plan: &Plan) {
 }
 
 fn database(section: &mut Section, plan: &Plan) {
-    section.paragraph("Settings of the database itself that go with the plan. `apply` prints them and never edits a configuration.");
+    section.paragraph("Settings of the database itself that go with the plan. Poolwright prints them and never edits a configuration.");
     for s in &plan.database {
         section.heading(&format!("{} = {}", s.setting, s.value));
         let mut about: Vec<(&str, &str)> = Vec::new();
