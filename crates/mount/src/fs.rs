@@ -150,6 +150,7 @@ impl FileSystem {
             Op::Fsync(sync) | Op::Fsyncdir(sync) => self.fsync(node, sync.fh),
             Op::Fallocate(fallocate) => self.fallocate(node, &fallocate),
             Op::Lseek(seek) => self.lseek(&seek, out),
+            Op::CopyFileRange(copy) => self.copy(header, &copy, out),
             Op::Opendir(_) => self.opendir(node, out),
             Op::Readdir(read) => self.readdir(node, &read, false, out),
             Op::Readdirplus(read) => self.readdir(node, &read, true, out),
@@ -163,8 +164,7 @@ impl FileSystem {
             // Nothing here waits long enough to be worth interrupting, and an interruption is not answered.
             Op::Interrupt(_) => return Ok(None),
             // A write is in the engine when it is answered, so closing has nothing to do; the kernel stops asking.
-            // It also copies ranges by itself when it is told that nobody else does.
-            Op::Flush(_) | Op::CopyFileRange(_) | Op::Init(..) | Op::Unserved => Err(Errno(libc::ENOSYS)),
+            Op::Flush(_) | Op::Init(..) | Op::Unserved => Err(Errno(libc::ENOSYS)),
         };
         done.map(Some)
     }

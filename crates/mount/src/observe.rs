@@ -16,11 +16,13 @@ pub struct Operation<'a> {
     pub op: Opcode,
     /// The object it was about; of an operation on a name, the directory.
     pub object: u64,
-    /// What it made, found or opened; 0 if that is not its kind.
+    /// What it made, found or opened, or copied into; 0 if that is not its kind.
     pub result: u64,
     /// Position in the file, in bytes, where it has one.
     pub offset: u64,
-    /// Bytes read, written, punched or allocated; of a SETATTR that sets it, the file's new length.
+    /// Of a copy: the position in the file that it copied into.
+    pub to_offset: u64,
+    /// Bytes read, written, copied, punched or allocated; of a SETATTR that sets it, the file's new length.
     pub length: u64,
     /// Flags of an open or a write (`O_…`), of a rename (`RENAME_…`) or an allocation (`FALLOC_FL_…`).
     pub flags: u32,

@@ -69,6 +69,54 @@ fn like_a_vector() {
     }
 }
 
+/// `copy_file_range` through the kernel: the bytes, however they are cached, and the space, which is shared.
+#[test]
+fn copies() {
+    for caching in MODES {
+        let Some(mut t) = mounted("copies", caching) else { return };
+        let bytes = pattern(5 << 20, 9);
+        fs::write(t.at("a"), &bytes).unwrap();
+        let (a, b) = (rw(&t.at("a")), rw(&t.at("b")));
+        // pages of both in the kernel: dirty ones that are copied, and old ones that must go
+        b.write_all_at(&[7; 300_000], 0).unwrap();
+        a.write_all_at(b"as late as can be", 4096).unwrap();
+        let mut bytes = bytes;
+        bytes[4096..4113].copy_from_slice(b"as late as can be");
+        let copy = |from: &File, mut at: u64, to: &File, mut to_at: u64, mut left: usize| {
+            while left > 0 {
+                let n = rustix::fs::copy_file_range(from, Some(&mut at), to, Some(&mut to_at), left).unwrap();
+                if n == 0 {
+                    break;
+                }
+                left -= n;
+            }
+            left
+        };
+        assert_eq!(copy(&a, 0, &b, 0, 8 << 20), 3 << 20, "to the end of the source");
+        assert_eq!(b.metadata().unwrap().len(), 5 << 20);
+        assert!(fs::read(t.at("b")).unwrap() == bytes, "{caching:?}");
+        t.pool().sync().unwrap();
+        let saved = t.pool().stats().unwrap().bclone_saved;
+        assert!(saved >= 5 << 20, "{caching:?}: {saved} bytes are shared");
+
+        // where no record begins
+        assert_eq!(copy(&a, 100, &b, 9_999, 700_000), 0);
+        assert!(fs::read(t.at("b")).unwrap()[9_999..709_999] == bytes[100..700_100], "{caching:?}");
+        let mut expected = bytes.clone();
+        expected[9_999..709_999].copy_from_slice(&bytes[100..700_100]);
+        // what programs do
+        let done = std::process::Command::new("cp").args([t.at("b"), t.at("c")]).status().unwrap();
+        assert!(done.success());
+        assert!(t.mount().counters().ops(Opcode::CopyFileRange) >= 3, "{caching:?}");
+        drop((a, b));
+        t.again();
+        for name in ["b", "c"] {
+            assert!(fs::read(t.at(name)).unwrap() == expected, "{caching:?}: {name}");
+        }
+        t.end();
+    }
+}
+
 #[test]
 fn appenders() {
     for caching in MODES {

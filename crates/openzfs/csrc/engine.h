@@ -78,6 +78,7 @@ typedef struct pw_vdev_group {
 typedef struct pw_pool_stats {
 	uint64_t size, allocated, free, txg;
 	uint64_t read_errors, write_errors, checksum_errors;
+	uint64_t bclone_used, bclone_saved;	/* bytes that clones share, and what they save, as zpool spells them */
 	uint32_t gcd_alloc, min_alloc;	/* what psize is rounded up to */
 	uint32_t state;
 } pw_pool_stats_t;
@@ -135,7 +136,7 @@ int pw_dataset_commit(pw_dataset_t *ds);	/* all that was acknowledged is in the 
 void pw_dataset_zil_stats(pw_dataset_t *ds, pw_zil_stats_t *out);
 int pw_dataset_replayed(pw_dataset_t *ds, uint64_t *records);
 
-/* ---- nodes: files, directories, links, devices (node.c, attr.c, dir.c, name.c, xattr.c, file.c, blocks.c) ---- */
+/* ---- nodes: files, directories, links, devices (node.c, attr.c, dir.c, name.c, xattr.c, file.c, clone.c, blocks.c) ---- */
 
 typedef struct pw_node pw_node_t;
 
@@ -209,6 +210,12 @@ int pw_file_append(pw_node_t *node, const void *buf, uint64_t len, int sync, uin
 int pw_file_truncate(pw_node_t *node, uint64_t size);
 int pw_file_extend(pw_node_t *node, uint64_t size);	/* to this length at least */
 int pw_file_punch(pw_node_t *node, uint64_t offset, uint64_t len);
+/*
+ * Copies between files of one pool, by cloning blocks where that works; *done may be less than `len`, 0 only at the end
+ * of `in` or in an error. EINVAL: two halves of one file that overlap.
+ */
+int pw_file_copy(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint64_t len, int sync,
+    uint64_t *done);
 /* ENXIO: nothing of the kind behind `offset`. `hole`: the next hole, else the next data. */
 int pw_file_seek(pw_node_t *node, uint64_t offset, int hole, uint64_t *out);
 int pw_file_sync(pw_node_t *node);

@@ -119,8 +119,8 @@ pw_write_range(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, 
 	return (error);
 }
 
-static int
-may_write(pw_node_t *node, uint64_t offset, uint64_t len)
+int
+pw_may_write(pw_node_t *node, uint64_t offset, uint64_t len)
 {
 	if (node->ds->readonly)
 		return (EROFS);
@@ -138,7 +138,7 @@ settle(pw_node_t *node, int error, int sync)
 int
 pw_file_write(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync)
 {
-	int error = may_write(node, offset, len);
+	int error = pw_may_write(node, offset, len);
 	sync |= node->ds->os->os_sync == ZFS_SYNC_ALWAYS;
 	if (error == 0 && len != 0)
 		error = settle(node, pw_write_range(node, offset, buf, len, sync, 0), sync);
@@ -148,7 +148,7 @@ pw_file_write(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, i
 int
 pw_file_append(pw_node_t *node, const void *buf, uint64_t len, int sync, uint64_t *offset)
 {
-	int error = may_write(node, 0, len);
+	int error = pw_may_write(node, 0, len);
 	sync |= node->ds->os->os_sync == ZFS_SYNC_ALWAYS;
 	if (error != 0)
 		return (error);
@@ -204,7 +204,7 @@ pw_set_size(pw_node_t *node, uint64_t size, int log)
 int
 pw_file_extend(pw_node_t *node, uint64_t size)
 {
-	int error = may_write(node, size, 0);
+	int error = pw_may_write(node, size, 0);
 	if (error != 0)
 		return (error);
 	zfs_locked_range_t *lock = zfs_rangelock_enter(&node->range, 0, UINT64_MAX, RL_WRITER);
@@ -217,7 +217,7 @@ pw_file_extend(pw_node_t *node, uint64_t size)
 int
 pw_file_truncate(pw_node_t *node, uint64_t size)
 {
-	int error = may_write(node, size, 0);
+	int error = pw_may_write(node, size, 0);
 	return (error != 0 ? error : settle(node, pw_set_size(node, size, 1), 0));
 }
 
@@ -245,7 +245,7 @@ pw_free_range(pw_node_t *node, uint64_t offset, uint64_t len)
 int
 pw_file_punch(pw_node_t *node, uint64_t offset, uint64_t len)
 {
-	int error = may_write(node, offset, len);
+	int error = pw_may_write(node, offset, len);
 	if (error != 0 || len == 0 || offset >= node->size)
 		return (error);
 	return (settle(node, pw_free_range(node, offset, MIN(len, node->size - offset)), 0));

@@ -126,6 +126,10 @@ enum { PW_RENAME_NOREPLACE = 1, PW_RENAME_EXCHANGE = 2, PW_RENAME_WHITEOUT = 4 }
 int pw_write_range(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync, uint64_t end);
 int pw_set_size(pw_node_t *node, uint64_t size, int log);
 int pw_free_range(pw_node_t *node, uint64_t offset, uint64_t len);
+int pw_may_write(pw_node_t *node, uint64_t offset, uint64_t len);
+
+/* clone.c */
+int pw_clone_blocks(pw_node_t *node, uint64_t offset, uint64_t len, uint64_t block, const blkptr_t *bps, size_t nbps);
 
 /* log.c: records of the intent log */
 void pw_log_create(pw_node_t *dir, dmu_tx_t *tx, const char *name, const pw_made_t *made);
@@ -134,6 +138,8 @@ void pw_log_link(pw_node_t *dir, dmu_tx_t *tx, const char *name, uint64_t object
 void pw_log_rename(pw_node_t *from, dmu_tx_t *tx, const char *name, pw_node_t *to, const char *new_name,
     uint64_t object, uint32_t flags, const pw_made_t *whiteout);
 void pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int sync, uint64_t size_before);
+void pw_log_clone(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, uint64_t block, const blkptr_t *bps,
+    size_t nbps);
 void pw_log_punch(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len);
 void pw_log_set(pw_node_t *node, dmu_tx_t *tx, const pw_set_t *set);
 void pw_log_xattr(pw_node_t *node, dmu_tx_t *tx, const char *name, const void *value, size_t len);

@@ -238,6 +238,26 @@ pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int s
 		dsl_pool_wrlog_count(zilog->zl_dmu_pool, len, dmu_tx_get_txg(tx));
 }
 
+/* The pointers of a clone, which the caller keeps within one record. */
+void
+pw_log_clone(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, uint64_t block, const blkptr_t *bps,
+    size_t nbps)
+{
+	zilog_t *zilog = node->ds->zilog;
+	if (zil_replaying(zilog, tx) || node->unlinked)
+		return;
+	itx_t *itx = zil_itx_create(TX_CLONE_RANGE, sizeof (lr_clone_range_t) + nbps * sizeof (blkptr_t));
+	lr_clone_range_t *lr = (lr_clone_range_t *)&itx->itx_lr;
+	lr->lr_foid = node->object;
+	lr->lr_offset = offset;
+	lr->lr_length = len;
+	lr->lr_blksz = block;
+	lr->lr_nbps = nbps;
+	memcpy(lr->lr_bps, bps, nbps * sizeof (blkptr_t));
+	itx->itx_sync = B_FALSE;
+	zil_itx_assign(zilog, itx, tx);
+}
+
 void
 pw_log_punch(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len)
 {

@@ -8,6 +8,7 @@
 #include <sys/zfs_context.h>
 #include <sys/spa.h>
 #include <sys/spa_impl.h>
+#include <sys/brt.h>
 #include <sys/dsl_pool.h>
 #include <sys/dsl_scan.h>
 #include <sys/fs/zfs.h>
@@ -241,6 +242,7 @@ pw_pool_stats(const char *name, pw_pool_stats_t *out)
 		.size = vs.vs_space, .allocated = allocated, .free = vs.vs_space - vs.vs_alloc,
 		.txg = spa_last_synced_txg(spa), .read_errors = reads, .write_errors = writes,
 		.checksum_errors = checksums, .gcd_alloc = spa->spa_gcd_alloc, .min_alloc = spa->spa_min_alloc,
+		.bclone_used = brt_get_used(spa), .bclone_saved = brt_get_saved(spa),
 		.state = spa_suspended(spa) ? 1 : 0,
 	};
 	spa_close(spa, FTAG);

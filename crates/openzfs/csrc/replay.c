@@ -195,42 +195,13 @@ play_xattr(pw_node_t *node, void *record)
 	return (error == ENODATA ? tick_off(node->ds) : error);
 }
 
-/* A kernel's block clone: the pointers in the record are entered as they are, and counted in the clone table. */
-static int
-clone_locked(pw_node_t *node, const lr_clone_range_t *lr)
-{
-	pw_dataset_t *ds = node->ds;
-	dmu_tx_t *tx = dmu_tx_create(ds->os);
-	dmu_tx_hold_sa(tx, node->sa, B_FALSE);
-#ifdef PW_HOLD_CLONE_HAS_BLKSZ
-	dmu_tx_hold_clone_by_dnode(tx, node->dn, lr->lr_offset, lr->lr_length, (uint_t)lr->lr_blksz);
-#else
-	dmu_tx_hold_clone_by_dnode(tx, node->dn, lr->lr_offset, (int)lr->lr_length);
-#endif
-	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
-	if (error != 0) {
-		dmu_tx_abort(tx);
-		return (error);
-	}
-	if (node->dn->dn_datablksz < lr->lr_blksz)
-		(void) dmu_object_set_blocksize(ds->os, node->object, lr->lr_blksz, 0, tx);
-	error = dmu_brt_clone(ds->os, node->object, lr->lr_offset, lr->lr_length, tx, lr->lr_bps, lr->lr_nbps);
-	if (error == 0) {
-		mutex_enter(&node->lock);
-		node->size = MAX(node->size, lr->lr_offset + lr->lr_length);
-		mutex_exit(&node->lock);
-		error = pw_attr_touch(node, 1, tx);
-	}
-	(void) zil_replaying(ds->zilog, tx);
-	dmu_tx_commit(tx);
-	return (error);
-}
-
+/* A block clone: the pointers in the record are entered as they are, and counted in the clone table. */
 static int
 play_clone(pw_node_t *node, void *record)
 {
+	lr_clone_range_t *lr = record;
 	zfs_locked_range_t *lock = zfs_rangelock_enter(&node->range, 0, UINT64_MAX, RL_WRITER);
-	int error = clone_locked(node, record);
+	int error = pw_clone_blocks(node, lr->lr_offset, lr->lr_length, lr->lr_blksz, lr->lr_bps, lr->lr_nbps);
 	zfs_rangelock_exit(lock);
 	return (error);
 }

@@ -112,6 +112,8 @@ pub struct pw_pool_stats {
     pub read_errors: u64,
     pub write_errors: u64,
     pub checksum_errors: u64,
+    pub bclone_used: u64,
+    pub bclone_saved: u64,
     pub gcd_alloc: u32,
     pub min_alloc: u32,
     pub state: u32,
@@ -284,6 +286,15 @@ unsafe extern "C" {
     pub fn pw_file_truncate(node: *mut pw_node, size: u64) -> c_int;
     pub fn pw_file_extend(node: *mut pw_node, size: u64) -> c_int;
     pub fn pw_file_punch(node: *mut pw_node, offset: u64, len: u64) -> c_int;
+    pub fn pw_file_copy(
+        from: *mut pw_node,
+        from_offset: u64,
+        to: *mut pw_node,
+        to_offset: u64,
+        len: u64,
+        sync: c_int,
+        done: *mut u64,
+    ) -> c_int;
     pub fn pw_file_seek(node: *mut pw_node, offset: u64, hole: c_int, out: *mut u64) -> c_int;
     pub fn pw_file_sync(node: *mut pw_node) -> c_int;
     pub fn pw_file_size(node: *mut pw_node) -> u64;

@@ -328,6 +328,17 @@ impl Node {
         checked(unsafe { ffi::pw_file_punch(self.raw(), offset, len) })
     }
 
+    /// Copies up to `len` bytes from `at` to `to_offset` in another file of the pool, by cloning blocks where that works.
+    /// Gives how many, which may be fewer; 0: there is nothing behind `at`. `EINVAL`: two halves of one file that overlap.
+    pub fn copy_to(&self, at: u64, to: &Node, to_offset: u64, len: u64, sync: bool) -> NodeResult<u64> {
+        let mut done = 0;
+        // SAFETY: two open nodes, maybe the same, and a writable number.
+        checked(unsafe {
+            ffi::pw_file_copy(self.raw(), at, to.raw(), to_offset, len, c_int::from(sync), &mut done)
+        })?;
+        Ok(done)
+    }
+
     /// The next hole or the next data at or behind `offset`; `ENXIO` if there is none.
     pub fn seek(&self, offset: u64, hole: bool) -> NodeResult<u64> {
         let mut out = 0;

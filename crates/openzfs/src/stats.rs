@@ -117,6 +117,10 @@ counters!(
         write_errors,
         /// Checksum errors of the vdevs.
         checksum_errors,
+        /// `bcloneused`: bytes on disk that clones share.
+        bclone_used,
+        /// `bclonesaved`: bytes that they would take if they did not.
+        bclone_saved,
         /// Sizes above `min_alloc` are rounded up to a multiple of this.
         gcd_alloc,
         /// The smallest allocation.

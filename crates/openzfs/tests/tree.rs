@@ -70,7 +70,9 @@ fn random_operations_do_what_the_model_does() {
     assert!(succeeded > 2000, "only {succeeded} of the operations found what they need");
     drop(ds);
     pool.scrub().unwrap();
-    assert_eq!(pool.stats().unwrap().checksum_errors, 0);
+    let stats = pool.stats().unwrap();
+    assert_eq!(stats.checksum_errors, 0);
+    assert!(stats.bclone_saved > 0, "no copy shares its blocks");
     pool.export().unwrap();
 }
 

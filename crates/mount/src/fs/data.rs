@@ -9,13 +9,16 @@ use super::handles::Handle;
 use super::{FileSystem, answer};
 use crate::options::Caching;
 use crate::proto::wire::{
-    FallocateIn, LseekIn, LseekOut, OPEN_KILL_SUIDGID, OpenIn, OpenOut, ReadIn, WRITE_KILL_SUIDGID, WriteIn,
-    WriteOut, fopen,
+    CopyFileRangeIn, FallocateIn, InHeader, LseekIn, LseekOut, OPEN_KILL_SUIDGID, OpenIn, OpenOut, ReadIn,
+    WRITE_KILL_SUIDGID, WriteIn, WriteOut, fopen,
 };
 
 const KEEP_SIZE: u32 = libc::FALLOC_FL_KEEP_SIZE as u32;
 const PUNCH_HOLE: u32 = libc::FALLOC_FL_PUNCH_HOLE as u32;
 const ZERO_RANGE: u32 = libc::FALLOC_FL_ZERO_RANGE as u32;
+
+/// Bytes that one request copies: the answer has 32 bits for them, and whoever waits cannot be interrupted.
+const MOST_COPIED: u64 = 1 << 30;
 
 /// Programs with capabilities have them here.
 pub(super) const CAPABILITIES: &std::ffi::CStr = c"security.capability";
@@ -28,7 +31,7 @@ impl FileSystem {
         }
         let (_, node) = self.node(nodeid)?;
         self.opening(&node, flags, open.open_flags)?;
-        let fh = self.handles.open(node);
+        let fh = self.handles.open(node, flags);
         answer(out, &OpenOut { fh, open_flags: self.open_flags(flags), padding: 0 })
     }
 
@@ -126,6 +129,26 @@ impl FileSystem {
         }
         self.drop_capabilities_once(&handle)?;
         Ok(0)
+    }
+
+    /// In the engine, where whole records are shared rather than copied. The kernel has written its pages of both ranges
+    /// back before, and drops those of the target afterwards; it comes again for what is left.
+    pub(super) fn copy(
+        &self,
+        header: &InHeader,
+        copy: &CopyFileRangeIn,
+        out: &mut [u8],
+    ) -> NodeResult<usize> {
+        self.changeable(copy.nodeid_out)?;
+        let (from, to) = (self.handles.get(copy.fh_in)?, self.handles.get(copy.fh_out)?);
+        // Unlike a write, it does not say whether its process may keep them: root may.
+        if header.uid != 0 {
+            self.drop_set_ids(&to.node)?;
+        }
+        self.drop_capabilities_once(&to)?;
+        let len = copy.len.min(MOST_COPIED);
+        let done = from.node.copy_to(copy.off_in, &to.node, copy.off_out, len, to.sync)?;
+        answer(out, &WriteOut { size: done as u32, padding: 0 })
     }
 
     pub(super) fn lseek(&self, seek: &LseekIn, out: &mut [u8]) -> NodeResult<usize> {

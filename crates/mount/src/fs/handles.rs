@@ -8,6 +8,8 @@ use poolwright_openzfs::{Errno, Node, NodeResult};
 /// An open file or directory.
 pub(crate) struct Handle {
     pub(crate) node: Node,
+    /// Opened with `O_DSYNC`. A write says so itself; a copy does not.
+    pub(crate) sync: bool,
     /// When it was last seen to that the file has no capabilities, in terms of [`super::FileSystem`]'s count of such
     /// attributes being set.
     pub(crate) no_capabilities_at: AtomicU64,
@@ -33,9 +35,10 @@ impl Handles {
         Handles { shards: (0..SHARDS).map(|_| RwLock::default()).collect(), turn: AtomicUsize::new(0) }
     }
 
-    /// Opens a node. The number is never 0.
-    pub(crate) fn open(&self, node: Node) -> u64 {
-        let handle = Arc::new(Handle { node, no_capabilities_at: AtomicU64::new(u64::MAX) });
+    /// Opens a node with `open(2)`'s flags. The number is never 0.
+    pub(crate) fn open(&self, node: Node, flags: i32) -> u64 {
+        let sync = flags & libc::O_DSYNC != 0;
+        let handle = Arc::new(Handle { node, sync, no_capabilities_at: AtomicU64::new(u64::MAX) });
         let shard = self.turn.fetch_add(1, Relaxed) % SHARDS;
         let mut slab = self.shards[shard].write().unwrap_or_else(PoisonError::into_inner);
         let at = match slab.free.pop() {

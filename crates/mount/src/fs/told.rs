@@ -7,7 +7,7 @@ use zerocopy::FromBytes;
 use super::place::Place;
 use super::{Answer, FileSystem};
 use crate::observe::Operation;
-use crate::proto::wire::{EntryOut, fattr};
+use crate::proto::wire::{EntryOut, WriteOut, fattr};
 use crate::proto::{Op, Request};
 
 impl FileSystem {
@@ -32,6 +32,7 @@ impl FileSystem {
             object: self.object(request.header.nodeid),
             result: 0,
             offset: 0,
+            to_offset: 0,
             length: 0,
             flags: 0,
             name: None,
@@ -54,6 +55,11 @@ impl FileSystem {
         if let (true, 0, Ok((entry, _))) = (made, errno, EntryOut::read_from_prefix(out)) {
             told.result = if entry.nodeid == 0 { 0 } else { self.object(entry.nodeid) };
         }
+        if let (Op::CopyFileRange(_), 0, Ok((copied, _))) =
+            (request.op, errno, WriteOut::read_from_prefix(out))
+        {
+            told.length = u64::from(copied.size);
+        }
         Some(told)
     }
 
@@ -66,6 +72,10 @@ impl FileSystem {
             }
             Op::Write(write, _) => {
                 (told.offset, told.length, told.flags) = (write.offset, u64::from(write.size), write.flags);
+            }
+            Op::CopyFileRange(copy) => {
+                (told.offset, told.to_offset, told.length) = (copy.off_in, copy.off_out, copy.len);
+                told.result = self.object(copy.nodeid_out);
             }
             Op::Fallocate(f) => (told.offset, told.length, told.flags) = (f.offset, f.length, f.mode),
             Op::Setattr(set) if set.valid & fattr::SIZE != 0 => told.length = set.size,

@@ -38,6 +38,8 @@ pub enum Op {
     Write(Vec<String>, u64, Vec<u8>),
     Truncate(Vec<String>, u64),
     Punch(Vec<String>, u64, u64),
+    /// From a file and a position to another, so many bytes.
+    Copy((Vec<String>, u64), (Vec<String>, u64), u64),
     Chmod(Vec<String>, u32, u32),
     Utime(Vec<String>, i64),
     Unlink(Vec<String>),
@@ -72,9 +74,19 @@ impl Random {
         word.bytes().cycle().take(len as usize).collect()
     }
 
+    /// Mostly where a record begins, because only there blocks are cloned.
+    fn position(&mut self) -> u64 {
+        if self.below(4) == 0 { self.below(200_000) } else { self.below(3) << 17 }
+    }
+
+    fn copy(&mut self) -> Op {
+        let (from, to) = ((self.path(), self.position()), (self.path(), self.position()));
+        Op::Copy(from, to, [50, 131_072, 1 << 20][self.below(3) as usize] + self.below(2) * self.below(5000))
+    }
+
     /// The next operation. Paths collide often, so that most kinds of failure happen too.
     pub fn op(&mut self) -> Op {
-        match self.below(32) {
+        match self.below(36) {
             0..=6 => Op::Create(self.path(), 0o600 + self.below(64) as u32),
             7..=9 => Op::Mkdir(self.path(), 0o700 + self.below(64) as u32),
             10 => Op::Symlink(self.path(), format!("../{}", "t".repeat(self.below(300) as usize))),
@@ -90,6 +102,7 @@ impl Random {
             24 => Op::Link(self.path(), self.path()),
             25..=28 => Op::Rename(self.path(), self.path(), [0, 0, 0, 1, 2, 4][self.below(6) as usize]),
             29 | 30 => Op::SetXattr(self.path(), format!("user.x{}", self.below(4)), self.bytes()),
+            31..=34 => self.copy(),
             _ => Op::RemoveXattr(self.path(), format!("user.x{}", self.below(4))),
         }
     }
@@ -155,6 +168,24 @@ impl Model {
             libc::S_IFDIR => Err(libc::EISDIR),
             _ => Err(libc::EINVAL),
         }
+    }
+
+    fn copy(&mut self, from: &(Vec<String>, u64), to: &(Vec<String>, u64), len: u64) -> Done {
+        let (source, target) = (self.find(&from.0)?, self.find(&to.0)?);
+        self.file(&to.0)?;
+        let content = self.file(&from.0)?.content.clone();
+        let (at, to_at) = (from.1 as usize, to.1 as usize);
+        let len = (len as usize).min(content.len().saturating_sub(at));
+        if source == target && at < to_at + len && to_at < at + len {
+            return Err(libc::EINVAL);
+        }
+        if len > 0 {
+            let item = &mut self.items[target];
+            item.content.resize(item.content.len().max(to_at + len), 0);
+            item.content[to_at..to_at + len].copy_from_slice(&content[at..at + len]);
+            item.mtime = None;
+        }
+        Ok(())
     }
 
     fn below(&self, mut at: usize, above: usize) -> bool {
@@ -253,6 +284,7 @@ impl Model {
                 }
                 Ok(())
             }
+            Op::Copy(from, to, len) => self.copy(from, to, *len),
             Op::Chmod(p, mode, uid) => {
                 let at = self.find(p)?;
                 let item = &mut self.items[at];
@@ -373,6 +405,19 @@ fn on_engine(ds: &Dataset, op: &Op) -> Result<(), Errno> {
         Op::Write(p, offset, bytes) => node_of(ds, p)?.write_at(*offset, bytes, false),
         Op::Truncate(p, size) => node_of(ds, p)?.truncate(*size),
         Op::Punch(p, offset, len) => node_of(ds, p)?.punch(*offset, *len),
+        Op::Copy((from, at), (to, to_at), len) => {
+            let (from, to) = (node_of(ds, from)?, node_of(ds, to)?);
+            if len % 2 == 0 {
+                let _ = from.seek(0, true); // puts what is dirty on disk, so that it can be cloned
+            }
+            // a copy within a file makes the source longer, and is not to go on into what it wrote
+            let len = (*len).min(from.size().saturating_sub(*at));
+            let mut done = from.copy_to(*at, &to, *to_at, len, false)?;
+            while done < len {
+                done += from.copy_to(at + done, &to, to_at + done, len - done, false)?;
+            }
+            Ok(())
+        }
         Op::Chmod(p, mode, uid) => {
             let set = SetAttr { mode: Some(*mode), uid: Some(*uid), ..SetAttr::default() };
             node_of(ds, p)?.set_attr(&set).map(|_| ())

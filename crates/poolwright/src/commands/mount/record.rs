@@ -39,6 +39,7 @@ struct Noted {
     object: u64,
     result: u64,
     offset: u64,
+    to_offset: u64,
     length: u64,
     flags: u32,
     tid: u32,
@@ -61,6 +62,7 @@ impl Observer for Notes {
             object: o.object,
             result: o.result,
             offset: o.offset,
+            to_offset: o.to_offset,
             length: o.length,
             flags: o.flags,
             tid: o.pid,
@@ -78,6 +80,7 @@ fn is_recorded(op: Opcode) -> bool {
         op,
         O::Read
             | O::Write
+            | O::CopyFileRange
             | O::Fsync
             | O::Open
             | O::Release
@@ -211,6 +214,11 @@ impl Scribe {
         match n.op {
             O::Read => self.event(n, Op::Read, n.object, n.offset, n.length),
             O::Write => self.event(n, Op::Write, n.object, n.offset, n.length),
+            // as the other recorder has it: read here, written there
+            O::CopyFileRange => {
+                self.event(n, Op::Read, n.object, n.offset, n.length)?;
+                self.event(n, Op::Write, n.result, n.to_offset, n.length)
+            }
             O::Fsync if n.flags & DATA_ONLY != 0 => self.event(n, Op::Fdatasync, n.object, 0, 0),
             O::Fsync => self.event(n, Op::Fsync, n.object, 0, 0),
             O::Open => self.open(n),

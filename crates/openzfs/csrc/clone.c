@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: CDDL-1.0 */
+/*
+ * Copying a range of one file into another without its bytes leaving the engine: by block cloning wherever a kernel
+ * would clone, else by reading and writing here.
+ */
+
+#include <sys/stat.h>
+#include <sys/zfs_context.h>
+#include <sys/spa.h>
+#include <sys/brt.h>
+#include <sys/dsl_pool.h>
+#include <sys/txg.h>
+#include <sys/zfeature.h>
+
+#include "internal.h"
+
+enum {
+	PIECE = 1 << 20,		/* read and written at once, unless a record is larger */
+	MOST_COPIED = 16 << 20,		/* in one call: whoever asked for more asks again, and can be interrupted */
+	MOST_CLONED = 64 << 20,		/* in one transaction */
+	WORTH_A_TXG = 4 << 20,		/* a source that is still dirty is waited for from here on; less is copied sooner */
+};
+
+/* ---- cloning ---- */
+
+/*
+ * Enters block pointers into a file, as one transaction: a clone, or a record of one that is played back. The range is
+ * locked by the caller, all of the file where its block has to grow to `block`.
+ */
+int
+pw_clone_blocks(pw_node_t *node, uint64_t offset, uint64_t len, uint64_t block, const blkptr_t *bps, size_t nbps)
+{
+	objset_t *os = node->ds->os;
+	int grow = node->dn->dn_datablksz < block;
+	dmu_tx_t *tx = dmu_tx_create(os);
+	dmu_tx_hold_sa(tx, node->sa, B_FALSE);
+	if (grow)	/* the first block is rewritten in its new size */
+		dmu_tx_hold_write_by_dnode(tx, node->dn, 0, 1);
+#ifdef PW_HOLD_CLONE_HAS_BLKSZ
+	dmu_tx_hold_clone_by_dnode(tx, node->dn, offset, len, (uint_t)block);
+#else
+	dmu_tx_hold_clone_by_dnode(tx, node->dn, offset, (int)len);
+#endif
+	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
+	if (error != 0) {
+		dmu_tx_abort(tx);
+		return (error);
+	}
+	if (grow)
+		error = dmu_object_set_blocksize(os, node->object, block, 0, tx);
+	if (error == 0)
+		error = dmu_brt_clone(os, node->object, offset, len, tx, bps, nbps);
+	if (error == 0) {
+		mutex_enter(&node->lock);
+		node->size = MAX(node->size, offset + len);
+		mutex_exit(&node->lock);
+		error = pw_attr_touch(node, 1, tx);
+		pw_log_clone(node, tx, offset, len, block, bps, nbps);
+	}
+	dmu_tx_commit(tx);
+	return (error);
+}
+
+/*
+ * How much can be cloned from here on, by the rules of a kernel's zfs_clone_range; 0: nothing. Block sizes must be equal,
+ * or the target's can still grow to the source's; everything lies on block boundaries but the end of both files; and a
+ * single small block must not fix the block size of a file that goes on behind it.
+ */
+static uint64_t
+cloneable(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint64_t len)
+{
+	uint64_t block = in->dn->dn_datablksz, own = out->dn->dn_datablksz;
+	spa_t *spa = out->ds->os->os_spa;
+
+	if (in->ds->os->os_spa != spa || !spa_feature_is_enabled(spa, SPA_FEATURE_BLOCK_CLONING))
+		return (0);
+	if (own != block && (own > block || out->size > own))
+		return (0);
+	if (in_off % block != 0 || out_off % block != 0 || (out_off != 0 && !ISP2(block)))
+		return (0);
+	if (in_off >= in->size)
+		return (0);
+	len = MIN(len, in->size - in_off);
+	if (in_off + len < in->size || out_off + len < out->size)
+		len -= len % block;
+	if (len <= block && block < out->ds->os->os_recordsize && out->size <= block && out_off + len > block)
+		return (0);
+	return (len);
+}
+
+typedef struct { zfs_locked_range_t *in, *out; int whole; } both_t;
+
+/* In the order of object numbers. A target of one block is locked whole, because that block may have to grow. */
+static both_t
+lock_both(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint64_t len)
+{
+	uint64_t block = in->dn->dn_datablksz;
+	both_t b = { .whole = in == out || out->size <= out->dn->dn_datablksz };
+	uint64_t from = b.whole ? 0 : out_off;
+	uint64_t to = b.whole ? UINT64_MAX : roundup(len, block);
+
+	if (in != out && in->object < out->object)
+		b.in = zfs_rangelock_enter(&in->range, in_off, len, RL_READER);
+	b.out = zfs_rangelock_enter(&out->range, from, to, RL_WRITER);
+	if (in != out && in->object >= out->object)
+		b.in = zfs_rangelock_enter(&in->range, in_off, len, RL_READER);
+	return (b);
+}
+
+/*
+ * A block that is not on disk yet has no pointer to enter: EAGAIN. A large range waits for the transaction group, as a
+ * kernel does by default; the source stays locked, so that it cannot get dirty again.
+ */
+static int
+clone_locked(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint64_t len, uint64_t *done)
+{
+	uint64_t block = in->dn->dn_datablksz;
+	size_t most = zil_max_log_data(out->ds->zilog, sizeof (lr_clone_range_t)) / sizeof (blkptr_t);
+	most = MIN(most, MOST_CLONED / block);
+	blkptr_t *bps = umem_alloc(most * sizeof (blkptr_t), UMEM_NOFAIL);
+	dsl_pool_t *dp = dmu_objset_pool(in->ds->os);
+	int error = 0;
+
+	while (*done != len && error == 0) {
+		uint64_t n = MIN(len - *done, most * block);
+		uint64_t synced = spa_last_synced_txg(dp->dp_spa);
+		size_t nbps = most;
+		error = dmu_read_l0_bps(in->ds->os, in->object, in_off + *done, n, bps, &nbps);
+		if (error == EAGAIN && len - *done >= WORTH_A_TXG) {
+			txg_wait_synced(dp, synced + 1);
+			error = 0;
+			continue;
+		}
+		if (error == 0)
+			error = pw_clone_blocks(out, out_off + *done, n, block, bps, nbps);
+		if (error == 0)
+			*done += n;
+	}
+	umem_free(bps, most * sizeof (blkptr_t));
+	return (error);
+}
+
+/* Clones what can be cloned from here on; *done is 0 where that is nothing, and the bytes have to be copied. */
+static int
+clone_some(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint64_t len, uint64_t *done)
+{
+	*done = 0;
+	if (cloneable(in, in_off, out, out_off, len) == 0)
+		return (0);
+	both_t locks = lock_both(in, in_off, out, out_off, len);
+	uint64_t n = cloneable(in, in_off, out, out_off, len);	/* now it stays so */
+	int error = 0;
+	if (n != 0 && (locks.whole || out->dn->dn_datablksz == in->dn->dn_datablksz))
+		error = clone_locked(in, in_off, out, out_off, n, done);
+	if (locks.in != NULL)
+		zfs_rangelock_exit(locks.in);
+	zfs_rangelock_exit(locks.out);
+	/* No room is for the caller; whatever else keeps a kernel from cloning, it copies instead. */
+	return (error == ENOSPC || error == EDQUOT || error == EIO ? error : 0);
+}
+
+/* ---- copying ---- */
+
+/* As far as the next place where cloning may work, or a piece of it that ends where records do. */
+static uint64_t
+piece(pw_node_t *in, uint64_t in_off, uint64_t out_off, uint64_t len, uint64_t most)
+{
+	uint64_t block = in->dn->dn_datablksz, into = out_off % block;
+	if (into != 0 && in_off % block == into)
+		len = MIN(len, block - into);
+	return (MIN(len, most - out_off % most));
+}
+
+static int
+copy_piece(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint64_t *len)
+{
+	uint64_t room = *len;
+	void *bytes = umem_alloc(room, UMEM_NOFAIL);
+	int error = pw_file_read(in, in_off, bytes, room, len);
+	if (error == 0 && *len != 0)
+		error = pw_write_range(out, out_off, bytes, *len, 0, 0);
+	umem_free(bytes, room);
+	return (error);
+}
+
+/* Two halves of one file must not overlap, as copy_file_range(2) has it. */
+static int
+may_copy(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint64_t len)
+{
+	int error = pw_may_write(out, out_off, len);
+	if (error != 0)
+		return (error);
+	if (!S_ISREG(in->mode))
+		return (pw_node_is_dir(in) ? EISDIR : EINVAL);
+	return (in == out && in_off < out_off + len && out_off < in_off + len ? EINVAL : 0);
+}
+
+int
+pw_file_copy(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint64_t len, int sync, uint64_t *done)
+{
+	uint64_t copied = 0;
+
+	*done = 0;
+	if (in_off >= in->size)
+		len = 0;
+	else
+		len = MIN(len, in->size - in_off);
+	int error = may_copy(in, in_off, out, out_off, len);
+	while (error == 0 && *done != len && copied < MOST_COPIED) {
+		uint64_t from = in_off + *done, to = out_off + *done, n;
+		error = clone_some(in, from, out, to, len - *done, &n);
+		if (error == 0 && n == 0) {
+			n = piece(in, from, to, len - *done, MAX(PIECE, out->dn->dn_datablksz));
+			error = copy_piece(in, from, out, to, &n);
+			if (error == 0 && n == 0)	/* somebody made the source shorter */
+				break;
+			copied += n;
+		}
+		if (error == 0)
+			*done += n;
+	}
+	if (*done != 0)			/* the error shows when the rest is asked for */
+		error = 0;
+	sync |= out->ds->os->os_sync == ZFS_SYNC_ALWAYS;
+	return (error == 0 && *done != 0 && sync ? pw_file_sync(out) : error);
+}
