@@ -13,7 +13,7 @@ const DEFINES: &[(&str, &str)] = &[
     ("ZFS_DEBUG", "1"),
 ];
 const SOURCES: &[&str] = &[
-    "engine", "seam", "pool", "dataset", "layout", "node", "attr", "dir", "name", "xattr", "file", "clone",
+    "engine", "seam", "pool", "health", "dataset", "layout", "node", "attr", "dir", "name", "xattr", "file", "clone",
     "blocks", "handoff", "log", "replay", "codec", "power", "backlog",
 ];
 

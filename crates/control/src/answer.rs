@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::{Counters, DatasetInfo, Fault, Mounted, PoolInfo, Reply, Request, Scrub, Value};
+use crate::{Counters, DatasetInfo, Fault, Mounted, PoolInfo, Reply, Request, Scrub, ScrubHow, Value};
 
 /// Whoever has a pool open and answers for it. Names are whole and were not checked by the caller.
 pub trait Owner: Send + Sync {
@@ -26,8 +26,8 @@ pub trait Owner: Send + Sync {
     fn rollback(&self, name: &str, recursive: bool) -> Result<(), Fault>;
     /// Destroys a dataset or snapshot, with all below it if `recursive`. Gives what was destroyed.
     fn destroy(&self, name: &str, recursive: bool) -> Result<Vec<String>, Fault>;
-    /// Reads and checks every block, to the end.
-    fn scrub(&self) -> Result<Scrub, Fault>;
+    /// Reads and checks every block.
+    fn scrub(&self, how: ScrubHow) -> Result<Scrub, Fault>;
     /// Waits until all that was written is on disk in a transaction group.
     fn sync(&self) -> Result<(), Fault>;
     /// Adds a mount.
@@ -50,7 +50,7 @@ pub fn answer(owner: &dyn Owner, request: &Request) -> Reply {
         Request::Snapshot { name, recursive } => owner.snapshot(name, *recursive).and_then(json),
         Request::Rollback { name, recursive } => owner.rollback(name, *recursive).and_then(json),
         Request::Destroy { name, recursive } => owner.destroy(name, *recursive).and_then(json),
-        Request::Scrub => owner.scrub().and_then(json),
+        Request::Scrub { how } => owner.scrub(*how).and_then(json),
         Request::Sync => owner.sync().and_then(json),
         Request::Mount(wanted) => owner.mount(wanted).and_then(json),
         Request::Release => owner.release().and_then(json),

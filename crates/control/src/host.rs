@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use poolwright_openzfs::property::{self, Settings};
-use poolwright_openzfs::{Dataset, Engine, Pool};
+use poolwright_openzfs::{Dataset, Engine, Pool, ScanState};
 
 use crate::{
     Counters, DatasetCounters, DatasetInfo, Fault, FileCounters, Kind, MountCounters, Mounted, Owner,
-    PoolInfo, Scrub, Value, name,
+    PoolInfo, Scrub, ScrubHow, Value, name,
 };
 
 type Answer<T> = Result<T, Fault>;
@@ -244,20 +244,42 @@ impl Host {
         Ok(self.pool.destroy(name::inside(full))?)
     }
 
-    fn scrub_now(&self) -> Answer<Scrub> {
+    fn start_or_stop_scrub(&self, how: ScrubHow) -> Answer<()> {
+        let pool = self.pool.name();
+        let words = |fault: Fault| match fault.errno {
+            libc::EBUSY => {
+                Fault::new(libc::EBUSY, format!("{pool} is being scrubbed already; -w waits for it, -s stops it"))
+            }
+            libc::ENOENT => Fault::new(libc::ENOENT, format!("{pool} is not being scrubbed")),
+            _ => fault,
+        };
+        let done = match how {
+            ScrubHow::Wait => self.pool.scrub(),
+            ScrubHow::Start => self.pool.start_scrub(),
+            ScrubHow::Stop => self.pool.stop_scrub(),
+        };
+        done.map_err(|why| words(why.into()))
+    }
+
+    fn scrub_as_asked(&self, how: ScrubHow) -> Answer<Scrub> {
+        // nobody stays to see its end
+        let how = if how == ScrubHow::Start && !self.mounts.owns() { ScrubHow::Wait } else { how };
         self.pool.sync()?;
         let before = self.pool.stats()?;
-        let started_unix_s = unix_ns(SystemTime::now()) / 1_000_000_000;
         let start = Instant::now();
-        self.pool.scrub()?;
+        self.start_or_stop_scrub(how)?;
         let met = self.pool.stats()?.since(&before);
+        let scan = self.pool.scan()?;
         Ok(Scrub {
-            started_unix_s,
+            started_unix_s: scan.map_or(0, |scan| scan.start_unix_s),
             seconds: start.elapsed().as_secs_f64(),
             allocated: before.allocated,
             read_errors: met.read_errors,
             write_errors: met.write_errors,
             checksum_errors: met.checksum_errors,
+            repaired: scan.map_or(0, |scan| scan.repaired),
+            lost: scan.map_or(0, |scan| scan.errors),
+            state: scan.map_or(ScanState::Scanning, |scan| scan.state),
         })
     }
 }
@@ -273,6 +295,9 @@ impl Owner for Host {
             files: self.files.clone(),
             stats: self.pool.stats()?,
             mounts: self.mounts.list().into_iter().map(|(mounted, _)| mounted).collect(),
+            vdevs: self.pool.vdevs()?,
+            scan: self.pool.scan()?,
+            data_errors: self.pool.data_errors()?,
         })
     }
 
@@ -430,8 +455,8 @@ impl Owner for Host {
         Ok(all)
     }
 
-    fn scrub(&self) -> Answer<Scrub> {
-        self.scrub_now()
+    fn scrub(&self, how: ScrubHow) -> Answer<Scrub> {
+        self.scrub_as_asked(how)
     }
 
     fn sync(&self) -> Answer<()> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use poolwright_openzfs::{DatasetStats, PoolStats};
+use poolwright_openzfs::{DatasetStats, PoolStats, Scan, ScanState, VdevHealth};
 use serde::{Deserialize, Serialize};
 
 use crate::Fault;
@@ -68,14 +68,31 @@ pub enum Request {
         #[serde(default)]
         recursive: bool,
     },
-    /// Reads and checks every block, to the end: [`Scrub`].
-    Scrub,
+    /// Reads and checks every block: [`Scrub`].
+    Scrub {
+        /// What of it.
+        #[serde(default)]
+        how: ScrubHow,
+    },
     /// Waits until all that was written is on disk in a transaction group.
     Sync,
     /// Adds a mount to those of the owner: [`Mounted`] as it really is.
     Mount(Mounted),
     /// Ends all mounts; the owner then exports the pool and ends. Refused if one of them is in use.
     Release,
+}
+
+/// What is wanted of a scrub.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ScrubHow {
+    /// Start it, or join one that is running, and wait for its end.
+    #[default]
+    Wait,
+    /// Start it. A process that has the pool open only for this waits all the same.
+    Start,
+    /// End the one that is running.
+    Stop,
 }
 
 /// An answer.
@@ -128,6 +145,15 @@ pub struct PoolInfo {
     pub stats: PoolStats,
     /// Where it is mounted.
     pub mounts: Vec<Mounted>,
+    /// Its vdevs, the root first and each before what it is made of, then those of the cache.
+    #[serde(default)]
+    pub vdevs: Vec<VdevHealth>,
+    /// The last scrub or resilver, whoever ran it.
+    #[serde(default)]
+    pub scan: Option<Scan>,
+    /// Blocks that could not be read whole.
+    #[serde(default)]
+    pub data_errors: u64,
 }
 
 /// What a name in a pool is.
@@ -171,7 +197,7 @@ pub struct Value {
     pub size: bool,
 }
 
-/// A scrub that ran to its end.
+/// A scrub, as far as it came.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scrub {
     /// When it began, in seconds since 1970.
@@ -186,6 +212,20 @@ pub struct Scrub {
     pub write_errors: u64,
     /// Blocks with a wrong checksum, whether repaired from another copy or not.
     pub checksum_errors: u64,
+    /// Bytes put right from another copy.
+    #[serde(default)]
+    pub repaired: u64,
+    /// Blocks that are lost.
+    #[serde(default)]
+    pub lost: u64,
+    /// Whether it goes on, has ended, or was ended.
+    #[serde(default = "finished")]
+    pub state: ScanState,
+}
+
+/// What was written before there was a word for it had ended.
+fn finished() -> ScanState {
+    ScanState::Finished
 }
 
 impl Scrub {

@@ -89,9 +89,30 @@ int pw_pool_export(const char *name);
 int pw_pool_sync(const char *name);	/* waits until all that was written is in a txg on disk */
 int pw_pool_kick(const char *name);	/* starts a txg, waits for none */
 int pw_pool_stats(const char *name, pw_pool_stats_t *out);
-int pw_pool_scrub(const char *name);	/* runs to its end */
 /* Reads the labels of one file: pool name into out; ENOENT if there is no pool in it. */
 int pw_pool_name(const char *path, char *out, size_t len);
+
+/* ---- how a pool is (health.c) ---- */
+
+enum { PW_SCAN_NONE = 0, PW_SCAN_SCRUB = 1, PW_SCAN_RESILVER = 2 };
+enum { PW_SCAN_RUNNING = 1, PW_SCAN_FINISHED = 2, PW_SCAN_CANCELED = 3 };
+
+typedef struct pw_scan {		/* the last one, kept in the pool; times in seconds since 1970 */
+	uint64_t function, state, start, end;
+	uint64_t to_examine, skipped, examined, issued, repaired;	/* bytes */
+	uint64_t errors, paused;
+	uint64_t data_errors;		/* in the pool's error log, whoever met them */
+} pw_scan_t;
+
+typedef void pw_vdev_cb(uint64_t guid, const char *state, uint64_t read_errors, uint64_t write_errors,
+    uint64_t checksum_errors, void *arg);
+
+/* EBUSY: one is running. `wait`: returns when it has ended, and so for one that is running. */
+int pw_pool_scrub(const char *name, int wait);
+int pw_pool_scrub_stop(const char *name);	/* ENOENT: none is running */
+int pw_pool_scan(const char *name, pw_scan_t *out);
+/* All vdevs, the root first and each before its children, then those of the cache. */
+int pw_pool_vdevs(const char *name, pw_vdev_cb *each, void *arg);
 
 /* ---- datasets (dataset.c) ---- */
 

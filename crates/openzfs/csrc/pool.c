@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
-/* Pools on files: create, import, export, scrub. */
+/* Pools on files: create, import, export, space. */
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 #include <sys/spa_impl.h>
 #include <sys/brt.h>
 #include <sys/dsl_pool.h>
-#include <sys/dsl_scan.h>
 #include <sys/fs/zfs.h>
 #include <sys/txg.h>
 #include <sys/metaslab.h>
@@ -247,18 +246,4 @@ pw_pool_stats(const char *name, pw_pool_stats_t *out)
 	};
 	spa_close(spa, FTAG);
 	return (0);
-}
-
-int
-pw_pool_scrub(const char *name)
-{
-	spa_t *spa;
-	int error = spa_open(name, &spa, FTAG);
-	if (error != 0)
-		return (error);
-	error = spa_scan(spa, POOL_SCAN_SCRUB);
-	while (error == 0 && dsl_scan_scrubbing(spa_get_dsl(spa)))
-		txg_wait_synced(spa_get_dsl(spa), 0);
-	spa_close(spa, FTAG);
-	return (error);
 }

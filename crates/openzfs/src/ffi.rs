@@ -118,6 +118,22 @@ pub struct pw_pool_stats {
     pub min_alloc: u32,
     pub state: u32,
 }
+c_counters!(pw_scan {
+    function,
+    state,
+    start,
+    end,
+    to_examine,
+    skipped,
+    examined,
+    issued,
+    repaired,
+    errors,
+    paused,
+    data_errors,
+});
+pub type VdevCallback =
+    extern "C" fn(guid: u64, state: *const c_char, read: u64, write: u64, checksum: u64, arg: *mut c_void);
 c_counters!(pw_zil_stats {
     commits,
     itxs,
@@ -195,7 +211,10 @@ unsafe extern "C" {
     pub fn pw_pool_sync(name: *const c_char) -> c_int;
     pub fn pw_pool_kick(name: *const c_char) -> c_int;
     pub fn pw_pool_stats(name: *const c_char, out: *mut pw_pool_stats) -> c_int;
-    pub fn pw_pool_scrub(name: *const c_char) -> c_int;
+    pub fn pw_pool_scrub(name: *const c_char, wait: c_int) -> c_int;
+    pub fn pw_pool_scrub_stop(name: *const c_char) -> c_int;
+    pub fn pw_pool_scan(name: *const c_char, out: *mut pw_scan) -> c_int;
+    pub fn pw_pool_vdevs(name: *const c_char, each: VdevCallback, arg: *mut c_void) -> c_int;
     pub fn pw_pool_name(path: *const c_char, out: *mut c_char, len: usize) -> c_int;
 
     pub fn pw_dataset_create(name: *const c_char) -> c_int;

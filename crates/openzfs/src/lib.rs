@@ -22,6 +22,7 @@ mod error;
 #[allow(missing_docs)]
 mod ffi;
 mod file;
+mod health;
 pub mod node;
 mod pool;
 pub mod power;
@@ -34,6 +35,7 @@ pub use device::Device;
 pub use engine::{Config, Engine};
 pub use error::{Error, Result};
 pub use file::{Blocks, File};
+pub use health::{Scan, ScanKind, ScanState, VdevHealth};
 pub use node::{Errno, Node, NodeResult};
 pub use pool::{DEFAULT_VDEV_BYTES, Layout, Pool, Spec, Use, VdevGroup};
 pub use stats::{ArcStats, DatasetStats, PoolStats, VdevStats, ZilStats};

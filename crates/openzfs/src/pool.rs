@@ -259,12 +259,6 @@ impl Pool {
         check("starting a txg of", self.name(), unsafe { ffi::pw_pool_kick(self.inner.name.as_ptr()) })
     }
 
-    /// Reads every block and checks it, to the end.
-    pub fn scrub(&self) -> Result<()> {
-        // SAFETY: see `sync`.
-        check("scrubbing the pool", self.name(), unsafe { ffi::pw_pool_scrub(self.inner.name.as_ptr()) })
-    }
-
     /// Space and errors.
     pub fn stats(&self) -> Result<PoolStats> {
         let mut raw = ffi::pw_pool_stats::default();

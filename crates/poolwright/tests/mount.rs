@@ -229,6 +229,41 @@ fn properties_take_effect_at_once_and_snapshots_show() {
 }
 
 #[test]
+fn a_mounted_pool_is_scrubbed_and_says_which_file_is_damaged() {
+    skip_without_fuse!();
+    let mut p = Place::new();
+    p.run("pool create pair mirror a:256M b:256M");
+    p.mount("pair m");
+    std::fs::write(p.at("m/f"), vec![3u8; 32 << 20]).unwrap();
+    let started = p.json("pool scrub pair");
+    assert!(["scanning", "finished"].contains(&started["state"].as_str().unwrap()), "{started}");
+    let clean = p.json("pool scrub -w pair");
+    assert_eq!((clean["state"].as_str(), clean["lost"].as_u64()), (Some("finished"), Some(0)));
+    let side = std::fs::OpenOptions::new().write(true).open(p.at("b")).unwrap();
+    for at in 4..240u64 {
+        side.write_all_at(&vec![0xa5; 1 << 20], at << 20).unwrap();
+    }
+    p.command("pool scrub -w pair").assert().code(1);
+    let status = p.command("pool status pair --json").assert().code(1);
+    let status: Value = serde_json::from_slice(&status.get_output().stdout).unwrap();
+    let status = &status["pools"][0];
+    let sides = status["layout"]["vdevs"][0]["children"].as_array().unwrap();
+    let errors = |name: &str| {
+        let guid = &sides.iter().find(|v| v["path"].as_str().unwrap().ends_with(name)).unwrap()["guid"];
+        let vdevs = status["info"]["vdevs"].as_array().unwrap();
+        let vdev = vdevs.iter().find(|v| v["guid"] == *guid).unwrap();
+        (vdev["state"].as_str().unwrap().to_owned(), vdev["checksum_errors"].as_u64().unwrap())
+    };
+    assert_eq!(errors("/a"), ("ONLINE".to_owned(), 0));
+    assert!(errors("/b").1 > 0, "{status}");
+    let scan = &status["info"]["scan"];
+    assert_eq!((scan["state"].as_str(), scan["errors"].as_u64()), (Some("finished"), Some(0)));
+    assert!(scan["repaired"].as_u64().unwrap() > 1 << 20, "{scan}");
+    assert_eq!(p.json("pool scrub -w pair")["checksum_errors"], 0);
+    p.fails("pool scrub -s pair", 1, &["not being scrubbed"]);
+}
+
+#[test]
 fn one_process_owns_the_pool() {
     skip_without_fuse!();
     let mut p = Place::new();

@@ -46,7 +46,7 @@ fn a_pool_in_zpools_grammar_is_found_by_its_name() {
         status["layout"]["vdevs"].as_array().unwrap().iter().filter_map(|v| v["kind"].as_str()).collect();
     assert_eq!(kinds, ["mirror", "mirror", "file"]);
     let text = p.run("pool status");
-    for word in ["pool: tank", "ONLINE", "mirror-0", "mirror-1", "logs", "cache", "/a ", "no scrub"] {
+    for word in ["pool: tank", "ONLINE", "mirror-0", "mirror-1", "logs", "cache", "/a ", "scan: none requested", "errors: No known"] {
         assert!(text.contains(word), "no {word:?} in\n{text}");
     }
     assert_eq!(listed(&p, "pool list -H"), ["tank"]);
@@ -204,9 +204,15 @@ fn a_scrub_finds_and_repairs_a_damaged_side() {
     let found = p.command("pool scrub tank --json").assert().code(1);
     let found: Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
     assert!(found["checksum_errors"].as_u64().unwrap() > 0, "{found}");
-    let again = p.json("pool scrub tank");
+    assert!(found["repaired"].as_u64().unwrap() > 0 && found["lost"] == 0, "{found}");
+    assert_eq!(found["state"], "finished");
+    let text = p.run("pool status tank");
+    assert!(text.contains("scan: scrub repaired ") && text.contains(" with 0 errors on 20"), "{text}");
+    let again = p.json("pool scrub -w tank");
     assert_eq!(again["checksum_errors"], 0, "the other side had everything");
-    assert!(p.run("pool status tank").contains("no errors"));
+    assert!(p.run("pool status tank").contains("scan: scrub repaired 0B in 00:00:0"));
+    p.fails("pool scrub -s tank", 1, &["tank is not being scrubbed"]);
+    p.fails("pool scrub -s -w tank", 2, &["cannot be used with"]);
 }
 
 #[test]

@@ -5,18 +5,15 @@ pub mod reach;
 mod create;
 mod import;
 mod iostat;
+mod scan;
 mod status;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Subcommand;
-use poolwright_control::{Request, Scrub, registry};
-use poolwright_trace::format_size;
 
 pub use create::settings;
 pub use status::listing;
-
-use reach::{PoolFiles, Reach, parse_pool, print_json};
 
 /// Pools on files, opened by the engine in user space
 ///
@@ -36,7 +33,7 @@ enum Verb {
     Status(status::Args),
     List(status::ListArgs),
     Iostat(iostat::Args),
-    Scrub(ScrubArgs),
+    Scrub(scan::Args),
 }
 
 /// Runs; the value is the exit code.
@@ -48,53 +45,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         Verb::Status(args) => status::run(args),
         Verb::List(args) => status::list(args),
         Verb::Iostat(args) => iostat::run(args),
-        Verb::Scrub(args) => scrub(args),
+        Verb::Scrub(args) => scan::run(args),
     }
-}
-
-/// Read and check every block of a pool, repairing what can be repaired; waits for the end
-///
-/// Exit code 1 if it met errors.
-#[derive(Debug, clap::Args)]
-struct ScrubArgs {
-    /// The pool
-    #[arg(value_name = "POOL", value_parser = parse_pool)]
-    pool: String,
-
-    #[command(flatten)]
-    files: PoolFiles,
-
-    /// Print one JSON object: the pool, when it began, seconds, bytes allocated, errors met by kind
-    #[arg(long)]
-    json: bool,
-}
-
-fn scrub(args: ScrubArgs) -> anyhow::Result<u8> {
-    let scrub: Scrub = Reach::once(&args.pool, &args.files, &Request::Scrub)?;
-    if let Some(mut entry) = registry::find(&args.pool)? {
-        entry.last_scrub = Some(scrub.clone());
-        registry::save(&entry)?;
-    }
-    if args.json {
-        let mut value = serde_json::to_value(&scrub)?;
-        value["pool"] = args.pool.into();
-        print_json(&value)?;
-    } else {
-        println!("{}: {}", args.pool, scrub_text(&scrub));
-    }
-    Ok(u8::from(scrub.errors() > 0))
-}
-
-/// A scrub in words.
-fn scrub_text(scrub: &Scrub) -> String {
-    let found = match scrub.errors() {
-        0 => "no errors".to_owned(),
-        _ => format!(
-            "{} read, {} write and {} checksum errors",
-            scrub.read_errors, scrub.write_errors, scrub.checksum_errors
-        ),
-    };
-    format!("{} checked in {:.1} s, {found}", format_size(scrub.allocated), scrub.seconds)
 }
 
 /// How long ago that was: `3 h ago`.

@@ -7,9 +7,10 @@ use poolwright_control::{PoolInfo, Request, Scrub, registry};
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
 use serde::Serialize;
 
+use super::scan;
 use super::reach::{self, PoolFiles, Reach, parse_pool, print_json};
 
-/// Show a pool's layout, its errors, its last scrub, and who has it mounted where
+/// Show a pool's layout, its errors, its last scrub, and who has it mounted where, as `zpool status` does
 ///
 /// A pool that nobody has open is opened for this, so what is shown was tried. Errors are counted since the pool was
 /// opened. Exit code 1 if a pool cannot be opened or has errors.
@@ -31,8 +32,8 @@ pub struct Args {
 #[derive(Debug, Serialize)]
 struct Status {
     pool: String,
-    /// `ONLINE`, `SUSPENDED` or `UNAVAIL`.
-    state: &'static str,
+    /// `ONLINE`, `DEGRADED`, `SUSPENDED` or `UNAVAIL`.
+    state: String,
     /// Why it is not online.
     trouble: Option<String>,
     info: Option<PoolInfo>,
@@ -58,15 +59,20 @@ impl Status {
         let state = match &info {
             None => "UNAVAIL",
             Some(info) if info.stats.state != 0 => "SUSPENDED",
-            Some(_) => "ONLINE",
-        };
+            Some(info) => info.vdevs.first().map_or("ONLINE", |root| &root.state),
+        }
+        .to_owned();
         let last_scrub = entry.and_then(|entry| entry.last_scrub);
         Ok(Status { pool: pool.to_owned(), state, trouble, info, layout, last_scrub })
     }
 
     fn is_good(&self) -> bool {
-        let errors =
-            |info: &PoolInfo| info.stats.read_errors + info.stats.write_errors + info.stats.checksum_errors;
+        let errors = |info: &PoolInfo| {
+            info.stats.read_errors
+                + info.stats.write_errors
+                + info.stats.checksum_errors
+                + info.data_errors
+        };
         self.state == "ONLINE"
             && self.info.as_ref().is_some_and(|info| errors(info) == 0)
             && self.layout.as_ref().is_some_and(|found| found.missing.is_empty())
@@ -108,13 +114,18 @@ fn text(status: &Status) -> String {
     if let Some(info) = &status.info {
         out.push_str(&format!("  used: {}\n", users(info)));
     }
-    let scan = match &status.last_scrub {
-        Some(scrub) => {
-            format!("scrub {}: {}", super::ago(scrub.started_unix_s), super::scrub_text(scrub))
-        }
-        None => "no scrub is recorded here".to_owned(),
-    };
-    out.push_str(&format!("  scan: {scan}\nconfig:\n\n{}", config(status)));
+    let info = status.info.as_ref();
+    if info.is_some() {
+        out.push_str(&format!("  scan: {}\n", scan::line(info.and_then(|info| info.scan.as_ref()))));
+    }
+    out.push_str(&format!("config:\n\n{}", config(status)));
+    if let Some(info) = info {
+        let errors = match info.data_errors {
+            0 => "No known data errors".to_owned(),
+            n => format!("{n} blocks cannot be read whole"),
+        };
+        out.push_str(&format!("\nerrors: {errors}\n"));
+    }
     out
 }
 
@@ -136,15 +147,13 @@ fn config(status: &Status) -> String {
         Column::right("WRITE"),
         Column::right("CKSUM"),
     ]);
-    let count = |n: u64| Cell::num(n as f64, Unit::Count);
-    let mut top = vec![Cell::text(&status.pool), Cell::text(status.state)];
+    let mut top = vec![Cell::text(&status.pool), Cell::text(&status.state)];
     if let Some(info) = &status.info {
         let s = &info.stats;
-        top.extend([count(s.read_errors), count(s.write_errors), count(s.checksum_errors)]);
+        top.extend(counts([s.read_errors, s.write_errors, s.checksum_errors]));
     }
     table.row(top);
     let Some(found) = &status.layout else { return table.terminal(Terminal::stdout()) };
-    let missing = status.missing();
     for (heading, logs) in [(None, false), (Some("logs"), true)] {
         let vdevs: Vec<&Vdev> = found.vdevs.iter().filter(|v| v.is_log == logs).collect();
         if let (Some(heading), false) = (heading, vdevs.is_empty()) {
@@ -152,13 +161,9 @@ fn config(status: &Status) -> String {
         }
         for vdev in vdevs {
             tree(vdev, 1, &mut |depth, title, vdev| {
-                let gone = vdev.leaves().iter().any(|l| l.path.as_ref().is_some_and(|p| missing.contains(p)));
-                let state = match (gone, vdev.children.is_empty()) {
-                    (false, _) => status.state,
-                    (true, true) => "MISSING",
-                    (true, false) => "DEGRADED",
-                };
-                table.row([Cell::text(format!("{}{title}", "  ".repeat(depth))), Cell::text(state)]);
+                let mut cells = vec![Cell::text(format!("{}{title}", "  ".repeat(depth)))];
+                cells.extend(health(status, vdev.guid, || from_labels(status, vdev)));
+                table.row(cells);
             });
         }
     }
@@ -166,9 +171,39 @@ fn config(status: &Status) -> String {
         table.row([Cell::text("cache"), Cell::text("")]);
     }
     for path in &found.cache {
-        table.row([Cell::text(format!("  {}", path.display())), Cell::text(status.state)]);
+        let guid = label::Label::read(path).ok().flatten().map_or(0, |label| label.guid);
+        let mut cells = vec![Cell::text(format!("  {}", path.display()))];
+        cells.extend(health(status, guid, || &status.state));
+        table.row(cells);
     }
     table.terminal(Terminal::stdout())
+}
+
+fn counts(errors: [u64; 3]) -> impl Iterator<Item = Cell> {
+    errors.into_iter().map(|n| Cell::num(n as f64, Unit::Count))
+}
+
+/// State and errors of a vdev, as the open pool has it; of one that it does not have, what can be told otherwise.
+fn health<'a>(status: &'a Status, guid: u64, otherwise: impl FnOnce() -> &'a str) -> Vec<Cell> {
+    let guid = guid.to_string();
+    match status.info.iter().flat_map(|info| &info.vdevs).find(|vdev| vdev.guid == guid) {
+        Some(v) => {
+            let errors = counts([v.read_errors, v.write_errors, v.checksum_errors]);
+            [Cell::text(&v.state)].into_iter().chain(errors).collect()
+        }
+        None => vec![Cell::text(otherwise())],
+    }
+}
+
+/// The state of a vdev of a pool that cannot be opened, or of a file that is gone.
+fn from_labels<'a>(status: &'a Status, vdev: &Vdev) -> &'a str {
+    let missing = status.missing();
+    let gone = vdev.leaves().iter().any(|l| l.path.as_ref().is_some_and(|p| missing.contains(p)));
+    match (gone, vdev.children.is_empty()) {
+        (false, _) => &status.state,
+        (true, true) => "MISSING",
+        (true, false) => "DEGRADED",
+    }
 }
 
 /// Walks a vdev and what it is made of: depth, title, vdev.
@@ -207,7 +242,8 @@ struct Row {
     size: Option<u64>,
     allocated: Option<u64>,
     free: Option<u64>,
-    health: &'static str,
+    /// As its state in `pool status`.
+    health: String,
     /// Its owner, if it has one.
     pid: Option<u32>,
     mounts: Vec<poolwright_control::Mounted>,
@@ -255,7 +291,7 @@ pub fn list(args: ListArgs) -> anyhow::Result<u8> {
                 size(r.allocated),
                 size(r.free),
                 used.unwrap_or_else(|| "-".into()),
-                r.health.to_owned(),
+                r.health.clone(),
                 owner,
             ]
         })

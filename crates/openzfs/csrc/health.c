@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: CDDL-1.0 */
+/* How a pool is: its scrubs, the state and errors of its vdevs. */
+
+#include <sys/zfs_context.h>
+#include <sys/spa.h>
+#include <sys/spa_impl.h>
+#include <sys/dsl_pool.h>
+#include <sys/dsl_scan.h>
+#include <sys/fs/zfs.h>
+#include <sys/txg.h>
+#include <sys/vdev_impl.h>
+
+#include "engine.h"
+#include "internal.h"
+
+/* A scan runs in the pool's own transaction groups, which do not wait for their time while there is one. */
+int
+pw_pool_scrub(const char *name, int wait)
+{
+	spa_t *spa;
+	int error = spa_open(name, &spa, FTAG);
+	if (error != 0)
+		return (error);
+	error = spa_scan(spa, POOL_SCAN_SCRUB);
+	if (error == EBUSY && wait && dsl_scan_scrubbing(spa_get_dsl(spa)))
+		error = 0;		/* one is running: its end will do */
+	while (error == 0 && wait && dsl_scan_scrubbing(spa_get_dsl(spa)))
+		txg_wait_synced(spa_get_dsl(spa), 0);
+	spa_close(spa, FTAG);
+	return (error);
+}
+
+int
+pw_pool_scrub_stop(const char *name)
+{
+	spa_t *spa;
+	int error = spa_open(name, &spa, FTAG);
+	if (error == 0) {
+		error = spa_scan_stop(spa);
+		spa_close(spa, FTAG);
+	}
+	return (error);
+}
+
+int
+pw_pool_scan(const char *name, pw_scan_t *out)
+{
+	spa_t *spa;
+	pool_scan_stat_t s;
+	int error = spa_open(name, &spa, FTAG);
+	if (error != 0)
+		return (error);
+	memset(out, 0, sizeof (*out));
+	memset(&s, 0, sizeof (s));
+	if (spa_scan_get_stats(spa, &s) == 0 && s.pss_func != POOL_SCAN_NONE) {
+		*out = (pw_scan_t) {
+			.function = s.pss_func, .state = s.pss_state, .start = s.pss_start_time, .end = s.pss_end_time,
+			.to_examine = s.pss_to_examine, .skipped = s.pss_skipped, .examined = s.pss_examined,
+			.issued = s.pss_issued, .repaired = s.pss_processed, .errors = s.pss_errors,
+			.paused = s.pss_pass_scrub_pause,
+		};
+	}
+	out->data_errors = spa_approx_errlog_size(spa);
+	spa_close(spa, FTAG);
+	return (0);
+}
+
+/* The words of `zpool status`. */
+static const char *
+state_name(const vdev_stat_t *vs)
+{
+	switch (vs->vs_state) {
+	case VDEV_STATE_CLOSED: case VDEV_STATE_OFFLINE:
+		return ("OFFLINE");
+	case VDEV_STATE_REMOVED:
+		return ("REMOVED");
+	case VDEV_STATE_CANT_OPEN:
+		return (vs->vs_aux == VDEV_AUX_CORRUPT_DATA || vs->vs_aux == VDEV_AUX_BAD_LOG ? "FAULTED" :
+		    vs->vs_aux == VDEV_AUX_SPLIT_POOL ? "SPLIT" : "UNAVAIL");
+	case VDEV_STATE_FAULTED:
+		return ("FAULTED");
+	case VDEV_STATE_DEGRADED:
+		return ("DEGRADED");
+	case VDEV_STATE_HEALTHY:
+		return ("ONLINE");
+	}
+	return ("UNKNOWN");
+}
+
+static void
+tell(vdev_t *vd, pw_vdev_cb *each, void *arg)
+{
+	vdev_stat_t vs;
+	vdev_get_stats(vd, &vs);
+	each(vd->vdev_guid, state_name(&vs), vs.vs_read_errors, vs.vs_write_errors, vs.vs_checksum_errors, arg);
+	for (uint64_t i = 0; i < vd->vdev_children; i++)
+		tell(vd->vdev_child[i], each, arg);
+}
+
+int
+pw_pool_vdevs(const char *name, pw_vdev_cb *each, void *arg)
+{
+	spa_t *spa;
+	int error = spa_open(name, &spa, FTAG);
+	if (error != 0)
+		return (error);
+	spa_config_enter(spa, SCL_CONFIG, FTAG, RW_READER);
+	tell(spa->spa_root_vdev, each, arg);
+	for (int i = 0; i < spa->spa_l2cache.sav_count; i++)
+		tell(spa->spa_l2cache.sav_vdevs[i], each, arg);
+	spa_config_exit(spa, SCL_CONFIG, FTAG);
+	spa_close(spa, FTAG);
+	return (0);
+}
