@@ -13,8 +13,8 @@ const DEFINES: &[(&str, &str)] = &[
     ("ZFS_DEBUG", "1"),
 ];
 const SOURCES: &[&str] = &[
-    "engine", "seam", "pool", "health", "dataset", "layout", "node", "attr", "dir", "name", "xattr", "file", "clone",
-    "blocks", "handoff", "log", "replay", "codec", "power", "backlog",
+    "engine", "seam", "pool", "health", "dataset", "layout", "node", "attr", "dir", "name", "xattr", "file",
+    "clone", "blocks", "handoff", "log", "replay", "codec", "power", "backlog",
 ];
 
 fn main() {

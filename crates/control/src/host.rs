@@ -173,6 +173,7 @@ impl Host {
             property: property.to_owned(),
             value,
             size,
+            source: "-".to_owned(),
         };
         let ratio = |x100: u64| format!("{}.{:02}", x100 / 100, x100 % 100);
         let dirs: Vec<_> = info.mounted_on.iter().map(|dir| dir.display().to_string()).collect();
@@ -196,8 +197,8 @@ impl Host {
     fn settings_of(&self, full: &str) -> Answer<Vec<Value>> {
         let dataset = self.open(full)?;
         let one = |p: &property::Property| {
-            let value = dataset.get(p.name)?;
-            Ok(Value { dataset: full.to_owned(), property: p.name.to_owned(), value, size: p.size })
+            let (value, source) = dataset.get_with_source(p.name)?;
+            Ok(Value { dataset: full.to_owned(), property: p.name.to_owned(), value, size: p.size, source })
         };
         property::PROPERTIES.iter().map(one).collect()
     }
@@ -247,9 +248,10 @@ impl Host {
     fn start_or_stop_scrub(&self, how: ScrubHow) -> Answer<()> {
         let pool = self.pool.name();
         let words = |fault: Fault| match fault.errno {
-            libc::EBUSY => {
-                Fault::new(libc::EBUSY, format!("{pool} is being scrubbed already; -w waits for it, -s stops it"))
-            }
+            libc::EBUSY => Fault::new(
+                libc::EBUSY,
+                format!("{pool} is being scrubbed already; -w waits for it, -s stops it"),
+            ),
             libc::ENOENT => Fault::new(libc::ENOENT, format!("{pool} is not being scrubbed")),
             _ => fault,
         };

@@ -195,6 +195,8 @@ pub struct Value {
     pub value: String,
     /// Whether the value is a size in bytes.
     pub size: bool,
+    /// Where it comes from: `default`, `local`, `inherited from DATASET`, `received`; `-` of a figure.
+    pub source: String,
 }
 
 /// A scrub, as far as it came.

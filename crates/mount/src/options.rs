@@ -37,8 +37,6 @@ pub struct Options {
     /// Use io_uring instead of `/dev/fuse` where the kernel can: from Linux 6.14 on, where root mounts, or has switched it
     /// on before (`echo Y > /sys/module/fuse/parameters/enable_uring`).
     pub uring: bool,
-    /// `.zfs` is listed in the root directory. It can be reached by name whatever this says.
-    pub snapdir_visible: bool,
     /// How long the kernel may trust names and attributes. Nobody else changes them; what changes them here tells it.
     pub trust: Duration,
     /// Is told of every operation.
@@ -54,7 +52,6 @@ impl Default for Options {
             suid_dev: false,
             allow_other: false,
             uring: true,
-            snapdir_visible: false,
             trust: Duration::from_secs(3600),
             observer: None,
         }
@@ -70,7 +67,6 @@ impl std::fmt::Debug for Options {
             .field("suid_dev", &self.suid_dev)
             .field("allow_other", &self.allow_other)
             .field("uring", &self.uring)
-            .field("snapdir_visible", &self.snapdir_visible)
             .field("trust", &self.trust)
             .field("observer", &self.observer.is_some())
             .finish()

@@ -151,10 +151,10 @@ pw_dataset_set(const char *name, const char *property, const char *value)
 }
 
 int
-pw_dataset_get(const char *name, const char *property, char *value, size_t len)
+pw_dataset_get(const char *name, const char *property, char *value, size_t len, char *source)
 {
 	zfs_prop_t prop = zfs_name_to_prop(property);
-	char source[ZFS_MAX_DATASET_NAME_LEN];
+	CTASSERT(PW_NAME_BYTES >= ZFS_MAX_DATASET_NAME_LEN);
 	uint64_t number;
 	const char *text;
 

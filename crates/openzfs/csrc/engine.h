@@ -140,8 +140,12 @@ int pw_dataset_create(const char *name);
 int pw_dataset_destroy(const char *name);
 /* `value` as `zfs set` takes it, numbers in plain decimal bytes. EINVAL: no such value; ENOENT: no such property. */
 int pw_dataset_set(const char *name, const char *property, const char *value);
-/* As `zfs get -p` prints it. */
-int pw_dataset_get(const char *name, const char *property, char *value, size_t len);
+/*
+ * As `zfs get -p` prints it. `source` has room for PW_NAME_BYTES: the dataset that has set it, empty where nobody has,
+ * `$recvd` where it was received.
+ */
+enum { PW_NAME_BYTES = 256 };
+int pw_dataset_get(const char *name, const char *property, char *value, size_t len, char *source);
 int pw_dataset_snapshot(const char *name, const char *snapshot);
 int pw_snapshot_destroy(const char *full_name);
 /* Full name of the latest snapshot; ENOENT: there is none. */

@@ -9,6 +9,9 @@ use crate::node::Entry;
 use crate::property::{self, Settings};
 use crate::{DatasetStats, Error, File, Pool, Result, ZilStats, ffi, pool};
 
+/// `PW_NAME_BYTES` of engine.h: room for the name of a dataset.
+const NAME_BYTES: usize = 256;
+
 /// An open dataset. Closed when its last handle and file are gone.
 #[derive(Clone, Debug)]
 pub struct Dataset {
@@ -87,15 +90,30 @@ impl Dataset {
 
     /// A property's value; sizes in plain bytes.
     pub fn get(&self, property: &str) -> Result<String> {
+        self.get_with_source(property).map(|(value, _)| value)
+    }
+
+    /// The same, and where it comes from in `zfs get`'s words: `default`, `local`, `inherited from DATASET`, `received`.
+    pub fn get_with_source(&self, property: &str) -> Result<(String, String)> {
         let p = c_text(property::find(property)?.name)?;
-        let mut out = [0u8; 1024];
-        // SAFETY: `out` is writable for its length.
+        let (mut value, mut source) = ([0u8; 1024], [0u8; NAME_BYTES]);
+        // SAFETY: `value` is writable for its length, `source` for the name of a dataset.
         let errno = unsafe {
-            ffi::pw_dataset_get(self.inner.name.as_ptr(), p.as_ptr(), out.as_mut_ptr().cast(), out.len())
+            let (name, room) = (self.inner.name.as_ptr(), value.len());
+            ffi::pw_dataset_get(name, p.as_ptr(), value.as_mut_ptr().cast(), room, source.as_mut_ptr().cast())
         };
         check("reading a property of", self.name(), errno)?;
-        let end = out.iter().position(|b| *b == 0).unwrap_or(out.len());
-        Ok(String::from_utf8_lossy(&out[..end]).into_owned())
+        let text = |bytes: &[u8]| {
+            let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
+        };
+        let source = match text(&source) {
+            from if from.is_empty() => "default".to_owned(),
+            from if from == self.name() => "local".to_owned(),
+            from if from == "$recvd" => "received".to_owned(),
+            from => format!("inherited from {from}"),
+        };
+        Ok((text(&value), source))
     }
 
     /// Takes a snapshot.

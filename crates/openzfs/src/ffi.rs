@@ -225,6 +225,7 @@ unsafe extern "C" {
         property: *const c_char,
         value: *mut c_char,
         len: usize,
+        source: *mut c_char,
     ) -> c_int;
     pub fn pw_dataset_snapshot(name: *const c_char, snapshot: *const c_char) -> c_int;
     pub fn pw_snapshot_destroy(full_name: *const c_char) -> c_int;

@@ -88,6 +88,13 @@ pub const PROPERTIES: &[Property] = &[
         size: false,
         about: "what is read ahead",
     },
+    Property {
+        name: "snapdir",
+        default: "hidden",
+        values: "hidden, visible",
+        size: false,
+        about: "whether .zfs is listed in the root directory; it can be reached by name whatever this says",
+    },
 ];
 
 /// The property of this name.

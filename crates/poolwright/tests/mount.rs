@@ -217,13 +217,20 @@ fn properties_take_effect_at_once_and_snapshots_show() {
     assert_eq!(block_size("after"), 16 << 10);
     p.run("dataset set recordsize=1M tank");
     assert_eq!(block_size("own"), 16 << 10, "its own value goes before the one above");
-    assert_eq!(p.run("dataset get -H recordsize tank/db"), "tank/db\trecordsize\t16K\n");
+    assert_eq!(p.run("dataset get -H recordsize tank/db"), "tank/db\trecordsize\t16K\tlocal\n");
 
     std::fs::write(p.at("m/changing"), "old").unwrap();
     p.run("dataset snapshot tank/db@one");
     std::fs::write(p.at("m/changing"), "new").unwrap();
     assert_eq!(std::fs::read_to_string(p.at("m/.zfs/snapshot/one/changing")).unwrap(), "old");
     assert_eq!(std::fs::read_to_string(p.at("m/changing")).unwrap(), "new");
+    let listed = |p: &Place| std::fs::read_dir(p.at("m")).unwrap().any(|e| e.unwrap().file_name() == ".zfs");
+    assert!(!listed(&p));
+    p.run("dataset set snapdir=visible tank");
+    assert!(listed(&p), "what is inherited counts at once too");
+    assert_eq!(p.run("dataset get -H -o source snapdir tank/db"), "inherited from tank\n");
+    p.run("dataset set snapdir=hidden tank/db");
+    assert!(!listed(&p));
     p.fails("dataset destroy -r tank/db", 3, &["refused", "mounted on"]);
     p.fails("dataset rollback tank/db@one", 3, &["refused", "mounted on"]);
 }

@@ -46,7 +46,17 @@ fn a_pool_in_zpools_grammar_is_found_by_its_name() {
         status["layout"]["vdevs"].as_array().unwrap().iter().filter_map(|v| v["kind"].as_str()).collect();
     assert_eq!(kinds, ["mirror", "mirror", "file"]);
     let text = p.run("pool status");
-    for word in ["pool: tank", "ONLINE", "mirror-0", "mirror-1", "logs", "cache", "/a ", "scan: none requested", "errors: No known"] {
+    for word in [
+        "pool: tank",
+        "ONLINE",
+        "mirror-0",
+        "mirror-1",
+        "logs",
+        "cache",
+        "/a ",
+        "scan: none requested",
+        "errors: No known",
+    ] {
         assert!(text.contains(word), "no {word:?} in\n{text}");
     }
     assert_eq!(listed(&p, "pool list -H"), ["tank"]);
@@ -55,7 +65,7 @@ fn a_pool_in_zpools_grammar_is_found_by_its_name() {
     assert!((150 << 20..=256 << 20).contains(&size), "two mirrors of 128M: {size}");
     assert_eq!(
         p.run("dataset get -H -p recordsize,compression tank"),
-        "tank\trecordsize\t16384\ntank\tcompression\tlz4\n"
+        "tank\trecordsize\t16384\tlocal\ntank\tcompression\tlz4\tlocal\n"
     );
     assert!(p.run("pool iostat -v tank").contains("mirror-1"));
 }
@@ -108,9 +118,18 @@ fn datasets_from_birth_to_death() {
     let got = p.run("dataset get -H recordsize,compression,mounted tank/x tank/x/y");
     assert_eq!(
         got,
-        "tank/x\trecordsize\t16K\ntank/x\tcompression\tzstd\ntank/x\tmounted\tno\n\
-         tank/x/y\trecordsize\t8K\ntank/x/y\tcompression\tzstd\ntank/x/y\tmounted\tno\n"
+        "tank/x\trecordsize\t16K\tlocal\ntank/x\tcompression\tzstd\tlocal\ntank/x\tmounted\tno\t-\n\
+         tank/x/y\trecordsize\t8K\tlocal\ntank/x/y\tcompression\tzstd\tinherited from tank/x\n\
+         tank/x/y\tmounted\tno\t-\n"
     );
+    assert_eq!(
+        p.run("dataset get -H -o value,source sync,snapdir tank/x"),
+        "standard\tdefault\nhidden\tdefault\n"
+    );
+    assert_eq!(p.json("dataset get sync tank/x")["values"][0]["source"], "default");
+    assert!(p.run("dataset get sync tank/x").contains("SOURCE"));
+    p.fails("dataset get -o colour sync tank/x", 2, &["source"]);
+    p.fails("dataset set snapdir=sometimes tank/x", 2, &["hidden, visible"]);
     assert!(p.run("dataset get all tank/x").contains("compressratio"));
     p.fails("dataset get colour tank/x", 1, &["colour", "recordsize"]);
     p.fails("dataset set recordsize=3K tank/x", 2, &["recordsize=3K"]);
@@ -146,7 +165,10 @@ fn export_forgets_and_import_finds_again() {
     assert_eq!(files_in(p.dir.path()), ["a", "b", "c", "o", "x"], "files are never removed");
     p.fails("dataset list tank", 1, &["no pool \"tank\" is known", "--pool-file", "pool import tank"]);
     let files = "--pool-file a --pool-file x --pool-file b --pool-file c";
-    assert_eq!(p.run(&format!("dataset get -H -p recordsize tank {files}")), "tank\trecordsize\t65536\n");
+    assert_eq!(
+        p.run(&format!("dataset get -H -p recordsize tank {files}")),
+        "tank\trecordsize\t65536\tlocal\n"
+    );
     p.fails("dataset list tank --pool-file o", 1, &["holds the pool other, not tank"]);
     p.fails("dataset list tank --pool-file gone", 1, &["gone"]);
 
@@ -164,7 +186,7 @@ fn export_forgets_and_import_finds_again() {
     assert!(listed(&p, "pool list -H").iter().all(|line| !line.starts_with("tank")));
 
     p.run("pool import tank a b c x");
-    assert_eq!(p.run("dataset get -H -p recordsize tank"), "tank\trecordsize\t65536\n");
+    assert_eq!(p.run("dataset get -H -p recordsize tank"), "tank\trecordsize\t65536\tlocal\n");
     p.run(&format!("pool import other -d {dir}"));
     assert_eq!(listed(&p, "pool list -H"), ["other", "tank"]);
 }

@@ -78,8 +78,9 @@ impl FileSystem {
         Ok(list.used())
     }
 
+    /// The property is asked each time: it may be set while this is mounted, and the root is not listed all the time.
     fn shows_control(&self, nodeid: u64) -> bool {
-        nodeid == ROOT_ID && self.options.snapdir_visible
+        nodeid == ROOT_ID && self.head.get("snapdir").is_ok_and(|value| value == "visible")
     }
 
     /// True: that was all.

@@ -126,7 +126,7 @@ fn warn(dataset: &str, settings: &BTreeMap<String, String>) {
     }
 }
 
-/// Show properties and figures of datasets
+/// Show properties and figures of datasets, and where a property comes from
 #[derive(Debug, clap::Args)]
 struct GetArgs {
     /// all, or properties divided by commas: recordsize,compressratio
@@ -136,6 +136,11 @@ struct GetArgs {
     /// Datasets or snapshots
     #[arg(value_name = "DATASET", required = true, value_parser = parse_either)]
     datasets: Vec<String>,
+
+    /// The columns to print, divided by commas
+    #[arg(short = 'o', value_enum, value_delimiter = ',', value_name = "FIELD,…",
+          default_values_t = [Field::Name, Field::Property, Field::Value, Field::Source])]
+    fields: Vec<Field>,
 
     /// For scripts: no heading, fields divided by one tab
     #[arg(short = 'H')]
@@ -148,9 +153,42 @@ struct GetArgs {
     #[command(flatten)]
     files: PoolFiles,
 
-    /// Print one JSON object: {"values":[{dataset, property, value, size}]}, sizes as plain bytes
+    /// Print one JSON object: {"values":[{dataset, property, value, size, source}]}, sizes as plain bytes
     #[arg(long)]
     json: bool,
+}
+
+/// A column of `dataset get`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Field {
+    Name,
+    Property,
+    Value,
+    Source,
+}
+
+impl Field {
+    fn title(self) -> &'static str {
+        match self {
+            Field::Name => "NAME",
+            Field::Property => "PROPERTY",
+            Field::Value => "VALUE",
+            Field::Source => "SOURCE",
+        }
+    }
+
+    fn of(self, v: &Value, plain: bool) -> String {
+        match self {
+            Field::Name => v.dataset.clone(),
+            Field::Property => v.property.clone(),
+            Field::Source => v.source.clone(),
+            Field::Value => match v.value.parse() {
+                Ok(bytes) if v.size && !plain => format_size(bytes),
+                _ if v.property.ends_with("ratio") && !plain => format!("{}x", v.value),
+                _ => v.value.clone(),
+            },
+        }
+    }
 }
 
 fn get(args: GetArgs) -> anyhow::Result<u8> {
@@ -167,14 +205,10 @@ fn get(args: GetArgs) -> anyhow::Result<u8> {
         print_json(&serde_json::json!({ "values": values }))?;
         return Ok(0);
     }
-    let shown = |v: &Value| match v.value.parse() {
-        Ok(bytes) if v.size && !args.plain => format_size(bytes),
-        _ if v.property.ends_with("ratio") && !args.plain => format!("{}x", v.value),
-        _ => v.value.clone(),
-    };
-    let rows: Vec<Vec<String>> =
-        values.iter().map(|v| vec![v.dataset.clone(), v.property.clone(), shown(v)]).collect();
-    print!("{}", listing(&["NAME", "PROPERTY", "VALUE"], &rows, args.script));
+    let row = |v: &Value| args.fields.iter().map(|field| field.of(v, args.plain)).collect();
+    let rows: Vec<Vec<String>> = values.iter().map(row).collect();
+    let titles: Vec<&str> = args.fields.iter().map(|field| field.title()).collect();
+    print!("{}", listing(&titles, &rows, args.script));
     Ok(0)
 }
 

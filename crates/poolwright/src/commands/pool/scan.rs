@@ -60,7 +60,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 /// A scrub in words.
 fn done(scrub: &Scrub) -> String {
     match scrub.state {
-        ScanState::Scanning => return "scrub started; `poolwright pool status` shows how far it is".to_owned(),
+        ScanState::Scanning => {
+            return "scrub started; `poolwright pool status` shows how far it is".to_owned();
+        }
         ScanState::Canceled => return "scrub stopped".to_owned(),
         ScanState::Finished => {}
     }
@@ -140,12 +142,7 @@ fn utc(unix_s: u64) -> String {
     let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
     let of_day = unix_s % 86_400;
-    format!(
-        "{year}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
-        of_day / 3600,
-        of_day / 60 % 60,
-        of_day % 60
-    )
+    format!("{year}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", of_day / 3600, of_day / 60 % 60, of_day % 60)
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use poolwright_control::{PoolInfo, Request, Scrub, registry};
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
 use serde::Serialize;
 
-use super::scan;
 use super::reach::{self, PoolFiles, Reach, parse_pool, print_json};
+use super::scan;
 
 /// Show a pool's layout, its errors, its last scrub, and who has it mounted where, as `zpool status` does
 ///
@@ -68,10 +68,7 @@ impl Status {
 
     fn is_good(&self) -> bool {
         let errors = |info: &PoolInfo| {
-            info.stats.read_errors
-                + info.stats.write_errors
-                + info.stats.checksum_errors
-                + info.data_errors
+            info.stats.read_errors + info.stats.write_errors + info.stats.checksum_errors + info.data_errors
         };
         self.state == "ONLINE"
             && self.info.as_ref().is_some_and(|info| errors(info) == 0)
