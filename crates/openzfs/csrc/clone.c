@@ -221,6 +221,5 @@ pw_file_copy(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, u
 	}
 	if (*done != 0)			/* the error shows when the rest is asked for */
 		error = 0;
-	sync |= out->ds->os->os_sync == ZFS_SYNC_ALWAYS;
-	return (error == 0 && *done != 0 && sync ? pw_file_sync(out) : error);
+	return (*done != 0 ? pw_log_settle(out->ds, out->object, error, sync) : error);
 }
