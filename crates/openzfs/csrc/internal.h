@@ -22,7 +22,7 @@
 extern uint64_t pw_immediate_write_sz;
 
 /* Nodes that nobody holds and that are kept all the same, because the next call will want them: about 2.5 KB each. */
-enum { PW_IDLE_NODES = 8192, PW_BUCKETS = 256 };
+enum { PW_IDLE_NODES = 8192, PW_BUCKETS = 4096 };
 
 typedef struct pw_bucket {
 	kmutex_t lock;

@@ -54,21 +54,23 @@ read_attributes(pw_dataset_t *ds, pw_node_t *node)
 static int
 load(pw_dataset_t *ds, uint64_t object, pw_node_t *node)
 {
-	dmu_object_info_t info;
-	int error = dmu_object_info(ds->os, object, &info);
+	dmu_buf_t *bonus;
+	int error = dnode_hold(ds->os, object, node, &node->dn);
 	if (error != 0)
 		return (error == ENOENT || error == EINVAL ? ESTALE : error);
-	if (info.doi_bonus_type != DMU_OT_SA ||
-	    (info.doi_type != DMU_OT_PLAIN_FILE_CONTENTS && info.doi_type != DMU_OT_DIRECTORY_CONTENTS))
-		return (ESTALE);
-	if ((error = dnode_hold(ds->os, object, node, &node->dn)) != 0)
-		return (error == ENOENT ? ESTALE : error);
-	if ((error = sa_handle_get(ds->os, object, NULL, SA_HDL_PRIVATE, &node->sa)) == 0) {
-		if ((error = read_attributes(ds, node)) != 0)
-			sa_handle_destroy(node->sa);
-	}
+	dnode_t *dn = node->dn;
+	if (dn->dn_bonustype != DMU_OT_SA ||
+	    (dn->dn_type != DMU_OT_PLAIN_FILE_CONTENTS && dn->dn_type != DMU_OT_DIRECTORY_CONTENTS))
+		error = ESTALE;
+	/* What sa_handle_get does, without looking the dnode up again; the tag is the one it is let go with. */
+	if (error == 0)
+		error = dmu_bonus_hold_by_dnode(dn, NULL, &bonus, DMU_READ_NO_PREFETCH);
+	if (error == 0)
+		error = sa_handle_get_from_db(ds->os, bonus, NULL, SA_HDL_PRIVATE, &node->sa);
+	if (error == 0 && (error = read_attributes(ds, node)) != 0)
+		sa_handle_destroy(node->sa);
 	if (error != 0)
-		dnode_rele(node->dn, node);
+		dnode_rele(dn, node);
 	node->unlinked = node->links == 0;
 	return (error);
 }
@@ -265,6 +267,17 @@ shrink_idle(pw_dataset_t *ds, uint64_t most)
 	}
 }
 
+/*
+ * How many idle nodes to keep. Each keeps the block that its attributes are in, 16K with its neighbours', in the ARC and
+ * out of its reach; where nodes are asked for at random that is a block for every node. So a quarter of the ARC at most.
+ */
+static uint64_t
+most_idle(void)
+{
+	extern uint64_t zfs_arc_max;
+	return (MIN(PW_IDLE_NODES, zfs_arc_max / 4 / DNODE_BLOCK_SIZE));
+}
+
 static void
 release(pw_node_t *node, int later)
 {
@@ -282,8 +295,8 @@ release(pw_node_t *node, int later)
 		uint64_t idle = ++ds->idle_count;
 		mutex_exit(&ds->idle_lock);
 		mutex_exit(&bucket->lock);
-		if (idle > PW_IDLE_NODES)
-			shrink_idle(ds, PW_IDLE_NODES);
+		if (idle > most_idle())
+			shrink_idle(ds, most_idle());
 		return;
 	}
 	mutex_exit(&bucket->lock);
