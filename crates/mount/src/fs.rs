@@ -17,7 +17,7 @@ mod xattr;
 
 use std::ffi::CStr;
 use std::sync::atomic::AtomicU64;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use poolwright_openzfs::node::Attr;
 use poolwright_openzfs::{Dataset, Errno, Node, NodeResult, Pool};
@@ -252,10 +252,10 @@ impl FileSystem {
         if snapshot || self.options.readonly { Err(Errno(libc::EROFS)) } else { Ok(()) }
     }
 
-    /// The kernel learns of a node: its id.
-    fn learn(&self, tree: u16, object: u64) -> u64 {
+    /// The kernel learns of a node, and trusts its attributes for so long: its id.
+    fn learn(&self, tree: u16, object: u64, trust: Duration) -> u64 {
         let nodeid = place::id(tree, object, self.root_object);
-        if self.known.add(nodeid) && tree != HEAD {
+        if self.known.add(nodeid, trust) && tree != HEAD {
             self.snapshots.more(tree);
         }
         nodeid
@@ -275,8 +275,8 @@ impl FileSystem {
     }
 
     fn entry_of(&self, tree: u16, attr: &Attr) -> EntryOut {
-        let nodeid = self.learn(tree, attr.object);
         let valid = self.attr_trust(tree, attr, SystemTime::now());
+        let nodeid = self.learn(tree, attr.object, valid);
         EntryOut {
             nodeid,
             generation: attr.generation,

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
@@ -222,6 +223,45 @@ fn many_names() {
         fs::remove_file(t.at("d").join(name)).unwrap();
     }
     fs::remove_dir(t.at("d")).unwrap();
+}
+
+/// A listing with attributes does not tell the kernel again what it has, and still shows every change.
+#[test]
+fn listed_again() {
+    let Some(mut t) = Fixture::new("again", Options::default()) else { return };
+    const N: usize = 300;
+    for n in 0..N {
+        fs::create_dir_all(t.at(&format!("d/{n:03}"))).unwrap();
+    }
+    let list = |t: &Fixture| -> BTreeMap<String, (u64, u64, u32)> {
+        let entries = fs::read_dir(t.at("d")).unwrap().map(Result::unwrap);
+        let told = |m: fs::Metadata| (m.ino(), m.nlink(), m.mode() & 0o777);
+        entries.map(|e| (e.file_name().into_string().unwrap(), told(e.metadata().unwrap()))).collect()
+    };
+    let asked = |t: &Fixture| {
+        let counters = t.mount().counters();
+        counters.ops(Opcode::Lookup) + counters.ops(Opcode::Getattr)
+    };
+    t.again();
+    let first = list(&t);
+    assert_eq!(first.len(), N);
+    let before = asked(&t);
+    assert!(before < N as u64 / 2, "the listing brought most attributes along, but {before} were asked for");
+    assert_eq!(list(&t), first);
+    assert!(asked(&t) - before < N as u64 / 2, "they are still there");
+
+    fs::set_permissions(t.at("d/007"), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::create_dir(t.at("d/008/sub")).unwrap();
+    fs::rename(t.at("d/009"), t.at("d/new")).unwrap();
+    fs::remove_dir(t.at("d/010")).unwrap();
+    fs::create_dir(t.at("d/010")).unwrap();
+    let mut changed = first.clone();
+    changed.get_mut("007").unwrap().2 = 0o700;
+    changed.get_mut("008").unwrap().1 = 3;
+    let moved = changed.remove("009").unwrap();
+    changed.insert("new".to_owned(), moved);
+    changed.get_mut("010").unwrap().0 = fs::metadata(t.at("d/010")).unwrap().ino();
+    assert_eq!(list(&t), changed);
 }
 
 #[test]

@@ -112,8 +112,11 @@ impl FileSystem {
         for one in &all.entries {
             let name = &all.names[start..one.end];
             start = one.end;
-            // An entry without attributes is allowed: the kernel asks when it wants them. `.` and `..` must be so.
-            let entry = match matches!(name, b"." | b"..") {
+            // An entry without attributes is allowed: the kernel asks when it wants them. `.` and `..` must be so, and
+            // what it has already it is not told again, for finding it costs the most of a listing.
+            let without = matches!(name, b"." | b"..")
+                || self.known.is_fresh(place::id(tree, one.object, self.root_object));
+            let entry = match without {
                 true => EntryOut::default(),
                 false => self.known_entry(tree, one.object).unwrap_or_default(),
             };

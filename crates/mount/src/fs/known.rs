@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use poolwright_openzfs::Node;
 
@@ -15,6 +16,8 @@ const SHARDS: usize = 64;
 struct One {
     count: u64,
     held: Option<Node>,
+    /// Until when, in seconds since the start, asking for its attributes is not worth while: the kernel has them.
+    fresh_until: u32,
 }
 
 type Shard = HashMap<u64, One, BuildHasherDefault<Spread>>;
@@ -22,11 +25,12 @@ type Shard = HashMap<u64, One, BuildHasherDefault<Spread>>;
 /// Counts by node id.
 pub(crate) struct Known {
     shards: Vec<Mutex<Shard>>,
+    start: Instant,
 }
 
 impl Known {
     pub(crate) fn new() -> Known {
-        Known { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+        Known { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), start: Instant::now() }
     }
 
     fn shard(&self, nodeid: u64) -> MutexGuard<'_, Shard> {
@@ -35,18 +39,34 @@ impl Known {
         self.shards[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kernel is about to learn of it once more. True: it did not know it.
-    pub(crate) fn add(&self, nodeid: u64) -> bool {
+    /// The kernel is about to learn of it once more, and will trust its attributes for so long. True: it did not know
+    /// it.
+    pub(crate) fn add(&self, nodeid: u64, trust: Duration) -> bool {
+        // Half of it: what is nearly over is not relied on.
+        let fresh_until =
+            self.seconds().saturating_add(u32::try_from(trust.as_secs() / 2).unwrap_or(u32::MAX));
         match self.shard(nodeid).entry(nodeid) {
             Entry::Occupied(mut one) => {
                 one.get_mut().count += 1;
+                one.get_mut().fresh_until = fresh_until;
                 false
             }
             Entry::Vacant(place) => {
-                place.insert(One { count: 1, held: None });
+                place.insert(One { count: 1, held: None, fresh_until });
                 true
             }
         }
+    }
+
+    /// Whether the kernel has what it was last told of it, and trusts it. It may have let go of parts all the same, and
+    /// then asks.
+    pub(crate) fn is_fresh(&self, nodeid: u64) -> bool {
+        let now = self.seconds();
+        self.shard(nodeid).get(&nodeid).is_some_and(|one| now < one.fresh_until)
+    }
+
+    fn seconds(&self) -> u32 {
+        u32::try_from(self.start.elapsed().as_secs()).unwrap_or(u32::MAX)
     }
 
     /// The kernel gave it back so many times. True: it does not know it any more.
@@ -121,11 +141,26 @@ mod tests {
     #[test]
     fn counts_per_node() {
         let known = Known::new();
-        assert!(known.add(7));
-        assert!(!known.add(7) && known.add(8));
+        let long = Duration::from_secs(60);
+        assert!(known.add(7, long));
+        assert!(!known.add(7, long) && known.add(8, long));
         assert!(!known.forget(7, 1));
         assert!(known.forget(7, 1));
         assert!(!known.forget(7, 1), "was not known any more");
         assert!(known.forget(8, 99), "the kernel may not take more than it was given, but must not break us");
+    }
+
+    #[test]
+    fn fresh_while_the_kernel_knows_and_trusts() {
+        let known = Known::new();
+        let (long, short) = (Duration::from_secs(60), Duration::from_secs(1));
+        assert!(!known.is_fresh(7), "never told");
+        known.add(7, long);
+        assert!(known.is_fresh(7) && !known.is_fresh(8));
+        known.add(7, short);
+        assert!(!known.is_fresh(7), "changed since, and trusted for a moment only");
+        known.add(7, long);
+        known.forget(7, 3);
+        assert!(!known.is_fresh(7), "forgotten");
     }
 }
