@@ -1,6 +1,6 @@
 //! Mounts a pool's dataset `d` on a directory until it is unmounted, and says what was served: for measuring.
 //!
-//!     serve VDEV DIR [through|pages|writeback] [threads] [device] [arc=MIB] [vdev=MIB]
+//!     serve VDEV DIR [through|pages|writeback] [threads] [device] [arc=MIB] [vdev=MIB] [recordsize=SIZE] [ashift=N]
 //!
 //! The vdev file is made, sparse, with `vdev=` so long, if it is missing.
 
@@ -13,12 +13,12 @@ use poolwright_openzfs::{Config, Engine, Pool, Spec};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [vdev, dir, rest @ ..] = words.as_slice() else {
-        return Err(
-            "usage: serve VDEV DIR [through|pages|writeback] [threads] [device] [arc=MIB] [vdev=MIB]".into(),
-        );
+        let words =
+            "[through|pages|writeback] [threads] [device] [arc=MIB] [vdev=MIB] [recordsize=SIZE] [ashift=N]";
+        return Err(format!("usage: serve VDEV DIR {words}").into());
     };
     let mut options = Options::default();
-    let mut arc_mib = 3072;
+    let (mut arc_mib, mut recordsize, mut ashift) = (3072, "16K", 12);
     let mut vdev_mib = None;
     for word in rest {
         match word.as_str() {
@@ -26,22 +26,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "pages" => options.caching = Caching::Pages,
             "writeback" => options.caching = Caching::Writeback,
             "device" => options.uring = false,
-            arc if arc.starts_with("arc=") => arc_mib = arc[4..].parse()?,
-            len if len.starts_with("vdev=") => vdev_mib = Some(len[5..].parse::<u64>()?),
-            threads => options.threads = threads.parse()?,
+            word => match word.split_once('=') {
+                Some(("arc", mib)) => arc_mib = mib.parse()?,
+                Some(("vdev", mib)) => vdev_mib = Some(mib.parse::<u64>()?),
+                Some(("recordsize", size)) => recordsize = size,
+                Some(("ashift", bits)) => ashift = bits.parse()?,
+                _ => options.threads = word.parse()?,
+            },
         }
     }
     let engine =
         Engine::start(&Config { arc_bytes: arc_mib << 20, dirty_bytes: 512 << 20, txg_timeout_s: 5 });
     let vdev = PathBuf::from(vdev);
     let settings: Settings =
-        [("recordsize".into(), "16K".into()), ("compression".into(), "lz4".into())].into();
+        [("recordsize".into(), recordsize.into()), ("compression".into(), "lz4".into())].into();
     let (pool, dataset) = if vdev.exists() {
         let pool = Pool::import(engine, &[vdev], false)?;
         let dataset = pool.open_dataset("d")?;
         (pool, dataset)
     } else {
-        let mut spec = Spec::single("measured", vdev, 12);
+        let mut spec = Spec::single("measured", vdev, ashift);
         if let Some(mib) = vdev_mib {
             spec.groups[0].files[0].1 = mib << 20;
         }

@@ -1,0 +1,160 @@
+"""What 80-many-files and 81-many-records share: a pool served on a mount, steps timed on it, figures from them.
+
+Each step is counted in wall time and in processor time, the server's and ours together: on a machine that others use
+the second is the one to believe.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+DIRTY_MIB = 512  # examples/serve.rs: written and not yet on disk
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+class CannotMount(Exception):
+    pass
+
+
+class Served:
+    """A pool of one file, mounted by the example program that serves one for measuring."""
+
+    def __init__(self, scratch, *words):
+        self.vdev, self.mnt, self.words = scratch / "vdev", scratch / "mnt", words
+        self.cpu_before, self.peak_kib, self.process = 0.0, 0, None
+
+    def start(self):
+        target = Path(os.environ.get("CARGO_TARGET_DIR") or Path(os.environ["POOLWRIGHT_ROOT"]) / "target")
+        self.mnt.mkdir(exist_ok=True)
+        serve = [target / "release/examples/serve", self.vdev, self.mnt, *self.words]
+        self.process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if not self.process.stdout.readline().startswith("mounted"):
+            raise CannotMount
+
+    def stop(self):
+        if self.process is None:
+            return
+        self.peak()
+        self.cpu_before = self.cpu()
+        subprocess.run(["umount", self.mnt], check=False)
+        said, _ = self.process.communicate()
+        status, self.process = self.process.returncode, None
+        if status != 0:
+            sys.exit(f"the server ended with status {status}: {said}")
+
+    def kill(self):
+        """Ends it whoever still uses the mount; the pool is for this run only."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            subprocess.run(["umount", "--lazy", self.mnt], check=False)
+            self.process = None
+
+    def again(self):
+        """Exported and imported: neither the kernel nor the server knows anything any more."""
+        self.stop()
+        self.start()
+
+    def cpu(self):
+        """Seconds of processor time so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+        return self.cpu_before + (int(fields[11]) + int(fields[12])) / TICK
+
+    def peak(self):
+        """The most memory it had resident since it was last asked, in KiB."""
+        proc = Path(f"/proc/{self.process.pid}")
+        lines = proc.joinpath("status").read_text(encoding="ascii").splitlines()
+        kib = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+        proc.joinpath("clear_refs").write_text("5", encoding="ascii")
+        self.peak_kib = max(self.peak_kib, kib)
+        return kib
+
+
+class Steps:
+    """Microseconds an item, of time and of processor time, by the name of the step."""
+
+    def __init__(self, served):
+        self.served, self.took = served, {}
+
+    def run(self, name, items, work, *arguments):
+        cpu = lambda: self.served.cpu() + time.process_time()
+        began, cpu_began = time.monotonic(), cpu()
+        work(*arguments)
+        spent, cpu_spent = time.monotonic() - began, cpu() - cpu_began
+        self.took[name] = {"time": spent * 1e6 / items, "cpu": cpu_spent * 1e6 / items}
+        print(f"  {items:>9} {name:<22} {spent * 1e6 / items:9.2f} us each, {cpu_spent * 1e6 / items:9.2f} of processors, "
+              f"{self.served.peak() // 1024:>5} MiB", flush=True)
+
+
+@contextlib.contextmanager
+def scratch():
+    """
+    A folder for one run, removed with it. Not in memory: a pool writes to new places for as long as there are any, and
+    takes twice and three times what is in it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="poolwright-many.", dir=os.environ.get("BENCH_SCRATCH")))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def measured(count, run, *words):
+    """One run of `count` items on a fresh pool: its steps, and the server's peak in KiB."""
+    print(f"{count} items")
+    with scratch() as folder:
+        served = Served(folder, *words)
+        try:
+            served.start()
+            steps = Steps(served)
+            extra = run(served, steps, count) or {}
+            served.stop()
+        finally:
+            served.kill()
+        return {"took": steps.took, "peak_kib": served.peak_kib, **extra}
+
+
+def figure(name, value, unit, reference=None, bar=None, **more):
+    ratio = value / reference if reference else None
+    line = {"name": name, "value": round(value, 3), "unit": unit, "reference": reference and round(reference, 3),
+            "ratio": ratio and round(ratio, 3), "bar": None, "pass": None, **more}
+    if bar is not None:
+        line["bar"] = f"<= {bar}"
+        line["pass"] = (value if ratio is None else ratio) <= bar
+    print("BENCH " + json.dumps(line))
+
+
+def compare(area, what, few, many):
+    """Figures of every step: the median run of many beside the median run of a tenth."""
+    for step in many[0]["took"]:
+        for kind, label in (("time", ""), ("cpu", ", processor time")):
+            value, reference = (statistics.median(run["took"][step][kind] for run in runs) for runs in (many, few))
+            figure(f"{area}/{step}, {what} against a tenth{label}", value, "us each", reference, 2, rounds=len(many))
+
+
+def rounds(count, times, run, *words):
+    """Interleaved: a tenth, then all, as often as asked."""
+    few, many = [], []
+    for _ in range(times):
+        few.append(measured(count // 10, run, *words))
+        many.append(measured(count, run, *words))
+    return few, many
+
+
+def main(bench, name):
+    """Runs a bench; what it started is stopped however it ends."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        bench()
+    except CannotMount:
+        print(f"BENCH-SKIP {name}: nothing can be mounted here (is /dev/fuse there, and are you root?)")
+    except KeyboardInterrupt:
+        sys.exit(130)
