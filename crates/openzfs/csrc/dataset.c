@@ -154,7 +154,7 @@ int
 pw_dataset_get(const char *name, const char *property, char *value, size_t len, char *source)
 {
 	zfs_prop_t prop = zfs_name_to_prop(property);
-	CTASSERT(PW_NAME_BYTES >= ZFS_MAX_DATASET_NAME_LEN);
+	_Static_assert(PW_NAME_BYTES >= ZFS_MAX_DATASET_NAME_LEN, "");
 	uint64_t number;
 	const char *text;
 
