@@ -89,8 +89,9 @@ class Steps:
         began, cpu_began = time.monotonic(), cpu()
         work(*arguments)
         spent, cpu_spent = time.monotonic() - began, cpu() - cpu_began
-        self.took[name] = {"time": spent * 1e6 / items, "cpu": cpu_spent * 1e6 / items}
-        print(f"  {items:>9} {name:<22} {spent * 1e6 / items:9.2f} us each, {cpu_spent * 1e6 / items:9.2f} of processors, "
+        each, cpu_each = (seconds * 1e6 / items for seconds in (spent, cpu_spent))
+        self.took[name] = {"time": each, "cpu": cpu_each}
+        print(f"  {items:>9} {name:<22} {each:9.2f} us each, {cpu_each:9.2f} of processors, "
               f"{self.served.peak() // 1024:>5} MiB", flush=True)
 
 

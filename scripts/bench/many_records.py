@@ -30,7 +30,8 @@ def rows(seed):
         record = bytearray()
         while len(record) < RECORD:
             words = b"|".join(dice.choice(WORDS).ljust(10) for _ in range(4))
-            record += b"|%08d|2024-%02d-%02d|%s|%6d.00|" % (number, dice.randrange(1, 13), dice.randrange(1, 29), words, dice.randrange(10**6))
+            month, day, cents = dice.randrange(1, 13), dice.randrange(1, 29), dice.randrange(10**6)
+            record += b"|%08d|2024-%02d-%02d|%s|%6d.00|" % (number, month, day, words, cents)
         chunk += record[:RECORD]
     return bytes(chunk)
 
@@ -44,11 +45,13 @@ class Neighbour:
 
     def work(self):
         file = os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o644)
-        while not self.ended.wait(0.02):
+        while True:
             began = time.monotonic()
             os.pwrite(file, b"neighbour" * 100, 0)
             os.fdatasync(file)
             self.longest = max(self.longest, time.monotonic() - began)
+            if self.ended.wait(0.02):
+                break
         os.close(file)
 
     def __enter__(self):
