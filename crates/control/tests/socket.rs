@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use poolwright_control::{
-    Client, Counters, DatasetInfo, Error, Host, NoMounts, Owner, PoolInfo, Request, Server, Value,
+    Client, Counters, DatasetInfo, Error, Host, NoMounts, Owner, PoolInfo, Request, Scrub, ScrubHow, Server,
+    Value,
 };
-use poolwright_openzfs::{Config, Engine, Pool, Spec};
+use poolwright_openzfs::{Config, Engine, Pool, ScanKind, ScanState, Spec};
 
 struct Served {
     dir: tempfile::TempDir,
@@ -142,6 +143,23 @@ fn counters_only_grow_and_name_the_files() {
     assert!(moved.write_bytes >= 4096 && moved.write_ops > 0 && moved.flushes > 0, "{moved:?}");
     let info: PoolInfo = client.ask(&Request::Status).unwrap();
     assert_eq!((info.pool.as_str(), info.owned, info.stats.checksum_errors), ("counters", false, 0));
+    served.end();
+}
+
+#[test]
+fn a_scrub_and_what_the_pool_remembers_of_it() {
+    let served = Served::new("scrubs");
+    let client = &mut served.client();
+    let before: PoolInfo = client.ask(&Request::Status).unwrap();
+    assert_eq!((before.scan, before.data_errors), (None, 0));
+    assert_eq!((before.vdevs.len(), before.vdevs[1].state.as_str()), (2, "ONLINE"));
+    let done: Scrub = client.ask(&Request::Scrub { how: ScrubHow::Wait }).unwrap();
+    assert_eq!((done.state, done.errors(), done.lost), (ScanState::Finished, 0, 0));
+    let scan = client.ask::<PoolInfo>(&Request::Status).unwrap().scan.unwrap();
+    assert_eq!((scan.kind, scan.state, scan.errors), (ScanKind::Scrub, ScanState::Finished, 0));
+    assert_eq!(scan.start_unix_s, done.started_unix_s);
+    let (errno, message) = refused(client, &Request::Scrub { how: ScrubHow::Stop });
+    assert!(errno == libc::ENOENT && message.contains("not being scrubbed"), "{message}");
     served.end();
 }
 
