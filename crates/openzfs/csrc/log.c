@@ -355,6 +355,13 @@ get_indirect(pw_node_t *node, zgd_t *zgd, lr_write_t *lr, zio_t *zio)
 		if (error == EALREADY)
 			error = point_to_same(zgd, txg);
 	} while (error == EAGAIN);
+	if (error == ENOENT) {
+		/* Freed by what comes later in the log, which may leave the file as long as this write has made it. */
+		lr->lr_common.lrc_txtype = TX_WRITE2;
+		zgd->zgd_bp = NULL;
+		BP_ZERO(&lr->lr_blkptr);
+		error = 0;
+	}
 	return (error);
 }
 

@@ -1,5 +1,6 @@
 //! The log of one transaction group, played back: overwrites, truncations and holes in their order. Nothing but the log
-//! can bring them back, because the group never ends; the victim is this test binary again.
+//! can bring them back, because the group never ends; the victim is this test binary again. `POOLWRIGHT_SEED` draws other
+//! operations.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -12,6 +13,9 @@ use poolwright_openzfs::{Config, Dataset, Engine, File, Pool, Spec};
 const RECORD: u64 = 16 << 10;
 /// From here on a write is logged as a pointer to its block, below with its bytes.
 const LARGE: u64 = 32 << 10;
+/// Datasets: name, logbias, recordsize.
+const DATASETS: &[(&str, &str, &str)] =
+    &[("a", "latency", "16K"), ("b", "throughput", "16K"), ("c", "throughput", "128K")];
 /// Files with operations drawn at random, beside those of `CASES`.
 const RANDOM: u64 = 120;
 
@@ -53,7 +57,8 @@ fn mix(state: &mut u64) -> u64 {
 }
 
 fn drawn(n: u64) -> Vec<Op> {
-    let mut state = n;
+    let seed: u64 = std::env::var("POOLWRIGHT_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
+    let mut state = seed << 32 | n;
     let mut below = |most: u64| mix(&mut state) % most;
     (0..8 + below(24))
         .map(|i| {
@@ -110,23 +115,11 @@ fn on_model(content: &mut Vec<u8>, op: Op) {
     }
 }
 
-/// Runs only as the victim.
-#[test]
-#[ignore = "started by the test below as a process of its own"]
-fn victim() {
-    let Ok(vdev) = std::env::var("POOLWRIGHT_LOG_VDEV") else { return };
-    // Groups end when they must, not every five seconds.
-    let config = Config { txg_timeout_s: 3600, ..Config::default() };
-    let pool = Pool::create(Engine::start(&config), &Spec::single("log", vdev, 12)).unwrap();
-    let settings: Settings =
-        [("recordsize".into(), "16K".into()), ("compression".into(), "lz4".into())].into();
-    let ds = pool.create_dataset("d", &settings).unwrap();
-    ds.create_file("first").unwrap().sync().unwrap(); // a log's first record waits for a group
+fn fill(ds: &Dataset) {
     let files = files();
     // Four at once, because blocks of the log are filled by whoever syncs.
     std::thread::scope(|scope| {
         for part in files.chunks(files.len().div_ceil(4)) {
-            let ds = &ds;
             scope.spawn(move || {
                 for (name, ops) in part {
                     let file = ds.create_file(name).unwrap();
@@ -136,6 +129,25 @@ fn victim() {
             });
         }
     });
+}
+
+/// Runs only as the victim.
+#[test]
+#[ignore = "started by the test below as a process of its own"]
+fn victim() {
+    let Ok(vdev) = std::env::var("POOLWRIGHT_LOG_VDEV") else { return };
+    // Groups end neither after five seconds nor when some dirty data has gathered.
+    let config = Config { txg_timeout_s: 3600, dirty_bytes: 4 << 30, ..Config::default() };
+    let pool = Pool::create(Engine::start(&config), &Spec::single("log", vdev, 12)).unwrap();
+    let datasets = DATASETS.iter().map(|(name, logbias, recordsize)| {
+        let settings = [("recordsize", *recordsize), ("logbias", *logbias), ("compression", "lz4")];
+        let settings: Settings = settings.map(|(name, value)| (name.into(), value.into())).into();
+        let ds = pool.create_dataset(name, &settings).unwrap();
+        ds.create_file("first").unwrap().sync().unwrap(); // a log's first record waits for a group
+        ds
+    });
+    let datasets: Vec<Dataset> = datasets.collect(); // closing one would end the group
+    datasets.iter().for_each(fill);
     writeln!(std::io::stdout().lock(), "\nall synced").unwrap();
     std::thread::sleep(Duration::from_secs(600));
 }
@@ -173,11 +185,13 @@ fn one_group_is_played_back_in_order() {
     let vdev = dir.path().join("vdev");
     run_and_kill(&vdev);
     let pool = Pool::import(Engine::start(&Config::default()), &[vdev], false).unwrap();
-    let ds = pool.open_dataset("d").unwrap();
     let files = files();
-    assert!(ds.replayed() > files.len() as u64, "only {} records were replayed", ds.replayed());
-    let wrong: Vec<String> = files.iter().filter_map(|(name, ops)| differs(&ds, name, ops)).collect();
-    assert!(wrong.is_empty(), "{} of {} files: {wrong:#?}", wrong.len(), files.len());
-    drop(ds);
+    for (name, logbias, recordsize) in DATASETS {
+        let ds = pool.open_dataset(name).unwrap();
+        assert!(ds.replayed() > files.len() as u64, "only {} records were replayed", ds.replayed());
+        let wrong: Vec<String> = files.iter().filter_map(|(name, ops)| differs(&ds, name, ops)).collect();
+        let (n, all) = (wrong.len(), files.len());
+        assert!(wrong.is_empty(), "{logbias}, {recordsize}: {n} of {all} files: {wrong:#?}");
+    }
     pool.export().unwrap();
 }
