@@ -74,7 +74,7 @@ start_old() {
 
 # age SERVER: its pool is filled to three quarters and emptied.
 age() {
-    run "age" "$1" write --rw=write --bs=1M --size="$((VDEV_MIB / 4 * 3))M" --buffer_compress_percentage=0 --end_fsync=1
+    run "age" "$1" write --rw=write --bs=1M --size="$((VDEV_MIB * 3 / 4))M" --buffer_compress_percentage=0 --end_fsync=1
     rm -f "$SCRATCH/$1/f"
 }
 
