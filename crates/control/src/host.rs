@@ -23,6 +23,8 @@ pub trait Mounts: Send + Sync {
     fn dataset(&self, name: &str) -> Option<Dataset>;
     /// Adds one.
     fn mount(&self, pool: &Pool, wanted: &Mounted) -> Result<Mounted, Fault>;
+    /// Takes a mounted dataset back to its latest snapshot; `None` if it is not mounted.
+    fn roll_back(&self, dataset: &str, snapshot: &str) -> Option<Result<(), Fault>>;
     /// Ends all, or as many as can be ended: `EBUSY` names the one in use.
     fn release(&self) -> Result<(), Fault>;
     /// Whether this process stays as the pool's owner.
@@ -47,6 +49,10 @@ impl Mounts for NoMounts {
             libc::ENOTSUP,
             format!("{}: only `poolwright mount` mounts; this process ends with its verb", wanted.dataset),
         ))
+    }
+
+    fn roll_back(&self, _dataset: &str, _snapshot: &str) -> Option<Result<(), Fault>> {
+        None
     }
 
     fn release(&self) -> Result<(), Fault> {
@@ -138,6 +144,21 @@ impl Host {
             Some(dir) => Err(Fault::new(
                 libc::EBUSY,
                 format!("{dataset} is mounted on {} and cannot be {what}; `umount {0}` first", dir.display()),
+            )),
+        }
+    }
+
+    /// A trace speaks of files by their numbers, which a rollback may give to others.
+    fn refuse_recorded(&self, dataset: &str) -> Answer<()> {
+        let all = self.mounts.list();
+        match all.iter().find(|(m, _)| m.dataset == dataset && m.record.is_some()) {
+            None => Ok(()),
+            Some((m, _)) => Err(Fault::new(
+                libc::EBUSY,
+                format!(
+                    "{dataset} is mounted on {} with --record and cannot be rolled back; `umount {0}` first",
+                    m.dir.display()
+                ),
             )),
         }
     }
@@ -412,7 +433,7 @@ impl Owner for Host {
         let (dataset, snapshot) = name::check_snapshot(full)?;
         self.check_mine(dataset)?;
         self.must_exist(full)?;
-        self.refuse_mounted(dataset, "rolled back")?;
+        self.refuse_recorded(dataset)?;
         let inside = name::inside(dataset);
         while let Some(latest) = self.pool.latest_snapshot(inside)?.filter(|latest| latest != snapshot) {
             if !recursive {
@@ -425,7 +446,10 @@ impl Owner for Host {
             }
             self.pool.destroy(&format!("{inside}@{latest}"))?;
         }
-        Ok(self.pool.rollback(inside, snapshot)?)
+        match self.mounts.roll_back(dataset, snapshot) {
+            Some(done) => done,
+            None => Ok(self.pool.rollback(inside, snapshot)?),
+        }
     }
 
     fn destroy(&self, full: &str, recursive: bool) -> Answer<Vec<String>> {

@@ -53,7 +53,8 @@ pub(crate) fn read(fd: &OwnedFd, into: &mut [u8]) -> Result<Read> {
         Ok(n) => Ok(Read::Request(n)),
         // ENOENT: the request was taken back while it was being read
         Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => Ok(Read::Again),
-        Err(Errno::NODEV) => Ok(Read::Unmounted),
+        // ECONNABORTED: the same, of a connection that somebody has aborted
+        Err(Errno::NODEV | Errno::CONNABORTED) => Ok(Read::Unmounted),
         Err(why) => Err(Error::Device { doing: "reading a request of the kernel", why: why.into() }),
     }
 }

@@ -11,12 +11,13 @@ mod handles;
 mod known;
 mod names;
 mod place;
+mod rollback;
 mod snapshots;
 mod told;
 mod xattr;
 
 use std::ffi::CStr;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant, SystemTime};
 
 use poolwright_openzfs::node::Attr;
@@ -29,7 +30,9 @@ use crate::proto::wire::{EntryOut, InHeader, OpenOut};
 use crate::proto::{Malformed, Op, Opcode, Request, put};
 use handles::Handles;
 use known::Known;
+pub(crate) use place::SNAPSHOTS_ID;
 use place::{HEAD, Place};
+pub(crate) use rollback::{RolledBack, Stale};
 use snapshots::Snapshots;
 
 /// How a request ends.
@@ -55,6 +58,10 @@ pub(crate) struct FileSystem {
     snapshots: Snapshots,
     /// Counts `security.capability` being set, see [`handles::Handle`].
     capabilities: AtomicU64,
+    /// Rollbacks that replaced all files for the kernel, see [`FileSystem::told_generation`].
+    replaced: u32,
+    /// A rollback is over and the kernel not told yet: its changed pages belong to what is gone.
+    fenced: AtomicBool,
 }
 
 /// The thread that serves a request.
@@ -74,8 +81,10 @@ impl FileSystem {
             options: options.clone(),
             known: Known::new(),
             handles: Handles::new(),
-            snapshots: Snapshots::new(pool.clone(), dataset.clone()),
+            snapshots: Snapshots::new(pool.clone(), dataset),
             capabilities: AtomicU64::new(0),
+            replaced: 0,
+            fenced: AtomicBool::new(false),
         })
     }
 
@@ -97,10 +106,19 @@ impl FileSystem {
     }
 
     /// What bytes that are no request are answered with.
-    pub(crate) fn refuse(&self, malformed: &Malformed, worker: &Worker<'_>) -> Answer {
+    pub(crate) fn refuse(malformed: &Malformed, worker: &Worker<'_>) -> Answer {
         worker.tally.count(Some(malformed.opcode), true);
         match malformed.opcode {
             Opcode::Forget | Opcode::BatchForget => Answer::None,
+            _ => Answer::Error(libc::EIO),
+        }
+    }
+
+    /// What a request is answered with when there is no file system any more.
+    pub(crate) fn lost(request: &Request<'_>, worker: &Worker<'_>) -> Answer {
+        worker.tally.count(request.opcode, true);
+        match request.op {
+            Op::Forget(_) | Op::BatchForget(_) | Op::Interrupt(_) => Answer::None,
             _ => Answer::Error(libc::EIO),
         }
     }
@@ -202,6 +220,11 @@ impl FileSystem {
         if self.options.readonly { Ok(()) } else { self.head.commit() }
     }
 
+    /// The dataset.
+    pub(crate) fn head(&self) -> &Dataset {
+        &self.head
+    }
+
     /// Mode of the root directory, its type included.
     pub(crate) fn root_mode(&self) -> u32 {
         self.root.mode()
@@ -210,11 +233,6 @@ impl FileSystem {
     /// The id of an object of the dataset.
     pub(crate) fn id_of(&self, object: u64) -> u64 {
         place::id(HEAD, object, self.root_object)
-    }
-
-    /// The ids of `.zfs/snapshot` and of what it shows under a name.
-    pub(crate) fn snapshots_id(&self) -> u64 {
-        place::SNAPSHOTS_ID
     }
 
     // ---- what the parts share ----
@@ -230,11 +248,16 @@ impl FileSystem {
                 Ok((HEAD, self.root.clone()))
             }
             Place::Object { tree, object } => {
-                let held = self.known.held(nodeid);
-                let node = held.map_or_else(
+                let (told, held) = self.known.get(nodeid).unzip();
+                let node = held.flatten().map_or_else(
                     || if tree == HEAD { self.head.node(object) } else { self.snapshots.node(tree, object) },
                     Ok,
                 )?;
+                // After a rollback the number may be another object's.
+                if told.is_some_and(|told| told != self.told_generation(tree, node.generation(), node.mode()))
+                {
+                    return Err(Errno(libc::ESTALE));
+                }
                 Ok((tree, node))
             }
             Place::Control | Place::Snapshots => Err(Errno(libc::EPERM)),
@@ -253,9 +276,9 @@ impl FileSystem {
     }
 
     /// The kernel learns of a node, and trusts its attributes for so long: its id.
-    fn learn(&self, tree: u16, object: u64, trust: Duration) -> u64 {
+    fn learn(&self, tree: u16, object: u64, generation: u32, trust: Duration) -> u64 {
         let nodeid = place::id(tree, object, self.root_object);
-        if self.known.add(nodeid, trust) && tree != HEAD {
+        if self.known.add(nodeid, generation, trust) && tree != HEAD {
             self.snapshots.more(tree);
         }
         nodeid
@@ -276,10 +299,11 @@ impl FileSystem {
 
     fn entry_of(&self, tree: u16, attr: &Attr) -> EntryOut {
         let valid = self.attr_trust(tree, attr, SystemTime::now());
-        let nodeid = self.learn(tree, attr.object, valid);
+        let generation = self.told_generation(tree, attr.generation, attr.mode);
+        let nodeid = self.learn(tree, attr.object, generation, valid);
         EntryOut {
             nodeid,
-            generation: attr.generation,
+            generation: u64::from(generation),
             entry_valid: self.options.trust.as_secs(),
             entry_valid_nsec: self.options.trust.subsec_nanos(),
             attr_valid: valid.as_secs(),

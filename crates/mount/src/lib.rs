@@ -2,7 +2,7 @@
 //!
 //! [`Mount::start`] mounts a dataset and serves it with a few threads; [`Options`] say how many, and what the kernel may
 //! cache. The layers, from the kernel upwards: [`proto`] knows the protocol's bytes, `session` (and `uring`)
-//! carries them between kernel and file system, `fs` does what they ask for on the engine's nodes. `mountpoint` makes and ends the
+//! carries them between kernel and file system, `gate` stops them for a rollback, `fs` does what they ask for on the engine's nodes. `mountpoint` makes and ends the
 //! mount itself.
 //!
 //! `unsafe` is in the transports alone: `device` and `uring`.
@@ -11,6 +11,7 @@ mod counters;
 mod device;
 mod error;
 mod fs;
+mod gate;
 mod mount;
 mod mountpoint;
 mod observe;

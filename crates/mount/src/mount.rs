@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use poolwright_openzfs::{Dataset, Errno, Pool};
 
 use crate::counters::Counters;
-use crate::fs::FileSystem;
+use crate::fs::{FileSystem, RolledBack, Stale};
 use crate::mountpoint::MountPoint;
 use crate::options::{Caching, Options};
 use crate::proto::wire::init;
@@ -27,6 +27,8 @@ pub struct Mount {
     dataset: String,
     session: Arc<Session>,
     threads: Mutex<Vec<JoinHandle<Result<()>>>>,
+    /// One rollback at a time, with what is told after it.
+    rolling: Mutex<()>,
 }
 
 impl std::fmt::Debug for Session {
@@ -60,7 +62,7 @@ impl Mount {
         if options.caching != Caching::Through {
             read_ahead(point.path());
         }
-        Ok(Mount { point, dataset: name, session, threads: Mutex::new(threads) })
+        Ok(Mount { point, dataset: name, session, threads: Mutex::new(threads), rolling: Mutex::new(()) })
     }
 
     /// Where it is mounted.
@@ -111,20 +113,71 @@ impl Mount {
         self.point.detach()
     }
 
+    /// The dataset. Waits while it is being rolled back; `None` if it could not be opened again after that.
+    ///
+    /// Whoever keeps this handle keeps the dataset from being rolled back.
+    pub fn dataset(&self) -> Option<Dataset> {
+        self.session.gate.pass(0).as_ref().map(|fs| fs.head().clone())
+    }
+
+    /// Takes the dataset back to its latest snapshot while it is mounted, as a kernel does: requests wait, and go on in
+    /// the tree as it was. Files and directories that are there before and after stay open; open files that are gone
+    /// fail with `EIO`. With [`Caching::Writeback`] all files that are open fail so, because the kernel does not ask for
+    /// their length again.
+    ///
+    /// Changes that only the kernel's page cache has (a shared mapping's, and all with [`Caching::Writeback`]) are dropped,
+    /// those that programs make while this runs too: they count as made before.
+    ///
+    /// The handle that the mount was started with must have been dropped, and all others: they are waited for ten
+    /// seconds. If the dataset cannot be opened again, everything fails with `EIO` until it is unmounted.
+    pub fn roll_back(&self, snapshot: &str) -> poolwright_openzfs::Result<()> {
+        let _one = self.rolling.lock().unwrap_or_else(PoisonError::into_inner);
+        let change = |fs: FileSystem| {
+            let RolledBack { fs, result } = fs.roll_back(snapshot);
+            (fs, result)
+        };
+        let gone =
+            || Err(poolwright_openzfs::Error::Busy(format!("{} (an earlier rollback failed)", self.dataset)));
+        let stale = self.session.gate.change(change).unwrap_or_else(gone)?;
+        // Requests are served again: whoever has a page or a directory locked, for which this has to wait, is answered.
+        self.tell(&stale);
+        if let Some(fs) = &*self.session.gate.pass(0) {
+            fs.lift_fence();
+        }
+        Ok(())
+    }
+
+    /// What the kernel does not know it need not forget, and a mount that is gone knows nothing.
+    fn tell(&self, stale: &Stale) {
+        let device = self.session.device.as_ref();
+        for (parent, name) in &stale.names {
+            let _ = device::forget_entry(device, *parent, name);
+        }
+        for nodeid in &stale.nodes {
+            let _ = device::forget_inode(device, *nodeid, 0, 0);
+        }
+    }
+
+    fn id_of(&self, object: u64) -> Option<u64> {
+        self.session.gate.pass(0).as_ref().map(|fs| fs.id_of(object))
+    }
+
     /// The kernel forgets attributes and cached bytes of an object (after something changed it other than through this
     /// mount).
     pub fn invalidate(&self, object: u64) -> Result<()> {
-        device::forget_inode(self.session.device.as_ref(), self.session.fs.id_of(object), 0, 0)
+        let Some(nodeid) = self.id_of(object) else { return Ok(()) };
+        device::forget_inode(self.session.device.as_ref(), nodeid, 0, 0)
     }
 
     /// The kernel forgets a name in a directory.
     pub fn invalidate_name(&self, directory: u64, name: &CStr) -> Result<()> {
-        device::forget_entry(self.session.device.as_ref(), self.session.fs.id_of(directory), name)
+        let Some(nodeid) = self.id_of(directory) else { return Ok(()) };
+        device::forget_entry(self.session.device.as_ref(), nodeid, name)
     }
 
     /// The kernel forgets a snapshot that it knows under `.zfs/snapshot`, so that it can be destroyed.
     pub fn invalidate_snapshot(&self, name: &CStr) -> Result<()> {
-        device::forget_entry(self.session.device.as_ref(), self.session.fs.snapshots_id(), name)
+        device::forget_entry(self.session.device.as_ref(), crate::fs::SNAPSHOTS_ID, name)
     }
 
     fn engine(&self, doing: &'static str, why: Errno) -> Error {

@@ -8,12 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use poolwright_openzfs::NodeResult;
+use poolwright_openzfs::{Errno, NodeResult};
 use zerocopy::IntoBytes;
 
 use crate::counters::{Counters, Tally};
 use crate::device::{self, Read};
 use crate::fs::{Answer, FileSystem, Worker};
+use crate::gate::Gate;
 use crate::proto::wire::{InHeader, OutHeader};
 use crate::proto::{MAX_WRITE, Negotiated, Op, Request, Wanted, answer_init};
 use crate::{Error, Result};
@@ -43,7 +44,7 @@ impl Pages {
 
 /// A mount that is being served.
 pub(crate) struct Session {
-    pub(crate) fs: FileSystem,
+    pub(crate) gate: Gate,
     pub(crate) device: Arc<OwnedFd>,
     pub(crate) agreed: Negotiated,
     tallies: Vec<Tally>,
@@ -62,7 +63,7 @@ impl Session {
         let agreed = handshake(&device, wanted)?;
         let workers = workers(&agreed);
         Ok(Session {
-            fs,
+            gate: Gate::new(fs, workers),
             device: Arc::new(device),
             agreed,
             tallies: (0..workers).map(|_| Tally::new()).collect(),
@@ -89,7 +90,7 @@ impl Session {
     /// One worker less.
     pub(crate) fn leave(&self) {
         if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let end = self.fs.finish();
+            let end = self.gate.pass(0).as_ref().map_or(Err(Errno(libc::EIO)), |fs| fs.finish());
             *self.finished.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
         }
     }
@@ -118,21 +119,26 @@ impl Session {
         let (front, payload) = output.split_at_mut(PAGE);
         let answer = match &request {
             Ok(request) => self.guarded(request, payload, worker),
-            Err(malformed) => self.fs.refuse(malformed, worker),
+            Err(malformed) => FileSystem::refuse(malformed, worker),
         };
         let Some((out, len)) = out_header(&header, answer) else { return Ok(()) };
         front[HEADER_AT..].copy_from_slice(out.as_bytes());
         let delivered = device::write(fd, &output[HEADER_AT..PAGE + len]);
-        if let (Ok(false), Ok(request)) = (&delivered, &request) {
-            self.fs.undelivered(request, &output[PAGE..PAGE + len]);
+        if let (Ok(false), Ok(request)) = (&delivered, &request)
+            && let Some(fs) = &*self.gate.pass(worker.number)
+        {
+            fs.undelivered(request, &output[PAGE..PAGE + len]);
         }
         delivered.map(drop)
     }
 
     /// A defect of ours must not leave a program waiting for ever.
     pub(crate) fn guarded(&self, request: &Request<'_>, out: &mut [u8], worker: &Worker<'_>) -> Answer {
-        catch_unwind(AssertUnwindSafe(|| self.fs.serve(request, out, worker)))
-            .unwrap_or(Answer::Error(libc::EIO))
+        let serve = || match &*self.gate.pass(worker.number) {
+            Some(fs) => fs.serve(request, out, worker),
+            None => FileSystem::lost(request, worker),
+        };
+        catch_unwind(AssertUnwindSafe(serve)).unwrap_or(Answer::Error(libc::EIO))
     }
 }
 

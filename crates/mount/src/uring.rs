@@ -20,7 +20,7 @@ use io_uring::squeue::Entry128;
 use io_uring::{IoUring, cqueue, opcode, types};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::fs::{Answer, Worker};
+use crate::fs::{Answer, FileSystem, Worker};
 use crate::proto::wire::{InHeader, OutHeader};
 use crate::proto::{MAX_WRITE, Parts, decode};
 use crate::session::{Pages, Session, out_header};
@@ -205,7 +205,7 @@ impl Session {
         let parts = Parts { head: Some(&header[OP_AT..ENTRY_AT]), rest };
         let answer = match decode(request, parts) {
             Ok(request) => self.guarded(&request, out, worker),
-            Err(malformed) => self.fs.refuse(&malformed, worker),
+            Err(malformed) => FileSystem::refuse(&malformed, worker),
         };
         let (head, len) = out_header(&request, answer).unwrap_or((
             OutHeader { len: size_of::<OutHeader>() as u32, error: 0, unique: request.unique },

@@ -126,8 +126,17 @@ impl Dataset {
 
     /// Opens a snapshot of this dataset, read-only.
     pub fn open_snapshot(&self, pool: &Pool, snapshot: &str) -> Result<Dataset> {
-        let own = self.name().strip_prefix(pool.name()).unwrap_or_default().trim_start_matches('/');
-        Dataset::open(pool, &format!("{own}@{snapshot}"), true)
+        pool.open_snapshot(self.name_in(pool), snapshot)
+    }
+
+    /// Its name without the pool's; empty for the root dataset.
+    pub fn name_in(&self, pool: &Pool) -> &str {
+        self.name().strip_prefix(pool.name()).unwrap_or_default().trim_start_matches('/')
+    }
+
+    /// Closes it, if this is its last handle and none of its nodes and files is held. Else gives it back, still open.
+    pub fn close(self) -> std::result::Result<(), Dataset> {
+        Arc::try_unwrap(self.inner).map(drop).map_err(|inner| Dataset { inner })
     }
 
     /// Creates a file in the root directory.
@@ -202,6 +211,11 @@ pub(crate) fn list(pool: &Pool) -> Result<Vec<String>> {
 }
 
 impl Pool {
+    /// Opens a snapshot of a dataset, read-only; `dataset` without the pool's name.
+    pub fn open_snapshot(&self, dataset: &str, snapshot: &str) -> Result<Dataset> {
+        Dataset::open(self, &format!("{dataset}@{snapshot}"), true)
+    }
+
     /// Name of a dataset's latest snapshot, without the dataset's; `None` if it has none.
     pub fn latest_snapshot(&self, dataset: &str) -> Result<Option<String>> {
         let c = full(self, dataset)?;

@@ -232,7 +232,59 @@ fn properties_take_effect_at_once_and_snapshots_show() {
     p.run("dataset set snapdir=hidden tank/db");
     assert!(!listed(&p));
     p.fails("dataset destroy -r tank/db", 3, &["refused", "mounted on"]);
-    p.fails("dataset rollback tank/db@one", 3, &["refused", "mounted on"]);
+}
+
+#[test]
+fn a_mounted_dataset_is_rolled_back_while_programs_use_it() {
+    skip_without_fuse!();
+    let mut p = Place::new();
+    p.run("dataset create tank/db");
+    let mount = p.mount("tank/db m");
+    p.mount("tank n");
+    std::fs::write(p.at("n/other"), "other").unwrap();
+    std::fs::write(p.at("m/table"), "one").unwrap();
+    p.run("dataset snapshot tank/db@one");
+    let table = std::fs::OpenOptions::new().read(true).write(true).open(p.at("m/table")).unwrap();
+    table.write_all_at(b"two, and longer", 0).unwrap();
+    p.run("dataset snapshot tank/db@two");
+    let new = std::fs::File::create(p.at("m/new")).unwrap();
+    let mut writer = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "i=0; while :; do i=$((i+1)); echo $i >> loop; echo $i > n$((i % 20)); rm -f n$((i % 7)); done",
+        ])
+        .current_dir(p.at("m"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    p.fails("dataset rollback tank/db@one", 1, &["tank/db@two", "-r"]);
+    for _ in 0..3 {
+        while !p.at("m/loop").exists() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        p.run("dataset rollback tank/db@two");
+    }
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    assert_eq!(p.run("dataset rollback -r tank/db@one"), "");
+    assert_eq!(std::fs::read_to_string(p.at("m/table")).unwrap(), "one");
+    let listed: Vec<_> = std::fs::read_dir(p.at("m")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(listed, ["table"]);
+    let mut bytes = [0; 20];
+    assert_eq!(table.read_at(&mut bytes, 0).unwrap(), 3, "it stays open");
+    assert_eq!(new.write_at(b"x", 0).unwrap_err().raw_os_error(), Some(5), "EIO");
+    assert!(!p.run("dataset list -H -t snapshot tank/db").contains("@two"));
+    table.write_all_at(b"1", 0).unwrap();
+    table.sync_all().unwrap();
+    assert_eq!(p.json("pool status tank")["pools"][0]["info"]["mounts"].as_array().unwrap().len(), 2);
+    p.run("dataset get all tank/db");
+    assert_eq!(std::fs::read_to_string(p.at("n/other")).unwrap(), "other");
+    drop((table, new));
+    assert!(umount(&p.at("m")) && umount(&p.at("n")));
+    assert_eq!(p.ended(mount).0, Some(0));
+    p.mount("tank/db m --record t.parquet");
+    assert_eq!(std::fs::read_to_string(p.at("m/table")).unwrap(), "1ne");
+    p.fails("dataset rollback tank/db@one", 3, &["--record", "umount"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::{FileSystem, answer};
 use crate::options::Caching;
 use crate::proto::wire::{
     CopyFileRangeIn, FallocateIn, InHeader, LseekIn, LseekOut, OPEN_KILL_SUIDGID, OpenIn, OpenOut, ReadIn,
-    WRITE_KILL_SUIDGID, WriteIn, WriteOut, fopen,
+    WRITE_CACHE, WRITE_KILL_SUIDGID, WriteIn, WriteOut, fopen,
 };
 
 const KEEP_SIZE: u32 = libc::FALLOC_FL_KEEP_SIZE as u32;
@@ -29,9 +29,9 @@ impl FileSystem {
         if flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0 {
             self.changeable(nodeid)?;
         }
-        let (_, node) = self.node(nodeid)?;
+        let (tree, node) = self.node(nodeid)?;
         self.opening(&node, flags, open.open_flags)?;
-        let fh = self.handles.open(node, flags);
+        let fh = self.handles.open(tree, node, flags);
         answer(out, &OpenOut { fh, open_flags: self.open_flags(flags), padding: 0 })
     }
 
@@ -66,6 +66,13 @@ impl FileSystem {
     /// file's lock.
     pub(super) fn write(&self, write: &WriteIn, data: &[u8], out: &mut [u8]) -> NodeResult<usize> {
         let handle = self.handles.get(write.fh)?;
+        if write.write_flags & WRITE_CACHE != 0 && self.fenced.load(Relaxed) {
+            // Of what a rollback has taken back: it goes with the rest.
+            return answer(out, &WriteOut { size: write.size, padding: 0 });
+        }
+        if handle.resized && write.flags as i32 & libc::O_APPEND != 0 {
+            return Err(Errno(libc::EIO)); // it would go where the file ended before
+        }
         if write.write_flags & WRITE_KILL_SUIDGID != 0 {
             self.drop_set_ids(&handle.node)?;
         }

@@ -43,10 +43,10 @@ impl FileSystem {
         if !matches!(self.place(nodeid), Place::Object { .. }) {
             return answer(out, &OpenOut { fh: CONTROL_HANDLE, ..OpenOut::default() });
         }
-        let (_, node) = self.node(nodeid)?;
+        let (tree, node) = self.node(nodeid)?;
         let cached = self.options.caching != Caching::Through && !self.shows_control(nodeid);
         let open_flags = if cached { fopen::CACHE_DIR | fopen::KEEP_CACHE } else { 0 };
-        answer(out, &OpenOut { fh: self.handles.open(node, 0), open_flags, padding: 0 })
+        answer(out, &OpenOut { fh: self.handles.open(tree, node, 0), open_flags, padding: 0 })
     }
 
     /// Lists a directory, from a position on, as far as there is room.

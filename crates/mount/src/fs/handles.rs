@@ -7,12 +7,38 @@ use poolwright_openzfs::{Errno, Node, NodeResult};
 
 /// An open file or directory.
 pub(crate) struct Handle {
+    /// [`super::place::HEAD`] or an open snapshot.
+    pub(crate) tree: u16,
     pub(crate) node: Node,
     /// Opened with `O_DSYNC`. A write says so itself; a copy does not.
     pub(crate) sync: bool,
     /// When it was last seen to that the file has no capabilities, in terms of [`super::FileSystem`]'s count of such
     /// attributes being set.
     pub(crate) no_capabilities_at: AtomicU64,
+    /// The dataset was rolled back and the file has another length since, which the kernel may not know yet.
+    pub(crate) resized: bool,
+}
+
+impl Handle {
+    fn new(tree: u16, node: Node, sync: bool) -> Handle {
+        Handle { tree, node, sync, no_capabilities_at: AtomicU64::new(u64::MAX), resized: false }
+    }
+}
+
+/// A number that the kernel has.
+enum Place {
+    Open(Arc<Handle>),
+    /// What was open is gone: only to be closed.
+    Stale,
+}
+
+/// What is remembered of a handle while its dataset is closed.
+pub(crate) struct Suspended {
+    fh: u64,
+    pub(crate) object: u64,
+    pub(crate) generation: u64,
+    size: u64,
+    sync: bool,
 }
 
 /// Handles of files, by the number the kernel has for them. Numbers are places in a few tables, so that looking one up
@@ -24,7 +50,7 @@ pub(crate) struct Handles {
 
 #[derive(Default)]
 struct Slab {
-    all: Vec<Option<Arc<Handle>>>,
+    all: Vec<Option<Place>>,
     free: Vec<u32>,
 }
 
@@ -35,10 +61,9 @@ impl Handles {
         Handles { shards: (0..SHARDS).map(|_| RwLock::default()).collect(), turn: AtomicUsize::new(0) }
     }
 
-    /// Opens a node with `open(2)`'s flags. The number is never 0.
-    pub(crate) fn open(&self, node: Node, flags: i32) -> u64 {
-        let sync = flags & libc::O_DSYNC != 0;
-        let handle = Arc::new(Handle { node, sync, no_capabilities_at: AtomicU64::new(u64::MAX) });
+    /// Opens a node of a tree with `open(2)`'s flags. The number is never 0.
+    pub(crate) fn open(&self, tree: u16, node: Node, flags: i32) -> u64 {
+        let handle = Arc::new(Handle::new(tree, node, flags & libc::O_DSYNC != 0));
         let shard = self.turn.fetch_add(1, Relaxed) % SHARDS;
         let mut slab = self.shards[shard].write().unwrap_or_else(PoisonError::into_inner);
         let at = match slab.free.pop() {
@@ -48,15 +73,19 @@ impl Handles {
                 slab.all.len() - 1
             }
         };
-        slab.all[at] = Some(handle);
-        ((at + 1) * SHARDS + shard) as u64
+        slab.all[at] = Some(Place::Open(handle));
+        Self::number(shard, at)
     }
 
-    /// The handle of this number. `EBADF` if there is none.
+    /// The handle of this number. `EBADF` if there is none, `EIO` if what it had open is gone.
     pub(crate) fn get(&self, fh: u64) -> NodeResult<Arc<Handle>> {
         let (shard, at) = Self::split(fh).ok_or(Errno(libc::EBADF))?;
         let slab = self.shards[shard].read().unwrap_or_else(PoisonError::into_inner);
-        slab.all.get(at).and_then(Clone::clone).ok_or(Errno(libc::EBADF))
+        match slab.all.get(at) {
+            Some(Some(Place::Open(handle))) => Ok(Arc::clone(handle)),
+            Some(Some(Place::Stale)) => Err(Errno(libc::EIO)),
+            _ => Err(Errno(libc::EBADF)),
+        }
     }
 
     /// Closes it.
@@ -73,12 +102,54 @@ impl Handles {
         drop(gone); // which may free an object: not while the slab is locked
     }
 
+    /// Lets go of all nodes of a tree. Their numbers stay taken, and are stale until they are resumed.
+    pub(crate) fn suspend(&self, tree: u16) -> Vec<Suspended> {
+        let mut all = Vec::new();
+        for (shard, slab) in self.shards.iter().enumerate() {
+            let mut gone = Vec::new();
+            let mut slab = slab.write().unwrap_or_else(PoisonError::into_inner);
+            for (at, place) in slab.all.iter_mut().enumerate() {
+                let Some(Place::Open(handle)) = place else { continue };
+                if handle.tree != tree {
+                    continue;
+                }
+                let node = &handle.node;
+                all.push(Suspended {
+                    fh: Self::number(shard, at),
+                    object: node.object(),
+                    generation: node.generation(),
+                    size: node.size(),
+                    sync: handle.sync,
+                });
+                gone.extend(place.replace(Place::Stale));
+            }
+            drop(slab);
+            drop(gone); // which may free objects: not while the slab is locked
+        }
+        all
+    }
+
+    /// A suspended handle has its object again.
+    pub(crate) fn resume(&self, tree: u16, was: &Suspended, node: Node) {
+        let Some((shard, at)) = Self::split(was.fh) else { return };
+        let resized = node.size() != was.size;
+        let handle = Handle { resized, ..Handle::new(tree, node, was.sync) };
+        let mut slab = self.shards[shard].write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place @ Some(Place::Stale)) = slab.all.get_mut(at) {
+            *place = Some(Place::Open(Arc::new(handle)));
+        }
+    }
+
     /// Closes all.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let all = std::mem::take(&mut *shard.write().unwrap_or_else(PoisonError::into_inner));
             drop(all.all);
         }
+    }
+
+    fn number(shard: usize, at: usize) -> u64 {
+        ((at + 1) * SHARDS + shard) as u64
     }
 
     fn split(fh: u64) -> Option<(usize, usize)> {

@@ -16,6 +16,8 @@ const SHARDS: usize = 64;
 struct One {
     count: u64,
     held: Option<Node>,
+    /// Which of the objects that had this number over time the kernel means, as it was told.
+    generation: u32,
     /// Until when, in seconds since the start, asking for its attributes is not worth while: the kernel has them.
     fresh_until: u32,
 }
@@ -39,20 +41,21 @@ impl Known {
         self.shards[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kernel is about to learn of it once more, and will trust its attributes for so long. True: it did not know
-    /// it.
-    pub(crate) fn add(&self, nodeid: u64, trust: Duration) -> bool {
+    /// The kernel is about to learn of it once more, by this generation, and will trust its attributes for so long. True:
+    /// it did not know it.
+    pub(crate) fn add(&self, nodeid: u64, generation: u32, trust: Duration) -> bool {
         // Half of it: what is nearly over is not relied on.
         let fresh_until =
             self.seconds().saturating_add(u32::try_from(trust.as_secs() / 2).unwrap_or(u32::MAX));
         match self.shard(nodeid).entry(nodeid) {
             Entry::Occupied(mut one) => {
                 one.get_mut().count += 1;
+                one.get_mut().generation = generation;
                 one.get_mut().fresh_until = fresh_until;
                 false
             }
             Entry::Vacant(place) => {
-                place.insert(One { count: 1, held: None, fresh_until });
+                place.insert(One { count: 1, held: None, generation, fresh_until });
                 true
             }
         }
@@ -99,9 +102,36 @@ impl Known {
         drop(before);
     }
 
-    /// The node, if it is held.
-    pub(crate) fn held(&self, nodeid: u64) -> Option<Node> {
-        self.shard(nodeid).get(&nodeid)?.held.clone()
+    /// The generation that the kernel was told, and the node, if it is held.
+    pub(crate) fn get(&self, nodeid: u64) -> Option<(u32, Option<Node>)> {
+        let shard = self.shard(nodeid);
+        let one = shard.get(&nodeid)?;
+        Some((one.generation, one.held.clone()))
+    }
+
+    /// Whether the kernel knows it.
+    pub(crate) fn contains(&self, nodeid: u64) -> bool {
+        self.shard(nodeid).contains_key(&nodeid)
+    }
+
+    /// All ids for which `which` is true.
+    pub(crate) fn ids(&self, which: impl Fn(u64) -> bool) -> Vec<u64> {
+        let shards = self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner));
+        shards.flat_map(|shard| shard.keys().copied().filter(|id| which(*id)).collect::<Vec<_>>()).collect()
+    }
+
+    /// Lets go of the nodes for which `which` is true, and relies on nothing that the kernel was told of them.
+    pub(crate) fn let_go(&self, which: impl Fn(u64) -> bool) {
+        for shard in &self.shards {
+            let mut gone = Vec::new();
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            for (_, one) in shard.iter_mut().filter(|(id, _)| which(**id)) {
+                one.fresh_until = 0;
+                gone.extend(one.held.take());
+            }
+            drop(shard);
+            drop(gone); // which may free objects: not while the shard is locked
+        }
     }
 
     /// Lets go of everything; nobody asks any more.
@@ -142,8 +172,8 @@ mod tests {
     fn counts_per_node() {
         let known = Known::new();
         let long = Duration::from_secs(60);
-        assert!(known.add(7, long));
-        assert!(!known.add(7, long) && known.add(8, long));
+        assert!(known.add(7, 1, long));
+        assert!(!known.add(7, 1, long) && known.add(8, 1, long));
         assert!(!known.forget(7, 1));
         assert!(known.forget(7, 1));
         assert!(!known.forget(7, 1), "was not known any more");
@@ -155,11 +185,11 @@ mod tests {
         let known = Known::new();
         let (long, short) = (Duration::from_secs(60), Duration::from_secs(1));
         assert!(!known.is_fresh(7), "never told");
-        known.add(7, long);
+        known.add(7, 1, long);
         assert!(known.is_fresh(7) && !known.is_fresh(8));
-        known.add(7, short);
+        known.add(7, 1, short);
         assert!(!known.is_fresh(7), "changed since, and trusted for a moment only");
-        known.add(7, long);
+        known.add(7, 1, long);
         known.forget(7, 3);
         assert!(!known.is_fresh(7), "forgotten");
     }

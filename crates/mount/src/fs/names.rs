@@ -117,7 +117,7 @@ impl FileSystem {
         let entry = self.entry(HEAD, &node)?;
         let open_flags = self.open_flags(flags);
         let at = answer(out, &entry)?;
-        let open = OpenOut { fh: self.handles.open(node, flags), open_flags, padding: 0 };
+        let open = OpenOut { fh: self.handles.open(HEAD, node, flags), open_flags, padding: 0 };
         Ok(at + answer(&mut out[at..], &open)?)
     }
 

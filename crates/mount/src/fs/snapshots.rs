@@ -18,13 +18,25 @@ struct Open {
 /// The open snapshots of a dataset.
 pub(crate) struct Snapshots {
     pool: Pool,
-    of: Dataset,
+    /// The dataset, by its full name and by that in its pool. Not its handle: a rollback closes it.
+    of: (String, String),
     slots: Mutex<Vec<Option<Open>>>,
 }
 
 impl Snapshots {
-    pub(crate) fn new(pool: Pool, of: Dataset) -> Snapshots {
+    pub(crate) fn new(pool: Pool, of: &Dataset) -> Snapshots {
+        let of = (of.name().to_owned(), of.name_in(&pool).to_owned());
         Snapshots { pool, of, slots: Mutex::default() }
+    }
+
+    /// The pool that all is in.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The dataset's name in the pool.
+    pub(crate) fn dataset(&self) -> &str {
+        &self.of.1
     }
 
     fn slots(&self) -> MutexGuard<'_, Vec<Option<Open>>> {
@@ -34,7 +46,7 @@ impl Snapshots {
     /// Names of all there are.
     pub(crate) fn names(&self) -> NodeResult<Vec<String>> {
         let all = self.pool.list().map_err(|_| Errno(libc::EIO))?;
-        let own = |full: String| full.strip_prefix(self.of.name())?.strip_prefix('@').map(str::to_owned);
+        let own = |full: String| full.strip_prefix(&self.of.0)?.strip_prefix('@').map(str::to_owned);
         Ok(all.into_iter().filter_map(own).collect())
     }
 
@@ -49,7 +61,7 @@ impl Snapshots {
                 if !self.names()?.iter().any(|known| known == name) {
                     return Err(Errno(libc::ENOENT));
                 }
-                let dataset = self.of.open_snapshot(&self.pool, name).map_err(|_| Errno(libc::EIO))?;
+                let dataset = self.pool.open_snapshot(&self.of.1, name).map_err(|_| Errno(libc::EIO))?;
                 let fresh = Some(Open { name: name.to_owned(), dataset, users: 0 });
                 match slots.iter().position(Option::is_none) {
                     Some(at) => {

@@ -141,6 +141,8 @@ pub mod fopen {
 
 /// `fuse_getattr_in.getattr_flags`: `fh` is valid.
 pub const GETATTR_FH: u32 = 1;
+/// `fuse_write_in.write_flags`: written back from the page cache, not by a program at this moment.
+pub const WRITE_CACHE: u32 = 1;
 /// `fuse_write_in.write_flags`: the writer may not keep set-id bits.
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// `fuse_open_in.open_flags`: as above, for a truncating open.

@@ -106,6 +106,11 @@ impl Fixture {
         self.dataset.as_ref().unwrap()
     }
 
+    /// Lets go of the dataset, so that only the mount has it: it can be rolled back.
+    pub fn let_go(&mut self) {
+        self.dataset = None;
+    }
+
     /// Unmounts, exports, imports, mounts: what is there then has been on disk.
     pub fn again(&mut self) {
         self.end();

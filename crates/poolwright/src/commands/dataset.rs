@@ -342,6 +342,8 @@ fn snapshot(args: SnapshotArgs) -> anyhow::Result<u8> {
 }
 
 /// Take a dataset back to its last snapshot; everything since is lost
+///
+/// Where it is mounted, programs may go on: files that are there before and after stay open, those that are gone fail.
 #[derive(Debug, clap::Args)]
 struct RollbackArgs {
     /// DATASET@SNAPSHOT

@@ -16,8 +16,8 @@ const FLUSH: Duration = Duration::from_secs(120);
 
 struct Entry {
     mounted: Mounted,
-    /// Both are gone while the last changes are being written.
-    live: Option<(Arc<Mount>, Dataset)>,
+    /// Gone while the last changes are being written.
+    live: Option<Arc<Mount>>,
 }
 
 /// All mounts; each has a thread that waits for its end.
@@ -35,6 +35,12 @@ struct Inner {
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The mount of a dataset. Not to be used under the lock: a rollback may take its time.
+    fn of(&self, dataset: &str) -> Option<Arc<Mount>> {
+        let entries = self.lock();
+        entries.iter().find(|e| e.mounted.dataset == dataset)?.live.clone()
     }
 }
 
@@ -102,19 +108,18 @@ impl Table {
             if let Err(why) = mount.wait() {
                 eprintln!("poolwright: {}: {why}", dir.display());
             }
-            let own = |e: &Entry| e.live.as_ref().is_some_and(|(other, _)| Arc::ptr_eq(other, &mount));
+            let own = |e: &Entry| e.live.as_ref().is_some_and(|other| Arc::ptr_eq(other, &mount));
             let mut entries = inner.lock();
             let at = entries.iter().position(own);
             let live = at.and_then(|at| entries[at].live.take());
             drop(entries);
-            // The recording ends with the last hold on the mount. Closing the dataset waits for its last transaction
-            // group. Neither under the lock.
+            // The recording ends with the last hold on the mount. With it the dataset is closed, which waits for its last
+            // transaction group. Neither under the lock.
+            drop(live);
             drop(mount);
-            let dataset = live.map(|(_, dataset)| dataset);
             if let Some(why) = recording.and_then(|recording| recording.finish().err()) {
                 eprintln!("poolwright: the trace of {}: {why:#}", dir.display());
             }
-            drop(dataset);
             inner.lock().retain(|e| e.live.is_some() || e.mounted.dir != dir);
             inner.changed.notify_all();
         })?;
@@ -125,7 +130,7 @@ impl Table {
 impl Mounts for Table {
     fn list(&self) -> Vec<(Mounted, MountCounters)> {
         let one = |e: &Entry| {
-            let (mount, _) = e.live.as_ref()?;
+            let mount = e.live.as_ref()?;
             let counters = mount.counters();
             let ops: BTreeMap<String, u64> =
                 counters.by_kind().map(|(op, n)| (op.name().to_owned(), n)).collect();
@@ -142,9 +147,11 @@ impl Mounts for Table {
     }
 
     fn dataset(&self, name: &str) -> Option<Dataset> {
-        let entries = self.inner.lock();
-        let (_, dataset) = entries.iter().find(|e| e.mounted.dataset == name)?.live.as_ref()?;
-        Some(dataset.clone())
+        self.inner.of(name)?.dataset()
+    }
+
+    fn roll_back(&self, dataset: &str, snapshot: &str) -> Option<Result<(), Fault>> {
+        Some(self.inner.of(dataset)?.roll_back(snapshot).map_err(Fault::from))
     }
 
     fn mount(&self, pool: &Pool, wanted: &Mounted) -> Result<Mounted, Fault> {
@@ -168,6 +175,7 @@ impl Mounts for Table {
         options.observer = recording.as_ref().map(Recording::observer);
         let started = Mount::start(pool, &dataset, &wanted.dir, &options);
         drop(options);
+        drop(dataset); // the mount has its own hold on it, and a rollback needs the only one
         let mount = match started {
             Ok(mount) => Arc::new(mount),
             Err(why) => {
@@ -176,7 +184,7 @@ impl Mounts for Table {
                 return Err(fault(&why));
             }
         };
-        let entry = Entry { mounted: mounted.clone(), live: Some((Arc::clone(&mount), dataset)) };
+        let entry = Entry { mounted: mounted.clone(), live: Some(Arc::clone(&mount)) };
         self.inner.lock().push(entry);
         self.follow(mount, &wanted.dir, recording)
             .map_err(|why| Fault::new(libc::EAGAIN, format!("starting a thread: {why}")))?;
@@ -187,7 +195,7 @@ impl Mounts for Table {
     fn release(&self) -> Result<(), Fault> {
         let mounts: Vec<Arc<Mount>> = {
             let entries = self.inner.lock();
-            entries.iter().rev().filter_map(|e| Some(Arc::clone(&e.live.as_ref()?.0))).collect()
+            entries.iter().rev().filter_map(|e| Some(Arc::clone(e.live.as_ref()?))).collect()
         };
         for mount in mounts {
             mount.unmount().map_err(|why| fault(&why))?;

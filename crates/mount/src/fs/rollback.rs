@@ -1,0 +1,176 @@
+//! Taking the dataset back to a snapshot while programs use it. Nobody is served meanwhile ([`crate::gate`]).
+//!
+//! An object that is there before and after, by number and generation, stays open and known. One that is gone is stale:
+//! its open files fail with `EIO`, its node id with `ESTALE`, upon which the kernel looks the name up again.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use poolwright_openzfs::{Dataset, Errno, Error, Node, NodeResult, Result};
+
+use super::handles::Suspended;
+use super::place::{self, HEAD};
+use super::{FileSystem, is_dots};
+use crate::options::Caching;
+
+/// How long somebody beside the mount may take to let go of the dataset: who asks for its figures has it for a moment.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the kernel has to be told after a rollback.
+#[derive(Default)]
+pub(crate) struct Stale {
+    /// Directories, and names in them that lead elsewhere now, or nowhere, or were not there.
+    pub(crate) names: Vec<(u64, CString)>,
+    /// All it knows: attributes and pages are to be read anew.
+    pub(crate) nodes: Vec<u64>,
+}
+
+/// How a rollback ended.
+pub(crate) struct RolledBack {
+    /// `None`: the dataset could not be opened again.
+    pub(crate) fs: Option<FileSystem>,
+    pub(crate) result: Result<Stale>,
+}
+
+fn engine(doing: &'static str, dataset: &Dataset, Errno(errno): Errno) -> Error {
+    Error::Engine { what: doing, on: dataset.name().to_owned(), errno }
+}
+
+impl FileSystem {
+    /// The generation that the kernel is told of an object. It keeps 32 bits of it; where they change, it takes the
+    /// object for another one that has the same number.
+    ///
+    /// With `caching=writeback` it never asks for the length of a file that it knows, so there every rollback makes every
+    /// file another one.
+    pub(super) fn told_generation(&self, tree: u16, generation: u64, mode: u32) -> u32 {
+        let file = tree == HEAD && mode & libc::S_IFMT == libc::S_IFREG;
+        (generation as u32).wrapping_add(if file { self.replaced << 24 } else { 0 })
+    }
+
+    /// Takes the dataset back to its latest snapshot. Pages that the kernel writes back from then on are dropped, until
+    /// [`FileSystem::lift_fence`].
+    pub(crate) fn roll_back(self, snapshot: &str) -> RolledBack {
+        let stale = match self.stale_after(snapshot) {
+            Ok(stale) => stale,
+            Err(why) => {
+                let why = engine("comparing with the snapshot", &self.head, why);
+                return RolledBack { fs: Some(self), result: Err(why) };
+            }
+        };
+        let open = self.handles.suspend(HEAD);
+        self.known.let_go(|nodeid| place::tree(nodeid) == HEAD);
+        let FileSystem { head, root, root_object, options, known, handles, snapshots, replaced, .. } = self;
+        drop(root);
+        let (head, done) = match close(head) {
+            Err(head) => (Ok(head), Err(Error::Busy(format!("{} (beside its mount)", snapshots.dataset())))),
+            Ok(()) => {
+                let done = snapshots.pool().rollback(snapshots.dataset(), snapshot);
+                (snapshots.pool().open_dataset(snapshots.dataset()), done)
+            }
+        };
+        let opened = head.and_then(|head| {
+            let root = head.root().map_err(|why| engine("opening the root directory of", &head, why))?;
+            Ok((head, root))
+        });
+        let (head, root) = match opened {
+            Ok(opened) => opened,
+            Err(why) => return RolledBack { fs: None, result: Err(why) },
+        };
+        let files_are_replaced = options.caching == Caching::Writeback && done.is_ok();
+        let fs = FileSystem {
+            head,
+            root,
+            root_object,
+            options,
+            known,
+            handles,
+            snapshots,
+            capabilities: 0.into(),
+            replaced: replaced.wrapping_add(u32::from(files_are_replaced)),
+            fenced: AtomicBool::new(done.is_ok()),
+        };
+        fs.resume(&open, files_are_replaced);
+        RolledBack { fs: Some(fs), result: done.map(|()| stale) }
+    }
+
+    /// The kernel has been told: what it writes back from now on was changed since.
+    pub(crate) fn lift_fence(&self) {
+        self.fenced.store(false, Relaxed);
+    }
+
+    /// Opens again what is still there.
+    fn resume(&self, open: &[Suspended], files_are_replaced: bool) {
+        for was in open {
+            let Ok(node) = self.head.node(was.object) else { continue };
+            let replaced = files_are_replaced && node.mode() & libc::S_IFMT == libc::S_IFREG;
+            if node.generation() == was.generation && !replaced {
+                self.handles.resume(HEAD, was, node);
+            }
+        }
+    }
+
+    fn stale_after(&self, snapshot: &str) -> NodeResult<Stale> {
+        let (tree, root) = self.snapshots.enter(snapshot)?;
+        drop(root);
+        let names = self.names_that_differ(tree);
+        self.snapshots.leave(tree);
+        let mut nodes = self.known.ids(|nodeid| place::tree(nodeid) == HEAD);
+        nodes.push(self.id_of(self.root_object));
+        Ok(Stale { names: names?, nodes })
+    }
+
+    /// Names in the directories that the kernel knows, as far as it may know of them or of their absence. An object that
+    /// was replaced under its number is found out by its generation.
+    fn names_that_differ(&self, tree: u16) -> NodeResult<Vec<(u64, CString)>> {
+        let mut names = Vec::new();
+        let mut waiting = vec![self.root_object];
+        let mut seen: HashSet<u64> = waiting.iter().copied().collect();
+        while let Some(object) = waiting.pop() {
+            let parent = self.id_of(object);
+            let dir = self.head.node(object)?;
+            let mut now: HashMap<CString, u64> = HashMap::new();
+            dir.read_dir(0, &mut |e| {
+                if !is_dots(e.name) {
+                    now.insert(e.name.to_owned(), e.object);
+                    let known = e.kind == libc::DT_DIR && self.known.contains(self.id_of(e.object));
+                    if known && seen.insert(e.object) {
+                        waiting.push(e.object);
+                    }
+                }
+                true
+            })?;
+            if let Some(before) = self.same(tree, &dir) {
+                before.read_dir(0, &mut |e| {
+                    if !is_dots(e.name) && now.remove(e.name) != Some(e.object) {
+                        names.push((parent, e.name.to_owned()));
+                    }
+                    true
+                })?;
+            }
+            let known = |(_, object): &(CString, u64)| self.known.contains(self.id_of(*object));
+            names.extend(now.into_iter().filter(known).map(|(name, _)| (parent, name)));
+        }
+        Ok(names)
+    }
+
+    /// The same object in a snapshot, if it is there.
+    fn same(&self, tree: u16, node: &Node) -> Option<Node> {
+        let before = self.snapshots.node(tree, node.object()).ok()?;
+        (before.generation() == node.generation()).then_some(before)
+    }
+}
+
+/// Waits for others to let go of it. Gives it back if they do not.
+fn close(mut head: Dataset) -> std::result::Result<(), Dataset> {
+    let start = Instant::now();
+    loop {
+        match head.close() {
+            Ok(()) => return Ok(()),
+            Err(held) if start.elapsed() > PATIENCE => return Err(held),
+            Err(held) => head = held,
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
