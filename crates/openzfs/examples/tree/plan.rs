@@ -223,8 +223,8 @@ impl Stock {
                 _ => others.push((path, mode)),
             }
         }
-        // far from the names of any other change of the same tree
-        let names = Names { next: 1_000_000 * (1 + seed as usize % 1000), any: way.any_name };
+        // far from the names of any other seed's change of the same tree
+        let names = Names { next: 1_000_000 * (1 + seed as usize), any: way.any_name };
         Ok(Stock { dirs, files, others, names, least: usize::from(way.no_empty) })
     }
 
