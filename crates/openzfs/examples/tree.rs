@@ -3,7 +3,8 @@
 //!     tree make VDEV SEED NODES        a pool with NODES nodes of all kinds in its root and three child datasets
 //!     tree list VDEV [--read-only]     the manifest of all its datasets
 //!     tree change VDEV SEED N          N random operations in each dataset
-//!     tree crash VDEV SEED N           N operations, each committed, and the manifest; then SIGKILL instead of an export
+//!     tree crash VDEV SEED N           N operations, most committed at once, the last too, and the manifest; then SIGKILL
+//!                                      instead of an export
 //!
 //! `--utf8=DATASET` keeps to names that a dataset with utf8only takes, `--no-empty` to extended attributes with a value.
 //! `examples/tree/guest.rs` is the same in a guest.
@@ -27,14 +28,15 @@ mod sha256;
 use manifest::{Content, Facts};
 use plan::{Done, FILE, LINK, Shape, Tree, Way};
 
-/// Room for the largest tree; the file is sparse.
-const VDEV_BYTES: u64 = 2 << 30;
+/// Room for the largest tree, and for 24 times what is dirty, because without it the engine ends the transaction group
+/// and with it the log that a crash is to leave. The file is sparse.
+const VDEV_BYTES: u64 = 4 << 30;
 /// From this size on a file is read by its data only.
 const SPARSE: u64 = 1 << 30;
 const PAGE: u64 = 4096;
 const DATASETS: &[(&str, &[(&str, &str)])] = &[
     ("small", &[("recordsize", "16K"), ("compression", "lz4")]),
-    ("middle", &[("recordsize", "128K"), ("compression", "zstd-3")]),
+    ("middle", &[("recordsize", "128K"), ("compression", "zstd-3"), ("logbias", "throughput")]),
     ("large", &[("recordsize", "1M"), ("compression", "gzip-1")]),
 ];
 
@@ -92,12 +94,29 @@ impl Tree for Opened {
         self.enter(path, &New { mode: LINK | 0o777, target: Some(&target), ..New::default() })
     }
 
-    fn write(&mut self, path: &[u8], offset: u64, data: &[u8]) -> Done {
-        plainly(self.node(path).and_then(|node| node.write_at(offset, data, false)))
+    fn write(&mut self, path: &[u8], offset: u64, data: &[u8], sync: bool) -> Done {
+        plainly(self.node(path).and_then(|node| node.write_at(offset, data, sync)))
     }
 
     fn truncate(&mut self, path: &[u8], size: u64) -> Done {
         plainly(self.node(path).and_then(|node| node.truncate(size)))
+    }
+
+    fn punch(&mut self, path: &[u8], offset: u64, length: u64) -> Done {
+        plainly(self.node(path).and_then(|node| node.punch(offset, length)))
+    }
+
+    fn copy(&mut self, path: &[u8], to: &[u8], offset: u64) -> Done {
+        plainly(self.node(path).and_then(|from| {
+            let (to, size, mut done) = (self.node(to)?, from.size().min(plan::MOST_COPIED), 0);
+            while done < size {
+                match from.copy_to(done, &to, offset + done, size - done, false)? {
+                    0 => return Err(Errno(libc::EIO)),
+                    some => done += some,
+                }
+            }
+            Ok(())
+        }))
     }
 
     fn chmod(&mut self, path: &[u8], mode: u32) -> Done {
@@ -119,10 +138,10 @@ impl Tree for Opened {
         }))
     }
 
-    fn rename(&mut self, path: &[u8], new: &[u8]) -> Done {
+    fn rename(&mut self, path: &[u8], new: &[u8], flags: u32) -> Done {
         plainly(self.place(path).and_then(|(from, last)| {
             let (to, new_last) = self.place(new)?;
-            from.rename(&last, &to, &new_last, 0).map(drop)
+            from.rename(&last, &to, &new_last, flags).map(drop)
         }))
     }
 
@@ -242,7 +261,7 @@ fn failed(what: &str, dataset: &str, errno: i32) -> Failure {
 
 fn config() -> Config {
     // a long group, so that a crash leaves its operations to the log
-    Config { arc_bytes: 256 << 20, txg_timeout_s: 600, ..Config::default() }
+    Config { arc_bytes: 1 << 30, txg_timeout_s: 600, ..Config::default() }
 }
 
 /// All its datasets, the root as ".", each replayed if it has a log.

@@ -2,7 +2,7 @@
 //! calls on mounted datasets. Built alone, with rustc and linked statically, by scripts/vm/image.sh.
 //!
 //!     tree make DIR SEED NODES         makes a tree
-//!     tree change DIR SEED N [--sync]  N random operations; with --sync each is durable before the next
+//!     tree change DIR SEED N [--sync]  N random operations; with --sync most are durable before the next, and the last is
 //!     tree list NAME=DIR…              prints the manifest of datasets mounted at DIR
 //!
 //! `--utf8` keeps to names that a dataset with utf8only takes, `--no-empty` to extended attributes with a value.
@@ -12,7 +12,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Error, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 
 #[allow(dead_code)]
@@ -44,11 +44,24 @@ unsafe extern "C" {
     fn lgetxattr(path: *const c_char, name: *const c_char, value: *mut c_void, len: usize) -> isize;
     fn lseek(file: c_int, offset: i64, whence: c_int) -> i64;
     fn syncfs(file: c_int) -> c_int;
+    fn fallocate(file: c_int, mode: c_int, offset: i64, length: i64) -> c_int;
+    fn copy_file_range(
+        from: c_int,
+        from_offset: *mut i64,
+        to: c_int,
+        to_offset: *mut i64,
+        len: usize,
+        flags: c_uint,
+    ) -> isize;
+    fn renameat2(dir: c_int, path: *const c_char, to: c_int, new: *const c_char, flags: c_uint) -> c_int;
 }
 
 const AT_FDCWD: c_int = -100;
 const AT_SYMLINK_NOFOLLOW: c_int = 0x100;
 const UTIME_OMIT: c_long = (1 << 30) - 2;
+const O_DSYNC: c_int = 0o10_000;
+const PUNCH_HOLE: c_int = 2;
+const KEEP_SIZE: c_int = 1;
 const SEEK_DATA: c_int = 3;
 const SEEK_HOLE: c_int = 4;
 /// From this size on a file is read by its data only.
@@ -104,14 +117,40 @@ impl Tree for Mounted {
         std::os::unix::fs::symlink(OsStr::from_bytes(target), self.path(path)).map_err(errno)
     }
 
-    fn write(&mut self, path: &[u8], offset: u64, data: &[u8]) -> Done {
-        let file = OpenOptions::new().write(true).open(self.path(path)).map_err(errno)?;
+    fn write(&mut self, path: &[u8], offset: u64, data: &[u8], sync: bool) -> Done {
+        let flags = if sync { O_DSYNC } else { 0 };
+        let file = OpenOptions::new().write(true).custom_flags(flags).open(self.path(path)).map_err(errno)?;
         file.write_all_at(data, offset).map_err(errno)
     }
 
     fn truncate(&mut self, path: &[u8], size: u64) -> Done {
         let file = OpenOptions::new().write(true).open(self.path(path)).map_err(errno)?;
         file.set_len(size).map_err(errno)
+    }
+
+    fn punch(&mut self, path: &[u8], offset: u64, length: u64) -> Done {
+        let file = OpenOptions::new().write(true).open(self.path(path)).map_err(errno)?;
+        // SAFETY: an open descriptor.
+        checked(unsafe {
+            fallocate(file.as_raw_fd(), PUNCH_HOLE | KEEP_SIZE, offset as i64, length as i64)
+        })
+    }
+
+    fn copy(&mut self, path: &[u8], to: &[u8], offset: u64) -> Done {
+        let from = File::open(self.path(path)).map_err(errno)?;
+        let to = OpenOptions::new().write(true).open(self.path(to)).map_err(errno)?;
+        let size = from.metadata().map_err(errno)?.len().min(plan::MOST_COPIED) as i64;
+        let (mut at, mut into) = (0, offset as i64);
+        while at < size {
+            let (from, to, len) = (from.as_raw_fd(), to.as_raw_fd(), (size - at) as usize);
+            // SAFETY: two open descriptors and two positions, which the call moves on.
+            let done = unsafe { copy_file_range(from, &mut at, to, &mut into, len, 0) };
+            checked(done as i64)?;
+            if done == 0 {
+                return Err(5);
+            }
+        }
+        Ok(())
     }
 
     fn chmod(&mut self, path: &[u8], mode: u32) -> Done {
@@ -135,8 +174,10 @@ impl Tree for Mounted {
         fs::hard_link(self.path(path), self.path(new)).map_err(errno)
     }
 
-    fn rename(&mut self, path: &[u8], new: &[u8]) -> Done {
-        fs::rename(self.path(path), self.path(new)).map_err(errno)
+    fn rename(&mut self, path: &[u8], new: &[u8], flags: u32) -> Done {
+        let (path, new) = (self.c(path), self.c(new));
+        // SAFETY: two C strings.
+        checked(unsafe { renameat2(AT_FDCWD, path.as_ptr(), AT_FDCWD, new.as_ptr(), flags) })
     }
 
     fn unlink(&mut self, path: &[u8]) -> Done {

@@ -12,6 +12,13 @@ const CHARACTER: u32 = 0o020_000;
 const BLOCK: u32 = 0o060_000;
 const TYPE: u32 = 0o170_000;
 
+/// Flags of `rename`, as `renameat2` has them.
+const EXCHANGE: u32 = 2;
+const WHITEOUT: u32 = 4;
+
+/// Bytes of a file that `copy` takes at most.
+pub const MOST_COPIED: u64 = 32 << 20;
+
 /// An error number of Linux.
 pub type Done<T = ()> = Result<T, i32>;
 
@@ -20,13 +27,18 @@ pub trait Tree {
     /// Makes a file, directory, fifo, socket or device.
     fn make(&mut self, path: &[u8], mode: u32, device: (u32, u32)) -> Done;
     fn symlink(&mut self, path: &[u8], target: &[u8]) -> Done;
-    fn write(&mut self, path: &[u8], offset: u64, data: &[u8]) -> Done;
+    /// With `sync` it is durable when this returns.
+    fn write(&mut self, path: &[u8], offset: u64, data: &[u8], sync: bool) -> Done;
     fn truncate(&mut self, path: &[u8], size: u64) -> Done;
+    /// Makes a hole.
+    fn punch(&mut self, path: &[u8], offset: u64, length: u64) -> Done;
+    /// Copies a file, as far as `MOST_COPIED`, by cloning blocks where that works.
+    fn copy(&mut self, path: &[u8], to: &[u8], offset: u64) -> Done;
     fn chmod(&mut self, path: &[u8], mode: u32) -> Done;
     fn chown(&mut self, path: &[u8], uid: u32, gid: u32) -> Done;
     fn utime(&mut self, path: &[u8], seconds: i64, nanoseconds: u32) -> Done;
     fn link(&mut self, path: &[u8], new: &[u8]) -> Done;
-    fn rename(&mut self, path: &[u8], new: &[u8]) -> Done;
+    fn rename(&mut self, path: &[u8], new: &[u8], flags: u32) -> Done;
     fn unlink(&mut self, path: &[u8]) -> Done;
     fn rmdir(&mut self, path: &[u8]) -> Done;
     fn set_xattr(&mut self, path: &[u8], name: &str, value: &[u8]) -> Done;
@@ -114,14 +126,14 @@ fn some_content(tree: &mut dyn Tree, random: &mut Random, path: &[u8]) -> Done {
     let data = random.bytes(length);
     let cut = length / (1 + random.below(3) as usize);
     let gap = if random.below(8) == 0 { random.below(600_000) } else { 0 };
-    tree.write(path, gap, &data[..cut])?;
-    if cut < length { tree.write(path, gap + cut as u64, &data[cut..]) } else { Ok(()) }
+    tree.write(path, gap, &data[..cut], false)?;
+    if cut < length { tree.write(path, gap + cut as u64, &data[cut..], false) } else { Ok(()) }
 }
 
 fn sparse(tree: &mut dyn Tree, random: &mut Random, path: &[u8]) -> Done {
     tree.make(path, FILE | 0o644, (0, 0))?;
     for offset in [0, (4 << 30) - 100, (5 << 30) + 12_345] {
-        tree.write(path, offset, &random.bytes(30_000))?;
+        tree.write(path, offset, &random.bytes(30_000), false)?;
     }
     tree.truncate(path, 6 << 30)
 }
@@ -176,7 +188,7 @@ pub fn make(tree: &mut dyn Tree, seed: u64, shape: &Shape) -> Done {
         for n in 0..shape.wide {
             let path = format!("wide/a name among many others {n:06}").into_bytes();
             tree.make(&path, FILE | 0o644, (0, 0))?;
-            tree.write(&path, 0, n.to_string().as_bytes())?;
+            tree.write(&path, 0, n.to_string().as_bytes(), false)?;
         }
         made += shape.wide + 1;
     }
@@ -278,7 +290,7 @@ fn operation(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Don
         stock.files.push(path.clone());
         return Ok(path);
     }
-    match random.below(100) {
+    match random.below(130) {
         0..=24 => {
             let path = stock.fresh(random);
             let mode = some_node(tree, random, &path, &stock.files)?;
@@ -288,7 +300,7 @@ fn operation(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Don
         25..=39 => {
             let path = random.pick(&stock.files).clone();
             let length = random.length();
-            tree.write(&path, random.below(400_000), &random.bytes(length))?;
+            tree.write(&path, random.below(400_000), &random.bytes(length), random.below(3) == 0)?;
             Ok(path)
         }
         40..=46 => {
@@ -318,7 +330,7 @@ fn operation(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Don
             tree.unlink(&path)?;
             Ok(parent(&path).to_vec())
         }
-        _ => {
+        97..=99 => {
             let at = random.below(stock.dirs.len() as u64) as usize;
             let path = stock.dirs[at].clone();
             match if at == 0 { Err(39) } else { tree.rmdir(&path) } {
@@ -328,27 +340,87 @@ fn operation(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Don
             }
             Ok(parent(&path).to_vec())
         }
+        100..=104 => exchange(tree, random, stock),
+        105..=117 => edits(tree, random, stock),
+        _ => copy(tree, random, stock),
     }
 }
 
 fn rename(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Done<Vec<u8>> {
     let (from, mode) = stock.any(random);
-    let to = if mode & TYPE == FILE && random.below(3) == 0 {
-        random.pick(&stock.files).clone() // over another file
-    } else {
-        stock.fresh(random)
-    };
+    let over = mode & TYPE == FILE && random.below(3) == 0;
+    let to = if over { random.pick(&stock.files).clone() } else { stock.fresh(random) };
     if to.starts_with(&[&from[..], b"/"].concat()) || from == to {
         return Ok(from); // a directory into itself
     }
-    tree.rename(&from, &to)?;
+    let whiteout = !over && random.below(6) == 0;
+    tree.rename(&from, &to, if whiteout { WHITEOUT } else { 0 })?;
     // two names of one file: a rename then does nothing, and both stay
-    let still = tree.exists(&from);
+    let still = !whiteout && tree.exists(&from);
     if !still {
         stock.files.retain(|path| *path != to);
         stock.moved(&from, &to);
+        if whiteout {
+            stock.enter(from, CHARACTER);
+        }
     }
     Ok(parent(&to).to_vec())
+}
+
+/// Two nodes of any types change places.
+fn exchange(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Done<Vec<u8>> {
+    let ((one, _), (other, _)) = (stock.any(random), stock.any(random));
+    let inside = |dir: &[u8], path: &[u8]| path.starts_with(&[dir, b"/"].concat());
+    if one != other && !inside(&one, &other) && !inside(&other, &one) {
+        tree.rename(&one, &other, EXCHANGE)?;
+        let aside = b"\0"; // no node's name
+        stock.moved(&one, aside);
+        stock.moved(&other, &one);
+        stock.moved(aside, &other);
+    }
+    Ok(parent(&one).to_vec())
+}
+
+/// Several changes around one place of a file, so that a commit finds more than one of the same block.
+fn edits(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Done<Vec<u8>> {
+    let path = random.pick(&stock.files).clone();
+    let most = *random.pick(&[20_000, 400_000]);
+    let near = random.below(most);
+    for _ in 0..2 + random.below(5) {
+        let at = near + random.below(40_000);
+        match random.below(8) {
+            0 => tree.punch(&path, at, 1 + random.below(200_000))?,
+            1 => tree.truncate(&path, at)?,
+            _ => {
+                let length = random.length();
+                tree.write(&path, at, &random.bytes(length), random.below(2) == 0)?;
+            }
+        }
+    }
+    Ok(path)
+}
+
+/// A file into a new one, as cp does it, or into another file, mostly where a record can begin.
+fn copy(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Done<Vec<u8>> {
+    let from = random.pick(&stock.files).clone();
+    if random.below(3) != 0 {
+        let to = stock.fresh(random);
+        tree.make(&to, FILE | 0o644, (0, 0))?;
+        tree.copy(&from, &to, 0)?;
+        stock.files.push(to.clone());
+        return Ok(to);
+    }
+    let to = random.pick(&stock.files).clone();
+    let offset = match random.below(3) {
+        0 => 0,
+        1 => random.below(8) << 17,
+        _ => random.below(400_000),
+    };
+    match tree.copy(&from, &to, offset) {
+        Err(22) => {} // EINVAL: two names of one file, and the ranges overlap
+        other => other?,
+    }
+    Ok(to)
 }
 
 /// How a tree is changed.
@@ -357,7 +429,7 @@ pub struct Way {
     pub operations: usize,
     /// Names may hold bytes that are no UTF-8.
     pub any_name: bool,
-    /// Each operation is made durable before the next.
+    /// Most operations are made durable before the next, and the last is.
     pub commit: bool,
     /// No extended attribute without a value: a kernel's intent log cannot tell it from a removal.
     pub no_empty: bool,
@@ -371,7 +443,7 @@ pub fn change(tree: &mut dyn Tree, seed: u64, way: Way) -> Done {
         let path = operation(tree, &mut random, &mut stock).inspect_err(|errno| {
             eprintln!("tree: operation {n} of seed {seed} failed with error {errno}");
         })?;
-        if way.commit {
+        if way.commit && (n + 1 == way.operations || random.below(3) != 0) {
             tree.commit(&path)?;
         }
     }
