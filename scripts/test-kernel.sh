@@ -156,6 +156,30 @@ crash_here() {
     fi
 }
 
+# all_kinds TEXT POOL...: records of every kind that can be in a log are in those of these pools.
+all_kinds() {
+    local text=$1 pool dataset kind missing=() kinds=(CREATE MKDIR SYMLINK REMOVE RMDIR LINK RENAME RENAME_EXCHANGE
+        RENAME_WHITEOUT WRITE TRUNCATE SETATTR SETSAXATTR CLONE_RANGE)
+    shift
+    for pool in "$@"; do
+        mkdir "$WORK/zdb"
+        ln "$WORK/$pool" "$WORK/zdb/pool"
+        for dataset in / /small /middle /large; do
+            # What names hold is not always text.
+            zdb -e -p "$WORK/zdb" -iii "$pool$dataset" 2>/dev/null | LC_ALL=C grep -aoE '\bTX_[A-Z_]+ +len' | cut -d ' ' -f 1 || true
+        done
+        rm -r "$WORK/zdb"
+    done | sort | uniq -c >"$WORK/kinds"
+    for kind in "${kinds[@]}"; do
+        grep -q " TX_$kind$" "$WORK/kinds" || missing+=("$kind")
+    done
+    if [ ${#missing[@]} -eq 0 ]; then
+        pass "$text: $(awk '{ n += $1 } END { print n }' "$WORK/kinds") records of all ${#kinds[@]} kinds"
+    else
+        fail "$text: no record of the kinds ${missing[*]}"
+    fi
+}
+
 part_replay() {
     local pool pools=() n disk=$WORK/replay.disk
     cd "$WORK"
@@ -167,6 +191,7 @@ part_replay() {
     for pool in "${pools[@]}"; do
         cp --sparse=always "$pool" "$pool.copy"
     done
+    all_kinds "the logs to be replayed" "${pools[@]}"
     disk_make "$disk" 4G "${pools[@]}"
     guest "$disk" 0 replay "${pools[@]}"
     disk_get "$disk" "$WORK" "${pools[@]}" "${pools[@]/%/.replayed}"
