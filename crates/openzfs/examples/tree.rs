@@ -345,7 +345,7 @@ fn run(words: &[String]) -> Outcome {
     }
     let pool = Pool::import(Engine::start(&config()), &[vdev], read_only)?;
     let mut trees = open(&pool)?;
-    let way = |n: u64, commit| Way { operations: n as usize, any_name: true, commit, no_empty };
+    let way = |n: u64, commit| Way { operations: n as usize, any_name: true, commit, apart: false, no_empty };
     match (verb, &numbers[..]) {
         ("list", []) => list(&mut trees)?,
         ("change", [seed, n]) => change(&mut trees, *seed, way(*n, false), &utf8)?,

@@ -2,7 +2,7 @@
 //! calls on mounted datasets. Built alone, with rustc and linked statically, by scripts/vm/image.sh.
 //!
 //!     tree make DIR SEED NODES         makes a tree
-//!     tree change DIR SEED N [--sync]  N random operations; with --sync most are durable before the next, and the last is
+//!     tree change DIR SEED N [--sync]  N random operations; with --sync each change is durable before the next
 //!     tree list NAME=DIR…              prints the manifest of datasets mounted at DIR
 //!
 //! `--utf8` keeps to names that a dataset with utf8only takes, `--no-empty` to extended attributes with a value.
@@ -339,9 +339,10 @@ fn run(words: &[String]) -> Done {
         ["change", dir, seed, operations] => {
             let mut tree = Mounted { root: dir.into() };
             let operations = number(operations)? as usize;
-            let way = Way { operations, any_name, commit: flag("--sync"), no_empty: flag("--no-empty") };
+            let sync = flag("--sync");
+            let way = Way { operations, any_name, commit: sync, apart: sync, no_empty: flag("--no-empty") };
             plan::change(&mut tree, number(seed)?, way)?;
-            if flag("--sync") { tree.sync() } else { Ok(()) }
+            if sync { tree.sync() } else { Ok(()) }
         }
         _ => Err(22),
     }
