@@ -322,8 +322,8 @@ fn one_turn(root: &Path, worker: u64, turn: u64, open: &mut Option<File>) -> std
         1 => fs::write(&own, pattern(10_000, turn))?,
         2 => fs::rename(&own, root.join(format!("busy/{worker}-moved")))?,
         3 => fs::remove_file(root.join(format!("busy/{worker}-moved")))?,
-        4 => drop(fs::read_dir(root.join("busy"))?.count()),
-        5 => drop(fs::metadata(root.join(format!("w{}", turn % 20)))?),
+        4 => assert!(fs::read_dir(root.join("busy"))?.count() < 100),
+        5 => assert!(fs::metadata(root.join(format!("w{}", turn % 20)))?.is_file()),
         6 => open.as_ref().map_or(Ok(()), File::sync_data)?,
         _ => {
             if let Some(file) = open {
