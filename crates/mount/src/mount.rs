@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -46,11 +47,11 @@ impl Mount {
             dataset: name.clone(),
             why,
         })?;
-        // The kernel says what it offers when the mount is made.
+        // The kernel looks at its switch when the mount is made, and again when it takes our answer to that.
         let switched = (options.uring && uring::available()).then(uring::SwitchedOn::now);
         let (point, device) = MountPoint::mount(mountpoint, &name, fs.root_mode(), options)?;
-        drop(switched);
         let served = serve(fs, device, options);
+        drop(switched);
         let (session, threads) = match served {
             Ok(served) => served,
             Err(why) => {
@@ -77,7 +78,7 @@ impl Mount {
 
     /// Whether io_uring was agreed on; otherwise requests come through `/dev/fuse`.
     pub fn uses_uring(&self) -> bool {
-        self.session.agreed.has(init::OVER_IO_URING)
+        !self.session.ring_refused.load(Ordering::Relaxed) && self.session.agreed.has(init::OVER_IO_URING)
     }
 
     /// The FUSE protocol's minor version that was agreed on.

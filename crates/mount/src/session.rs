@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use poolwright_openzfs::{Errno, NodeResult};
@@ -47,6 +47,8 @@ pub(crate) struct Session {
     pub(crate) gate: Gate,
     pub(crate) device: Arc<OwnedFd>,
     pub(crate) agreed: Negotiated,
+    /// io_uring was agreed on and then not taken.
+    pub(crate) ring_refused: AtomicBool,
     tallies: Vec<Tally>,
     running: AtomicUsize,
     finished: Mutex<Option<NodeResult<()>>>,
@@ -66,6 +68,7 @@ impl Session {
             gate: Gate::new(fs, workers),
             device: Arc::new(device),
             agreed,
+            ring_refused: AtomicBool::new(false),
             tallies: (0..workers).map(|_| Tally::new()).collect(),
             running: AtomicUsize::new(workers),
             finished: Mutex::new(None),

@@ -15,6 +15,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
 use io_uring::squeue::Entry128;
 use io_uring::{IoUring, cqueue, opcode, types};
@@ -166,7 +167,10 @@ impl Session {
         let result = match self.serve_uring(number, queue) {
             Ok(true) => Ok(()),
             // Refused: the kernel then uses /dev/fuse for all.
-            Ok(false) => self.serve(number, &self.device),
+            Ok(false) => {
+                self.ring_refused.store(true, Ordering::Relaxed);
+                self.serve(number, &self.device)
+            }
             Err(why) => Err(Error::Device { doing: "serving requests through io_uring", why }),
         };
         self.leave();

@@ -333,6 +333,9 @@ fn transports() {
                 });
             }
         });
+        if std::env::var_os("POOLWRIGHT_MOUNT_DEVICE").is_none() {
+            assert_eq!(t.mount().uses_uring(), uring && on, "and it was not refused since");
+        }
         t.end();
     }
 }
