@@ -225,7 +225,7 @@ fn serve(fs: FileSystem, device: OwnedFd, options: &Options) -> Result<Served> {
         let mut threads = vec![by_device(&session, 0, session.device.clone())?];
         for at in 0..queues * per_queue {
             let served = session.clone();
-            threads.push(spawn(1 + at, move || served.run_uring(1 + at, at % queues))?);
+            threads.push(spawn(1 + at, move || served.run_uring(1 + at, at % queues, at < queues))?);
         }
         return Ok((session, threads));
     }
