@@ -117,7 +117,8 @@ fn usable(path: &Path) -> Result<PathBuf> {
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_dir() => {}
         Ok(_) => return Err(wrong("it is no directory; name an empty one")),
-        Err(why) if why.raw_os_error() == Some(libc::ENOTCONN) => {
+        // the second for whoever asks while the connection is still being taken down
+        Err(why) if matches!(why.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED)) => {
             return Err(Error::DeadMount { path: path.to_owned() });
         }
         Err(why) if why.raw_os_error() == Some(libc::ENOENT) => {

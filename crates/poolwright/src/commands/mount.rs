@@ -230,7 +230,7 @@ fn directory(dir: &Path) -> anyhow::Result<PathBuf> {
     let real = std::fs::metadata(dir).and_then(|_| dir.canonicalize());
     let real = match real {
         Ok(real) => real,
-        Err(why) if why.raw_os_error() == Some(libc::ENOTCONN) => bail!(
+        Err(why) if matches!(why.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED)) => bail!(
             "{0} is a dead mount: its process has ended without unmounting. Clear it with `umount {0}` and mount again",
             dir.display()
         ),
