@@ -314,7 +314,9 @@ point_to_same(zgd_t *zgd, uint64_t txg)
 	mutex_enter(&db->db_mtx);
 	while ((dirty = dbuf_find_dirty_eq(db, txg)) != NULL && dirty->dt.dl.dr_override_state == DR_IN_DMU_SYNC)
 		cv_wait(&db->db_changed, &db->db_mtx);
-	if (dirty != NULL && dirty->dt.dl.dr_override_state == DR_OVERRIDDEN) {
+	if (dirty != NULL && dirty->dt.dl.dr_brtwrite) {
+		error = ENOENT;		/* a clone has taken its place since, whose own record comes later */
+	} else if (dirty != NULL && dirty->dt.dl.dr_override_state == DR_OVERRIDDEN) {
 		*zgd->zgd_bp = dirty->dt.dl.dr_overridden_by;
 		if (BP_IS_HOLE(zgd->zgd_bp))
 			BP_SET_LSIZE(zgd->zgd_bp, zgd->zgd_db->db_size);	/* replay wants to know */
@@ -356,7 +358,7 @@ get_indirect(pw_node_t *node, zgd_t *zgd, lr_write_t *lr, zio_t *zio)
 			error = point_to_same(zgd, txg);
 	} while (error == EAGAIN);
 	if (error == ENOENT) {
-		/* Freed by what comes later in the log, which may leave the file as long as this write has made it. */
+		/* Freed or replaced by what comes later in the log, which may leave the file as long as this write has made it. */
 		lr->lr_common.lrc_txtype = TX_WRITE2;
 		zgd->zgd_bp = NULL;
 		BP_ZERO(&lr->lr_blkptr);

@@ -263,8 +263,7 @@ fn clones_survive_a_kill() {
     for round in ["replayed", "after one more import"] {
         let pool = Pool::import(engine(), std::slice::from_ref(&vdev), false).unwrap();
         let ds = pool.open_dataset("d").unwrap();
-        // of the first import, as many as no transaction group of a busy machine has made needless
-        assert!(round == "replayed" || ds.replayed() == 0, "{} records", ds.replayed());
+        assert_eq!(ds.replayed() >= 3 * FILES, round == "replayed", "{} records", ds.replayed());
         assert_eq!(ds.files().unwrap().len() as u64, FILES, "the source was removed");
         for n in 0..FILES {
             assert!(content(&ds.open_file(&format!("copy{n}")).unwrap()) == expected(n), "{round}: copy{n}");
