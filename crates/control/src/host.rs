@@ -139,28 +139,20 @@ impl Host {
     }
 
     fn refuse_mounted(&self, dataset: &str, what: &str) -> Answer<()> {
-        match self.mounted_on(dataset).first() {
-            None => Ok(()),
-            Some(dir) => Err(Fault::new(
-                libc::EBUSY,
-                format!("{dataset} is mounted on {} and cannot be {what}; `umount {0}` first", dir.display()),
-            )),
-        }
+        self.refuse(dataset, "", what, |_| true)
     }
 
     /// A trace speaks of files by their numbers, which a rollback may give to others.
     fn refuse_recorded(&self, dataset: &str) -> Answer<()> {
+        self.refuse(dataset, " with --record", "rolled back", |mounted| mounted.record.is_some())
+    }
+
+    fn refuse(&self, dataset: &str, how: &str, what: &str, which: impl Fn(&Mounted) -> bool) -> Answer<()> {
         let all = self.mounts.list();
-        match all.iter().find(|(m, _)| m.dataset == dataset && m.record.is_some()) {
-            None => Ok(()),
-            Some((m, _)) => Err(Fault::new(
-                libc::EBUSY,
-                format!(
-                    "{dataset} is mounted on {} with --record and cannot be rolled back; `umount {0}` first",
-                    m.dir.display()
-                ),
-            )),
-        }
+        let Some((m, _)) = all.iter().find(|(m, _)| m.dataset == dataset && which(m)) else { return Ok(()) };
+        let dir = m.dir.display();
+        let words = format!("{dataset} is mounted on {dir}{how} and cannot be {what}; `umount {dir}` first");
+        Err(Fault::new(libc::EBUSY, words))
     }
 
     fn info(&self, full: &str) -> DatasetInfo {

@@ -23,5 +23,6 @@ mod uring;
 pub use counters::Counters;
 pub use error::{Error, Result};
 pub use mount::Mount;
+pub use mountpoint::is_dead;
 pub use observe::{Observer, Operation};
 pub use options::{Caching, Options};

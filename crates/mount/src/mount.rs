@@ -48,9 +48,10 @@ impl Mount {
             why,
         })?;
         // The kernel looks at its switch when the mount is made, and again when it takes our answer to that.
-        let switched = (options.uring && uring::available()).then(uring::SwitchedOn::now);
+        let uring = options.uring && uring::available();
+        let switched = uring.then(uring::SwitchedOn::now);
         let (point, device) = MountPoint::mount(mountpoint, &name, fs.root_mode(), options)?;
-        let served = serve(fs, device, options);
+        let served = serve(fs, device, options, uring);
         drop(switched);
         let (session, threads) = match served {
             Ok(served) => served,
@@ -209,12 +210,9 @@ const MANY_QUEUES: usize = 8;
 
 type Served = (Arc<Session>, Vec<JoinHandle<Result<()>>>);
 
-fn serve(fs: FileSystem, device: OwnedFd, options: &Options) -> Result<Served> {
+fn serve(fs: FileSystem, device: OwnedFd, options: &Options, uring: bool) -> Result<Served> {
     let each = options.threads.max(1);
-    let wanted = Wanted {
-        writeback: options.caching == Caching::Writeback,
-        uring: options.uring && uring::available(),
-    };
+    let wanted = Wanted { writeback: options.caching == Caching::Writeback, uring };
     let queues = uring::queues();
     // Several per CPU let hits pass while one waits for a disk; where there are many CPUs, others do that.
     let per_queue = if queues <= MANY_QUEUES { each } else { (each * MANY_QUEUES / queues).max(1) };

@@ -111,14 +111,19 @@ impl MountPoint {
     }
 }
 
+/// Whether looking at a directory failed so because it is a mount whose server has ended without unmounting. The second
+/// is for whoever looks while the connection is still being taken down.
+pub fn is_dead(why: &std::io::Error) -> bool {
+    matches!(why.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED))
+}
+
 /// The directory's real path, if something can be mounted there.
 fn usable(path: &Path) -> Result<PathBuf> {
     let wrong = |why: &str| Error::MountPoint { path: path.to_owned(), why: why.to_owned() };
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_dir() => {}
         Ok(_) => return Err(wrong("it is no directory; name an empty one")),
-        // the second for whoever asks while the connection is still being taken down
-        Err(why) if matches!(why.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED)) => {
+        Err(why) if is_dead(&why) => {
             return Err(Error::DeadMount { path: path.to_owned() });
         }
         Err(why) if why.raw_os_error() == Some(libc::ENOENT) => {

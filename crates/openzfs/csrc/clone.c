@@ -201,10 +201,7 @@ pw_file_copy(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, u
 	uint64_t copied = 0;
 
 	*done = 0;
-	if (in_off >= in->size)
-		len = 0;
-	else
-		len = MIN(len, in->size - in_off);
+	len = in_off >= in->size ? 0 : MIN(len, in->size - in_off);
 	int error = may_copy(in, in_off, out, out_off, len);
 	while (error == 0 && *done != len && copied < MOST_COPIED) {
 		uint64_t from = in_off + *done, to = out_off + *done, n;
@@ -219,7 +216,7 @@ pw_file_copy(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, u
 		if (error == 0)
 			*done += n;
 	}
-	if (*done != 0)			/* the error shows when the rest is asked for */
-		error = 0;
-	return (*done != 0 ? pw_log_settle(out->ds, out->object, error, sync) : error);
+	if (*done == 0)
+		return (error);
+	return (pw_log_settle(out->ds, out->object, 0, sync));	/* an error shows when the rest is asked for */
 }

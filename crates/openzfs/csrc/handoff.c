@@ -9,10 +9,10 @@
  * executable's definitions of the dispatch functions take the place of the library's and pass everything else on.
  *
  * What is done at once, by whoever hands over, who in none of these places holds a lock that the work could want:
- *  - a block of the log, by the thread that commits: it would only wait for it (issue_log);
- *  - a write into the host's page cache, by the thread that has compressed it: it is a copy (quick_write);
- *  - what follows a finished write or flush, by the thread that made the system call (finishing);
- *  - the flush that a finished write asks for, where there is only one vdev to flush (only_flush).
+ *  - a block of the log, by the thread that commits: it would only wait for it (is_log);
+ *  - a write into the host's page cache, by the thread that has compressed it: it is a copy (is_quick_write);
+ *  - what follows a finished write or flush, by the thread that made the system call (at_once);
+ *  - the flush that a finished write asks for, where there is only one vdev to flush (is_only_flush).
  * While a thread does a taskq's work it says that it belongs to that taskq, because the pipeline asks, and moves on what
  * could wait for a thread of that kind.
  */

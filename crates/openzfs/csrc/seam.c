@@ -270,13 +270,11 @@ zfs_file_open(const char *path, int flags, int mode, CRED_ARGUMENT zfs_file_t **
 	(void) cr;
 #endif
 	struct stat64 st;
-	int device_node = 0;
 	pw_power_from_environment();
 	if (!(flags & O_CREAT)) {
 		if (stat64(path, &st) == -1)
 			return (errno);
-		device_node = S_ISBLK(st.st_mode);
-		if (device_node)
+		if (S_ISBLK(st.st_mode))
 			flags |= O_DIRECT;
 	}
 	int fd = open64(path, flags | O_CLOEXEC, mode);
@@ -288,7 +286,7 @@ zfs_file_open(const char *path, int flags, int mode, CRED_ARGUMENT zfs_file_t **
 		(void) close(fd);
 		return (ENOMEM);
 	}
-	f->cached = !device_node;
+	f->cached = !(flags & O_DIRECT);
 	f->base.f_fd = fd;
 	f->base.f_dump_fd = -1;
 	pthread_mutex_lock(&files_lock);

@@ -63,8 +63,9 @@ pub(crate) fn now() -> String {
     rfc3339(since.as_secs())
 }
 
-/// Civil date from days since 1970 (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-fn rfc3339(seconds: u64) -> String {
+/// A time in seconds since 1970 as RFC 3339 in UTC. Civil date from days since 1970: Howard Hinnant, "chrono-Compatible
+/// Low-Level Date Algorithms".
+pub fn rfc3339(seconds: u64) -> String {
     let days = (seconds / 86400) as i64 + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -60,11 +60,11 @@ pub struct Args {
     detached: bool,
 }
 
-/// Mounts; the value is the exit code.
 /// Seen in the crash tests of docs/mount-tests.md, and not explained yet.
 const WRITEBACK_RISK: &str = "caching=writeback is for scratch data and measurements: after one of some 120 kills InnoDB \
                               had lost rows on it, which through and pages never showed";
 
+/// Mounts; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let wanted = wanted(&args)?;
     if wanted.caching.as_deref() == Some("writeback") && !args.detached {
@@ -230,7 +230,7 @@ fn directory(dir: &Path) -> anyhow::Result<PathBuf> {
     let real = std::fs::metadata(dir).and_then(|_| dir.canonicalize());
     let real = match real {
         Ok(real) => real,
-        Err(why) if matches!(why.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED)) => bail!(
+        Err(why) if poolwright_mount::is_dead(&why) => bail!(
             "{0} is a dead mount: its process has ended without unmounting. Clear it with `umount {0}` and mount again",
             dir.display()
         ),

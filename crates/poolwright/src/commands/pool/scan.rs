@@ -3,6 +3,7 @@
 use poolwright_control::{Request, Scrub, ScrubHow, registry};
 use poolwright_openzfs::{Scan, ScanKind, ScanState};
 use poolwright_trace::format_size;
+use poolwright_tune::machine::rfc3339;
 
 use super::reach::{PoolFiles, Reach, parse_pool, print_json};
 
@@ -131,18 +132,7 @@ fn duration(seconds: u64) -> String {
 
 /// `2026-07-01 12:00:00 UTC`: the host's zone would need the C library's state.
 fn utc(unix_s: u64) -> String {
-    // Days to a date of the Gregorian calendar, in years that begin in March (H. Hinnant, "chrono-compatible low-level
-    // date algorithms", civil_from_days).
-    let days = unix_s / 86_400 + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let of_day = unix_s % 86_400;
-    format!("{year}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", of_day / 3600, of_day / 60 % 60, of_day % 60)
+    rfc3339(unix_s).replace('T', " ").replace('Z', " UTC")
 }
 
 #[cfg(test)]
