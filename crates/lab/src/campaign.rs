@@ -1,0 +1,213 @@
+//! A campaign as declared: what `campaigns/NAME.toml` says, checked. The file itself is described in `docs/lab.md`.
+
+use std::collections::BTreeMap;
+
+use poolwright_openzfs::property::Settings;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of a workload by name; the driver knows what they mean.
+pub type Parameters = serde_json::Map<String, serde_json::Value>;
+
+/// An experiment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Campaign {
+    /// Its name, which is that of its file.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// What is asked.
+    pub about: String,
+    /// Where the original was published, and when.
+    pub source: String,
+    /// Debian packages.
+    pub needs: Vec<String>,
+    /// Parameters by scale; `small` is the default one.
+    pub scale: BTreeMap<String, Parameters>,
+    /// The pool of every study that says nothing else.
+    pub pool: PoolSpec,
+    /// Role → properties.
+    pub datasets: BTreeMap<String, Settings>,
+    /// The questions.
+    pub studies: Vec<Study>,
+}
+
+/// A pool of the engine in user space.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PoolSpec {
+    /// Words of `pool create` after the pool's name (`mirror`, `cache`, `d0:64G`); file names are below the trial's scratch.
+    pub vdevs: Vec<String>,
+    /// Sector size as a power of two.
+    pub ashift: u32,
+    /// Memory of the ARC, as `mount --arc` takes it.
+    pub arc: String,
+    /// The device that the seam plays: `none`, `ssd`, `hdd`.
+    pub device: String,
+    /// What the kernel may keep: `through`, `pages`.
+    pub caching: String,
+}
+
+impl Default for PoolSpec {
+    fn default() -> PoolSpec {
+        PoolSpec {
+            vdevs: vec!["d0:200G".into()],
+            ashift: 12,
+            arc: "512M".into(),
+            device: "none".into(),
+            caching: "through".into(),
+        }
+    }
+}
+
+/// A question with a table of its own.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Study {
+    /// Its name within the campaign.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// Program in `workloads/lab`.
+    pub driver: String,
+    /// Blocks: how often every case is run.
+    pub repeats: u32,
+    /// When to add blocks, and how many at most.
+    pub stop: Option<Stop>,
+    /// Over those of the scale.
+    pub parameters: Parameters,
+    /// With the campaign's merged in.
+    pub datasets: BTreeMap<String, Settings>,
+    /// With the campaign's merged in.
+    pub pool: PoolSpec,
+    /// Columns of the table, the first one leads.
+    pub measures: Vec<String>,
+    /// What is varied.
+    pub factors: Vec<Factor>,
+    /// Cases left out: factor → level.
+    pub exclude: Vec<BTreeMap<String, String>>,
+    /// In order.
+    pub phases: Vec<Phase>,
+    /// What the original says.
+    pub claims: Vec<Claim>,
+    /// Lines of the closing table.
+    pub recommend: Vec<Recommend>,
+}
+
+/// Blocks are added until every cell's interval of the leading measure is narrow, or there are this many.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stop {
+    /// Half-width of the 95 % interval over the median.
+    pub interval: f64,
+    /// Blocks at most.
+    pub most: u32,
+}
+
+/// Something that is varied.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Factor {
+    /// Its name.
+    pub name: String,
+    /// Its levels, at least one.
+    pub levels: Vec<Level>,
+}
+
+/// A level of a factor.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Level {
+    /// As tables show it.
+    pub name: String,
+    /// What it sets.
+    pub set: Vec<(Place, serde_json::Value)>,
+}
+
+/// What can be set: `ROLE.property`, `pool.KEY`, `workload.PARAMETER`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// A property of a dataset: role and property.
+    Dataset(String, String),
+    /// A field of [`PoolSpec`].
+    Pool(String),
+    /// A parameter of the driver.
+    Workload(String),
+}
+
+/// A step of every trial of a study.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// The driver's word for it.
+    pub name: String,
+    /// Whether it is in the tables.
+    #[serde(default = "yes")]
+    pub measure: bool,
+    /// Export and import the pool first, so that nothing is cached.
+    #[serde(default)]
+    pub cold: bool,
+    /// Record its I/O for the size histograms.
+    #[serde(default)]
+    pub record: bool,
+    /// Nanoseconds after which the trial has failed.
+    #[serde(default = "an_hour")]
+    pub limit_ns: u64,
+    /// Changes while it runs.
+    #[serde(default)]
+    pub at: Vec<Change>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn an_hour() -> u64 {
+    3600 * 1_000_000_000
+}
+
+/// A change of properties in the middle of a phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// When this share of the work is done, 0 to 1 …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<f64>,
+    /// … or this many seconds after the measured window began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// `ROLE.property` → value.
+    pub set: BTreeMap<String, String>,
+}
+
+/// A direction that the original reports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// In our words.
+    pub text: String,
+    /// Measure that shows it.
+    pub measure: String,
+    /// Factor → level of the case that is better …
+    pub better: BTreeMap<String, String>,
+    /// … than this one.
+    pub than: BTreeMap<String, String>,
+    /// Better is less (time, space) and not more.
+    #[serde(default)]
+    pub lower: bool,
+    /// The original's figures for `better` and `than`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<[f64; 2]>,
+}
+
+/// A line of the closing table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recommend {
+    /// Role.
+    pub dataset: String,
+    /// Measure that decides.
+    pub by: String,
+    /// More of it is better.
+    #[serde(default)]
+    pub higher: bool,
+    /// Properties that are advised from the best case.
+    pub properties: Vec<String>,
+}

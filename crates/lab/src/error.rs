@@ -1,0 +1,46 @@
+//! What can go wrong in the lab.
+
+use std::path::PathBuf;
+
+/// What was tried, on what, and why it failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A campaign's file says something that cannot be.
+    #[error("{}:{line}: {why}", path.display())]
+    Campaign {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong, and what is allowed.
+        why: String,
+    },
+    /// The host refused.
+    #[error("{what} {}: {why}", path.display())]
+    Host {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's words.
+        why: std::io::Error,
+    },
+    /// A trial failed.
+    #[error("{0}")]
+    Trial(String),
+    /// The results cannot be read or written.
+    #[error("the results in {place}: {why}")]
+    Store {
+        /// File or URL (without a password).
+        place: String,
+        /// Why.
+        why: String,
+    },
+    /// Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// With the lab's error.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,16 @@
+//! Experiments with real databases: campaigns, trials, results, statistics, reports.
+//!
+//! `docs/lab.md` is the contract between the parts. A [`Campaign`] becomes an order of [`TrialSpec`]s; each is run by a
+//! process of its own, which prints an [`Outcome`]; a [`Store`] keeps them; the report is made from the store alone.
+
+pub mod campaign;
+mod error;
+mod outcome;
+mod spec;
+mod store;
+
+pub use campaign::Campaign;
+pub use error::{Error, Result};
+pub use outcome::{Measure, Outcome, PhaseOutcome, Series};
+pub use spec::{TargetSpec, TrialKey, TrialSpec};
+pub use store::{Run, Store, Trial};
