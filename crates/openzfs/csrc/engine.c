@@ -26,11 +26,11 @@ extern void arc_tuning_update(boolean_t verbose);
 /*
  * Read by jemalloc when the process starts (src/lib.rs). The library allocates every cached block and every buffer of
  * its hundred threads with malloc. Few arenas, because each keeps free pages of its own; and those are given back after
- * three seconds, or what a burst of writes needed would stay resident for good, far beyond the ARC's limit. Not at once,
- * because a fresh page costs more than what is put into it. Blocks start on a page as they come (no cache_oblivious):
- * the library asks for that anyway.
+ * a second or two, or what a burst of writes needed would stay resident for good, far beyond the ARC's limit. Not at
+ * once, because a fresh page costs more than what is put into it. Blocks start on a page as they come (no
+ * cache_oblivious): the library asks for that anyway.
  */
-const char *malloc_conf = "narenas:4,background_thread:true,dirty_decay_ms:3000,muzzy_decay_ms:0,cache_oblivious:false";
+const char *malloc_conf = "narenas:4,background_thread:true,dirty_decay_ms:1500,muzzy_decay_ms:0,cache_oblivious:false";
 
 /* What the library may believe the host to have; see arc_available_memory below. */
 #define PW_ASSUMED_FREE (1LL << 30)

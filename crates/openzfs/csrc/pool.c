@@ -159,6 +159,77 @@ pw_pool_name(const char *path, char *out, size_t len)
 	return (error);
 }
 
+/* The list of cache vdevs in the MOS; NULL if there is none. */
+static nvlist_t *
+cache_list(spa_t *spa)
+{
+	uint64_t object = spa->spa_l2cache.sav_object, size;
+	nvlist_t *list = NULL;
+	dmu_buf_t *db;
+
+	if (object == 0 || dmu_bonus_hold(spa->spa_meta_objset, object, FTAG, &db) != 0)
+		return (NULL);
+	size = *(uint64_t *)db->db_data;
+	dmu_buf_rele(db, FTAG);
+	char *packed = umem_alloc(size, UMEM_NOFAIL);
+	if (dmu_read(spa->spa_meta_objset, object, 0, size, packed, DMU_READ_PREFETCH) != 0 ||
+	    nvlist_unpack(packed, size, &list, 0) != 0)
+		list = NULL;
+	umem_free(packed, size);
+	return (list);
+}
+
+/* A file may have been moved since; its label says which cache vdev it is. */
+static void
+find_cache_files(nvlist_t *list, const char *const *paths, size_t npaths)
+{
+	nvlist_t **vdevs, *label;
+	uint_t n = 0;
+	int labels, fd;
+	uint64_t guid;
+
+	if (nvlist_lookup_nvlist_array(list, ZPOOL_CONFIG_L2CACHE, &vdevs, &n) != 0)
+		return;
+	for (size_t i = 0; i < npaths; i++) {
+		label = NULL;
+		if ((fd = open64(paths[i], O_RDONLY | O_CLOEXEC)) < 0)
+			continue;
+		if (zpool_read_label(fd, &label, &labels) == 0 && label != NULL &&
+		    nvlist_lookup_uint64(label, ZPOOL_CONFIG_GUID, &guid) == 0) {
+			for (uint_t v = 0; v < n; v++) {
+				if (fnvlist_lookup_uint64(vdevs[v], ZPOOL_CONFIG_GUID) == guid)
+					fnvlist_add_string(vdevs[v], ZPOOL_CONFIG_PATH, paths[i]);
+			}
+		}
+		nvlist_free(label);
+		(void) close(fd);
+	}
+}
+
+/*
+ * A kernel's import gets the cache vdevs from the configuration that `zpool` brings. In user space a pool is looked at
+ * read-only for that, and then the library leaves them out; so they come from the pool itself, after the import.
+ */
+static void
+add_cache_vdevs(const char *name, const char *const *paths, size_t npaths)
+{
+	spa_t *spa;
+	nvlist_t *list;
+
+	if (spa_open(name, &spa, FTAG) != 0)
+		return;
+	if (spa_writeable(spa) && spa->spa_l2cache.sav_count == 0 && (list = cache_list(spa)) != NULL) {
+		find_cache_files(list, paths, npaths);
+		spa_config_enter(spa, SCL_ALL, FTAG, RW_WRITER);
+		spa->spa_l2cache.sav_config = list;
+		spa_load_l2cache(spa);
+		spa_config_exit(spa, SCL_ALL, FTAG);
+		spa->spa_l2cache.sav_sync = B_TRUE;
+		spa_async_request(spa, SPA_ASYNC_L2CACHE_REBUILD);
+	}
+	spa_close(spa, FTAG);
+}
+
 int
 pw_pool_import(const char *name, const char *const *paths, size_t npaths, int readonly)
 {
@@ -176,6 +247,8 @@ pw_pool_import(const char *name, const char *const *paths, size_t npaths, int re
 	error = spa_import((char *)name, config, props, ZFS_IMPORT_NORMAL);
 	fnvlist_free(config);
 	fnvlist_free(props);
+	if (error == 0)
+		add_cache_vdevs(name, paths, npaths);
 	return (error);
 }
 
