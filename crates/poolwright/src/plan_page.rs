@@ -94,7 +94,7 @@ fn remark(name: &str, gain: &Gain) -> String {
 fn warnings(top: &mut Section, plan: &Plan) {
     let problems = plan.problems();
     if !problems.is_empty() {
-        top.callout(Callout::Warning, "`apply` would refuse this plan", &problems.join("; "));
+        top.callout(Callout::Warning, "Do not follow this plan as it stands", &problems.join("; "));
     }
     match &plan.trace {
         None => {

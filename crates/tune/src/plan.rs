@@ -1,4 +1,4 @@
-//! The plan, as `docs/plan-format.md` describes it: what `tune` writes and `apply`, `undo` and the report read.
+//! The plan, as `docs/plan-format.md` describes it: what `tune` writes, the report reads, and `apply` and `undo` will read.
 //!
 //! Plain data. Maps are ordered, so that the same plan is always the same text.
 
@@ -377,7 +377,7 @@ pub struct Pool {
     pub why: String,
 }
 
-/// A setting of the database itself. `apply` prints it and never edits a configuration.
+/// A setting of the database itself: advice to print. No verb edits a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatabaseSetting {
     /// As the database spells it.

@@ -165,7 +165,7 @@ fn what_is_wrong_with_a_plan_stands_above_it() {
     let page = html(&plan);
     let top = &page[..page.find("<h2>").unwrap()];
     for part in [
-        "would refuse this plan",
+        "Do not follow this plan as it stands",
         "sync=disabled is not safe",
         "lost 17 events",
         "direct maps was met once",
