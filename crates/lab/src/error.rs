@@ -29,6 +29,9 @@ pub enum Error {
     /// A trial failed.
     #[error("{0}")]
     Trial(String),
+    /// Somebody still uses what is to be changed.
+    #[error("{0}")]
+    Busy(String),
     /// The results cannot be read or written.
     #[error("the results in {place}: {why}")]
     Store {
@@ -40,6 +43,14 @@ pub enum Error {
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl Error {
+    /// For `map_err` of what the host refused.
+    pub(crate) fn host(what: &'static str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.to_owned();
+        move |why| Error::Host { what, path, why }
+    }
 }
 
 /// With the lab's error.

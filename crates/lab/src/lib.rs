@@ -8,6 +8,7 @@ mod error;
 mod outcome;
 mod spec;
 mod store;
+pub mod trial;
 
 pub use campaign::Campaign;
 pub use error::{Error, Result};

@@ -20,6 +20,14 @@ pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
+/// The same for work that clears up by itself, and in bounded time: more signals change nothing. Who ends a group of
+/// processes often tells each of them twice.
+pub fn watch_patiently() -> anyhow::Result<()> {
+    let flag = Arc::clone(FLAG.get_or_init(Arc::default));
+    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;
+    Ok(())
+}
+
 /// Whether a signal came.
 pub fn requested() -> bool {
     FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))

@@ -11,7 +11,7 @@ use crate::result::Replay;
 use crate::{Error, Result, Spec, TargetSpec};
 
 /// How a trial learns who started it.
-const PARENT: &str = "POOLWRIGHT_PARENT_PID";
+pub const PARENT: &str = "POOLWRIGHT_PARENT_PID";
 
 /// Runs `program trial SPEC` and reads its JSON. The child is killed when `interrupted` says so or when it has taken
 /// `limit`, all of it counted, and dies with this process (it asks for that itself: see [`die_with_parent`]).
@@ -72,7 +72,7 @@ fn remove_directory(spec: &Spec, pid: u32) {
 }
 
 /// What a person should read of a dead child: its own last words, or the assertion that ended it.
-fn reason(status: &str, stderr: &str) -> String {
+pub fn reason(status: &str, stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     if let Some(i) = lines.iter().position(|l| l.starts_with("ASSERT") || l.starts_with("VERIFY")) {
         let what: Vec<&str> = lines[i..].iter().take(2).copied().collect();
@@ -86,7 +86,16 @@ fn reason(status: &str, stderr: &str) -> String {
 
 /// Called first thing by a trial process: it is killed when its parent dies, so that nothing is left running.
 pub fn die_with_parent() {
-    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+    heed_parent(nix::sys::signal::Signal::SIGKILL);
+}
+
+/// The same for a trial that has something to clear up first: SIGTERM.
+pub fn end_with_parent() {
+    heed_parent(nix::sys::signal::Signal::SIGTERM);
+}
+
+fn heed_parent(signal: nix::sys::signal::Signal) {
+    let _ = nix::sys::prctl::set_pdeathsig(signal);
     // The parent may have died before the line above; by hand there is none to wait for.
     let expected = std::env::var(PARENT).ok().and_then(|pid| pid.parse::<i32>().ok());
     if expected.is_some_and(|pid| nix::unistd::getppid().as_raw() != pid) {

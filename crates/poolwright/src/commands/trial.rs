@@ -1,7 +1,11 @@
 //! `poolwright trial SPEC`: one trial in this process, its result as one JSON object. Started by the other verbs.
 
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
+use poolwright_lab::TrialSpec;
+use poolwright_lab::trial::Setting;
 use poolwright_replay::{Spec, child, trial};
 
 use crate::interrupt;
@@ -14,13 +18,44 @@ pub struct Args {
     spec: PathBuf,
 }
 
+/// What tells the kinds of specifications apart; a replay's has none.
+#[derive(serde::Deserialize)]
+struct Kind {
+    kind: Option<String>,
+}
+
 /// Runs it; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
+    let text = std::fs::read(&args.spec).with_context(|| format!("reading {}", args.spec.display()))?;
+    let kind: Result<Kind, _> = serde_json::from_slice(&text);
+    if kind.is_ok_and(|kind| kind.kind.as_deref() == Some(TrialSpec::KIND)) {
+        return lab(&args.spec, &text);
+    }
     child::die_with_parent();
     interrupt::watch()?;
     let spec = Spec::load(&args.spec)?;
     let replay = trial::run(&spec, &interrupt::requested)?;
-    serde_json::to_writer(std::io::stdout().lock(), &replay)?;
+    print(&replay)
+}
+
+fn lab(path: &Path, text: &[u8]) -> anyhow::Result<u8> {
+    child::end_with_parent();
+    interrupt::watch_patiently()?;
+    let spec: TrialSpec = serde_json::from_slice(text)
+        .with_context(|| format!("{} is no trial's specification", path.display()))?;
+    // by this name it can be started by others too, and also after a new build
+    let program = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+    let setting = Setting { program, interrupted: interrupt::requested, say };
+    print(&poolwright_lab::trial::run(&spec, &setting)?)
+}
+
+/// Progress, for the starter.
+fn say(what: &serde_json::Value) {
+    let _ = writeln!(std::io::stderr(), "{what}");
+}
+
+fn print(result: &impl serde::Serialize) -> anyhow::Result<u8> {
+    serde_json::to_writer(std::io::stdout().lock(), result)?;
     println!();
     Ok(0)
 }

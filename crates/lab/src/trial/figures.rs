@@ -1,0 +1,250 @@
+//! From looks to the measures and series of `docs/lab.md`, by their names there.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::eye::{Between, Drawing, Look, Sums};
+use super::target::Size;
+use crate::{Measure, Series};
+
+/// Measures by name.
+pub type Measures = BTreeMap<String, Measure>;
+
+/// Sets a measure.
+pub fn put(measures: &mut Measures, name: impl Into<String>, value: f64, unit: &str) {
+    if value.is_finite() {
+        measures.insert(name.into(), Measure { value, unit: unit.to_owned() });
+    }
+}
+
+/// Adds a point to a series.
+pub fn draw(series: &mut Drawing, name: impl Into<String>, unit: &str, at: f64, value: f64) {
+    if value.is_finite() {
+        let series =
+            series.entry(name.into()).or_insert_with(|| Series { unit: unit.into(), points: Vec::new() });
+        series.points.push((at, value));
+    }
+}
+
+/// Seconds from one moment to another, which may be earlier.
+pub fn since(began: Instant, at: Instant) -> f64 {
+    at.saturating_duration_since(began).as_secs_f64() - began.saturating_duration_since(at).as_secs_f64()
+}
+
+/// What happened in the measured window. `looks` are those of the whole phase.
+pub fn of_window(first: &Look, last: &Look, looks: &[Look]) -> Measures {
+    let mut all = Measures::new();
+    let window = Between(first, last);
+    let (user, system) = window.driver();
+    put(&mut all, "wall_s", window.seconds(), "s");
+    put(&mut all, "user_s", user, "s");
+    put(&mut all, "system_s", system, "s");
+    if let Some(engine) = window.engine() {
+        put(&mut all, "engine_s", engine, "s");
+    }
+    if let Some(percent) = window.host_cpu() {
+        put(&mut all, "host_cpu", percent, "percent");
+    }
+    if let Some((busy, queue)) = window.disk() {
+        put(&mut all, "disk_busy", busy, "percent");
+        put(&mut all, "disk_queue", queue, "count");
+    }
+    let inside = looks.iter().filter(|look| look.at > first.at && look.at < last.at);
+    // a window of less than a second has its edges
+    let mut queue: Vec<u64> = inside.filter_map(|look| look.runnable).collect();
+    if queue.is_empty() {
+        queue = [first, last].iter().filter_map(|look| look.runnable).collect();
+    }
+    put(&mut all, "run_queue", queue.iter().sum::<u64>() as f64 / queue.len() as f64, "count");
+    if let Some(moved) = window.counters() {
+        let sums = Sums::of(&moved);
+        for (name, value, unit) in [
+            ("vdev_read_bytes", sums.vdevs.read_bytes, "bytes"),
+            ("vdev_write_bytes", sums.vdevs.write_bytes, "bytes"),
+            ("vdev_reads", sums.vdevs.read_ops, "count"),
+            ("vdev_writes", sums.vdevs.write_ops, "count"),
+            ("flushes", sums.vdevs.flushes, "count"),
+            ("zil_commits", sums.zil_commits, "count"),
+            ("zil_bytes", sums.zil_bytes, "bytes"),
+            ("arc_size", moved.arc.size, "bytes"),
+            ("arc_target", moved.arc.target, "bytes"),
+        ] {
+            put(&mut all, name, value as f64, unit);
+        }
+        if let Some(ratio) = sums.hit_ratio {
+            put(&mut all, "arc_hit_ratio", ratio, "ratio");
+        }
+    }
+    all
+}
+
+/// What the vdevs moved until all was on disk, which a window may end before.
+pub fn of_sync(measures: &mut Measures, first: &Look, synced: &Look) {
+    if let Some(moved) = Between(first, synced).counters() {
+        put(measures, "synced_write_bytes", Sums::of(&moved).vdevs.write_bytes as f64, "bytes");
+    }
+}
+
+/// Sizes by role, and their sum.
+pub fn of_sizes(measures: &mut Measures, sizes: &BTreeMap<String, Size>) {
+    let sum = sizes.values().fold(Size::default(), |sum, size| Size {
+        logical: sum.logical + size.logical,
+        allocated: sum.allocated + size.allocated,
+    });
+    let named = sizes.iter().map(|(role, size)| (format!(".{role}"), *size));
+    for (suffix, size) in named.chain([(String::new(), sum)]) {
+        put(measures, format!("logical{suffix}"), size.logical as f64, "bytes");
+        put(measures, format!("allocated{suffix}"), size.allocated as f64, "bytes");
+        if size.allocated > 0 {
+            put(measures, format!("ratio{suffix}"), size.logical as f64 / size.allocated as f64, "ratio");
+        }
+    }
+}
+
+/// The samples as time series; time 0 is `began`.
+pub fn of_looks(looks: &[Look], began: Instant) -> Drawing {
+    let mut all = Drawing::new();
+    for pair in looks.windows(2) {
+        let between = Between(&pair[0], &pair[1]);
+        let (at, seconds) = (since(began, pair[1].at), between.seconds());
+        if seconds > 0.0 {
+            levels(&mut all, &pair[1], at);
+            rates(&mut all, between, at, seconds);
+        }
+    }
+    all
+}
+
+fn levels(all: &mut Drawing, look: &Look, at: f64) {
+    if let Some(runnable) = look.runnable {
+        draw(all, "run_queue", "count", at, runnable as f64);
+    }
+    if let Some(bytes) = look.memory {
+        draw(all, "memory_available", "bytes", at, bytes as f64);
+    }
+    if let Some(counters) = &look.counters {
+        draw(all, "arc_size", "bytes", at, counters.arc.size as f64);
+        draw(all, "arc_target", "bytes", at, counters.arc.target as f64);
+    }
+}
+
+fn rates(all: &mut Drawing, between: Between<'_>, at: f64, seconds: f64) {
+    let (user, system) = between.driver();
+    draw(all, "driver_cpu", "percent", at, 100.0 * (user + system) / seconds);
+    if let Some(engine) = between.engine() {
+        draw(all, "engine_cpu", "percent", at, 100.0 * engine / seconds);
+    }
+    if let Some(percent) = between.host_cpu() {
+        draw(all, "host_cpu", "percent", at, percent);
+    }
+    if let Some((busy, queue)) = between.disk() {
+        draw(all, "disk_busy", "percent", at, busy);
+        draw(all, "disk_queue", "count", at, queue);
+    }
+    let Some(moved) = between.counters() else { return };
+    let sums = Sums::of(&moved);
+    if let Some(ratio) = sums.hit_ratio {
+        draw(all, "arc_hit_ratio", "ratio", at, ratio);
+    }
+    draw(all, "zil_commits", "1/s", at, sums.zil_commits as f64 / seconds);
+    draw(all, "zil_bytes", "bytes/s", at, sums.zil_bytes as f64 / seconds);
+    let several = moved.vdevs.len() > 1;
+    let named = moved.vdevs.iter().filter(|_| several).map(|(name, vdev)| (format!(".{name}"), vdev));
+    for (suffix, vdev) in named.chain([(String::new(), &sums.vdevs)]) {
+        draw(all, format!("vdev_read_bytes{suffix}"), "bytes/s", at, vdev.read_bytes as f64 / seconds);
+        draw(all, format!("vdev_write_bytes{suffix}"), "bytes/s", at, vdev.write_bytes as f64 / seconds);
+        draw(all, format!("vdev_reads{suffix}"), "1/s", at, vdev.read_ops as f64 / seconds);
+        draw(all, format!("vdev_writes{suffix}"), "1/s", at, vdev.write_ops as f64 / seconds);
+    }
+    for (name, vdev) in &moved.vdevs {
+        let waiting = (vdev.read_ns + vdev.write_ns + vdev.flush_ns) as f64 / 1e9;
+        let suffix = if several { format!(".{name}") } else { String::new() };
+        draw(all, format!("vdev_queue{suffix}"), "count", at, waiting / seconds);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
+
+    use super::*;
+    use crate::trial::procfs::{Disk, HostCpu, Ticks};
+    use crate::trial::target::Counters;
+
+    fn look(start: Instant, second: u64) -> Look {
+        let n = second;
+        let vdev = VdevStats {
+            read_bytes: 1000 * n,
+            write_bytes: 500 * n,
+            flushes: n,
+            read_ns: n * 1_500_000_000,
+            ..VdevStats::default()
+        };
+        Look {
+            at: start + Duration::from_secs(second),
+            host: Some(HostCpu { busy: 50 * n, total: 200 * n }),
+            runnable: Some(n),
+            memory: Some(1 << 30),
+            disk: Some(Disk { busy_ms: 250 * n, queued_ms: 3000 * n }),
+            driver: Ticks { user: 60 * n, system: 40 * n },
+            engine: Some(Ticks { user: 10 * n, system: 10 * n }),
+            counters: Some(Counters {
+                arc: ArcStats { hits: 30 * n, misses: 10 * n, size: n << 20, ..ArcStats::default() },
+                vdevs: BTreeMap::from([("a".to_owned(), vdev), ("b".to_owned(), vdev)]),
+                zils: BTreeMap::from([(
+                    "lab/db".to_owned(),
+                    ZilStats { commits: n, normal_write: 4096 * n, ..ZilStats::default() },
+                )]),
+            }),
+        }
+    }
+
+    #[test]
+    fn a_window_of_ten_seconds() {
+        let start = Instant::now();
+        let looks: Vec<Look> = (0..20).map(|second| look(start, second)).collect();
+        let all = of_window(&looks[5], &looks[15], &looks);
+        let value = |name: &str| all[name].value;
+        assert_eq!(value("wall_s"), 10.0);
+        assert_eq!((value("user_s"), value("system_s"), value("engine_s")), (6.0, 4.0, 2.0));
+        assert_eq!((value("host_cpu"), value("disk_busy"), value("disk_queue")), (25.0, 25.0, 3.0));
+        assert_eq!(value("run_queue"), 10.0); // 6 to 14
+        assert_eq!((value("vdev_read_bytes"), value("flushes")), (20_000.0, 20.0));
+        assert_eq!((value("zil_commits"), value("zil_bytes")), (10.0, 40_960.0));
+        assert_eq!((value("arc_hit_ratio"), value("arc_size")), (0.75, (15 << 20) as f64));
+    }
+
+    #[test]
+    fn series_begin_before_the_window() {
+        let start = Instant::now();
+        let looks: Vec<Look> = (0..4).map(|second| look(start, second)).collect();
+        let all = of_looks(&looks, looks[2].at);
+        assert_eq!(all["driver_cpu"].points, [(-1.0, 100.0), (0.0, 100.0), (1.0, 100.0)]);
+        assert_eq!(all["vdev_queue.a"].points[0], (-1.0, 1.5));
+        assert_eq!(all["vdev_read_bytes"].points[1], (0.0, 2000.0));
+        assert_eq!(all["vdev_read_bytes.b"].points[1], (0.0, 1000.0));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out() {
+        let start = Instant::now();
+        let bare = |second| Look { disk: None, engine: None, counters: None, ..look(start, second) };
+        let all = of_window(&bare(0), &bare(1), &[]);
+        for name in ["disk_busy", "engine_s", "vdev_reads", "arc_hit_ratio"] {
+            assert!(!all.contains_key(name), "{name}");
+        }
+        assert_eq!(all["run_queue"].value, 0.5);
+        assert!(!of_looks(&[bare(0), bare(1)], start).contains_key("arc_size"));
+    }
+
+    #[test]
+    fn sizes_and_their_sum() {
+        let size = |logical, allocated| Size { logical, allocated };
+        let mut all = Measures::new();
+        of_sizes(&mut all, &BTreeMap::from([("db".into(), size(300, 100)), ("wal".into(), size(0, 0))]));
+        assert_eq!((all["ratio.db"].value, all["ratio"].value, all["logical"].value), (3.0, 3.0, 300.0));
+        assert!(!all.contains_key("ratio.wal"));
+    }
+}

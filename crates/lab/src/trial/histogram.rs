@@ -1,0 +1,34 @@
+//! Size histograms of the measured window, from the traces of a recorded phase.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use poolwright_trace::stats::SizeHistogram;
+use poolwright_trace::{Op, Reader};
+
+use super::target::Recorded;
+use crate::{Error, Result};
+
+/// Role → kind of call → `(low, calls)`.
+pub type Histograms = BTreeMap<String, BTreeMap<String, Vec<(u64, u64)>>>;
+
+/// Sizes of the reads and writes that began in the window. A kind of call that did not occur is not there.
+pub fn of_traces(traces: &BTreeMap<String, Recorded>, window: (Instant, Instant)) -> Result<Histograms> {
+    traces.iter().map(|(role, recorded)| Ok((role.clone(), of_trace(recorded, window)?))).collect()
+}
+
+fn of_trace(recorded: &Recorded, window: (Instant, Instant)) -> Result<BTreeMap<String, Vec<(u64, u64)>>> {
+    let wrong = |why: poolwright_trace::Error| Error::Trial(format!("the trace of a recorded phase: {why}"));
+    let at = |moment: Instant| moment.saturating_duration_since(recorded.began).as_nanos() as u64;
+    let (first, last) = (at(window.0), at(window.1));
+    let reader = Reader::open(&recorded.trace).map_err(wrong)?;
+    let mut kinds: BTreeMap<String, SizeHistogram> = BTreeMap::new();
+    for event in reader.events() {
+        let event = event.map_err(wrong)?;
+        let kind = matches!(event.op, Op::Read | Op::Write);
+        if kind && (first..=last).contains(&event.t_ns) {
+            kinds.entry(event.op.name().to_owned()).or_default().add(event.len);
+        }
+    }
+    Ok(kinds.into_iter().map(|(kind, sizes)| (kind, sizes.0)).collect())
+}

@@ -1,0 +1,406 @@
+//! One phase: a driver's run from its start to the sizes of the datasets afterwards.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::driver::{Driver, Heard};
+use super::eye::{Eye, Look};
+use super::figures::{self, draw, put, since};
+use super::protocol::{self, Edge, Latency, Line, Progress};
+use super::target::{Recorded, Target};
+use super::{Logs, Setting, histogram, processes};
+use crate::campaign::{Change, Phase};
+use crate::{Error, PhaseOutcome, Result, TrialSpec};
+
+/// How often the driver, the mount process and Ctrl-C are looked at when nothing is said.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long what a driver started may take to end after it, before that counts as left behind.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// Between two words of progress to the starter.
+const SAY_EVERY: Duration = Duration::from_millis(250);
+/// Lines of a failed driver's log that the starter is told.
+const LAST_LINES: usize = 12;
+/// The shortest stretch of progress that makes a point of the rate.
+const RATE_OVER: f64 = 0.9;
+
+/// What came of a phase.
+pub struct Done {
+    /// For the results.
+    pub outcome: PhaseOutcome,
+    /// What the driver said of itself.
+    pub versions: BTreeMap<String, String>,
+}
+
+/// Runs it on a target that is mounted.
+pub fn run(
+    spec: &TrialSpec,
+    setting: &Setting,
+    phase: &Phase,
+    target: &mut dyn Target,
+    logs: &Logs,
+) -> Result<Done> {
+    target.prepare(phase.cold, phase.record)?;
+    let log = logs.of(&phase.name);
+    let mut notes = watched(spec, setting, phase, &*target, logs, log)?;
+    target.sync()?;
+    let eye = Eye::new(&*target);
+    let synced = eye.look();
+    let sizes = target.sizes()?;
+    drop(eye);
+    let traces = target.recorded()?;
+    if let Some(why) = target.trouble() {
+        return Err(Error::Trial(why));
+    }
+    figures::of_sync(&mut notes.outcome.measures, &notes.first, &synced);
+    figures::of_sizes(&mut notes.outcome.measures, &sizes);
+    notes.finish(phase, &traces)
+}
+
+/// The part that is sampled: from the driver's start to the end of all that it started.
+fn watched(
+    spec: &TrialSpec,
+    setting: &Setting,
+    phase: &Phase,
+    target: &dyn Target,
+    logs: &Logs,
+    log: PathBuf,
+) -> Result<Notes> {
+    let eye = Eye::new(target);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| eye.watch(&stop));
+        let notes = with_driver(spec, setting, phase, target, &eye, logs, log);
+        stop.store(true, Ordering::Release);
+        let looks = sampler.join().map_err(|_| Error::Trial("the thread that samples failed".into()))?;
+        let mut notes = notes?;
+        notes.looks = looks;
+        Ok(notes)
+    })
+}
+
+fn with_driver(
+    spec: &TrialSpec,
+    setting: &Setting,
+    phase: &Phase,
+    target: &dyn Target,
+    eye: &Eye<'_>,
+    logs: &Logs,
+    log: PathBuf,
+) -> Result<Notes> {
+    let paths: BTreeMap<&String, PathBuf> =
+        spec.datasets.keys().map(|role| (role, target.path(role))).collect();
+    let input = serde_json::json!({
+        "protocol": protocol::VERSION, "phase": phase.name, "parameters": spec.parameters, "paths": paths,
+        "scratch": logs.driver, "cache": spec.cache, "tools": spec.tools, "seed": spec.seed,
+        "engine_pid": target.engine(),
+    });
+    let mut notes = Notes::new(phase, eye.look());
+    let mut driver = Driver::start(&spec.driver, &input, &logs.driver, log)?;
+    let run = listen(setting, phase, target, eye, &mut driver, &mut notes);
+    let status = match run {
+        Ok(status) => status,
+        Err(why) => {
+            driver.end();
+            processes::end(&eye.except(), FAREWELL);
+            return Err(why);
+        }
+    };
+    let left = processes::settled(&eye.except(), FAREWELL);
+    if notes.last.is_none() {
+        notes.last = Some(eye.look());
+    }
+    if !left.is_empty() {
+        processes::end(&eye.except(), FAREWELL);
+    }
+    // a driver that fails because its datasets are gone says nothing that helps
+    if let Some(why) = target.trouble() {
+        return Err(Error::Trial(why));
+    }
+    if !status.success() {
+        let words = driver.last_words();
+        let lines: Vec<&str> = words.lines().collect();
+        for line in &lines[lines.len().saturating_sub(LAST_LINES)..] {
+            (setting.say)(&serde_json::json!({ "log": line }));
+        }
+        return Err(Error::Trial(failure(&spec.driver.to_string_lossy(), status, &words)));
+    }
+    if !left.is_empty() {
+        let names: Vec<String> = left.iter().map(|p| format!("{} (process {})", p.name, p.pid)).collect();
+        return Err(Error::Trial(format!(
+            "the driver {} left {} running; it has to stop what it starts",
+            spec.driver.display(),
+            names.join(", ")
+        )));
+    }
+    Ok(notes)
+}
+
+/// Listens to the driver until it ends.
+fn listen(
+    setting: &Setting,
+    phase: &Phase,
+    target: &dyn Target,
+    eye: &Eye<'_>,
+    driver: &mut Driver,
+    notes: &mut Notes,
+) -> Result<ExitStatus> {
+    let limit = Duration::from_nanos(phase.limit_ns);
+    let started = Instant::now();
+    let (mut ended, mut silent) = (None, false);
+    loop {
+        match driver.hear(LOOK) {
+            Heard::Line(at, text) => notes.take(at, &text, eye, setting)?,
+            Heard::Nothing => {}
+            Heard::End => {
+                silent = true;
+                std::thread::sleep(LOOK / 5);
+            }
+        }
+        notes.change(target)?;
+        if ended.is_none() {
+            ended = driver.ended().map(|status| (status, Instant::now()));
+        }
+        if let Some((status, when)) = ended {
+            // what it said last may still be on its way; what it left behind may hold its output open
+            if silent || when.elapsed() > FAREWELL {
+                return Ok(status);
+            }
+        }
+        if (setting.interrupted)() {
+            return Err(Error::Interrupted);
+        }
+        if let Some(why) = target.trouble() {
+            return Err(Error::Trial(why));
+        }
+        if started.elapsed() > limit {
+            let words = last_line(&driver.last_words())
+                .map_or_else(String::new, |line| format!("; the last that it said: {line}"));
+            return Err(Error::Trial(format!(
+                "the driver has not ended in {} s, which is the phase's limit{words}",
+                limit.as_secs_f64()
+            )));
+        }
+    }
+}
+
+fn last_line(words: &str) -> Option<&str> {
+    words.lines().map(str::trim).rfind(|line| !line.is_empty())
+}
+
+fn failure(driver: &str, status: ExitStatus, words: &str) -> String {
+    match last_line(words) {
+        Some(line) => format!("{driver} failed ({status}): {line}"),
+        None => format!("{driver} failed ({status}) and said nothing on its standard error"),
+    }
+}
+
+/// What is noted while a driver runs.
+struct Notes {
+    outcome: PhaseOutcome,
+    versions: BTreeMap<String, String>,
+    /// The window's edges: of the whole phase until the driver says otherwise.
+    first: Look,
+    last: Option<Look>,
+    opened: bool,
+    looks: Vec<Look>,
+    progress: Vec<(Instant, Progress)>,
+    series: Vec<(Instant, protocol::Figure)>,
+    log: Vec<(Instant, String)>,
+    changes: Vec<(Instant, String)>,
+    /// Changes that are still to be made.
+    pending: Vec<Change>,
+    said: Option<Instant>,
+}
+
+impl Notes {
+    fn new(phase: &Phase, first: Look) -> Notes {
+        let outcome =
+            PhaseOutcome { name: phase.name.clone(), measured: phase.measure, ..PhaseOutcome::default() };
+        Notes {
+            outcome,
+            versions: BTreeMap::new(),
+            first,
+            last: None,
+            opened: false,
+            looks: Vec::new(),
+            progress: Vec::new(),
+            series: Vec::new(),
+            log: Vec::new(),
+            changes: Vec::new(),
+            pending: phase.at.clone(),
+            said: None,
+        }
+    }
+
+    fn take(&mut self, at: Instant, text: &str, eye: &Eye<'_>, setting: &Setting) -> Result<()> {
+        let line = protocol::parse(text).map_err(|why| Error::Trial(format!("the driver: {why}")))?;
+        match line {
+            Line::Measure(Edge::Start) if !self.opened => (self.opened, self.first) = (true, eye.look()),
+            Line::Measure(Edge::Stop) if self.opened && self.last.is_none() => self.last = Some(eye.look()),
+            Line::Measure(edge) => {
+                return Err(Error::Trial(format!(
+                    "the driver: it said measure {} where that cannot be: start and stop come once each, in this order",
+                    if edge == Edge::Start { "start" } else { "stop" }
+                )));
+            }
+            Line::Progress(progress) => self.progressed(at, progress, setting),
+            Line::Latency(latency) => self.latency(&latency),
+            Line::Figure(figure) => put(&mut self.outcome.measures, figure.name, figure.value, &figure.unit),
+            Line::Series(figure) => self.series.push((at, figure)),
+            Line::Version(version) => {
+                self.versions.insert(version.name, version.value);
+            }
+            Line::Log(line) => {
+                (setting.say)(&serde_json::json!({ "log": line }));
+                self.log.push((at, line));
+            }
+        }
+        Ok(())
+    }
+
+    fn latency(&mut self, latency: &Latency) {
+        let Latency { op, count, p50, p95, p99, p999, max } = latency;
+        let all = &mut self.outcome.measures;
+        for (name, value) in [("p50", p50), ("p95", p95), ("p99", p99), ("p999", p999), ("max", max)] {
+            put(all, format!("{op}_{name}"), *value, "ns");
+        }
+        put(all, format!("{op}_count"), *count, "count");
+    }
+
+    fn progressed(&mut self, at: Instant, progress: Progress, setting: &Setting) {
+        let last = progress.of > 0.0 && progress.done >= progress.of;
+        if last || self.said.is_none_or(|said| at.saturating_duration_since(said) >= SAY_EVERY) {
+            self.said = Some(at);
+            (setting.say)(&serde_json::json!({
+                "phase": self.outcome.name, "done": progress.done, "of": progress.of, "unit": progress.unit,
+            }));
+        }
+        self.progress.push((at, progress));
+    }
+
+    /// Makes the changes whose time has come. The driver goes on meanwhile, and what it says is kept for later.
+    fn change(&mut self, target: &dyn Target) -> Result<()> {
+        // a driver that opens no window says progress while it is measured
+        let measured = (self.opened || !self.progress.is_empty()) && self.last.is_none();
+        if self.pending.is_empty() || !measured {
+            return Ok(());
+        }
+        let done = self.progress.last().map_or(0.0, |(_, p)| if p.of > 0.0 { p.done / p.of } else { 0.0 });
+        let elapsed = self.first.at.elapsed().as_secs_f64();
+        let due = |change: &Change| {
+            change.progress.is_some_and(|share| done >= share)
+                || change.seconds.is_some_and(|seconds| elapsed >= seconds)
+        };
+        let (now, later) = std::mem::take(&mut self.pending).into_iter().partition(due);
+        self.pending = later;
+        for change in now {
+            for (place, value) in &change.set {
+                let Some((role, property)) = place.split_once('.') else {
+                    return Err(Error::Trial(format!("{place} cannot be changed live: write ROLE.property")));
+                };
+                target.set(role, &BTreeMap::from([(property.to_owned(), value.clone())]))?;
+                self.changes.push((Instant::now(), format!("{place}={value}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// All that needs to know when the window began, and the window's own measures.
+    fn finish(mut self, phase: &Phase, traces: &BTreeMap<String, Recorded>) -> Result<Done> {
+        if let Some(change) = self.pending.first() {
+            return Err(Error::Trial(format!(
+                "it ended before its change of {} was due; the driver said {} lines of progress",
+                change.set.keys().cloned().collect::<Vec<_>>().join(", "),
+                self.progress.len()
+            )));
+        }
+        let last = self.last.take().unwrap_or_else(|| self.first.clone());
+        let began = self.first.at;
+        // the driver's own figures go before ours of the same name
+        for (name, measure) in figures::of_window(&self.first, &last, &self.looks) {
+            self.outcome.measures.entry(name).or_insert(measure);
+        }
+        if let Some(rate) = rate(&self.progress, began, last.at) {
+            self.outcome.measures.entry("rate".into()).or_insert(rate);
+        }
+        self.outcome.series = figures::of_looks(&self.looks, began);
+        for (at, done, rate) in rates(&self.progress) {
+            draw(&mut self.outcome.series, "done", "count", since(began, at), done);
+            draw(&mut self.outcome.series, "rate", "1/s", since(began, at), rate);
+        }
+        for (at, figure) in &self.series {
+            draw(&mut self.outcome.series, &figure.name, &figure.unit, since(began, *at), figure.value);
+        }
+        let lines = |all: Vec<(Instant, String)>| {
+            all.into_iter().map(|(at, line)| (since(began, at), line)).collect()
+        };
+        self.outcome.log = lines(self.log);
+        self.outcome.changes = lines(self.changes);
+        if phase.record {
+            self.outcome.histograms = histogram::of_traces(traces, (began, last.at))?;
+        }
+        Ok(Done { outcome: self.outcome, versions: self.versions })
+    }
+}
+
+/// Work done in the window per second.
+fn rate(progress: &[(Instant, Progress)], first: Instant, last: Instant) -> Option<crate::Measure> {
+    let done_by = |moment| progress.iter().rfind(|(at, _)| *at <= moment).map(|(_, progress)| progress.done);
+    let seconds = last.saturating_duration_since(first).as_secs_f64();
+    let done = done_by(last)? - done_by(first).unwrap_or(0.0);
+    (seconds > 0.0).then(|| crate::Measure { value: done / seconds, unit: "1/s".into() })
+}
+
+/// When, how much was done by then, and how fast since the point before.
+fn rates(progress: &[(Instant, Progress)]) -> Vec<(Instant, f64, f64)> {
+    let mut points = Vec::new();
+    let Some((first, rest)) = progress.split_first() else { return points };
+    let mut from = first;
+    for now in rest {
+        let seconds = now.0.saturating_duration_since(from.0).as_secs_f64();
+        if now.1.done < from.1.done || now.1.unit != from.1.unit {
+            from = now;
+        } else if seconds >= RATE_OVER {
+            points.push((now.0, now.1.done, (now.1.done - from.1.done) / seconds));
+            from = now;
+        }
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(start: Instant, seconds: f64, done: f64) -> (Instant, Progress) {
+        (start + Duration::from_secs_f64(seconds), Progress { done, of: 100.0, unit: "rows".into() })
+    }
+
+    #[test]
+    fn rates_are_over_about_a_second() {
+        let start = Instant::now();
+        let all = [
+            at(start, 0.0, 0.0),
+            at(start, 0.5, 10.0),
+            at(start, 1.0, 20.0),
+            at(start, 3.0, 40.0),
+            at(start, 4.0, 0.0),
+            at(start, 5.0, 5.0),
+        ];
+        let points: Vec<(f64, f64)> = rates(&all).iter().map(|(_, done, rate)| (*done, *rate)).collect();
+        assert_eq!(points, [(20.0, 20.0), (40.0, 10.0), (5.0, 5.0)]);
+        assert!(rates(&[]).is_empty());
+    }
+
+    #[test]
+    fn the_rate_is_of_the_window() {
+        let start = Instant::now();
+        let all = [at(start, 0.0, 10.0), at(start, 1.0, 20.0), at(start, 2.0, 50.0), at(start, 9.0, 100.0)];
+        let moment = |seconds: f64| start + Duration::from_secs_f64(seconds);
+        assert_eq!(rate(&all, moment(1.0), moment(3.0)).unwrap().value, 15.0);
+        assert_eq!(rate(&[], moment(1.0), moment(3.0)), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! The processes that this one started, and those that they started.
+//!
+//! The trial is their reaper: who loses its parent becomes a child of the trial. So the tree below it holds everything,
+//! also a server that made itself a daemon.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions};
+
+use super::procfs::{Process, Ticks, process};
+
+/// Has orphans of all generations become children of this process.
+pub fn adopt_orphans() -> std::io::Result<()> {
+    // any id but 0 means yes
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+fn myself() -> i32 {
+    std::process::id() as i32
+}
+
+/// All processes of the host that can be read.
+fn all() -> Vec<Process> {
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
+    let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number);
+    pids.filter_map(|pid| process(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).collect()
+}
+
+/// What is below `root`, without the trees of `except`.
+fn below<'a>(all: &'a [Process], root: i32, except: &[i32]) -> Vec<&'a Process> {
+    let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
+    for process in all {
+        children.entry(process.parent).or_default().push(process);
+    }
+    let mut found: Vec<&Process> = Vec::new();
+    let mut parents = vec![root];
+    while let Some(parent) = parents.pop() {
+        for child in children.get(&parent).into_iter().flatten() {
+            if !except.contains(&child.pid) {
+                parents.push(child.pid);
+                found.push(child);
+            }
+        }
+    }
+    found
+}
+
+/// What all that this process started has used, those that ended too, without `except`. Only differences mean something.
+///
+/// A process counts by itself while it lives or is not waited for, and in its parent afterwards; this process is the
+/// parent in the end, because it adopts orphans.
+pub fn used(except: &[i32]) -> Ticks {
+    let all = all();
+    let mut sum = Ticks::default();
+    for process in below(&all, myself(), except) {
+        sum += process.own;
+        sum += process.waited;
+    }
+    if let Some(own) = all.iter().find(|process| process.pid == myself()) {
+        sum += own.waited;
+    }
+    sum
+}
+
+/// What one process has used itself.
+pub fn used_by(pid: i32) -> Option<Ticks> {
+    process(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?).map(|process| process.own)
+}
+
+/// Who is alive below this process, without `except`; waits for those that have ended and have no other parent.
+pub fn left(except: &[i32]) -> Vec<Process> {
+    let all = all();
+    let (ended, alive): (Vec<&Process>, Vec<&Process>) =
+        below(&all, myself(), except).into_iter().partition(|process| process.state == 'Z');
+    for process in ended.iter().filter(|process| process.parent == myself()) {
+        if let Some(pid) = Pid::from_raw(process.pid) {
+            let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+    }
+    alive.into_iter().cloned().collect()
+}
+
+/// Waits a moment for the end of everything below this process; who is still there then.
+pub fn settled(except: &[i32], patience: Duration) -> Vec<Process> {
+    let start = Instant::now();
+    loop {
+        let left = left(except);
+        if left.is_empty() || start.elapsed() > patience {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Ends everything below this process: with SIGTERM, and after `patience` with SIGKILL.
+pub fn end(except: &[i32], patience: Duration) {
+    for (signal, patience) in [(Signal::TERM, patience), (Signal::KILL, Duration::from_secs(5))] {
+        for process in left(except) {
+            if let Some(pid) = Pid::from_raw(process.pid) {
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+        }
+        if settled(except, patience).is_empty() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(pid: i32, parent: i32) -> Process {
+        Process {
+            pid,
+            name: String::new(),
+            state: 'S',
+            parent,
+            own: Ticks::default(),
+            waited: Ticks::default(),
+        }
+    }
+
+    #[test]
+    fn a_tree_without_a_branch() {
+        let all = [one(1, 0), one(10, 1), one(11, 10), one(12, 11), one(20, 10), one(21, 20), one(30, 1)];
+        let mut pids: Vec<i32> = below(&all, 10, &[20]).iter().map(|process| process.pid).collect();
+        pids.sort_unstable();
+        assert_eq!(pids, [11, 12]);
+    }
+
+    #[test]
+    fn a_child_counts_while_it_lives_and_afterwards() {
+        let before = used(&[]);
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; read line"])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = child.id() as i32;
+        let start = Instant::now();
+        while used_by(pid).is_some_and(|t| t.user < 5) && start.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let alive = used(&[]).user - before.user;
+        assert!(alive >= 5, "{alive}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(used(&[]).user - before.user >= alive);
+    }
+}

@@ -1,0 +1,162 @@
+//! The lines of a driver, as `docs/lab.md` has them.
+
+use serde::Deserialize;
+
+/// The version of the protocol that drivers are told.
+pub const VERSION: u32 = 1;
+/// Units of figures and series.
+pub const UNITS: [&str; 8] = ["bytes", "s", "ns", "1/s", "bytes/s", "ratio", "count", "percent"];
+/// As much of a bad line as a message shows.
+const SHOWN: usize = 200;
+
+/// Something a driver says: an object with one key.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Line {
+    /// The measured window.
+    Measure(Edge),
+    /// How far it is.
+    Progress(Progress),
+    /// Latencies of one kind of operation.
+    Latency(Latency),
+    /// A result.
+    Figure(Figure),
+    /// A result over time: its value now.
+    Series(Figure),
+    /// The version of something it uses.
+    Version(Version),
+    /// A line worth keeping.
+    Log(String),
+}
+
+/// An edge of the measured window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Edge {
+    /// It begins.
+    Start,
+    /// It ends.
+    Stop,
+}
+
+/// How far the work is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Progress {
+    /// Units done.
+    pub done: f64,
+    /// Of so many; 0 if that is not known.
+    #[serde(default)]
+    pub of: f64,
+    /// What is counted.
+    #[serde(default)]
+    pub unit: String,
+}
+
+/// Latencies in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Latency {
+    /// Kind of operation.
+    pub op: String,
+    /// Operations.
+    pub count: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95 %.
+    pub p95: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// 99.9 %.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// A figure with its unit.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Its name.
+    pub name: String,
+    /// How much.
+    pub value: f64,
+    /// One of [`UNITS`].
+    pub unit: String,
+}
+
+/// The version of a program or library.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Version {
+    /// Of what.
+    pub name: String,
+    /// As it says itself.
+    pub value: String,
+}
+
+/// A line's meaning, or what is wrong with it.
+pub fn parse(text: &str) -> Result<Line, String> {
+    let shown: String = text.chars().take(SHOWN).collect();
+    let wrong = |why: String| format!("it said {shown:?} on its standard output: {why}");
+    let line: Line = serde_json::from_str(text)
+        .map_err(|why| wrong(format!("that is no line of the protocol ({why}); see docs/lab.md")))?;
+    if let Line::Figure(figure) | Line::Series(figure) = &line {
+        if !UNITS.contains(&figure.unit.as_str()) {
+            return Err(wrong(format!("units are {}", UNITS.join(", "))));
+        }
+    }
+    if let Line::Progress(Progress { done, of, .. }) = &line {
+        if *done < 0.0 || *of < 0.0 {
+            return Err(wrong("progress is never negative".into()));
+        }
+    }
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Those of docs/lab.md.
+    #[test]
+    fn the_documented_lines() {
+        let good = [
+            r#"{"measure": "start"}"#,
+            r#"{"measure": "stop"}"#,
+            r#"{"progress": {"done": 4000, "of": 60000, "unit": "entries"}}"#,
+            r#"{"latency": {"op": "get", "count": 9000, "p50": 8100, "p95": 9000, "p99": 21000, "p999": 90000, "max": 400000}}"#,
+            r#"{"figure": {"name": "entries_per_s", "value": 812.5, "unit": "1/s"}}"#,
+            r#"{"series": {"name": "recent_rate", "value": 812.5, "unit": "1/s"}}"#,
+            r#"{"version": {"name": "mariadb", "value": "11.8.3"}}"#,
+            r#"{"log": "half of it is done"}"#,
+        ];
+        let parsed: Vec<Line> = good.iter().map(|line| parse(line).unwrap()).collect();
+        assert_eq!(parsed[0], Line::Measure(Edge::Start));
+        assert_eq!(parsed[7], Line::Log("half of it is done".into()));
+        let documented = include_str!("../../../../docs/lab.md");
+        for line in good {
+            let known = documented.contains(line) || line.contains("half of it") || line.contains("stop");
+            assert!(known, "docs/lab.md does not have {line}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_shown() {
+        let bad = [
+            "hello",
+            "",
+            "[]",
+            r#"{"measure": "begin"}"#,
+            r#"{"figure": {"name": "x", "value": 1, "unit": "apples"}}"#,
+            r#"{"progress": {"done": -1, "of": 2}}"#,
+            r#"{"figure": {"name": "x", "value": null, "unit": "s"}}"#,
+            r#"{"log": "a", "measure": "start"}"#,
+        ];
+        for line in bad {
+            let why = parse(line).unwrap_err();
+            assert!(why.contains(&format!("{line:?}")), "{why}");
+        }
+        assert!(parse(&"x".repeat(1 << 20)).unwrap_err().len() < 2 * SHOWN + 200);
+    }
+}

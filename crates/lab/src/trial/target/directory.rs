@@ -1,0 +1,174 @@
+//! Folders on the host's file system.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use poolwright_openzfs::property::Settings;
+use rustix::fs::{Advice, SeekFrom};
+
+use super::{Counters, Recorded, Size, Target};
+use crate::{Error, Result};
+
+const PREFIX: &str = "poolwright-lab-";
+
+/// A folder per role. It has no properties, no counters and no recorder.
+#[derive(Debug)]
+pub struct Directory {
+    dir: PathBuf,
+    roles: Vec<String>,
+    there: bool,
+}
+
+impl Directory {
+    /// Makes the folders in one of this process's own below `parent`, and removes what a killed trial left there.
+    pub fn create<'a>(parent: &Path, roles: impl Iterator<Item = &'a str>) -> Result<Directory> {
+        remove_stale(parent);
+        let dir = parent.join(format!("{PREFIX}{}", std::process::id()));
+        let target = Directory { dir, roles: roles.map(str::to_owned).collect(), there: true };
+        fs::create_dir(&target.dir).map_err(Error::host("making", &target.dir))?;
+        for role in &target.roles {
+            let path = target.path(role);
+            fs::create_dir_all(&path).map_err(Error::host("making", &path))?;
+        }
+        Ok(target)
+    }
+
+    fn files(&self, role: &str) -> Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        let mut dirs = vec![self.path(role)];
+        while let Some(dir) = dirs.pop() {
+            for entry in fs::read_dir(&dir).map_err(Error::host("listing", &dir))? {
+                let path = entry.map_err(Error::host("listing", &dir))?.path();
+                let kind = fs::symlink_metadata(&path).map_err(Error::host("looking at", &path))?.file_type();
+                if kind.is_dir() {
+                    dirs.push(path);
+                } else if kind.is_file() {
+                    files.push(path);
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    fn all_files(&self) -> Result<Vec<PathBuf>> {
+        let files: Result<Vec<Vec<PathBuf>>> = self.roles.iter().map(|role| self.files(role)).collect();
+        Ok(files?.concat())
+    }
+}
+
+fn remove_stale(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Bytes that are not in holes.
+fn data_bytes(file: &File, len: u64) -> u64 {
+    let (mut at, mut sum) = (0, 0);
+    while at < len {
+        let Ok(start) = rustix::fs::seek(file, SeekFrom::Data(at)) else { return sum };
+        let end = rustix::fs::seek(file, SeekFrom::Hole(start)).unwrap_or(len).min(len);
+        sum += end.saturating_sub(start);
+        at = end.max(start + 1);
+    }
+    sum
+}
+
+/// Has a file's pages leave the host's page cache, after they are on disk.
+pub fn forget_pages(path: &Path) -> Result<()> {
+    let file = File::open(path).map_err(Error::host("opening", path))?;
+    file.sync_all().map_err(Error::host("syncing", path))?;
+    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)
+        .map_err(|why| Error::host("emptying", path)(why.into()))
+}
+
+impl Target for Directory {
+    fn path(&self, role: &str) -> PathBuf {
+        self.dir.join(role)
+    }
+
+    fn prepare(&mut self, cold: bool, record: bool) -> Result<()> {
+        if record {
+            return Err(Error::Trial(
+                "a phase with `record` needs a pool: the mount does the recording, and a directory has none"
+                    .into(),
+            ));
+        }
+        if cold {
+            self.all_files()?.iter().try_for_each(|file| forget_pages(file))?;
+        }
+        Ok(())
+    }
+
+    fn set(&self, role: &str, settings: &Settings) -> Result<()> {
+        let words: Vec<String> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let words = words.join(" ");
+        Err(Error::Trial(format!("{words} cannot be set on {role}: a directory has no properties")))
+    }
+
+    fn sync(&self) -> Result<()> {
+        let dir = File::open(&self.dir).map_err(Error::host("opening", &self.dir))?;
+        rustix::fs::syncfs(&dir).map_err(|why| Error::host("syncing", &self.dir)(why.into()))
+    }
+
+    fn sizes(&self) -> Result<BTreeMap<String, Size>> {
+        let mut sizes = BTreeMap::new();
+        for role in &self.roles {
+            let (mut size, mut seen) = (Size::default(), HashSet::new());
+            for path in self.files(role)? {
+                let file = File::open(&path).map_err(Error::host("opening", &path))?;
+                let meta = file.metadata().map_err(Error::host("looking at", &path))?;
+                // a file with several names counts once
+                if seen.insert((meta.dev(), meta.ino())) {
+                    size.allocated += meta.blocks() * 512;
+                    size.logical += data_bytes(&file, meta.len());
+                }
+            }
+            sizes.insert(role.clone(), size);
+        }
+        Ok(sizes)
+    }
+
+    fn counters(&self) -> Result<Option<Counters>> {
+        Ok(None)
+    }
+
+    fn recorded(&mut self) -> Result<BTreeMap<String, Recorded>> {
+        Ok(BTreeMap::new())
+    }
+
+    fn engine(&self) -> Option<i32> {
+        None
+    }
+
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
+    fn place(&self) -> &Path {
+        &self.dir
+    }
+
+    fn versions(&self) -> Result<BTreeMap<String, String>> {
+        Ok(BTreeMap::new())
+    }
+
+    fn tear_down(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.there) {
+            return Ok(());
+        }
+        fs::remove_dir_all(&self.dir).map_err(Error::host("removing", &self.dir))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = self.tear_down();
+    }
+}

@@ -1,0 +1,488 @@
+//! A pool of the engine in user space, through the verbs that a user has: `pool create`, then `mount` in a process of its
+//! own, which owns the pool. An assertion in the engine ends that process, and not the trial.
+//!
+//! The first mount is of the pool's root dataset, on a directory that nobody uses: so the datasets of the roles can be
+//! unmounted and mounted again while the pool stays open.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use poolwright_control::{Client, Counters as PoolCounters, Mounted, PoolInfo, Request, Value};
+use poolwright_openzfs::property::Settings;
+use rustix::process::{Pid, Signal};
+use serde::de::DeserializeOwned;
+
+use super::directory::forget_pages;
+use super::{Counters, Recorded, Size, Target};
+use crate::campaign::PoolSpec;
+use crate::trial::driver::bound;
+use crate::trial::{Setting, last_words, procfs};
+use crate::{Error, Result};
+
+/// The longest that the owner may take for an answer: a full ARC on an emulated disk takes minutes to write.
+const ANSWER: Duration = Duration::from_secs(900);
+/// How often somebody who waits looks around.
+const LOOK: Duration = Duration::from_millis(50);
+/// The longest path of a socket (`sockaddr_un`), with the name that its owner gives it for a moment.
+const SOCKET_PATH: usize = 95;
+
+/// A mounted pool.
+#[derive(Debug)]
+pub struct PoolTarget {
+    setting: Setting,
+    spec: PoolSpec,
+    name: String,
+    dir: PathBuf,
+    roles: Vec<String>,
+    owner: Option<Owner>,
+    /// Traces under way.
+    recording: BTreeMap<String, Recorded>,
+    traces: u32,
+}
+
+/// The process that has the pool open.
+#[derive(Debug)]
+struct Owner {
+    child: Mutex<Child>,
+    pid: i32,
+}
+
+impl PoolTarget {
+    /// Creates the pool and a dataset for every role, and mounts them. All of it is below `scratch`, the registry of
+    /// pools too.
+    pub fn create(
+        spec: &PoolSpec,
+        datasets: &BTreeMap<String, Settings>,
+        scratch: &Path,
+        setting: &Setting,
+    ) -> Result<PoolTarget> {
+        let mut target = PoolTarget {
+            setting: setting.clone(),
+            spec: spec.clone(),
+            name: format!("lab{}", std::process::id()),
+            dir: scratch.join("target"),
+            roles: datasets.keys().cloned().collect(),
+            owner: None,
+            recording: BTreeMap::new(),
+            traces: 0,
+        };
+        target.check_length()?;
+        for dir in ["files", "root", "state", "run", "traces", "log"] {
+            let dir = target.dir.join(dir);
+            fs::create_dir_all(&dir).map_err(Error::host("making", &dir))?;
+        }
+        target.create_pool()?;
+        target.start_owner()?;
+        for (role, settings) in datasets {
+            let path = target.path(role);
+            fs::create_dir_all(&path).map_err(Error::host("making", &path))?;
+            let (dataset, settings) = (target.dataset(role), settings.clone());
+            target.ask::<()>(Request::Create { dataset, settings, parents: true })?;
+        }
+        target.mount_all(false)?;
+        Ok(target)
+    }
+
+    fn check_length(&self) -> Result<()> {
+        let socket = self.socket();
+        if socket.as_os_str().len() > SOCKET_PATH {
+            return Err(Error::Trial(format!(
+                "the scratch directory's path is too long for a socket in it ({}): give one that is at least {} \
+                 characters shorter",
+                socket.display(),
+                socket.as_os_str().len() - SOCKET_PATH
+            )));
+        }
+        Ok(())
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.join("run").join(format!("{}.sock", self.name))
+    }
+
+    fn dataset(&self, role: &str) -> String {
+        format!("{}/{role}", self.name)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.join("log").join("mount.log")
+    }
+
+    /// This program, with a registry of its own, ended with the trial.
+    fn verb(&self) -> Command {
+        let mut command = bound(&self.setting.program);
+        command
+            .env("POOLWRIGHT_STATE_DIR", self.dir.join("state"))
+            .env("POOLWRIGHT_RUNTIME_DIR", self.dir.join("run"))
+            .current_dir(self.dir.join("files"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// The words are resolved below the directory of the files, where the verb runs.
+    fn create_pool(&self) -> Result<()> {
+        let mut command = self.verb();
+        command.args(["pool", "create", &self.name]).args(&self.spec.vdevs);
+        command.args(["-o", &format!("ashift={}", self.spec.ashift)]);
+        let out = command.output().map_err(Error::host("starting", &self.setting.program))?;
+        if out.status.success() {
+            return Ok(());
+        }
+        let why =
+            poolwright_replay::child::reason(&out.status.to_string(), &String::from_utf8_lossy(&out.stderr));
+        Err(Error::Trial(format!("creating the pool on {}: {why}", self.spec.vdevs.join(" "))))
+    }
+
+    fn start_owner(&mut self) -> Result<()> {
+        let log = self.log();
+        let errors =
+            File::options().create(true).append(true).open(&log).map_err(Error::host("opening", &log))?;
+        let mut command = self.verb();
+        command.arg("mount").arg(&self.name).arg(self.dir.join("root"));
+        command.args(["--json", "--arc", &self.spec.arc]);
+        if self.spec.device != "none" {
+            command.args(["--device", &self.spec.device]);
+        }
+        command.stdout(Stdio::piped()).stderr(errors);
+        let mut child = command.spawn().map_err(Error::host("starting", &self.setting.program))?;
+        let out = child.stdout.take().expect("piped");
+        let pid = child.id() as i32;
+        self.owner = Some(Owner { child: Mutex::new(child), pid });
+        let (to, said) = channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let _ = BufReader::new(out).read_line(&mut line);
+            let _ = to.send(line);
+        });
+        let line: String = self.wait_for(&said, "mounting the pool", true)?;
+        if line.contains("\"mounted\"") {
+            return Ok(());
+        }
+        // its end comes with its reason
+        let start = Instant::now();
+        while self.trouble().is_none() && start.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(LOOK);
+        }
+        Err(Error::Trial(self.trouble().unwrap_or_else(|| format!("mounting the pool: it said {line:?}"))))
+    }
+
+    /// Waits for what a thread brings, and looks around meanwhile.
+    fn wait_for<T>(&self, from: &std::sync::mpsc::Receiver<T>, what: &str, heed: bool) -> Result<T> {
+        let start = Instant::now();
+        loop {
+            match from.recv_timeout(LOOK) {
+                Ok(value) => return Ok(value),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::Trial(format!("{what}: the thread that does it failed")));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if heed && (self.setting.interrupted)() {
+                return Err(Error::Interrupted);
+            }
+            if start.elapsed() > ANSWER {
+                let seconds = ANSWER.as_secs();
+                return Err(Error::Trial(format!("{what}: no answer from the mount process in {seconds} s")));
+            }
+        }
+    }
+
+    /// Asks the owner; Ctrl-C ends the waiting.
+    fn ask<T: DeserializeOwned + Send + 'static>(&self, request: Request) -> Result<T> {
+        self.ask_heeding(request, true).map_err(|why| self.with_trouble(why))
+    }
+
+    fn ask_heeding<T>(&self, request: Request, heed: bool) -> Result<T>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        let (socket, pool, what) = (self.socket(), self.name.clone(), words_of(&request));
+        let (to, answer) = channel();
+        std::thread::spawn(move || {
+            let reply = Client::connect_at(&socket, &pool).and_then(|client| match client {
+                Some(mut client) => client.ask::<T>(&request).map(Some),
+                None => Ok(None),
+            });
+            let _ = to.send(reply);
+        });
+        match self.wait_for(&answer, &what, heed)? {
+            Ok(Some(reply)) => Ok(reply),
+            Ok(None) => Err(Error::Trial(format!("{what}: nobody answers for the pool"))),
+            Err(poolwright_control::Error::Refused(fault)) if fault.is_busy() => {
+                Err(Error::Busy(format!("{what}: {fault}")))
+            }
+            Err(why) => Err(Error::Trial(format!("{what}: {why}"))),
+        }
+    }
+
+    /// If the owner has ended, that is the reason.
+    fn with_trouble(&self, why: Error) -> Error {
+        if matches!(why, Error::Interrupted) {
+            return why;
+        }
+        if !matches!(why, Error::Busy(_)) {
+            // a connection ends a moment before its process
+            std::thread::sleep(4 * LOOK);
+        }
+        match self.trouble() {
+            Some(trouble) => Error::Trial(trouble),
+            None => why,
+        }
+    }
+
+    /// Asks again while somebody still has hold of what is asked for.
+    fn ask_patiently<T: DeserializeOwned + Send + 'static>(&self, request: &Request) -> Result<T> {
+        const PATIENCE: Duration = Duration::from_secs(120);
+        let start = Instant::now();
+        loop {
+            match self.ask(request.clone()) {
+                Err(Error::Busy(_)) if start.elapsed() < PATIENCE => std::thread::sleep(LOOK),
+                done => return done,
+            }
+        }
+    }
+
+    fn mount_all(&mut self, record: bool) -> Result<()> {
+        for role in self.roles.clone() {
+            let trace = self.dir.join("traces").join(format!("{role}.{}.parquet", self.traces));
+            let mounted = Mounted {
+                dataset: self.dataset(&role),
+                dir: self.path(&role),
+                readonly: false,
+                caching: Some(self.spec.caching.clone()),
+                threads: None,
+                record: record.then(|| trace.clone()),
+            };
+            let began = Instant::now();
+            self.ask_patiently::<Mounted>(&Request::Mount(mounted))?;
+            if record {
+                self.recording.insert(role, Recorded { trace, began });
+            }
+        }
+        self.traces += 1;
+        Ok(())
+    }
+
+    fn unmount_all(&self) -> Result<()> {
+        self.roles.iter().rev().try_for_each(|role| unmount(&self.path(role)))
+    }
+
+    /// Exports the pool and waits for its owner's end.
+    fn stop_owner(&mut self, heed: bool) -> Result<()> {
+        self.ask_heeding::<()>(Request::Release, heed).map_err(|why| self.with_trouble(why))?;
+        let Some(owner) = self.owner.take() else { return Ok(()) };
+        let mut child = owner.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = Instant::now();
+        loop {
+            match child.try_wait().map_err(Error::host("waiting for", &self.setting.program))? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(Error::Trial(self.how_it_ended(&status.to_string()))),
+                None => {}
+            }
+            if start.elapsed() > ANSWER {
+                drop(child);
+                self.owner = Some(owner);
+                return Err(Error::Trial("exporting the pool: the mount process does not end".into()));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn how_it_ended(&self, status: &str) -> String {
+        let words = last_words(&self.log());
+        let why = poolwright_replay::child::reason(status, &words);
+        format!("the mount process, which has the pool open, ended ({status}): {why}")
+    }
+
+    /// The vdev files, that the registry knows.
+    fn files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.dir.join("files")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect()
+    }
+
+    /// Ends the owner however it is, and everything that is mounted.
+    fn force_down(&mut self) {
+        let mounted = || {
+            let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+            procfs::mounts_below(&text, &self.dir.to_string_lossy())
+        };
+        for path in mounted().iter().rev() {
+            let _ = unmount_lazily(Path::new(path));
+        }
+        if let Some(owner) = self.owner.take() {
+            let mut child = owner.child.lock().unwrap_or_else(PoisonError::into_inner);
+            for (signal, patience) in [(Signal::TERM, 20), (Signal::KILL, 20)] {
+                if let (Ok(None), Some(pid)) = (child.try_wait(), Pid::from_raw(owner.pid)) {
+                    let _ = rustix::process::kill_process(pid, signal);
+                }
+                let start = Instant::now();
+                while matches!(child.try_wait(), Ok(None)) && start.elapsed().as_secs() < patience {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
+        }
+        for path in mounted().iter().rev() {
+            let _ = unmount_lazily(Path::new(path));
+        }
+    }
+}
+
+/// For messages.
+fn words_of(request: &Request) -> String {
+    match request {
+        Request::Create { dataset, .. } => format!("creating {dataset}"),
+        Request::Set { dataset, settings } => {
+            let words: Vec<String> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            format!("setting {} on {dataset}", words.join(" "))
+        }
+        Request::Mount(mounted) => format!("mounting {}", mounted.dataset),
+        Request::Release => "unmounting and exporting the pool".into(),
+        Request::Sync => "syncing the pool".into(),
+        _ => "asking the mount process".into(),
+    }
+}
+
+/// Unmounts, with the moment that a program needs to end.
+fn unmount(dir: &Path) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        match run_unmount(dir, false) {
+            Err(Error::Trial(why)) if why.contains("busy") && start.elapsed() < Duration::from_secs(5) => {
+                std::thread::sleep(2 * LOOK);
+            }
+            done => return done,
+        }
+    }
+}
+
+fn unmount_lazily(dir: &Path) -> Result<()> {
+    run_unmount(dir, true)
+}
+
+fn run_unmount(dir: &Path, lazily: bool) -> Result<()> {
+    let root = rustix::process::geteuid().is_root();
+    let mut command = Command::new(if root { "umount" } else { "fusermount3" });
+    command.args((!root).then_some("-u"));
+    command.args(lazily.then_some(if root { "-l" } else { "-z" }));
+    let out = command.arg(dir).stdin(Stdio::null()).output().map_err(Error::host("unmounting", dir))?;
+    if out.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&out.stderr).trim().to_owned();
+    Err(Error::Trial(format!("unmounting {}: {words}", dir.display())))
+}
+
+impl Target for PoolTarget {
+    fn path(&self, role: &str) -> PathBuf {
+        self.dir.join("datasets").join(role)
+    }
+
+    /// Recording is a property of a mount: it begins and ends with mounting anew. With `caching=pages` the kernel's pages
+    /// go with that; the ARC stays.
+    fn prepare(&mut self, cold: bool, record: bool) -> Result<()> {
+        if cold {
+            self.stop_owner(true)?;
+            self.recording.clear();
+            self.files().iter().try_for_each(|file| forget_pages(file))?;
+            self.start_owner()?;
+            return self.mount_all(record);
+        }
+        if record {
+            self.unmount_all()?;
+            self.mount_all(true)?;
+        }
+        Ok(())
+    }
+
+    fn set(&self, role: &str, settings: &Settings) -> Result<()> {
+        self.ask(Request::Set { dataset: self.dataset(role), settings: settings.clone() })
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.ask(Request::Sync)
+    }
+
+    fn sizes(&self) -> Result<BTreeMap<String, Size>> {
+        let mut sizes = BTreeMap::new();
+        for role in &self.roles {
+            let properties = vec!["referenced".into(), "logicalreferenced".into()];
+            let values: Vec<Value> = self.ask(Request::Get { dataset: self.dataset(role), properties })?;
+            let bytes = |name: &str| -> Result<u64> {
+                let value = values.iter().find(|value| value.property == name);
+                value.and_then(|value| value.value.parse().ok()).ok_or_else(|| {
+                    Error::Trial(format!("the mount process does not tell {name} of {}", self.dataset(role)))
+                })
+            };
+            let size = Size { logical: bytes("logicalreferenced")?, allocated: bytes("referenced")? };
+            sizes.insert(role.clone(), size);
+        }
+        Ok(sizes)
+    }
+
+    fn counters(&self) -> Result<Option<Counters>> {
+        let all: PoolCounters = self.ask(Request::Counters)?;
+        let name =
+            |path: &Path| path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let zils = all.datasets.into_iter().map(|dataset| (dataset.name, dataset.zil));
+        Ok(Some(Counters {
+            arc: all.arc,
+            vdevs: all.files.iter().map(|file| (name(&file.path), file.moved)).collect(),
+            zils: zils.filter(|(name, _)| *name != self.name).collect(),
+        }))
+    }
+
+    /// A dataset can be mounted again when the last one who had it open has let go: then its trace is whole.
+    fn recorded(&mut self) -> Result<BTreeMap<String, Recorded>> {
+        if self.recording.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        self.unmount_all()?;
+        let recorded = std::mem::take(&mut self.recording);
+        self.mount_all(false)?;
+        Ok(recorded)
+    }
+
+    fn engine(&self) -> Option<i32> {
+        self.owner.as_ref().map(|owner| owner.pid)
+    }
+
+    fn trouble(&self) -> Option<String> {
+        let owner = self.owner.as_ref()?;
+        let status = owner.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait().ok()??;
+        Some(self.how_it_ended(&status.to_string()))
+    }
+
+    fn place(&self) -> &Path {
+        &self.dir
+    }
+
+    fn versions(&self) -> Result<BTreeMap<String, String>> {
+        let info: PoolInfo = self.ask(Request::Status)?;
+        Ok(BTreeMap::from([("openzfs".to_owned(), info.engine)]))
+    }
+
+    fn tear_down(&mut self) -> Result<()> {
+        if !self.dir.exists() {
+            return Ok(());
+        }
+        let stopped = match &self.owner {
+            Some(_) if self.trouble().is_none() => self.stop_owner(false),
+            _ => Ok(()),
+        };
+        self.force_down();
+        let removed = fs::remove_dir_all(&self.dir).map_err(Error::host("removing", &self.dir));
+        stopped.and(removed)
+    }
+}
+
+impl Drop for PoolTarget {
+    fn drop(&mut self) {
+        let _ = self.tear_down();
+    }
+}

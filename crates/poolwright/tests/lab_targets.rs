@@ -1,0 +1,149 @@
+//! The suite that every target of the lab has to pass.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::Instant;
+
+use poolwright_lab::campaign::PoolSpec;
+use poolwright_lab::trial::Setting;
+use poolwright_lab::trial::target::{Directory, PoolTarget, Target};
+use poolwright_openzfs::property::Settings;
+
+fn settings(words: &[(&str, &str)]) -> Settings {
+    words.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn datasets() -> BTreeMap<String, Settings> {
+    BTreeMap::from([
+        ("db".to_owned(), settings(&[("recordsize", "16K"), ("compression", "off")])),
+        ("wal".to_owned(), settings(&[("recordsize", "128K"), ("compression", "lz4")])),
+    ])
+}
+
+/// Bytes that do not compress.
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    std::iter::repeat_with(&mut next).flatten().take(len).collect()
+}
+
+const SIZE: usize = 4 << 20;
+
+/// What holds for all of them, in the order of a trial.
+fn suite(mut target: Box<dyn Target>, properties: bool) {
+    let (db, wal) = (target.path("db"), target.path("wal"));
+    for dir in [&db, &wal] {
+        assert!(dir.is_absolute());
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "{} is empty", dir.display());
+    }
+    target.prepare(false, false).unwrap();
+    let content = noise(SIZE);
+    fs::write(db.join("table"), &content).unwrap();
+    fs::create_dir(wal.join("logs")).unwrap();
+    let sparse = fs::File::create(wal.join("logs/sparse")).unwrap();
+    sparse.write_all_at(&content[..128 << 10], 1 << 30).unwrap();
+    drop(sparse);
+    sizes(&*target);
+
+    let before = target.counters().unwrap();
+    assert_eq!(before.is_some(), properties, "what has properties has counters");
+    set_one(&*target, properties);
+
+    target.prepare(true, false).unwrap();
+    assert_eq!(fs::read(db.join("table")).unwrap(), content, "cold, and the same");
+    assert_eq!(target.counters().unwrap().is_some(), properties);
+    if let Some(counters) = target.counters().unwrap() {
+        let read: u64 = counters.vdevs.values().map(|vdev| vdev.read_bytes).sum();
+        assert!(read >= SIZE as u64, "{read}");
+        assert_eq!(counters.zils.len(), 2);
+    }
+    recording(&mut *target, &db, properties);
+    assert_eq!(target.engine().is_some(), properties);
+    assert!(target.trouble().is_none());
+    assert!(target.place().exists());
+    target.versions().unwrap();
+    let place = target.place().to_owned();
+    target.tear_down().unwrap();
+    assert!(!place.exists() && !db.exists());
+    target.tear_down().unwrap();
+}
+
+fn sizes(target: &dyn Target) {
+    target.sync().unwrap();
+    let sizes = target.sizes().unwrap();
+    assert_eq!(sizes.keys().collect::<Vec<_>>(), ["db", "wal"]);
+    let near = |found: u64, bytes: usize| (bytes as u64..bytes as u64 + (1 << 20)).contains(&found);
+    assert!(near(sizes["db"].logical, SIZE), "{sizes:?}");
+    assert!(near(sizes["db"].allocated, SIZE), "{sizes:?}");
+    // a hole is nothing
+    assert!(near(sizes["wal"].logical, 128 << 10), "{sizes:?}");
+    assert!(near(sizes["wal"].allocated, 128 << 10), "{sizes:?}");
+}
+
+fn set_one(target: &dyn Target, properties: bool) {
+    let set = |name: &str, value: &str| target.set("db", &settings(&[(name, value)]));
+    if !properties {
+        let why = set("compression", "zle").unwrap_err().to_string();
+        assert!(why.contains("no properties"), "{why}");
+        return;
+    }
+    set("compression", "zle").unwrap();
+    let why = set("compression", "best").unwrap_err().to_string();
+    assert!(why.contains("compression=best") && why.contains("/db"), "{why}");
+}
+
+fn recording(target: &mut dyn Target, db: &Path, able: bool) {
+    assert!(target.recorded().unwrap().is_empty(), "nothing was recorded yet");
+    if !able {
+        assert!(target.prepare(false, true).unwrap_err().to_string().contains("needs a pool"));
+        return;
+    }
+    for cold in [false, true] {
+        let start = Instant::now();
+        target.prepare(cold, true).unwrap();
+        let file = fs::OpenOptions::new().write(true).open(db.join("table")).unwrap();
+        for piece in 0..8u64 {
+            file.write_all_at(&[7; 8192], piece * 8192).unwrap();
+        }
+        drop(file);
+        let recorded = target.recorded().unwrap();
+        let reader = poolwright_trace::Reader::open(&recorded["db"].trace).unwrap();
+        assert!(reader.recovered().is_none(), "the trace is whole");
+        let writes = reader.events().map(Result::unwrap).filter(|e| e.op == poolwright_trace::Op::Write);
+        assert_eq!(writes.filter(|e| e.len == 8192).count(), 8);
+        assert!(recorded["db"].began >= start);
+        assert_eq!(fs::read(db.join("table")).unwrap()[8191], 7, "mounted again");
+    }
+}
+
+#[test]
+fn a_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    suite(Box::new(Directory::create(dir.path(), ["db", "wal"].into_iter()).unwrap()), false);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_pool() {
+    if let Err(why) = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+        eprintln!("skipped: /dev/fuse cannot be opened: {why}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let spec =
+        PoolSpec { vdevs: vec!["d0:1G".into(), "d1:1G".into()], arc: "64M".into(), ..PoolSpec::default() };
+    let setting = Setting {
+        program: assert_cmd::cargo::cargo_bin!("poolwright").to_owned(),
+        interrupted: || false,
+        say: |_| (),
+    };
+    let target = PoolTarget::create(&spec, &datasets(), dir.path(), &setting).unwrap();
+    suite(Box::new(target), true);
+}

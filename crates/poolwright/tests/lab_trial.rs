@@ -1,0 +1,332 @@
+//! `poolwright trial` on a trial of the lab: what it measures, and what is left of it when it goes wrong.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use poolwright_lab::Outcome;
+use serde_json::{Value, json};
+
+fn unable() -> Option<String> {
+    let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    device.err().map(|why| format!("/dev/fuse cannot be opened: {why}"))
+}
+
+macro_rules! skip_without_fuse {
+    () => {
+        if let Some(why) = unable() {
+            eprintln!("skipped: {why}");
+            return;
+        }
+    };
+}
+
+/// A place for one trial.
+struct Place {
+    dir: tempfile::TempDir,
+    scratch: PathBuf,
+}
+
+impl Place {
+    fn new() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        let scratch = dir.path().join("scratch");
+        fs::create_dir(&scratch).unwrap();
+        Place { dir, scratch }
+    }
+
+    fn spec(&self, changes: Value) -> PathBuf {
+        let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/lab-driver.py");
+        let mut spec = json!({
+            "kind": "lab", "key": {"study": "s", "case": {"recordsize": "16K"}, "block": 0}, "driver": driver,
+            "parameters": {}, "target": {"pool": {"vdevs": ["d0:1G"], "arc": "64M"}},
+            "datasets": {"db": {"recordsize": "16K", "compression": "lz4"}},
+            "phases": [phase("load")], "scratch": self.scratch, "cache": self.dir.path().join("cache"),
+            "tools": self.dir.path(), "seed": 7,
+        });
+        for (name, value) in changes.as_object().unwrap() {
+            spec[name] = value.clone();
+        }
+        let path = self.dir.path().join("spec.json");
+        fs::write(&path, spec.to_string()).unwrap();
+        path
+    }
+
+    fn start(&self, changes: Value) -> Child {
+        Command::new(assert_cmd::cargo::cargo_bin!("poolwright"))
+            .arg("trial")
+            .arg(self.spec(changes))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn works(&self, changes: Value) -> Outcome {
+        let out = self.start(changes).wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{said}");
+        self.nothing_left();
+        serde_json::from_slice(&out.stdout).unwrap()
+    }
+
+    /// Runs it to its failure; what it said, of which the last line is the reason.
+    fn fails(&self, changes: Value, words: &[&str]) {
+        let out = self.start(changes).wait_with_output().unwrap();
+        assert_eq!(out.status.code(), Some(1));
+        self.says(&String::from_utf8_lossy(&out.stderr), words);
+        self.nothing_left();
+    }
+
+    fn says(&self, stderr: &str, words: &[&str]) {
+        let reason = stderr.lines().last().unwrap_or_default();
+        for word in words {
+            assert!(reason.contains(word), "does not say {word:?}: {stderr}");
+        }
+    }
+
+    /// No mount, no process, no pool.
+    fn nothing_left(&self) {
+        let here = self.dir.path().to_str().unwrap();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mounts.lines().any(|line| line.contains(here) && line.contains("fuse")), "{mounts}");
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let command = String::from_utf8_lossy(&command).replace('\0', " ");
+            assert!(!command.contains(here), "left behind: {command}");
+        }
+        for dir in ["target", "driver"] {
+            assert!(!self.scratch.join(dir).exists() || dir == "driver", "{dir} is left behind");
+        }
+    }
+}
+
+fn phase(name: &str) -> Value {
+    json!({"name": name, "limit_ns": 60_000_000_000u64})
+}
+
+/// Reads what a trial says until a line has these words.
+fn wait_for(child: &mut Child, words: &str) -> BufReader<std::process::ChildStderr> {
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains(words) {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "it ended without saying {words}");
+    }
+    said
+}
+
+fn end_of(mut child: Child, mut said: BufReader<std::process::ChildStderr>) -> (Option<i32>, String) {
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    (child.wait().unwrap().code(), rest)
+}
+
+#[test]
+fn a_whole_trial() {
+    skip_without_fuse!();
+    let place = Place::new();
+    let mut load = phase("load");
+    load["record"] = json!(true);
+    load["at"] = json!([{"progress": 0.5, "set": {"db.compression": "off"}}]);
+    let mut check = phase("check");
+    check["cold"] = json!(true);
+    let outcome = place.works(json!({
+        "parameters": {"pieces": 64, "pause": 0.05},
+        "datasets": {"db": {"recordsize": "16K", "compression": "lz4"}, "wal": {}},
+        "phases": [load, check],
+    }));
+    let (load, check) = (&outcome.phases[0], &outcome.phases[1]);
+    let value = |name: &str| load.measures.get(name).unwrap_or_else(|| panic!("no {name}: {load:?}")).value;
+    let bytes = f64::from(64 * (64 << 10));
+    assert!((3.2..60.0).contains(&value("wall_s")), "{}", value("wall_s"));
+    assert!((value("rate") * value("wall_s") - 64.0).abs() < 1.0);
+    // 16K records of which half compresses, until half of it is written; then none
+    assert!((0.95..1.05).contains(&(value("logical.db") / bytes)), "{}", value("logical.db"));
+    let share = value("allocated.db") / bytes;
+    assert!((0.7..0.85).contains(&share), "{share}");
+    assert!(value("logical") >= value("logical.db") + value("logical.wal"));
+    assert!(value("zil_commits") >= 1.0);
+    assert!(value("synced_write_bytes") >= value("allocated.db") * 0.9);
+    assert!(value("engine_s") > 0.0 && value("user_s") > 0.0);
+    assert!(value("host_cpu") > 0.0 && value("arc_size") > 0.0);
+    assert_eq!(load.changes.len(), 1);
+    assert_eq!(load.changes[0].1, "db.compression=off");
+    assert!(load.changes[0].0 > 1.0 && load.changes[0].0 < value("wall_s"));
+    assert_eq!(load.histograms["db"]["write"].iter().map(|(_, calls)| calls).sum::<u64>(), 64);
+    assert_eq!(load.histograms["db"]["write"][0].0, 64 << 10);
+    assert!(load.histograms["wal"].is_empty());
+    for name in ["rate", "done", "arc_size", "vdev_write_bytes", "driver_cpu", "engine_cpu", "host_cpu"] {
+        assert!(load.series.get(name).is_some_and(|series| series.points.len() >= 2), "{name}");
+    }
+    assert_eq!(load.log.last().unwrap().1, "load done");
+    // cold: all of it was read from the vdev, once
+    let value = |name: &str| check.measures[name].value;
+    assert!(value("vdev_read_bytes") >= share * bytes * 0.95, "{}", value("vdev_read_bytes"));
+    assert_eq!((value("pieces_per_s"), value("read_p99"), value("read_count")), (12.5, 3.0, 64.0));
+    assert!(check.histograms.is_empty());
+    assert!(outcome.versions["openzfs"].starts_with("2."), "{:?}", outcome.versions);
+    assert_eq!(outcome.versions["lab-driver"], "1");
+    assert!(outcome.seconds > 3.2);
+}
+
+#[test]
+fn a_trial_on_a_directory() {
+    let place = Place::new();
+    let target = json!({"directory": place.scratch});
+    let mut check = phase("check");
+    check["cold"] = json!(true);
+    let outcome = place.works(json!({"target": target, "phases": [phase("load"), check]}));
+    let measures = &outcome.phases[0].measures;
+    assert_eq!(measures["logical.db"].value, f64::from(64 * (64 << 10)));
+    assert!(measures["allocated.db"].value >= measures["logical.db"].value);
+    assert!(!measures.contains_key("arc_size") && !measures.contains_key("engine_s"));
+    let change = json!([{"progress": 0.1, "set": {"db.compression": "off"}}]);
+    let mut load = phase("load");
+    load["at"] = change;
+    place.fails(json!({"target": target, "phases": [load]}), &["compression=off", "no properties"]);
+}
+
+#[test]
+fn cpu_of_those_that_ended_counts() {
+    let place = Place::new();
+    let target = json!({"directory": place.scratch});
+    let outcome = place.works(json!({"target": target, "phases": [phase("burn")]}));
+    let user = outcome.phases[0].measures["user_s"].value;
+    assert!((1.1..3.0).contains(&user), "{user}");
+}
+
+#[test]
+fn drivers_that_misbehave() {
+    let place = Place::new();
+    let target = json!({"directory": place.scratch});
+    let with = |what: &str| json!({"target": target, "parameters": {"do": what}});
+    place
+        .fails(with("die"), &["phase load", "lab-driver.py", "exit status: 1", "no more ideas; think again"]);
+    place.fails(with("nonsense"), &["phase load", "\"50% done!\"", "docs/lab.md"]);
+    place.fails(with("leave"), &["left sleep (process"]);
+    let mut short = phase("load");
+    short["limit_ns"] = json!(2_000_000_000u64);
+    let mut hang = with("hang");
+    hang["phases"] = json!([short]);
+    place.fails(hang, &["not ended in 2 s", "limit"]);
+}
+
+/// SIGTERM is ignored, SIGKILL is not.
+#[test]
+fn a_driver_that_does_not_listen() {
+    let place = Place::new();
+    let mut short = phase("load");
+    short["limit_ns"] = json!(1_000_000_000u64);
+    let target = json!({"directory": place.scratch});
+    let start = Instant::now();
+    place.fails(json!({"target": target, "parameters": {"do": "stubborn"}, "phases": [short]}), &["limit"]);
+    assert!(start.elapsed() > Duration::from_secs(10));
+}
+
+#[test]
+fn a_driver_that_is_not_there() {
+    let place = Place::new();
+    let target = json!({"directory": place.scratch});
+    place.fails(
+        json!({"target": target, "driver": "/nonexistent/driver"}),
+        &["no driver /nonexistent/driver"],
+    );
+}
+
+#[test]
+fn signals_clear_everything_up() {
+    skip_without_fuse!();
+    for target in [json!({"pool": {"vdevs": ["d0:1G"], "arc": "64M"}}), json!(null)] {
+        let place = Place::new();
+        let target = if target.is_null() { json!({"directory": place.scratch}) } else { target };
+        let mut child = place.start(json!({"target": target, "parameters": {"pause": 0.5}}));
+        let said = wait_for(&mut child, "\"done\":2.0");
+        let pid = rustix::process::Pid::from_child(&child);
+        // a group is often told twice
+        for _ in 0..3 {
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        }
+        let (code, _) = end_of(child, said);
+        assert_eq!(code, Some(130));
+        place.nothing_left();
+    }
+}
+
+/// Its children are told by the kernel, and clear up by themselves.
+#[test]
+fn a_trial_that_is_killed() {
+    skip_without_fuse!();
+    let place = Place::new();
+    let mut child = place.start(json!({"parameters": {"pause": 0.5}}));
+    let said = wait_for(&mut child, "\"done\":2.0");
+    child.kill().unwrap();
+    drop(said);
+    child.wait().unwrap();
+    let here = place.dir.path().to_str().unwrap().to_owned();
+    let mounted = || fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&here);
+    let start = Instant::now();
+    while mounted() && start.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(!mounted());
+}
+
+#[test]
+fn a_mount_that_is_killed() {
+    skip_without_fuse!();
+    let place = Place::new();
+    let mut child = place.start(json!({"parameters": {"pause": 0.5}}));
+    let said = wait_for(&mut child, "\"done\":2.0");
+    let owner = owner_of(&place);
+    let pid = rustix::process::Pid::from_raw(owner).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let (code, rest) = end_of(child, said);
+    assert_eq!(code, Some(1));
+    place.says(&rest, &["phase load", "the mount process", "signal: 9"]);
+    place.nothing_left();
+}
+
+/// The process that has the pool open.
+fn owner_of(place: &Place) -> i32 {
+    let here = place.scratch.join("target/root");
+    let found = fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let command = fs::read(entry.path().join("cmdline")).ok()?;
+        let command = String::from_utf8_lossy(&command).into_owned();
+        let ours = command.contains(here.to_str()?) && command.contains("\0mount\0");
+        if ours { entry.file_name().to_str()?.parse().ok() } else { None }
+    });
+    found.expect("there is a mount process")
+}
+
+#[test]
+fn a_scratch_that_is_full() {
+    skip_without_fuse!();
+    let mut place = Place::new();
+    let mount = |words: &[&str]| Command::new("mount").args(words).arg(&place.scratch).status();
+    if !mount(&["-t", "tmpfs", "-o", "size=96M", "poolwright-test"]).is_ok_and(|status| status.success()) {
+        eprintln!("skipped: a small file system cannot be mounted");
+        return;
+    }
+    let small = place.scratch.clone();
+    place.scratch = small.join("s");
+    fs::create_dir(&place.scratch).unwrap();
+    let out = place.start(json!({"parameters": {"do": "fill"}})).wait_with_output().unwrap();
+    place.nothing_left();
+    let left: Vec<_> = fs::read_dir(&place.scratch).unwrap().flatten().map(|entry| entry.path()).collect();
+    let unmounted = Command::new("umount").arg(&small).status().unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    place.says(&String::from_utf8_lossy(&out.stderr), &["the mount process", "No space left on device"]);
+    assert!(left.iter().all(|path| path.ends_with("log") || path.ends_with("driver")), "{left:?}");
+    assert!(unmounted.success());
+}
+
+#[test]
+fn vdevs_that_make_no_sense() {
+    let place = Place::new();
+    let target = json!({"pool": {"vdevs": ["mirror"]}});
+    place.fails(json!({ "target": target }), &["creating the pool on mirror"]);
+}
