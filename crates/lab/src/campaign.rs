@@ -1,12 +1,28 @@
 //! A campaign as declared: what `campaigns/NAME.toml` says, checked. The file itself is described in `docs/lab.md`.
 
+mod parse;
+mod study;
+#[cfg(test)]
+mod tests;
+mod text;
+mod values;
+
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use poolwright_openzfs::property::Settings;
 use serde::{Deserialize, Serialize};
 
+use crate::{Error, Result};
+
 /// Parameters of a workload by name; the driver knows what they mean.
 pub type Parameters = serde_json::Map<String, serde_json::Value>;
+
+/// A case: factor → level, by their names. In claims and exclusions only the factors that matter.
+pub type Case = BTreeMap<String, String>;
+
+/// The scale of a run that names none.
+pub const SMALL: &str = "small";
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,14 +37,40 @@ pub struct Campaign {
     pub source: String,
     /// Debian packages.
     pub needs: Vec<String>,
-    /// Parameters by scale; `small` is the default one.
+    /// Parameters by scale; there is always [`SMALL`].
     pub scale: BTreeMap<String, Parameters>,
+    /// Bytes that a trial needs in the scratch folder, by scale; see [`Campaign::space`].
+    pub space: BTreeMap<String, u64>,
     /// The pool of every study that says nothing else.
     pub pool: PoolSpec,
     /// Role → properties.
     pub datasets: BTreeMap<String, Settings>,
     /// The questions.
     pub studies: Vec<Study>,
+}
+
+impl Campaign {
+    /// Reads and checks a file, which has to be called as the campaign is; also its text.
+    pub fn load(path: &Path) -> Result<(Campaign, String)> {
+        let text = std::fs::read_to_string(path).map_err(Error::host("reading", path))?;
+        let campaign = Campaign::parse(path, &text)?;
+        Ok((campaign, text))
+    }
+
+    /// Checks a text; `path` is for messages.
+    pub fn parse(path: &Path, text: &str) -> Result<Campaign> {
+        parse::campaign(&text::Source { path, text })
+    }
+
+    /// The study of this name.
+    pub fn study(&self, name: &str) -> Option<&Study> {
+        self.studies.iter().find(|s| s.name == name)
+    }
+
+    /// Bytes that a trial needs in the scratch folder.
+    pub fn space(&self, scale: &str) -> u64 {
+        self.space.get(scale).copied().unwrap_or(4 << 30)
+    }
 }
 
 /// A pool of the engine in user space.
@@ -41,10 +83,12 @@ pub struct PoolSpec {
     pub ashift: u32,
     /// Memory of the ARC, as `mount --arc` takes it.
     pub arc: String,
-    /// The device that the seam plays: `none`, `ssd`, `hdd`.
+    /// The device that the seam plays, as `mount --device` takes it.
     pub device: String,
-    /// What the kernel may keep: `through`, `pages`.
+    /// What the kernel may keep: `through`, `pages`, `writeback`.
     pub caching: String,
+    /// Module parameters of the engine, by name: `zfs_prefetch_disable` → `1`.
+    pub tunables: BTreeMap<String, String>,
 }
 
 impl Default for PoolSpec {
@@ -55,6 +99,7 @@ impl Default for PoolSpec {
             arc: "512M".into(),
             device: "none".into(),
             caching: "through".into(),
+            tunables: BTreeMap::new(),
         }
     }
 }
@@ -72,8 +117,12 @@ pub struct Study {
     pub repeats: u32,
     /// When to add blocks, and how many at most.
     pub stop: Option<Stop>,
-    /// Over those of the scale.
+    /// Scales that it belongs to; none: all.
+    pub scales: Vec<String>,
+    /// Over those of the campaign's scale.
     pub parameters: Parameters,
+    /// By scale, over `parameters`.
+    pub scale: BTreeMap<String, Parameters>,
     /// With the campaign's merged in.
     pub datasets: BTreeMap<String, Settings>,
     /// With the campaign's merged in.
@@ -82,14 +131,33 @@ pub struct Study {
     pub measures: Vec<String>,
     /// What is varied.
     pub factors: Vec<Factor>,
-    /// Cases left out: factor → level.
-    pub exclude: Vec<BTreeMap<String, String>>,
+    /// Cases left out.
+    pub exclude: Vec<Case>,
     /// In order.
     pub phases: Vec<Phase>,
     /// What the original says.
     pub claims: Vec<Claim>,
     /// Lines of the closing table.
     pub recommend: Vec<Recommend>,
+}
+
+impl Study {
+    /// The factor of this name.
+    pub fn factor(&self, name: &str) -> Option<&Factor> {
+        self.factors.iter().find(|f| f.name == name)
+    }
+
+    /// Whether it is run at a scale.
+    pub fn is_of(&self, scale: &str) -> bool {
+        self.scales.is_empty() || self.scales.iter().any(|s| s == scale)
+    }
+
+    /// Whether a level or a live change sets a property or something of the pool.
+    pub fn needs_pool(&self) -> bool {
+        let places = self.factors.iter().flat_map(|f| &f.levels).flat_map(|l| &l.set);
+        places.into_iter().any(|(place, _)| !matches!(place, Place::Workload(_)))
+            || self.phases.iter().any(|p| !p.at.is_empty())
+    }
 }
 
 /// Blocks are added until every cell's interval of the leading measure is narrow, or there are this many.
@@ -120,7 +188,7 @@ pub struct Level {
     pub set: Vec<(Place, serde_json::Value)>,
 }
 
-/// What can be set: `ROLE.property`, `pool.KEY`, `workload.PARAMETER`.
+/// What can be set: `ROLE.property`, `pool.KEY`, `pool.tunables.NAME`, `workload.PARAMETER`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
@@ -128,6 +196,8 @@ pub enum Place {
     Dataset(String, String),
     /// A field of [`PoolSpec`].
     Pool(String),
+    /// A module parameter of the engine.
+    Tunable(String),
     /// A parameter of the driver.
     Workload(String),
 }
@@ -186,9 +256,9 @@ pub struct Claim {
     /// Measure that shows it.
     pub measure: String,
     /// Factor → level of the case that is better …
-    pub better: BTreeMap<String, String>,
-    /// … than this one.
-    pub than: BTreeMap<String, String>,
+    pub better: Case,
+    /// … than this one, which names the same factors.
+    pub than: Case,
     /// Better is less (time, space) and not more.
     #[serde(default)]
     pub lower: bool,

@@ -26,6 +26,23 @@ pub enum Error {
         /// The system's words.
         why: std::io::Error,
     },
+    /// It was asked for what is not there.
+    #[error("{0}")]
+    Usage(String),
+    /// Another run uses the scratch folder.
+    #[error(
+        "another lab run (process {holder}) works in {}; wait for its end, or name another folder with --scratch",
+        path.display()
+    )]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+        /// Its process.
+        holder: String,
+    },
+    /// Something has to be there before a run can start.
+    #[error("{0}")]
+    Missing(String),
     /// A trial failed.
     #[error("{0}")]
     Trial(String),

@@ -5,13 +5,18 @@
 
 pub mod campaign;
 mod error;
+pub mod home;
+pub mod order;
 mod outcome;
+pub mod run;
 mod spec;
-mod store;
+pub mod statistics;
+pub mod store;
 pub mod trial;
 
 pub use campaign::Campaign;
 pub use error::{Error, Result};
+pub use home::Home;
 pub use outcome::{Measure, Outcome, PhaseOutcome, Series};
 pub use spec::{TargetSpec, TrialKey, TrialSpec};
 pub use store::{Run, Store, Trial};

@@ -16,6 +16,15 @@ pub struct Outcome {
     pub versions: BTreeMap<String, String>,
 }
 
+impl Outcome {
+    /// A figure by its name in campaigns: `PHASE/NAME`, or `NAME` of the first measured phase that has it.
+    pub fn measure(&self, name: &str) -> Option<&Measure> {
+        let (phase, name) = name.split_once('/').map_or((None, name), |(phase, name)| (Some(phase), name));
+        let mut phases = self.phases.iter().filter(|p| p.measured && phase.is_none_or(|phase| p.name == phase));
+        phases.find_map(|p| p.measures.get(name))
+    }
+}
+
 /// The result of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseOutcome {

@@ -1,5 +1,11 @@
 //! Where results are kept: one trait, SQLite and PostgreSQL behind it.
 
+mod postgres;
+mod sql;
+mod sqlite;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -21,8 +27,23 @@ pub struct Run {
     pub target: String,
     /// When it was begun, RFC 3339.
     pub started: String,
-    /// What it ran on.
+    /// What it ran on: [`poolwright_tune::machine::words`], and `host`, its name.
     pub machine: BTreeMap<String, String>,
+}
+
+impl Run {
+    /// The machine's name: trials of two machines are not compared.
+    pub fn host(&self) -> &str {
+        self.machine.get("host").map_or("", String::as_str)
+    }
+}
+
+/// Opens results: a file (made if it is not there), or `postgres://…`.
+pub fn open(place: &str) -> Result<Box<dyn Store>> {
+    if place.starts_with("postgres://") || place.starts_with("postgresql://") {
+        return Ok(Box::new(postgres::open(place)?));
+    }
+    Ok(Box::new(sqlite::open(std::path::Path::new(place))?))
 }
 
 /// A finished trial.
@@ -40,9 +61,9 @@ pub struct Trial {
 
 /// Results of campaigns. A trial is saved whole or not at all, and once.
 pub trait Store {
-    /// Begins a run, or finds the unfinished or finished one with the same campaign, text, scale, seed and target.
+    /// Begins a run, or finds the one with the same campaign, text, scale, seed, target and host, finished or not.
     fn begin(&mut self, run: &Run) -> Result<i64>;
-    /// Saves a trial; one with the same key that failed is replaced.
+    /// Saves a trial; one with the same key that failed is replaced, one that did not is left as it is.
     fn save(&mut self, run: i64, trial: &Trial) -> Result<()>;
     /// All trials of a run, in the order they were run in.
     fn trials(&mut self, run: i64) -> Result<Vec<Trial>>;

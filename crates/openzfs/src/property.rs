@@ -140,6 +140,32 @@ pub fn parse_assignment(text: &str) -> Result<(String, String)> {
     Ok((find(name)?.name.to_owned(), value.to_owned()))
 }
 
+/// Checks a value without an engine, so that a typing error shows before any work.
+pub fn check(name: &str, value: &str) -> Result<()> {
+    let known = find(name)?;
+    let fine = match known.name {
+        "recordsize" => parse_size(value)
+            .is_ok_and(|bytes| bytes.is_power_of_two() && (512..=16 << 20).contains(&bytes)),
+        "compression" => is_compression(value),
+        _ => known.values.split(", ").any(|v| v == value),
+    };
+    if fine { Ok(()) } else { Err(Error::Invalid(format!("{name}={value}: use {}", known.values))) }
+}
+
+/// The names that the engine's own table has; its levels of `zstd-fast` have gaps (`zfsprops(7)`).
+fn is_compression(value: &str) -> bool {
+    if ["off", "on", "lz4", "lzjb", "zle", "gzip", "zstd", "zstd-fast"].contains(&value) {
+        return true;
+    }
+    let level = |prefix: &str| {
+        let digits = value.strip_prefix(prefix)?;
+        digits.parse::<u32>().ok().filter(|level| level.to_string() == digits)
+    };
+    level("gzip-").is_some_and(|n| (1..=9).contains(&n))
+        || level("zstd-").is_some_and(|n| (1..=19).contains(&n))
+        || level("zstd-fast-").is_some_and(|n| matches!(n, 1..=9 | 500 | 1000) || (n % 10 == 0 && (10..=100).contains(&n)))
+}
+
 /// The value as the engine takes it: sizes in plain bytes.
 pub(crate) fn plain_value(property: &Property, value: &str) -> Result<String> {
     if property.size { Ok(parse_size(value)?.to_string()) } else { Ok(value.to_owned()) }
@@ -179,6 +205,24 @@ mod tests {
         #[test]
         fn any_text_is_a_size_or_an_error(text in ".*") {
             let _ = parse_size(&text);
+        }
+    }
+
+    #[test]
+    fn values_are_checked_as_the_engine_does() {
+        crate::Engine::start(&crate::Config { arc_bytes: 64 << 20, ..Default::default() });
+        let numbered = ["gzip-", "zstd-", "zstd-fast-", "lz4-"].into_iter();
+        let numbered = numbered.flat_map(|prefix| (0..=1010).map(move |n| format!("{prefix}{n}")));
+        let plain = ["off", "on", "lz4", "lzjb", "zle", "gzip", "zstd", "zstd-fast", "lzma", "", "LZ4", "zstd-07"];
+        for name in plain.into_iter().map(str::to_owned).chain(numbered) {
+            let engine = crate::Compression::parse(&name).is_ok();
+            assert_eq!(check("compression", &name).is_ok(), engine, "{name}");
+        }
+        for (name, value) in [("recsize", "8K"), ("recordsize", "16M"), ("sync", "always"), ("copies", "2")] {
+            check(name, value).unwrap();
+        }
+        for (name, value) in [("recordsize", "3K"), ("recordsize", "32M"), ("sync", "sometimes"), ("colour", "red")] {
+            assert!(check(name, value).is_err(), "{name}={value}");
         }
     }
 

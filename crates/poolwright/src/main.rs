@@ -32,6 +32,7 @@ enum Verb {
     Pool(commands::pool::Args),
     Dataset(commands::dataset::Args),
     Mount(commands::mount::Args),
+    Lab(commands::lab::Args),
     #[command(hide = true)]
     Trial(commands::trial::Args),
 }
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Verb::Pool(args) => commands::pool::run(args),
         Verb::Dataset(args) => commands::dataset::run(args),
         Verb::Mount(args) => commands::mount::run(args),
+        Verb::Lab(args) => commands::lab::run(args),
         Verb::Trial(args) => commands::trial::run(args),
     };
     match result {

@@ -34,6 +34,22 @@ pub(crate) fn describe(arc_bytes: u64, device: &Device, backing: &Path) -> plan:
     }
 }
 
+/// This machine in words, for what is not a plan: `os`, `kernel`, `cpu`, `cores`, `memory_bytes`, `openzfs`,
+/// `poolwright`.
+pub fn words() -> BTreeMap<String, String> {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let known = [
+        ("os", os_release()),
+        ("kernel", read_to_string("/proc/sys/kernel/osrelease").ok().map(|v| v.trim().to_owned())),
+        ("cpu", field("/proc/cpuinfo", "model name")),
+        ("cores", Some(cores.to_string())),
+        ("memory_bytes", Some(memory_bytes("MemTotal").to_string())),
+        ("openzfs", Some(Engine::version())),
+        ("poolwright", Some(env!("CARGO_PKG_VERSION").to_owned())),
+    ];
+    known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
 fn some(value: u64) -> Option<u64> {
     (value > 0).then_some(value)
 }
@@ -58,7 +74,7 @@ fn os_release() -> Option<String> {
 }
 
 /// Now, RFC 3339 in UTC.
-pub(crate) fn now() -> String {
+pub fn now() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     rfc3339(since.as_secs())
 }

@@ -6,6 +6,11 @@ const T975: [f64; 30] = [
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
+/// The 97.5 % quantile of Student's t with these degrees of freedom, 1 at least.
+pub fn t975(freedom: usize) -> f64 {
+    T975.get(freedom - 1).copied().unwrap_or(1.96)
+}
+
 /// The middle value, or the mean of the two middle ones; NaN for none.
 pub fn median(values: &[f64]) -> f64 {
     let mut v = values.to_vec();
@@ -44,8 +49,7 @@ pub fn paired_change(pairs: &[(f64, f64)]) -> Option<Change> {
     }
     let mean = logs.iter().sum::<f64>() / n as f64;
     let variance = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
-    let t = T975.get(n - 2).copied().unwrap_or(1.96);
-    let half = t * (variance / n as f64).sqrt();
+    let half = t975(n - 1) * (variance / n as f64).sqrt();
     Some(Change { change: mean.exp() - 1.0, ci95: ((mean - half).exp() - 1.0, (mean + half).exp() - 1.0) })
 }
 

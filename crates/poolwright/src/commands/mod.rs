@@ -2,6 +2,7 @@
 
 pub mod dataset;
 pub mod estimate;
+pub mod lab;
 pub mod mount;
 pub mod options;
 pub mod pool;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use poolwright_openzfs::property::{self, Settings};
-use poolwright_openzfs::{Config, Device, Engine};
+use poolwright_openzfs::Device;
 
 /// What a trial runs on: the same options for `replay` and `tune`.
 #[derive(Debug, clap::Args)]
@@ -134,7 +134,7 @@ fn all_combinations(options: &[String]) -> anyhow::Result<Vec<PerRole>> {
             property::parse_assignment(assignment).with_context(|| format!("-o {option}"))?;
         let mut next = Vec::new();
         for value in values.split(',') {
-            check(&name, value).with_context(|| format!("-o {option}"))?;
+            property::check(&name, value).with_context(|| format!("-o {option}"))?;
             for base in &all {
                 let mut settings = base.clone();
                 settings.entry(role.to_owned()).or_default().insert(name.clone(), value.to_owned());
@@ -144,28 +144,6 @@ fn all_combinations(options: &[String]) -> anyhow::Result<Vec<PerRole>> {
         all = next;
     }
     Ok(all)
-}
-
-/// Values that can be checked without a pool are, so that a typing error shows before any work.
-fn check(name: &str, value: &str) -> anyhow::Result<()> {
-    let known = property::find(name)?;
-    match name {
-        "recordsize" => {
-            let bytes = property::parse_size(value)?;
-            if !bytes.is_power_of_two() || !(512..=16 << 20).contains(&bytes) {
-                bail!("recordsize={value}: use {}", known.values);
-            }
-        }
-        "compression" => {
-            Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() });
-            poolwright_openzfs::Compression::parse(value)?;
-        }
-        _ if !known.size && !known.values.split(", ").any(|v| v == value) => {
-            bail!("{name}={value}: use {}", known.values);
-        }
-        _ => {}
-    }
-    Ok(())
 }
 
 /// The settings of each role: those for all, then its own.

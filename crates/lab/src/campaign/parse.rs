@@ -1,0 +1,97 @@
+//! The file's top level: what all studies share.
+
+use std::collections::BTreeMap;
+
+use poolwright_openzfs::property::Settings;
+
+use super::text::{Fields, Node, Source};
+use super::{Campaign, Parameters, PoolSpec, SMALL, study, values};
+use crate::Result;
+
+/// The whole file, checked.
+pub(super) fn campaign(source: &Source<'_>) -> Result<Campaign> {
+    let tree = source.tree()?;
+    let fields = Fields::of_file(source, tree.get_ref());
+    let name = fields.need("name")?;
+    let file = source.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    if name.word()? != file {
+        return Err(name.error(format!("the campaign is called {:?} and its file {file:?}", name.word()?)));
+    }
+    let mut campaign = Campaign {
+        name: name.word()?,
+        title: fields.need("title")?.line()?,
+        about: fields.get("about").map_or(Ok(String::new()), |n| n.text())?,
+        source: fields.get("source").map_or(Ok(String::new()), |n| n.text())?,
+        needs: fields.get("needs").map_or(Ok(Vec::new()), |n| n.lines())?,
+        scale: scales(&fields)?,
+        space: BTreeMap::new(),
+        pool: PoolSpec::default(),
+        datasets: BTreeMap::new(),
+        studies: Vec::new(),
+    };
+    if let Some(node) = fields.get("space") {
+        for entry in node.entries()? {
+            known_scale(&entry, entry.key(), &campaign.scale)?;
+            campaign.space.insert(entry.key().to_owned(), values::size(&entry)?);
+        }
+    }
+    if let Some(node) = fields.get("pool") {
+        campaign.pool = values::pool(node.fields("the pool")?, &campaign.pool)?;
+    }
+    campaign.datasets = datasets(&fields)?;
+    let studies = fields.need("study")?;
+    for node in studies.list()? {
+        let study = study::study(&node, &campaign)?;
+        if campaign.study(&study.name).is_some() {
+            return Err(node.error(format!("there are two studies {:?}", study.name)));
+        }
+        campaign.studies.push(study);
+    }
+    if campaign.studies.is_empty() {
+        return Err(studies.error("there is no study; write [[study]]"));
+    }
+    fields.end()?;
+    Ok(campaign)
+}
+
+fn scales(fields: &Fields<'_>) -> Result<BTreeMap<String, Parameters>> {
+    let mut scales = BTreeMap::new();
+    let Some(node) = fields.get("scale") else { return Ok(BTreeMap::from([(SMALL.to_owned(), Parameters::new())])) };
+    for entry in node.entries()? {
+        scales.insert(entry.key().to_owned(), entry.object()?);
+    }
+    if !scales.contains_key(SMALL) {
+        return Err(node.error(format!("there is no [scale.{SMALL}], which runs by default")));
+    }
+    Ok(scales)
+}
+
+/// It has to be one of the campaign's scales.
+pub(super) fn known_scale(node: &Node<'_>, scale: &str, scales: &BTreeMap<String, Parameters>) -> Result<()> {
+    if scales.contains_key(scale) {
+        return Ok(());
+    }
+    let known: Vec<_> = scales.keys().map(String::as_str).collect();
+    Err(node.error(format!("there is no scale {scale:?}; there is {}", known.join(", "))))
+}
+
+fn datasets(fields: &Fields<'_>) -> Result<BTreeMap<String, Settings>> {
+    let node = fields.need("datasets")?;
+    let mut datasets = BTreeMap::new();
+    for entry in node.entries()? {
+        let role = entry.key();
+        let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if role.is_empty() || !role.chars().all(fine) || ["pool", "workload"].contains(&role) {
+            return Err(entry.error(format!(
+                "a dataset cannot be called {role:?}: lower-case letters, digits and _, and neither pool nor workload"
+            )));
+        }
+        let mut settings = Settings::new();
+        values::properties(&entry, &mut settings)?;
+        datasets.insert(role.to_owned(), settings);
+    }
+    if datasets.is_empty() {
+        return Err(node.error("there is no dataset; write [datasets.data]"));
+    }
+    Ok(datasets)
+}

@@ -1,0 +1,348 @@
+//! One study: its factors, phases, claims and recommendations.
+
+use std::collections::BTreeMap;
+
+use poolwright_openzfs::property::Settings;
+use serde_json::Value as Json;
+
+use super::text::{Fields, Node};
+use super::values::{self, unknown_role};
+use super::{
+    Campaign, Case, Change, Claim, Factor, Level, Parameters, Phase, Place, Recommend, Stop, Study, parse,
+};
+use crate::Result;
+
+const MOST_BLOCKS: u32 = 1000;
+
+pub(super) fn study(node: &Node<'_>, campaign: &Campaign) -> Result<Study> {
+    let fields = node.fields("a study")?;
+    let name = fields.need("name")?.word()?;
+    let repeats = fields.get("repeats").map_or(Ok(3), |n| n.whole(1..=MOST_BLOCKS))?;
+    let mut study = Study {
+        title: fields.need("title")?.line()?,
+        driver: fields.need("driver")?.word()?,
+        stop: fields.get("stop").map(|n| stop(&n, repeats)).transpose()?,
+        repeats,
+        parameters: fields.get("parameters").map_or(Ok(Parameters::new()), |n| n.object())?,
+        scale: BTreeMap::new(),
+        scales: Vec::new(),
+        datasets: campaign.datasets.clone(),
+        pool: campaign.pool.clone(),
+        measures: Vec::new(),
+        factors: Vec::new(),
+        exclude: Vec::new(),
+        phases: Vec::new(),
+        claims: Vec::new(),
+        recommend: Vec::new(),
+        name,
+    };
+    if let Some(node) = fields.get("scale") {
+        for entry in node.entries()? {
+            parse::known_scale(&entry, entry.key(), &campaign.scale)?;
+            study.scale.insert(entry.key().to_owned(), entry.object()?);
+        }
+    }
+    if let Some(node) = fields.get("scales") {
+        for scale in node.list()? {
+            parse::known_scale(&scale, &scale.text()?, &campaign.scale)?;
+            study.scales.push(scale.text()?);
+        }
+    }
+    if let Some(node) = fields.get("datasets") {
+        datasets(&node, &mut study.datasets)?;
+    }
+    if let Some(node) = fields.get("pool") {
+        study.pool = values::pool(node.fields("the pool")?, &study.pool)?;
+    }
+    study.phases = phases(&fields, &study.datasets)?;
+    study.measures = measures(&fields, &study)?;
+    for node in fields.tables("factor")? {
+        let factor = factor(&node, &study, campaign)?;
+        study.factors.push(factor);
+    }
+    for node in fields.tables("exclude")? {
+        let case = case(&node, &study)?;
+        study.exclude.push(case);
+    }
+    if crate::order::cases(&study).is_empty() {
+        return Err(node.error(format!("study {:?}: every case is excluded", study.name)));
+    }
+    for node in fields.tables("claim")? {
+        let claim = claim(&node, &study)?;
+        study.claims.push(claim);
+    }
+    for node in fields.tables("recommend")? {
+        let line = recommend(&node, &study)?;
+        study.recommend.push(line);
+    }
+    fields.end()?;
+    Ok(study)
+}
+
+fn stop(node: &Node<'_>, repeats: u32) -> Result<Stop> {
+    let fields = node.fields("stop")?;
+    let stop = Stop {
+        interval: fields.need("interval")?.number_in(0.001, 1.0)?,
+        most: fields.need("most")?.whole(repeats..=MOST_BLOCKS)?,
+    };
+    fields.end()?;
+    Ok(stop)
+}
+
+fn datasets(node: &Node<'_>, datasets: &mut BTreeMap<String, Settings>) -> Result<()> {
+    for entry in node.entries()? {
+        match datasets.get_mut(entry.key()) {
+            Some(settings) => values::properties(&entry, settings)?,
+            None => return Err(unknown_role(&entry, entry.key(), datasets)),
+        }
+    }
+    Ok(())
+}
+
+fn phases(fields: &Fields<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Vec<Phase>> {
+    let list = fields.need("phase")?;
+    let mut phases: Vec<Phase> = Vec::new();
+    for node in list.list()? {
+        let phase = phase(&node, datasets)?;
+        if phases.iter().any(|p| p.name == phase.name) {
+            return Err(node.error(format!("there are two phases {:?}", phase.name)));
+        }
+        phases.push(phase);
+    }
+    if !phases.iter().any(|p| p.measure) {
+        return Err(list.error("no phase is measured"));
+    }
+    Ok(phases)
+}
+
+fn phase(node: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Phase> {
+    let fields = node.fields("a phase")?;
+    let flag = |key, default| fields.get(key).map_or(Ok(default), |n| n.flag());
+    let phase = Phase {
+        name: fields.need("name")?.word()?,
+        measure: flag("measure", true)?,
+        cold: flag("cold", false)?,
+        record: flag("record", false)?,
+        limit_ns: fields.get("limit").map_or(Ok(super::an_hour()), |n| values::time_ns(&n))?,
+        at: fields.tables("at")?.iter().map(|n| change(n, datasets)).collect::<Result<_>>()?,
+    };
+    fields.end()?;
+    Ok(phase)
+}
+
+fn change(node: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Change> {
+    let fields = node.fields("a change")?;
+    let progress = fields.get("progress").map(|n| n.number_in(0.0, 1.0)).transpose()?;
+    let seconds = fields.get("seconds").map(|n| n.number_in(0.0, 1e6)).transpose()?;
+    if progress.is_some() == seconds.is_some() {
+        return Err(node.error("a change needs either progress (0 to 1) or seconds"));
+    }
+    let set = fields.need("set")?;
+    let mut changes = BTreeMap::new();
+    for (place, value) in places(&set, datasets)? {
+        let Place::Dataset(role, name) = &place else {
+            return Err(value.error("only a dataset's property (ROLE.property) can be changed in mid-phase"));
+        };
+        let (_, value) = values::property(&value, name)?;
+        changes.insert(format!("{role}.{name}"), value);
+    }
+    if changes.is_empty() {
+        return Err(set.error("a change that sets nothing"));
+    }
+    fields.end()?;
+    Ok(Change { progress, seconds, set: changes })
+}
+
+fn measures(fields: &Fields<'_>, study: &Study) -> Result<Vec<String>> {
+    let node = fields.need("measures")?;
+    let names = node.list()?;
+    let mut measures: Vec<String> = Vec::new();
+    for name in &names {
+        let measure = values::measure(name, &study.phases, &study.datasets)?;
+        if measures.contains(&measure) {
+            return Err(name.error(format!("the measure {measure:?} is there twice")));
+        }
+        measures.push(measure);
+    }
+    if measures.is_empty() { Err(node.error("no measure is named; the first one leads")) } else { Ok(measures) }
+}
+
+fn factor(node: &Node<'_>, study: &Study, campaign: &Campaign) -> Result<Factor> {
+    let fields = node.fields("a factor")?;
+    let name = fields.need("name")?;
+    let mut factor = Factor { name: name.line()?, levels: Vec::new() };
+    if study.factor(&factor.name).is_some() {
+        return Err(name.error(format!("there are two factors {:?}", factor.name)));
+    }
+    let paths = match fields.get("path") {
+        None => Vec::new(),
+        Some(node) if node.text().is_ok() => vec![place(&node, &node.text()?, &study.datasets)?],
+        Some(node) => {
+            node.list()?.iter().map(|n| place(n, &n.text()?, &study.datasets)).collect::<Result<_>>()?
+        }
+    };
+    let levels = fields.need("levels")?;
+    for node in levels.list()? {
+        let level = if node.is_table() { named(&node, &study.datasets)? } else { plain(&node, &paths)? };
+        for (place, value) in &level.set {
+            same_type(&node, place, value, study, campaign)?;
+        }
+        if factor.levels.iter().any(|l| l.name == level.name) {
+            return Err(node.error(format!("there are two levels {:?}", level.name)));
+        }
+        factor.levels.push(level);
+    }
+    if factor.levels.is_empty() {
+        return Err(levels.error(format!("the factor {:?} has no level", factor.name)));
+    }
+    fields.end()?;
+    Ok(factor)
+}
+
+/// A level that is a value for the factor's path.
+fn plain(node: &Node<'_>, paths: &[Place]) -> Result<Level> {
+    if paths.is_empty() {
+        return Err(node.error("a level that is a value needs the factor's path; else write { name = …, set = { … } }"));
+    }
+    let set = paths.iter().map(|p| Ok((p.clone(), values::at_place(p, node)?))).collect::<Result<_>>()?;
+    let name = match node.list() {
+        Ok(list) => list.iter().map(Node::spelled).collect::<Result<Vec<_>>>()?.join(" "),
+        Err(_) => node.spelled()?,
+    };
+    Ok(Level { name, set })
+}
+
+/// A level that says its name and all that it sets.
+fn named(node: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Level> {
+    let fields = node.fields("a level")?;
+    let name = fields.need("name")?.line()?;
+    let mut set = Vec::new();
+    for (place, value) in places(&fields.need("set")?, datasets)? {
+        let value = values::at_place(&place, &value)?;
+        set.push((place, value));
+    }
+    fields.end()?;
+    Ok(Level { name, set })
+}
+
+/// What a table sets: `"ldif.recordsize" = …`, or `ldif.recordsize = …`, which TOML takes for a table in a table.
+fn places<'a>(node: &Node<'a>, datasets: &BTreeMap<String, Settings>) -> Result<Vec<(Place, Node<'a>)>> {
+    let mut found = Vec::new();
+    for entry in node.entries()? {
+        if entry.key().contains('.') || !entry.is_table() {
+            found.push((place(&entry, entry.key(), datasets)?, entry));
+            continue;
+        }
+        for inner in entry.entries()? {
+            let path = format!("{}.{}", entry.key(), inner.key());
+            if path == "pool.tunables" {
+                for tunable in inner.entries()? {
+                    found.push((Place::Tunable(tunable.key().to_owned()), tunable));
+                }
+            } else {
+                found.push((place(&inner, &path, datasets)?, inner));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn place(node: &Node<'_>, path: &str, datasets: &BTreeMap<String, Settings>) -> Result<Place> {
+    let keys = values::POOL_KEYS.join(", ");
+    match path.split_once('.') {
+        Some(("workload", parameter)) if !parameter.is_empty() => Ok(Place::Workload(parameter.to_owned())),
+        Some(("pool", key)) => match key.strip_prefix("tunables.") {
+            Some(name) if !name.is_empty() => Ok(Place::Tunable(name.to_owned())),
+            _ if values::POOL_KEYS.contains(&key) => Ok(Place::Pool(key.to_owned())),
+            _ => Err(node.error(format!("the pool has no {key:?}; it has {keys}, tunables.NAME"))),
+        },
+        Some((role, name)) if datasets.contains_key(role) => {
+            let known = poolwright_openzfs::property::find(name).map_err(|e| node.error(e.to_string()))?;
+            Ok(Place::Dataset(role.to_owned(), known.name.to_owned()))
+        }
+        Some((role, _)) => Err(unknown_role(node, role, datasets)),
+        None => Err(node.error(format!(
+            "{path:?} is no place; write ROLE.property, pool.KEY, pool.tunables.NAME or workload.PARAMETER"
+        ))),
+    }
+}
+
+/// A driver's parameter keeps the type that it has without the level, so that a typing error shows before the run.
+fn same_type(node: &Node<'_>, place: &Place, value: &Json, study: &Study, campaign: &Campaign) -> Result<()> {
+    let Place::Workload(name) = place else { return Ok(()) };
+    let all = study.scale.values().chain([&study.parameters]).chain(campaign.scale.values());
+    let Some(before) = all.filter_map(|p| p.get(name)).next() else { return Ok(()) };
+    if std::mem::discriminant(before) == std::mem::discriminant(value) {
+        return Ok(());
+    }
+    Err(node.error(format!("the parameter {name:?} is {before} elsewhere, and {value} is of another type")))
+}
+
+/// Factor → level by their names.
+fn case(node: &Node<'_>, study: &Study) -> Result<Case> {
+    let mut case = Case::new();
+    for entry in node.entries()? {
+        let Some(factor) = study.factor(entry.key()) else {
+            let known: Vec<_> = study.factors.iter().map(|f| f.name.as_str()).collect();
+            return Err(entry.error(format!("there is no factor {:?}; there is {}", entry.key(), known.join(", "))));
+        };
+        let level = entry.spelled()?;
+        if !factor.levels.iter().any(|l| l.name == level) {
+            let known: Vec<_> = factor.levels.iter().map(|l| l.name.as_str()).collect();
+            let (factor, known) = (&factor.name, known.join(", "));
+            return Err(entry.error(format!("{factor:?} has no level {level:?}; it has {known}")));
+        }
+        case.insert(entry.key().to_owned(), level);
+    }
+    if case.is_empty() { Err(node.error("no factor is named")) } else { Ok(case) }
+}
+
+fn claim(node: &Node<'_>, study: &Study) -> Result<Claim> {
+    let fields = node.fields("a claim")?;
+    let report = |node: Node<'_>| match node.list()?.as_slice() {
+        [better, than] => Ok([better.number()?, than.number()?]),
+        _ => Err(node.wrong("two numbers, of the better case and of the other")),
+    };
+    let than = fields.need("than")?;
+    let claim = Claim {
+        text: fields.need("text")?.line()?,
+        measure: values::measure(&fields.need("measure")?, &study.phases, &study.datasets)?,
+        better: case(&fields.need("better")?, study)?,
+        than: case(&than, study)?,
+        lower: fields.get("lower").map_or(Ok(false), |n| n.flag())?,
+        report: fields.get("report").map(report).transpose()?,
+    };
+    if !claim.better.keys().eq(claim.than.keys()) {
+        return Err(than.error("better and than have to name the same factors"));
+    }
+    if claim.better == claim.than {
+        return Err(than.error("better and than are the same case"));
+    }
+    fields.end()?;
+    Ok(claim)
+}
+
+fn recommend(node: &Node<'_>, study: &Study) -> Result<Recommend> {
+    let fields = node.fields("a recommendation")?;
+    let dataset = fields.need("dataset")?;
+    let role = dataset.text()?;
+    if !study.datasets.contains_key(&role) {
+        return Err(unknown_role(&dataset, &role, &study.datasets));
+    }
+    let properties = fields.need("properties")?;
+    let name = |n: &Node<'_>| {
+        let known = poolwright_openzfs::property::find(&n.text()?).map_err(|e| n.error(e.to_string()))?;
+        Ok(known.name.to_owned())
+    };
+    let recommend = Recommend {
+        dataset: role,
+        by: values::measure(&fields.need("by")?, &study.phases, &study.datasets)?,
+        higher: fields.get("higher").map_or(Ok(false), |n| n.flag())?,
+        properties: properties.list()?.iter().map(name).collect::<Result<_>>()?,
+    };
+    if recommend.properties.is_empty() {
+        return Err(properties.error("no property is named"));
+    }
+    fields.end()?;
+    Ok(recommend)
+}

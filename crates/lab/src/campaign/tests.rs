@@ -1,0 +1,194 @@
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::order::{self, conditions};
+
+const GOOD: &str = r#"name = "x"
+title = "A title"
+needs = ["fio"]
+space = { full = "20G" }
+[scale.small]
+entries = 1_000
+[scale.full]
+entries = 3_000_000
+[pool]
+arc = "256M"
+tunables = { dbuf_cache_max_bytes = 0 }
+[datasets.ldif]
+recordsize = "128K"
+[datasets.db]
+copies = 2
+[[study]]
+name = "cache"
+title = "primarycache"
+driver = "ldap"
+repeats = 4
+stop = { interval = 0.05, most = 8 }
+parameters = { server = "opendj" }
+datasets = { ldif.recordsize = "1M" }
+pool = { ashift = 9 }
+measures = ["entries_per_s", "import/allocated.db"]
+[study.scale.full]
+threads = 8
+[[study.factor]]
+name = "primarycache"
+path = ["ldif.primarycache", "db.primarycache"]
+levels = ["all", "none"]
+[[study.factor]]
+name = "how"
+levels = [
+  { name = "one by one", set = { "workload.batch" = 1 } },
+  { name = "batched", set = { workload.batch = 1000, db.recordsize = "64K", pool.tunables.x = 3, "pool.arc" = "1G" } },
+]
+[[study.factor]]
+name = "entries"
+path = "workload.entries"
+levels = [10, 20]
+[[study.exclude]]
+primarycache = "none"
+entries = 20
+[[study.phase]]
+name = "load"
+measure = false
+[[study.phase]]
+name = "import"
+cold = true
+limit = "30m"
+at = [{ progress = 0.5, set = { "ldif.primarycache" = "all" } }, { seconds = 3, set = { db.logbias = "throughput" } }]
+[[study.claim]]
+text = "all is faster"
+measure = "entries_per_s"
+better = { primarycache = "all" }
+than = { primarycache = "none" }
+report = [6000, 1400.5]
+[[study.recommend]]
+dataset = "ldif"
+by = "wall_s"
+properties = ["primarycache"]
+"#;
+
+fn parse(text: &str) -> Result<Campaign> {
+    Campaign::parse(Path::new("campaigns/x.toml"), text)
+}
+
+#[test]
+fn a_whole_campaign_is_read() {
+    let campaign = parse(GOOD).unwrap();
+    assert_eq!((campaign.space("full"), campaign.space("small")), (20 << 30, 4 << 30));
+    let study = &campaign.studies[0];
+    assert_eq!(study.datasets["ldif"]["recordsize"], "1M");
+    assert_eq!(campaign.datasets["ldif"]["recordsize"], "128K");
+    assert_eq!((study.datasets["db"]["copies"].as_str(), study.pool.ashift), ("2", 9));
+    assert_eq!(study.phases[1].limit_ns, 1800 * 1_000_000_000);
+    assert_eq!(study.phases[1].at[1].set["db.logbias"], "throughput");
+    assert!(study.needs_pool() && !study.phases[0].measure);
+    let cases = order::cases(study);
+    assert_eq!(cases.len(), 6);
+    let case = cases.iter().find(|c| c["how"] == "batched" && c["primarycache"] == "none").unwrap();
+    let of = conditions(&campaign, study, "full", case);
+    assert_eq!(of.parameters["entries"], 10, "a factor over the scale");
+    assert_eq!((&of.parameters["batch"], &of.parameters["threads"]), (&1000.into(), &8.into()));
+    assert_eq!(of.parameters["server"], "opendj");
+    assert_eq!((of.datasets["db"]["primarycache"].as_str(), of.datasets["db"]["recordsize"].as_str()), ("none", "64K"));
+    assert_eq!((of.pool.arc.as_str(), of.pool.tunables["x"].as_str()), ("1G", "3"));
+    assert_eq!(of.pool.tunables["dbuf_cache_max_bytes"], "0");
+    assert!(!conditions(&campaign, study, "small", case).parameters.contains_key("threads"));
+}
+
+/// A line of the good campaign replaced by another one, and what the error says.
+#[test]
+fn errors_name_the_line_and_what_is_allowed() {
+    let cases = [
+        ("name = \"x\"", "name = \"y\"", "its file \"x\""),
+        ("title = \"A title\"", "titel = \"A title\"", "needs \"title\""),
+        ("needs = [\"fio\"]", "need = [\"fio\"]", "no key \"need\"; it has name, title"),
+        ("arc = \"256M\"", "arc = \"1M\"", "64M at least"),
+        ("arc = \"256M\"", "arcs = \"1M\"", "it has vdevs, ashift, arc"),
+        ("recordsize = \"128K\"", "recordsize = \"3K\"", "a power of two"),
+        ("recordsize = \"128K\"", "colour = \"red\"", "known: recordsize"),
+        ("repeats = 4", "repeats = \"three\"", "a whole number from 1 to 1000; here it is the text \"three\""),
+        ("repeats = 4", "repeats = 9", "from 9 to 1000"),
+        ("parameters = { server = \"opendj\" }", "parameters = 3", "takes a table"),
+        ("datasets = { ldif.recordsize = \"1M\" }", "datasets = { lidf.recordsize = \"1M\" }", "there is db, ldif"),
+        ("measures = [\"entries_per_s\", \"import/allocated.db\"]", "measures = [\"load/wall_s\"]", "there is import"),
+        ("measures = [\"entries_per_s\", \"import/allocated.db\"]", "measures = [\"allocated.dbs\"]", "there is db, ldif"),
+        ("measures = [\"entries_per_s\", \"import/allocated.db\"]", "measures = [\"wall_s.db\"]", "exist by role"),
+        ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"nothing\"]", "use all, metadata, none"),
+        ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"all\"]", "two levels"),
+        ("levels = [10, 20]", "levels = [10, \"many\"]", "of another type"),
+        ("path = \"workload.entries\"", "path = \"pool.colour\"", "it has vdevs"),
+        ("path = \"workload.entries\"", "path = \"entries\"", "is no place"),
+        ("primarycache = \"none\"", "primarycache = \"metadata\"", "it has all, none"),
+        ("primarycache = \"none\"", "cache = \"none\"", "there is primarycache, how, entries"),
+        ("better = { primarycache = \"all\" }", "better = { how = \"batched\" }", "the same factors"),
+        ("limit = \"30m\"", "limit = \"soon\"", "30s, 5m or 1h"),
+        ("cold = true", "cold = \"yes\"", "true or false"),
+        ("report = [6000, 1400.5]", "report = [6000]", "two numbers"),
+        ("dataset = \"ldif\"", "dataset = \"wal\"", "there is db, ldif"),
+        ("stop = { interval = 0.05, most = 8 }", "stop = { interval = 0.05, most = 2 }", "from 4 to 1000"),
+        ("space = { full = \"20G\" }", "space = { huge = \"20G\" }", "there is full, small"),
+        ("[scale.small]", "[scale.tiny]", "no [scale.small]"),
+        ("copies = 2", "copies = ", "not TOML"),
+    ];
+    for (line, other, said) in cases {
+        let at = GOOD.lines().position(|l| l == line).unwrap_or_else(|| panic!("no line {line}"));
+        let lines = GOOD.lines().enumerate().map(|(i, l)| if i == at { other } else { l });
+        let text = lines.collect::<Vec<_>>().join("\n");
+        let why = parse(&text).expect_err(other).to_string();
+        assert!(why.starts_with("campaigns/x.toml:") && why.contains(said), "{other}: {why}");
+        // What is missing, or does not fit something else, is told at the other place.
+        let elsewhere = ["needs \"title\"", "no [scale", "the same factors"].contains(&said) || other == "repeats = 9";
+        let own = format!("campaigns/x.toml:{}: ", at + 1);
+        assert!(elsewhere || why.starts_with(&own), "{other}: not line {}: {why}", at + 1);
+    }
+    let none = GOOD.replace("levels = [10, 20]", "levels = [10]").replace("entries = 20", "entries = 10");
+    let none = none.replace("primarycache = \"none\"\nentries = 10", "entries = 10");
+    assert!(parse(&none).unwrap_err().to_string().contains("every case is excluded"));
+}
+
+#[test]
+fn all_shipped_campaigns_parse() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = crate::Home::at(&root).campaign_files();
+    files.push(root.join("crates/poolwright/tests/fixtures/smoke.toml"));
+    for path in files {
+        let (campaign, _) = Campaign::load(&path).unwrap_or_else(|why| panic!("{why}"));
+        for study in &campaign.studies {
+            assert!(root.join("workloads/lab").join(&study.driver).is_file(), "{}: {}", campaign.name, study.driver);
+            for scale in campaign.scale.keys() {
+                for case in order::cases(study) {
+                    conditions(&campaign, study, scale, &case);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn any_text_is_a_campaign_or_an_error(text in "\\PC{0,200}") {
+        let _ = parse(&text);
+    }
+
+    /// Lines of a good campaign, mixed up, and one value replaced by another one.
+    #[test]
+    fn a_mangled_campaign_is_a_campaign_or_an_error(
+        from in 0usize..GOOD.lines().count(),
+        to in 0usize..GOOD.lines().count(),
+        value in "(\"[a-z./]{0,6}\"|-?[0-9]{1,20}|[0-9]e400|nan|inf|true|\\[\\]|\\{\\}|\\[1, \"a\"\\]|\\{ a\\.b = 1 \\}|1979-05-27)",
+    ) {
+        let mut lines: Vec<String> = GOOD.lines().map(str::to_owned).collect();
+        if let Some((key, _)) = lines[from].clone().split_once(" = ") {
+            lines[from] = format!("{key} = {value}");
+        }
+        let _ = parse(&lines.join("\n"));
+        lines.swap(from, to);
+        let _ = parse(&lines.join("\n"));
+        lines.truncate(to);
+        let _ = parse(&lines.join("\n"));
+    }
+}

@@ -1,0 +1,160 @@
+//! What a property, a field of the pool, a measure, a size and a time may be.
+
+use std::collections::BTreeMap;
+
+use poolwright_openzfs::property::{self, Settings};
+
+use super::text::{Fields, Node};
+use super::{Phase, Place, PoolSpec};
+use crate::Result;
+
+/// Bytes: `4G`.
+pub(super) fn size(node: &Node<'_>) -> Result<u64> {
+    property::parse_size(&node.spelled()?).map_err(|_| node.wrong("a size: 512M, 4G"))
+}
+
+/// Nanoseconds: `30s`, `5m`, `1h`.
+pub(super) fn time_ns(node: &Node<'_>) -> Result<u64> {
+    let text = node.text()?;
+    let units = [("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
+    let parsed = units.iter().find_map(|(unit, ns)| {
+        let number = text.strip_suffix(unit)?.parse::<f64>().ok()?;
+        Some(number * ns)
+    });
+    match parsed {
+        Some(ns) if ns >= 1e6 && ns < 1e7 * 1e9 => Ok(ns as u64),
+        _ => Err(node.wrong("a time: 30s, 5m or 1h")),
+    }
+}
+
+/// A property's value under its name.
+pub(super) fn property(node: &Node<'_>, name: &str) -> Result<(String, String)> {
+    let value = node.spelled()?;
+    let known = property::find(name).map_err(|e| node.error(e.to_string()))?;
+    property::check(known.name, &value).map_err(|e| node.error(e.to_string()))?;
+    Ok((known.name.to_owned(), value))
+}
+
+/// Properties of a role over those it has.
+pub(super) fn properties(node: &Node<'_>, base: &mut Settings) -> Result<()> {
+    for entry in node.entries()? {
+        let (name, value) = property(&entry, entry.key())?;
+        base.insert(name, value);
+    }
+    Ok(())
+}
+
+/// A pool: what is said over `base`.
+pub(super) fn pool(fields: Fields<'_>, base: &PoolSpec) -> Result<PoolSpec> {
+    let mut pool = base.clone();
+    if let Some(node) = fields.get("vdevs") {
+        pool.vdevs = vdevs(&node)?;
+    }
+    if let Some(node) = fields.get("ashift") {
+        pool.ashift = node.whole(9..=16)?;
+    }
+    if let Some(node) = fields.get("arc") {
+        pool.arc = arc(&node)?;
+    }
+    if let Some(node) = fields.get("device") {
+        pool.device = node.line()?;
+    }
+    if let Some(node) = fields.get("caching") {
+        pool.caching = one_of(&node, CACHINGS)?;
+    }
+    if let Some(node) = fields.get("tunables") {
+        tunables(&node, &mut pool.tunables)?;
+    }
+    fields.end()?;
+    Ok(pool)
+}
+
+const CACHINGS: &[&str] = &["through", "pages", "writeback"];
+
+/// A level's value for a place, as it is kept.
+pub(super) fn at_place(place: &Place, node: &Node<'_>) -> Result<serde_json::Value> {
+    Ok(match place {
+        Place::Dataset(_, name) => property(node, name)?.1.into(),
+        Place::Tunable(_) => node.spelled()?.into(),
+        Place::Workload(_) => node.json()?,
+        Place::Pool(key) => match key.as_str() {
+            "vdevs" => vdevs(node)?.into(),
+            "ashift" => node.whole(9..=16)?.into(),
+            "arc" => arc(node)?.into(),
+            "device" => node.line()?.into(),
+            _ => one_of(node, CACHINGS)?.into(),
+        },
+    })
+}
+
+/// The fields of a pool that are one value each.
+pub(super) const POOL_KEYS: &[&str] = &["vdevs", "ashift", "arc", "device", "caching"];
+
+fn tunables(node: &Node<'_>, tunables: &mut BTreeMap<String, String>) -> Result<()> {
+    for entry in node.entries()? {
+        tunables.insert(entry.key().to_owned(), entry.spelled()?);
+    }
+    Ok(())
+}
+
+fn vdevs(node: &Node<'_>) -> Result<Vec<String>> {
+    let words = node.lines()?;
+    match words.iter().find(|w| w.contains(['/', ' '])) {
+        Some(word) => Err(node.error(format!(
+            "vdevs: {word:?}: words of `pool create`, such as mirror, log or d0:64G; the files are made in the scratch folder"
+        ))),
+        None if words.is_empty() => Err(node.error("vdevs: no file is named; write [\"d0:64G\"]")),
+        None => Ok(words),
+    }
+}
+
+fn arc(node: &Node<'_>) -> Result<String> {
+    if size(node)? < 64 << 20 {
+        return Err(node.wrong("64M at least"));
+    }
+    node.spelled()
+}
+
+fn one_of(node: &Node<'_>, allowed: &[&str]) -> Result<String> {
+    let text = node.text()?;
+    if allowed.contains(&text.as_str()) { Ok(text) } else { Err(node.wrong(&allowed.join(", "))) }
+}
+
+/// Measures that exist by role.
+const BY_ROLE: &[&str] = &["logical", "allocated", "ratio"];
+
+/// A measure's name: `[PHASE/]NAME[.ROLE]`. A figure of the driver's own has any name.
+pub(super) fn measure(node: &Node<'_>, phases: &[Phase], datasets: &BTreeMap<String, Settings>) -> Result<String> {
+    let whole = node.line()?;
+    let name = match whole.split_once('/') {
+        None => whole.as_str(),
+        Some((phase, name)) => {
+            let measured: Vec<_> = phases.iter().filter(|p| p.measure).map(|p| p.name.as_str()).collect();
+            if !measured.contains(&phase) {
+                let known = measured.join(", ");
+                return Err(node.error(format!("{whole:?}: no measured phase {phase:?}; there is {known}")));
+            }
+            name
+        }
+    };
+    let (base, role) = name.split_once('.').map_or((name, None), |(base, role)| (base, Some(role)));
+    match role {
+        Some(role) if !BY_ROLE.contains(&base) => {
+            let by_role = BY_ROLE.join(", ");
+            return Err(node.error(format!("{whole:?}: only {by_role} exist by role, so not {base}.{role}")));
+        }
+        Some(role) if !datasets.contains_key(role) => return Err(unknown_role(node, role, datasets)),
+        _ => {}
+    }
+    let fine = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    if base.is_empty() || !base.chars().all(fine) {
+        return Err(node.error(format!("{whole:?} is no measure; see the table in docs/lab.md, or a figure of the driver")));
+    }
+    Ok(whole)
+}
+
+/// The error of a role that is none.
+pub(super) fn unknown_role(node: &Node<'_>, role: &str, datasets: &BTreeMap<String, Settings>) -> crate::Error {
+    let known: Vec<_> = datasets.keys().map(String::as_str).collect();
+    node.error(format!("there is no dataset {role:?}; there is {}", known.join(", ")))
+}

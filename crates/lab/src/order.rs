@@ -1,0 +1,198 @@
+//! What is run, and when: cases, blocks in random order, and the specification of each trial.
+//!
+//! A block is every case of a study once. Cases are compared within a block, so what drifts (a disk that fills, a
+//! neighbour's load) meets all of them alike; the order within a block is random, so no case is always the first.
+
+use std::path::PathBuf;
+
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
+use rand_chacha::ChaCha8Rng;
+use serde_json::Value as Json;
+
+use crate::campaign::{Campaign, Case, Parameters, Place, PoolSpec, Study};
+use crate::home::Home;
+use crate::{TargetSpec, TrialKey, TrialSpec};
+
+/// Every combination of levels that is not excluded, the last factor changing fastest.
+pub fn cases(study: &Study) -> Vec<Case> {
+    let mut all = vec![Case::new()];
+    for factor in &study.factors {
+        let with = |case: &Case| {
+            let mut several = Vec::new();
+            for level in &factor.levels {
+                let mut case = case.clone();
+                case.insert(factor.name.clone(), level.name.clone());
+                several.push(case);
+            }
+            several
+        };
+        all = all.iter().flat_map(with).collect();
+    }
+    all.retain(|case| !study.exclude.iter().any(|excluded| matches(case, excluded)));
+    all
+}
+
+/// Whether a case has the levels that another one names.
+pub fn matches(case: &Case, named: &Case) -> bool {
+    named.iter().all(|(factor, level)| case.get(factor) == Some(level))
+}
+
+/// The cases of a block in the order they are run in.
+pub fn block(study: &Study, seed: u64, block: u32) -> Vec<Case> {
+    let mut order = cases(study);
+    order.shuffle(&mut ChaCha8Rng::seed_from_u64(mixed(seed, &study.name, block)));
+    order
+}
+
+/// The workload's seed in a block: the same in all studies, so that a generated input serves them all. It fits every
+/// language's integer.
+pub fn workload_seed(seed: u64, block: u32) -> u64 {
+    mixed(seed, "workload", block) >> 33
+}
+
+/// FNV-1a over the parts, then the finaliser of MurmurHash3: neighbouring seeds and blocks are far apart.
+fn mixed(seed: u64, name: &str, block: u32) -> u64 {
+    let bytes = seed.to_le_bytes().into_iter().chain(name.bytes()).chain(block.to_le_bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
+}
+
+/// What a case is run under.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conditions {
+    /// The driver's.
+    pub parameters: Parameters,
+    /// Role → properties.
+    pub datasets: std::collections::BTreeMap<String, poolwright_openzfs::property::Settings>,
+    /// The pool.
+    pub pool: PoolSpec,
+}
+
+/// A case's conditions: campaign < study < factors, in the file's order.
+pub fn conditions(campaign: &Campaign, study: &Study, scale: &str, case: &Case) -> Conditions {
+    let mut parameters = campaign.scale.get(scale).cloned().unwrap_or_default();
+    parameters.extend(study.parameters.clone());
+    parameters.extend(study.scale.get(scale).cloned().unwrap_or_default());
+    let mut conditions = Conditions { parameters, datasets: study.datasets.clone(), pool: study.pool.clone() };
+    for factor in &study.factors {
+        let level = factor.levels.iter().find(|l| case.get(&factor.name) == Some(&l.name));
+        for (place, value) in level.iter().flat_map(|l| &l.set) {
+            conditions.set(place, value);
+        }
+    }
+    conditions
+}
+
+impl Conditions {
+    /// The parser has checked that the value fits the place.
+    fn set(&mut self, place: &Place, value: &Json) {
+        let text = || value.as_str().unwrap_or_default().to_owned();
+        match place {
+            Place::Workload(name) => {
+                self.parameters.insert(name.clone(), value.clone());
+            }
+            Place::Dataset(role, name) => {
+                self.datasets.entry(role.clone()).or_default().insert(name.clone(), text());
+            }
+            Place::Tunable(name) => {
+                self.pool.tunables.insert(name.clone(), text());
+            }
+            Place::Pool(key) => match key.as_str() {
+                "vdevs" => {
+                    let words = value.as_array().into_iter().flatten().filter_map(Json::as_str);
+                    self.pool.vdevs = words.map(str::to_owned).collect();
+                }
+                "ashift" => self.pool.ashift = value.as_u64().unwrap_or(12) as u32,
+                "arc" => self.pool.arc = text(),
+                "device" => self.pool.device = text(),
+                _ => self.pool.caching = text(),
+            },
+        }
+    }
+}
+
+/// What all trials of a run share.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// The campaign.
+    pub campaign: &'a Campaign,
+    /// Its scale.
+    pub scale: &'a str,
+    /// Seed of order and workloads.
+    pub seed: u64,
+    /// A directory for the datasets instead of a pool.
+    pub directory: Option<PathBuf>,
+    /// Where the drivers are.
+    pub home: &'a Home,
+}
+
+impl Plan<'_> {
+    /// A trial's specification; `scratch` is its own.
+    pub fn spec(&self, study: &Study, case: &Case, block: u32, scratch: PathBuf) -> TrialSpec {
+        let conditions = conditions(self.campaign, study, self.scale, case);
+        TrialSpec {
+            kind: TrialSpec::KIND.to_owned(),
+            key: TrialKey { study: study.name.clone(), case: case.clone(), block },
+            driver: self.home.driver(&study.driver),
+            parameters: conditions.parameters,
+            target: match &self.directory {
+                Some(dir) => TargetSpec::Directory(dir.clone()),
+                None => TargetSpec::Pool(conditions.pool),
+            },
+            datasets: conditions.datasets,
+            phases: study.phases.clone(),
+            scratch,
+            cache: self.home.cache(&self.campaign.name),
+            tools: self.home.tools(),
+            seed: workload_seed(self.seed, block),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn blocks_hold_every_case_once_in_an_order_of_their_own() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../poolwright/tests/fixtures/smoke.toml");
+        let (campaign, _) = Campaign::load(&path).unwrap();
+        let study = &campaign.studies[0];
+        let all: BTreeSet<Case> = cases(study).into_iter().collect();
+        let mut orders = BTreeSet::new();
+        for number in 0..20 {
+            let order = block(study, 1, number);
+            assert_eq!(order, block(study, 1, number), "the seed decides");
+            assert!(order.len() == all.len() && order.iter().cloned().collect::<BTreeSet<_>>() == all);
+            orders.insert(order);
+        }
+        assert_eq!(orders.len(), 2, "both orders of two cases come up");
+        let seeds: BTreeSet<u64> = (0..100).map(|b| workload_seed(1, b)).collect();
+        assert!(seeds.len() == 100 && seeds.iter().all(|s| *s <= i32::MAX as u64));
+        assert_ne!(workload_seed(1, 0), workload_seed(2, 0));
+    }
+
+    #[test]
+    fn a_specification_holds_all_of_a_trial() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../poolwright/tests/fixtures/smoke.toml");
+        let (campaign, _) = Campaign::load(&path).unwrap();
+        let home = Home::at(Path::new("/home"));
+        let mut plan = Plan { campaign: &campaign, scale: "long", seed: 3, directory: None, home: &home };
+        let study = &campaign.studies[1];
+        let case = Case::from([("compression".into(), "off".into())]);
+        let spec = plan.spec(study, &case, 1, "/scratch/t0".into());
+        assert_eq!(spec.driver, Path::new("/home/workloads/lab/files"));
+        assert_eq!((&spec.parameters["pause_ms"], &spec.datasets["data"]["compression"]), (&50.into(), &"off".into()));
+        assert!(matches!(&spec.target, TargetSpec::Pool(pool) if pool.arc == "64M"));
+        let text = serde_json::to_string(&spec).unwrap();
+        assert_eq!(serde_json::from_str::<TrialSpec>(&text).unwrap(), spec);
+        plan.directory = Some("/data".into());
+        assert_eq!(plan.spec(study, &case, 1, "/scratch/t0".into()).target, TargetSpec::Directory("/data".into()));
+    }
+}

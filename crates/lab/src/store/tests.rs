@@ -1,0 +1,160 @@
+//! One suite for every store.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::*;
+use crate::{Measure, PhaseOutcome};
+
+fn run(seed: u64) -> Run {
+    Run {
+        campaign: "x".into(),
+        text: format!("name = \"x\" # ü {}", "long ".repeat(4000)),
+        scale: "small".into(),
+        seed,
+        target: "pool".into(),
+        started: "2026-01-02T03:04:05Z".into(),
+        machine: BTreeMap::from([("host".into(), "here".into()), ("cpu".into(), "a".into())]),
+    }
+}
+
+fn trial(level: &str, block: u32, outcome: std::result::Result<f64, &str>) -> Trial {
+    let whole = |value: f64| {
+        let measures = BTreeMap::from([("wall_s".to_owned(), Measure { value, unit: "s".into() })]);
+        let phase = PhaseOutcome { name: "run".into(), measured: true, measures, ..Default::default() };
+        Outcome { phases: vec![phase], seconds: value * 2.0, ..Default::default() }
+    };
+    Trial {
+        key: TrialKey { study: "s".into(), case: BTreeMap::from([("f".into(), level.into())]), block },
+        position: block,
+        started: "2026-01-02T03:04:06Z".into(),
+        outcome: outcome.map(whole).map_err(str::to_owned),
+    }
+}
+
+/// What every store has to do; `open` opens the same place again each time.
+fn conforms(open: &dyn Fn() -> Box<dyn Store>) {
+    let mut store = open();
+    assert_eq!(store.runs().unwrap(), []);
+    let first = store.begin(&run(1)).unwrap();
+    assert_eq!(store.begin(&run(1)).unwrap(), first, "the same run is found");
+    let second = store.begin(&run(2)).unwrap();
+    let elsewhere = Run { machine: BTreeMap::from([("host".into(), "there".into())]), ..run(1) };
+    let third = store.begin(&elsewhere).unwrap();
+    assert!(first != second && second != third && first != third);
+    let later = Run { started: "2027-01-01T00:00:00Z".into(), ..run(1) };
+    assert_eq!(store.begin(&later).unwrap(), first, "when it was begun makes no other run");
+
+    store.save(first, &trial("b", 1, Err("no room"))).unwrap();
+    store.save(first, &trial("a", 0, Ok(1.5))).unwrap();
+    store.save(second, &trial("a", 0, Ok(9.0))).unwrap();
+    assert_eq!(store.trials(first).unwrap(), [trial("a", 0, Ok(1.5)), trial("b", 1, Err("no room"))]);
+    store.save(first, &trial("b", 1, Err("no room again"))).unwrap();
+    store.save(first, &trial("b", 1, Ok(2.5))).unwrap();
+    store.save(first, &trial("a", 0, Ok(7.0))).unwrap();
+    store.save(first, &trial("a", 0, Err("later"))).unwrap();
+    let expected = [trial("a", 0, Ok(1.5)), trial("b", 1, Ok(2.5))];
+    assert_eq!(store.trials(first).unwrap(), expected, "a failed one is replaced, a finished one is not");
+    drop(store);
+
+    let mut store = open();
+    assert_eq!(store.trials(first).unwrap(), expected);
+    assert_eq!(store.trials(third).unwrap(), []);
+    let runs = store.runs().unwrap();
+    assert_eq!(runs.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [first, second, third]);
+    assert_eq!(runs[0].1, run(1));
+}
+
+#[test]
+fn sqlite_conforms() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.db");
+    conforms(&|| super::open(path.to_str().unwrap()).unwrap());
+    let mut other = rusqlite::Connection::open(&path).unwrap();
+    let query = "SELECT group_concat(measure || '=' || value || unit, ' ') FROM lab_measure WHERE run = 1";
+    let said: String = other.query_row(query, [], |row| row.get(0)).unwrap();
+    assert_eq!(said, "wall_s=1.5s wall_s=2.5s");
+    let transaction = other.transaction().unwrap();
+    transaction.execute("UPDATE lab_format SET version = 2", []).unwrap();
+    transaction.commit().unwrap();
+    let why = super::open(path.to_str().unwrap()).err().unwrap().to_string();
+    assert!(why.contains("format is 2") && why.contains("reads 1"), "{why}");
+}
+
+#[test]
+fn what_is_no_results_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("text");
+    std::fs::write(&path, "this is a text of some length, and no database ".repeat(100)).unwrap();
+    for place in [path.to_str().unwrap(), "/nowhere/at/all.db"] {
+        let why = super::open(place).err().unwrap().to_string();
+        assert!(why.contains(place), "{why}");
+    }
+    let why = super::open("postgres://me:secret@127.0.0.1:1/db?connect_timeout=2").err().unwrap().to_string();
+    assert!(why.contains("postgres://me@127.0.0.1:1/db") && !why.contains("secret"), "{why}");
+}
+
+/// A server of this test's own, on a Unix socket.
+struct Server {
+    dir: tempfile::TempDir,
+    programs: PathBuf,
+}
+
+impl Server {
+    /// `None` where PostgreSQL is not installed.
+    fn start() -> Option<Server> {
+        let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+        let programs = versions.map(|v| v.path().join("bin")).find(|p| p.join("initdb").exists())?;
+        let server = Server { dir: tempfile::tempdir().unwrap(), programs };
+        if is_root() {
+            let own = Command::new("chown").arg("postgres").arg(server.dir.path()).status();
+            assert!(own.unwrap().success(), "chown");
+        }
+        server.call("initdb", &["-A", "trust", "-U", "lab", "-N", "-D", "data"]);
+        let socket = server.dir.path().display();
+        let options = format!("-c listen_addresses= -c fsync=off -c unix_socket_directories={socket}");
+        server.call("pg_ctl", &["-D", "data", "-w", "-l", "log", "-o", &options, "start"]);
+        Some(server)
+    }
+
+    /// Runs one of its programs; PostgreSQL refuses to be root.
+    fn call(&self, program: &str, arguments: &[&str]) {
+        let program = self.programs.join(program);
+        let mut command = match is_root() {
+            false => Command::new(program),
+            true => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(program);
+                command
+            }
+        };
+        command.args(arguments).current_dir(self.dir.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        assert!(command.status().unwrap().success(), "{command:?}");
+    }
+
+    fn url(&self) -> String {
+        let path = self.dir.path().to_str().unwrap().replace('/', "%2F");
+        format!("postgres://lab:secret@{path}/postgres")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.call("pg_ctl", &["-D", "data", "-m", "immediate", "-w", "stop"]);
+    }
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(Path::new("/proc/self")).unwrap().uid() == 0
+}
+
+#[test]
+fn postgresql_conforms() {
+    let Some(server) = Server::start() else {
+        eprintln!("skipped: PostgreSQL's programs are not in /usr/lib/postgresql (package postgresql)");
+        return;
+    };
+    conforms(&|| super::open(&server.url()).unwrap());
+}

@@ -1,0 +1,99 @@
+//! How far a run is: one line that changes on a terminal, plain lines elsewhere.
+
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use poolwright_lab::TrialKey;
+use poolwright_lab::run::{Event, Progress};
+
+/// Shows events on standard error.
+pub struct Shown {
+    bar: Option<ProgressBar>,
+    campaign: String,
+    /// The trial that runs.
+    trial: String,
+    began: Instant,
+}
+
+impl Shown {
+    pub fn new(campaign: &str) -> Shown {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}").expect("a fixed template");
+            let bar = ProgressBar::new_spinner().with_style(style);
+            bar.enable_steady_tick(Duration::from_millis(250));
+            bar
+        });
+        Shown { bar, campaign: campaign.to_owned(), trial: String::new(), began: Instant::now() }
+    }
+
+    /// The last line goes.
+    pub fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    pub fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Begun { trials, skipped, changed } => {
+                if changed {
+                    self.line("the campaign's file has changed since its last run, so this is a new run; the old one is kept");
+                }
+                if skipped > 0 {
+                    self.line(&format!("{skipped} of {trials} trials are in the results already; going on"));
+                }
+            }
+            Event::Trial { key, number, of, left } => self.trial_begins(key, number, of, left),
+            Event::Progress(progress) => self.progress(progress),
+            Event::Ended(trial) => match &trial.outcome {
+                Ok(_) if self.bar.is_some() => {}
+                Ok(_) => self.line(&format!("  done in {}", words(self.began.elapsed()))),
+                Err(why) => self.line(&format!("trial failed: {}: {why}", spelled(&trial.key))),
+            },
+            Event::Note(text) => self.line(&text),
+        }
+    }
+
+    fn trial_begins(&mut self, key: &TrialKey, number: usize, of: usize, left: Option<Duration>) {
+        let left = left.map_or(String::new(), |left| format!(" · about {} left", words(left)));
+        self.began = Instant::now();
+        self.trial = format!("{} · trial {number} of {of} · {}{left}", self.campaign, spelled(key));
+        match &self.bar {
+            Some(bar) => bar.set_message(self.trial.clone()),
+            None => eprintln!("{}", self.trial),
+        }
+    }
+
+    fn progress(&self, progress: &Progress) {
+        let Some(bar) = &self.bar else { return };
+        let share = if progress.of > 0.0 {
+            format!(" {:.0} %", (progress.done / progress.of * 100.0).min(100.0))
+        } else {
+            String::new()
+        };
+        bar.set_message(format!("{} · {}{share}", self.trial, progress.phase));
+    }
+
+    fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(format!("poolwright: {text}")),
+            None => eprintln!("poolwright: {text}"),
+        }
+    }
+}
+
+/// `study factor=level factor=level, block 2`, the block from 1.
+pub fn spelled(key: &TrialKey) -> String {
+    let levels: String = key.case.iter().map(|(factor, level)| format!(" {factor}={level}")).collect();
+    format!("{}{levels}, block {}", key.study, key.block + 1)
+}
+
+/// `40 s`, `12 min`, `3.5 h`.
+pub fn words(time: Duration) -> String {
+    match time.as_secs() {
+        s @ 0..120 => format!("{s} s"),
+        s @ 120..7200 => format!("{} min", s / 60),
+        s => format!("{:.1} h", s as f64 / 3600.0),
+    }
+}

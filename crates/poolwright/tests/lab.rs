@@ -1,0 +1,246 @@
+//! `poolwright lab` as a user runs it, with files instead of a database.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+mod common;
+
+const SMOKE: &str = include_str!("fixtures/smoke.toml");
+
+/// A place with the campaign `smoke` in it, and a scratch folder.
+struct Lab(common::Place);
+
+impl Lab {
+    fn new() -> Lab {
+        let lab = Lab(common::Place::new());
+        lab.campaign(SMOKE);
+        for dir in ["s", "data"] {
+            std::fs::create_dir(lab.0.at(dir)).unwrap();
+        }
+        lab
+    }
+
+    fn campaign(&self, text: &str) {
+        std::fs::write(self.0.at("smoke.toml"), text).unwrap();
+    }
+
+    fn root(&self) -> PathBuf {
+        self.0.at("s").join(format!("poolwright-lab-{}", rustix::process::getuid().as_raw()))
+    }
+
+    fn plain(&self, line: &str) -> std::process::Command {
+        let mut command = self.0.plain();
+        command.env("POOLWRIGHT_HOME", home()).args(["lab"]).args(line.split_whitespace());
+        command
+    }
+
+    /// `lab run smoke.toml` with a directory as the target: exit code, what it says, and its JSON.
+    fn run(&self, more: &str) -> (Option<i32>, String, Value) {
+        let done = self.plain(&run_line(more)).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!said.contains("panicked") && !said.contains("defect"), "{said}");
+        (done.status.code(), said, serde_json::from_slice(&done.stdout).unwrap_or_default())
+    }
+
+    /// The same in the background, until its trial is at work.
+    fn start(&self, more: &str) -> Child {
+        let mut command = self.plain(&run_line(more));
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait("the third trial", || self.root().join("t2.log").exists());
+        std::thread::sleep(Duration::from_millis(300));
+        child
+    }
+
+    fn fails(&self, line: &str, code: i32, words: &[&str]) {
+        let done = self.plain(line).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(code), "{line}: {said}");
+        for word in words {
+            assert!(said.contains(word), "{line}: does not say {word:?}: {said}");
+        }
+    }
+
+    /// Every trial of the run as (study, case, block), with its reason if it failed.
+    fn trials(&self) -> Vec<(String, Option<String>)> {
+        let done = self.plain("report smoke --json").output().unwrap();
+        let run: Value = serde_json::from_slice(&done.stdout).unwrap();
+        let trials = run["trials"].as_array().unwrap().iter();
+        let one = |t: &Value| {
+            let name = format!("{} {} {}", t["key"]["study"], t["key"]["case"], t["key"]["block"]);
+            (name, t["outcome"]["Err"].as_str().map(str::to_owned))
+        };
+        trials.map(one).collect()
+    }
+
+    /// Nothing of a trial is in the scratch folder, and no process of it runs.
+    fn assert_clean(&self) {
+        let left: Vec<_> = std::fs::read_dir(self.root()).unwrap().flatten().map(|e| e.file_name()).collect();
+        assert_eq!(left, ["lock"]);
+        let data: Vec<_> = std::fs::read_dir(self.0.at("data")).unwrap().flatten().collect();
+        assert!(data.is_empty(), "{data:?}");
+        assert_eq!(self.processes(), Vec::<String>::new());
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        assert!(!mounts.contains(self.0.at("s").to_str().unwrap()), "{mounts}");
+    }
+
+    /// What runs for this scratch folder.
+    fn processes(&self) -> Vec<String> {
+        let root = self.root().canonicalize().unwrap();
+        let mark = format!("POOLWRIGHT_LAB={}", root.display());
+        let all = std::fs::read_dir("/proc").unwrap().flatten().map(|e| e.path());
+        let ours = all.filter(|p| {
+            let environ = std::fs::read(p.join("environ")).unwrap_or_default();
+            environ.split(|b| *b == 0).any(|v| v == mark.as_bytes())
+        });
+        ours.map(|p| std::fs::read_to_string(p.join("cmdline")).unwrap_or_default()).collect()
+    }
+}
+
+fn run_line(more: &str) -> String {
+    let target = if more.contains("--target") { "" } else { "--target directory:data --only size" };
+    format!("run ./smoke.toml --scratch s --json {target} {more}")
+}
+
+fn home() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn wait(what: &str, mut until: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !until() {
+        assert!(start.elapsed() < Duration::from_secs(120), "no {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    std::process::Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+}
+
+#[test]
+fn wrong_arguments_say_what_is_allowed() {
+    let lab = Lab::new();
+    lab.fails("run nothing", 2, &["there is no campaign \"nothing\"", "there is "]);
+    lab.fails("run ./none.toml", 1, &["none.toml"]);
+    lab.fails("run ./smoke.toml --scale huge", 2, &["no scale \"huge\"", "long, small"]);
+    lab.fails("run ./smoke.toml --target disk", 2, &["directory:PATH"]);
+    lab.fails("run ./smoke.toml --target directory:/nowhere", 2, &["/nowhere"]);
+    lab.fails("run ./smoke.toml --repeats 0", 2, &["1..=1000"]);
+    lab.fails("run ./smoke.toml --seed -1", 2, &["seed"]);
+    lab.fails("run ./smoke.toml --scratch s --only sizes", 2, &["no study \"sizes\"", "size, compression"]);
+    lab.fails(
+        "run ./smoke.toml --scratch s --target directory:data",
+        2,
+        &["study \"compression\" varies properties", "--only size"],
+    );
+    lab.fails("run ./smoke.toml --results postgres://me:pw@127.0.0.1:1/x", 1, &["postgres://me@127.0.0.1:1/x"]);
+    lab.fails("report smoke --results none.db", 1, &["no results none.db", "lab run smoke"]);
+    lab.campaign(&SMOKE.replace("repeats = 3", "repeats = \"three\""));
+    lab.fails("run ./smoke.toml", 1, &["smoke.toml:27: ", "a whole number"]);
+    lab.campaign(&SMOKE.replace("driver = \"files\"", "driver = \"oracle\""));
+    lab.fails("run ./smoke.toml", 1, &["there is no driver", "workloads/lab/oracle"]);
+    lab.campaign(&SMOKE.replace("300M", "300P"));
+    lab.fails("run ./smoke.toml --target directory:data --only size", 1, &["free", "--scratch"]);
+}
+
+#[test]
+fn the_shipped_campaigns_are_listed() {
+    let lab = Lab::new();
+    let done = lab.plain("list --json").output().unwrap();
+    let list: Value = serde_json::from_slice(&done.stdout).unwrap();
+    for campaign in list.as_array().unwrap() {
+        assert!(campaign["name"].is_string() && campaign["title"].is_string() && campaign["needs"].is_array());
+        assert!(campaign["trials"].as_u64().unwrap() > 0, "{campaign}");
+    }
+    assert!(lab.plain("list").output().unwrap().status.success());
+}
+
+#[test]
+fn a_campaign_runs_once_and_a_second_time_nothing_is_left_to_do() {
+    let lab = Lab::new();
+    let (code, said, summary) = lab.run("");
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!((&summary["trials"], &summary["skipped"]), (&6.into(), &0.into()), "{summary}");
+    assert!(said.contains("trial 1 of 6") && said.contains("left"), "{said}");
+    assert_eq!(lab.trials().len(), 6);
+    lab.assert_clean();
+    let (code, said, summary) = lab.run("");
+    assert_eq!((code, &summary["skipped"]), (Some(0), &6.into()));
+    assert!(said.contains("6 of 6 trials are in the results already"), "{said}");
+    let (_, _, summary) = lab.run("--repeats 4");
+    assert_eq!((&summary["trials"], &summary["skipped"]), (&8.into(), &6.into()), "more repeats are added");
+    let (_, said, summary) = lab.run("--seed 2 --repeats 1");
+    assert_eq!((&summary["run"], &summary["skipped"]), (&2.into(), &0.into()), "{said}");
+    lab.campaign(&SMOKE.replace("Files by their size", "Files by size"));
+    let (_, said, summary) = lab.run("--repeats 1");
+    assert_eq!((&summary["run"], &summary["skipped"]), (&3.into(), &0.into()));
+    assert!(said.contains("has changed since its last run"), "{said}");
+}
+
+#[test]
+fn a_failed_trial_is_kept_and_the_others_go_on() {
+    let lab = Lab::new();
+    lab.campaign(&SMOKE.replace("levels = [100_000, 300_000]", "levels = [100_000, -5]"));
+    let (code, said, summary) = lab.run("--repeats 2");
+    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(summary["failed"].as_array().unwrap().len(), 2, "{summary}");
+    assert!(said.contains("trial failed: size bytes=-5, block 1: "), "{said}");
+    let trials = lab.trials();
+    assert_eq!((trials.len(), trials.iter().filter(|t| t.1.is_some()).count()), (4, 2));
+    lab.assert_clean();
+    let (code, _, summary) = lab.run("--repeats 2");
+    assert_eq!((code, &summary["skipped"]), (Some(1), &2.into()), "failed ones are run again");
+    assert_eq!(lab.trials().len(), 4);
+}
+
+#[test]
+fn a_killed_run_goes_on_and_has_every_trial_once() {
+    let lab = Lab::new();
+    let mut child = lab.start("--scale long");
+    lab.fails("run ./smoke.toml --scratch s --target directory:data --only size", 1, &["another lab run", "--scratch"]);
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    let before = lab.trials();
+    assert!(before.len() == 2 && before.iter().all(|t| t.1.is_none()), "{before:?}");
+    let (code, said, summary) = lab.run("--scale long");
+    assert_eq!((code, &summary["skipped"]), (Some(0), &2.into()), "{said}");
+    let mut names: Vec<String> = lab.trials().into_iter().map(|t| t.0).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 6, "every trial once");
+    lab.assert_clean();
+}
+
+#[test]
+fn ctrl_c_discards_the_running_trial_and_leaves_nothing() {
+    let lab = Lab::new();
+    for name in ["-INT", "-TERM"] {
+        let mut child = lab.start(&format!("--scale long --seed 7{}", if name == "-INT" { "" } else { "7" }));
+        signal(&child, name);
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        lab.assert_clean();
+        assert_eq!(lab.trials().len(), 2);
+    }
+}
+
+#[test]
+fn datasets_on_the_engine_are_measured() {
+    if let Err(why) = std::fs::File::options().read(true).write(true).open("/dev/fuse") {
+        eprintln!("skipped: /dev/fuse cannot be opened: {why}");
+        return;
+    }
+    let lab = Lab::new();
+    let (code, said, summary) = lab.run("--target pool --only compression");
+    assert_eq!((code, &summary["trials"]), (Some(0), &4.into()), "{said}");
+    lab.assert_clean();
+    let done = lab.plain("report smoke --json").output().unwrap();
+    let run: Value = serde_json::from_slice(&done.stdout).unwrap();
+    for trial in run["trials"].as_array().unwrap() {
+        let ratio = trial["outcome"]["Ok"]["phases"][0]["measures"]["ratio.data"]["value"].as_f64().unwrap();
+        let compressed = trial["key"]["case"]["compression"] == "lz4";
+        assert!(if compressed { ratio > 1.5 } else { ratio < 1.2 }, "{trial}");
+    }
+}
