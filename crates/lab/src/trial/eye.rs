@@ -68,13 +68,16 @@ impl<'a> Eye<'a> {
         }
     }
 
-    /// Looks once a second until `stop`.
+    /// Looks once a second until `stop`, and then once more if the last look is not just over.
     pub fn watch(&self, stop: &AtomicBool) -> Vec<Look> {
         let start = Instant::now();
         let mut looks = vec![self.look()];
         for n in 1u32.. {
             while start.elapsed() < EVERY * n {
                 if stop.load(Ordering::Acquire) {
+                    if looks.last().is_some_and(|last| last.at.elapsed() >= EVERY / 4) {
+                        looks.push(self.look());
+                    }
                     return looks;
                 }
                 let left = (EVERY * n).saturating_sub(start.elapsed());

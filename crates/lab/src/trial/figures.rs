@@ -31,12 +31,12 @@ pub fn since(began: Instant, at: Instant) -> f64 {
     at.saturating_duration_since(began).as_secs_f64() - began.saturating_duration_since(at).as_secs_f64()
 }
 
-/// What happened in the measured window. `looks` are those of the whole phase.
-pub fn of_window(first: &Look, last: &Look, looks: &[Look]) -> Measures {
+/// What happened in the measured window of `wall` seconds. `looks` are those of the whole phase.
+pub fn of_window(wall: f64, first: &Look, last: &Look, looks: &[Look]) -> Measures {
     let mut all = Measures::new();
     let window = Between(first, last);
     let (user, system) = window.driver();
-    put(&mut all, "wall_s", window.seconds(), "s");
+    put(&mut all, "wall_s", wall, "s");
     put(&mut all, "user_s", user, "s");
     put(&mut all, "system_s", system, "s");
     if let Some(engine) = window.engine() {
@@ -205,7 +205,7 @@ mod tests {
     fn a_window_of_ten_seconds() {
         let start = Instant::now();
         let looks: Vec<Look> = (0..20).map(|second| look(start, second)).collect();
-        let all = of_window(&looks[5], &looks[15], &looks);
+        let all = of_window(10.0, &looks[5], &looks[15], &looks);
         let value = |name: &str| all[name].value;
         assert_eq!(value("wall_s"), 10.0);
         assert_eq!((value("user_s"), value("system_s"), value("engine_s")), (6.0, 4.0, 2.0));
@@ -231,7 +231,7 @@ mod tests {
     fn what_cannot_be_read_is_left_out() {
         let start = Instant::now();
         let bare = |second| Look { disk: None, engine: None, counters: None, ..look(start, second) };
-        let all = of_window(&bare(0), &bare(1), &[]);
+        let all = of_window(1.0, &bare(0), &bare(1), &[]);
         for name in ["disk_busy", "engine_s", "vdev_reads", "arc_hit_ratio"] {
             assert!(!all.contains_key(name), "{name}");
         }

@@ -54,7 +54,7 @@ pub fn run(
     if let Some(why) = target.trouble() {
         return Err(Error::Trial(why));
     }
-    figures::of_sync(&mut notes.outcome.measures, &notes.first, &synced);
+    figures::of_sync(&mut notes.outcome.measures, &notes.first.look, &synced);
     figures::of_sizes(&mut notes.outcome.measures, &sizes);
     notes.finish(phase, &traces)
 }
@@ -97,7 +97,7 @@ fn with_driver(
         "scratch": logs.driver, "cache": spec.cache, "tools": spec.tools, "seed": spec.seed,
         "engine_pid": target.engine(),
     });
-    let mut notes = Notes::new(phase, eye.look());
+    let mut notes = Notes::new(phase, Edged::of(eye.look()));
     let mut driver = Driver::start(&spec.driver, &input, &logs.driver, log)?;
     let run = listen(setting, phase, target, eye, &mut driver, &mut notes);
     let status = match run {
@@ -110,7 +110,7 @@ fn with_driver(
     };
     let left = processes::settled(&eye.except(), FAREWELL);
     if notes.last.is_none() {
-        notes.last = Some(eye.look());
+        notes.last = Some(Edged::of(eye.look()));
     }
     if !left.is_empty() {
         processes::end(&eye.except(), FAREWELL);
@@ -197,13 +197,26 @@ fn failure(driver: &str, status: ExitStatus, words: &str) -> String {
     }
 }
 
+/// An edge of the measured window.
+struct Edged {
+    at: Instant,
+    look: Look,
+}
+
+impl Edged {
+    fn of(look: Look) -> Edged {
+        Edged { at: look.at, look }
+    }
+}
+
 /// What is noted while a driver runs.
 struct Notes {
     outcome: PhaseOutcome,
     versions: BTreeMap<String, String>,
-    /// The window's edges: of the whole phase until the driver says otherwise.
-    first: Look,
-    last: Option<Look>,
+    /// The window's edges: of the whole phase until the driver says otherwise. The times are those of the driver's
+    /// lines; the counters are read a moment later.
+    first: Edged,
+    last: Option<Edged>,
     opened: bool,
     looks: Vec<Look>,
     progress: Vec<(Instant, Progress)>,
@@ -216,7 +229,7 @@ struct Notes {
 }
 
 impl Notes {
-    fn new(phase: &Phase, first: Look) -> Notes {
+    fn new(phase: &Phase, first: Edged) -> Notes {
         let outcome =
             PhaseOutcome { name: phase.name.clone(), measured: phase.measure, ..PhaseOutcome::default() };
         Notes {
@@ -238,8 +251,12 @@ impl Notes {
     fn take(&mut self, at: Instant, text: &str, eye: &Eye<'_>, setting: &Setting) -> Result<()> {
         let line = protocol::parse(text).map_err(|why| Error::Trial(format!("the driver: {why}")))?;
         match line {
-            Line::Measure(Edge::Start) if !self.opened => (self.opened, self.first) = (true, eye.look()),
-            Line::Measure(Edge::Stop) if self.opened && self.last.is_none() => self.last = Some(eye.look()),
+            Line::Measure(Edge::Start) if !self.opened => {
+                (self.opened, self.first) = (true, Edged { at, look: eye.look() });
+            }
+            Line::Measure(Edge::Stop) if self.opened && self.last.is_none() => {
+                self.last = Some(Edged { at, look: eye.look() });
+            }
             Line::Measure(edge) => {
                 return Err(Error::Trial(format!(
                     "the driver: it said measure {} where that cannot be: start and stop come once each, in this order",
@@ -317,10 +334,12 @@ impl Notes {
                 self.progress.len()
             )));
         }
-        let last = self.last.take().unwrap_or_else(|| self.first.clone());
+        let last = self.last.take().ok_or_else(|| Error::Trial("the window has no end".into()))?;
         let began = self.first.at;
+        let wall = last.at.saturating_duration_since(began).as_secs_f64();
+        let ours = figures::of_window(wall, &self.first.look, &last.look, &self.looks);
         // the driver's own figures go before ours of the same name
-        for (name, measure) in figures::of_window(&self.first, &last, &self.looks) {
+        for (name, measure) in ours {
             self.outcome.measures.entry(name).or_insert(measure);
         }
         if let Some(rate) = rate(&self.progress, began, last.at) {
