@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Poolwright needs on Debian 12 or 13, and only what is missing.
 #
-# usage: scripts/install.sh [--for run|test|lint|bench|all] [--dry-run] [--upgrade-zfs]
+# usage: scripts/install.sh [--for run|test|lint|bench|lab|all] [--dry-run] [--upgrade-zfs]
 #
 #   --for run      (the default) what builds Poolwright and what `make run` uses: a C compiler,
 #                  clang, the OpenZFS 2.3 libraries, and the MariaDB and sysbench programs
@@ -9,6 +9,7 @@
 #                  target/venv that reads traces
 #   --for lint     what builds Poolwright, shellcheck, and cargo-deny in target/tools
 #   --for bench    as test, and PostgreSQL
+#   --for lab      as run, and the databases and load generators of the campaigns
 #   --for all      all of the above
 #   --dry-run      says what is missing and changes nothing
 #   --upgrade-zfs  permits replacing an older OpenZFS that is in use on this machine
@@ -34,6 +35,12 @@ BUILD_PACKAGES=(ca-certificates make gcc libc6-dev pkg-config clang llvm libelf-
 RUN_PACKAGES=(mariadb-server-core mariadb-client-core sysbench)
 TEST_PACKAGES=(fio sqlite3 python3 python3-venv)
 BENCH_PACKAGES=(postgresql)
+LAB_PACKAGES=(
+    python3
+    fio victoria-metrics # timeseries
+)
+# Packages of these whose service would be started: it is kept from that, and disabled.
+LAB_SERVICES=(victoria-metrics)
 
 # From the OpenZFS source; the libraries come with the headers, under whatever name they have there.
 ZFS_PACKAGES=(libzfslinux-dev)
@@ -51,8 +58,8 @@ parse_arguments() {
         shift
     done
     case $PURPOSE in
-        run | test | lint | bench | all) ;;
-        *) die 2 "--for takes run, test, lint, bench or all, not '$PURPOSE'" ;;
+        run | test | lint | bench | lab | all) ;;
+        *) die 2 "--for takes run, test, lint, bench, lab or all, not '$PURPOSE'" ;;
     esac
 }
 
@@ -71,9 +78,10 @@ candidate_version() { LC_ALL=C apt-cache policy "$1" | sed -n 's/^  Candidate: /
 # Sets MISSING (from the sources apt has) and ZFS_MISSING (from the OpenZFS source).
 find_missing() {
     local package needed=("${BUILD_PACKAGES[@]}")
-    wanted run test bench && needed+=("${RUN_PACKAGES[@]}")
+    wanted run test bench lab && needed+=("${RUN_PACKAGES[@]}")
     wanted test bench && needed+=("${TEST_PACKAGES[@]}") && ZFS_PACKAGES+=(zfsutils-linux)
     wanted bench && needed+=("${BENCH_PACKAGES[@]}")
+    wanted lab && needed+=("${LAB_PACKAGES[@]}")
     wanted lint test && needed+=(shellcheck)
     MISSING=()
     for package in "${needed[@]}"; do
@@ -129,6 +137,17 @@ announce() {
     case " ${MISSING[*]-} " in
         *" postgresql "*) say "PostgreSQL: installed without a cluster, so no daemon starts; its (empty) service is enabled by the package." ;;
     esac
+    local services
+    services=$(missing_services)
+    [ -z "$services" ] || say "The lab starts its own servers: the service that comes with ${services//$'\n'/, } is not started, and disabled."
+}
+
+# Those of LAB_SERVICES that are about to be installed; a service that the user has already is left as it is.
+missing_services() {
+    local service
+    for service in "${LAB_SERVICES[@]}"; do
+        case " ${MISSING[*]-} " in *" $service "*) echo "$service" ;; esac
+    done
 }
 
 refresh_lists() {
@@ -229,8 +248,24 @@ zfs_family() {
     done | sort -u
 }
 
+# install_without_services PACKAGE...: no daemon starts, by the way Debian has for that.
+install_without_services() {
+    local policy=/usr/sbin/policy-rc.d own=no service
+    if [ ! -e $policy ]; then
+        own=yes
+        printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null
+        as_root chmod 755 $policy
+    fi
+    # In a subshell, because a failure ends it, and the policy must not stay.
+    (apt_install "$@") || { [ $own = no ] || as_root rm -f $policy; exit 1; }
+    [ $own = no ] || as_root rm -f $policy
+    for service in "$@"; do
+        ! command -v systemctl >/dev/null 2>&1 || as_root systemctl disable --quiet "$service" || true
+    done
+}
+
 install_packages() {
-    local version='' suite package plain=() zfs=()
+    local version='' suite package services plain=() zfs=()
     APT_LOG=$(mktemp)
     # The path is final, so it may be expanded now.
     # shellcheck disable=SC2064
@@ -243,13 +278,20 @@ install_packages() {
         suite=$(LC_ALL=C apt-cache madison libzfslinux-dev | awk -v v="$version" '$3 == v { sub("/.*", "", $6); print $6; exit }')
         for package in $(zfs_family "$version"); do zfs+=("$package/$suite"); done
     fi
+    mapfile -t services < <(missing_services)
     for package in ${MISSING[@]+"${MISSING[@]}"}; do
-        [ "$package" = postgresql ] || plain+=("$package")
+        case " postgresql ${services[*]-} " in
+            *" $package "*) ;;
+            *) plain+=("$package") ;;
+        esac
         [ -n "$(candidate_version "$package")" ] || die 1 "apt knows no package '$package'. Check the network and apt's sources, then try again."
     done
     [ ${#plain[@]} -eq 0 ] || { say "Installing ${plain[*]}"; apt_install "${plain[@]}"; }
     [ ${#zfs[@]} -eq 0 ] || { say "Installing ${ZFS_MISSING[*]} $version"; apt_install "${zfs[@]}"; }
-    [ ${#plain[@]} -eq ${#MISSING[@]} ] || { say "Installing postgresql"; install_postgresql; }
+    case " ${MISSING[*]-} " in
+        *" postgresql "*) say "Installing postgresql"; install_postgresql ;;
+    esac
+    [ ${#services[@]} -eq 0 ] || { say "Installing ${services[*]}"; install_without_services "${services[@]}"; }
 }
 
 check_rust() {

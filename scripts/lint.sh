@@ -29,7 +29,7 @@ dependencies() {
 
 shell_scripts() {
     find scripts workloads .ci -type f \( -name '*.sh' -o -path '.ci/run' \) -print0 | xargs -0 shellcheck -x -P .
-    find scripts -name '*.py' -print0 | xargs -0 -r python3 -c '
+    find scripts workloads -name '*.py' -print0 | xargs -0 -r python3 -c '
 import ast, sys
 for path in sys.argv[1:]:
     ast.parse(open(path, encoding="utf-8").read(), path)'
