@@ -38,9 +38,10 @@ BENCH_PACKAGES=(postgresql)
 LAB_PACKAGES=(
     python3
     fio victoria-metrics # timeseries
+    slapd default-jre-headless maven # ldap-import
 )
 # Packages of these whose service would be started: it is kept from that, and disabled.
-LAB_SERVICES=(victoria-metrics)
+LAB_SERVICES=(victoria-metrics slapd)
 
 # From the OpenZFS source; the libraries come with the headers, under whatever name they have there.
 ZFS_PACKAGES=(libzfslinux-dev)

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Brings what the lab's drivers use and no Debian package has, into target/lab: only what is missing or out of date.
 #
-# usage: scripts/lab/fetch.sh [--test] [kv] ...
+# usage: scripts/lab/fetch.sh [--test] [kv] [opendj] ...
 #
 #   kv         LevelDB, Berkeley DB JE, RocksDB and LMDB for the JVM, and our driver of them: target/lab/jvm/kv
+#   opendj     OpenDJ, an LDAP server: target/lab/opendj
 #   --test     also runs the tests of the drivers that run in the JVM
 #
 # Without a name, all of them. Maven brings the JARs, from where it is set up to.
@@ -15,6 +16,8 @@ set -euo pipefail
 
 LAB=$POOLWRIGHT_ROOT/target/lab
 JVM_DRIVERS=(kv)
+OPENDJ=org.openidentityplatform.opendj:opendj-server-legacy:4.10.1:zip
+UNPACK=org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack
 TEST=no
 
 # fingerprint DRIVER: of all that the driver's JARs are made from.
@@ -45,6 +48,23 @@ jvm() {
     mv "$libs.new" "$libs"
 }
 
+# The archive's one folder becomes target/lab/opendj.
+opendj() {
+    local new=$LAB/opendj.new
+    if [ -e "$LAB/opendj/fetched" ] && [ "$(cat "$LAB/opendj/fetched")" = "$OPENDJ" ]; then
+        say "target/lab/opendj is up to date."
+        return
+    fi
+    say "Fetching OpenDJ with Maven, into target/lab/opendj (80 MB)."
+    rm -rf "$new"
+    (cd "$LAB" && mvn -q -B "$UNPACK" "-Dartifact=$OPENDJ" "-DoutputDirectory=$new") \
+        || die 1 "Maven could not fetch OpenDJ (above); check the network, and Maven's own settings.xml."
+    rm -rf "$LAB/opendj"
+    mv "$new/opendj" "$LAB/opendj"
+    rmdir "$new"
+    echo "$OPENDJ" >"$LAB/opendj/fetched"
+}
+
 main() {
     local name names=()
     while [ $# -gt 0 ]; do
@@ -56,15 +76,16 @@ main() {
         esac
         shift
     done
-    [ ${#names[@]} -gt 0 ] || names=("${JVM_DRIVERS[@]}")
+    [ ${#names[@]} -gt 0 ] || names=("${JVM_DRIVERS[@]}" opendj)
     command -v mvn >/dev/null 2>&1 || die 1 "Maven is not installed: scripts/install.sh --for lab"
     mkdir -p "$LAB"
     # Two at once would build in one folder.
     exec 9>"$LAB/fetch.lock"
     flock 9
     for name in "${names[@]}"; do
-        case " ${JVM_DRIVERS[*]} " in
-            *" $name "*) jvm "$name" ;;
+        case " ${JVM_DRIVERS[*]} " in *" $name "*) jvm "$name"; continue ;; esac
+        case $name in
+            opendj) opendj ;;
             *) die 2 "nothing is known by the name '$name'; see --help" ;;
         esac
     done

@@ -1,0 +1,189 @@
+"""The importers: OpenDJ's import-ldif and OpenLDAP's slapadd, each with a configuration of its own in the scratch folder.
+
+Both have the telco schema and the same indexes (uid and msisdn, for equality), and check each entry against the schema, as
+they do if nobody says otherwise.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import ldap_data
+from common import server
+from common.driver import Failure
+
+INDEXED = ["uid", "msisdn"]
+FETCH = "scripts/lab/fetch.sh opendj (make lab does that) brings it"
+JAVA = "java is not installed: apt install openjdk-17-jre-headless, or scripts/install.sh --for lab"
+
+
+def check():
+    """A line for each thing that is missing; where the tools are is not known yet, so the default place is looked at."""
+    yield from server.missing("slapadd", "slapd")
+    if server.find("java") is None:
+        yield JAVA
+    if not (_default_tools() / "opendj" / "setup").exists():
+        yield f"OpenDJ is not in target/lab/opendj: {FETCH}"
+
+
+def _default_tools():
+    return Path(os.environ.get("POOLWRIGHT_LAB_TOOLS") or Path(__file__).resolve().parents[2] / "target" / "lab")
+
+
+def of(spec):
+    """The importer that the parameter `server` names."""
+    known = {"opendj": OpenDj, "openldap": OpenLdap}
+    name = spec.get("server", "opendj")
+    if name not in known:
+        raise Failure(f"there is no server {name!r}; this driver knows {' and '.join(known)}")
+    return known[name](spec)
+
+
+class OpenLdap:
+    """slapadd -q: no transactions, no checks across entries, one thread that parses and one for the indexes."""
+
+    name = "slapadd"
+
+    def __init__(self, spec):
+        self.database, self.config = spec.path("db") / "openldap", spec.scratch / "slapd.conf"
+        self.scratch = spec.scratch
+
+    def prepare(self):
+        """The configuration and an empty database."""
+        self.database.mkdir(exist_ok=True)
+        modules = next((p for p in ("/usr/lib/ldap", "/usr/lib/openldap") if os.path.isdir(p)), None)
+        if modules is None or server.find("slapadd") is None:
+            raise Failure("OpenLDAP's slapadd is missing: apt install slapd, or scripts/install.sh --for lab")
+        lines = [f"include /etc/ldap/schema/{name}.schema" for name in ("core", "cosine", "inetorgperson")]
+        words = {"attributeTypes": "attributetype", "objectClasses": "objectclass"}
+        lines += [f"{words[kind]} {text}" for kind, text in ldap_data.schema()]
+        lines += [
+            f"modulepath {modules}", "moduleload back_mdb", "tool-threads 2", "database mdb",
+            f'suffix "{ldap_data.SUFFIX}"', f"directory {self.database}", f"maxsize {1 << 40}", "index objectClass eq",
+            *(f"index {name} eq" for name in INDEXED),
+        ]
+        self.config.write_text("\n".join(lines) + "\n")
+
+    def command(self, ldif):
+        return [server.find("slapadd"), "-q", "-f", self.config, "-b", ldap_data.SUFFIX, "-l", ldif]
+
+    def environment(self):
+        return dict(os.environ)
+
+    def imported(self, log, entries):
+        """slapadd stops at the first entry that it does not take, and says nothing of the others."""
+        return entries
+
+
+class OpenDj:
+    """import-ldif --offline of an instance in the scratch folder, its database and its temporary files on `db`."""
+
+    name = "import-ldif"
+    FINAL = re.compile(r"Processed (\d+) entries, imported (\d+), skipped (\d+), rejected (\d+)")
+    RECENT = re.compile(r"Processed (\d+) entries, .*?\(recent rate ([\d.]+)/sec\)")
+
+    def __init__(self, spec):
+        self.program, self.home, self.scratch = spec.tools / "opendj", spec.scratch / "opendj", spec.scratch
+        self.database, self.temporary = spec.path("db") / "opendj", spec.path("db") / "import-tmp"
+        self.heap, self.threads = spec.get("heap", "1g"), spec.get("threads", 0)
+
+    def prepare(self):
+        """An instance of its own: copied, set up, with our schema and indexes, its database on the dataset."""
+        if not (self.program / "setup").exists():
+            raise Failure(f"OpenDJ is not in {self.program}: {FETCH}")
+        shutil.copytree(self.program, self.home, symlinks=True)
+        password = self.scratch / "opendj.password"
+        password.write_text("not used: this server is never started\n")
+        server.run("opendj-setup", [
+            self.home / "setup", "--cli", "--no-prompt", "--acceptLicense", "--doNotStart", "--skipPortCheck", "--ldapPort",
+            server.free_port(), "--adminConnectorPort", server.free_port(), "--hostname", "localhost", "--rootUserPasswordFile",
+            password, "--baseDN", ldap_data.SUFFIX, "--backendType", "je",
+        ], self.scratch, env=self.environment())
+        (self.home / "config" / "schema" / "98-telco.ldif").write_text(self._schema())
+        config = self.home / "config" / "config.ldif"
+        config.write_text(configured(config.read_text(), self.database))
+        self.database.mkdir(exist_ok=True)
+        self.temporary.mkdir(exist_ok=True)
+
+    @staticmethod
+    def _schema():
+        lines = ["dn: cn=schema", "objectClass: top", "objectClass: ldapSubentry", "objectClass: subschema"]
+        return "\n".join(lines + [f"{kind}: {text}" for kind, text in ldap_data.schema()]) + "\n"
+
+    def command(self, ldif):
+        command = [self.home / "bin" / "import-ldif", "--offline", "--backendID", "userRoot", "--ldifFile", ldif,
+                   "--tmpDirectory", self.temporary]
+        return command + (["--threadCount", self.threads] if self.threads else [])
+
+    def environment(self):
+        java = server.find("java")
+        if java is None:
+            raise Failure(JAVA)
+        home = Path(os.path.realpath(java)).parents[1]
+        # A heap that is taken at once, or its growth would be measured.
+        arguments = f"-Xms{self.heap} -Xmx{self.heap}"
+        return {**os.environ, "OPENDJ_JAVA_HOME": str(home), "OPENDJ_JAVA_ARGS": arguments}
+
+    def imported(self, log, entries):
+        """How many entries it says that it took; it goes on behind those that it rejects."""
+        final = self.FINAL.search(log)
+        if final is None:
+            raise Failure(f"import-ldif did not say how many entries it imported; see {self.scratch}/import-ldif.log")
+        return int(final[2])
+
+
+def configured(config, database):
+    """OpenDJ's config.ldif with the backend's database elsewhere, and with our indexes only.
+
+    The default ones are for substrings of names; telco entries are found by a number.
+    """
+    entries = re.split(r"\n\n+", config.strip("\n"))
+    kept, template = [], None
+    for entry in entries:
+        index = re.match(r"dn: ds-cfg-attribute=([^,]+),cn=Index,ds-cfg-backend-id=userRoot,", entry, re.I)
+        if index is None:
+            kept.append(re.sub(r"(?m)^(ds-cfg-db-directory): db$", rf"\1: {database}", entry))
+        elif index[1].lower() == "uid":
+            template = entry
+        # What the server itself looks for stays: objectClass, entryUUID, aci and its own.
+        if index and not _is_for_people(index[1]):
+            kept.append(entry)
+    if template is None or str(database) not in "\n".join(kept):
+        raise Failure("OpenDJ's config.ldif is not as this driver knows it (4.10); fetch that version")
+    kept += [template.replace("ds-cfg-attribute=uid,", f"ds-cfg-attribute={name},").replace(
+        "ds-cfg-attribute: uid", f"ds-cfg-attribute: {name}") for name in INDEXED]
+    return "\n\n".join(kept) + "\n"
+
+
+def _is_for_people(name):
+    return name.lower() in {"cn", "sn", "givenname", "mail", "telephonenumber", "uid", "member", "uniquemember"}
+
+
+def reader_of(pid, path):
+    """The file descriptor's entry below /proc by which `pid` or a child of it has `path` open, or None."""
+    wanted = os.path.realpath(path)
+    for process in [pid, *_children(pid)]:
+        with contextlib.suppress(OSError):
+            for fd in os.listdir(f"/proc/{process}/fd"):
+                with contextlib.suppress(OSError):
+                    if os.readlink(f"/proc/{process}/fd/{fd}") == wanted:
+                        return f"/proc/{process}/fdinfo/{fd}"
+    return None
+
+
+def _children(pid):
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+                for child in map(int, file.read().split()):
+                    yield child
+                    yield from _children(child)
+
+
+def version(program):
+    """What the program says of itself, on a line; for the log."""
+    out = subprocess.run(program, capture_output=True, text=True, check=False)
+    return next(iter((out.stdout + out.stderr).strip().splitlines()), "version unknown")
