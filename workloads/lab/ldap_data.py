@@ -64,7 +64,7 @@ def chunk(first, count, entry_bytes, seed):
 
 
 def _parents():
-    return (f"version: 1\n\ndn: {SUFFIX}\nobjectClass: top\nobjectClass: domain\ndc: telco\n\n"
+    return (f"dn: {SUFFIX}\nobjectClass: top\nobjectClass: domain\ndc: telco\n\n"
             f"dn: {PEOPLE}\nobjectClass: top\nobjectClass: organizationalUnit\nou: subscribers\n\n").encode()
 
 

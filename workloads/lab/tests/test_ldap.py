@@ -42,8 +42,7 @@ class Data(unittest.TestCase):
             path = Path(folder) / "x.ldif"
             ldap_data.write_ldif(path, 1500, 3000, 4)
             text = path.read_bytes()
-        version, *entries = entries_of(text)
-        self.assertEqual([("version", b"1")], version)
+        entries = list(entries_of(text))
         self.assertEqual(1502, len(entries))
         self.assertEqual(1502, len({dict(entry)["dn"] for entry in entries}))
         for entry in entries[2:]:
