@@ -64,6 +64,18 @@ const PROFILES: &[Row] = &[
         1,
     ),
     (
+        "sas-15k",
+        "15,000 rpm SAS disk: 3.4 ms seek and half a turn, as a Cheetah 15K.6",
+        [100 * US, 100 * US, 4 * MS, 5_400 * US, 140 * MB, 140 * MB, 0],
+        1,
+    ),
+    (
+        "san",
+        "LUN of an array with a battery-backed cache that has what is asked for, behind one 2 Gbit/s Fibre Channel link",
+        [200 * US, 200 * US, 200 * US, 0, 200 * MB, 200 * MB, 0],
+        32,
+    ),
+    (
         "ebs-gp3",
         "cloud block volume, gp3 baseline",
         [600 * US, 600 * US, 300 * US, 0, 125 * MIB, 125 * MIB, 3000],
