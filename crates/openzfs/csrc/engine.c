@@ -66,6 +66,23 @@ arc_all_memory(void)
 	return (zfs_arc_max * 2);
 }
 
+/* dbuf_cache_max_bytes, which is not visible in the library. */
+static uint64_t dbuf_cache_max = UINT64_MAX;
+/* The dbuf cache's share of the ARC, which is not visible either (dbuf_cache_shift), and a kernel's default. */
+enum { DBUF_CACHE_SHIFT = 5 };
+
+/*
+ * Asked by the dbuf cache, which takes a 32nd of it, at each buffer that it is given; by the one for metadata (a 64th);
+ * and once while a pool is imported, by a check that waits for ever below 16 bytes.
+ */
+uint64_t
+arc_target_bytes(void)
+{
+	if (dbuf_cache_max >= arc_c >> DBUF_CACHE_SHIFT)
+		return (arc_c);
+	return (MAX(dbuf_cache_max, 1) << DBUF_CACHE_SHIFT);
+}
+
 /*
  * The library asks for a random number at every other move of a buffer (which list to take next) and gets it by a read
  * of /dev/urandom. A generator of the thread's own serves as well there; what has to be unguessable is asked for by
@@ -142,34 +159,41 @@ pw_engine_set_txg_timeout(uint32_t seconds)
 	zfs_txg_timeout = seconds;
 }
 
+/*
+ * The module parameters that can be set. The width of a variable is not in the library, so it stands here; those with a
+ * place are ours, where the library's own cannot be seen from outside or is not there.
+ */
+static const struct tunable { const char *name; int wide; void *ours; } tunables[] = {
+	{ "dbuf_cache_max_bytes", 1, &dbuf_cache_max },
+	{ "l2arc_noprefetch", 0, NULL },
+	{ "l2arc_write_max", 1, NULL },
+	{ "zfs_compressed_arc_enabled", 0, NULL },
+	{ "zfs_dirty_data_max", 1, NULL },
+	{ "zfs_immediate_write_sz", 1, &pw_immediate_write_sz },
+	{ "zfs_txg_timeout", 0, NULL },
+	{ "zfs_vdev_async_write_max_active", 0, NULL },
+};
+
+const char *
+pw_engine_tunable(uint64_t index)
+{
+	return (index < sizeof (tunables) / sizeof (tunables[0]) ? tunables[index].name : NULL);
+}
+
 int
 pw_engine_set_tunable(const char *name, uint64_t value)
 {
-	/* The width of a variable is not in the library; these are the ones the crate offers. */
-	static const struct { const char *name; int wide; } known[] = {
-		{ "zfs_prefetch_disable", 0 },
-		{ "zfs_immediate_write_sz", 1 },
-		{ "zfs_compressed_arc_enabled", 0 },
-		{ "dbuf_cache_max_bytes", 1 },
-		{ "zfs_arc_min_prefetch_ms", 0 },
-		{ "zfs_vdev_async_write_max_active", 0 },
-		{ "l2arc_write_max", 1 },
-		{ "l2arc_noprefetch", 0 },
-		{ "zfs_txg_timeout", 0 },
-		{ "zfs_dirty_data_max", 1 },
-	};
-
-	for (size_t i = 0; i < sizeof (known) / sizeof (known[0]); i++) {
-		if (strcmp(known[i].name, name) != 0)
+	for (size_t i = 0; i < sizeof (tunables) / sizeof (tunables[0]); i++) {
+		const struct tunable *it = &tunables[i];
+		if (strcmp(it->name, name) != 0)
 			continue;
-		void *variable = strcmp(name, "zfs_immediate_write_sz") == 0 ?
-		    (void *)&pw_immediate_write_sz : dlsym(RTLD_DEFAULT, name);
+		void *variable = it->ours != NULL ? it->ours : dlsym(RTLD_DEFAULT, name);
 		if (variable == NULL)
 			return (ENOENT);
-		if (known[i].wide)
+		if (it->wide)
 			*(volatile uint64_t *)variable = value;
 		else
-			*(volatile uint32_t *)variable = (uint32_t)value;
+			*(volatile uint32_t *)variable = (uint32_t)MIN(value, UINT32_MAX);
 		return (0);
 	}
 	return (ENOENT);

@@ -34,8 +34,9 @@ void pw_engine_set_arc(uint64_t bytes);
 void pw_engine_set_dirty(uint64_t bytes);
 void pw_engine_set_txg_timeout(uint32_t seconds);
 void pw_engine_arc_stats(pw_arc_stats_t *out);
-/* Sets a named library variable of 4 or 8 bytes; ENOENT if it has no such variable. */
+/* A module parameter by its name; ENOENT if it is not one that can be set here. */
 int pw_engine_set_tunable(const char *name, uint64_t value);
+const char *pw_engine_tunable(uint64_t index);	/* the names; NULL behind the last */
 const char *pw_engine_version(void);
 
 /* ---- the seam between vdevs and the host (seam.c) ---- */

@@ -85,7 +85,18 @@ impl Engine {
         unsafe { ffi::pw_engine_set_txg_timeout(seconds) }
     }
 
-    /// A module parameter by its name, as far as `csrc/engine.c` lists it.
+    /// The module parameters that [`Engine::set_tunable`] takes.
+    pub fn tunables() -> impl Iterator<Item = &'static str> {
+        // SAFETY: null, or a static C string.
+        let name = |at| unsafe {
+            let name = ffi::pw_engine_tunable(at);
+            (!name.is_null()).then(|| CStr::from_ptr(name))
+        };
+        (0..).map_while(name).filter_map(|name| name.to_str().ok())
+    }
+
+    /// Sets a module parameter, of those that [`Engine::tunables`] names, from now on. For where a kernel reads it once,
+    /// set it before the pool is opened.
     pub fn set_tunable(self, name: &str, value: u64) -> Result<()> {
         let c = c_text(name)?;
         // SAFETY: the name is a C string; unknown names are refused there.

@@ -187,6 +187,7 @@ unsafe extern "C" {
     pub fn pw_engine_set_txg_timeout(seconds: u32);
     pub fn pw_engine_arc_stats(out: *mut pw_arc_stats);
     pub fn pw_engine_set_tunable(name: *const c_char, value: u64) -> c_int;
+    pub fn pw_engine_tunable(index: u64) -> *const c_char;
     pub fn pw_engine_version() -> *const c_char;
 
     pub fn pw_seam_set_device(device: *const pw_device);

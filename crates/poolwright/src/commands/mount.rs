@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail};
 use poolwright_control::{Client, Host, Mounted, Mounts, Owner, Request, Server, name};
+use poolwright_openzfs::Engine;
 
 use super::options::{Usage, parse_size};
 use super::pool::reach::{self, Opened, PoolFiles, explained, parse_dataset, print_json};
@@ -39,6 +40,10 @@ pub struct Args {
     /// Memory of the ARC: 64M at least. Left out, half of the memory that is available
     #[arg(long, value_name = "SIZE", value_parser = parse_arc)]
     arc: Option<u64>,
+
+    /// A module parameter of the engine: dbuf_cache_max_bytes=0 and the like. For the first mount, which owns the pool
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_tunable)]
+    tunable: Vec<(String, u64)>,
 
     /// Return when it is mounted; what the process says later goes to a log
     #[arg(long)]
@@ -97,6 +102,12 @@ fn add(mut client: Client, args: &Args, wanted: &Mounted) -> anyhow::Result<u8> 
             client.pid()
         );
     }
+    if !args.tunable.is_empty() {
+        eprintln!(
+            "poolwright: --tunable is not used: process {} has the pool open with its own",
+            client.pid()
+        );
+    }
     let pid = client.pid();
     let mounted = client.ask(&Request::Mount(wanted.clone())).map_err(explained);
     let mounted: Mounted =
@@ -112,6 +123,10 @@ fn own(
     args: &Args,
     wanted: &Mounted,
 ) -> anyhow::Result<u8> {
+    for (name, value) in &args.tunable {
+        let engine = Engine::running().context("the pool is open, so the engine runs")?;
+        engine.set_tunable(name, *value)?;
+    }
     let table = Arc::new(Table::default());
     let host = Arc::new(Host::new(pool, files, SystemTime::now(), Arc::clone(&table) as Arc<dyn Mounts>));
     let served = serve(&host, &table, args, wanted);
@@ -194,6 +209,17 @@ fn announce(args: &Args, mounted: &Mounted, pid: u32, owner: bool) -> anyhow::Re
 fn parse_arc(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text)?;
     if bytes < 64 << 20 { Err("the engine takes 64M at least".into()) } else { Ok(bytes) }
+}
+
+/// For clap: `NAME=VALUE` of the engine.
+fn parse_tunable(text: &str) -> Result<(String, u64), String> {
+    let known = || Engine::tunables().collect::<Vec<_>>().join(", ");
+    match text.split_once('=') {
+        Some((name, value)) if Engine::tunables().any(|known| known == name) => {
+            Ok((name.to_owned(), parse_size(value)?))
+        }
+        _ => Err(format!("NAME=VALUE is expected, with a name of {}", known())),
+    }
 }
 
 /// What is asked for, checked as far as that goes without the pool.
