@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Brings what the lab's drivers use and no Debian package has, into target/lab: only what is missing or out of date.
 #
-# usage: scripts/lab/fetch.sh [--test] [kv] [opendj] ...
+# usage: scripts/lab/fetch.sh [--test] [kv] [orientdb] [opendj] ...
 #
 #   kv         LevelDB, Berkeley DB JE, RocksDB and LMDB for the JVM, and our driver of them: target/lab/jvm/kv
+#   orientdb   OrientDB and Lucene, and our driver of them: target/lab/jvm/orientdb
 #   opendj     OpenDJ, an LDAP server: target/lab/opendj
 #   --test     also runs the tests of the drivers that run in the JVM
 #
@@ -15,7 +16,7 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
 
 LAB=$POOLWRIGHT_ROOT/target/lab
-JVM_DRIVERS=(kv)
+JVM_DRIVERS=(kv orientdb)
 OPENDJ=org.openidentityplatform.opendj:opendj-server-legacy:4.10.1:zip
 UNPACK=org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack
 TEST=no

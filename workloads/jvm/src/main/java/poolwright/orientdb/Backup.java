@@ -1,0 +1,75 @@
+package poolwright.orientdb;
+
+import com.orientechnologies.orient.core.db.ODatabaseSession;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import poolwright.driver.Progress;
+import poolwright.driver.Report;
+import poolwright.driver.Spec;
+
+/** A backup by OrientDB's own means into the dataset "backup". */
+final class Backup {
+    static final String FILE = Database.NAME + ".zip";
+    private static final String MESSAGE = "Compressing file ";
+    private static final double S = 1e9;
+
+    private final Spec spec;
+    private final Settings settings;
+    private final Report report;
+
+    Backup(Spec spec, Settings settings, Report report) {
+        this.spec = spec;
+        this.settings = settings;
+        this.report = report;
+    }
+
+    /** Of the measured time, {@code backup_s} is what the report timed: the database is read-only for so long. */
+    void run() throws IOException {
+        Path file = spec.path("backup").resolve(FILE);
+        try (Database database = Database.open(spec, settings); ODatabaseSession session = database.local()) {
+            long of = Folder.bytes(database.folder());
+            report.start();
+            long began = System.nanoTime();
+            try (Progress progress = new Progress(report, of, "bytes")) {
+                backUp(session, database.folder(), file, progress);
+                // Some small files are left out by OrientDB; the work is done all the same.
+                progress.add(of - progress.done());
+            }
+            long done = System.nanoTime();
+            Folder.sync(file);
+            report.stop();
+            report.figure("backup_s", (done - began) / S, "s");
+            report.figure("backup_length", Files.size(file), "bytes");
+            report.figure("database_length", of, "bytes");
+        }
+    }
+
+    private void backUp(ODatabaseSession session, Path folder, Path file, Progress progress) throws IOException {
+        // OrientDB says the name of each file when it begins it, which is when the one before is done.
+        String[] before = {null};
+        try (OutputStream out = Files.newOutputStream(file)) {
+            session.backup(out, null, null, text -> {
+                progress.add(before[0] == null ? 0 : length(folder.resolve(before[0])));
+                before[0] = named(text);
+            }, settings.backupLevel(), settings.backupBuffer());
+        }
+    }
+
+    /** The file that a line of OrientDB's names, or null. */
+    static String named(String text) {
+        int at = text.indexOf(MESSAGE);
+        int end = text.lastIndexOf("...");
+        return at < 0 || end < at + MESSAGE.length() ? null : text.substring(at + MESSAGE.length(), end);
+    }
+
+    /** Of a file that may be gone, or not be there yet. */
+    static long length(Path file) {
+        try {
+            return Files.size(file);
+        } catch (IOException gone) {
+            return 0;
+        }
+    }
+}

@@ -1,0 +1,48 @@
+package poolwright.orientdb;
+
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.file.FileVisitOption;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.List;
+import java.util.stream.Stream;
+
+/** Files below a folder, taken together. */
+final class Folder {
+    private Folder() {}
+
+    /** Their length in bytes, those behind symbolic links left out. */
+    static long bytes(Path folder) throws IOException {
+        long sum = 0;
+        for (Path file : files(folder)) {
+            try {
+                sum += Files.size(file);
+            } catch (NoSuchFileException gone) {
+                // The database removed it meanwhile; it has no bytes.
+            }
+        }
+        return sum;
+    }
+
+    /** All that is in them is on the device. */
+    static void sync(Path folder, FileVisitOption... options) throws IOException {
+        for (Path file : files(folder, options)) {
+            sync(file);
+        }
+    }
+
+    static void sync(Path file) throws IOException {
+        try (FileChannel channel = FileChannel.open(file, StandardOpenOption.READ)) {
+            channel.force(true);
+        }
+    }
+
+    private static List<Path> files(Path folder, FileVisitOption... options) throws IOException {
+        try (Stream<Path> all = Files.walk(folder, options)) {
+            return all.filter(Files::isRegularFile).toList();
+        }
+    }
+}

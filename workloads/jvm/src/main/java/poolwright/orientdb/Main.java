@@ -1,0 +1,28 @@
+package poolwright.orientdb;
+
+import poolwright.driver.Driver;
+import poolwright.driver.Failure;
+import poolwright.driver.Report;
+import poolwright.driver.Spec;
+
+/** The phases of the driver "orientdb". */
+public final class Main {
+    private Main() {}
+
+    public static void main(String[] arguments) {
+        Driver.main(Main::run);
+    }
+
+    private static void run(Spec spec, Report report) throws Exception {
+        Settings settings = Settings.of(spec.parameters());
+        switch (spec.phase()) {
+            case "import" -> new Import(spec, settings, report).run();
+            case "backup" -> new Backup(spec, settings, report).run();
+            case "archive" -> new Archive(spec, report).run();
+            case "lucene" -> new Lucene(spec, settings, report).create();
+            case "search" -> new Lucene(spec, settings, report).search();
+            default -> throw new Failure("there is no phase '" + spec.phase()
+                    + "'; this driver has import, backup, archive, lucene and search");
+        }
+    }
+}

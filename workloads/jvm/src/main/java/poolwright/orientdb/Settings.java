@@ -1,0 +1,96 @@
+package poolwright.orientdb;
+
+import com.orientechnologies.orient.core.config.OGlobalConfiguration;
+import java.nio.file.Path;
+import java.util.Set;
+import poolwright.driver.Failure;
+import poolwright.driver.Parameters;
+
+/**
+ * The parameters of this driver.
+ *
+ * @param file N-Triples to import; empty: they are generated
+ * @param vertices of the generated graph
+ * @param edges of the generated graph, or how many triples of the file; 0 for all of these
+ * @param batch triples a transaction
+ * @param remote through the binary protocol of a server in this process, as in the report, and not embedded
+ * @param compression OrientDB's own, of records: nothing, gzip, low-zip, high-zip
+ * @param clusterVersion of the files of records; those of version 2, the default, know no compression
+ * @param walCompressionFrom bytes from which OrientDB packs a record of the WAL with lz4; 0 for never
+ * @param cache bytes of OrientDB's page cache
+ * @param walMost bytes of WAL from which OrientDB makes a checkpoint
+ * @param walSegment bytes of one file of the WAL
+ * @param keepWal the WAL stays as it is after the import, and the database is not closed
+ * @param backupLevel of zip: 0 to 9
+ * @param backupBuffer bytes that a backup is written in
+ * @param luceneDirectory how Lucene reads: mmap, nio
+ * @param linesEvery seconds between two lines about an index that is made
+ * @param searches queries of the search phase
+ */
+record Settings(
+        String file,
+        int vertices,
+        int edges,
+        int batch,
+        boolean remote,
+        String compression,
+        int clusterVersion,
+        int walCompressionFrom,
+        long cache,
+        long walMost,
+        long walSegment,
+        boolean keepWal,
+        int backupLevel,
+        int backupBuffer,
+        String luceneDirectory,
+        double linesEvery,
+        int searches) {
+    // "heap" is for who starts the virtual machine.
+    private static final Set<String> KNOWN = Set.of(
+            "file", "vertices", "edges", "batch", "access", "compression", "cluster_version", "wal_compression_from", "cache",
+            "wal_most", "wal_segment", "keep_wal", "backup_level", "backup_buffer", "lucene_directory", "lines_every",
+            "searches", "heap");
+    private static final long MIB = 1 << 20;
+
+    static Settings of(Parameters given) {
+        given.only(KNOWN);
+        Settings settings = new Settings(
+                given.text("file", ""),
+                Math.toIntExact(given.count("vertices", 20_000)),
+                Math.toIntExact(given.count("edges", 29_486)),
+                Math.toIntExact(given.count("batch", 1)),
+                given.oneOf("access", "embedded", "embedded", "remote").equals("remote"),
+                given.oneOf("compression", "nothing", "nothing", "gzip", "low-zip", "high-zip"),
+                Math.toIntExact(given.count("cluster_version", 2)),
+                Math.toIntExact(given.size("wal_compression_from", "8K")),
+                given.size("cache", "512M"),
+                given.size("wal_most", "4G"),
+                given.size("wal_segment", "128M"),
+                given.flag("keep_wal", false),
+                Math.toIntExact(given.count("backup_level", 0)),
+                Math.toIntExact(given.size("backup_buffer", "1M")),
+                given.oneOf("lucene_directory", "mmap", "mmap", "nio"),
+                given.number("lines_every", 10),
+                Math.toIntExact(given.count("searches", 1000)));
+        if (settings.batch < 1) {
+            throw new Failure("batch is the number of triples in a transaction: 1 at least");
+        }
+        if (settings.clusterVersion == 2 && !settings.compression.equals("nothing")) {
+            throw new Failure("OrientDB 3.2 ignores compression in clusters of version 2; add cluster_version = 1");
+        }
+        return settings;
+    }
+
+    /** Hands them to OrientDB, before anything of it is started. */
+    void apply(Path wal) {
+        OGlobalConfiguration.WAL_LOCATION.setValue(wal.toString());
+        OGlobalConfiguration.WAL_MAX_SIZE.setValue((int) (walMost / MIB));
+        OGlobalConfiguration.WAL_MAX_SEGMENT_SIZE.setValue((int) (walSegment / MIB));
+        // As OrientDB 1.7 did: the log grows to its limit, and is not cut at each new file of it.
+        OGlobalConfiguration.WAL_KEEP_SINGLE_SEGMENT.setValue(false);
+        OGlobalConfiguration.WAL_MIN_COMPRESSED_RECORD_SIZE.setValue(walCompressionFrom);
+        OGlobalConfiguration.STORAGE_COMPRESSION_METHOD.setValue(compression);
+        OGlobalConfiguration.STORAGE_CLUSTER_VERSION.setValue(clusterVersion);
+        OGlobalConfiguration.DISK_CACHE_SIZE.setValue((int) (cache / MIB));
+    }
+}
