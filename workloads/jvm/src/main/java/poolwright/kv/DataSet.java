@@ -1,0 +1,59 @@
+package poolwright.kv;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.Locale;
+import java.util.SplittableRandom;
+import poolwright.driver.Failure;
+import poolwright.driver.Parameters;
+
+/** The entries of a run, each told by its number and the seed alone, so that a reader knows what it must find. */
+interface DataSet {
+    /** The key of entry {@code number}. */
+    byte[] key(long number);
+
+    /** The value of entry {@code number} after so many changes to it; another one each time. */
+    byte[] value(long number, long change);
+
+    /** The set that the parameters ask for. */
+    static DataSet of(Parameters parameters, long seed) {
+        String kind = parameters.oneOf("data", "random", "random", "json");
+        if (kind.equals("json")) {
+            return new JsonSet(seed);
+        }
+        boolean ordered = parameters.oneOf("keys", "random", "random", "ordered").equals("ordered");
+        long bytes = parameters.size("value", "1K");
+        if (bytes > Integer.MAX_VALUE / 2) {
+            throw new Failure("value takes at most 1G, not " + bytes);
+        }
+        return new RandomSet(seed, (int) bytes, ordered);
+    }
+
+    /** The values of the first entries, one after the other, until there are so many bytes. */
+    default byte[] sample(long entries, int bytes) {
+        ByteBuffer out = ByteBuffer.allocate(bytes);
+        for (long number = 0; number < entries && out.hasRemaining(); number++) {
+            byte[] value = value(number, 0);
+            out.put(value, 0, Math.min(value.length, out.remaining()));
+        }
+        return Arrays.copyOf(out.array(), out.position());
+    }
+
+    /** Scatters: no two numbers give the same, and neighbours have nothing in common (the finaliser of SplitMix64). */
+    static long mix(long number) {
+        long mixed = number;
+        mixed = (mixed ^ (mixed >>> 30)) * 0xbf58476d1ce4e5b9L;
+        mixed = (mixed ^ (mixed >>> 27)) * 0x94d049bb133111ebL;
+        return mixed ^ (mixed >>> 31);
+    }
+
+    /** A source of random numbers for one version of one entry. */
+    static SplittableRandom random(long seed, long number, long change) {
+        return new SplittableRandom(mix(seed + mix(number + mix(change + 1))));
+    }
+
+    static byte[] hex(String before, long number, String after) {
+        return String.format(Locale.ROOT, "%s%016x%s", before, number, after).getBytes(StandardCharsets.US_ASCII);
+    }
+}

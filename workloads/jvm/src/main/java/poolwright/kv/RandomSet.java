@@ -1,0 +1,21 @@
+package poolwright.kv;
+
+/**
+ * Values that nothing compresses, all of one length, under keys of 16 characters.
+ *
+ * @param bytes of each value
+ * @param ordered keys grow with the number, so that entries are loaded in the order of their keys; else they are scattered
+ */
+record RandomSet(long seed, int bytes, boolean ordered) implements DataSet {
+    @Override
+    public byte[] key(long number) {
+        return DataSet.hex("", ordered ? number : DataSet.mix(seed ^ number), "");
+    }
+
+    @Override
+    public byte[] value(long number, long change) {
+        byte[] value = new byte[bytes];
+        DataSet.random(seed, number, change).nextBytes(value);
+        return value;
+    }
+}

@@ -1,0 +1,202 @@
+package poolwright.kv;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.locks.StampedLock;
+import poolwright.driver.Failure;
+import poolwright.kv.VectorClock.Order;
+
+/**
+ * The versioned store on one engine. A key holds every version that no other one descends from: as a rule one, and more after
+ * writes that did not know of each other, until a put descends from them all.
+ */
+final class Store implements AutoCloseable {
+    private final Engine engine;
+    private final Object[] stripes;
+    /** Null: the callers' own threads do the work. */
+    private final ExecutorService pool;
+    /** Read: something is going on in the engine. Write: its files are being replaced. Not of a thread, because the pool's work differs. */
+    private final StampedLock replacing = new StampedLock();
+
+    private Store(Engine engine, Settings settings) {
+        this.engine = engine;
+        stripes = new Object[settings.whole(Setting.STRIPES)];
+        Arrays.setAll(stripes, number -> new Object());
+        int threads = settings.whole(Setting.POOL_SIZE);
+        pool = threads == 0 ? null : Executors.newFixedThreadPool(threads);
+    }
+
+    /** Opens or makes the store in {@code directory/STORE}. */
+    static Store open(Path directory, Settings settings) {
+        Path home = directory.resolve(settings.store);
+        boolean exists = exists(home);
+        if (exists && settings.flag(Setting.ERROR_IF_EXISTS)) {
+            throw new Failure("there is a database already in " + home + ", and errorifexists=true");
+        }
+        if (!exists && !settings.flag(Setting.CREATE_IF_MISSING)) {
+            throw new Failure("there is no database in " + home + ", and createifmissing=false");
+        }
+        try {
+            Files.createDirectories(home);
+        } catch (IOException error) {
+            throw new Failure("cannot make " + home, error);
+        }
+        return new Store(settings.engine.open(home, settings), settings);
+    }
+
+    /** A directory without a file in it is no database yet. */
+    private static boolean exists(Path home) {
+        String[] files = home.toFile().list();
+        return files != null && files.length > 0;
+    }
+
+    /** All versions of a key; none if it is not there. */
+    List<Versioned> get(byte[] key) {
+        check(key);
+        return pooled(() -> {
+            byte[] record = engine.get(key);
+            return record == null ? List.of() : Versioned.read(record);
+        });
+    }
+
+    /** Adds a version, in place of those that it descends from. */
+    void put(byte[] key, Versioned added) throws ObsoleteVersion {
+        check(key);
+        ObsoleteVersion refused = pooled(() -> {
+            synchronized (stripe(key)) {
+                return putLocked(key, added);
+            }
+        });
+        if (refused != null) {
+            throw refused;
+        }
+    }
+
+    private ObsoleteVersion putLocked(byte[] key, Versioned added) {
+        byte[] record = engine.get(key);
+        List<Versioned> kept = new ArrayList<>(1);
+        for (Versioned held : record == null ? List.<Versioned>of() : Versioned.read(record)) {
+            Order order = added.clock().compare(held.clock());
+            if (order == Order.BEFORE || order == Order.SAME) {
+                return new ObsoleteVersion(added.clock(), held.clock());
+            }
+            if (order == Order.CONCURRENT) {
+                kept.add(held);
+            }
+        }
+        kept.add(added);
+        engine.put(key, Versioned.write(kept));
+        return null;
+    }
+
+    /** Removes the versions that {@code clock} knows of: those it descends from, and itself. True if there was any. */
+    boolean delete(byte[] key, VectorClock clock) {
+        check(key);
+        return pooled(() -> {
+            synchronized (stripe(key)) {
+                return deleteLocked(key, clock);
+            }
+        });
+    }
+
+    private boolean deleteLocked(byte[] key, VectorClock clock) {
+        byte[] record = engine.get(key);
+        if (record == null) {
+            return false;
+        }
+        List<Versioned> held = Versioned.read(record);
+        List<Versioned> kept = new ArrayList<>(held);
+        kept.removeIf(version -> {
+            Order order = version.clock().compare(clock);
+            return order == Order.BEFORE || order == Order.SAME;
+        });
+        if (kept.size() == held.size()) {
+            return false;
+        }
+        if (kept.isEmpty()) {
+            engine.delete(key);
+        } else {
+            engine.put(key, Versioned.write(kept));
+        }
+        return true;
+    }
+
+    /** What to do with each key and its versions. */
+    @FunctionalInterface
+    interface Visitor {
+        void visit(byte[] key, List<Versioned> versions);
+    }
+
+    /** Goes through all entries in the order of their keys; what changes meanwhile may be seen or not. */
+    void iterate(Visitor visitor) {
+        long stamp = replacing.readLock();
+        try (Engine.Entries entries = engine.entries()) {
+            while (entries.next()) {
+                visitor.visit(entries.key(), Versioned.read(entries.record()));
+            }
+        } finally {
+            replacing.unlockRead(stamp);
+        }
+    }
+
+    /** Removes everything. Waits for all that is going on, so it must not be called from a {@link Visitor}. */
+    void truncate() {
+        long stamp = replacing.writeLock();
+        try {
+            engine.truncate();
+        } finally {
+            replacing.unlockWrite(stamp);
+        }
+    }
+
+    @Override
+    public void close() {
+        long stamp = replacing.writeLock();
+        try {
+            if (pool != null) {
+                pool.shutdown();
+            }
+            engine.close();
+        } finally {
+            replacing.unlockWrite(stamp);
+        }
+    }
+
+    private static void check(byte[] key) {
+        if (key.length == 0 || key.length > Engine.LONGEST_KEY) {
+            throw new IllegalArgumentException("a key has 1 to " + Engine.LONGEST_KEY + " bytes, not " + key.length);
+        }
+    }
+
+    private Object stripe(byte[] key) {
+        return stripes[Math.floorMod(Arrays.hashCode(key), stripes.length)];
+    }
+
+    private <T> T pooled(Callable<T> work) {
+        long stamp = replacing.readLock();
+        try {
+            return pool == null ? work.call() : pool.submit(work).get();
+        } catch (ExecutionException failed) {
+            throw unchecked(failed.getCause());
+        } catch (Exception failed) {
+            throw unchecked(failed);
+        } finally {
+            replacing.unlockRead(stamp);
+        }
+    }
+
+    private static RuntimeException unchecked(Throwable failed) {
+        if (failed instanceof Error error) {
+            throw error;
+        }
+        return failed instanceof RuntimeException exception ? exception : new IllegalStateException(failed);
+    }
+}
