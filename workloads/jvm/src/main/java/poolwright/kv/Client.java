@@ -1,0 +1,97 @@
+package poolwright.kv;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.SplittableRandom;
+import org.HdrHistogram.Histogram;
+import poolwright.driver.Failure;
+import poolwright.driver.Latencies;
+
+/** One thread's operations on the store, each timed; what comes back is compared with what must have been written. */
+final class Client {
+    /** The node of the cluster that we are; there is no other. */
+    private static final int NODE = 1;
+    /** One read in so many is compared byte by byte: to make the value anew costs as much as a read from a cache. */
+    private static final int COMPARED = 64;
+
+    private final Store store;
+    private final DataSet data;
+    private final SplittableRandom random;
+    private final Histogram gets;
+    private final Histogram puts;
+    private final Histogram deletes;
+    private long reads;
+
+    Client(Store store, DataSet data, SplittableRandom random, Latencies latencies) {
+        this.store = store;
+        this.data = data;
+        this.random = random;
+        gets = latencies.of("get");
+        puts = latencies.of("put");
+        deletes = latencies.of("delete");
+    }
+
+    SplittableRandom random() {
+        return random;
+    }
+
+    /** Reads an entry that must be there. */
+    void read(long number) {
+        if (get(number).isEmpty()) {
+            throw new Failure("entry " + number + " is not in the store: load it first, with the same data, seed and at least as many entries");
+        }
+    }
+
+    /** Reads an entry that may have been deleted. */
+    void look(long number) {
+        get(number);
+    }
+
+    private List<Versioned> get(long number) {
+        byte[] key = data.key(number);
+        long began = System.nanoTime();
+        List<Versioned> found = store.get(key);
+        gets.recordValue(System.nanoTime() - began);
+        if (reads++ % COMPARED == 0) {
+            found.forEach(version -> compare(data, number, version));
+        }
+        return found;
+    }
+
+    /** Writes an entry over what is there, as a client does that has read it. */
+    void update(long number) {
+        List<Versioned> found = get(number);
+        write(number, found.isEmpty() ? VectorClock.EMPTY : found.get(0).clock());
+    }
+
+    /** Writes an entry over the version that the clock tells; the bytes of key and value. The value tells by itself which change it is. */
+    int write(long number, VectorClock over) {
+        byte[] key = data.key(number);
+        VectorClock clock = over.writtenBy(NODE, System.currentTimeMillis());
+        Versioned added = new Versioned(data.value(number, clock.count(NODE) - 1), clock);
+        long began = System.nanoTime();
+        try {
+            store.put(key, added);
+        } catch (ObsoleteVersion lost) {
+            // Another thread wrote it since we read it; a client would read again, and we go on.
+        }
+        puts.recordValue(System.nanoTime() - began);
+        return key.length + added.value().length;
+    }
+
+    void delete(long number) {
+        List<Versioned> found = get(number);
+        if (!found.isEmpty()) {
+            byte[] key = data.key(number);
+            long began = System.nanoTime();
+            store.delete(key, found.get(0).clock());
+            deletes.recordValue(System.nanoTime() - began);
+        }
+    }
+
+    static void compare(DataSet data, long number, Versioned found) {
+        if (!Arrays.equals(found.value(), data.value(number, found.clock().count(NODE) - 1))) {
+            throw new Failure("entry " + number + " holds other bytes than were written; the database is damaged");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+package poolwright.kv;
+
+import poolwright.driver.Driver;
+
+/** The driver of kv-engines: runs the phase on stdin, or with the word {@code settings} prints the table of settings for the docs. */
+public final class Main {
+    private Main() {}
+
+    public static void main(String[] arguments) {
+        if (arguments.length == 1 && arguments[0].equals("settings")) {
+            System.out.print(SettingsPage.markdown());
+        } else {
+            Driver.main(Phases::run);
+        }
+    }
+}

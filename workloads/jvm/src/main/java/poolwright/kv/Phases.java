@@ -1,0 +1,219 @@
+package poolwright.kv;
+
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.stream.Stream;
+import poolwright.driver.Compressibility;
+import poolwright.driver.Failure;
+import poolwright.driver.Latencies;
+import poolwright.driver.Progress;
+import poolwright.driver.Report;
+import poolwright.driver.Spec;
+
+/** The phases: load, read (warm), read-cold, read-scanned, scan, mixed. Each opens the store anew, in a process of its own. */
+final class Phases {
+    private static final String ROLE = "db";
+    /** Bytes of values whose entropy is told. */
+    private static final int SAMPLE = 1 << 20;
+    private static final double NS_PER_S = 1e9;
+
+    private final Plan plan;
+    private final Path home;
+    private final Report report;
+
+    private Phases(Plan plan, Path home, Report report) {
+        this.plan = plan;
+        this.home = home;
+        this.report = report;
+    }
+
+    static void run(Spec spec, Report report) throws IOException, InterruptedException {
+        Plan plan = Plan.of(spec);
+        Phases phases = new Phases(plan, spec.path(ROLE), report);
+        for (String line : plan.describe()) {
+            report.log(line);
+        }
+        Rehearsal.run(plan, spec.scratch());
+        // What the rehearsal left on the heap is not to be collected while something is measured.
+        System.gc();
+        switch (spec.phase()) {
+            case "load" -> phases.load();
+            case "read" -> phases.withStore(store -> phases.readWarm(store));
+            case "read-cold" -> phases.withStore(store -> phases.read(store));
+            case "read-scanned" -> phases.withStore(store -> phases.readScanned(store));
+            case "scan" -> phases.withStore(store -> phases.scanMeasured(store));
+            case "mixed" -> phases.withStore(store -> phases.mixed(store));
+            default -> throw new Failure("there is no phase '" + spec.phase()
+                    + "'; there are load, read, read-cold, read-scanned, scan, mixed");
+        }
+    }
+
+    @FunctionalInterface
+    private interface Work {
+        void run(Store store) throws InterruptedException;
+    }
+
+    /** Opens the store, and closes it so that its files hold all that was written. */
+    private void withStore(Work work) throws IOException, InterruptedException {
+        long began = System.nanoTime();
+        Store store = Store.open(home, plan.settings());
+        report.figure("open_s", since(began), "s");
+        try {
+            work.run(store);
+        } finally {
+            long closing = System.nanoTime();
+            store.close();
+            sync(home.resolve(plan.settings().store));
+            report.figure("close_s", since(closing), "s");
+        }
+    }
+
+    private void load() throws IOException, InterruptedException {
+        Compressibility.say(report, plan.data().sample(plan.entries(), SAMPLE));
+        withStore(store -> {
+            LongAdder bytes = new LongAdder();
+            measured("puts", plan.entries(), progress -> Crew.run(plan, store, (thread, client) -> {
+                for (long number = thread; number < plan.entries(); number += plan.threads()) {
+                    bytes.add(client.write(number, VectorClock.EMPTY));
+                    progress.add(1);
+                }
+            }));
+            report.figure("user_bytes", bytes.sum(), "bytes");
+        });
+    }
+
+    /** Reads that are not measured fill the caches first. */
+    private void readWarm(Store store) throws InterruptedException {
+        reads(store, plan.warmReads(), null);
+        read(store);
+    }
+
+    private void readScanned(Store store) throws InterruptedException {
+        long began = System.nanoTime();
+        long seen = scan(store, null);
+        report.figure("scan_s", since(began), "s");
+        report.log("the scan before the reads saw " + seen + " entries");
+        read(store);
+    }
+
+    private void read(Store store) throws InterruptedException {
+        measured("gets", plan.reads(), progress -> reads(store, plan.reads(), progress));
+    }
+
+    /** Entries at random, every one as likely as any other, until that many or the time is up. */
+    private Latencies reads(Store store, long most, Progress progress) throws InterruptedException {
+        AtomicLong left = new AtomicLong(most);
+        long began = System.nanoTime();
+        return Crew.run(plan, store, (thread, client) -> {
+            while (since(began) < plan.readSeconds() && left.getAndDecrement() > 0) {
+                client.read(client.random().nextLong(plan.entries()));
+                if (progress != null) {
+                    progress.add(1);
+                }
+            }
+        });
+    }
+
+    private void scanMeasured(Store store) throws InterruptedException {
+        measured("entries", plan.entries(), progress -> {
+            scan(store, progress);
+            return new Latencies();
+        });
+    }
+
+    private static long scan(Store store, Progress progress) {
+        AtomicLong seen = new AtomicLong();
+        store.iterate((key, versions) -> {
+            seen.incrementAndGet();
+            if (progress != null) {
+                progress.add(1);
+            }
+        });
+        return seen.get();
+    }
+
+    /** Reads, puts and deletes of entries at random; a key that was deleted is put again by the next put of it. */
+    private void mixed(Store store) throws InterruptedException {
+        AtomicLong left = new AtomicLong(plan.reads());
+        long began = System.nanoTime();
+        measured("operations", plan.reads(), progress -> Crew.run(plan, store, (thread, client) -> {
+            while (since(began) < plan.readSeconds() && left.getAndDecrement() > 0) {
+                operate(client, client.random());
+                progress.add(1);
+            }
+        }));
+    }
+
+    private void operate(Client client, SplittableRandom random) {
+        long number = random.nextLong(plan.entries());
+        double drawn = random.nextDouble();
+        if (drawn < plan.puts()) {
+            client.update(number);
+        } else if (drawn < plan.puts() + plan.deletes()) {
+            client.delete(number);
+        } else {
+            client.look(number);
+        }
+    }
+
+    @FunctionalInterface
+    private interface Measured {
+        Latencies run(Progress progress) throws InterruptedException;
+    }
+
+    /** Says when the measured part starts and stops, how it goes on, and what came of it. */
+    private void measured(String unit, long of, Measured work) throws InterruptedException {
+        report.start();
+        long began = System.nanoTime();
+        Progress progress = new Progress(report, of, unit);
+        Latencies latencies;
+        try (progress) {
+            latencies = work.run(progress);
+        }
+        double seconds = since(began);
+        report.stop();
+        report.figure(unit + "_per_s", progress.done() / seconds, "1/s");
+        latencies.say(report);
+        sayMemory();
+    }
+
+    /** What the process holds: what no file backs (heaps, write buffers, block caches), and mapped files (LMDB's pages). */
+    private void sayMemory() {
+        try {
+            for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
+                String[] words = line.split("\\s+");
+                switch (words[0]) {
+                    case "RssAnon:" -> report.figure("memory_anonymous", Long.parseLong(words[1]) * 1024, "bytes");
+                    case "RssFile:" -> report.figure("memory_of_files", Long.parseLong(words[1]) * 1024, "bytes");
+                    default -> { }
+                }
+            }
+        } catch (IOException error) {
+            throw new Failure("cannot read /proc/self/status", error);
+        }
+    }
+
+    /** No engine syncs all it has when it is closed; the sizes that are read afterwards are to count. */
+    private static void sync(Path directory) throws IOException {
+        List<Path> files;
+        try (Stream<Path> found = Files.walk(directory)) {
+            files = found.filter(Files::isRegularFile).toList();
+        }
+        for (Path file : files) {
+            try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
+                channel.force(true);
+            }
+        }
+    }
+
+    private static double since(long began) {
+        return (System.nanoTime() - began) / NS_PER_S;
+    }
+}

@@ -1,0 +1,133 @@
+package poolwright.kv;
+
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import poolwright.driver.Failure;
+import poolwright.driver.Parameters;
+import poolwright.driver.Sizes;
+import poolwright.driver.Spec;
+
+/**
+ * What a phase is to do, from the campaign's parameters.
+ *
+ * @param settings of the store under test
+ * @param given the settings as they were named, for a store beside it
+ * @param data the entries
+ * @param entries how many there are: the parameter entries, or a share of it
+ * @param threads that work at once
+ * @param warmReads reads before the measured ones, in the phases that warm up
+ * @param reads measured reads, or operations of the mixed phase
+ * @param readSeconds ends the reads although there are more to do
+ * @param puts share of puts in the mixed phase
+ * @param deletes share of deletes in the mixed phase
+ * @param seed of all that is drawn
+ */
+record Plan(
+        Settings settings,
+        Map<String, String> given,
+        DataSet data,
+        long entries,
+        int threads,
+        long warmReads,
+        long reads,
+        double readSeconds,
+        double puts,
+        double deletes,
+        long seed) {
+    private static final Set<String> KNOWN = Set.of(
+            "engine", "store", "entries", "data", "value", "keys", "memory", "threads", "warm_reads", "reads",
+            "read_seconds", "puts", "deletes", "share",
+            // Read by what starts this program.
+            "heap");
+    /** Less cache than this is no cache. */
+    private static final long LEAST_CACHE = 1 << 20;
+
+    static Plan of(Spec spec) {
+        Parameters parameters = spec.parameters();
+        Map<String, String> given = engineSettings(parameters);
+        EngineKind engine = EngineKind.of(parameters.text("engine", "leveldb"));
+        String store = parameters.text("store", "test");
+        shareMemory(engine, store, parameters, given);
+        Plan plan = new Plan(
+                new Settings(engine, store, given),
+                given,
+                DataSet.of(parameters, spec.seed()),
+                Math.round(parameters.count("entries", 10_000) * parameters.number("share", 1)),
+                Math.toIntExact(parameters.count("threads", 2)),
+                parameters.count("warm_reads", 0),
+                parameters.count("reads", 10_000),
+                parameters.number("read_seconds", Double.MAX_VALUE),
+                parameters.number("puts", 0.15),
+                parameters.number("deletes", 0.05),
+                spec.seed());
+        if (plan.entries == 0 || plan.threads == 0) {
+            throw new Failure("entries and threads are 1 at least");
+        }
+        if (plan.puts < 0 || plan.deletes < 0 || plan.puts + plan.deletes > 1) {
+            throw new Failure("puts and deletes are shares of the operations, 1 in all at most");
+        }
+        return plan;
+    }
+
+    /** The parameters that begin with an engine's name; all others have to be known ones. */
+    private static Map<String, String> engineSettings(Parameters parameters) {
+        Map<String, String> given = new HashMap<>();
+        Set<String> known = new HashSet<>(KNOWN);
+        for (EngineKind engine : EngineKind.values()) {
+            String prefix = engine.word + ".";
+            parameters.beginning(prefix).forEach((rest, value) -> given.put(prefix + rest, value));
+        }
+        known.addAll(given.keySet());
+        parameters.only(known);
+        return given;
+    }
+
+    /**
+     * Gives the engine {@code memory} bytes in all: the cache is what its write buffers leave of it. LMDB has nothing
+     * that could be set; its pages are in the system's page cache.
+     */
+    private static void shareMemory(EngineKind engine, String store, Parameters parameters, Map<String, String> given) {
+        String text = parameters.text("memory", "");
+        if (text.isEmpty() || !Setting.BLOCK_CACHE.by(engine).honoured()) {
+            return;
+        }
+        String cacheName = engine.word + "." + Setting.BLOCK_CACHE.word;
+        if (given.containsKey(cacheName)) {
+            throw new Failure("memory and " + cacheName + " are both given; the cache is what the write buffers leave of memory");
+        }
+        long cache = Sizes.parse("memory", text);
+        if (Setting.WRITE_BUFFER.by(engine).honoured()) {
+            cache -= 2 * new Settings(engine, store, given).number(Setting.WRITE_BUFFER);
+        }
+        if (cache < LEAST_CACHE) {
+            throw new Failure("memory=" + text + " leaves no cache beside the write buffers of " + engine.title
+                    + "; set " + engine.word + "." + Setting.WRITE_BUFFER.word);
+        }
+        given.put(cacheName, bytes(cache));
+    }
+
+    /** The form that a setting in megabytes takes for any number of bytes. */
+    private static String bytes(long bytes) {
+        return bytes / 1024 + "K";
+    }
+
+    /** The same settings for a store beside the one under test, whatever that one says of its existence. */
+    Settings rehearsal() {
+        Map<String, String> changed = new HashMap<>(given);
+        String prefix = settings.engine.word + "." + Rehearsal.STORE + ".";
+        changed.put(prefix + Setting.CREATE_IF_MISSING.word, "true");
+        changed.put(prefix + Setting.ERROR_IF_EXISTS.word, "false");
+        return new Settings(settings.engine, Rehearsal.STORE, changed);
+    }
+
+    /** What is said of the settings in the trial's log. */
+    String[] describe() {
+        return new String[] {
+            settings.engine.title + ", store " + settings.store + ": " + String.join(", ", settings.used()),
+            "not used by " + settings.engine.title + ": "
+                    + (settings.unused().isEmpty() ? "nothing" : String.join(", ", settings.unused()))
+        };
+    }
+}
