@@ -12,7 +12,9 @@ import com.sleepycat.je.EnvironmentConfig;
 import com.sleepycat.je.Get;
 import com.sleepycat.je.Put;
 import com.sleepycat.je.ReadOptions;
+import com.sleepycat.je.Transaction;
 import java.nio.file.Path;
+import java.util.List;
 import poolwright.driver.Failure;
 
 /** Berkeley DB Java Edition: one transactional database, every put and delete a transaction of its own. */
@@ -67,6 +69,22 @@ final class BdbEngine implements Engine {
     @Override
     public void put(byte[] key, byte[] record) {
         database.put(null, new DatabaseEntry(key), new DatabaseEntry(record), Put.OVERWRITE, null);
+    }
+
+    @Override
+    public void putAll(List<Entry> entries) {
+        Transaction transaction = environment.beginTransaction(null, null);
+        try {
+            for (Entry entry : entries) {
+                database.put(
+                        transaction, new DatabaseEntry(entry.key()), new DatabaseEntry(entry.record()), Put.OVERWRITE, null);
+            }
+            transaction.commit();
+        } finally {
+            if (transaction.isValid()) {
+                transaction.abort();
+            }
+        }
     }
 
     @Override

@@ -1,5 +1,6 @@
 package poolwright.kv;
 
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.SplittableRandom;
@@ -61,22 +62,36 @@ final class Client {
     /** Writes an entry over what is there, as a client does that has read it. */
     void update(long number) {
         List<Versioned> found = get(number);
-        write(number, found.isEmpty() ? VectorClock.EMPTY : found.get(0).clock());
+        write(List.of(version(number, found.isEmpty() ? VectorClock.EMPTY : found.get(0).clock())));
     }
 
-    /** Writes an entry over the version that the clock tells; the bytes of key and value. The value tells by itself which change it is. */
-    int write(long number, VectorClock over) {
-        byte[] key = data.key(number);
+    /** Adds new entries at once; the bytes of their keys and values. The latency is that of all of them. */
+    long load(long... numbers) {
+        List<Store.Put> batch = new ArrayList<>(numbers.length);
+        long bytes = 0;
+        for (long number : numbers) {
+            Store.Put put = version(number, VectorClock.EMPTY);
+            batch.add(put);
+            bytes += put.key().length + put.added().value().length;
+        }
+        write(batch);
+        return bytes;
+    }
+
+    /** The value tells by itself which change it is: the clock counts them. */
+    private Store.Put version(long number, VectorClock over) {
         VectorClock clock = over.writtenBy(NODE, System.currentTimeMillis());
-        Versioned added = new Versioned(data.value(number, clock.count(NODE) - 1), clock);
+        return new Store.Put(data.key(number), new Versioned(data.value(number, clock.count(NODE) - 1), clock));
+    }
+
+    private void write(List<Store.Put> batch) {
         long began = System.nanoTime();
         try {
-            store.put(key, added);
+            store.putAll(batch);
         } catch (ObsoleteVersion lost) {
             // Another thread wrote it since we read it; a client would read again, and we go on.
         }
         puts.recordValue(System.nanoTime() - began);
-        return key.length + added.value().length;
     }
 
     void delete(long number) {

@@ -1,5 +1,7 @@
 package poolwright.kv;
 
+import java.util.List;
+
 /**
  * Ordered bytes for bytes: what a storage engine has to offer. Any number of threads may call it at once, but
  * {@link #truncate} and {@link #close} only while nothing else is going on and no {@link Entries} is open; {@link Store}
@@ -15,6 +17,9 @@ interface Engine extends AutoCloseable {
     /** Adds or replaces. */
     void put(byte[] key, byte[] record);
 
+    /** Adds or replaces all of these or, if it fails, none. No key is among them twice. */
+    void putAll(List<Entry> entries);
+
     /** A key that is not there is no error. */
     void delete(byte[] key);
 
@@ -27,6 +32,9 @@ interface Engine extends AutoCloseable {
     /** Leaves nothing in memory that is not in the files. */
     @Override
     void close();
+
+    /** Bytes for bytes. */
+    record Entry(byte[] key, byte[] record) {}
 
     /** A way through the entries, of the thread that opened it; the first call of {@link #next} stands on the first entry. */
     interface Entries extends AutoCloseable {

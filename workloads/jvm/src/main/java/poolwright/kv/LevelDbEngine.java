@@ -4,6 +4,7 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import org.fusesource.leveldbjni.JniDBFactory;
 import org.iq80.leveldb.CompressionType;
@@ -11,6 +12,7 @@ import org.iq80.leveldb.DB;
 import org.iq80.leveldb.DBIterator;
 import org.iq80.leveldb.Options;
 import org.iq80.leveldb.ReadOptions;
+import org.iq80.leveldb.WriteBatch;
 import org.iq80.leveldb.WriteOptions;
 import poolwright.driver.Failure;
 
@@ -68,6 +70,16 @@ final class LevelDbEngine implements Engine {
     @Override
     public void put(byte[] key, byte[] record) {
         database.put(key, record, writing);
+    }
+
+    @Override
+    public void putAll(List<Entry> entries) {
+        try (WriteBatch batch = database.createWriteBatch()) {
+            entries.forEach(entry -> batch.put(entry.key(), entry.record()));
+            database.write(batch, writing);
+        } catch (IOException error) {
+            throw new Failure("LevelDB does not close a batch", error);
+        }
     }
 
     @Override

@@ -64,6 +64,16 @@ final class LmdbEngine implements Engine {
     }
 
     @Override
+    public void putAll(List<Entry> entries) {
+        try (Txn<byte[]> txn = environment.txnWrite()) {
+            for (Entry entry : entries) {
+                database.put(txn, entry.key(), entry.record());
+            }
+            txn.commit();
+        }
+    }
+
+    @Override
     public void delete(byte[] key) {
         database.delete(key);
     }

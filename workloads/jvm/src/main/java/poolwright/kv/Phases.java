@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import poolwright.driver.Compressibility;
 import poolwright.driver.Failure;
@@ -80,9 +81,11 @@ final class Phases {
         withStore(store -> {
             LongAdder bytes = new LongAdder();
             measured("puts", plan.entries(), progress -> Crew.run(plan, store, (thread, client) -> {
-                for (long number = thread; number < plan.entries(); number += plan.threads()) {
-                    bytes.add(client.write(number, VectorClock.EMPTY));
-                    progress.add(1);
+                long step = (long) plan.batch() * plan.threads();
+                for (long first = (long) thread * plan.batch(); first < plan.entries(); first += step) {
+                    long[] batch = LongStream.range(first, Math.min(first + plan.batch(), plan.entries())).toArray();
+                    bytes.add(client.load(batch));
+                    progress.add(batch.length);
                 }
             }));
             report.figure("user_bytes", bytes.sum(), "bytes");

@@ -17,6 +17,7 @@ import poolwright.driver.Spec;
  * @param data the entries
  * @param entries how many there are: the parameter entries, or a share of it
  * @param threads that work at once
+ * @param batch entries that the load puts at once
  * @param warmReads reads before the measured ones, in the phases that warm up
  * @param reads measured reads, or operations of the mixed phase
  * @param readSeconds ends the reads although there are more to do
@@ -30,6 +31,7 @@ record Plan(
         DataSet data,
         long entries,
         int threads,
+        int batch,
         long warmReads,
         long reads,
         double readSeconds,
@@ -37,7 +39,7 @@ record Plan(
         double deletes,
         long seed) {
     private static final Set<String> KNOWN = Set.of(
-            "engine", "store", "entries", "data", "value", "keys", "memory", "threads", "warm_reads", "reads",
+            "engine", "store", "entries", "data", "value", "keys", "memory", "threads", "batch", "warm_reads", "reads",
             "read_seconds", "puts", "deletes", "share",
             // Read by what starts this program.
             "heap");
@@ -56,14 +58,15 @@ record Plan(
                 DataSet.of(parameters, spec.seed()),
                 Math.round(parameters.count("entries", 10_000) * parameters.number("share", 1)),
                 Math.toIntExact(parameters.count("threads", 2)),
+                Math.toIntExact(parameters.count("batch", 1)),
                 parameters.count("warm_reads", 0),
                 parameters.count("reads", 10_000),
                 parameters.number("read_seconds", Double.MAX_VALUE),
                 parameters.number("puts", 0.15),
                 parameters.number("deletes", 0.05),
                 spec.seed());
-        if (plan.entries == 0 || plan.threads == 0) {
-            throw new Failure("entries and threads are 1 at least");
+        if (plan.entries == 0 || plan.threads == 0 || plan.batch == 0) {
+            throw new Failure("entries, threads and batch are 1 at least");
         }
         if (plan.puts < 0 || plan.deletes < 0 || plan.puts + plan.deletes > 1) {
             throw new Failure("puts and deletes are shares of the operations, 1 in all at most");

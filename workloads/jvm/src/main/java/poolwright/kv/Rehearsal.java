@@ -23,7 +23,7 @@ final class Rehearsal {
         try (Store store = Store.open(scratch, plan.rehearsal())) {
             Crew.run(plan, store, (thread, client) -> {
                 for (long number = thread; number < ENTRIES; number += plan.threads()) {
-                    client.write(number, VectorClock.EMPTY);
+                    client.load(number);
                 }
                 for (int read = thread; read < READS; read += plan.threads()) {
                     client.read(thread + plan.threads() * client.random().nextLong(ENTRIES / plan.threads() - 1));

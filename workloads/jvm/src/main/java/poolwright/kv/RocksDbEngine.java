@@ -2,6 +2,7 @@ package poolwright.kv;
 
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.List;
 import org.rocksdb.BlockBasedTableConfig;
 import org.rocksdb.Cache;
 import org.rocksdb.CompressionType;
@@ -12,6 +13,7 @@ import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
+import org.rocksdb.WriteBatch;
 import org.rocksdb.WriteOptions;
 import poolwright.driver.Failure;
 
@@ -90,6 +92,18 @@ final class RocksDbEngine implements Engine {
             database.put(writing, key, record);
             return null;
         });
+    }
+
+    @Override
+    public void putAll(List<Entry> entries) {
+        try (WriteBatch batch = new WriteBatch()) {
+            for (Entry entry : entries) {
+                batch.put(entry.key(), entry.record());
+            }
+            database.write(writing, batch);
+        } catch (RocksDBException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     @Override

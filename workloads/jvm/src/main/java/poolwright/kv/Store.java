@@ -1,6 +1,7 @@
 package poolwright.kv;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -10,6 +11,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.concurrent.locks.StampedLock;
 import poolwright.driver.Failure;
 import poolwright.kv.VectorClock.Order;
@@ -20,7 +22,7 @@ import poolwright.kv.VectorClock.Order;
  */
 final class Store implements AutoCloseable {
     private final Engine engine;
-    private final Object[] stripes;
+    private final ReentrantLock[] stripes;
     /** Null: the callers' own threads do the work. */
     private final ExecutorService pool;
     /** Read: something is going on in the engine. Write: its files are being replaced. Not of a thread, because the pool's work differs. */
@@ -28,8 +30,8 @@ final class Store implements AutoCloseable {
 
     private Store(Engine engine, Settings settings) {
         this.engine = engine;
-        stripes = new Object[settings.whole(Setting.STRIPES)];
-        Arrays.setAll(stripes, number -> new Object());
+        stripes = new ReentrantLock[settings.whole(Setting.STRIPES)];
+        Arrays.setAll(stripes, number -> new ReentrantLock());
         int threads = settings.whole(Setting.POOL_SIZE);
         pool = threads == 0 ? null : Executors.newFixedThreadPool(threads);
     }
@@ -69,42 +71,62 @@ final class Store implements AutoCloseable {
 
     /** Adds a version, in place of those that it descends from. */
     void put(byte[] key, Versioned added) throws ObsoleteVersion {
-        check(key);
-        ObsoleteVersion refused = pooled(() -> {
-            synchronized (stripe(key)) {
-                return putLocked(key, added);
-            }
-        });
+        putAll(List.of(new Put(key, added)));
+    }
+
+    /** A version to be added. */
+    record Put(byte[] key, Versioned added) {}
+
+    /** Adds all of these, in one write of the engine; none if one of them is obsolete. No key may be among them twice. */
+    void putAll(List<Put> puts) throws ObsoleteVersion {
+        puts.forEach(put -> check(put.key));
+        if (puts.stream().map(put -> ByteBuffer.wrap(put.key)).distinct().count() != puts.size()) {
+            throw new IllegalArgumentException("a key is among the puts twice");
+        }
+        int[] wanted = puts.stream().mapToInt(put -> stripe(put.key)).sorted().distinct().toArray();
+        ObsoleteVersion refused = pooled(() -> locked(wanted, () -> putLocked(puts)));
         if (refused != null) {
             throw refused;
         }
     }
 
-    private ObsoleteVersion putLocked(byte[] key, Versioned added) {
-        byte[] record = engine.get(key);
+    private ObsoleteVersion putLocked(List<Put> puts) {
+        List<Engine.Entry> entries = new ArrayList<>(puts.size());
+        try {
+            for (Put put : puts) {
+                entries.add(new Engine.Entry(put.key, with(engine.get(put.key), put.added)));
+            }
+        } catch (ObsoleteVersion refused) {
+            return refused;
+        }
+        if (entries.size() == 1) {
+            engine.put(entries.get(0).key(), entries.get(0).record());
+        } else {
+            engine.putAll(entries);
+        }
+        return null;
+    }
+
+    /** The record with one more version, and without those that it descends from. */
+    private static byte[] with(byte[] record, Versioned added) throws ObsoleteVersion {
         List<Versioned> kept = new ArrayList<>(1);
         for (Versioned held : record == null ? List.<Versioned>of() : Versioned.read(record)) {
             Order order = added.clock().compare(held.clock());
             if (order == Order.BEFORE || order == Order.SAME) {
-                return new ObsoleteVersion(added.clock(), held.clock());
+                throw new ObsoleteVersion(added.clock(), held.clock());
             }
             if (order == Order.CONCURRENT) {
                 kept.add(held);
             }
         }
         kept.add(added);
-        engine.put(key, Versioned.write(kept));
-        return null;
+        return Versioned.write(kept);
     }
 
     /** Removes the versions that {@code clock} knows of: those it descends from, and itself. True if there was any. */
     boolean delete(byte[] key, VectorClock clock) {
         check(key);
-        return pooled(() -> {
-            synchronized (stripe(key)) {
-                return deleteLocked(key, clock);
-            }
-        });
+        return pooled(() -> locked(new int[] {stripe(key)}, () -> deleteLocked(key, clock)));
     }
 
     private boolean deleteLocked(byte[] key, VectorClock clock) {
@@ -176,8 +198,22 @@ final class Store implements AutoCloseable {
         }
     }
 
-    private Object stripe(byte[] key) {
-        return stripes[Math.floorMod(Arrays.hashCode(key), stripes.length)];
+    private int stripe(byte[] key) {
+        return Math.floorMod(Arrays.hashCode(key), stripes.length);
+    }
+
+    /** Does the work under these locks, which are in ascending order: two that want the same ones do not wait for each other. */
+    private <T> T locked(int[] wanted, Callable<T> work) throws Exception {
+        for (int stripe : wanted) {
+            stripes[stripe].lock();
+        }
+        try {
+            return work.call();
+        } finally {
+            for (int stripe : wanted) {
+                stripes[stripe].unlock();
+            }
+        }
     }
 
     private <T> T pooled(Callable<T> work) {

@@ -108,6 +108,27 @@ class ConformanceTest {
 
     @ParameterizedTest
     @MethodSource("all")
+    void putsAllOrNone(Settings settings) throws ObsoleteVersion {
+        List<Store.Put> batch = new ArrayList<>();
+        for (int number = 0; number < 300; number++) {
+            batch.add(new Store.Put(bytes("key" + number), version("value " + number, clock(1))));
+        }
+        try (Store store = Store.open(directory, settings)) {
+            store.putAll(batch.subList(0, 200));
+            assertThrows(ObsoleteVersion.class, () -> store.putAll(batch.subList(199, 300)));
+            assertEquals(List.of(), values(store, "key250"));
+            store.putAll(batch.subList(200, 300));
+            store.putAll(List.of());
+            assertThrows(IllegalArgumentException.class, () -> store.putAll(List.of(batch.get(0), batch.get(0))));
+        }
+        try (Store store = Store.open(directory, settings)) {
+            assertEquals(300, keys(store).size());
+            assertEquals(List.of("value 299"), values(store, "key299"));
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("all")
     void keepsConcurrentVersionsUntilOneDescendsFromThem(Settings settings) throws ObsoleteVersion {
         try (Store store = Store.open(directory, settings)) {
             store.put(bytes("a"), version("of 1", clock(1)));
@@ -243,11 +264,13 @@ class ConformanceTest {
     @MethodSource("all")
     void losesNoWriteOfSeveralThreads(Settings settings) throws Exception {
         int writers = 6;
-        int writes = 60;
+        int writes = 40;
         try (Store store = Store.open(directory, settings)) {
             together(writers, writer -> {
                 for (int write = 0; write < writes; write++) {
                     addOne(store, writer);
+                    // Batches of keys in contrary orders must not wait for each other.
+                    store.putAll(List.of(own(writer, write, writer % 2), own(writer, write, 1 - writer % 2)));
                 }
             });
             VectorClock all = VectorClock.EMPTY;
@@ -258,6 +281,10 @@ class ConformanceTest {
                 assertEquals(writes, all.count(writer));
             }
         }
+    }
+
+    private static Store.Put own(int writer, int write, int which) {
+        return new Store.Put(bytes("own" + which), version("by " + writer, clock(100 + writer * 100 + write)));
     }
 
     private static void addOne(Store store, int writer) {
