@@ -19,7 +19,7 @@ from common import jvm  # noqa: E402
 DRIVER = LAB / "orientdb"
 TOOLS = jvm.ROOT / "target" / "lab"
 MISSING = list(jvm.check("orientdb", TOOLS))
-SMALL = {"vertices": 500, "edges": 737, "heap": "256m", "cache": "64M"}
+SMALL = {"vertices": 500, "edges": 737, "heap": "256m", "cache": "64M", "compiler": "quick"}
 
 
 @unittest.skipIf(MISSING, "; ".join(MISSING))
@@ -88,6 +88,16 @@ class OrientdbTest(unittest.TestCase):
         self.run_phase("search", searches=50)
         self.assertEqual(self.latencies["search"]["count"], 50)
 
+    def test_a_loaded_database_is_an_imported_one(self):
+        for _ in range(2):
+            self.run_phase("load", batch=100)
+            made = next(self.root.glob("cache/database-*/data/dbpedia"))
+            self.assertEqual(sorted(file.name for file in made.iterdir()), sorted(file.name for file in (self.paths["data"] / "dbpedia").iterdir()))
+            self.run_phase("backup")
+            self.run_phase("archive")
+            for path in (self.paths["data"], self.paths["wal"]):
+                subprocess.run(["find", path, "-mindepth", "1", "-delete"], check=True)
+
     def test_one_by_one_keeps_the_wal(self):
         self.run_phase("import", keep_wal=True)
         self.assertEqual(self.latencies["triple"]["count"], 737)
@@ -105,8 +115,11 @@ class OrientdbTest(unittest.TestCase):
     def test_records_are_compressed_where_orientdb_does_it(self):
         self.run_phase("import", batch=100, cluster_version=1, compression="gzip")
         clusters = [file.read_bytes() for file in (self.paths["data"] / "dbpedia").glob("nodo*.pcl")]
-        self.assertTrue(any(b"\x1f\x8b\x08" in content for content in clusters), "no record begins as gzip does")
-        self.assertFalse(any(b"dbpedia.org/resource" in content for content in clusters))
+        packed = sum(content.count(b"\x1f\x8b\x08") for content in clusters)
+        plain = sum(content.count(b"dbpedia.org/resource") for content in clusters)
+        # Pages may still have bytes from before a record was moved.
+        self.assertGreaterEqual(packed, 500)
+        self.assertLess(plain, 50)
 
     def test_a_real_file_as_far_as_asked_for(self):
         file = self.root / "categories.nt"

@@ -48,7 +48,7 @@ final class Database implements AutoCloseable {
     static Database open(Spec spec, Settings settings) throws IOException {
         Database database = new Database(spec, settings);
         if (!Files.exists(database.folder())) {
-            throw new Failure("there is no database in " + database.folder() + "; a phase 'import' has to come first");
+            throw new Failure("there is no database in " + database.folder() + "; a phase 'import' or 'load' has to come first");
         }
         return database;
     }

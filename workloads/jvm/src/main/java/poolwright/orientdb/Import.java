@@ -39,6 +39,7 @@ final class Import {
         } else {
             database.close();
             Folder.sync(spec.path("data"));
+            Folder.sync(spec.path("wal"));
         }
     }
 

@@ -56,16 +56,25 @@ final class Lucene {
                 report.stop();
                 report.figure("index_s", (made - began) / S, "s");
                 report.figure("items_per_s", items / ((made - began) / S), "1/s");
-                report.figure("index_length", Folder.bytes(spec.path("lucene")), "bytes");
+                report.figure("index_length", length(), "bytes");
                 session.activateOnCurrentThread();
             }
         }
     }
 
+    /** OrientDB makes an index in memory, and goes on, where it cannot make files. */
+    private long length() throws IOException {
+        long length = Folder.bytes(spec.path("lucene"));
+        if (length == 0) {
+            throw new Failure("OrientDB made its index in memory and not in " + spec.path("lucene") + "; its log says why");
+        }
+        return length;
+    }
+
     /** A link, because it is the database that the index is looked for in. */
     private static void link(Path link, Path dataset) throws IOException {
         if (!Files.exists(link, LinkOption.NOFOLLOW_LINKS)) {
-            Files.createSymbolicLink(link, dataset);
+            Files.createSymbolicLink(link, dataset.toRealPath());
         }
     }
 

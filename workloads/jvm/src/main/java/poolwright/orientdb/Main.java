@@ -17,12 +17,13 @@ public final class Main {
         Settings settings = Settings.of(spec.parameters());
         switch (spec.phase()) {
             case "import" -> new Import(spec, settings, report).run();
+            case "load" -> new Load(spec, settings, report).run();
             case "backup" -> new Backup(spec, settings, report).run();
             case "archive" -> new Archive(spec, report).run();
             case "lucene" -> new Lucene(spec, settings, report).create();
             case "search" -> new Lucene(spec, settings, report).search();
             default -> throw new Failure("there is no phase '" + spec.phase()
-                    + "'; this driver has import, backup, archive, lucene and search");
+                    + "'; this driver has import, load, backup, archive, lucene and search");
         }
     }
 }

@@ -45,11 +45,11 @@ record Settings(
         String luceneDirectory,
         double linesEvery,
         int searches) {
-    // "heap" is for who starts the virtual machine.
+    // "heap" and "compiler" are for who starts the virtual machine.
     private static final Set<String> KNOWN = Set.of(
             "file", "vertices", "edges", "batch", "access", "compression", "cluster_version", "wal_compression_from", "cache",
             "wal_most", "wal_segment", "keep_wal", "backup_level", "backup_buffer", "lucene_directory", "lines_every",
-            "searches", "heap");
+            "searches", "heap", "compiler");
     private static final long MIB = 1 << 20;
 
     static Settings of(Parameters given) {
