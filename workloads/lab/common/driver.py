@@ -228,6 +228,16 @@ class Latencies:
 # ---- files and data ----
 
 
+def size(text):
+    """Bytes from `16K`, `1.5G` or a number; suffixes are binary, as ZFS takes them."""
+    text = str(text).strip().upper().removesuffix("IB").removesuffix("B")
+    shift = "KMGTP".find(text[-1:]) + 1 if text else 0
+    try:
+        return int(float(text[:-1] if shift else text) * (1 << 10 * shift))
+    except ValueError:
+        raise Failure(f"{text!r} is not a size; write 16K, 1G or bytes") from None
+
+
 def sync_file(path):
     """A file's or a directory's bytes are on the device."""
     fd = os.open(path, os.O_RDONLY)

@@ -1,0 +1,203 @@
+"""Ingest and queries against a store: as fast as it goes, at a steady rate, or queries alone.
+
+Time in the data passes faster than on the clock: with 600 metrics and a rate of 60,000 points a second, a hundred times.
+Each metric's points are written together when it has `cache_points` of them, and the metrics' turns are spread evenly, as
+they are in a store that has been running for a while.
+"""
+
+import threading
+import time
+
+from common import driver
+
+from . import flat, series, victoria
+
+ROLE = "db"
+VICTORIA_BATCH_S = 10
+
+
+class Flat:
+    """DalmatinerDB's files. One thread at a time, as one partition has one writer there."""
+
+    def __init__(self, spec):
+        self._store = flat.Store(spec.path(ROLE), spec.get("points_per_file", flat.POINTS_PER_FILE))
+        self._cache = spec.get("cache_points", flat.CACHE_POINTS)
+        self._lock = threading.Lock()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._store.close()
+        driver.sync_tree(self._store.root)
+
+    def due(self, second, metrics, last):
+        """What is written when this second is over: metric, first second, number of points."""
+        for metric in range(metrics):
+            have = (second + 1 + metric) % self._cache
+            if have == 0:
+                count = min(self._cache, second + 1)
+                yield metric, second + 1 - count, count
+            elif last:
+                count = min(have, second + 1)
+                yield metric, second + 1 - count, count
+
+    def write(self, batch, times):
+        for metric, first, data in batch:
+            with self._lock, times.timed():
+                self._store.write(metric, first, data)
+
+    def query(self, metric, first, count):
+        """How many points there are in a stretch."""
+        with self._lock:
+            values = self._store.read(metric, first, count)
+        return sum(value is not None for value in values)
+
+
+class Victoria:
+    """VictoriaMetrics: all metrics' points of ten seconds in one request."""
+
+    def __init__(self, spec):
+        self._store = victoria.Victoria(spec.path(ROLE), spec.scratch, spec.get("memory", 128 << 20))
+
+    def __enter__(self):
+        self._store.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        self._store.close()
+        driver.sync_tree(self._store.root)
+
+    def due(self, second, metrics, last):
+        have = (second + 1) % VICTORIA_BATCH_S
+        if have == 0 or last:
+            count = have or VICTORIA_BATCH_S
+            yield from ((metric, second + 1 - count, count) for metric in range(metrics))
+
+    def write(self, batch, times):
+        with times.timed():
+            self._store.write(batch)
+
+    def query(self, metric, first, count):
+        return self._store.read(metric, first, count)
+
+
+STORES = {"flat": Flat, "victoria": Victoria}
+
+
+def open_store(spec):
+    name = spec.get("store")
+    if name not in STORES:
+        raise driver.Failure(f"there is no store {name!r}; use {', '.join(STORES)}")
+    return STORES[name](spec)
+
+
+class Load:
+    """The metrics of a spec, and where a phase begins in them."""
+
+    def __init__(self, spec):
+        self.metrics, self.seconds = spec.get("metrics"), spec.get("seconds")
+        self.every = spec.get("every", 1)
+        length = spec.get("template_s", 36_000)
+        self.series = series.Series(spec.random("series"), length, self.every)
+
+    def samples(self):
+        """Some of the data, as the flat files have it, for its entropy."""
+        length = min(self.seconds, 16_384)
+        for metric in range(min(self.metrics, series.TEMPLATES)):
+            yield self.series.points(metric, 0, length)
+
+    def feed(self, store, begin, end, progress, times, pace=None):
+        """Hands seconds `begin`…`end` to the store; `pace(second)` waits until that second may begin."""
+        for second in range(begin, end):
+            if pace:
+                pace(second)
+            due = store.due(second, self.metrics, last=second + 1 == end)
+            batch = [(m, first, self.series.points(m, first, count)) for m, first, count in due]
+            if batch:
+                store.write(batch, times)
+                progress.add(sum(len(data) for _, _, data in batch) // flat.POINT // self.every)
+
+
+def ingest(spec):
+    """All the data, as fast as it goes; measured until it is on disk and the store closed."""
+    load, times = Load(spec), driver.Latencies()
+    driver.say_entropy(load.samples())
+    total = load.metrics * load.seconds // load.every
+    with driver.Progress(total, "points") as progress:
+        store = open_store(spec)
+        with driver.measured():
+            began = time.monotonic()
+            with store:
+                load.feed(store, 0, load.seconds, progress, times)
+            took = time.monotonic() - began
+    driver.latency("write", times)
+    driver.figure("points", total, "count")
+    driver.figure("points_per_s", total / took, "1/s")
+
+
+class Pace:
+    """Lets seconds of the data begin at a steady rate, and knows how far behind the store is."""
+
+    def __init__(self, first, per_second):
+        self._first, self._per_second, self._began, self.late = first, per_second, time.monotonic(), 0.0
+
+    def __call__(self, second):
+        due = self._began + (second - self._first) / self._per_second
+        wait = due - time.monotonic()
+        if wait > 0:
+            time.sleep(wait)
+        else:
+            self.late = max(self.late, -wait)
+
+
+def steady(spec):
+    """Points at `points_per_s` for `run_s` seconds, going on where `ingest` ended, and `queries_per_s` beside them."""
+    load, writes, reads = Load(spec), driver.Latencies(), driver.Latencies()
+    speed = spec.get("points_per_s", 50_000.0) * load.every / load.metrics
+    begin = load.seconds
+    end = begin + int(speed * spec.get("run_s", 10.0))
+    with open_store(spec) as store, driver.Progress(load.metrics * (end - begin) // load.every, "points") as progress:
+        ended = threading.Event()
+        asker = threading.Thread(target=ask, args=(spec, load, store, reads, ended), daemon=True)
+        with driver.measured():
+            pace = Pace(begin, speed)
+            asker.start()
+            load.feed(store, begin, end, progress, writes, pace)
+            ended.set()
+            asker.join()
+    driver.latency("write", writes)
+    driver.latency("query", reads)
+    driver.figure("late_s", pace.late, "s")
+
+
+def ask(spec, load, store, reads, ended):
+    """Queries at a steady rate until `ended`: a window of a metric, half of them the latest one that `ingest` wrote."""
+    draw, window = spec.random("queries"), min(spec.get("window_s", 3600), load.seconds)
+    rate, number, began = spec.get("queries_per_s", 20.0), 0, time.monotonic()
+    while not ended.wait(max(0.0, began + number / rate - time.monotonic())):
+        first = draw.choice((load.seconds - window, draw.randrange(load.seconds - window + 1)))
+        with reads.timed():
+            store.query(draw.randrange(load.metrics), first, window)
+        number += 1
+
+
+def query(spec):
+    """`queries` windows of random metrics at random times, one after the other; every point of them must be there."""
+    load, reads, draw = Load(spec), driver.Latencies(), spec.random("queries")
+    window, wanted = min(spec.get("window_s", 3600), load.seconds), spec.get("queries", 500)
+    with open_store(spec) as store, driver.measured(), driver.Progress(wanted, "queries") as progress:
+        for _ in range(wanted):
+            metric, first = draw.randrange(load.metrics), draw.randrange(load.seconds - window + 1)
+            with reads.timed():
+                found = store.query(metric, first, window)
+            check(load, metric, first, window, found)
+            progress.add()
+    driver.latency("query", reads)
+
+
+def check(load, metric, first, window, found):
+    data = load.series.points(metric, first, min(window, load.series.length))
+    wanted = sum(value is not None for value in flat.unpack(data))
+    if window <= load.series.length and found != wanted:
+        raise driver.Failure(f"metric {metric} has {found} points from second {first} on where {wanted} were written")
