@@ -8,6 +8,7 @@ local format = string.format
 
 sysbench.cmdline.options = {
    seed = { "Seed of the generator", 1 },
+   mix = { "What the transactions do: all, reads or writes", "all" },
 }
 
 -- Some customers and products are far busier than others. The multiplier scatters the busy ones over the
@@ -114,15 +115,28 @@ local function clear_events()
    oldest = oldest + 10
 end
 
--- Of a hundred transactions, this many are of each kind.
+-- Of a hundred transactions, this many are of each kind, and whether they write.
 local MIX = {
-   { 35, browse }, { 25, history }, { 10, read_messages }, { 10, buy }, { 8, change_preferences },
-   { 6, process_order }, { 4, edit_text }, { 2, clear_events },
+   { 35, browse, false }, { 25, history, false }, { 10, read_messages, false }, { 10, buy, true },
+   { 8, change_preferences, true }, { 6, process_order, true }, { 4, edit_text, true }, { 2, clear_events, true },
 }
 
-function event()
-   local draw = random.between(1, 100)
+-- The kinds that --mix leaves, and the sum of their shares.
+local kinds, total
+local function choose_kinds()
+   kinds, total = {}, 0
    for _, kind in ipairs(MIX) do
+      if sysbench.opt.mix == "all" or (sysbench.opt.mix == "writes") == kind[3] then
+         kinds[#kinds + 1] = kind
+         total = total + kind[1]
+      end
+   end
+end
+
+function event()
+   if not kinds then choose_kinds() end
+   local draw = random.between(1, total)
+   for _, kind in ipairs(kinds) do
       draw = draw - kind[1]
       if draw <= 0 then return kind[2]() end
    end

@@ -50,6 +50,8 @@ class Spec:
         self.cache = Path(given.get("cache") or self.scratch / "cache")
         self.tools = Path(given.get("tools") or "target/lab")
         self.seed = int(given.get("seed", 0))
+        # The process that serves the datasets; None on a directory.
+        self.engine_pid = given.get("engine_pid")
 
     def path(self, role):
         """The dataset of this role."""
@@ -182,9 +184,9 @@ class Latencies:
     def __init__(self):
         self.buckets, self.count, self.max = Counter(), 0, 0
 
-    def add(self, ns):
-        self.buckets[self._bucket(ns)] += 1
-        self.count += 1
+    def add(self, ns, calls=1):
+        self.buckets[self._bucket(ns)] += calls
+        self.count += calls
         if ns > self.max:
             self.max = ns
 
@@ -257,19 +259,27 @@ def sync_tree(path):
         sync_file(folder)
 
 
-def say_entropy(samples):
-    """Says `data_entropy` (bits a byte, order 0) and `data_gzip6_ratio` of these bytes objects, taken together.
+def entropy(samples):
+    """Bits a byte (order 0) of these bytes objects taken together, and how many times smaller gzip -6 makes them.
 
     Some megabytes that are drawn from all of the data are enough; each sample is compressed by itself, as a record is.
+    None, if there is not a byte.
     """
     counts, plain, packed = Counter(), 0, 0
     for sample in samples:
         counts.update(sample)
         plain += len(sample)
         packed += len(zlib.compress(sample, 6))
-    if plain:
-        figure("data_entropy", -sum(n / plain * log2(n / plain) for n in counts.values()), "count")
-        figure("data_gzip6_ratio", plain / packed, "ratio")
+    if not plain:
+        return None
+    return -sum(n / plain * log2(n / plain) for n in counts.values()), plain / packed
+
+
+def say_entropy(samples):
+    """Says `data_entropy` and `data_gzip6_ratio` of these bytes objects, as `entropy` has them."""
+    if found := entropy(samples):
+        figure("data_entropy", found[0], "count")
+        figure("data_gzip6_ratio", found[1], "ratio")
 
 
 def samples_of(path, pick, pieces=32, length=128 << 10):

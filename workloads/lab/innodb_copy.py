@@ -1,0 +1,149 @@
+"""The studies "compression", "du" and "checksum": a table's file is copied from the page cache into a dataset."""
+
+import resource
+import subprocess
+import time
+from pathlib import Path
+
+import innodb_tables
+from common import driver
+from common.driver import Failure
+from innodb_beside import Beside
+
+# As a user's `cp` would do it; no holes are made, since the report's cp made none, and no blocks are shared.
+CP = ["cp", "--sparse=never", "--reflink=never", "--"]
+SECTOR = 512
+PIECE = 1 << 20
+# `du` has settled when it has not changed for this long: more than a transaction group's 5 s.
+SETTLED_S = 6.0
+GIVE_UP_S = 60.0
+
+
+def copier(name):
+    """The phase that copies table `name`, alone in its dataset: what an earlier phase has left is removed first."""
+
+    def phase(spec):
+        source, target = innodb_tables.ready(spec, name), spec.path("target") / f"{name}.ibd"
+        empty(target.parent)
+        into_page_cache(source)
+        with Beside() as beside:
+            beside.begin()
+            with driver.measured():
+                seen = copy([(source, target)])
+                beside.end()
+            beside.say()
+        size = source.stat().st_size
+        driver.figure("copy_s", seen.copy_s, "s")
+        driver.figure("durable_s", seen.durable_s, "s")
+        driver.figure("bytes_per_s", size / seen.durable_s, "bytes/s")
+        driver.figure("du_at_once", seen.du_at_once, "bytes")
+        # The report made sure that nothing is read from disk; so do we.
+        driver.figure("source_reads", seen.source_reads, "bytes")
+
+    return phase
+
+
+class Copied:
+    """What a copy took: until `cp` came back, as the report timed it, and until the bytes were on the device."""
+
+    copy_s = durable_s = du_at_once = source_reads = 0
+
+
+def copy(pairs, durable=True):
+    """Copies files one after another."""
+    seen, targets = Copied(), [target for _, target in pairs]
+    total = sum(source.stat().st_size for source, _ in pairs)
+    with driver.Progress(total, "bytes", watch=lambda: sum(t.stat().st_size for t in targets if t.exists())):
+        began, read = time.monotonic(), _blocks_read()
+        for source, target in pairs:
+            if subprocess.run(CP + [source, target], stdin=subprocess.DEVNULL).returncode != 0:
+                raise Failure(f"cp could not copy {source} to {target}; its message is above: is the dataset too small?")
+        seen.copy_s = time.monotonic() - began
+        seen.source_reads = _blocks_read() - read
+        seen.du_at_once = du(targets)
+        if durable:
+            for target in targets:
+                driver.sync_file(target)
+            seen.durable_s = time.monotonic() - began
+    return seen
+
+
+def du(files):
+    """What `du` says, in bytes."""
+    return sum(file.stat().st_blocks * SECTOR for file in files)
+
+
+def _blocks_read():
+    # Of the children that have ended, which here is cp.
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_inblock * SECTOR
+
+
+def into_page_cache(file):
+    """Reads a file, so that the next reader finds it in memory."""
+    with open(file, "rb", buffering=0) as source:
+        while source.read(PIECE):
+            pass
+
+
+def empty(folder):
+    """Removes the files of a dataset."""
+    for file in Path(folder).iterdir():
+        file.unlink()
+
+
+def du_phase(spec):
+    """How long `du` says something else than in the end, while nobody syncs anything."""
+    name = spec.get("table", "table1")
+    source, target = innodb_tables.ready(spec, name), spec.path("target") / f"{name}.ibd"
+    into_page_cache(source)
+    with driver.measured():
+        copied = copy([(source, target)], durable=False)
+        ended = time.monotonic()
+        said, changed, lag = -1, ended, 0.0
+        while (now := time.monotonic()) - changed < SETTLED_S:
+            if now - ended > GIVE_UP_S:
+                raise Failure(f"du of {target} still changes {GIVE_UP_S:.0f} s after the copy")
+            if (found := du([target])) != said:
+                # The first look is no change.
+                said, changed, lag = found, now, now - ended if said >= 0 else 0.0
+                driver.series("du", said, "bytes")
+            time.sleep(0.02)
+    driver.figure("copy_s", copied.copy_s, "s")
+    driver.figure("du_at_once", copied.du_at_once, "bytes")
+    driver.figure("du_settled", said, "bytes")
+    driver.figure("du_lag_s", lag, "s")
+
+
+def _copies(spec):
+    """Source and targets of the checksum study: one table, so often that there is enough to measure."""
+    name = spec.get("table", "table4")
+    source = innodb_tables.ready(spec, name)
+    return source, [spec.path("target") / f"{name}-{i}.ibd" for i in range(spec.get("copies", 1))]
+
+
+def write(spec):
+    """Every block gets its checksum."""
+    source, targets = _copies(spec)
+    into_page_cache(source)
+    with driver.measured():
+        seen = copy([(source, target) for target in targets])
+    _say_speed(source, targets, seen.durable_s)
+
+
+def read(spec):
+    """Every block is held against its checksum: nothing of it is in memory (the phase is a cold one)."""
+    source, targets = _copies(spec)
+    done = 0
+    with driver.measured(), driver.Progress(source.stat().st_size * len(targets), "bytes") as progress:
+        began = time.monotonic()
+        for target in targets:
+            with open(target, "rb", buffering=0) as file:
+                while piece := file.read(PIECE):
+                    done += len(piece)
+                    progress.set(done)
+        took = time.monotonic() - began
+    _say_speed(source, targets, took)
+
+
+def _say_speed(source, targets, seconds):
+    driver.figure("bytes_per_s", source.stat().st_size * len(targets) / seconds, "bytes/s")

@@ -1,0 +1,44 @@
+"""sysbench on the shop of workloads/mariadb: starts it, and reads what it prints."""
+
+import os
+import re
+
+from common import driver, server
+from common.driver import Failure
+from innodb_server import MARIADB
+
+# "      4.177 |********************   1234"; the bars are left out where there are few.
+BUCKET = re.compile(r"^\s*(\d+\.\d+) \|\**\s+(\d+)\s*$")
+
+
+def sysbench(mariadb, name, mix, threads, seconds, rate, seed):
+    """The load as a server that is not started yet: `mix` is all, reads or writes; `rate` 0 is as fast as it goes."""
+    load = server.Server(name, [
+        "sysbench", MARIADB / "oltp.lua", "--db-driver=mysql", f"--mysql-socket={mariadb.socket}", "--mysql-user=root",
+        "--mysql-db=shop", f"--threads={threads}", f"--time={seconds}", "--events=0", f"--rate={rate}", f"--seed={seed}",
+        f"--rand-seed={seed + 1}", "--rand-type=pareto", f"--mix={mix}", "--histogram=on", "run",
+    ], mariadb.folder, env={**os.environ, "LUA_PATH": f"{MARIADB}/?.lua;;"})
+    load.log_path.unlink(missing_ok=True)
+    return load
+
+
+def finish(load):
+    """Waits for it to end by itself; (transactions, transactions a second, their latencies)."""
+    status = load.process.wait()
+    text = load.log_path.read_text(errors="replace")
+    # It ends with status 0 even when a thread fails; then there is no summary, or there is a message.
+    if status != 0 or "FATAL" in text:
+        raise Failure(f"sysbench ended with {status}: {load.last_lines(6)}")
+    return parse(text)
+
+
+def parse(text):
+    """What sysbench has printed."""
+    found = re.search(r"transactions:\s+(\d+)\s+\(([\d.]+) per sec", text)
+    if not found:
+        raise Failure("sysbench printed no summary; is its version another than 1.0?")
+    seen = driver.Latencies()
+    for line in text.splitlines():
+        if bucket := BUCKET.match(line):
+            seen.add(round(float(bucket[1]) * 1e6), int(bucket[2]))
+    return int(found[1]), float(found[2]), seen

@@ -1,0 +1,101 @@
+"""The study "memory": the buffer pool and the ARC under one limit.
+
+The report's server reserved its buffer pool when it started, and could not once the ARC had filled: Solaris promises no
+memory that it does not have. Linux does, unless told otherwise, so the server here gets a limit on what it may reserve
+(RLIMIT_DATA): what the process that serves the datasets has left of `memory`.
+"""
+
+import contextlib
+import re
+
+import innodb_load
+import innodb_server
+from common import driver
+from common.driver import Failure
+from innodb_server import MariaDb
+
+MIB = 1 << 20
+FILL = "fill"
+
+
+def database(spec):
+    """The shop on its dataset, and as much incompressible data on the other as the ARC is to be filled with."""
+    innodb_server.put(innodb_server.shop(spec, spec.get("shop", 0.1)), spec.path("db"))
+    pick = spec.random("fill")
+    with open(spec.path("other") / FILL, "wb", buffering=0) as file:
+        for _ in range(spec.get("fill_mib", 64)):
+            file.write(pick.randbytes(MIB))
+        driver.sync_file(file.name)
+
+
+def fill_arc(spec):
+    """What the report's copies did: everything else on the machine goes through the ARC."""
+    for _ in range(2):
+        with open(spec.path("other") / FILL, "rb", buffering=0) as file:
+            while file.read(MIB):
+                pass
+    driver.figure("engine_bytes", engine_bytes(spec), "bytes")
+
+
+def start(spec):
+    """Starts the server in what is left, and has it answer reads if it starts."""
+    used = engine_bytes(spec)
+    left = size(spec.get("memory", "1G")) - used
+    driver.figure("engine_bytes", used, "bytes")
+    driver.figure("left_bytes", max(left, 0), "bytes")
+    mariadb = MariaDb(
+        "server", spec.scratch / "m", spec.path("db"), before=["prlimit", f"--data={max(left, 0)}", "--"],
+        innodb_buffer_pool_size=spec.get("buffer_pool", "128M"))
+    (mariadb.folder / "server.log").unlink(missing_ok=True)
+    with contextlib.ExitStack() as running:
+        try:
+            running.enter_context(mariadb)
+        except Failure:
+            # With room enough it is a failure like any other.
+            why = refusal((mariadb.folder / "server.log").read_text(errors="replace"))
+            if why is None:
+                raise
+            driver.log(f"does not start with {left // MIB} MiB left of {spec.get('memory', '1G')}: {why}")
+            return _say(False, 0.0)
+        rate = _work(spec, mariadb)
+    return _say(True, rate)
+
+
+def _work(spec, mariadb):
+    with driver.measured():
+        load = innodb_load.sysbench(mariadb, "work", "reads", spec.get("threads", 4), spec.get("seconds", 5), 0, spec.seed % 1_000_000)
+        with load:
+            _, per_s, latencies = innodb_load.finish(load)
+    driver.latency("read", latencies)
+    return per_s
+
+
+def _say(started, per_s):
+    driver.figure("started", int(started), "count")
+    driver.figure("reads_per_s", per_s, "1/s")
+
+
+def refusal(log):
+    """What the server says when it gets no memory; None if it says no such thing."""
+    found = re.findall(r"(?:\[ERROR\]|terminate called).*?((?:Cannot|cannot|Could not|could not|Failed to|Out of|out of)[^\n]*"
+                       r"(?:allocate|memory|thread)[^\n]*)", log)
+    return found[0].strip() if found else None
+
+
+def size(text):
+    """Bytes of 512M, 2G and the like."""
+    found = re.fullmatch(r"(\d+)([KMGT]?)", str(text))
+    if not found:
+        raise Failure(f"{text!r} is no size: say it like 512M or 2G")
+    return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[found[2]]
+
+
+def engine_bytes(spec):
+    """What the process that serves the datasets has resident; 0 on a directory."""
+    if spec.engine_pid is None:
+        return 0
+    with open(f"/proc/{spec.engine_pid}/status") as status:
+        for line in status:
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) << 10
+    return 0
