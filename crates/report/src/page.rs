@@ -181,6 +181,19 @@ impl Section {
         self.add(format_args!("<details><summary>{name}</summary><pre>{text}</pre></details>"))
     }
 
+    /// What `fill` adds, folded away under a name: there for who looks for it, and in nobody's way.
+    pub fn folded(&mut self, name: &str, fill: impl FnOnce(&mut Section)) -> &mut Self {
+        let mut inner = Section { heading: String::new(), body: String::new() };
+        fill(&mut inner);
+        if inner.body.is_empty() {
+            return self;
+        }
+        let (name, body) = (html(name), inner.body);
+        self.add(format_args!(
+            "<details><summary>{name}</summary><div class=\"inside\">\n{body}</div></details>"
+        ))
+    }
+
     fn add(&mut self, element: std::fmt::Arguments<'_>) -> &mut Self {
         let _ = self.body.write_fmt(element); // writing to a String cannot fail
         self.body.push('\n');

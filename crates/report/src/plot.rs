@@ -4,6 +4,7 @@
 //! ("Color Universal Design", 2008), told apart with any colour vision; series differ in shape or dash too.
 //! What cannot be drawn (not finite, or not positive on a logarithmic axis) is counted under the plot.
 
+mod bars;
 mod draw;
 mod frame;
 mod heat;
@@ -13,6 +14,7 @@ mod scale;
 mod scatter;
 mod series;
 
+pub use bars::Bars;
 pub use draw::Drawing;
 pub use heat::HeatMap;
 pub use histogram::Histogram;

@@ -60,23 +60,24 @@ enum Value {
 pub struct Cell {
     value: Value,
     tone: Tone,
+    note: String,
 }
 
 impl Cell {
     /// Text from anywhere.
     pub fn text(text: impl Into<String>) -> Self {
-        Cell { value: Value::Text(text.into()), tone: Tone::Plain }
+        Cell { value: Value::Text(text.into()), tone: Tone::Plain, note: String::new() }
     }
 
     /// A number in the base unit of `unit`. What is not finite counts as missing.
     pub fn num(value: f64, unit: Unit) -> Self {
         let value = if value.is_finite() { Value::Number(value, unit) } else { Value::Missing };
-        Cell { value, tone: Tone::Plain }
+        Cell { value, tone: Tone::Plain, note: String::new() }
     }
 
     /// Nothing was measured.
     pub fn missing() -> Self {
-        Cell { value: Value::Missing, tone: Tone::Plain }
+        Cell { value: Value::Missing, tone: Tone::Plain, note: String::new() }
     }
 
     /// The same cell, meant in another way.
@@ -85,12 +86,22 @@ impl Cell {
         self
     }
 
-    fn shown(&self) -> String {
+    /// A remark on the figure, such as its interval: on a line of its own in HTML, in brackets elsewhere, not in CSV.
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+
+    fn figure(&self) -> String {
         match &self.value {
             Value::Text(text) => text.clone(),
             Value::Number(v, unit) => unit.format(*v),
             Value::Missing => MISSING.to_owned(),
         }
+    }
+
+    fn shown(&self) -> String {
+        if self.note.is_empty() { self.figure() } else { format!("{} ({})", self.figure(), self.note) }
     }
 
     /// Every digit, no unit; empty where there is no number.
@@ -279,7 +290,11 @@ impl Table {
                     Value::Number(v, _) => format!(" data-v=\"{v}\""),
                     _ => String::new(),
                 };
-                let _ = write!(out, "<td{class}{key}>{}</td>", escape::html(&cell.shown()));
+                let _ = write!(out, "<td{class}{key}>{}", escape::html(&cell.figure()));
+                if !cell.note.is_empty() {
+                    let _ = write!(out, "<small>{}</small>", escape::html(&cell.note));
+                }
+                out.push_str("</td>");
             }
             out.push_str("</tr>\n");
         }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_report::plot::{HeatMap, Histogram, Intervals, Line, Point, Scatter, TimeSeries};
+use poolwright_report::plot::{Bars, HeatMap, Histogram, Intervals, Line, Point, Scatter, TimeSeries};
 use poolwright_report::{Axis, Better, Callout, Cell, Column, Mark, Page, Plot, Table, Tone, Unit};
 
 fn golden(name: &str, got: &str) {
@@ -65,6 +65,15 @@ fn series(lines: Vec<Line>) -> TimeSeries {
     TimeSeries::new("Writes over time", x, y, lines)
 }
 
+fn bars(values: &[f64]) -> Bars {
+    let plot = Bars::new("Wall time", Axis::new("seconds", Unit::Seconds));
+    values.iter().enumerate().fold(plot, |plot, (i, v)| {
+        let mark = if i == 1 { Mark::Chosen } else { Mark::None };
+        let range = (i != 2).then_some((v * 0.9, v * 1.2));
+        plot.bar(&format!("<setting> {i}"), ["lz4", "off"][i % 2], *v, range, mark)
+    })
+}
+
 fn grid() -> HeatMap {
     let mut map = HeatMap::new(
         "Space",
@@ -87,6 +96,7 @@ fn table() -> Table {
         Cell::num(16384.0, Unit::Bytes).tone(Tone::Good),
     ]);
     t.row([Cell::text("b"), Cell::missing()]);
+    t.row([Cell::text("c"), Cell::num(4096.0, Unit::Bytes).note("<4K> to 5K")]);
     t
 }
 
@@ -98,7 +108,11 @@ fn plots_look_as_they_did() {
     golden("heat.svg", &grid().svg_file());
     let gap = vec![(0.0, 1e6), (1.0, 3e6), (2.0, f64::NAN), (3.0, 2e6), (4.0, 2.5e6)];
     let lines = vec![Line::new("today", gap), Line::new("then", vec![(0.0, 5e5), (4.0, 6e5)])];
-    golden("series.svg", &series(lines).svg_file());
+    golden("series.svg", &series(lines.clone()).svg_file());
+    let switched =
+        series(lines).event(1.5, "primarycache none → <all>").event(3.9, "the same again, near the end");
+    golden("events.svg", &switched.svg_file());
+    golden("bars.svg", &bars(&[12.0, 3.5, 0.01, 7.0]).svg_file());
 }
 
 #[test]
@@ -108,6 +122,9 @@ fn the_page_looks_as_it_did() {
     page.section("Roles").tiles([("space", "−16 %", "", Tone::Good)]).table(&table());
     page.section("Plots").plot(&grid(), "At `ashift=12`.").plots(&[&intervals()]).list(["one", "two"]);
     page.section("Machine").key_values([("CPU", "<fast>")]).raw("plan.json", "{\"a\":\"</pre><script>\"}");
+    page.section("Folded").folded("<more>", |inside| {
+        inside.table(&table()).raw("log", "</details>");
+    });
     golden("page.html", &page.html());
 }
 
@@ -135,13 +152,30 @@ fn text_from_outside_cannot_become_mark_up() {
             .plot(&Scatter::new(evil, axis(), axis(), (Better::Lower, Better::Lower), vec![pt()]), evil)
             .plot(&Histogram::new(evil, evil, Unit::Bytes).series(evil, &[(1, 1)]), evil)
             .plot(&Intervals::new(evil).row(evil, Unit::None, (1., 2.), (1., (0.5, 2.)), Better::Lower), evil)
-            .plot(&TimeSeries::new(evil, axis(), axis(), vec![Line::new(evil, vec![(1.0, 1.0)])]), evil);
+            .plot(
+                &TimeSeries::new(evil, axis(), axis(), vec![Line::new(evil, vec![(1.0, 1.0)])])
+                    .event(1.0, evil),
+                evil,
+            )
+            .plot(
+                &Bars::new(evil, axis()).bar(evil, evil, 1.0, None, Mark::Chosen).bar(
+                    evil,
+                    "",
+                    1.0,
+                    None,
+                    Mark::None,
+                ),
+                evil,
+            )
+            .folded(evil, |inside| {
+                inside.raw(evil, evil);
+            });
     }
     let html = page.html();
     assert_eq!(html.matches("<script").count(), 1, "only the page's own script");
     assert!(!html.contains("<img") && !html.contains(['\u{1b}', '\u{0}']));
     assert_eq!(html.matches("</title>").count(), html.matches("<title>").count());
-    assert_eq!(html.matches("<svg").count(), 15);
+    assert_eq!(html.matches("<svg").count(), 18);
 }
 
 #[test]
@@ -202,6 +236,10 @@ fn degenerate_input_gives_a_sound_picture() {
             plot.row("m", Unit::Bytes, (*v, *v), (*v, (v - 1.0, v + 1.0)), Better::Lower)
         });
         sound(&rows.svg());
+        sound(&bars(set).svg());
+        let events =
+            set.iter().fold(series(vec![Line::new("a", vec![(0.0, 1.0)])]), |s, v| s.event(*v, "event"));
+        sound(&events.svg());
         let names: Vec<String> = (0..set.len()).map(|i| format!("column {i}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut map = HeatMap::new("t", Unit::None, ("r", &["only"]), ("c", &names));

@@ -21,13 +21,21 @@ struct Row {
 pub struct Intervals {
     title: String,
     rows: Vec<Row>,
+    words: [String; 3],
     width: f64,
 }
 
 impl Intervals {
     /// Without rows yet.
     pub fn new(title: &str) -> Self {
-        Intervals { title: title.to_owned(), rows: Vec::new(), width: WIDTH }
+        let words = ["today", "then", "change against today"].map(str::to_owned);
+        Intervals { title: title.to_owned(), rows: Vec::new(), words, width: WIDTH }
+    }
+
+    /// Other words than "today" and "then" over the figures, and than "change against today" under the axis.
+    pub fn words(mut self, from: &str, to: &str, axis: &str) -> Self {
+        self.words = [from, to, axis].map(str::to_owned);
+        self
     }
 
     /// Adds a metric: its figures today and then in `unit`, the relative change as a fraction and its interval.
@@ -77,7 +85,8 @@ impl Plot for Intervals {
             frame::head(&mut d, &self.title, "dot: measured change; bar: its 95 % interval", &[], self.width);
         let bottom = top + 20.0 + ROW * self.rows.len().max(1) as f64;
         d.set_height(bottom + 44.0);
-        let axis = Axis::new("change against today", Unit::Change);
+        let [from, to, change] = &self.words;
+        let axis = Axis::new(change, Unit::Change);
         let drawn: Vec<&Row> = self.rows.iter().filter(|r| r.drawable(&axis)).collect();
         if drawn.is_empty() {
             frame::nothing(&mut d, self.width / 2.0, (top + bottom) / 2.0);
@@ -87,14 +96,15 @@ impl Plot for Intervals {
             drawn.iter().map(|r| text_width(f(r), 12.0)).fold(text_width(head, 12.0), f64::max)
         };
         let names = widest(|r| &r.name, "").min(self.width * 0.3) + 18.0;
-        let (from, to) = (widest(|r| &r.from, "today"), widest(|r| &r.to, "then"));
+        let heads = [from.as_str(), to, "change"];
+        let (from, to) = (widest(|r| &r.from, from), widest(|r| &r.to, to));
         let right = self.width - from - to - 144.0;
         let ends = drawn.iter().flat_map(|r| [r.change, r.ci95.0, r.ci95.1, 0.0]);
         let x = Scale::fit(&axis, ends, names, right, 6);
         frame::x_axis(&mut d, &x, top + 16.0, bottom, (names + right) / 2.0);
         d.line((x.at(0.0), top + 10.0), (x.at(0.0), bottom), "zero");
         let columns = [right + 26.0 + from, right + 56.0 + from + to, self.width - 2.0];
-        for (at, name) in columns.iter().zip(["today", "then", "change"]) {
+        for (at, name) in columns.iter().zip(heads) {
             d.text(*at, top + 6.0, "key", Anchor::End, name);
         }
         for (i, row) in drawn.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Figures over time.
 
-use super::draw::{Anchor, Drawing};
+use super::draw::{Anchor, Drawing, fit, text_width};
 use super::frame::{self, Swatch};
 use super::scale::{Axis, Scale};
 use super::{Plot, WIDTH};
@@ -26,13 +26,20 @@ pub struct TimeSeries {
     x: Axis,
     y: Axis,
     lines: Vec<Line>,
+    events: Vec<(f64, String)>,
     size: (f64, f64),
 }
 
 impl TimeSeries {
     /// `x` is usually time, `y` the figure.
     pub fn new(title: &str, x: Axis, y: Axis, lines: Vec<Line>) -> Self {
-        TimeSeries { title: title.to_owned(), x, y, lines, size: (WIDTH, 300.0) }
+        TimeSeries { title: title.to_owned(), x, y, lines, events: Vec::new(), size: (WIDTH, 300.0) }
+    }
+
+    /// Something that happened at `x`: a vertical line with its text.
+    pub fn event(mut self, x: f64, text: &str) -> Self {
+        self.events.push((x, text.to_owned()));
+        self
     }
 
     /// Another size than [`WIDTH`] by 300.
@@ -54,7 +61,12 @@ impl Plot for TimeSeries {
             0 | 1 => Vec::new(),
             _ => self.lines.iter().enumerate().map(|(i, l)| (Swatch::Line(i), l.name.clone())).collect(),
         };
-        let top = frame::head(&mut d, &self.title, "", &legend, width) + 22.0;
+        let texts = self.events.len().min(EVENT_TEXTS) as f64;
+        let axis = frame::head(&mut d, &self.title, "", &legend, width) + 22.0;
+        let top = axis + EVENT_LINE * texts;
+        // what the legend and the events take is added, not taken away from the curves
+        let height = height.max(top + 150.0);
+        d.set_height(height);
         let (right, bottom) = (width - 14.0, height - 46.0);
         let all = || self.lines.iter().flat_map(|l| &l.points);
         let drawn = || all().filter(|p| self.takes(p));
@@ -64,20 +76,44 @@ impl Plot for TimeSeries {
         }
         let y = Scale::fit(&self.y, drawn().map(|p| p.1), bottom, top, 4);
         let left = frame::label_room(&y);
-        let x = Scale::fit(&self.x.clone().tight(), drawn().map(|p| p.0), left, right, 7);
-        d.text(0.0, top - 16.0, "axis", Anchor::Start, &self.y.title);
+        let times = drawn().map(|p| p.0).chain(self.events.iter().map(|e| e.0));
+        let x = Scale::fit(&self.x.clone().tight(), times, left, right, 7);
+        d.text(0.0, axis - 16.0, "axis", Anchor::Start, &self.y.title);
         frame::y_axis(&mut d, &y, left, right);
         frame::x_axis(&mut d, &x, top, bottom, (left + right) / 2.0);
         d.line((left, bottom), (right, bottom), "base");
+        self.draw_events(&mut d, &x, (left, axis, right, bottom));
         for (i, line) in self.lines.iter().enumerate() {
             self.draw_line(&mut d, i, line, &x, &y);
         }
-        frame::left_out(&mut d, all().count() - drawn().count(), right, top - 16.0);
+        frame::left_out(&mut d, all().count() - drawn().count(), right, axis - 16.0);
         d
     }
 }
 
+/// Room for the text of an event, and how many have a text; the others only show it when pointed at.
+const EVENT_LINE: f64 = 15.0;
+const EVENT_TEXTS: usize = 4;
+
 impl TimeSeries {
+    /// Each text has a line of its own above the curves, so that no two can overlap.
+    fn draw_events(&self, d: &mut Drawing, x: &Scale, (left, top, right, bottom): (f64, f64, f64, f64)) {
+        for (i, (at, text)) in self.events.iter().enumerate().filter(|(_, e)| self.x.takes(e.0)) {
+            let px = x.at(*at);
+            let baseline = top + EVENT_LINE * (i.min(EVENT_TEXTS - 1) as f64 + 0.5);
+            d.tip(&format!("{}: {text}", self.x.unit.format(*at)), |d| {
+                d.line((px, baseline - 8.0), (px, bottom), "event");
+                if i >= EVENT_TEXTS {
+                    return;
+                }
+                let text = fit(text, 11.0, (right - left) * 0.8);
+                let fits = px + 6.0 + text_width(&text, 11.0) <= right + 12.0;
+                let (at, anchor) = if fits { (px + 6.0, Anchor::Start) } else { (px - 6.0, Anchor::End) };
+                d.text(at, baseline, "label", anchor, &text);
+            });
+        }
+    }
+
     fn draw_line(&self, d: &mut Drawing, i: usize, line: &Line, x: &Scale, y: &Scale) {
         for run in line.points.split(|p| !self.takes(p)).filter(|run| !run.is_empty()) {
             let points = thin(run.iter().map(|p| (x.at(p.0), y.at(p.1))));

@@ -1,0 +1,136 @@
+//! One bar per setting, from zero, with an error bar at its end: the figures of a table as a picture.
+
+use super::draw::{Anchor, Drawing, fit, text_width};
+use super::frame::{self, Swatch};
+use super::scale::{Axis, Scale};
+use super::{Mark, Plot, WIDTH};
+
+/// A bar.
+#[derive(Clone, Debug, PartialEq)]
+struct Bar {
+    label: String,
+    group: String,
+    value: f64,
+    range: Option<(f64, f64)>,
+    mark: Mark,
+}
+
+/// Horizontal bars: names of settings are long, and there may be many of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bars {
+    title: String,
+    axis: Axis,
+    bars: Vec<Bar>,
+    width: f64,
+}
+
+impl Bars {
+    /// Without bars yet; `axis` is what they show.
+    pub fn new(title: &str, axis: Axis) -> Self {
+        Bars { title: title.to_owned(), axis: axis.from_zero(), bars: Vec::new(), width: WIDTH }
+    }
+
+    /// Adds a bar; `group` decides its colour, `range` are the ends of its error bar.
+    pub fn bar(
+        mut self,
+        label: &str,
+        group: &str,
+        value: f64,
+        range: Option<(f64, f64)>,
+        mark: Mark,
+    ) -> Self {
+        self.bars.push(Bar { label: label.to_owned(), group: group.to_owned(), value, range, mark });
+        self
+    }
+
+    /// Another width than [`WIDTH`]; the height follows from the bars.
+    pub fn width(mut self, width: f64) -> Self {
+        self.width = width;
+        self
+    }
+
+    fn groups(&self) -> Vec<&str> {
+        let mut groups: Vec<&str> = Vec::new();
+        for bar in &self.bars {
+            if !groups.contains(&bar.group.as_str()) {
+                groups.push(&bar.group);
+            }
+        }
+        groups
+    }
+
+    fn shown(&self, bar: &Bar) -> String {
+        let value = self.axis.unit.format(bar.value);
+        if bar.mark == Mark::Chosen { format!("{value} ✓") } else { value }
+    }
+}
+
+impl Bar {
+    /// The error bar's ends, where they can be drawn.
+    fn ends(&self, axis: &Axis) -> Option<(f64, f64)> {
+        self.range.filter(|(lo, hi)| axis.takes(*lo) && axis.takes(*hi) && lo <= hi)
+    }
+}
+
+impl Plot for Bars {
+    fn draw(&self) -> Drawing {
+        const ROW: f64 = 24.0;
+        let mut d = Drawing::new(self.width, 0.0, &self.title);
+        let groups = self.groups();
+        let legend: Vec<_> = match groups.len() {
+            0 | 1 => Vec::new(),
+            _ => groups.iter().enumerate().map(|(i, g)| (Swatch::Bar(i % 7), (*g).to_owned())).collect(),
+        };
+        let top = frame::head(&mut d, &self.title, "", &legend, self.width);
+        let drawn: Vec<&Bar> = self.bars.iter().filter(|b| self.axis.takes(b.value)).collect();
+        let bottom = top + ROW * drawn.len().max(2) as f64 + 6.0;
+        d.set_height(bottom + 44.0);
+        if drawn.is_empty() {
+            frame::nothing(&mut d, self.width / 2.0, (top + bottom) / 2.0);
+            return d;
+        }
+        let names = drawn.iter().map(|b| text_width(&b.label, 12.0)).fold(20.0, f64::max);
+        let left = names.min(self.width * 0.42) + 12.0;
+        let figures = drawn.iter().map(|b| text_width(&self.shown(b), 12.0)).fold(20.0, f64::max);
+        let right = (self.width - figures - 16.0).max(left + 40.0);
+        let ends = drawn.iter().flat_map(|b| {
+            let (lo, hi) = b.ends(&self.axis).unwrap_or((b.value, b.value));
+            [b.value, lo, hi]
+        });
+        let x = Scale::fit(&self.axis, ends, left, right, if self.width < 600.0 { 3 } else { 6 });
+        frame::x_axis(&mut d, &x, top, bottom, (left + right) / 2.0);
+        for (row, bar) in drawn.iter().enumerate() {
+            let group = groups.iter().position(|g| *g == bar.group).unwrap_or(0) % 7;
+            self.draw_bar(&mut d, bar, group, &x, top + ROW * (row as f64 + 0.5) + 3.0, left);
+        }
+        d.line((x.at(0.0), top), (x.at(0.0), bottom), "base");
+        frame::left_out(&mut d, self.bars.len() - drawn.len(), self.width, bottom + 38.0);
+        d
+    }
+}
+
+impl Bars {
+    fn draw_bar(&self, d: &mut Drawing, bar: &Bar, group: usize, x: &Scale, y: f64, left: f64) {
+        let ends = bar.ends(&self.axis);
+        let show = |v| self.axis.unit.format(v);
+        let interval =
+            ends.map_or(String::new(), |(lo, hi)| format!("\n95 % interval {} to {}", show(lo), show(hi)));
+        let chosen = if bar.mark == Mark::Chosen { " (recommended)" } else { "" };
+        let tip = format!("{}{chosen}: {}{interval}", bar.label, show(bar.value));
+        let class = if bar.mark == Mark::None { "" } else { "bold" };
+        d.text(left - 10.0, y + 4.0, class, Anchor::End, &fit(&bar.label, 12.0, left - 10.0));
+        let (zero, at) = (x.at(0.0), x.at(bar.value));
+        d.tip(&tip, |d| {
+            // a figure of nearly nothing is still there
+            d.rect(zero.min(at), y - 7.0, (at - zero).abs().max(1.0), 14.0, &format!("bar s{group}"));
+            if let Some((lo, hi)) = ends {
+                let (lo, hi) = (x.at(lo), x.at(hi));
+                d.line((lo, y), (hi, y), "whisker sink");
+                d.line((lo, y - 4.0), (lo, y + 4.0), "whisker sink");
+                d.line((hi, y - 4.0), (hi, y + 4.0), "whisker sink");
+            }
+        });
+        let beyond = ends.map_or(at, |(_, hi)| x.at(hi)).max(at).max(zero);
+        d.text(beyond + 8.0, y + 4.0, class, Anchor::Start, &self.shown(bar));
+    }
+}
