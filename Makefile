@@ -1,6 +1,6 @@
 # `make run` shows the whole of Poolwright on a live database; `make test` runs every test. The scripts do the work.
 
-.PHONY: help run build test test-kernel test-mount bench lint ci clean
+.PHONY: help run lab build test test-kernel test-mount bench lint ci clean
 .DEFAULT_GOAL := help
 
 # Found even where rustup's lines have not been read by the shell.
@@ -11,6 +11,9 @@ help: ## this list
 
 run: ## install what is missing, start a private MariaDB under load, and find better settings for it
 	@scripts/run.sh
+
+lab: ## install what is missing, run the campaigns with real databases at their small scale; reports in lab-results/
+	@scripts/lab.sh
 
 build: ## the program, as target/release/poolwright
 	cargo build --release --workspace
@@ -35,4 +38,4 @@ ci: ## what a CI job runs
 
 clean: ## remove what was built and measured
 	cargo clean
-	rm -rf bench-results report.html plan.json
+	rm -rf bench-results lab-results report.html plan.json
