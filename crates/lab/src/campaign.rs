@@ -257,12 +257,16 @@ pub struct Claim {
     pub measure: String,
     /// Factor → level of the case that is better …
     pub better: Case,
-    /// … than this one, which names the same factors.
+    /// … than this one, which names the same factors. Empty where `least` is set.
+    #[serde(default)]
     pub than: Case,
+    /// In place of another case: what `better` reaches at least (at most, with `lower`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least: Option<f64>,
     /// Better is less (time, space) and not more.
     #[serde(default)]
     pub lower: bool,
-    /// The original's figures for `better` and `than`.
+    /// The original's figures for `better` and `than`; with `least`, the second one is that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<[f64; 2]>,
 }

@@ -78,10 +78,12 @@ pub enum Event<'a> {
 pub struct Summary {
     /// Its number in the results.
     pub run: i64,
-    /// Trials, of this time and before.
+    /// Trials that were come to, of this time and before.
     pub trials: usize,
     /// Finished before.
     pub skipped: usize,
+    /// Finished this time.
+    pub done: usize,
     /// With the reasons.
     pub failed: Vec<(TrialKey, String)>,
     /// Of this time.
@@ -120,9 +122,11 @@ pub fn run(
         run: id,
         summary: Summary { run: id, ..Summary::default() },
         expected: 0,
+        waiting: &studies,
     };
     work.begin(&studies, changed(&before, id, &run), watch);
-    for study in &studies {
+    for (number, study) in studies.iter().enumerate() {
+        work.waiting = &studies[number..];
         match work.study(study, interrupted, watch) {
             Err(Error::Interrupted) => {
                 work.summary.interrupted = true;
@@ -226,6 +230,8 @@ struct Work<'a> {
     summary: Summary,
     /// How many trials there will be, as far as is known.
     expected: usize,
+    /// The study that runs, and those after it.
+    waiting: &'a [&'a Study],
 }
 
 impl Work<'_> {
@@ -304,8 +310,9 @@ impl Work<'_> {
         let ran = self.tidy(ran, position, watch)?;
         let trial = Trial { key, position, started, outcome: ran };
         self.store.save(self.run, &trial)?;
-        if let Err(why) = &trial.outcome {
-            self.summary.failed.push((trial.key.clone(), why.clone()));
+        match &trial.outcome {
+            Ok(_) => self.summary.done += 1,
+            Err(why) => self.summary.failed.push((trial.key.clone(), why.clone())),
         }
         watch(Event::Ended(&trial));
         self.warn_of_measures(study, &trial, watch);
@@ -358,16 +365,11 @@ impl Work<'_> {
         if all.is_empty() {
             return None;
         }
-        let left = (self.expected + 1).saturating_sub(self.summary.trials) as f64;
-        let studies = self.plan.campaign.studies.iter();
-        let missing = |s: &Study| self.keys(s).iter().filter(|k| !self.is_done(k)).count() as f64;
-        let known = studies.filter(|s| s.is_of(self.plan.scale)).filter(|s| {
-            self.options.only.is_empty() || self.options.only.contains(&s.name)
-        });
-        let seconds: f64 = known
-            .map(|s| missing(s) * by_study.get(s.name.as_str()).map_or_else(|| mean(&all), |v| mean(v)))
-            .sum();
-        Some(Duration::from_secs_f64(if seconds > 0.0 { seconds } else { left * mean(&all) }))
+        let missing = |s: &Study| self.keys(s).iter().filter(|k| !self.is_done(k)).count().max(1) as f64;
+        let of = |s: &Study| by_study.get(s.name.as_str()).map_or_else(|| mean(&all), |v| mean(v));
+        // The studies before this one are done, but for what failed.
+        let seconds = self.waiting.iter().map(|s| missing(s) * of(s)).sum();
+        Some(Duration::from_secs_f64(seconds))
     }
 }
 

@@ -211,9 +211,18 @@ pub fn effects(study: &Study, trials: &[Trial], measure: &str) -> Vec<Effect> {
     effects
 }
 
-/// A claim's `better` over `than`. It agrees if that is [`Verdict::Higher`], or `Lower` where less is better.
+/// A claim's `better` over `than`, or over `least`. It agrees if that is [`Verdict::Higher`], or `Lower` where less is
+/// better.
 pub fn claim(study: &Study, trials: &[Trial], claim: &Claim) -> Option<Ratio> {
-    Ratio::of(&Values::of(study, trials, &claim.measure).pairs(&claim.than, &claim.better))
+    let values = Values::of(study, trials, &claim.measure);
+    let pairs = match claim.least {
+        None => values.pairs(&claim.than, &claim.better),
+        Some(least) => {
+            let matching = values.values.iter().filter(|((case, _), _)| matches(case, &claim.better));
+            matching.map(|(_, value)| (least, *value)).collect()
+        }
+    };
+    Ratio::of(&pairs)
 }
 
 /// A measure of a study's trials.

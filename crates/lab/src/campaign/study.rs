@@ -299,24 +299,32 @@ fn case(node: &Node<'_>, study: &Study) -> Result<Case> {
 
 fn claim(node: &Node<'_>, study: &Study) -> Result<Claim> {
     let fields = node.fields("a claim")?;
-    let report = |node: Node<'_>| match node.list()?.as_slice() {
-        [better, than] => Ok([better.number()?, than.number()?]),
-        _ => Err(node.wrong("two numbers, of the better case and of the other")),
+    let least = fields.get("least").map(|n| n.number_in(f64::MIN_POSITIVE, 1e18)).transpose()?;
+    let than = match least {
+        None => case(&fields.need("than")?, study)?,
+        Some(_) if fields.get("than").is_some() => return Err(node.error("a claim has either than or least")),
+        Some(_) => Case::new(),
     };
-    let than = fields.need("than")?;
+    let report = |node: Node<'_>| match (node.list()?.as_slice(), least) {
+        ([better, than], None) => Ok([better.number()?, than.number()?]),
+        ([better], Some(least)) => Ok([better.number()?, least]),
+        (_, None) => Err(node.wrong("two numbers, of the better case and of the other")),
+        (_, Some(_)) => Err(node.wrong("one number")),
+    };
     let claim = Claim {
         text: fields.need("text")?.line()?,
         measure: values::measure(&fields.need("measure")?, &study.phases, &study.datasets)?,
         better: case(&fields.need("better")?, study)?,
-        than: case(&than, study)?,
+        than,
+        least,
         lower: fields.get("lower").map_or(Ok(false), |n| n.flag())?,
         report: fields.get("report").map(report).transpose()?,
     };
-    if !claim.better.keys().eq(claim.than.keys()) {
-        return Err(than.error("better and than have to name the same factors"));
+    if least.is_none() && !claim.better.keys().eq(claim.than.keys()) {
+        return Err(node.error("better and than have to name the same factors"));
     }
     if claim.better == claim.than {
-        return Err(than.error("better and than are the same case"));
+        return Err(node.error("better and than are the same case"));
     }
     fields.end()?;
     Ok(claim)

@@ -110,6 +110,12 @@ fn cells_effects_and_claims_pair_within_blocks() {
         better = { cache = "all" }
         than = { cache = "none" }
         lower = true
+        [[study.claim]]
+        text = "t"
+        measure = "wall_s"
+        better = { cache = "all", n = 1 }
+        least = 5.0
+        report = [9]
     "#;
     let campaign = crate::Campaign::parse(std::path::Path::new("x.toml"), text).unwrap();
     let study = &campaign.studies[0];
@@ -137,5 +143,8 @@ fn cells_effects_and_claims_pair_within_blocks() {
     assert!((found[1].2.ratio - 2.0).abs() < 1e-9);
     let claimed = claim(study, &trials, &study.claims[0]).unwrap();
     assert!(claimed.verdict() == Verdict::Lower && (claimed.ratio - 1.0 / 3.0).abs() < 1e-9);
+    let least = claim(study, &trials, &study.claims[1]).unwrap();
+    assert!((least.ratio - 4.0).abs() < 1e-9 && least.pairs == 3, "20 s against 5");
+    assert_eq!(study.claims[1].report, Some([9.0, 5.0]));
     assert!(super::cells(study, &trials, "run/nothing")[0].median.is_nan());
 }

@@ -127,10 +127,10 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 }
 
 fn print_summary(campaign: &Campaign, place: &str, summary: &Summary) {
-    let done = summary.trials - summary.skipped.min(summary.trials) - summary.failed.len();
     println!(
-        "{}: {done} trials run in {}, {} were there, {} failed; run {} in {place}",
+        "{}: {} trials done in {}, {} were there, {} failed; run {} in {place}",
         campaign.name,
+        summary.done,
         words(Duration::from_secs_f64(summary.seconds)),
         summary.skipped,
         summary.failed.len(),
@@ -154,6 +154,7 @@ fn print_json(campaign: &Campaign, place: &str, summary: &Summary) -> anyhow::Re
         "run": summary.run,
         "trials": summary.trials,
         "skipped": summary.skipped,
+        "done": summary.done,
         "failed": failed.collect::<Vec<_>>(),
         "seconds": summary.seconds,
         "interrupted": summary.interrupted,
