@@ -14,7 +14,10 @@ impl Home {
             let named = PathBuf::from(named);
             return match is_home(&named) {
                 true => Ok(Home(named)),
-                false => Err(format!("POOLWRIGHT_HOME is {}, and there is no workloads/lab in it", named.display())),
+                false => Err(format!(
+                    "POOLWRIGHT_HOME is {}, and there is no workloads/lab in it",
+                    named.display()
+                )),
             };
         }
         let starts = [std::env::current_exe(), std::env::current_dir()];
@@ -38,7 +41,8 @@ impl Home {
     /// The shipped campaigns' files, by name.
     pub fn campaign_files(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.campaigns()).into_iter().flatten().flatten().map(|e| e.path());
-        let mut files: Vec<PathBuf> = entries.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
+        let mut files: Vec<PathBuf> =
+            entries.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
         files.sort();
         files
     }

@@ -76,7 +76,8 @@ pub fn conditions(campaign: &Campaign, study: &Study, scale: &str, case: &Case) 
     let mut parameters = campaign.scale.get(scale).cloned().unwrap_or_default();
     parameters.extend(study.parameters.clone());
     parameters.extend(study.scale.get(scale).cloned().unwrap_or_default());
-    let mut conditions = Conditions { parameters, datasets: study.datasets.clone(), pool: study.pool.clone() };
+    let mut conditions =
+        Conditions { parameters, datasets: study.datasets.clone(), pool: study.pool.clone() };
     for factor in &study.factors {
         let level = factor.levels.iter().find(|l| case.get(&factor.name) == Some(&l.name));
         for (place, value) in level.iter().flat_map(|l| &l.set) {
@@ -188,11 +189,17 @@ mod tests {
         let case = Case::from([("compression".into(), "off".into())]);
         let spec = plan.spec(study, &case, 1, "/scratch/t0".into());
         assert_eq!(spec.driver, Path::new("/home/workloads/lab/files"));
-        assert_eq!((&spec.parameters["pause_ms"], &spec.datasets["data"]["compression"]), (&50.into(), &"off".into()));
+        assert_eq!(
+            (&spec.parameters["pause_ms"], &spec.datasets["data"]["compression"]),
+            (&50.into(), &"off".into())
+        );
         assert!(matches!(&spec.target, TargetSpec::Pool(pool) if pool.arc == "64M"));
         let text = serde_json::to_string(&spec).unwrap();
         assert_eq!(serde_json::from_str::<TrialSpec>(&text).unwrap(), spec);
         plan.directory = Some("/data".into());
-        assert_eq!(plan.spec(study, &case, 1, "/scratch/t0".into()).target, TargetSpec::Directory("/data".into()));
+        assert_eq!(
+            plan.spec(study, &case, 1, "/scratch/t0".into()).target,
+            TargetSpec::Directory("/data".into())
+        );
     }
 }

@@ -20,7 +20,8 @@ impl Outcome {
     /// A figure by its name in campaigns: `PHASE/NAME`, or `NAME` of the first measured phase that has it.
     pub fn measure(&self, name: &str) -> Option<&Measure> {
         let (phase, name) = name.split_once('/').map_or((None, name), |(phase, name)| (Some(phase), name));
-        let mut phases = self.phases.iter().filter(|p| p.measured && phase.is_none_or(|phase| p.name == phase));
+        let mut phases =
+            self.phases.iter().filter(|p| p.measured && phase.is_none_or(|phase| p.name == phase));
         phases.find_map(|p| p.measures.get(name))
     }
 }

@@ -1,7 +1,7 @@
 //! A run: every trial of a campaign that is not in the results yet, one after another.
 
-pub mod child;
 mod checks;
+pub mod child;
 pub mod ground;
 
 use std::collections::BTreeMap;
@@ -269,7 +269,8 @@ impl Work<'_> {
         let mut block = 0;
         loop {
             let planned = self.blocks(study);
-            let most = study.stop.filter(|_| self.options.repeats.is_none()).map_or(planned, |stop| stop.most);
+            let most =
+                study.stop.filter(|_| self.options.repeats.is_none()).map_or(planned, |stop| stop.most);
             if block >= most || (block >= planned && enough(study, &self.trials)) {
                 return Ok(());
             }
@@ -305,8 +306,7 @@ impl Work<'_> {
         let spec = self.plan.spec(study, &key.case, key.block, scratch);
         let started = machine::now();
         let mut progress = |said: Progress| watch(Event::Progress(&said));
-        let ran =
-            child::run(&self.options.program, &spec, position, self.ground, interrupted, &mut progress);
+        let ran = child::run(&self.options.program, &spec, position, self.ground, interrupted, &mut progress);
         let ran = self.tidy(ran, position, watch)?;
         let trial = Trial { key, position, started, outcome: ran };
         self.store.save(self.run, &trial)?;

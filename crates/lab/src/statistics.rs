@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_tune::statistics::t975;
 pub use poolwright_tune::statistics::median;
+use poolwright_tune::statistics::t975;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 

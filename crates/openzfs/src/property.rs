@@ -144,8 +144,9 @@ pub fn parse_assignment(text: &str) -> Result<(String, String)> {
 pub fn check(name: &str, value: &str) -> Result<()> {
     let known = find(name)?;
     let fine = match known.name {
-        "recordsize" => parse_size(value)
-            .is_ok_and(|bytes| bytes.is_power_of_two() && (512..=16 << 20).contains(&bytes)),
+        "recordsize" => {
+            parse_size(value).is_ok_and(|bytes| bytes.is_power_of_two() && (512..=16 << 20).contains(&bytes))
+        }
         "compression" => is_compression(value),
         _ => known.values.split(", ").any(|v| v == value),
     };
@@ -163,7 +164,8 @@ fn is_compression(value: &str) -> bool {
     };
     level("gzip-").is_some_and(|n| (1..=9).contains(&n))
         || level("zstd-").is_some_and(|n| (1..=19).contains(&n))
-        || level("zstd-fast-").is_some_and(|n| matches!(n, 1..=9 | 500 | 1000) || (n % 10 == 0 && (10..=100).contains(&n)))
+        || level("zstd-fast-")
+            .is_some_and(|n| matches!(n, 1..=9 | 500 | 1000) || (n % 10 == 0 && (10..=100).contains(&n)))
 }
 
 /// The value as the engine takes it: sizes in plain bytes.
@@ -213,7 +215,8 @@ mod tests {
         crate::Engine::start(&crate::Config { arc_bytes: 64 << 20, ..Default::default() });
         let numbered = ["gzip-", "zstd-", "zstd-fast-", "lz4-"].into_iter();
         let numbered = numbered.flat_map(|prefix| (0..=1010).map(move |n| format!("{prefix}{n}")));
-        let plain = ["off", "on", "lz4", "lzjb", "zle", "gzip", "zstd", "zstd-fast", "lzma", "", "LZ4", "zstd-07"];
+        let plain =
+            ["off", "on", "lz4", "lzjb", "zle", "gzip", "zstd", "zstd-fast", "lzma", "", "LZ4", "zstd-07"];
         for name in plain.into_iter().map(str::to_owned).chain(numbered) {
             let engine = crate::Compression::parse(&name).is_ok();
             assert_eq!(check("compression", &name).is_ok(), engine, "{name}");
@@ -221,7 +224,9 @@ mod tests {
         for (name, value) in [("recsize", "8K"), ("recordsize", "16M"), ("sync", "always"), ("copies", "2")] {
             check(name, value).unwrap();
         }
-        for (name, value) in [("recordsize", "3K"), ("recordsize", "32M"), ("sync", "sometimes"), ("colour", "red")] {
+        for (name, value) in
+            [("recordsize", "3K"), ("recordsize", "32M"), ("sync", "sometimes"), ("colour", "red")]
+        {
             assert!(check(name, value).is_err(), "{name}={value}");
         }
     }

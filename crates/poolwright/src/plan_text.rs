@@ -232,7 +232,8 @@ impl<W: Write> Text<'_, W> {
     }
 
     fn warnings(&mut self, plan: &Plan) -> io::Result<()> {
-        let refused = plan.problems().into_iter().map(|p| format!("do not follow this plan as it stands: {p}"));
+        let refused =
+            plan.problems().into_iter().map(|p| format!("do not follow this plan as it stands: {p}"));
         let lost = plan.trace.as_ref().map_or(0, |t| t.lost_events);
         let lost = (lost > 0).then(|| format!("the recording lost {}", words::counted(lost, "event")));
         let all: Vec<String> = refused.chain(lost).chain(plan.warnings.iter().cloned()).collect();

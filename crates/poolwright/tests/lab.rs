@@ -136,7 +136,11 @@ fn wrong_arguments_say_what_is_allowed() {
         2,
         &["study \"compression\" varies properties", "--only size"],
     );
-    lab.fails("run ./smoke.toml --results postgres://me:pw@127.0.0.1:1/x", 1, &["postgres://me@127.0.0.1:1/x"]);
+    lab.fails(
+        "run ./smoke.toml --results postgres://me:pw@127.0.0.1:1/x",
+        1,
+        &["postgres://me@127.0.0.1:1/x"],
+    );
     lab.fails("report smoke --results none.db", 1, &["no results none.db", "lab run smoke"]);
     lab.campaign(&SMOKE.replace("repeats = 3", "repeats = \"three\""));
     lab.fails("run ./smoke.toml", 1, &["smoke.toml:27: ", "a whole number"]);
@@ -152,7 +156,9 @@ fn the_shipped_campaigns_are_listed() {
     let done = lab.plain("list --json").output().unwrap();
     let list: Value = serde_json::from_slice(&done.stdout).unwrap();
     for campaign in list.as_array().unwrap() {
-        assert!(campaign["name"].is_string() && campaign["title"].is_string() && campaign["needs"].is_array());
+        assert!(
+            campaign["name"].is_string() && campaign["title"].is_string() && campaign["needs"].is_array()
+        );
         assert!(campaign["trials"].as_u64().unwrap() > 0, "{campaign}");
     }
     assert!(lab.plain("list").output().unwrap().status.success());
@@ -200,7 +206,11 @@ fn a_failed_trial_is_kept_and_the_others_go_on() {
 fn a_killed_run_goes_on_and_has_every_trial_once() {
     let lab = Lab::new();
     let mut child = lab.start("--scale long");
-    lab.fails("run ./smoke.toml --scratch s --target directory:data --only size", 1, &["another lab run", "--scratch"]);
+    lab.fails(
+        "run ./smoke.toml --scratch s --target directory:data --only size",
+        1,
+        &["another lab run", "--scratch"],
+    );
     signal(&child, "-KILL");
     child.wait().unwrap();
     let before = lab.trials();

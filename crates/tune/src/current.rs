@@ -23,7 +23,8 @@ const COMPARED: &[&str] = &["recordsize", "compression", "logbias", "primarycach
 
 /// Looks at `dir`; `stated` are values that the user says are today's.
 pub(crate) fn look(dir: &Path, stated: &Settings) -> Current {
-    let (file_system, source) = mounted(dir).unwrap_or_else(|| ("a file system of unknown type".into(), String::new()));
+    let (file_system, source) =
+        mounted(dir).unwrap_or_else(|| ("a file system of unknown type".into(), String::new()));
     let defaults: Settings =
         property::defaults().into_iter().filter(|(name, _)| COMPARED.contains(&name.as_str())).collect();
     let mut current = Current {

@@ -56,7 +56,9 @@ pub(super) fn campaign(source: &Source<'_>) -> Result<Campaign> {
 
 fn scales(fields: &Fields<'_>) -> Result<BTreeMap<String, Parameters>> {
     let mut scales = BTreeMap::new();
-    let Some(node) = fields.get("scale") else { return Ok(BTreeMap::from([(SMALL.to_owned(), Parameters::new())])) };
+    let Some(node) = fields.get("scale") else {
+        return Ok(BTreeMap::from([(SMALL.to_owned(), Parameters::new())]));
+    };
     for entry in node.entries()? {
         scales.insert(entry.key().to_owned(), entry.object()?);
     }

@@ -164,7 +164,11 @@ fn measures(fields: &Fields<'_>, study: &Study) -> Result<Vec<String>> {
         }
         measures.push(measure);
     }
-    if measures.is_empty() { Err(node.error("no measure is named; the first one leads")) } else { Ok(measures) }
+    if measures.is_empty() {
+        Err(node.error("no measure is named; the first one leads"))
+    } else {
+        Ok(measures)
+    }
 }
 
 fn factor(node: &Node<'_>, study: &Study, campaign: &Campaign) -> Result<Factor> {
@@ -202,7 +206,8 @@ fn factor(node: &Node<'_>, study: &Study, campaign: &Campaign) -> Result<Factor>
 /// A level that is a value for the factor's path.
 fn plain(node: &Node<'_>, paths: &[Place]) -> Result<Level> {
     if paths.is_empty() {
-        return Err(node.error("a level that is a value needs the factor's path; else write { name = …, set = { … } }"));
+        return Err(node
+            .error("a level that is a value needs the factor's path; else write { name = …, set = { … } }"));
     }
     let set = paths.iter().map(|p| Ok((p.clone(), values::at_place(p, node)?))).collect::<Result<_>>()?;
     let name = match node.list() {
@@ -284,7 +289,11 @@ fn case(node: &Node<'_>, study: &Study) -> Result<Case> {
     for entry in node.entries()? {
         let Some(factor) = study.factor(entry.key()) else {
             let known: Vec<_> = study.factors.iter().map(|f| f.name.as_str()).collect();
-            return Err(entry.error(format!("there is no factor {:?}; there is {}", entry.key(), known.join(", "))));
+            return Err(entry.error(format!(
+                "there is no factor {:?}; there is {}",
+                entry.key(),
+                known.join(", ")
+            )));
         };
         let level = entry.spelled()?;
         if !factor.levels.iter().any(|l| l.name == level) {

@@ -40,7 +40,7 @@ levels = ["all", "none"]
 name = "how"
 levels = [
   { name = "one by one", set = { "workload.batch" = 1 } },
-  { name = "batched", set = { workload.batch = 1000, db.recordsize = "64K", pool.tunables.x = 3, "pool.arc" = "1G" } },
+  { name = "batched", set = { workload.batch = 1000, db.recordsize = "64K", pool.tunables.dbuf_cache_max_bytes = 3, "pool.arc" = "1G" } },
 ]
 [[study.factor]]
 name = "entries"
@@ -91,9 +91,12 @@ fn a_whole_campaign_is_read() {
     assert_eq!(of.parameters["entries"], 10, "a factor over the scale");
     assert_eq!((&of.parameters["batch"], &of.parameters["threads"]), (&1000.into(), &8.into()));
     assert_eq!(of.parameters["server"], "opendj");
-    assert_eq!((of.datasets["db"]["primarycache"].as_str(), of.datasets["db"]["recordsize"].as_str()), ("none", "64K"));
-    assert_eq!((of.pool.arc.as_str(), of.pool.tunables["x"].as_str()), ("1G", "3"));
-    assert_eq!(of.pool.tunables["dbuf_cache_max_bytes"], "0");
+    assert_eq!(
+        (of.datasets["db"]["primarycache"].as_str(), of.datasets["db"]["recordsize"].as_str()),
+        ("none", "64K")
+    );
+    assert_eq!((of.pool.arc.as_str(), of.pool.tunables["dbuf_cache_max_bytes"].as_str()), ("1G", "3"));
+    assert_eq!(study.pool.tunables["dbuf_cache_max_bytes"], "0");
     assert!(!conditions(&campaign, study, "small", case).parameters.contains_key("threads"));
 }
 
@@ -108,13 +111,33 @@ fn errors_name_the_line_and_what_is_allowed() {
         ("arc = \"256M\"", "arcs = \"1M\"", "it has vdevs, ashift, arc"),
         ("recordsize = \"128K\"", "recordsize = \"3K\"", "a power of two"),
         ("recordsize = \"128K\"", "colour = \"red\"", "known: recordsize"),
-        ("repeats = 4", "repeats = \"three\"", "a whole number from 1 to 1000; here it is the text \"three\""),
+        (
+            "repeats = 4",
+            "repeats = \"three\"",
+            "a whole number from 1 to 1000; here it is the text \"three\"",
+        ),
         ("repeats = 4", "repeats = 9", "from 9 to 1000"),
         ("parameters = { server = \"opendj\" }", "parameters = 3", "takes a table"),
-        ("datasets = { ldif.recordsize = \"1M\" }", "datasets = { lidf.recordsize = \"1M\" }", "there is db, ldif"),
-        ("measures = [\"entries_per_s\", \"import/allocated.db\"]", "measures = [\"load/wall_s\"]", "there is import"),
-        ("measures = [\"entries_per_s\", \"import/allocated.db\"]", "measures = [\"allocated.dbs\"]", "there is db, ldif"),
-        ("measures = [\"entries_per_s\", \"import/allocated.db\"]", "measures = [\"wall_s.db\"]", "exist by role"),
+        (
+            "datasets = { ldif.recordsize = \"1M\" }",
+            "datasets = { lidf.recordsize = \"1M\" }",
+            "there is db, ldif",
+        ),
+        (
+            "measures = [\"entries_per_s\", \"import/allocated.db\"]",
+            "measures = [\"load/wall_s\"]",
+            "there is import",
+        ),
+        (
+            "measures = [\"entries_per_s\", \"import/allocated.db\"]",
+            "measures = [\"allocated.dbs\"]",
+            "there is db, ldif",
+        ),
+        (
+            "measures = [\"entries_per_s\", \"import/allocated.db\"]",
+            "measures = [\"wall_s.db\"]",
+            "exist by role",
+        ),
         ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"nothing\"]", "use all, metadata, none"),
         ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"all\"]", "two levels"),
         ("levels = [10, 20]", "levels = [10, \"many\"]", "of another type"),
@@ -128,6 +151,11 @@ fn errors_name_the_line_and_what_is_allowed() {
         ("report = [6000, 1400.5]", "report = [6000]", "two numbers"),
         ("dataset = \"ldif\"", "dataset = \"wal\"", "there is db, ldif"),
         ("stop = { interval = 0.05, most = 8 }", "stop = { interval = 0.05, most = 2 }", "from 4 to 1000"),
+        (
+            "tunables = { dbuf_cache_max_bytes = 0 }",
+            "tunables = { speed = 0 }",
+            "there is no tunable \"speed\"",
+        ),
         ("space = { full = \"20G\" }", "space = { huge = \"20G\" }", "there is full, small"),
         ("[scale.small]", "[scale.tiny]", "no [scale.small]"),
         ("copies = 2", "copies = ", "not TOML"),
@@ -139,7 +167,8 @@ fn errors_name_the_line_and_what_is_allowed() {
         let why = parse(&text).expect_err(other).to_string();
         assert!(why.starts_with("campaigns/x.toml:") && why.contains(said), "{other}: {why}");
         // What is missing, or does not fit something else, is told at the other place.
-        let elsewhere = ["needs \"title\"", "no [scale", "the same factors"].contains(&said) || other == "repeats = 9";
+        let elsewhere =
+            ["needs \"title\"", "no [scale", "the same factors"].contains(&said) || other == "repeats = 9";
         let own = format!("campaigns/x.toml:{}: ", at + 1);
         assert!(elsewhere || why.starts_with(&own), "{other}: not line {}: {why}", at + 1);
     }
@@ -156,7 +185,12 @@ fn all_shipped_campaigns_parse() {
     for path in files {
         let (campaign, _) = Campaign::load(&path).unwrap_or_else(|why| panic!("{why}"));
         for study in &campaign.studies {
-            assert!(root.join("workloads/lab").join(&study.driver).is_file(), "{}: {}", campaign.name, study.driver);
+            assert!(
+                root.join("workloads/lab").join(&study.driver).is_file(),
+                "{}: {}",
+                campaign.name,
+                study.driver
+            );
             for scale in campaign.scale.keys() {
                 for case in order::cases(study) {
                     conditions(&campaign, study, scale, &case);

@@ -155,7 +155,9 @@ impl<'a> Node<'a> {
         Ok(match self.value {
             DeValue::String(s) => Json::String(s.to_string()),
             DeValue::Boolean(b) => Json::Bool(*b),
-            DeValue::Integer(_) => integer(self.value).ok_or_else(|| self.wrong("a number of 64 bits"))?.into(),
+            DeValue::Integer(_) => {
+                integer(self.value).ok_or_else(|| self.wrong("a number of 64 bits"))?.into()
+            }
             DeValue::Float(_) => self.number()?.into(),
             DeValue::Datetime(d) => Json::String(d.to_string()),
             DeValue::Array(_) => Json::Array(self.list()?.iter().map(Node::json).collect::<Result<_>>()?),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_openzfs::Engine;
 use poolwright_openzfs::property::{self, Settings};
 
 use super::text::{Fields, Node};
@@ -75,7 +76,7 @@ const CACHINGS: &[&str] = &["through", "pages", "writeback"];
 pub(super) fn at_place(place: &Place, node: &Node<'_>) -> Result<serde_json::Value> {
     Ok(match place {
         Place::Dataset(_, name) => property(node, name)?.1.into(),
-        Place::Tunable(_) => node.spelled()?.into(),
+        Place::Tunable(name) => tunable(node, name)?.into(),
         Place::Workload(_) => node.json()?,
         Place::Pool(key) => match key.as_str() {
             "vdevs" => vdevs(node)?.into(),
@@ -92,9 +93,19 @@ pub(super) const POOL_KEYS: &[&str] = &["vdevs", "ashift", "arc", "device", "cac
 
 fn tunables(node: &Node<'_>, tunables: &mut BTreeMap<String, String>) -> Result<()> {
     for entry in node.entries()? {
-        tunables.insert(entry.key().to_owned(), entry.spelled()?);
+        tunables.insert(entry.key().to_owned(), tunable(&entry, entry.key())?);
     }
     Ok(())
+}
+
+/// A module parameter's value: a size or a plain number.
+fn tunable(node: &Node<'_>, name: &str) -> Result<String> {
+    if !Engine::tunables().any(|known| known == name) {
+        let known: Vec<_> = Engine::tunables().collect();
+        return Err(node.error(format!("there is no tunable {name:?}; there is {}", known.join(", "))));
+    }
+    size(node)?;
+    node.spelled()
 }
 
 fn vdevs(node: &Node<'_>) -> Result<Vec<String>> {
@@ -124,7 +135,11 @@ fn one_of(node: &Node<'_>, allowed: &[&str]) -> Result<String> {
 const BY_ROLE: &[&str] = &["logical", "allocated", "ratio"];
 
 /// A measure's name: `[PHASE/]NAME[.ROLE]`. A figure of the driver's own has any name.
-pub(super) fn measure(node: &Node<'_>, phases: &[Phase], datasets: &BTreeMap<String, Settings>) -> Result<String> {
+pub(super) fn measure(
+    node: &Node<'_>,
+    phases: &[Phase],
+    datasets: &BTreeMap<String, Settings>,
+) -> Result<String> {
     let whole = node.line()?;
     let name = match whole.split_once('/') {
         None => whole.as_str(),
@@ -148,13 +163,19 @@ pub(super) fn measure(node: &Node<'_>, phases: &[Phase], datasets: &BTreeMap<Str
     }
     let fine = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     if base.is_empty() || !base.chars().all(fine) {
-        return Err(node.error(format!("{whole:?} is no measure; see the table in docs/lab.md, or a figure of the driver")));
+        return Err(node.error(format!(
+            "{whole:?} is no measure; see the table in docs/lab.md, or a figure of the driver"
+        )));
     }
     Ok(whole)
 }
 
 /// The error of a role that is none.
-pub(super) fn unknown_role(node: &Node<'_>, role: &str, datasets: &BTreeMap<String, Settings>) -> crate::Error {
+pub(super) fn unknown_role(
+    node: &Node<'_>,
+    role: &str,
+    datasets: &BTreeMap<String, Settings>,
+) -> crate::Error {
     let known: Vec<_> = datasets.keys().map(String::as_str).collect();
     node.error(format!("there is no dataset {role:?}; there is {}", known.join(", ")))
 }

@@ -69,7 +69,8 @@ pub fn run(
         let _ = stdout.read_to_end(&mut text);
         text
     });
-    let limit: Duration = spec.phases.iter().map(|p| Duration::from_nanos(p.limit_ns)).sum::<Duration>() + SLACK;
+    let limit: Duration =
+        spec.phases.iter().map(|p| Duration::from_nanos(p.limit_ns)).sum::<Duration>() + SLACK;
     let mut last = VecDeque::new();
     let mut hear = |line: String| match serde_json::from_str::<Progress>(&line) {
         Ok(said) => progress(said),
@@ -94,7 +95,10 @@ pub fn run(
         }
         if began.elapsed() > limit {
             end(&mut child);
-            return Ok(Err(format!("it took longer than {} s, all its phases' limits together", limit.as_secs())));
+            return Ok(Err(format!(
+                "it took longer than {} s, all its phases' limits together",
+                limit.as_secs()
+            )));
         }
     };
     // What it left running may hold the pipe: its last lines are there, an end of file need not be.

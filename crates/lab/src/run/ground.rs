@@ -89,7 +89,8 @@ impl Ground {
                 continue;
             }
             let path = entry.path();
-            let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            let removed =
+                if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
             removed.map_err(Error::host("removing", &path))?;
         }
         Ok(ended)
@@ -114,7 +115,8 @@ impl Ground {
 
     /// Through a handle, and looked at again: the number may belong to another process by now.
     fn kill(&self, pid: i32) {
-        let Some(handle) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
+        let Some(handle) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+        else {
             return;
         };
         if self.is_ours(pid, &BTreeSet::new()) {
@@ -125,11 +127,15 @@ impl Ground {
     fn processes(&self) -> BTreeSet<i32> {
         let own = getpid().as_raw_nonzero().get();
         let names = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|e| e.file_name());
-        let all: Vec<i32> = names.filter_map(|n| n.to_str()?.parse().ok()).filter(|pid| *pid != own).collect();
+        let all: Vec<i32> =
+            names.filter_map(|n| n.to_str()?.parse().ok()).filter(|pid| *pid != own).collect();
         let mut found = BTreeSet::new();
         loop {
-            let more: Vec<i32> =
-                all.iter().copied().filter(|pid| !found.contains(pid) && self.is_ours(*pid, &found)).collect();
+            let more: Vec<i32> = all
+                .iter()
+                .copied()
+                .filter(|pid| !found.contains(pid) && self.is_ours(*pid, &found))
+                .collect();
             if more.is_empty() {
                 return found;
             }
@@ -155,7 +161,8 @@ impl Ground {
 }
 
 fn is_of_a_trial(name: &OsStr) -> bool {
-    let stem = name.to_str().and_then(|n| n.strip_prefix('t')).map(|n| n.split('.').next().unwrap_or_default());
+    let stem =
+        name.to_str().and_then(|n| n.strip_prefix('t')).map(|n| n.split('.').next().unwrap_or_default());
     stem.is_some_and(|digits| digits.parse::<u32>().is_ok())
 }
 
@@ -169,7 +176,8 @@ fn state_and_parent(pid: i32) -> Option<(char, i32)> {
 /// Mount points below a folder, the deepest first.
 fn mounts_below(root: &Path) -> Vec<PathBuf> {
     let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let points = table.split(|b| *b == b'\n').filter_map(|line| line.split(|b| *b == b' ').nth(4)).map(unescaped);
+    let points =
+        table.split(|b| *b == b'\n').filter_map(|line| line.split(|b| *b == b' ').nth(4)).map(unescaped);
     let mut below: Vec<PathBuf> = points.filter(|p| p.starts_with(root) && p != root).collect();
     below.sort();
     below.reverse();
@@ -199,7 +207,11 @@ fn unescaped(field: &[u8]) -> PathBuf {
 /// Lazily: whoever served it is gone.
 fn unmount(point: &Path) {
     let mut command = if getuid().is_root() { Command::new("umount") } else { Command::new("fusermount3") };
-    if getuid().is_root() { command.arg("-l") } else { command.args(["-u", "-z"]) };
+    if getuid().is_root() {
+        command.arg("-l")
+    } else {
+        command.args(["-u", "-z"])
+    };
     let _ = command.arg(point).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 

@@ -137,7 +137,8 @@ fn cells_effects_and_claims_pair_within_blocks() {
     assert_eq!((cells[0].values.as_slice(), cells[0].median), (&[10.0, 20.0, 30.0][..], 20.0));
     assert!(cells[0].noisy && cells[0].interval.is_some() && cells[0].unit == "s");
     let effects = effects(study, &trials, "wall_s");
-    let found: Vec<_> = effects.iter().map(|e| (e.factor.as_str(), e.to.as_str(), e.ratio.clone().unwrap())).collect();
+    let found: Vec<_> =
+        effects.iter().map(|e| (e.factor.as_str(), e.to.as_str(), e.ratio.clone().unwrap())).collect();
     assert_eq!((found[0].0, found[0].1, found[0].2.pairs), ("cache", "none", 6));
     assert!((found[0].2.ratio - 3.0).abs() < 1e-9 && found[0].2.verdict() == Verdict::Higher);
     assert!((found[1].2.ratio - 2.0).abs() < 1e-9);

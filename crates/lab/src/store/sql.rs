@@ -118,9 +118,11 @@ impl<D: Database> SqlStore<D> {
         database.batch(&TABLES.replace("IDENTITY", D::IDENTITY)).map_err(failed)?;
         let mut version = None;
         let mut check = |statements: &mut dyn Statements| {
-            version = statements.query("SELECT version FROM lab_format", &[])?.first().map(|row| whole(row, 0));
+            version =
+                statements.query("SELECT version FROM lab_format", &[])?.first().map(|row| whole(row, 0));
             if version.is_none() {
-                statements.execute("INSERT INTO lab_format (version) VALUES ($1)", &[Value::Whole(FORMAT)])?;
+                statements
+                    .execute("INSERT INTO lab_format (version) VALUES ($1)", &[Value::Whole(FORMAT)])?;
             }
             Ok(())
         };
@@ -170,7 +172,11 @@ impl<D: Database> Store for SqlStore<D> {
     fn trials(&mut self, run: i64) -> Result<Vec<Trial>> {
         let mut trials = Vec::new();
         self.within(&mut |statements| {
-            trials = statements.query(ALL_TRIALS, &[Value::Whole(run)])?.iter().map(|r| trial(r)).collect::<std::result::Result<_, _>>()?;
+            trials = statements
+                .query(ALL_TRIALS, &[Value::Whole(run)])?
+                .iter()
+                .map(|r| trial(r))
+                .collect::<std::result::Result<_, _>>()?;
             Ok(())
         })?;
         Ok(trials)
@@ -180,7 +186,10 @@ impl<D: Database> Store for SqlStore<D> {
         let mut runs = Vec::new();
         self.within(&mut |statements| {
             let rows = statements.query(ALL_RUNS, &[])?;
-            runs = rows.iter().map(|row| Ok((whole(row, 0), a_run(row)?))).collect::<std::result::Result<_, String>>()?;
+            runs = rows
+                .iter()
+                .map(|row| Ok((whole(row, 0), a_run(row)?)))
+                .collect::<std::result::Result<_, String>>()?;
             Ok(())
         })?;
         Ok(runs)
@@ -204,7 +213,12 @@ fn save(statements: &mut dyn Statements, run: i64, trial: &Trial) -> Done {
     let added = statements.execute(ADD_TRIAL, &row)?;
     for phase in trial.outcome.iter().flat_map(|o| &o.phases).filter(|p| added > 0 && p.measured) {
         for (name, figure) in &phase.measures {
-            let figure = [phase.name.as_str().into(), name.as_str().into(), Value::Real(figure.value), figure.unit.as_str().into()];
+            let figure = [
+                phase.name.as_str().into(),
+                name.as_str().into(),
+                Value::Real(figure.value),
+                figure.unit.as_str().into(),
+            ];
             statements.execute(ADD_MEASURE, &with(figure.to_vec()))?;
         }
     }
@@ -229,7 +243,11 @@ fn trial(row: &[Value]) -> std::result::Result<Trial, String> {
         key: TrialKey { study: text(row, 0), case: parsed(&text(row, 1))?, block: small(2)? },
         position: small(3)?,
         started: text(row, 4),
-        outcome: if row.get(5) == Some(&Value::Null) { Ok(parsed(&text(row, 6))?) } else { Err(text(row, 5)) },
+        outcome: if row.get(5) == Some(&Value::Null) {
+            Ok(parsed(&text(row, 6))?)
+        } else {
+            Err(text(row, 5))
+        },
     })
 }
 

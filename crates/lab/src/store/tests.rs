@@ -112,10 +112,14 @@ impl Server {
             assert!(own.unwrap().success(), "chown");
         }
         server.call("initdb", &["-A", "trust", "-U", "lab", "-N", "-D", "data"]);
-        let socket = server.dir.path().display();
-        let options = format!("-c listen_addresses= -c fsync=off -c unix_socket_directories={socket}");
-        server.call("pg_ctl", &["-D", "data", "-w", "-l", "log", "-o", &options, "start"]);
+        server.control("start");
         Some(server)
+    }
+
+    fn control(&self, verb: &str) {
+        let socket = self.dir.path().display();
+        let options = format!("-c listen_addresses= -c fsync=off -c unix_socket_directories={socket}");
+        self.call("pg_ctl", &["-D", "data", "-w", "-m", "immediate", "-l", "log", "-o", &options, verb]);
     }
 
     /// Runs one of its programs; PostgreSQL refuses to be root.
@@ -141,7 +145,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.call("pg_ctl", &["-D", "data", "-m", "immediate", "-w", "stop"]);
+        self.control("stop");
     }
 }
 
@@ -157,4 +161,9 @@ fn postgresql_conforms() {
         return;
     };
     conforms(&|| super::open(&server.url()).unwrap());
+    let mut store = super::open(&server.url()).unwrap();
+    let id = store.begin(&run(5)).unwrap();
+    server.control("restart");
+    store.save(id, &trial("a", 0, Ok(1.0))).unwrap();
+    assert_eq!(store.trials(id).unwrap().len(), 1, "a server that was restarted is connected to again");
 }

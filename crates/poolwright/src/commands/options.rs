@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use poolwright_openzfs::property::{self, Settings};
 use poolwright_openzfs::Device;
+use poolwright_openzfs::property::{self, Settings};
 
 /// What a trial runs on: the same options for `replay` and `tune`.
 #[derive(Debug, clap::Args)]

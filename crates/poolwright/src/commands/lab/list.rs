@@ -17,13 +17,12 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let campaigns = files.iter().map(|path| Ok(Campaign::load(path)?.0));
     let campaigns = campaigns.collect::<anyhow::Result<Vec<Campaign>>>()?;
     if args.json {
-        let object = |c: &Campaign| {
-            serde_json::json!({ "name": c.name, "title": c.title, "trials": trials(c), "needs": c.needs })
-        };
+        let object = |c: &Campaign| serde_json::json!({ "name": c.name, "title": c.title, "trials": trials(c), "needs": c.needs });
         println!("{}", serde_json::Value::from(campaigns.iter().map(object).collect::<Vec<_>>()));
         return Ok(0);
     }
-    let columns = [Column::left("name"), Column::right("trials"), Column::left("title"), Column::left("needs")];
+    let columns =
+        [Column::left("name"), Column::right("trials"), Column::left("title"), Column::left("needs")];
     let mut table = Table::new(columns);
     for c in &campaigns {
         let count = trials(c).to_string();

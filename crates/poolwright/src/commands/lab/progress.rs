@@ -19,7 +19,8 @@ pub struct Shown {
 impl Shown {
     pub fn new(campaign: &str) -> Shown {
         let bar = std::io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}").expect("a fixed template");
+            let style =
+                ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}").expect("a fixed template");
             let bar = ProgressBar::new_spinner().with_style(style);
             bar.enable_steady_tick(Duration::from_millis(250));
             bar

@@ -53,7 +53,10 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 fn load(args: &Args) -> anyhow::Result<Loaded> {
     let place = super::results(args.results.clone(), &args.campaign);
     if !place.contains("://") && !PathBuf::from(&place).exists() {
-        bail!("there are no results {place}; `poolwright lab run {}` makes them, --results names others", args.campaign);
+        bail!(
+            "there are no results {place}; `poolwright lab run {}` makes them, --results names others",
+            args.campaign
+        );
     }
     let mut store = store::open(&place)?;
     let mut runs = store.runs()?;

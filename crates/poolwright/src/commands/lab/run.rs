@@ -70,7 +70,11 @@ fn parse_target(text: &str) -> Result<Target, String> {
         None if text == "pool" => Ok(Target::Pool),
         Some(("directory", path)) => {
             let found = Path::new(path).canonicalize().map_err(|why| format!("{path}: {why}"))?;
-            if found.is_dir() { Ok(Target::Directory(found)) } else { Err(format!("{path} is not a directory")) }
+            if found.is_dir() {
+                Ok(Target::Directory(found))
+            } else {
+                Err(format!("{path} is not a directory"))
+            }
         }
         _ => Err("write pool or directory:PATH".into()),
     }
@@ -120,7 +124,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         print_summary(&campaign, &place, &summary);
     }
     if summary.interrupted {
-        eprintln!("poolwright: interrupted; the running trial was discarded, all others are kept. The same command goes on");
+        eprintln!(
+            "poolwright: interrupted; the running trial was discarded, all others are kept. The same command goes on"
+        );
         return Ok(130);
     }
     Ok(u8::from(!summary.failed.is_empty()))
