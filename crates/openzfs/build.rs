@@ -14,7 +14,7 @@ const DEFINES: &[(&str, &str)] = &[
 ];
 const SOURCES: &[&str] = &[
     "engine", "seam", "pool", "health", "dataset", "layout", "node", "attr", "dir", "name", "xattr", "file",
-    "clone", "blocks", "handoff", "log", "replay", "codec", "power", "backlog",
+    "clone", "blocks", "handoff", "log", "replay", "codec", "power", "backlog", "device",
 ];
 
 fn main() {

@@ -127,6 +127,7 @@ pw_engine_start(const pw_engine_config_t *config)
 	if (config->txg_timeout_s != 0)
 		zfs_txg_timeout = config->txg_timeout_s;
 
+	pw_vdev_threads = (int)config->vdev_threads;
 	pw_layout_register();
 	kernel_init(SPA_MODE_READ | SPA_MODE_WRITE);
 	pw_engine_set_arc(config->arc_bytes);

@@ -16,6 +16,7 @@ typedef struct pw_engine_config {
 	uint64_t arc_bytes;		/* ARC limit, minimum and maximum alike */
 	uint64_t dirty_bytes;		/* zfs_dirty_data_max */
 	uint32_t txg_timeout_s;		/* zfs_txg_timeout */
+	uint32_t vdev_threads;		/* requests that all vdevs together have under way; 0: the library's 16 */
 } pw_engine_config_t;
 
 typedef struct pw_arc_stats {
@@ -48,21 +49,25 @@ typedef struct pw_device {		/* all zero: no emulation, real fsync */
 	uint64_t iops;			/* 0: no limit */
 	uint32_t queue_depth;		/* requests served at once; 0: 1 */
 	uint32_t emulate;		/* 0: pass through */
+	uint32_t disks;			/* striped behind one controller, each with these figures; 0: 1 */
 } pw_device_t;
+
+enum { PW_MOST_DISKS = 24 };
 
 typedef struct pw_vdev_stats {
 	uint64_t read_bytes, write_bytes, read_ops, write_ops, flushes;
 	uint64_t read_ns, write_ns, flush_ns;	/* summed time of the requests, emulation included */
 } pw_vdev_stats_t;
 
-void pw_seam_set_device(const pw_device_t *device);
+/* What a file behaves like, open or yet to be opened, the path as the pool has it; NULL: all of them. */
+int pw_seam_set_device(const char *path, const pw_device_t *device);
 /* The totals over all vdev files, labels and uberblocks included. */
 void pw_seam_totals(pw_vdev_stats_t *out);
 /* Those of one vdev file; ENOENT if it is not open. */
 int pw_seam_file(const char *path, pw_vdev_stats_t *out);
 /* Called once, from any thread, when the host refuses a vdev write or flush. It must not return to go on. */
 void pw_seam_on_host_error(void (*hook)(const char *path, int op, int err));
-/* Runs the emulated device without a pool: op 0 read, 1 write, 2 flush. For its test. */
+/* Runs the device of all files without a pool: op 0 read, 1 write, 2 flush. For its test. */
 void pw_seam_exercise(int op, uint64_t offset, uint64_t bytes);
 
 /* ---- pools (pool.c) ---- */

@@ -35,10 +35,11 @@ enum { MOST_DEEP = 8 };
 
 typedef enum kind { OTHER, ISSUING, VDEV, FINISHING } kind_t;
 
+int pw_vdev_threads;
+
 static kind_t
-kind_of(const taskq_t *tq)
+kind_of_name(const char *name)
 {
-	const char *name = tq->tq_name;
 	if (name[0] != 'z' || name[1] != '_')
 		return (OTHER);
 	name += 2;
@@ -50,6 +51,12 @@ kind_of(const taskq_t *tq)
 	    strcmp(name, "null_int") == 0)
 		return (FINISHING);
 	return (OTHER);
+}
+
+static kind_t
+kind_of(const taskq_t *tq)
+{
+	return (kind_of_name(tq->tq_name));
 }
 
 typedef taskq_t *current_fn(void);
@@ -72,6 +79,9 @@ taskq_of_curthread(void)
 /*
  * Compressing and writing a txg has four fifths of the processors in a kernel, which needs the rest for itself: one thread
  * where there are two processors. Here there is a scheduler to share them.
+ *
+ * A request to a vdev is a thread that waits, and the library has sixteen: too few where a device is played that has more
+ * under way, or several, of which a slow one would keep the others waiting.
  */
 taskq_t *
 taskq_create(const char *name, int threads, pri_t priority, int least, int most, uint_t flags)
@@ -80,6 +90,8 @@ taskq_create(const char *name, int threads, pri_t priority, int least, int most,
 	fn *next = (fn *)dlsym(RTLD_NEXT, "taskq_create");
 	if ((flags & TASKQ_THREADS_CPU_PCT) != 0 && strncmp(name, "z_wr_iss", 8) == 0)
 		threads = MIN(threads * 5 / 4, 100);
+	if (pw_vdev_threads != 0 && kind_of_name(name) == VDEV)
+		threads = MAX(threads, pw_vdev_threads);
 	return (next(name, threads, priority, least, most, flags));
 }
 

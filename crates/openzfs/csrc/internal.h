@@ -21,6 +21,9 @@
 /* A write of this many bytes or more goes to its place and into the log as a pointer; kernel default 32K. */
 extern uint64_t pw_immediate_write_sz;
 
+/* handoff.c: how many threads wait for the vdevs' requests, if more than the library has; set before it starts. */
+extern int pw_vdev_threads;
+
 /* Nodes that nobody holds and that are kept all the same, because the next call will want them: about 2.5 KB each. */
 enum { PW_IDLE_NODES = 8192, PW_BUCKETS = 4096 };
 

@@ -2,23 +2,21 @@
 /*
  * The seam between vdevs and the host's files. The executable's definitions of zfs_file_* take the place of the
  * library's, so that every byte that a vdev moves passes here: it is counted, can be delayed like a device of
- * another kind or lost like one whose power fails (power.c), and a refusal of the host (a full disk) is seen before
- * the pool suspends on it.
+ * another kind (device.c) or lost like one whose power fails (power.c), and a refusal of the host (a full disk) is seen
+ * before the pool suspends on it.
  */
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <sys/zfs_context.h>
 #include <sys/zfs_file.h>
 
+#include "device.h"
 #include "internal.h"
 #include "power.h"
 
@@ -31,159 +29,95 @@ typedef struct seam_file {
 	char *path;
 	int cached;			/* the host keeps its pages, so a write is a copy */
 	counters_t count;
+	pw_played_t device;
 	pw_power_slot_t power;
 	struct seam_file *next;
 } seam_file_t;
-
-enum { OP_READ, OP_WRITE, OP_FLUSH };
-enum { MAX_LANES = 256 };
 
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 static seam_file_t *files;
 static counters_t total;
 static void (*host_error)(const char *path, int op, int err);
 
-/* The emulated device: `lanes` requests at once, and one pipe that all share. */
-static struct {
-	pthread_mutex_t lock;
+/* What a file that is opened will behave like: all are alike, but for those that have a rule. Under files_lock. */
+typedef struct rule {
+	char *path;
 	pw_device_t is;
-	uint64_t lane_free[MAX_LANES];
-	uint64_t pipe_free;
-	uint64_t next_offset;
-	_Atomic uint64_t overshoot;	/* how late a sleeping thread wakes here, lately */
-} device = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct rule *next;
+} rule_t;
+static pw_device_t everyone;
+static rule_t *rules;
+static pw_played_t alone = { .lock = PTHREAD_MUTEX_INITIALIZER };	/* for pw_seam_exercise */
 
-static uint64_t
-now_ns(void)
+static const pw_device_t *
+rule_for(const char *path)
 {
-	struct timespec t;
-	(void) clock_gettime(CLOCK_MONOTONIC, &t);
-	return ((uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec);
+	for (const rule_t *r = rules; r != NULL; r = r->next)
+		if (strcmp(r->path, path) == 0)
+			return (&r->is);
+	return (&everyone);
 }
 
 static void
-sleep_until(uint64_t when)
+forget_rules(void)
 {
-	struct timespec t = { .tv_sec = when / 1000000000ULL, .tv_nsec = when % 1000000000ULL };
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
-		;
-}
-
-/*
- * A sleeping thread wakes tens of microseconds late in a virtual machine, and later on a busy one. Spinning instead
- * would take the processor from the engine that is being measured. So each sleep aims early by what sleeps have lately
- * been late, which makes the mean right, and only a wait shorter than that, or its rest, is spent yielding.
- */
-static void
-wait_until(uint64_t when)
-{
-	static __thread int exact;
-	if (!exact) {
-		(void) prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
-		exact = 1;
+	while (rules != NULL) {
+		rule_t *r = rules;
+		rules = r->next;
+		free(r->path);
+		free(r);
 	}
-	uint64_t late = atomic_load_explicit(&device.overshoot, memory_order_relaxed);
-	uint64_t now = now_ns();
-	if (now + late < when) {
-		uint64_t aim = when - late;
-		sleep_until(aim);
-		now = now_ns();
-		/* A moving average over about 32 sleeps; one that was descheduled for milliseconds counts as 200 us. */
-		uint64_t this = MIN(now - aim, 200000);
-		atomic_store_explicit(&device.overshoot, late + (this >> 5) - (late >> 5), memory_order_relaxed);
-	}
-	while (now_ns() < when)
-		(void) sched_yield();
 }
 
 static int
-compare_u64(const void *a, const void *b)
+add_rule(const char *path, const pw_device_t *is)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x < y ? -1 : x > y);
-}
-
-static uint64_t
-measure_overshoot(void)
-{
-	uint64_t late[31];
-	(void) prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
-	for (int i = 0; i < 31; i++) {
-		uint64_t when = now_ns() + 100000;
-		sleep_until(when);
-		late[i] = now_ns() - when;
+	rule_t *r = calloc(1, sizeof (*r));
+	if (r == NULL || (r->path = strdup(path)) == NULL) {
+		free(r);
+		return (ENOMEM);
 	}
-	qsort(late, 31, sizeof (late[0]), compare_u64);
-	return (MIN(late[15], 200000));
+	r->is = *is;
+	r->next = rules;	/* before an older one of the same file */
+	rules = r;
+	return (0);
 }
 
-void
-pw_seam_set_device(const pw_device_t *is)
+int
+pw_seam_set_device(const char *path, const pw_device_t *is)
 {
-	uint64_t overshoot = is->emulate ? measure_overshoot() : 0;
-	pthread_mutex_lock(&device.lock);
-	device.is = *is;
-	device.is.queue_depth = MAX(1, MIN(is->queue_depth, MAX_LANES));
-	memset(device.lane_free, 0, sizeof (device.lane_free));
-	device.pipe_free = 0;
-	device.overshoot = overshoot;
-	pthread_mutex_unlock(&device.lock);
-}
-
-/* When the emulated device would have this request done, had it arrived at `now`. */
-static uint64_t
-schedule(int op, uint64_t offset, uint64_t bytes, uint64_t now)
-{
-	const pw_device_t *d = &device.is;
-	uint64_t rate = op == OP_READ ? d->read_bytes_s : d->write_bytes_s;
-	uint64_t latency = op == OP_READ ? d->read_latency_ns :
-	    op == OP_WRITE ? d->write_latency_ns : d->flush_latency_ns;
-	uint64_t transfer = rate == 0 ? 0 : (uint64_t)((double)bytes * 1e9 / (double)rate);
-	uint64_t slot = d->iops == 0 || op == OP_FLUSH ? 0 : 1000000000ULL / d->iops;
-	uint32_t lane = 0;
-
-	for (uint32_t i = 1; i < d->queue_depth; i++)
-		if (device.lane_free[i] < device.lane_free[lane])
-			lane = i;
-	uint64_t begin = MAX(now, device.lane_free[lane]);
-	if (op != OP_FLUSH) {
-		if (offset != device.next_offset)
-			latency += d->seek_ns;
-		device.next_offset = offset + bytes;
+	int error = 0;
+	pthread_mutex_lock(&files_lock);
+	if (path == NULL) {
+		forget_rules();
+		everyone = *is;
+		pw_device_become(&alone, is);
+	} else {
+		error = add_rule(path, is);
 	}
-	device.pipe_free = MAX(device.pipe_free, begin) + MAX(transfer, slot);
-	uint64_t done = MAX(begin + latency + transfer, device.pipe_free);
-	device.lane_free[lane] = done;
-	return (done);
-}
-
-static void
-emulate(int op, uint64_t offset, uint64_t bytes, uint64_t now)
-{
-	if (!device.is.emulate)
-		return;
-	pthread_mutex_lock(&device.lock);
-	uint64_t done = schedule(op, offset, bytes, now);
-	pthread_mutex_unlock(&device.lock);
-	wait_until(done);
+	for (seam_file_t *f = files; f != NULL && error == 0; f = f->next)
+		if (path == NULL || strcmp(f->path, path) == 0)
+			pw_device_become(&f->device, is);
+	pthread_mutex_unlock(&files_lock);
+	return (error);
 }
 
 void
 pw_seam_exercise(int op, uint64_t offset, uint64_t bytes)
 {
-	emulate(op, offset, bytes, now_ns());
+	pw_device_wait(&alone, op, offset, bytes, pw_now_ns());
 }
 
 static void
 count_one(counters_t *c, int op, uint64_t bytes, uint64_t ns)
 {
-	_Atomic uint64_t *ops = op == OP_READ ? &c->read_ops : op == OP_WRITE ? &c->write_ops : &c->flushes;
-	_Atomic uint64_t *sum = op == OP_READ ? &c->read_ns : op == OP_WRITE ? &c->write_ns : &c->flush_ns;
+	_Atomic uint64_t *ops = op == PW_OP_READ ? &c->read_ops : op == PW_OP_WRITE ? &c->write_ops : &c->flushes;
+	_Atomic uint64_t *sum = op == PW_OP_READ ? &c->read_ns : op == PW_OP_WRITE ? &c->write_ns : &c->flush_ns;
 	atomic_fetch_add_explicit(ops, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(sum, ns, memory_order_relaxed);
-	if (op == OP_READ)
+	if (op == PW_OP_READ)
 		atomic_fetch_add_explicit(&c->read_bytes, bytes, memory_order_relaxed);
-	else if (op == OP_WRITE)
+	else if (op == PW_OP_WRITE)
 		atomic_fetch_add_explicit(&c->write_bytes, bytes, memory_order_relaxed);
 }
 
@@ -191,8 +125,8 @@ static void
 finish(zfs_file_t *fp, int op, uint64_t offset, uint64_t bytes, uint64_t began)
 {
 	seam_file_t *f = (seam_file_t *)fp;
-	emulate(op, offset, bytes, began);
-	uint64_t ns = now_ns() - began;
+	pw_device_wait(&f->device, op, offset, bytes, began);
+	uint64_t ns = pw_now_ns() - began;
 	count_one(&total, op, bytes, ns);
 	count_one(&f->count, op, bytes, ns);
 }
@@ -247,7 +181,8 @@ refused(zfs_file_t *fp, int op, int err)
 int
 pw_seam_is_quick(const struct zfs_file *fp)
 {
-	return (((const seam_file_t *)fp)->cached && !device.is.emulate);
+	const seam_file_t *f = (const seam_file_t *)fp;
+	return (f->cached && !f->device.is.emulate);
 }
 
 /* ---- what the library calls ---- */
@@ -290,6 +225,7 @@ zfs_file_open(const char *path, int flags, int mode, CRED_ARGUMENT zfs_file_t **
 	f->base.f_fd = fd;
 	f->base.f_dump_fd = -1;
 	pthread_mutex_lock(&files_lock);
+	pw_device_init(&f->device, rule_for(path));
 	f->next = files;
 	files = f;
 	pthread_mutex_unlock(&files_lock);
@@ -310,6 +246,7 @@ zfs_file_close(zfs_file_t *fp)
 	}
 	pthread_mutex_unlock(&files_lock);
 	pw_power_detach(&f->power);
+	pw_device_fini(&f->device);
 	(void) close(fp->f_fd);
 	free(f->path);
 	free(f);
@@ -330,12 +267,12 @@ read_host(zfs_file_t *fp, void *buf, size_t count, loff_t off, size_t *done)
 int
 zfs_file_pread(zfs_file_t *fp, void *buf, size_t count, loff_t off, ssize_t *resid)
 {
-	uint64_t began = now_ns();
+	uint64_t began = pw_now_ns();
 	size_t done = 0;
 	int error = read_host(fp, buf, count, off, &done);
 	if (error != 0)
 		return (error);
-	finish(fp, OP_READ, off, count, began);
+	finish(fp, PW_OP_READ, off, count, began);
 	if (resid != NULL)
 		*resid = (ssize_t)(count - done);
 	else if (done != count)
@@ -369,11 +306,11 @@ zfs_file_pwrite(zfs_file_t *fp, const void *buf, size_t count, loff_t off, ASHIF
 #ifdef PW_FILE_PWRITE_HAS_ASHIFT
 	(void) ashift;
 #endif
-	uint64_t began = now_ns();
+	uint64_t began = pw_now_ns();
 	int error = write_host(fp, buf, count, off);
 	if (error != 0)
-		return (refused(fp, OP_WRITE, error));
-	finish(fp, OP_WRITE, off, count, began);
+		return (refused(fp, PW_OP_WRITE, error));
+	finish(fp, PW_OP_WRITE, off, count, began);
 	if (resid != NULL)
 		*resid = 0;
 	return (0);
@@ -391,18 +328,18 @@ flush_host(zfs_file_t *fp)
 	 * An emulated device stands on a scratch file: its flush costs what the profile says, not what this disk does.
 	 * fdatasync: bytes and where they are. fsync would have a journal write the time of the last write, each time.
 	 */
-	return (device.is.emulate || fdatasync(fp->f_fd) == 0 ? 0 : errno);
+	return (((seam_file_t *)fp)->device.is.emulate || fdatasync(fp->f_fd) == 0 ? 0 : errno);
 }
 
 int
 zfs_file_fsync(zfs_file_t *fp, int flags)
 {
 	(void) flags;
-	uint64_t began = now_ns();
+	uint64_t began = pw_now_ns();
 	int error = flush_host(fp);
 	if (error != 0)
-		return (refused(fp, OP_FLUSH, error));
-	finish(fp, OP_FLUSH, 0, 0, began);
+		return (refused(fp, PW_OP_FLUSH, error));
+	finish(fp, PW_OP_FLUSH, 0, 0, began);
 	return (0);
 }
 

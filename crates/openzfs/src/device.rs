@@ -1,7 +1,8 @@
 //! Devices that the seam can behave like.
 //!
 //! The model: `queue_depth` requests are served at once, each taking its latency (plus a seek where it does not
-//! continue the last one) and its transfer; all share one pipe of the stated bandwidth and operations per second.
+//! continue the last one) and its transfer; all share one pipe of the stated bandwidth and operations per second. Each
+//! vdev file is a device of its own. A device can be several disks that a RAID controller stripes and shows as one.
 //! `tests/device.rs` checks that the emulated figures come out.
 
 use std::fs;
@@ -38,12 +39,22 @@ pub struct Device {
     pub iops: u64,
     /// Requests served at once.
     pub queue_depth: u32,
+    /// Disks of these figures, striped in chunks of 64K by a controller that itself costs nothing: RAID 0.
+    #[serde(default = "one")]
+    pub disks: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const MB: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;
+
+/// `PW_MOST_DISKS` of the C side.
+const MOST_DISKS: u32 = 24;
 
 /// Name, what it stands for, and the figures in the order read, write, flush latency, seek, read rate, write rate,
 /// iops, depth. Typical data-sheet figures of each class, not of one product; gp3 is Amazon's stated baseline
@@ -96,6 +107,7 @@ impl Device {
             write_bytes_s: 0,
             iops: 0,
             queue_depth: 1,
+            disks: 1,
         }
     }
 
@@ -104,20 +116,21 @@ impl Device {
         PROFILES.iter().map(|row| (row.0, row.1))
     }
 
-    /// `host`, a profile's name, or `read=80us,write=20us,flush=1ms,seek=0,read_bw=3G,write_bw=2G,iops=0,depth=32`
+    /// `host` or `none`, a profile's name (`ssd` is `sata-ssd`), one with a number of disks before it (`4xhdd`: RAID 0 of
+    /// four), or `read=80us,write=20us,flush=1ms,seek=0,read_bw=3G,write_bw=2G,iops=0,depth=32`
     /// (what is left out is nvme's). `measured` needs a directory: see [`Device::measure`].
     pub fn parse(text: &str) -> Result<Device> {
-        if text == "host" {
+        if text == "host" || text == "none" {
             return Ok(Device::host());
         }
-        if let Some(row) = PROFILES.iter().find(|row| row.0 == text) {
-            return Ok(Device::from_row(row));
+        if let Some(device) = Device::profile(text) {
+            return Ok(device);
         }
         if !text.contains('=') {
             let names: Vec<_> = Device::profiles().map(|(name, _)| name).collect();
             return Err(Error::Invalid(format!(
-                "device {text:?} is unknown; use host, measured, {}, or numbers like read=80us,write=20us,flush=1ms,\
-                 read_bw=3G,write_bw=2G,iops=0,depth=32",
+                "device {text:?} is unknown; use none, measured, {}, ssd, Nx one of these (RAID 0 of N disks, {MOST_DISKS} \
+                 at most), or numbers like read=80us,write=20us,flush=1ms,read_bw=3G,write_bw=2G,iops=0,depth=32",
                 names.join(", ")
             )));
         }
@@ -140,6 +153,19 @@ impl Device {
         Ok(device)
     }
 
+    fn profile(text: &str) -> Option<Device> {
+        let counted = text.split_once('x').and_then(|(n, rest)| Some((n.parse::<u32>().ok()?, rest)));
+        let (disks, name) = counted.unwrap_or((1, text));
+        let name = if name == "ssd" { "sata-ssd" } else { name };
+        let row = PROFILES.iter().find(|row| row.0 == name)?;
+        let device = Device { disks, ..Device::from_row(row) };
+        match disks {
+            1 => Some(device),
+            2..=MOST_DISKS => Some(Device { name: format!("{disks}x{name}"), ..device }),
+            _ => None,
+        }
+    }
+
     fn from_row(row: &Row) -> Device {
         let [read, write, flush, seek, read_bw, write_bw, iops] = row.2;
         Device {
@@ -152,6 +178,7 @@ impl Device {
             write_bytes_s: write_bw,
             iops,
             queue_depth: row.3,
+            disks: 1,
         }
     }
 
@@ -175,11 +202,12 @@ impl Device {
             write_bytes_s: self.write_bytes_s,
             iops: self.iops,
             queue_depth: self.queue_depth,
+            disks: self.disks,
             emulate: u32::from(self.name != "host"),
         }
     }
 
-    /// Sends one request to the emulated device, without a pool. `flush` ignores offset and length.
+    /// Sends one request to the device of all files, without a pool. `flush` ignores offset and length.
     pub fn exercise(_engine: crate::Engine, op: &str, offset: u64, bytes: u64) {
         let op = match op {
             "read" => 0,
@@ -276,6 +304,7 @@ fn measure_in(dir: &Path) -> io::Result<Device> {
         write_bytes_s,
         iops: 0,
         queue_depth: 32,
+        disks: 1,
     })
 }
 
@@ -308,7 +337,10 @@ mod tests {
         assert_eq!(Device::parse("hdd").unwrap().queue_depth, 1);
         let d = Device::parse("read=1ms,depth=4,read_bw=100M").unwrap();
         assert_eq!((d.read_latency_ns, d.queue_depth, d.read_bytes_s), (1_000_000, 4, 100 << 20));
-        for bad in ["floppy", "read=fast", "colour=red", "read"] {
+        let raid = Device::parse("4xssd").unwrap();
+        assert_eq!((raid.name.as_str(), raid.disks, raid.queue_depth), ("4xsata-ssd", 4, 32));
+        assert_eq!(Device::parse("none").unwrap(), Device::host());
+        for bad in ["floppy", "0xssd", "99xssd", "4x", "xssd", "-1xssd", "read=fast", "colour=red", "read"] {
             assert!(Device::parse(bad).is_err(), "{bad}");
         }
     }

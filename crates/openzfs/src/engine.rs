@@ -1,6 +1,7 @@
 //! The library as a whole: one per process.
 
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::error::check;
@@ -16,11 +17,14 @@ pub struct Config {
     pub dirty_bytes: u64,
     /// `zfs_txg_timeout` in seconds; kernel default 5.
     pub txg_timeout_s: u32,
+    /// How many requests all vdevs together can have under way, if more than the library's 16; fixed when the engine
+    /// starts. For devices that are played, which each take their time.
+    pub vdev_threads: u32,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { arc_bytes: 512 << 20, dirty_bytes: 512 << 20, txg_timeout_s: 5 }
+        Config { arc_bytes: 512 << 20, dirty_bytes: 512 << 20, txg_timeout_s: 5, vdev_threads: 0 }
     }
 }
 
@@ -46,6 +50,7 @@ impl Engine {
                 arc_bytes: config.arc_bytes,
                 dirty_bytes: config.dirty_bytes,
                 txg_timeout_s: config.txg_timeout_s,
+                vdev_threads: config.vdev_threads,
             };
             // SAFETY: called once (OnceLock); the path is a static C string and the struct lives over the call.
             unsafe {
@@ -119,10 +124,19 @@ impl Engine {
         VdevStats::from(raw)
     }
 
-    /// Makes every vdev behave like this device from now on.
+    /// Makes every vdev file behave like a device of this kind from now on, each with its own.
     pub fn set_device(self, device: &Device) {
-        // SAFETY: the struct is copied under the seam's lock.
-        unsafe { ffi::pw_seam_set_device(&device.to_raw()) }
+        // SAFETY: the struct is copied under the seam's lock; without a path nothing is allocated that could fail.
+        let _ = unsafe { ffi::pw_seam_set_device(std::ptr::null(), &device.to_raw()) };
+    }
+
+    /// The same for one file, open or not, by its absolute path; until the next [`Engine::set_device`].
+    pub fn set_device_of(self, file: &Path, device: &Device) -> Result<()> {
+        let name = file.to_string_lossy();
+        let c = c_text(&name)?;
+        // SAFETY: path and struct are copied under the seam's lock.
+        let errno = unsafe { ffi::pw_seam_set_device(c.as_ptr(), &device.to_raw()) };
+        check("setting the device of", &name, errno)
     }
 
     /// The OpenZFS version the engine was built with.

@@ -18,7 +18,13 @@ macro_rules! c_counters {
     };
 }
 
-c_struct!(pw_engine_config { cache_path: *const c_char, arc_bytes: u64, dirty_bytes: u64, txg_timeout_s: u32 });
+c_struct!(pw_engine_config {
+    cache_path: *const c_char,
+    arc_bytes: u64,
+    dirty_bytes: u64,
+    txg_timeout_s: u32,
+    vdev_threads: u32,
+});
 c_counters!(pw_arc_stats {
     hits,
     iohits,
@@ -56,6 +62,7 @@ c_struct!(pw_device {
     iops: u64,
     queue_depth: u32,
     emulate: u32,
+    disks: u32,
 });
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -190,7 +197,7 @@ unsafe extern "C" {
     pub fn pw_engine_tunable(index: u64) -> *const c_char;
     pub fn pw_engine_version() -> *const c_char;
 
-    pub fn pw_seam_set_device(device: *const pw_device);
+    pub fn pw_seam_set_device(path: *const c_char, device: *const pw_device) -> c_int;
     pub fn pw_seam_totals(out: *mut pw_vdev_stats);
     pub fn pw_seam_file(path: *const c_char, out: *mut pw_vdev_stats) -> c_int;
     pub fn pw_seam_on_host_error(hook: Option<extern "C" fn(path: *const c_char, op: c_int, err: c_int)>);

@@ -272,7 +272,7 @@ def entropy(samples):
         packed += len(zlib.compress(sample, 6))
     if not plain:
         return None
-    return -sum(n / plain * log2(n / plain) for n in counts.values()), plain / packed
+    return sum(n / plain * log2(plain / n) for n in counts.values()), plain / packed
 
 
 def say_entropy(samples):

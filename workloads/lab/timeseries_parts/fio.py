@@ -5,6 +5,8 @@ import time
 
 from common import driver, server
 
+from . import aged
+
 # The report's words, but for the size, the place, and what a study changes.
 REPORT = {
     "randrepeat": "1", "ioengine": "libaio", "gtod_reduce": "1", "name": "test", "filename": "test", "bs": "4k",
@@ -27,7 +29,8 @@ def command(spec):
 
 def lay(spec):
     """Writes the file that `mix` reads, as fio does before it begins, and says how well its bytes compress."""
-    arguments = command(spec) + ["--create_only=1"]
+    # For a job that only writes, fio would leave the file a hole.
+    arguments = command(spec) + ["--create_only=1", "--readwrite=randrw"]
     server.run("fio-lay", ["fio", *arguments], spec.scratch)
     path = spec.path(ROLE) / REPORT["filename"]
     driver.sync_file(path)
@@ -50,6 +53,7 @@ def mix(spec):
         driver.figure(name, last[name], "1/s")
     driver.figure("iops", last["read_iops"] + last["write_iops"], "1/s")
     driver.figure("fio_s", last["seconds"], "s")
+    driver.figure("full", aged.used(spec.path(ROLE)), "percent")
 
 
 def figures(report):

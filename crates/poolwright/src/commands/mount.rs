@@ -1,6 +1,7 @@
 //! `poolwright mount`: a dataset as a file system, on the engine in user space.
 
 mod background;
+mod device;
 mod record;
 mod table;
 
@@ -16,6 +17,7 @@ use poolwright_openzfs::Engine;
 
 use super::options::{Usage, parse_size};
 use super::pool::reach::{self, Opened, PoolFiles, explained, parse_dataset, print_json};
+use device::Devices;
 use table::Table;
 
 /// Mount a dataset of a pool on files, with no kernel module
@@ -44,6 +46,11 @@ pub struct Args {
     /// A module parameter of the engine: dbuf_cache_max_bytes=0 and the like. For the first mount, which owns the pool
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_tunable)]
     tunable: Vec<(String, u64)>,
+
+    /// What the pool's files behave like: none, ssd, hdd, nvme, sas-15k, san, ebs-gp3, or 4xssd (four behind a RAID
+    /// controller, striped); NAME=KIND for single files: hdd,cache0=ssd. For measurements: nothing is flushed then
+    #[arg(long, value_name = "KIND,…", default_value = "none", value_parser = Devices::parse)]
+    device: Devices,
 
     /// Return when it is mounted; what the process says later goes to a log
     #[arg(long)]
@@ -75,6 +82,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if wanted.caching.as_deref() == Some("writeback") && !args.detached {
         eprintln!("poolwright: {WRITEBACK_RISK}");
     }
+    if args.device.any() && !args.detached {
+        eprintln!("poolwright: {}", device::RISK);
+    }
     let pool = name::pool_of(&args.dataset);
     if let Some(client) = Client::connect(pool).map_err(explained)? {
         return add(client, &args, &wanted);
@@ -88,6 +98,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if args.detached {
         background::detach()?;
     }
+    args.device.play(&files)?;
     match reach::open(pool, &files, arc)? {
         Opened::Owned(client) => add(client, &args, &wanted),
         Opened::Here(opened) => own(opened, files, &args, &wanted),
@@ -105,6 +116,13 @@ fn add(mut client: Client, args: &Args, wanted: &Mounted) -> anyhow::Result<u8> 
     if !args.tunable.is_empty() {
         eprintln!(
             "poolwright: --tunable is not used: process {} has the pool open with its own",
+            client.pid()
+        );
+    }
+    if args.device.any() {
+        bail!(
+            "process {} has the pool open, and its files behave like what the first mount was told; give --device to that one \
+             only",
             client.pid()
         );
     }

@@ -15,7 +15,7 @@ pub struct TrialOptions {
     #[arg(long, value_name = "SIZE", value_parser = parse_arc)]
     pub arc: Option<u64>,
 
-    /// Device to emulate under the pool: host, measured (256M are written under TMPDIR), measured:DIR, nvme, sata-ssd, hdd, sas-15k, san, ebs-gp3, or numbers such as
+    /// Device to emulate under the pool: host, measured (256M are written under TMPDIR), measured:DIR, nvme, sata-ssd (or ssd), hdd, sas-15k, san, ebs-gp3, 4xssd (RAID 0 of so many), or numbers such as
     /// read=80us,write=20us,flush=1ms,read_bw=3G,write_bw=2G,iops=0,depth=32
     #[arg(long, value_name = "PROFILE", default_value = "measured")]
     pub device: String,

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: CDDL-1.0 */
+/*
+ * Devices of another kind, played by making a request wait. A device is one disk, or several that a RAID controller
+ * stripes and shows as one (RAID 0): each of those has its own lanes and its own pipe, and a request is done when its
+ * last part is. The controller itself costs nothing and has no cache.
+ */
+
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "device.h"
+
+enum { MAX_LANES = 256 };
+
+/* What of a disk comes before the next one: a usual default of controllers. */
+enum { CHUNK = 64 << 10 };
+
+static _Atomic uint64_t overshoot;	/* how late a sleeping thread wakes here, lately */
+
+uint64_t
+pw_now_ns(void)
+{
+	struct timespec t;
+	(void) clock_gettime(CLOCK_MONOTONIC, &t);
+	return ((uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec);
+}
+
+static void
+sleep_until(uint64_t when)
+{
+	struct timespec t = { .tv_sec = when / 1000000000ULL, .tv_nsec = when % 1000000000ULL };
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+		;
+}
+
+/*
+ * A sleeping thread wakes tens of microseconds late in a virtual machine, and later on a busy one. Spinning instead
+ * would take the processor from the engine that is being measured. So each sleep aims early by what sleeps have lately
+ * been late, which makes the mean right, and only a wait shorter than that, or its rest, is spent yielding.
+ */
+static void
+wait_until(uint64_t when)
+{
+	static __thread int exact;
+	if (!exact) {
+		(void) prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
+		exact = 1;
+	}
+	uint64_t late = atomic_load_explicit(&overshoot, memory_order_relaxed);
+	uint64_t now = pw_now_ns();
+	if (now + late < when) {
+		uint64_t aim = when - late;
+		sleep_until(aim);
+		now = pw_now_ns();
+		/* A moving average over about 32 sleeps; one that was descheduled for milliseconds counts as 200 us. */
+		uint64_t this = MIN(now - aim, 200000);
+		atomic_store_explicit(&overshoot, late + (this >> 5) - (late >> 5), memory_order_relaxed);
+	}
+	while (pw_now_ns() < when)
+		(void) sched_yield();
+}
+
+static int
+compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x < y ? -1 : x > y);
+}
+
+static uint64_t
+measure_overshoot(void)
+{
+	uint64_t late[31];
+	(void) prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
+	for (int i = 0; i < 31; i++) {
+		uint64_t when = pw_now_ns() + 100000;
+		sleep_until(when);
+		late[i] = pw_now_ns() - when;
+	}
+	qsort(late, 31, sizeof (late[0]), compare_u64);
+	return (MIN(late[15], 200000));
+}
+
+void
+pw_device_init(pw_played_t *p, const pw_device_t *is)
+{
+	memset(p, 0, sizeof (*p));
+	(void) pthread_mutex_init(&p->lock, NULL);
+	pw_device_become(p, is);
+}
+
+static void
+free_lanes(pw_played_t *p)
+{
+	for (int i = 0; i < PW_MOST_DISKS; i++)
+		free(p->disks[i].lane_free);
+	memset(p->disks, 0, sizeof (p->disks));
+}
+
+void
+pw_device_fini(pw_played_t *p)
+{
+	free_lanes(p);
+	(void) pthread_mutex_destroy(&p->lock);
+}
+
+void
+pw_device_become(pw_played_t *p, const pw_device_t *is)
+{
+	if (is->emulate && atomic_load(&overshoot) == 0)
+		atomic_store(&overshoot, measure_overshoot());
+	pthread_mutex_lock(&p->lock);
+	free_lanes(p);
+	p->is = *is;
+	p->is.queue_depth = MAX(1, MIN(is->queue_depth, MAX_LANES));
+	p->is.disks = MAX(1, MIN(is->disks, PW_MOST_DISKS));
+	for (uint32_t i = 0; is->emulate && i < p->is.disks; i++) {
+		p->disks[i].lane_free = calloc(p->is.queue_depth, sizeof (uint64_t));
+		if (p->disks[i].lane_free == NULL)
+			abort();
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* When a disk would have this request done, had it arrived at `now`. */
+static uint64_t
+schedule(pw_disk_t *disk, const pw_device_t *d, int op, uint64_t offset, uint64_t bytes, uint64_t now)
+{
+	uint64_t rate = op == PW_OP_READ ? d->read_bytes_s : d->write_bytes_s;
+	uint64_t latency = op == PW_OP_READ ? d->read_latency_ns :
+	    op == PW_OP_WRITE ? d->write_latency_ns : d->flush_latency_ns;
+	uint64_t transfer = rate == 0 ? 0 : (uint64_t)((double)bytes * 1e9 / (double)rate);
+	uint64_t slot = d->iops == 0 || op == PW_OP_FLUSH ? 0 : 1000000000ULL / d->iops;
+	uint32_t lane = 0;
+
+	for (uint32_t i = 1; i < d->queue_depth; i++)
+		if (disk->lane_free[i] < disk->lane_free[lane])
+			lane = i;
+	uint64_t begin = MAX(now, disk->lane_free[lane]);
+	if (op != PW_OP_FLUSH) {
+		if (offset != disk->next_offset)
+			latency += d->seek_ns;
+		disk->next_offset = offset + bytes;
+	}
+	disk->pipe_free = MAX(disk->pipe_free, begin) + MAX(transfer, slot);
+	uint64_t done = MAX(begin + latency + transfer, disk->pipe_free);
+	disk->lane_free[lane] = done;
+	return (done);
+}
+
+/*
+ * The same over the disks of a stripe. A disk's chunks of one request lie side by side on it: they are one request to
+ * it, which begins where its first chunk is.
+ */
+static uint64_t
+schedule_stripe(pw_played_t *p, int op, uint64_t offset, uint64_t bytes, uint64_t now)
+{
+	const pw_device_t *d = &p->is;
+	uint64_t start[PW_MOST_DISKS], length[PW_MOST_DISKS] = { 0 }, done = now;
+	uint64_t end = offset + bytes;
+
+	for (uint64_t at = offset; at < end; ) {
+		uint64_t chunk = at / CHUNK, part = MIN(end, (chunk + 1) * CHUNK) - at;
+		uint32_t i = chunk % d->disks;
+		if (length[i] == 0)
+			start[i] = chunk / d->disks * CHUNK + at % CHUNK;
+		length[i] += part;
+		at += part;
+	}
+	for (uint32_t i = 0; i < d->disks; i++) {
+		if (length[i] == 0 && op != PW_OP_FLUSH)
+			continue;
+		uint64_t its = schedule(&p->disks[i], d, op, op == PW_OP_FLUSH ? 0 : start[i], length[i], now);
+		done = MAX(done, its);
+	}
+	return (done);
+}
+
+void
+pw_device_wait(pw_played_t *p, int op, uint64_t offset, uint64_t bytes, uint64_t began)
+{
+	if (!p->is.emulate)
+		return;
+	pthread_mutex_lock(&p->lock);
+	/* It may have become none meanwhile. */
+	uint64_t done = !p->is.emulate ? 0 : p->is.disks == 1 ?
+	    schedule(&p->disks[0], &p->is, op, offset, bytes, began) : schedule_stripe(p, op, offset, bytes, began);
+	pthread_mutex_unlock(&p->lock);
+	wait_until(done);
+}
