@@ -54,6 +54,14 @@ public final class Report {
         line("series", measured(name, value, unit));
     }
 
+    /** A program that is run, as it says itself. */
+    public void version(String name, String value) {
+        JsonObject body = new JsonObject();
+        body.addProperty("name", name);
+        body.addProperty("value", value);
+        line("version", body);
+    }
+
     /** A line worth keeping with the results. */
     public void log(String text) {
         line("log", text);

@@ -10,6 +10,7 @@ import com.sleepycat.je.Durability;
 import com.sleepycat.je.Environment;
 import com.sleepycat.je.EnvironmentConfig;
 import com.sleepycat.je.Get;
+import com.sleepycat.je.JEVersion;
 import com.sleepycat.je.Put;
 import com.sleepycat.je.ReadOptions;
 import com.sleepycat.je.Transaction;
@@ -52,6 +53,10 @@ final class BdbEngine implements Engine {
         config.setConfigParam(
                 EnvironmentConfig.LOG_CHECKSUM_READ, Boolean.toString(settings.flag(Setting.VERIFY_CHECKSUMS)));
         return config;
+    }
+
+    static String version() {
+        return JEVersion.CURRENT_VERSION.getNumericVersionString();
     }
 
     @Override

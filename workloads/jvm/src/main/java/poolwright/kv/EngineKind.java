@@ -2,14 +2,15 @@ package poolwright.kv;
 
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.function.Supplier;
 import poolwright.driver.Failure;
 
 /** The engines there are. */
 enum EngineKind {
-    LEVELDB("leveldb", "LevelDB", LevelDbEngine::new),
-    BDB("bdb", "Berkeley DB JE", BdbEngine::new),
-    ROCKSDB("rocksdb", "RocksDB", RocksDbEngine::new),
-    LMDB("lmdb", "LMDB", LmdbEngine::new);
+    LEVELDB("leveldb", "LevelDB", LevelDbEngine::new, LevelDbEngine::version),
+    BDB("bdb", "Berkeley DB JE", BdbEngine::new, BdbEngine::version),
+    ROCKSDB("rocksdb", "RocksDB", RocksDbEngine::new, RocksDbEngine::version),
+    LMDB("lmdb", "LMDB", LmdbEngine::new, LmdbEngine::version);
 
     /** Opens the files in a directory, which exists. */
     @FunctionalInterface
@@ -23,15 +24,22 @@ enum EngineKind {
     final String title;
 
     private final Opener opener;
+    private final Supplier<String> version;
 
-    EngineKind(String word, String title, Opener opener) {
+    EngineKind(String word, String title, Opener opener, Supplier<String> version) {
         this.word = word;
         this.title = title;
         this.opener = opener;
+        this.version = version;
     }
 
     Engine open(Path directory, Settings settings) {
         return opener.open(directory, settings);
+    }
+
+    /** Of the library, as it says itself. */
+    String version() {
+        return version.get();
     }
 
     static EngineKind of(String word) {

@@ -44,7 +44,7 @@ record JsonSet(long seed) implements DataSet {
 
     @Override
     public byte[] key(long number) {
-        return DataSet.hex("user:", DataSet.mix(seed ^ (number / ENTRIES)), ":" + NAMES[(int) (number % ENTRIES)]);
+        return DataSet.hex("user:", DataSet.mix(DataSet.mix(seed) ^ (number / ENTRIES)), ":" + NAMES[(int) (number % ENTRIES)]);
     }
 
     @Override

@@ -53,6 +53,11 @@ final class LevelDbEngine implements Engine {
         }
     }
 
+    /** The wrapper's: LevelDB's own is told nowhere. */
+    static String version() {
+        return "leveldbjni " + JniDBFactory.VERSION;
+    }
+
     @Override
     public byte[] get(byte[] key) {
         if (!iterators) {

@@ -10,6 +10,7 @@ import org.lmdbjava.Env;
 import org.lmdbjava.EnvFlags;
 import org.lmdbjava.GetOp;
 import org.lmdbjava.LmdbException;
+import org.lmdbjava.Meta;
 import org.lmdbjava.Txn;
 import poolwright.driver.Failure;
 
@@ -44,6 +45,11 @@ final class LmdbEngine implements Engine {
         } catch (LmdbException error) {
             throw new Failure("LMDB does not open " + directory, error);
         }
+    }
+
+    static String version() {
+        Meta.Version version = Meta.version();
+        return version.major + "." + version.minor + "." + version.patch;
     }
 
     @Override

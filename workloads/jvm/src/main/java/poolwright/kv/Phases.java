@@ -27,17 +27,22 @@ final class Phases {
 
     private final Plan plan;
     private final Path home;
+    /** Where read-cold leaves its rate for read-scanned to compare with. */
+    private final Path coldRate;
     private final Report report;
 
-    private Phases(Plan plan, Path home, Report report) {
+    private Phases(Plan plan, Path home, Path scratch, Report report) {
         this.plan = plan;
         this.home = home;
+        coldRate = scratch.resolve("cold-rate");
         this.report = report;
     }
 
     static void run(Spec spec, Report report) throws IOException, InterruptedException {
         Plan plan = Plan.of(spec);
-        Phases phases = new Phases(plan, spec.path(ROLE), report);
+        Phases phases = new Phases(plan, spec.path(ROLE), spec.scratch(), report);
+        report.version(plan.settings().engine.title, plan.settings().engine.version());
+        report.version("java", System.getProperty("java.runtime.version"));
         for (String line : plan.describe()) {
             report.log(line);
         }
@@ -47,7 +52,7 @@ final class Phases {
         switch (spec.phase()) {
             case "load" -> phases.load();
             case "read" -> phases.withStore(store -> phases.readWarm(store));
-            case "read-cold" -> phases.withStore(store -> phases.read(store));
+            case "read-cold" -> phases.withStore(store -> phases.readCold(store));
             case "read-scanned" -> phases.withStore(store -> phases.readScanned(store));
             case "scan" -> phases.withStore(store -> phases.scanMeasured(store));
             case "mixed" -> phases.withStore(store -> phases.mixed(store));
@@ -58,7 +63,7 @@ final class Phases {
 
     @FunctionalInterface
     private interface Work {
-        void run(Store store) throws InterruptedException;
+        void run(Store store) throws IOException, InterruptedException;
     }
 
     /** Opens the store, and closes it so that its files hold all that was written. */
@@ -98,16 +103,27 @@ final class Phases {
         read(store);
     }
 
-    private void readScanned(Store store) throws InterruptedException {
+    private void readCold(Store store) throws IOException, InterruptedException {
+        Files.writeString(coldRate, Double.toString(read(store)));
+    }
+
+    /** Goes through all entries first, which is not measured. */
+    private void readScanned(Store store) throws IOException, InterruptedException {
         long began = System.nanoTime();
         long seen = scan(store, null);
         report.figure("scan_s", since(began), "s");
-        report.log("the scan before the reads saw " + seen + " entries");
-        read(store);
+        if (seen != plan.entries()) {
+            throw new Failure("the scan before the reads saw " + seen + " entries of " + plan.entries());
+        }
+        double rate = read(store);
+        if (Files.exists(coldRate)) {
+            report.figure("scan_gain", rate / Double.parseDouble(Files.readString(coldRate)), "ratio");
+        }
     }
 
-    private void read(Store store) throws InterruptedException {
-        measured("gets", plan.reads(), progress -> reads(store, plan.reads(), progress));
+    /** Reads a second. */
+    private double read(Store store) throws InterruptedException {
+        return measured("gets", plan.reads(), progress -> reads(store, plan.reads(), progress));
     }
 
     /** Entries at random, every one as likely as any other, until that many or the time is up. */
@@ -171,8 +187,8 @@ final class Phases {
         Latencies run(Progress progress) throws InterruptedException;
     }
 
-    /** Says when the measured part starts and stops, how it goes on, and what came of it. */
-    private void measured(String unit, long of, Measured work) throws InterruptedException {
+    /** Says when the measured part starts and stops, how it goes on, and what came of it; the rate. */
+    private double measured(String unit, long of, Measured work) throws InterruptedException {
         report.start();
         long began = System.nanoTime();
         Progress progress = new Progress(report, of, unit);
@@ -180,11 +196,12 @@ final class Phases {
         try (progress) {
             latencies = work.run(progress);
         }
-        double seconds = since(began);
+        double rate = progress.done() / since(began);
         report.stop();
-        report.figure(unit + "_per_s", progress.done() / seconds, "1/s");
+        report.figure(unit + "_per_s", rate, "1/s");
         latencies.say(report);
         sayMemory();
+        return rate;
     }
 
     /** What the process holds: what no file backs (heaps, write buffers, block caches), and mapped files (LMDB's pages). */

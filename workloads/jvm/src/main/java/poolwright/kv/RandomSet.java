@@ -9,7 +9,7 @@ package poolwright.kv;
 record RandomSet(long seed, int bytes, boolean ordered) implements DataSet {
     @Override
     public byte[] key(long number) {
-        return DataSet.hex("", ordered ? number : DataSet.mix(seed ^ number), "");
+        return DataSet.hex("", ordered ? number : DataSet.mix(DataSet.mix(seed) ^ number), "");
     }
 
     @Override

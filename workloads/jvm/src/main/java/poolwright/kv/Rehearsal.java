@@ -14,7 +14,7 @@ import java.util.stream.Stream;
 final class Rehearsal {
     static final String STORE = "rehearsal";
     private static final long ENTRIES = 2_000;
-    private static final int READS = 20_000;
+    private static final int READS = 10_000;
 
     private Rehearsal() {}
 

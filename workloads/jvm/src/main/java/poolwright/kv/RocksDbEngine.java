@@ -74,6 +74,11 @@ final class RocksDbEngine implements Engine {
         }
     }
 
+    static String version() {
+        RocksDB.loadLibrary();
+        return RocksDB.rocksdbVersion().toString();
+    }
+
     @Override
     public byte[] get(byte[] key) {
         if (!iterators) {
