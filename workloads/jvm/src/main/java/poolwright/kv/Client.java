@@ -39,7 +39,8 @@ final class Client {
     /** Reads an entry that must be there. */
     void read(long number) {
         if (get(number).isEmpty()) {
-            throw new Failure("entry " + number + " is not in the store: load it first, with the same data, seed and at least as many entries");
+            throw new Failure("entry " + number
+                    + " is not in the store: load it first, with the same data and seed, and at least as many entries");
         }
     }
 

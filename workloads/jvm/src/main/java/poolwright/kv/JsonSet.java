@@ -5,9 +5,9 @@ import java.util.Locale;
 import java.util.SplittableRandom;
 
 /**
- * The report's second set: what an application knows of a member, as six entries of JSON, about 1.7 KB in all. One has about 1 KB, one about
- * 600 bytes, four have 30 to 40, and all have keys of 30 to 40 characters. The keys of members are scattered; the
- * six of one lie together.
+ * The report's second set: what an application knows of a member, as six entries of JSON, about 1.7 KB in all. One has
+ * about 1 KB, one about 600 bytes, four have 30 to 40, and all have keys of 30 to 40 characters. The keys of members are
+ * scattered; the six of one lie together.
  */
 record JsonSet(long seed) implements DataSet {
     static final int ENTRIES = 6;
@@ -17,24 +17,31 @@ record JsonSet(long seed) implements DataSet {
     private static final int PROFILE = 1024;
     private static final int ACTIONS = 600;
 
-    private static final String[] WORDS = ("the of and a to in is it you that he was for on are with as his they be at one have this from or had"
-                    + " by hot but some what there we can out other were all your when up use word how said an each she which do their time if"
-                    + " will way about many then them would write like so these her long make thing see him two has look more day could go come"
-                    + " did my sound no most number who over know water than call first people may down side been now find any new work part take"
-                    + " get place made live where after back little only round man year came show every good me give our under name very through"
-                    + " just form much great think say help low line before turn cause same mean differ move right boy old too does tell sentence"
-                    + " set three want air well also play small end put home read hand port large spell add even land here must big high such"
-                    + " follow act why ask men change went light kind off need house picture try us again animal point mother world near build"
-                    + " self earth father head stand own page should country found answer school grow study still learn plant cover food sun")
+    private static final String[] WORDS = (
+            "the of and a to in is it you that he was for on are with as his they be at one have this from "
+                    + "or had by hot but some what there we can out other were all your when up use word how said an "
+                    + "each she which do their time if will way about many then them would write like so these her "
+                    + "long make thing see him two has look more day could go come did my sound no most number who "
+                    + "over know water than call first people may down side been now find any new work part take get "
+                    + "place made live where after back little only round man year came show every good me give our "
+                    + "under name very through just form much great think say help low line before turn cause same "
+                    + "mean differ move right boy old too does tell sentence set three want air well also play small "
+                    + "end put home read hand port large spell add even land here must big high such follow act why "
+                    + "ask men change went light kind off need house picture try us again animal point mother world "
+                    + "near build self earth father head stand own page should country found answer school grow study "
+                    + "still learn plant cover food sun")
             .split(" ");
     private static final String[] GIVEN = {
-        "Anna", "Bruno", "Carla", "David", "Elena", "Farid", "Greta", "Hugo", "Ines", "Jonas", "Karin", "Luca", "Marie", "Nils", "Olga", "Paul"
+        "Anna", "Bruno", "Carla", "David", "Elena", "Farid", "Greta", "Hugo", "Ines", "Jonas", "Karin",
+        "Luca", "Marie", "Nils", "Olga", "Paul"
     };
     private static final String[] FAMILY = {
-        "Almeida", "Bauer", "Conti", "Dubois", "Eriksson", "Fischer", "Garcia", "Horvat", "Ivanova", "Jansen", "Keller", "Lindqvist", "Moreau", "Novak"
+        "Almeida", "Bauer", "Conti", "Dubois", "Eriksson", "Fischer", "Garcia", "Horvat", "Ivanova",
+        "Jansen", "Keller", "Lindqvist", "Moreau", "Novak"
     };
     private static final String[] CITIES = {
-        "Amsterdam", "Bordeaux", "Cologne", "Dublin", "Edinburgh", "Florence", "Geneva", "Hamburg", "Innsbruck", "Lisbon", "Munich", "Oslo", "Paris"
+        "Amsterdam", "Bordeaux", "Cologne", "Dublin", "Edinburgh", "Florence", "Geneva", "Hamburg",
+        "Innsbruck", "Lisbon", "Munich", "Oslo", "Paris"
     };
     private static final String[] ACTS = {"login", "view", "edit", "comment", "upload", "search", "share", "logout"};
     private static final String[] LANGUAGES = {"de-DE", "en-GB", "en-US", "es-ES", "fr-FR", "it-IT", "nl-NL", "sv-SE"};

@@ -2,7 +2,10 @@ package poolwright.kv;
 
 import poolwright.driver.Driver;
 
-/** The driver of kv-engines: runs the phase on stdin, or with the word {@code settings} prints the table of settings for the docs. */
+/**
+ * The driver of kv-engines: runs the phase on stdin, or with the word {@code settings} prints the table of settings
+ * for the docs.
+ */
 public final class Main {
     private Main() {}
 

@@ -18,7 +18,8 @@ import poolwright.driver.Sizes;
  */
 enum Setting {
     POOL_SIZE("poolsize", Kind.COUNT, "4",
-            "threads that get, put and delete pass through, so that no more of them are in the engine at once; 0: the caller's own",
+            "threads that get, put and delete pass through, so that no more of them are in the engine at once;"
+                    + " 0: the caller's own",
             everywhere("the store's, before the engine")),
     ITERATORS("iterators", Kind.FLAG, "true",
             "read by placing an iterator on the key, not by get",

@@ -71,8 +71,8 @@ final class Settings {
         for (Setting setting : Setting.values()) {
             words.add(setting.word);
         }
-        return new Failure("there is no setting '" + name + "'; a name is ENGINE.SETTING or ENGINE.STORE.SETTING, and SETTING one of "
-                + String.join(", ", words));
+        return new Failure("there is no setting '" + name + "'; a name is ENGINE.SETTING or ENGINE.STORE.SETTING,"
+                + " and SETTING one of " + String.join(", ", words));
     }
 
     private void check(Setting setting, Value value) {

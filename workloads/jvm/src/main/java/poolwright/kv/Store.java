@@ -25,7 +25,7 @@ final class Store implements AutoCloseable {
     private final ReentrantLock[] stripes;
     /** Null: the callers' own threads do the work. */
     private final ExecutorService pool;
-    /** Read: something is going on in the engine. Write: its files are being replaced. Not of a thread, because the pool's work differs. */
+    /** Read: something is going on in the engine. Write: its files are being replaced. */
     private final StampedLock replacing = new StampedLock();
 
     private Store(Engine engine, Settings settings) {

@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
@@ -163,7 +164,7 @@ class ConformanceTest {
     @ParameterizedTest
     @MethodSource("all")
     void iteratesInTheOrderOfUnsignedBytes(Settings settings) throws ObsoleteVersion {
-        List<byte[]> keys = List.of(new byte[] {0}, new byte[] {0, 0}, new byte[] {1}, new byte[] {127}, new byte[] {-128}, new byte[] {-1, 5});
+        List<byte[]> keys = Stream.of("00", "0000", "01", "7f", "80", "ff05").map(HexFormat.of()::parseHex).toList();
         try (Store store = Store.open(directory, settings)) {
             for (int number : new int[] {3, 5, 0, 4, 2, 1}) {
                 store.put(keys.get(number), version("v" + number, clock(1)));

@@ -130,7 +130,9 @@ class SettingsTest {
             }
         }
         try (var files = Files.list(home.resolve(store))) {
-            return files.filter(file -> file.toString().matches(".*\\.(ldb|sst)")).mapToLong(file -> file.toFile().length()).sum();
+            return files.filter(file -> file.toString().matches(".*\\.(ldb|sst)"))
+                    .mapToLong(file -> file.toFile().length())
+                    .sum();
         }
     }
 }
