@@ -66,11 +66,10 @@ class Watch:
         self.reset()
 
     def reset(self):
+        """Starts anew; the counts so far."""
+        counted = self.__dict__.copy()
         self.wake, self.shell = driver.Latencies(), driver.Latencies()
-
-    def hand_over(self):
-        pickle.dump({"wake": self.wake, "shell": self.shell}, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        return counted
 
     def run_commands(self):
         nothing = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
@@ -88,11 +87,13 @@ class Watch:
         while True:
             patience = max(0, due - time.monotonic_ns()) / 1e9
             if select.select([sys.stdin], [], [], patience)[0]:
-                self.hand_over()
-                if not sys.stdin.readline():
+                goes_on = sys.stdin.readline()
+                counted, due = self.reset(), time.monotonic_ns() + WAKE_NS
+                # Only then: who reads this counts on the new count.
+                pickle.dump(counted, sys.stdout.buffer)
+                sys.stdout.buffer.flush()
+                if not goes_on:
                     return
-                self.reset()
-                due = time.monotonic_ns() + WAKE_NS
             while due <= (now := time.monotonic_ns()):
                 self.wake.add(now - due)
                 due += WAKE_NS

@@ -11,11 +11,12 @@ from innodb_server import MARIADB
 BUCKET = re.compile(r"^\s*(\d+\.\d+) \|\**\s+(\d+)\s*$")
 
 
-def sysbench(mariadb, name, mix, threads, seconds, rate, seed):
-    """The load as a server that is not started yet: `mix` is all, reads or writes; `rate` 0 is as fast as it goes."""
+def sysbench(mariadb, name, mix, threads, seconds, rate, seed, events=0):
+    """The load as a server that is not started yet: `mix` is all, reads or writes; `rate` 0 is as fast as it goes. It ends
+    after `seconds` or after so many `events`; 0 is no limit."""
     load = server.Server(name, [
         "sysbench", MARIADB / "oltp.lua", "--db-driver=mysql", f"--mysql-socket={mariadb.socket}", "--mysql-user=root",
-        "--mysql-db=shop", f"--threads={threads}", f"--time={seconds}", "--events=0", f"--rate={rate}", f"--seed={seed}",
+        "--mysql-db=shop", f"--threads={threads}", f"--time={seconds}", f"--events={events}", f"--rate={rate}", f"--seed={seed}",
         f"--rand-seed={seed + 1}", "--rand-type=pareto", f"--mix={mix}", "--histogram=on", "run",
     ], mariadb.folder, env={**os.environ, "LUA_PATH": f"{MARIADB}/?.lua;;"})
     load.log_path.unlink(missing_ok=True)

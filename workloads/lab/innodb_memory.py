@@ -76,10 +76,14 @@ def _say(started, per_s):
 
 
 def refusal(log):
-    """What the server says when it gets no memory; None if it says no such thing."""
-    found = re.findall(r"(?:\[ERROR\]|terminate called).*?((?:Cannot|cannot|Could not|could not|Failed to|Out of|out of)[^\n]*"
-                       r"(?:allocate|memory|thread)[^\n]*)", log)
-    return found[0].strip() if found else None
+    """Why the server did not start, if it was for memory, else None. It does not always say so: MariaDB 10.11 crashes when its
+    buffer pool is refused."""
+    said = re.search(r"Cannot allocate [^\n]*?(?=\. Check|\n|$)", log)
+    if said:
+        return said[0]
+    asked, granted = "innodb_buffer_pool_size=" in log, "Completed initialization of buffer pool" in log
+    crash = re.search(r"got signal \d+", log)
+    return f"it {crash[0]} when it took its buffer pool" if crash and asked and not granted else None
 
 
 def size(text):

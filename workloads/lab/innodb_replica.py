@@ -20,17 +20,11 @@ CATCH_UP_S = 600
 
 
 def servers(spec):
-    """Both get the same data; the replica's is on the dataset."""
+    """Both get the same data; the replica's is on the dataset. It was made without a binary log, so both begin with the
+    empty position."""
     template = innodb_server.shop(spec, spec.get("shop", 0.1))
     innodb_server.put(template, _primary_data(spec))
     innodb_server.put(template, spec.path("replica"))
-    with _both(spec) as (primary, replica):
-        for one in (primary, replica):
-            one.sql("STOP SLAVE; RESET SLAVE ALL; RESET MASTER; SET GLOBAL gtid_slave_pos = ''")
-        primary.sql("UPDATE lab.beat SET at = 0 WHERE id = 1")
-        _follow(primary, replica)
-        _caught_up(primary, replica)
-        driver.log(f"MariaDB {replica.sql('SELECT VERSION()')}, doublewrite {replica.sql('SELECT @@innodb_doublewrite')}")
 
 
 def writes(spec):
@@ -44,12 +38,12 @@ def reads(spec):
 
 
 def backlog(spec):
-    """The replica has stopped applying while the primary wrote as fast as it could: how fast does it catch up?"""
+    """The replica has stopped applying while the primary wrote `backlog` transactions: how fast does it catch up?"""
     with _both(spec) as (primary, replica):
         _follow(primary, replica)
         _caught_up(primary, replica)
         replica.sql("STOP SLAVE SQL_THREAD")
-        with _load(spec, primary, "behind", "writes", rate=0) as load:
+        with _load(spec, primary, "behind", "writes", rate=0, events=spec.get("backlog", 1000)) as load:
             innodb_load.finish(load)
         behind, reached = _position(primary, "gtid_binlog_pos"), _position(replica, "gtid_slave_pos")
         _fetched(primary, replica)
@@ -116,7 +110,7 @@ def _fetched(primary, replica):
     """Waits until the replica has all of the primary's log in its own folder, applied or not."""
     wanted = primary.sql("SELECT @@gtid_binlog_pos")
     until = time.monotonic() + CATCH_UP_S
-    while status(replica.sql("SHOW SLAVE STATUS\\G")).get("Gtid_IO_Pos") != wanted:
+    while _status(replica).get("Gtid_IO_Pos") != wanted:
         if time.monotonic() > until:
             raise Failure(f"the replica did not fetch the primary's log: {_trouble(replica)}")
         time.sleep(0.05)
@@ -127,8 +121,12 @@ def status(text):
     return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines()) if value}
 
 
+def _status(replica):
+    return status(replica.sql("SHOW SLAVE STATUS\\G", names=True))
+
+
 def _trouble(replica):
-    seen = status(replica.sql("SHOW SLAVE STATUS\\G"))
+    seen = _status(replica)
     return seen.get("Last_SQL_Error") or seen.get("Last_IO_Error") or f"it says no error; {replica.folder}/replica.log"
 
 
@@ -146,9 +144,10 @@ def number_of(position):
 # ---- load and lag ----
 
 
-def _load(spec, mariadb, name, mix, rate):
+def _load(spec, mariadb, name, mix, rate, events=0):
     threads = spec.get("read_threads" if mix == "reads" else "write_threads", 4)
-    return innodb_load.sysbench(mariadb, name, mix, threads, spec.get("seconds", 10), rate, spec.seed % 1_000_000)
+    seconds = 0 if events else spec.get("seconds", 10)
+    return innodb_load.sysbench(mariadb, name, mix, threads, seconds, rate, spec.seed % 1_000_000, events)
 
 
 def _under_load(spec, readers):

@@ -60,6 +60,7 @@ class MariaDb:
         except BaseException:
             self.process.stop()
             raise
+        log(f"MariaDB {self.sql('SELECT VERSION()')}, {self.name}")
         return self
 
     def __exit__(self, kind, *_):
@@ -69,10 +70,11 @@ class MariaDb:
         """Does not wait for it; the end of the `with` does."""
         self.process.process.terminate()
 
-    def sql(self, text, database=None):
-        """What the statements print, without column names."""
-        command = ["mariadb", f"--defaults-file={self.configuration}", "--batch", "--skip-column-names", "--execute", text]
-        done = subprocess.run(command + ([database] if database else []), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    def sql(self, text, names=False):
+        """What the statements print, without column names unless asked for."""
+        done = subprocess.run(
+            ["mariadb", f"--defaults-file={self.configuration}", "--batch", "--execute", text,
+             *([] if names else ["--skip-column-names"])], stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode != 0:
             raise Failure(f"{self.name} refused a statement: {done.stderr.strip()}")
         return done.stdout.strip()
