@@ -49,14 +49,9 @@ pub fn run(spec: &TrialSpec, setting: &Setting) -> Result<Outcome> {
 
 fn on_target(spec: &TrialSpec, setting: &Setting, logs: &Logs) -> Result<Outcome> {
     let mut target = target::create(spec, setting)?;
-    let outcome = all_phases(spec, setting, logs, &mut *target);
-    let down = target.tear_down();
-    match (&outcome, &down) {
-        (Err(_), Err(why)) => (setting.say)(&serde_json::json!({"log": format!("clearing up: {why}")})),
-        (Ok(_), Err(_)) => down?,
-        _ => {}
-    }
-    outcome
+    let outcome = all_phases(spec, setting, logs, &mut *target)?;
+    target.tear_down()?;
+    Ok(outcome)
 }
 
 fn all_phases(spec: &TrialSpec, setting: &Setting, logs: &Logs, target: &mut dyn Target) -> Result<Outcome> {

@@ -44,7 +44,8 @@ pub trait Target: Sync {
     fn place(&self) -> &Path;
     /// Versions worth keeping with the results.
     fn versions(&self) -> Result<BTreeMap<String, String>>;
-    /// Takes it down and removes its files, in any state; the second time does nothing.
+    /// Takes it down in order and removes its files; the second time does nothing. Without this, it is taken down
+    /// without regard when it is dropped.
     fn tear_down(&mut self) -> Result<()>;
 }
 

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use poolwright_control::{Client, Counters as PoolCounters, Mounted, PoolInfo, Request, Value};
 use poolwright_openzfs::property::Settings;
-use rustix::process::{Pid, Signal};
 use serde::de::DeserializeOwned;
 
 use super::directory::forget_pages;
@@ -148,6 +147,9 @@ impl PoolTarget {
         command.args(["--json", "--arc", &self.spec.arc]);
         if self.spec.device != "none" {
             command.args(["--device", &self.spec.device]);
+        }
+        for (name, value) in &self.spec.tunables {
+            command.args(["--tunable", &format!("{name}={value}")]);
         }
         command.stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().map_err(Error::host("starting", &self.setting.program))?;
@@ -306,28 +308,22 @@ impl PoolTarget {
         entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect()
     }
 
-    /// Ends the owner however it is, and everything that is mounted.
-    fn force_down(&mut self) {
-        let mounted = || {
-            let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-            procfs::mounts_below(&text, &self.dir.to_string_lossy())
-        };
-        for path in mounted().iter().rev() {
-            let _ = unmount_lazily(Path::new(path));
+    fn remove(&self) -> Result<()> {
+        match fs::remove_dir_all(&self.dir) {
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            done => done.map_err(Error::host("removing", &self.dir)),
         }
+    }
+
+    /// Ends the owner at once, and everything that is mounted: nothing of the pool is wanted any more.
+    fn force_down(&mut self) {
         if let Some(owner) = self.owner.take() {
             let mut child = owner.child.lock().unwrap_or_else(PoisonError::into_inner);
-            for (signal, patience) in [(Signal::TERM, 20), (Signal::KILL, 20)] {
-                if let (Ok(None), Some(pid)) = (child.try_wait(), Pid::from_raw(owner.pid)) {
-                    let _ = rustix::process::kill_process(pid, signal);
-                }
-                let start = Instant::now();
-                while matches!(child.try_wait(), Ok(None)) && start.elapsed().as_secs() < patience {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-            }
+            let _ = child.kill();
+            let _ = child.wait();
         }
-        for path in mounted().iter().rev() {
+        let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        for path in procfs::mounts_below(&text, &self.dir.to_string_lossy()).iter().rev() {
             let _ = unmount_lazily(Path::new(path));
         }
     }
@@ -468,21 +464,16 @@ impl Target for PoolTarget {
     }
 
     fn tear_down(&mut self) -> Result<()> {
-        if !self.dir.exists() {
-            return Ok(());
+        if self.owner.is_some() {
+            self.stop_owner(false)?;
         }
-        let stopped = match &self.owner {
-            Some(_) if self.trouble().is_none() => self.stop_owner(false),
-            _ => Ok(()),
-        };
-        self.force_down();
-        let removed = fs::remove_dir_all(&self.dir).map_err(Error::host("removing", &self.dir));
-        stopped.and(removed)
+        self.remove()
     }
 }
 
 impl Drop for PoolTarget {
     fn drop(&mut self) {
-        let _ = self.tear_down();
+        self.force_down();
+        let _ = self.remove();
     }
 }
