@@ -141,7 +141,7 @@ pub fn run(
 }
 
 /// The studies that are run, which all have to be possible on the target.
-fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a Study>> {
+pub fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a Study>> {
     let of_scale: Vec<&Study> = campaign.studies.iter().filter(|s| s.is_of(&options.scale)).collect();
     for name in &options.only {
         if !of_scale.iter().any(|s| s.name == *name) {

@@ -77,23 +77,25 @@ pub(super) fn known_scale(node: &Node<'_>, scale: &str, scales: &BTreeMap<String
     Err(node.error(format!("there is no scale {scale:?}; there is {}", known.join(", "))))
 }
 
+/// May be left out: then each study names its own.
 fn datasets(fields: &Fields<'_>) -> Result<BTreeMap<String, Settings>> {
-    let node = fields.need("datasets")?;
     let mut datasets = BTreeMap::new();
-    for entry in node.entries()? {
-        let role = entry.key();
-        let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        if role.is_empty() || !role.chars().all(fine) || ["pool", "workload"].contains(&role) {
-            return Err(entry.error(format!(
-                "a dataset cannot be called {role:?}: lower-case letters, digits and _, and neither pool nor workload"
-            )));
+    if let Some(node) = fields.get("datasets") {
+        for entry in node.entries()? {
+            dataset(&entry, &mut datasets)?;
         }
-        let mut settings = Settings::new();
-        values::properties(&entry, &mut settings)?;
-        datasets.insert(role.to_owned(), settings);
-    }
-    if datasets.is_empty() {
-        return Err(node.error("there is no dataset; write [datasets.data]"));
     }
     Ok(datasets)
+}
+
+/// A role and its properties, over those it has.
+pub(super) fn dataset(entry: &Node<'_>, datasets: &mut BTreeMap<String, Settings>) -> Result<()> {
+    let role = entry.key();
+    let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if role.is_empty() || !role.chars().all(fine) || ["pool", "workload"].contains(&role) {
+        return Err(entry.error(format!(
+            "a dataset cannot be called {role:?}: lower-case letters, digits and _, and neither pool nor workload"
+        )));
+    }
+    values::properties(entry, datasets.entry(role.to_owned()).or_default())
 }

@@ -49,7 +49,12 @@ pub(super) fn study(node: &Node<'_>, campaign: &Campaign) -> Result<Study> {
         }
     }
     if let Some(node) = fields.get("datasets") {
-        datasets(&node, &mut study.datasets)?;
+        datasets(&node, &mut study, campaign)?;
+    }
+    if study.datasets.is_empty() {
+        return Err(
+            node.error(format!("study {:?} has no dataset; write [datasets.data], or its own", study.name))
+        );
     }
     if let Some(node) = fields.get("pool") {
         study.pool = values::pool(node.fields("the pool")?, &study.pool)?;
@@ -89,12 +94,13 @@ fn stop(node: &Node<'_>, repeats: u32) -> Result<Stop> {
     Ok(stop)
 }
 
-fn datasets(node: &Node<'_>, datasets: &mut BTreeMap<String, Settings>) -> Result<()> {
+/// Over the campaign's, if that names any; else the study's own.
+fn datasets(node: &Node<'_>, study: &mut Study, campaign: &Campaign) -> Result<()> {
     for entry in node.entries()? {
-        match datasets.get_mut(entry.key()) {
-            Some(settings) => values::properties(&entry, settings)?,
-            None => return Err(unknown_role(&entry, entry.key(), datasets)),
+        if !campaign.datasets.is_empty() && !campaign.datasets.contains_key(entry.key()) {
+            return Err(unknown_role(&entry, entry.key(), &campaign.datasets));
         }
+        parse::dataset(&entry, &mut study.datasets)?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use poolwright_lab::campaign::SMALL;
 use poolwright_lab::run::{self, Options, Summary};
-use poolwright_lab::{Campaign, Error, store};
+use poolwright_lab::{Campaign, store};
 
 use super::progress::{Shown, spelled, words};
 use crate::commands::options::{Usage, this_program};
@@ -90,8 +90,6 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         let why = format!("{} has no scale {:?}; it has {}", campaign.name, args.scale, known.join(", "));
         return Err(anyhow::anyhow!(why).context(Usage));
     }
-    let place = super::results(args.results.clone(), &campaign.name);
-    let mut store = store::open(&place)?;
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     if !scratch.is_dir() {
         bail!("--scratch {}: there is no such directory", scratch.display());
@@ -110,14 +108,16 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         scratch,
         keep: args.keep,
     };
+    if let Err(error) = run::chosen(&campaign, &options) {
+        return Err(anyhow::Error::new(error).context(Usage));
+    }
+    let place = super::results(args.results.clone(), &campaign.name);
+    let mut store = store::open(&place)?;
     let mut shown = Shown::new(&campaign.name);
     let mut watch = |event: run::Event<'_>| shown.event(event);
     let ran = run::run(&campaign, &text, &options, store.as_mut(), &interrupt::requested, &mut watch);
     shown.end();
-    let summary = match ran {
-        Err(error @ Error::Usage(_)) => return Err(anyhow::Error::new(error).context(Usage)),
-        other => other.with_context(|| format!("running {}", campaign.name))?,
-    };
+    let summary = ran.with_context(|| format!("running {}", campaign.name))?;
     if args.json {
         print_json(&campaign, &place, &summary)?;
     } else {
