@@ -109,6 +109,7 @@ fn errors_name_the_line_and_what_is_allowed() {
         ("needs = [\"fio\"]", "need = [\"fio\"]", "no key \"need\"; it has name, title"),
         ("arc = \"256M\"", "arc = \"1M\"", "64M at least"),
         ("arc = \"256M\"", "arcs = \"1M\"", "it has vdevs, ashift, arc"),
+        ("arc = \"256M\"", "device = \"hdd,d0=floppy\"", "device \"floppy\" is unknown"),
         ("recordsize = \"128K\"", "recordsize = \"3K\"", "a power of two"),
         ("recordsize = \"128K\"", "colour = \"red\"", "known: recordsize"),
         (

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_openzfs::Engine;
 use poolwright_openzfs::property::{self, Settings};
+use poolwright_openzfs::{Device, Engine};
 
 use super::text::{Fields, Node};
 use super::{Phase, Place, PoolSpec};
@@ -58,7 +58,7 @@ pub(super) fn pool(fields: Fields<'_>, base: &PoolSpec) -> Result<PoolSpec> {
         pool.arc = arc(&node)?;
     }
     if let Some(node) = fields.get("device") {
-        pool.device = node.line()?;
+        pool.device = device(&node)?;
     }
     if let Some(node) = fields.get("caching") {
         pool.caching = one_of(&node, CACHINGS)?;
@@ -82,7 +82,7 @@ pub(super) fn at_place(place: &Place, node: &Node<'_>) -> Result<serde_json::Val
             "vdevs" => vdevs(node)?.into(),
             "ashift" => node.whole(9..=16)?.into(),
             "arc" => arc(node)?.into(),
-            "device" => node.line()?.into(),
+            "device" => device(node)?.into(),
             _ => one_of(node, CACHINGS)?.into(),
         },
     })
@@ -96,6 +96,19 @@ fn tunables(node: &Node<'_>, tunables: &mut BTreeMap<String, String>) -> Result<
         tunables.insert(entry.key().to_owned(), tunable(&entry, entry.key())?);
     }
     Ok(())
+}
+
+/// As `mount --device` takes it: `KIND[,FILE=KIND…]`.
+fn device(node: &Node<'_>) -> Result<String> {
+    let text = node.line()?;
+    for (i, word) in text.split(',').enumerate() {
+        let kind = match word.split_once('=') {
+            Some((_file, kind)) if i > 0 => kind,
+            _ => word,
+        };
+        Device::parse(kind).map_err(|why| node.error(why.to_string()))?;
+    }
+    Ok(text)
 }
 
 /// A module parameter's value: a size or a plain number.

@@ -11,8 +11,10 @@ use poolwright_lab::run::{Event, Progress};
 pub struct Shown {
     bar: Option<ProgressBar>,
     campaign: String,
-    /// The trial that runs.
-    trial: String,
+    /// Of the trial that runs: its number and how long the rest will take, and which it is. What it does stands between:
+    /// a narrow terminal cuts off the end.
+    head: String,
+    which: String,
     began: Instant,
 }
 
@@ -25,7 +27,13 @@ impl Shown {
             bar.enable_steady_tick(Duration::from_millis(250));
             bar
         });
-        Shown { bar, campaign: campaign.to_owned(), trial: String::new(), began: Instant::now() }
+        Shown {
+            bar,
+            campaign: campaign.to_owned(),
+            head: String::new(),
+            which: String::new(),
+            began: Instant::now(),
+        }
     }
 
     /// The last line goes.
@@ -59,10 +67,12 @@ impl Shown {
     fn trial_begins(&mut self, key: &TrialKey, number: usize, of: usize, left: Option<Duration>) {
         let left = left.map_or(String::new(), |left| format!(" · about {} left", words(left)));
         self.began = Instant::now();
-        self.trial = format!("{} · trial {number} of {of} · {}{left}", self.campaign, spelled(key));
+        self.head = format!("{} · trial {number} of {of}{left}", self.campaign);
+        self.which = spelled(key);
+        let whole = format!("{} · {}", self.head, self.which);
         match &self.bar {
-            Some(bar) => bar.set_message(self.trial.clone()),
-            None => eprintln!("{}", self.trial),
+            Some(bar) => bar.set_message(whole),
+            None => eprintln!("{whole}"),
         }
     }
 
@@ -73,7 +83,7 @@ impl Shown {
         } else {
             String::new()
         };
-        bar.set_message(format!("{} · {}{share}", self.trial, progress.phase));
+        bar.set_message(format!("{} · {}{share} · {}", self.head, progress.phase, self.which));
     }
 
     fn line(&self, text: &str) {
