@@ -40,10 +40,19 @@ impl Run {
 
 /// Opens results: a file (made if it is not there), or `postgres://…`.
 pub fn open(place: &str) -> Result<Box<dyn Store>> {
-    if place.starts_with("postgres://") || place.starts_with("postgresql://") {
+    if is_url(place) {
         return Ok(Box::new(postgres::open(place)?));
     }
     Ok(Box::new(sqlite::open(std::path::Path::new(place))?))
+}
+
+/// The place as messages may show it: without a password.
+pub fn shown(place: &str) -> String {
+    if is_url(place) { postgres::without_password(place) } else { place.to_owned() }
+}
+
+fn is_url(place: &str) -> bool {
+    place.starts_with("postgres://") || place.starts_with("postgresql://")
 }
 
 /// A finished trial.

@@ -63,12 +63,7 @@ pub fn run(
         .stderr(Stdio::piped())
         .spawn()
         .map_err(Error::host("starting", program))?;
-    let (mut stdout, lines) = listen(&mut child, &ground.beside(position, "log"))?;
-    let out = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        let _ = stdout.read_to_end(&mut text);
-        text
-    });
+    let (out, lines) = listen(&mut child, &ground.beside(position, "log"))?;
     let limit: Duration =
         spec.phases.iter().map(|p| Duration::from_nanos(p.limit_ns)).sum::<Duration>() + SLACK;
     let mut last = VecDeque::new();
@@ -108,16 +103,24 @@ pub fn run(
     if !status.success() {
         return Ok(Err(reason(&status.to_string(), last.make_contiguous())));
     }
-    let out = out.join().unwrap_or_default();
+    let Ok(out) = out.recv_timeout(Duration::from_secs(10)) else {
+        return Ok(Err("it ended, and something that it started still holds its output".into()));
+    };
     Ok(serde_json::from_slice(&out).map_err(|e| format!("what it printed is no outcome: {e}")))
 }
 
-/// Its standard output, and its standard error by line, which is also kept in a file.
-fn listen(child: &mut Child, log: &Path) -> Result<(std::process::ChildStdout, Receiver<String>)> {
-    let stdout = child.stdout.take().expect("piped");
+/// Its standard output, once that is closed, and its standard error by line, which is also kept in a file.
+fn listen(child: &mut Child, log: &Path) -> Result<(Receiver<Vec<u8>>, Receiver<String>)> {
+    let mut stdout = child.stdout.take().expect("piped");
     let stderr = BufReader::new(child.stderr.take().expect("piped"));
     let mut log = std::fs::File::create(log).map_err(Error::host("making", log))?;
-    let (sender, receiver) = channel();
+    let (whole, out) = channel();
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = stdout.read_to_end(&mut text);
+        let _ = whole.send(text);
+    });
+    let (sender, lines) = channel();
     std::thread::spawn(move || {
         for line in stderr.split(b'\n').map_while(std::io::Result::ok) {
             let line = String::from_utf8_lossy(&line).into_owned();
@@ -127,7 +130,7 @@ fn listen(child: &mut Child, log: &Path) -> Result<(std::process::ChildStdout, R
             }
         }
     });
-    Ok((stdout, receiver))
+    Ok((out, lines))
 }
 
 /// Asks it to end, and makes it after a while.

@@ -22,7 +22,7 @@ pub(super) fn open(url: &str) -> Result<SqlStore<Postgres>> {
 }
 
 /// `postgres://user:secret@host/db` as it may be shown.
-fn without_password(url: &str) -> String {
+pub(super) fn without_password(url: &str) -> String {
     let Some((head, rest)) = url.split_once("://") else { return url.to_owned() };
     let rest = rest.split_once('?').map_or(rest, |(before, _)| before);
     match rest.rsplit_once('@') {

@@ -95,6 +95,14 @@ fn what_is_no_results_file_is_refused() {
     assert!(why.contains("postgres://me@127.0.0.1:1/db") && !why.contains("secret"), "{why}");
 }
 
+#[test]
+fn a_password_is_never_shown() {
+    let shown = |place| super::shown(place);
+    assert_eq!(shown("postgres://me:se@cret@db:5432/x?password=secret"), "postgres://me@db:5432/x");
+    assert_eq!(shown("postgresql:///lab?host=%2Frun"), "postgresql:///lab");
+    assert_eq!(shown("lab:x@y.db"), "lab:x@y.db");
+}
+
 /// A server of this test's own, on a Unix socket.
 struct Server {
     dir: tempfile::TempDir,

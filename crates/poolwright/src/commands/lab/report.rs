@@ -62,6 +62,7 @@ fn load(args: &Args) -> anyhow::Result<Loaded> {
     let mut runs = store.runs()?;
     runs.retain(|(id, run)| run.campaign == args.campaign && args.run.is_none_or(|wanted| wanted == *id));
     let Some((id, run)) = runs.pop() else {
+        let place = store::shown(&place);
         bail!("{place} has no such run of {}", args.campaign);
     };
     let campaign = Campaign::parse(&PathBuf::from(format!("{}.toml", run.campaign)), &run.text)?;

@@ -113,6 +113,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     let place = super::results(args.results.clone(), &campaign.name);
     let mut store = store::open(&place)?;
+    let place = store::shown(&place);
     let mut shown = Shown::new(&campaign.name);
     let mut watch = |event: run::Event<'_>| shown.event(event);
     let ran = run::run(&campaign, &text, &options, store.as_mut(), &interrupt::requested, &mut watch);
