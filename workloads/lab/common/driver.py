@@ -118,6 +118,11 @@ def series(name, value, unit):
     _say({"series": {"name": name, "value": value, "unit": unit}})
 
 
+def version(name, value):
+    """What is being run, as that says itself."""
+    _say({"version": {"name": name, "value": value}})
+
+
 def latency(op, recorder):
     """The latencies of one kind of call, at the phase's end; says nothing if there was no call."""
     if recorder.count:

@@ -99,8 +99,8 @@ class TheFlatFiles(unittest.TestCase):
         store.close()
         for metric in range(10):
             wanted = [v for at in range(0, seconds, 90) for v in flat.unpack(source.points(metric, at, 90))]
-            self.assertEqual(store.read(metric, 0, seconds), wanted)
-        self.assertEqual(store.read(3, seconds * 2, 5), [None] * 5)
+            self.assertEqual(flat.unpack(store.read(metric, 0, seconds)), wanted)
+        self.assertEqual(store.read(3, seconds * 2, 5), bytes(5 * flat.POINT))
         store.close()
         bits = 0
         for path in Path(self.root).glob("metrics/*/*.bitmap"):

@@ -45,6 +45,8 @@ def mix(spec):
     work = None if timed else driver.size(spec.get("size")) // driver.size(spec.get("fio_bs", REPORT["bs"]))
     with driver.measured(), Run(arguments, spec.scratch) as run, driver.Progress(work, "operations") as progress:
         for report in run.reports():
+            if last is None:
+                driver.version("fio", report.get("fio version", "unknown"))
             last = figures(report)
             progress.set(last["operations"])
     if last is None:
@@ -53,7 +55,7 @@ def mix(spec):
         driver.figure(name, last[name], "1/s")
     driver.figure("iops", last["read_iops"] + last["write_iops"], "1/s")
     driver.figure("fio_s", last["seconds"], "s")
-    driver.figure("full", aged.used(spec.path(ROLE)), "percent")
+    driver.figure("full", aged.used(spec.paths.get(aged.ROLE) or spec.path(ROLE)), "percent")
 
 
 def figures(report):

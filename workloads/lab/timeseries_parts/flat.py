@@ -146,14 +146,14 @@ class Store:
             first, data = first + part // POINT, data[part:]
 
     def read(self, metric, first, count):
-        """The values of a stretch, over the files that it lies in; None where there is nothing."""
-        values = []
+        """The points of a stretch, over the files that it lies in; of type 0 where there is nothing."""
+        found = b""
         while count > 0:
             part = min(count, self.points - first % self.points)
             data = self._file(metric, first).read(self.name(metric), first, part)
-            values += unpack(data.ljust(part * POINT, b"\0"))
+            found += data.ljust(part * POINT, b"\0")
             first, count = first + part, count - part
-        return values
+        return found
 
     def close(self):
         """Closes all files, with their bitmaps; what is written now opens them again."""

@@ -13,7 +13,7 @@ from common import driver
 from . import flat, series, victoria
 
 ROLE = "db"
-VICTORIA_BATCH_S = 10
+VICTORIA_BATCH_S = 60
 
 
 class Flat:
@@ -33,14 +33,10 @@ class Flat:
 
     def due(self, second, metrics, last):
         """What is written when this second is over: metric, first second, number of points."""
-        for metric in range(metrics):
-            have = (second + 1 + metric) % self._cache
-            if have == 0:
-                count = min(self._cache, second + 1)
-                yield metric, second + 1 - count, count
-            elif last:
-                count = min(have, second + 1)
-                yield metric, second + 1 - count, count
+        now = second + 1
+        for metric in range(0 if last else -now % self._cache, metrics, 1 if last else self._cache):
+            count = min((now + metric) % self._cache or self._cache, now)
+            yield metric, now - count, count
 
     def write(self, batch, times):
         for metric, first, data in batch:
@@ -48,14 +44,18 @@ class Flat:
                 self._store.write(metric, first, data)
 
     def query(self, metric, first, count):
-        """How many points there are in a stretch."""
+        """A stretch of a metric, as the store gives it."""
         with self._lock:
-            values = self._store.read(metric, first, count)
-        return sum(value is not None for value in values)
+            return self._store.read(metric, first, count)
+
+    @staticmethod
+    def count(answer):
+        """How many points are in an answer."""
+        return sum(value is not None for value in flat.unpack(answer))
 
 
 class Victoria:
-    """VictoriaMetrics: all metrics' points of ten seconds in one request."""
+    """VictoriaMetrics: all metrics' points of a minute in one request."""
 
     def __init__(self, spec):
         self._store = victoria.Victoria(spec.path(ROLE), spec.scratch, spec.get("memory", 128 << 20))
@@ -81,14 +81,21 @@ class Victoria:
     def query(self, metric, first, count):
         return self._store.read(metric, first, count)
 
+    @staticmethod
+    def count(answer):
+        return victoria.count(answer)
+
 
 STORES = {"flat": Flat, "victoria": Victoria}
 
 
 def open_store(spec):
+    """The store that the parameter `store` names, not started yet."""
     name = spec.get("store")
     if name not in STORES:
         raise driver.Failure(f"there is no store {name!r}; use {', '.join(STORES)}")
+    if name == "victoria":
+        driver.version("victoria-metrics", victoria.version())
     return STORES[name](spec)
 
 
@@ -109,14 +116,19 @@ class Load:
 
     def feed(self, store, begin, end, progress, times, pace=None):
         """Hands seconds `begin`…`end` to the store; `pace(second)` waits until that second may begin."""
+        places = 0
         for second in range(begin, end):
             if pace:
                 pace(second)
-            due = store.due(second, self.metrics, last=second + 1 == end)
-            batch = [(m, first, self.series.points(m, first, count)) for m, first, count in due]
+            batch = []
+            for metric, first, count in store.due(second, self.metrics, last=second + 1 == end):
+                # What lies before `begin` was written when the phase before ended.
+                late = max(0, begin - first)
+                batch.append((metric, first + late, self.series.points(metric, first + late, count - late)))
             if batch:
                 store.write(batch, times)
-                progress.add(sum(len(data) for _, _, data in batch) // flat.POINT // self.every)
+                places += sum(len(data) for _, _, data in batch) // flat.POINT
+                progress.set(places // self.every)
 
 
 def ingest(spec):
@@ -190,8 +202,8 @@ def query(spec):
         for _ in range(wanted):
             metric, first = draw.randrange(load.metrics), draw.randrange(load.seconds - window + 1)
             with reads.timed():
-                found = store.query(metric, first, window)
-            check(load, metric, first, window, found)
+                answer = store.query(metric, first, window)
+            check(load, metric, first, window, store.count(answer))
             progress.add()
     driver.latency("query", reads)
 

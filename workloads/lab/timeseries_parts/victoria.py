@@ -1,7 +1,9 @@
 """VictoriaMetrics of the Debian package, on a loopback port."""
 
+import contextlib
 import http.client
 import json
+import subprocess
 import threading
 
 from common import driver, server
@@ -71,12 +73,21 @@ class Victoria:
                 yield f'{{"metric":{{{labels}}},"values":[{numbers}],"timestamps":[{stamps}]}}\n'
 
     def read(self, metric, first, count):
-        """How many samples a metric has in a stretch."""
+        """A stretch of a metric, as lines of its export format."""
         begin = self.EPOCH + first
         query = f"m{metric % 100:02}%7Bhost%3D%22host{metric // 100:03}%22%7D"
         path = f"/api/v1/export?match%5B%5D={query}&start={begin}&end={begin + count - 1}"
-        return sum(len(json.loads(line)["values"]) for line in self._ask("GET", path).splitlines())
+        return self._ask("GET", path)
 
-    def flush(self):
-        """What was written can be queried."""
-        self._ask("GET", "/internal/force_flush")
+
+def count(answer):
+    """How many samples are in lines of the export format."""
+    return sum(len(json.loads(line)["values"]) for line in answer.splitlines())
+
+
+def version():
+    """The package's: the program of the package does not know its own."""
+    command = ["dpkg-query", "-W", "-f", "${Version}", "victoria-metrics"]
+    with contextlib.suppress(OSError):
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+    return "unknown"
