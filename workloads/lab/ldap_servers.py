@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 import ldap_data
@@ -45,7 +46,7 @@ def of(spec):
 class OpenLdap:
     """slapadd -q: no transactions, no checks across entries, one thread that parses and one for the indexes."""
 
-    name = "slapadd"
+    name, product = "slapadd", "openldap"
 
     def __init__(self, spec):
         self.database, self.config = spec.path("db") / "openldap", spec.scratch / "slapd.conf"
@@ -73,6 +74,9 @@ class OpenLdap:
     def environment(self):
         return dict(os.environ)
 
+    def version(self):
+        return said([server.find("slapd"), "-V"], r"slapd ([\d.]+\S*)")
+
     def imported(self, log, entries):
         """slapadd stops at the first entry that it does not take, and says nothing of the others."""
         return entries
@@ -81,19 +85,33 @@ class OpenLdap:
 class OpenDj:
     """import-ldif --offline of an instance in the scratch folder, its database and its temporary files on `db`."""
 
-    name = "import-ldif"
+    name, product = "import-ldif", "opendj"
     FINAL = re.compile(r"Processed (\d+) entries, imported (\d+), skipped (\d+), rejected (\d+)")
     RECENT = re.compile(r"Processed (\d+) entries, .*?\(recent rate ([\d.]+)/sec\)")
 
     def __init__(self, spec):
         self.program, self.home, self.scratch = spec.tools / "opendj", spec.scratch / "opendj", spec.scratch
+        self.cached = spec.cached
         self.database, self.temporary = spec.path("db") / "opendj", spec.path("db") / "import-tmp"
         self.heap, self.threads = spec.get("heap", "1g"), spec.get("threads", 0)
 
     def prepare(self):
-        """An instance of its own: copied, set up, with our schema and indexes, its database on the dataset."""
+        """An instance of its own, with our schema and indexes, its database on the dataset."""
         if not (self.program / "setup").exists():
             raise Failure(f"OpenDJ is not in {self.program}: {FETCH}")
+        # Setting one up takes seconds of two Java machines, and nothing in it knows where it is.
+        with tarfile.open(self.cached(f"opendj-{self._release()}.tar", self._install)) as installed:
+            installed.extractall(self.scratch)
+        (self.home / "config" / "schema" / "98-telco.ldif").write_text(self._schema())
+        config = self.home / "config" / "config.ldif"
+        config.write_text(configured(config.read_text(), self.database))
+        self.database.mkdir(exist_ok=True)
+        self.temporary.mkdir(exist_ok=True)
+
+    def _release(self):
+        return (self.program / "fetched").read_text().strip().split(":")[2]
+
+    def _install(self, archive):
         shutil.copytree(self.program, self.home, symlinks=True)
         password = self.scratch / "opendj.password"
         password.write_text("not used: this server is never started\n")
@@ -102,11 +120,9 @@ class OpenDj:
             server.free_port(), "--adminConnectorPort", server.free_port(), "--hostname", "localhost", "--rootUserPasswordFile",
             password, "--baseDN", ldap_data.SUFFIX, "--backendType", "je",
         ], self.scratch, env=self.environment())
-        (self.home / "config" / "schema" / "98-telco.ldif").write_text(self._schema())
-        config = self.home / "config" / "config.ldif"
-        config.write_text(configured(config.read_text(), self.database))
-        self.database.mkdir(exist_ok=True)
-        self.temporary.mkdir(exist_ok=True)
+        with tarfile.open(archive, "w") as file:
+            file.add(self.home, arcname=self.home.name)
+        shutil.rmtree(self.home)
 
     @staticmethod
     def _schema():
@@ -126,6 +142,9 @@ class OpenDj:
         # A heap that is taken at once, or its growth would be measured.
         arguments = f"-Xms{self.heap} -Xmx{self.heap}"
         return {**os.environ, "OPENDJ_JAVA_HOME": str(home), "OPENDJ_JAVA_ARGS": arguments}
+
+    def version(self):
+        return f"{self._release()} on Java {said([server.find('java'), '-version'], r'version .([0-9._]+)')}"
 
     def imported(self, log, entries):
         """How many entries it says that it took; it goes on behind those that it rejects."""
@@ -183,7 +202,8 @@ def _children(pid):
                     yield from _children(child)
 
 
-def version(program):
-    """What the program says of itself, on a line; for the log."""
-    out = subprocess.run(program, capture_output=True, text=True, check=False)
-    return next(iter((out.stdout + out.stderr).strip().splitlines()), "version unknown")
+def said(program, pattern):
+    """What the program says of its version."""
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    found = re.search(pattern, done.stdout + done.stderr)
+    return found[1] if found else "unknown"
