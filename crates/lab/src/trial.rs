@@ -11,9 +11,9 @@ mod phase;
 pub mod processes;
 mod procfs;
 pub mod protocol;
+mod tail;
 pub mod target;
 
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -95,18 +95,4 @@ impl Logs {
         }
         Ok(())
     }
-}
-
-/// The end of a log, as text.
-fn last_words(log: &Path) -> String {
-    const MOST: u64 = 8 << 10;
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = std::fs::File::open(log)?;
-        let len = file.metadata()?.len();
-        file.seek(SeekFrom::Start(len.saturating_sub(MOST)))?;
-        let mut text = Vec::new();
-        file.read_to_end(&mut text)?;
-        Ok(text)
-    };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }

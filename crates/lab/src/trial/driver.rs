@@ -1,16 +1,15 @@
 //! A driver's process: started, listened to, and ended with all that it started.
 
-use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-use super::last_words;
+use super::tail::Tail;
 use crate::{Error, Result};
 
 /// From SIGTERM to SIGKILL, as drivers are promised.
@@ -25,7 +24,7 @@ const WAITING: usize = 1 << 12;
 pub struct Driver {
     child: Child,
     lines: Receiver<(Instant, String)>,
-    log: PathBuf,
+    tail: Tail,
     /// The status, once it has ended.
     ended: Option<ExitStatus>,
 }
@@ -51,18 +50,17 @@ pub fn bound(program: &Path) -> Command {
 
 impl Driver {
     /// Starts it on one phase; what it says on stderr goes to `log`.
-    pub fn start(program: &Path, input: &serde_json::Value, dir: &Path, log: PathBuf) -> Result<Driver> {
+    pub fn start(program: &Path, input: &serde_json::Value, dir: &Path, log: &Path) -> Result<Driver> {
         if !program.is_file() {
             return Err(Error::Trial(format!("there is no driver {}", program.display())));
         }
-        let errors =
-            File::options().create(true).append(true).open(&log).map_err(Error::host("opening", &log))?;
+        let tail = Tail::in_file(log)?;
         let mut child = bound(program)
             .arg("run")
             .current_dir(dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(errors)
+            .stderr(tail.stdio()?)
             .spawn()
             .map_err(Error::host("starting", program))?;
         // One that ends without reading it is reported by how it ended.
@@ -72,7 +70,7 @@ impl Driver {
         let (to, lines) = sync_channel(WAITING);
         let out = child.stdout.take().expect("piped");
         std::thread::spawn(move || listen(out, &to));
-        Ok(Driver { child, lines, log, ended: None })
+        Ok(Driver { child, lines, tail, ended: None })
     }
 
     /// Waits for its next line.
@@ -111,7 +109,7 @@ impl Driver {
 
     /// What it said last on stderr.
     pub fn last_words(&self) -> String {
-        last_words(&self.log)
+        self.tail.words()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Size histograms of the measured window, from the traces of a recorded phase.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use poolwright_trace::stats::SizeHistogram;
 use poolwright_trace::{Op, Reader};
@@ -12,6 +12,9 @@ use crate::{Error, Result};
 /// Role → kind of call → `(low, calls)`.
 pub type Histograms = BTreeMap<String, BTreeMap<String, Vec<(u64, u64)>>>;
 
+/// A trace's time 0 is known so well, where a driver begins at once when its window does.
+const EDGE: Duration = Duration::from_millis(10);
+
 /// Sizes of the reads and writes that began in the window. A kind of call that did not occur is not there.
 pub fn of_traces(traces: &BTreeMap<String, Recorded>, window: (Instant, Instant)) -> Result<Histograms> {
     traces.iter().map(|(role, recorded)| Ok((role.clone(), of_trace(recorded, window)?))).collect()
@@ -20,7 +23,8 @@ pub fn of_traces(traces: &BTreeMap<String, Recorded>, window: (Instant, Instant)
 fn of_trace(recorded: &Recorded, window: (Instant, Instant)) -> Result<BTreeMap<String, Vec<(u64, u64)>>> {
     let wrong = |why: poolwright_trace::Error| Error::Trial(format!("the trace of a recorded phase: {why}"));
     let at = |moment: Instant| moment.saturating_duration_since(recorded.began).as_nanos() as u64;
-    let (first, last) = (at(window.0), at(window.1));
+    let edge = EDGE.as_nanos() as u64;
+    let (first, last) = (at(window.0).saturating_sub(edge), at(window.1) + edge);
     let reader = Reader::open(&recorded.trace).map_err(wrong)?;
     let mut kinds: BTreeMap<String, SizeHistogram> = BTreeMap::new();
     for event in reader.events() {

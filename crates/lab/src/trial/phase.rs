@@ -43,13 +43,10 @@ pub fn run(
     logs: &Logs,
 ) -> Result<Done> {
     target.prepare(phase.cold, phase.record)?;
-    let log = logs.of(&phase.name);
-    let mut notes = watched(spec, setting, phase, &*target, logs, log)?;
+    let mut notes = watched(spec, setting, phase, &*target, logs)?;
     target.sync()?;
-    let eye = Eye::new(&*target);
-    let synced = eye.look();
+    let synced = Eye::new(&*target).look();
     let sizes = target.sizes()?;
-    drop(eye);
     let traces = target.recorded()?;
     if let Some(why) = target.trouble() {
         return Err(Error::Trial(why));
@@ -66,13 +63,12 @@ fn watched(
     phase: &Phase,
     target: &dyn Target,
     logs: &Logs,
-    log: PathBuf,
 ) -> Result<Notes> {
     let eye = Eye::new(target);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let sampler = scope.spawn(|| eye.watch(&stop));
-        let notes = with_driver(spec, setting, phase, target, &eye, logs, log);
+        let notes = with_driver(spec, setting, phase, target, &eye, logs);
         stop.store(true, Ordering::Release);
         let looks = sampler.join().map_err(|_| Error::Trial("the thread that samples failed".into()))?;
         let mut notes = notes?;
@@ -88,7 +84,6 @@ fn with_driver(
     target: &dyn Target,
     eye: &Eye<'_>,
     logs: &Logs,
-    log: PathBuf,
 ) -> Result<Notes> {
     let paths: BTreeMap<&String, PathBuf> =
         spec.datasets.keys().map(|role| (role, target.path(role))).collect();
@@ -98,7 +93,7 @@ fn with_driver(
         "engine_pid": target.engine(),
     });
     let mut notes = Notes::new(phase, Edged::of(eye.look()));
-    let mut driver = Driver::start(&spec.driver, &input, &logs.driver, log)?;
+    let mut driver = Driver::start(&spec.driver, &input, &logs.driver, &logs.of(&phase.name))?;
     let run = listen(setting, phase, target, eye, &mut driver, &mut notes);
     let status = match run {
         Ok(status) => status,

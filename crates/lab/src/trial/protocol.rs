@@ -101,15 +101,15 @@ pub fn parse(text: &str) -> Result<Line, String> {
     let wrong = |why: String| format!("it said {shown:?} on its standard output: {why}");
     let line: Line = serde_json::from_str(text)
         .map_err(|why| wrong(format!("that is no line of the protocol ({why}); see docs/lab.md")))?;
-    if let Line::Figure(figure) | Line::Series(figure) = &line {
-        if !UNITS.contains(&figure.unit.as_str()) {
-            return Err(wrong(format!("units are {}", UNITS.join(", "))));
-        }
+    if let Line::Figure(figure) | Line::Series(figure) = &line
+        && !UNITS.contains(&figure.unit.as_str())
+    {
+        return Err(wrong(format!("units are {}", UNITS.join(", "))));
     }
-    if let Line::Progress(Progress { done, of, .. }) = &line {
-        if *done < 0.0 || *of < 0.0 {
-            return Err(wrong("progress is never negative".into()));
-        }
+    if let Line::Progress(Progress { done, of, .. }) = &line
+        && (*done < 0.0 || *of < 0.0)
+    {
+        return Err(wrong("progress is never negative".into()));
     }
     Ok(line)
 }

@@ -74,7 +74,7 @@ pub struct Counters {
 pub struct Recorded {
     /// The file.
     pub trace: PathBuf,
-    /// Its beginning, known to the time that mounting takes.
+    /// Its beginning, known to some milliseconds.
     pub began: Instant,
 }
 

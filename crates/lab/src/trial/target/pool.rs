@@ -5,13 +5,13 @@
 //! unmounted and mounted again while the pool stays open.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use poolwright_control::{Client, Counters as PoolCounters, Mounted, PoolInfo, Request, Value};
 use poolwright_openzfs::property::Settings;
@@ -21,7 +21,8 @@ use super::directory::forget_pages;
 use super::{Counters, Recorded, Size, Target};
 use crate::campaign::PoolSpec;
 use crate::trial::driver::bound;
-use crate::trial::{Setting, last_words, procfs};
+use crate::trial::tail::Tail;
+use crate::trial::{Setting, procfs};
 use crate::{Error, Result};
 
 /// The longest that the owner may take for an answer: a full ARC on an emulated disk takes minutes to write.
@@ -50,6 +51,14 @@ pub struct PoolTarget {
 struct Owner {
     child: Mutex<Child>,
     pid: i32,
+    tail: Tail,
+}
+
+impl Owner {
+    fn how_it_ended(&self, status: &str) -> String {
+        let why = poolwright_replay::child::reason(status, &self.tail.words());
+        format!("the mount process, which has the pool open, ended ({status}): {why}")
+    }
 }
 
 impl PoolTarget {
@@ -72,7 +81,7 @@ impl PoolTarget {
             traces: 0,
         };
         target.check_length()?;
-        for dir in ["files", "root", "state", "run", "traces", "log"] {
+        for dir in ["files", "root", "state", "run", "traces"] {
             let dir = target.dir.join(dir);
             fs::create_dir_all(&dir).map_err(Error::host("making", &dir))?;
         }
@@ -109,10 +118,6 @@ impl PoolTarget {
         format!("{}/{role}", self.name)
     }
 
-    fn log(&self) -> PathBuf {
-        self.dir.join("log").join("mount.log")
-    }
-
     /// This program, with a registry of its own, ended with the trial.
     fn verb(&self) -> Command {
         let mut command = bound(&self.setting.program);
@@ -139,9 +144,7 @@ impl PoolTarget {
     }
 
     fn start_owner(&mut self) -> Result<()> {
-        let log = self.log();
-        let errors =
-            File::options().create(true).append(true).open(&log).map_err(Error::host("opening", &log))?;
+        let tail = Tail::in_memory()?;
         let mut command = self.verb();
         command.arg("mount").arg(&self.name).arg(self.dir.join("root"));
         command.args(["--json", "--arc", &self.spec.arc]);
@@ -151,11 +154,11 @@ impl PoolTarget {
         for (name, value) in &self.spec.tunables {
             command.args(["--tunable", &format!("{name}={value}")]);
         }
-        command.stdout(Stdio::piped()).stderr(errors);
+        command.stdout(Stdio::piped()).stderr(tail.stdio()?);
         let mut child = command.spawn().map_err(Error::host("starting", &self.setting.program))?;
         let out = child.stdout.take().expect("piped");
         let pid = child.id() as i32;
-        self.owner = Some(Owner { child: Mutex::new(child), pid });
+        self.owner = Some(Owner { child: Mutex::new(child), pid, tail });
         let (to, said) = channel();
         std::thread::spawn(move || {
             let mut line = String::new();
@@ -264,6 +267,7 @@ impl PoolTarget {
             let began = Instant::now();
             self.ask_patiently::<Mounted>(&Request::Mount(mounted))?;
             if record {
+                let began = made_at(&trace).filter(|made| *made > began).unwrap_or_else(Instant::now);
                 self.recording.insert(role, Recorded { trace, began });
             }
         }
@@ -284,7 +288,7 @@ impl PoolTarget {
         loop {
             match child.try_wait().map_err(Error::host("waiting for", &self.setting.program))? {
                 Some(status) if status.success() => return Ok(()),
-                Some(status) => return Err(Error::Trial(self.how_it_ended(&status.to_string()))),
+                Some(status) => return Err(Error::Trial(owner.how_it_ended(&status.to_string()))),
                 None => {}
             }
             if start.elapsed() > ANSWER {
@@ -294,12 +298,6 @@ impl PoolTarget {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-    }
-
-    fn how_it_ended(&self, status: &str) -> String {
-        let words = last_words(&self.log());
-        let why = poolwright_replay::child::reason(status, &words);
-        format!("the mount process, which has the pool open, ended ({status}): {why}")
     }
 
     /// The vdev files, that the registry knows.
@@ -342,6 +340,12 @@ fn words_of(request: &Request) -> String {
         Request::Sync => "syncing the pool".into(),
         _ => "asking the mount process".into(),
     }
+}
+
+/// When a trace was begun, as the host's file system knows it, to some milliseconds.
+fn made_at(trace: &Path) -> Option<Instant> {
+    let made = fs::metadata(trace).and_then(|meta| meta.created()).ok()?;
+    Instant::now().checked_sub(SystemTime::now().duration_since(made).ok()?)
 }
 
 /// Unmounts, with the moment that a program needs to end.
@@ -451,7 +455,7 @@ impl Target for PoolTarget {
     fn trouble(&self) -> Option<String> {
         let owner = self.owner.as_ref()?;
         let status = owner.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait().ok()??;
-        Some(self.how_it_ended(&status.to_string()))
+        Some(owner.how_it_ended(&status.to_string()))
     }
 
     fn place(&self) -> &Path {
