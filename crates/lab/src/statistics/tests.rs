@@ -53,7 +53,7 @@ fn a_setting_that_does_nothing_is_no_difference() {
             let pairs: Vec<_> = (0..n).map(|_| pair(rng)).collect();
             Ratio::of(&pairs).unwrap().verdict() == Verdict::NoDifference
         });
-        assert!(none >= 0.945, "{n} pairs: {none}");
+        assert!(none >= 0.94, "{n} pairs: {none}");
     }
 }
 
