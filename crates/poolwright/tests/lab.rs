@@ -6,34 +6,37 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-mod common;
-
 const SMOKE: &str = include_str!("fixtures/smoke.toml");
 
 /// A place with the campaign `smoke` in it, and a scratch folder.
-struct Lab(common::Place);
+struct Lab(tempfile::TempDir);
 
 impl Lab {
     fn new() -> Lab {
-        let lab = Lab(common::Place::new());
+        let lab = Lab(tempfile::tempdir().unwrap());
         lab.campaign(SMOKE);
         for dir in ["s", "data"] {
-            std::fs::create_dir(lab.0.at(dir)).unwrap();
+            std::fs::create_dir(lab.at(dir)).unwrap();
         }
         lab
     }
 
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
     fn campaign(&self, text: &str) {
-        std::fs::write(self.0.at("smoke.toml"), text).unwrap();
+        std::fs::write(self.at("smoke.toml"), text).unwrap();
     }
 
     fn root(&self) -> PathBuf {
-        self.0.at("s").join(format!("poolwright-lab-{}", rustix::process::getuid().as_raw()))
+        self.at("s").join(format!("poolwright-lab.{}", rustix::process::getuid().as_raw()))
     }
 
     fn plain(&self, line: &str) -> std::process::Command {
-        let mut command = self.0.plain();
-        command.env("POOLWRIGHT_HOME", home()).args(["lab"]).args(line.split_whitespace());
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
+        command.current_dir(self.0.path()).env("POOLWRIGHT_HOME", home());
+        command.arg("lab").args(line.split_whitespace());
         command
     }
 
@@ -79,11 +82,11 @@ impl Lab {
     fn assert_clean(&self) {
         let left: Vec<_> = std::fs::read_dir(self.root()).unwrap().flatten().map(|e| e.file_name()).collect();
         assert_eq!(left, ["lock"]);
-        let data: Vec<_> = std::fs::read_dir(self.0.at("data")).unwrap().flatten().collect();
+        let data: Vec<_> = std::fs::read_dir(self.at("data")).unwrap().flatten().collect();
         assert!(data.is_empty(), "{data:?}");
         assert_eq!(self.processes(), Vec::<String>::new());
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-        assert!(!mounts.contains(self.0.at("s").to_str().unwrap()), "{mounts}");
+        assert!(!mounts.contains(self.at("s").to_str().unwrap()), "{mounts}");
     }
 
     /// What runs for this scratch folder.

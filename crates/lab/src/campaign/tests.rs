@@ -168,8 +168,7 @@ fn errors_name_the_line_and_what_is_allowed() {
         let why = parse(&text).expect_err(other).to_string();
         assert!(why.starts_with("campaigns/x.toml:") && why.contains(said), "{other}: {why}");
         // What is missing, or does not fit something else, is told at the other place.
-        let elsewhere =
-            ["needs \"title\"", "the same factors"].contains(&said) || other == "repeats = 9";
+        let elsewhere = ["needs \"title\"", "the same factors"].contains(&said) || other == "repeats = 9";
         let own = format!("campaigns/x.toml:{}: ", at + 1);
         assert!(elsewhere || why.starts_with(&own), "{other}: not line {}: {why}", at + 1);
     }

@@ -28,9 +28,9 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Locks `poolwright-lab-UID` in `parent`, and clears it.
+    /// Locks `poolwright-lab.UID` in `parent`, and clears it. The folder of a trial on a directory has another name.
     pub fn take(parent: &Path) -> Result<Ground> {
-        let root = parent.join(format!("poolwright-lab-{}", getuid().as_raw()));
+        let root = parent.join(format!("poolwright-lab.{}", getuid().as_raw()));
         std::fs::create_dir_all(&root).map_err(Error::host("making", &root))?;
         let root = root.canonicalize().map_err(Error::host("looking at", &root))?;
         let path = root.join("lock");
@@ -232,7 +232,9 @@ mod tests {
         let sleep = |mark: Option<&Path>, cwd: &Path| {
             let mut command = Command::new("sleep");
             command.arg("600").current_dir(cwd).env_remove(MARK);
-            mark.map(|m| command.env(MARK, m));
+            if let Some(root) = mark {
+                command.env(MARK, root);
+            }
             command.spawn().unwrap()
         };
         let mut marked = sleep(Some(ground.root()), Path::new("/"));

@@ -36,7 +36,7 @@ fn trial(level: &str, block: u32, outcome: std::result::Result<f64, &str>) -> Tr
 /// What every store has to do; `open` opens the same place again each time.
 fn conforms(open: &dyn Fn() -> Box<dyn Store>) {
     let mut store = open();
-    assert_eq!(store.runs().unwrap(), []);
+    assert!(store.runs().unwrap().is_empty());
     let first = store.begin(&run(1)).unwrap();
     assert_eq!(store.begin(&run(1)).unwrap(), first, "the same run is found");
     let second = store.begin(&run(2)).unwrap();
@@ -60,7 +60,7 @@ fn conforms(open: &dyn Fn() -> Box<dyn Store>) {
 
     let mut store = open();
     assert_eq!(store.trials(first).unwrap(), expected);
-    assert_eq!(store.trials(third).unwrap(), []);
+    assert!(store.trials(third).unwrap().is_empty());
     let runs = store.runs().unwrap();
     assert_eq!(runs.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [first, second, third]);
     assert_eq!(runs[0].1, run(1));
