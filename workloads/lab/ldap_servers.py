@@ -87,7 +87,10 @@ class OpenDj:
 
     name, product = "import-ldif", "opendj"
     FINAL = re.compile(r"Processed (\d+) entries, imported (\d+), skipped (\d+), rejected (\d+)")
-    RECENT = re.compile(r"Processed (\d+) entries, .*?\(recent rate ([\d.]+)/sec\)")
+    # As lib/_script-util.sh has them.
+    EXPORTS = ["--add-exports=java.base/sun.security.x509=ALL-UNNAMED",
+               "--add-exports=java.base/sun.security.tools.keytool=ALL-UNNAMED",
+               "--add-opens=java.base/jdk.internal.loader=ALL-UNNAMED"]
 
     def __init__(self, spec):
         self.program, self.home, self.scratch = spec.tools / "opendj", spec.scratch / "opendj", spec.scratch
@@ -115,11 +118,11 @@ class OpenDj:
         shutil.copytree(self.program, self.home, symlinks=True)
         password = self.scratch / "opendj.password"
         password.write_text("not used: this server is never started\n")
-        server.run("opendj-setup", [
-            self.home / "setup", "--cli", "--no-prompt", "--acceptLicense", "--doNotStart", "--skipPortCheck", "--ldapPort",
-            server.free_port(), "--adminConnectorPort", server.free_port(), "--hostname", "localhost", "--rootUserPasswordFile",
-            password, "--baseDN", ldap_data.SUFFIX, "--backendType", "je",
-        ], self.scratch, env=self.environment())
+        server.run("opendj-setup", self._java("setup", "org.opends.quicksetup.installer.SetupLauncher", [
+            "--cli", "--no-prompt", "--acceptLicense", "--doNotStart", "--skipPortCheck", "--ldapPort", server.free_port(),
+            "--adminConnectorPort", server.free_port(), "--hostname", "localhost", "--rootUserPasswordFile", password,
+            "--baseDN", ldap_data.SUFFIX, "--backendType", "je",
+        ]), self.scratch, env=self.environment())
         with tarfile.open(archive, "w") as file:
             file.add(self.home, arcname=self.home.name)
         shutil.rmtree(self.home)
@@ -130,18 +133,22 @@ class OpenDj:
         return "\n".join(lines + [f"{kind}: {text}" for kind, text in ldap_data.schema()]) + "\n"
 
     def command(self, ldif):
-        command = [self.home / "bin" / "import-ldif", "--offline", "--backendID", "userRoot", "--ldifFile", ldif,
-                   "--tmpDirectory", self.temporary]
-        return command + (["--threadCount", self.threads] if self.threads else [])
+        arguments = ["--configFile", self.home / "config" / "config.ldif", "--offline", "--backendID", "userRoot",
+                     "--ldifFile", ldif, "--tmpDirectory", self.temporary]
+        threads = ["--threadCount", self.threads] if self.threads else []
+        return self._java("import-ldif", "org.opends.server.tools.ImportLDIF", arguments + threads)
 
-    def environment(self):
+    def _java(self, script, main, arguments):
+        """What OpenDJ's script of this name starts; a script in between would die of a signal, and leave Java alive."""
         java = server.find("java")
         if java is None:
             raise Failure(JAVA)
-        home = Path(os.path.realpath(java)).parents[1]
         # A heap that is taken at once, or its growth would be measured.
-        arguments = f"-Xms{self.heap} -Xmx{self.heap}"
-        return {**os.environ, "OPENDJ_JAVA_HOME": str(home), "OPENDJ_JAVA_ARGS": arguments}
+        return [java, f"-Xms{self.heap}", f"-Xmx{self.heap}", *self.EXPORTS, f"-Dorg.opends.server.scriptName={script}",
+                "-cp", f"{self.home}/classes:{self.home}/lib/*", main, *arguments]
+
+    def environment(self):
+        return {**os.environ, "INSTALL_ROOT": str(self.home), "INSTANCE_ROOT": str(self.home)}
 
     def version(self):
         return f"{self._release()} on Java {said([server.find('java'), '-version'], r'version .([0-9._]+)')}"
@@ -182,24 +189,14 @@ def _is_for_people(name):
 
 
 def reader_of(pid, path):
-    """The file descriptor's entry below /proc by which `pid` or a child of it has `path` open, or None."""
+    """The file descriptor's entry below /proc by which the process has `path` open, or None."""
     wanted = os.path.realpath(path)
-    for process in [pid, *_children(pid)]:
-        with contextlib.suppress(OSError):
-            for fd in os.listdir(f"/proc/{process}/fd"):
-                with contextlib.suppress(OSError):
-                    if os.readlink(f"/proc/{process}/fd/{fd}") == wanted:
-                        return f"/proc/{process}/fdinfo/{fd}"
+    with contextlib.suppress(OSError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/fd/{fd}") == wanted:
+                    return f"/proc/{pid}/fdinfo/{fd}"
     return None
-
-
-def _children(pid):
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(OSError):
-            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
-                for child in map(int, file.read().split()):
-                    yield child
-                    yield from _children(child)
 
 
 def said(program, pattern):

@@ -1,6 +1,7 @@
 """ldap-import: the LDIF, the rate, the servers' configuration and words; and a small import where a server is there."""
 
 import base64
+import contextlib
 import json
 import re
 import subprocess
@@ -96,28 +97,35 @@ class Servers(unittest.TestCase):
             ldap_servers.configured("dn: cn=config\n", Path("/data/db"))
 
     def test_opendj_says_how_much_it_took(self):
-        line = "msg=Processed 2002 entries, imported 2001, skipped 0, rejected 1 and migrated 0 in 3 seconds (average rate 600.0/sec)"
+        line = "Processed 2002 entries, imported 2001, skipped 0, rejected 1 and migrated 0 in 3 seconds (average rate 6.0/sec)"
         self.assertEqual(2001, ldap_servers.OpenDj.imported(ldap_servers.OpenDj.__new__(ldap_servers.OpenDj), line, 2002))
 
 
 class Driver(unittest.TestCase):
     """The driver as the lab starts it, on plain directories."""
 
-    def phases(self, place, parameters):
-        for role in ("ldif", "db"):
-            (place / role).mkdir()
-        for phase in ("load", "import"):
-            spec = {"protocol": 1, "phase": phase, "parameters": parameters, "seed": 5, "scratch": str(place / "scratch"),
-                    "paths": {role: str(place / role) for role in ("ldif", "db")}, "cache": str(place / "cache"),
-                    "tools": str(ldap_servers._default_tools())}
-            done = subprocess.run([LAB / "ldap", "run"], input=json.dumps(spec), capture_output=True, text=True, timeout=300,
-                                  check=False)
-            self.assertEqual(0, done.returncode, done.stderr)
-            yield [json.loads(line) for line in done.stdout.splitlines()]
+    def start(self, place, phase, parameters):
+        spec = {"protocol": 1, "phase": phase, "parameters": parameters, "seed": 5, "scratch": str(place / "scratch"),
+                "paths": {role: str(place / role) for role in ("ldif", "db")}, "cache": str(place / "cache"),
+                "tools": str(ldap_servers._default_tools())}
+        for role in spec["paths"].values():
+            Path(role).mkdir(exist_ok=True)
+        driver = subprocess.Popen([LAB / "ldap", "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True)
+        driver.stdin.write(json.dumps(spec))
+        driver.stdin.close()
+        return driver
+
+    def phase(self, place, phase, parameters):
+        with self.start(place, phase, parameters) as driver:
+            lines = [json.loads(line) for line in driver.stdout]
+            why = driver.stderr.read()
+        self.assertEqual(0, driver.returncode, why)
+        return lines
 
     def check(self, parameters):
         with tempfile.TemporaryDirectory() as folder:
-            loaded, imported = self.phases(Path(folder), parameters)
+            loaded, imported = (self.phase(Path(folder), phase, parameters) for phase in ("load", "import"))
         self.assertIn({"measure": "start"}, imported)
         self.assertIn({"measure": "stop"}, imported)
         last = [line["progress"] for line in imported if "progress" in line][-1]
@@ -134,6 +142,32 @@ class Driver(unittest.TestCase):
     @unittest.skipIf(any("slapadd" not in line for line in ldap_servers.check()), "OpenDJ or Java is missing")
     def test_opendj(self):
         self.check({"server": "opendj", "entries": 3_000, "entry_bytes": 4700, "switch_at": 0.5, "heap": "512m"})
+
+    @unittest.skipIf(any("slapadd" not in line for line in ldap_servers.check()), "OpenDJ or Java is missing")
+    def test_sigterm_ends_the_importer_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            place, parameters = Path(folder), {"server": "opendj", "entries": 20_000, "entry_bytes": 4700, "heap": "512m"}
+            self.phase(place, "load", parameters)
+            with self.start(place, "import", parameters) as driver:
+                for line in driver.stdout:
+                    if json.loads(line).get("progress", {}).get("done"):
+                        break
+                self.assertTrue(importers(folder))
+                driver.terminate()
+                driver.stdout.read()
+                driver.wait(timeout=10)
+            self.assertEqual(143, driver.returncode)
+            self.assertEqual([], importers(folder))
+
+
+def importers(folder):
+    """The processes that have the folder in their command line."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if str(folder).encode() in process.read_bytes():
+                found.append(int(process.parent.name))
+    return found
 
 
 if __name__ == "__main__":
