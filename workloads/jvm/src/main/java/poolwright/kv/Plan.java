@@ -42,7 +42,7 @@ record Plan(
             "engine", "store", "entries", "data", "value", "keys", "memory", "threads", "batch", "warm_reads", "reads",
             "read_seconds", "puts", "deletes", "share",
             // Read by what starts this program.
-            "heap");
+            "heap", "compiler");
     /** Less cache than this is no cache. */
     private static final long LEAST_CACHE = 1 << 20;
 
