@@ -40,12 +40,16 @@ def ready(spec, name):
 
 
 def prepare(spec):
-    """The phase: makes the files that are not there and says what is in them."""
-    missing = [name for name in NAMES if not path(spec, name).exists()]
+    """The phase: makes the files that are not there and says what is in them; of one `table` only, if there is that
+    parameter."""
+    names = [spec.get("table")] if "table" in spec.parameters else NAMES
+    if unknown := set(names) - set(NAMES):
+        raise Failure(f"there is no table {unknown.pop()!r}; there are {', '.join(NAMES)}")
+    missing = [name for name in names if not path(spec, name).exists()]
     if missing:
         _make(spec, missing)
     samples = []
-    for name in NAMES:
+    for name in names:
         own = list(driver.samples_of(path(spec, name), spec.random(f"samples/{name}"), pieces=16))
         bits, gzip6 = driver.entropy(own)
         driver.figure(f"{name}_entropy", bits, "count")
