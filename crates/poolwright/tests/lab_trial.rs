@@ -197,7 +197,7 @@ fn cpu_of_those_that_ended_counts() {
     let outcome = place.works(json!({"target": target, "phases": [phase("burn")]}));
     let value = |name: &str| outcome.phases[0].measures[name].value;
     let used = value("user_s") + value("system_s");
-    assert!((1.15..2.0).contains(&used), "{used}");
+    assert!((1.15..2.5).contains(&used), "{used}");
 }
 
 #[test]
@@ -221,11 +221,11 @@ fn drivers_that_misbehave() {
 fn a_driver_that_does_not_listen() {
     let place = Place::new();
     let mut short = phase("load");
-    short["limit_ns"] = json!(1_000_000_000u64);
+    short["limit_ns"] = json!(5_000_000_000u64); // it has to be deaf by then
     let target = json!({"directory": place.scratch});
     let start = Instant::now();
     place.fails(json!({"target": target, "parameters": {"do": "stubborn"}, "phases": [short]}), &["limit"]);
-    assert!(start.elapsed() > Duration::from_secs(10));
+    assert!(start.elapsed() > Duration::from_secs(15));
 }
 
 #[test]
