@@ -23,7 +23,7 @@ pub(super) fn time_ns(node: &Node<'_>) -> Result<u64> {
         Some(number * ns)
     });
     match parsed {
-        Some(ns) if ns >= 1e6 && ns < 1e7 * 1e9 => Ok(ns as u64),
+        Some(ns) if (1e6..1e7 * 1e9).contains(&ns) => Ok(ns as u64),
         _ => Err(node.wrong("a time: 30s, 5m or 1h")),
     }
 }

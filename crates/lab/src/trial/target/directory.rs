@@ -11,7 +11,7 @@ use rustix::fs::{Advice, SeekFrom};
 use super::{Counters, Recorded, Size, Target};
 use crate::{Error, Result};
 
-const PREFIX: &str = "poolwright-lab-";
+const PREFIX: &str = "poolwright-trial-";
 
 /// A folder per role. It has no properties, no counters and no recorder.
 #[derive(Debug)]
