@@ -29,8 +29,9 @@ def command(spec):
 
 def lay(spec):
     """Writes the file that `mix` reads, as fio does before it begins, and says how well its bytes compress."""
-    # For a job that only writes, fio would leave the file a hole.
-    arguments = command(spec) + ["--create_only=1", "--readwrite=randrw"]
+    # For a job that only writes, fio would leave the file a hole; and in pieces of the job's size it would take for ever
+    # where each write waits for a spinning disk.
+    arguments = command(spec) + ["--create_only=1", "--readwrite=randrw", "--bs=1m"]
     server.run("fio-lay", ["fio", *arguments], spec.scratch)
     path = spec.path(ROLE) / REPORT["filename"]
     driver.sync_file(path)
