@@ -130,7 +130,7 @@ class OrientdbTest(unittest.TestCase):
     def test_what_cannot_be_is_said_in_a_sentence(self):
         self.assertIn("there is no database", self.refused("backup"))
         self.assertIn("there is no backup", self.refused("archive"))
-        self.assertIn("no phase", self.refused("load"))
+        self.assertIn("no phase", self.refused("fill"))
         self.assertIn("unknown parameter", self.refused("import", vertexes=3))
 
     def test_it_ends_within_ten_seconds_of_sigterm(self):

@@ -53,12 +53,14 @@ final class Archive {
 
     private static void move(Path from, Path to, Progress progress) throws IOException, InterruptedException {
         Process mv = new ProcessBuilder("mv", "--", from.toString(), to.toString()).redirectErrorStream(true).start();
+        // It must not outlive a driver that is told to end.
+        Runtime.getRuntime().addShutdownHook(new Thread(mv::destroyForcibly));
         try {
             while (!mv.waitFor(TICK_MS, TimeUnit.MILLISECONDS)) {
                 progress.add(Math.max(0, Backup.length(to) - progress.done()));
             }
         } finally {
-            mv.destroy();
+            mv.destroyForcibly();
         }
         if (mv.exitValue() != 0) {
             try (BufferedReader said = mv.inputReader(StandardCharsets.UTF_8)) {

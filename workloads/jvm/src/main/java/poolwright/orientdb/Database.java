@@ -20,12 +20,15 @@ final class Database implements AutoCloseable {
     static final String USER = "admin";
     static final String PASSWORD = "admin";
 
+    private static boolean started;
+
     private final Path data;
     private final Path wal;
     private final Server server;
     private final OrientDB orient;
 
     private Database(Spec spec, Settings settings) throws IOException {
+        started = true;
         data = spec.path("data");
         wal = spec.path("wal");
         settings.apply(wal);
@@ -36,21 +39,22 @@ final class Database implements AutoCloseable {
     }
 
     static Database create(Spec spec, Settings settings) throws IOException {
-        Database database = new Database(spec, settings);
-        if (Files.exists(database.folder())) {
-            throw new Failure("there is a database in " + database.folder() + " already; import begins with empty datasets");
+        Path folder = spec.path("data").resolve(NAME);
+        if (Files.exists(folder)) {
+            throw new Failure("there is a database in " + folder + " already; import begins with empty datasets");
         }
+        Database database = new Database(spec, settings);
         database.orient.execute(
                 "create database " + NAME + " plocal users (" + USER + " identified by '" + PASSWORD + "' role admin)");
         return database;
     }
 
     static Database open(Spec spec, Settings settings) throws IOException {
-        Database database = new Database(spec, settings);
-        if (!Files.exists(database.folder())) {
-            throw new Failure("there is no database in " + database.folder() + "; a phase 'import' or 'load' has to come first");
+        Path folder = spec.path("data").resolve(NAME);
+        if (!Files.exists(folder)) {
+            throw new Failure("there is no database in " + folder + "; a phase 'import' or 'load' has to come first");
         }
-        return database;
+        return new Database(spec, settings);
     }
 
     /** Where the files of the database are. */
@@ -96,7 +100,14 @@ final class Database implements AutoCloseable {
 
     /** The process will end without closing the database, whose close would cut the WAL; call it after a flush. */
     void abandon() {
-        Orient.instance().removeShutdownHook();
+        endQuietly();
+    }
+
+    /** OrientDB, if it was started at all, does nothing when the process ends. */
+    static void endQuietly() {
+        if (started) {
+            Orient.instance().removeShutdownHook();
+        }
     }
 
     @Override

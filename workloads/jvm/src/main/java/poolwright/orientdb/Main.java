@@ -14,6 +14,16 @@ public final class Main {
     }
 
     private static void run(Spec spec, Report report) throws Exception {
+        try {
+            phase(spec, report);
+        } catch (Exception failed) {
+            // Else OrientDB would talk after the sentence that says why, which is to be the last.
+            Database.endQuietly();
+            throw failed;
+        }
+    }
+
+    private static void phase(Spec spec, Report report) throws Exception {
         Settings settings = Settings.of(spec.parameters());
         switch (spec.phase()) {
             case "import" -> new Import(spec, settings, report).run();
