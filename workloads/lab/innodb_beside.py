@@ -31,6 +31,8 @@ class Beside:
         # It ends with its input, so it cannot outlive the driver.
         self.process = subprocess.Popen(
             [sys.executable, Path(__file__)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # It has begun to count.
+        pickle.load(self.process.stdout)
         return self
 
     def __exit__(self, *_):
@@ -63,13 +65,23 @@ class Watch:
     """What the process counts."""
 
     def __init__(self):
-        self.reset()
+        # Against a command that ends while its count is being handed over.
+        self.lock, self.counts = threading.Lock(), self._nothing()
+
+    @staticmethod
+    def _nothing():
+        return {"wake": driver.Latencies(), "shell": driver.Latencies()}
 
     def reset(self):
         """Starts anew; the counts so far."""
-        counted = self.__dict__.copy()
-        self.wake, self.shell = driver.Latencies(), driver.Latencies()
+        with self.lock:
+            counted, self.counts = self.counts, self._nothing()
         return counted
+
+    def hand_over(self):
+        """Starts anew, and only then hands the counts so far over: who reads them relies on the new count."""
+        pickle.dump(self.reset(), sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
     def run_commands(self):
         nothing = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
@@ -77,25 +89,25 @@ class Watch:
             began = time.monotonic_ns()
             os.waitpid(os.posix_spawn(COMMAND[0], COMMAND, os.environ, file_actions=nothing), 0)
             took = time.monotonic_ns() - began
-            self.shell.add(took)
+            with self.lock:
+                self.counts["shell"].add(took)
             time.sleep(max(0, SHELL_S - took / 1e9))
 
     def wake_up(self):
         """Until the input ends. A wake-up that was missed counts with the time that it was late, like every key
         somebody pressed in that time."""
+        self.hand_over()
         due = time.monotonic_ns() + WAKE_NS
         while True:
             patience = max(0, due - time.monotonic_ns()) / 1e9
             if select.select([sys.stdin], [], [], patience)[0]:
                 goes_on = sys.stdin.readline()
-                counted, due = self.reset(), time.monotonic_ns() + WAKE_NS
-                # Only then: who reads this counts on the new count.
-                pickle.dump(counted, sys.stdout.buffer)
-                sys.stdout.buffer.flush()
+                due = time.monotonic_ns() + WAKE_NS
+                self.hand_over()
                 if not goes_on:
                     return
             while due <= (now := time.monotonic_ns()):
-                self.wake.add(now - due)
+                self.counts["wake"].add(now - due)
                 due += WAKE_NS
 
 
