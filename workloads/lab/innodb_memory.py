@@ -63,8 +63,8 @@ def start(spec):
 
 def _work(spec, mariadb):
     with driver.measured():
-        load = innodb_load.sysbench(mariadb, "work", "reads", spec.get("threads", 4), spec.get("seconds", 5), 0, spec.seed % 1_000_000)
-        with load:
+        threads, seconds = spec.get("threads", 4), spec.get("seconds", 5)
+        with innodb_load.sysbench(mariadb, "work", "reads", threads, seconds, rate=0, seed=spec.seed % 1_000_000) as load:
             _, per_s, latencies = innodb_load.finish(load)
     driver.latency("read", latencies)
     return per_s

@@ -38,7 +38,8 @@ class WithMariaDb(unittest.TestCase):
         self.assertEqual({name: path.stat().st_size for name, path in made.items()},
                          {f"table{i}": 8 << 20 for i in (1, 2, 3, 4)})
         said = figures(lines)
-        # The report's gzip-9 within a third (small tables have more empty pages); of table3 the first megabytes vary less than the rest.
+        # The report's gzip-9 within a third: small tables have more empty pages, and of table3 the first megabytes vary less
+        # than the rest.
         for name, ratio in (("table1", 3.73), ("table2", 2.67), ("table4", 2.09)):
             self.assertAlmostEqual(said[f"{name}_gzip6_ratio"], ratio, delta=ratio * 0.3)
         self.assertGreater(said["table3_gzip6_ratio"], 8)
@@ -47,8 +48,8 @@ class WithMariaDb(unittest.TestCase):
         self.assertEqual(int.from_bytes(page[4:8], "big"), 100)
 
     def test_a_replica_follows(self):
-        given = {"shop": 0.01, "seconds": 2, "write_rate": 20, "read_rate": 20, "backlog": 30, "write_threads": 2, "read_threads": 1,
-                 "buffer_pool": "16M", "primary_buffer_pool": "32M", "doublewrite": "OFF"}
+        given = {"shop": 0.01, "seconds": 2, "write_rate": 20, "read_rate": 20, "backlog": 30, "write_threads": 2,
+                 "read_threads": 1, "buffer_pool": "16M", "primary_buffer_pool": "32M", "doublewrite": "OFF"}
         self.run_phase("servers", ["replica"], **given)
         for phase in ("writes", "reads"):
             lines = self.run_phase(phase, ["replica"], **given)
