@@ -255,6 +255,14 @@ pw_pool_import(const char *name, const char *const *paths, size_t npaths, int re
 int
 pw_pool_export(const char *name)
 {
+	spa_t *spa;
+
+	/* What a closed dataset still holds goes away in the background; an export waits for that only if it can write. */
+	if (spa_open(name, &spa, FTAG) == 0) {
+		if (!spa_writeable(spa))
+			spa_evicting_os_wait(spa);
+		spa_close(spa, FTAG);
+	}
 	return (spa_export(name, NULL, B_FALSE, B_FALSE));
 }
 

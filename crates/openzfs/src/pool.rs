@@ -155,17 +155,25 @@ pub(crate) struct Inner {
     /// Held open and locked against a second process for as long as the pool is imported.
     _locks: Vec<fs::File>,
     paths: Vec<PathBuf>,
+    exported: bool,
+}
+
+impl Inner {
+    /// At most once: the second time there is nothing left to do.
+    fn export(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.exported, true) {
+            return Ok(());
+        }
+        // SAFETY: every dataset holds this value, so none is open any more.
+        let errno = unsafe { ffi::pw_pool_export(self.name.as_ptr()) };
+        check("exporting the pool (import it again to recover)", self.name.to_string_lossy(), errno)
+    }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: every dataset holds this value, so none is open any more.
-        let errno = unsafe { ffi::pw_pool_export(self.name.as_ptr()) };
-        if errno != 0 {
-            eprintln!(
-                "poolwright: exporting {:?} failed with errno {errno}; import it again to recover",
-                self.name
-            );
+        if let Err(why) = self.export() {
+            eprintln!("poolwright: {why}");
         }
     }
 }
@@ -191,7 +199,7 @@ impl Pool {
             }
             return Err(error);
         }
-        Ok(Pool { inner: Arc::new(Inner { name, engine, _locks: locks, paths: made }) })
+        Ok(Pool { inner: Arc::new(Inner { name, engine, _locks: locks, paths: made, exported: false }) })
     }
 
     /// Imports the pool that lives in these files, which must be all of its files.
@@ -211,7 +219,7 @@ impl Pool {
         let errno =
             unsafe { ffi::pw_pool_import(c_name.as_ptr(), raw.as_ptr(), raw.len(), i32::from(readonly)) };
         check("importing the pool", &name, errno)?;
-        Ok(Pool { inner: Arc::new(Inner { name: c_name, engine, _locks: locks, paths }) })
+        Ok(Pool { inner: Arc::new(Inner { name: c_name, engine, _locks: locks, paths, exported: false }) })
     }
 
     /// The name of the pool whose label is in `file`.
@@ -244,7 +252,7 @@ impl Pool {
     /// Exports it; fails if a dataset or file of it is still open.
     pub fn export(self) -> Result<()> {
         let name = self.name().to_owned();
-        Arc::try_unwrap(self.inner).map(drop).map_err(|_| Error::Busy(name))
+        Arc::try_unwrap(self.inner).map_err(|_| Error::Busy(name))?.export()
     }
 
     /// Waits until all that was written is on disk in a transaction group.

@@ -57,6 +57,18 @@ fn what_is_written_comes_back_after_export_and_import() {
     assert_eq!(&back[500_000..500_011], b"overwritten");
     assert_eq!(&back[500_011..content.len()], &content[500_011..]);
     assert_eq!(ds.files().unwrap(), ["table"]);
+    drop((file, ds));
+    pool.export().unwrap();
+
+    // What only reads is exported as well, however much of it was just read.
+    for _ in 0..5 {
+        let pool = Pool::import(engine(), &[dir.path().join("vdev")], true).unwrap();
+        let ds = pool.open_dataset("data").unwrap();
+        let file = ds.open_file("table").unwrap();
+        assert_eq!(file.read_at(0, &mut back).unwrap(), content.len());
+        drop((file, ds));
+        pool.export().unwrap();
+    }
 }
 
 #[test]
