@@ -165,7 +165,7 @@ impl PoolTarget {
             let _ = BufReader::new(out).read_line(&mut line);
             let _ = to.send(line);
         });
-        let line: String = self.wait_for(&said, "mounting the pool", true)?;
+        let line: String = self.wait_for(&said, "mounting the pool")?;
         if line.contains("\"mounted\"") {
             return Ok(());
         }
@@ -177,8 +177,8 @@ impl PoolTarget {
         Err(Error::Trial(self.trouble().unwrap_or_else(|| format!("mounting the pool: it said {line:?}"))))
     }
 
-    /// Waits for what a thread brings, and looks around meanwhile.
-    fn wait_for<T>(&self, from: &std::sync::mpsc::Receiver<T>, what: &str, heed: bool) -> Result<T> {
+    /// Waits for what a thread brings, or for Ctrl-C.
+    fn wait_for<T>(&self, from: &std::sync::mpsc::Receiver<T>, what: &str) -> Result<T> {
         let start = Instant::now();
         loop {
             match from.recv_timeout(LOOK) {
@@ -188,7 +188,7 @@ impl PoolTarget {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if heed && (self.setting.interrupted)() {
+            if (self.setting.interrupted)() {
                 return Err(Error::Interrupted);
             }
             if start.elapsed() > ANSWER {
@@ -200,13 +200,10 @@ impl PoolTarget {
 
     /// Asks the owner; Ctrl-C ends the waiting.
     fn ask<T: DeserializeOwned + Send + 'static>(&self, request: Request) -> Result<T> {
-        self.ask_heeding(request, true).map_err(|why| self.with_trouble(why))
+        self.exchange(request).map_err(|why| self.with_trouble(why))
     }
 
-    fn ask_heeding<T>(&self, request: Request, heed: bool) -> Result<T>
-    where
-        T: DeserializeOwned + Send + 'static,
-    {
+    fn exchange<T: DeserializeOwned + Send + 'static>(&self, request: Request) -> Result<T> {
         let (socket, pool, what) = (self.socket(), self.name.clone(), words_of(&request));
         let (to, answer) = channel();
         std::thread::spawn(move || {
@@ -216,7 +213,7 @@ impl PoolTarget {
             });
             let _ = to.send(reply);
         });
-        match self.wait_for(&answer, &what, heed)? {
+        match self.wait_for(&answer, &what)? {
             Ok(Some(reply)) => Ok(reply),
             Ok(None) => Err(Error::Trial(format!("{what}: nobody answers for the pool"))),
             Err(poolwright_control::Error::Refused(fault)) if fault.is_busy() => {
@@ -280,27 +277,25 @@ impl PoolTarget {
     }
 
     /// Exports the pool and waits for its owner's end.
-    fn stop_owner(&mut self, heed: bool) -> Result<()> {
-        self.ask_heeding::<()>(Request::Release, heed).map_err(|why| self.with_trouble(why))?;
-        let Some(owner) = self.owner.take() else { return Ok(()) };
-        let mut child = owner.child.lock().unwrap_or_else(PoisonError::into_inner);
+    fn stop_owner(&mut self) -> Result<()> {
+        self.ask::<()>(Request::Release)?;
         let start = Instant::now();
-        loop {
-            match child.try_wait().map_err(Error::host("waiting for", &self.setting.program))? {
-                Some(status) if status.success() => return Ok(()),
+        while let Some(owner) = &self.owner {
+            let status = owner.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
+            match status.map_err(Error::host("waiting for", &self.setting.program))? {
+                Some(status) if status.success() => self.owner = None,
                 Some(status) => return Err(Error::Trial(owner.how_it_ended(&status.to_string()))),
-                None => {}
+                None if (self.setting.interrupted)() => return Err(Error::Interrupted),
+                None if start.elapsed() > ANSWER => {
+                    return Err(Error::Trial("exporting the pool: the mount process does not end".into()));
+                }
+                None => std::thread::sleep(Duration::from_millis(5)),
             }
-            if start.elapsed() > ANSWER {
-                drop(child);
-                self.owner = Some(owner);
-                return Err(Error::Trial("exporting the pool: the mount process does not end".into()));
-            }
-            std::thread::sleep(Duration::from_millis(5));
         }
+        Ok(())
     }
 
-    /// The vdev files, that the registry knows.
+    /// The vdev files.
     fn files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.dir.join("files")).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect()
@@ -387,7 +382,7 @@ impl Target for PoolTarget {
     /// go with that; the ARC stays.
     fn prepare(&mut self, cold: bool, record: bool) -> Result<()> {
         if cold {
-            self.stop_owner(true)?;
+            self.stop_owner()?;
             self.recording.clear();
             self.files().iter().try_for_each(|file| forget_pages(file))?;
             self.start_owner()?;
@@ -469,7 +464,7 @@ impl Target for PoolTarget {
 
     fn tear_down(&mut self) -> Result<()> {
         if self.owner.is_some() {
-            self.stop_owner(false)?;
+            self.stop_owner()?;
         }
         self.remove()
     }
