@@ -122,6 +122,8 @@ fn wrong_arguments_are_usage_errors() {
     refused(&["replay", trace, "-o", "disk:recordsize=16K"], 2, &["disk", "wal"]);
     refused(&["replay", trace, "-o", "compression=lzma"], 2, &["lzma", "zstd"]);
     refused(&["replay", trace, "--device", "floppy"], 1, &["floppy", "nvme"]);
+    refused(&["mount", "tank", data, "--device", "floppy"], 2, &["floppy", "sata-ssd"]);
+    refused(&["mount", "tank", data, "--device", "hdd,cache0"], 2, &["cache0", "NAME=KIND"]);
     refused(&["replay", trace, "--ashift", "20"], 2, &["20"]);
     refused(&["no-such-verb"], 2, &["no-such-verb"]);
 }
