@@ -90,7 +90,7 @@ def _look(reader, rate):
 
 def _gained(spec, rate):
     """What a switch in mid-import has gained, where there was one."""
-    switch, settle = spec.get("switch_at", 0.0), spec.get("settle", 0.1)
+    switch, settle = spec.get("switch_at", 0.0), spec.get("settle", 0.2)
     if not switch:
         return
     # Some time is given to the first part to warm up and to the switch to take effect; and at the end an importer waits for
