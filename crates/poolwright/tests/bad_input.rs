@@ -125,6 +125,7 @@ fn wrong_arguments_are_usage_errors() {
     refused(&["mount", "tank", data, "--device", "floppy"], 2, &["floppy", "sata-ssd"]);
     refused(&["mount", "tank", data, "--device", "hdd,cache0"], 2, &["cache0", "NAME=KIND"]);
     refused(&["replay", trace, "--ashift", "20"], 2, &["20"]);
+    refused(&["mount", "tank", data, "--tunable", "speed=1"], 2, &["speed", "dbuf_cache_max_bytes"]);
     refused(&["no-such-verb"], 2, &["no-such-verb"]);
 }
 
