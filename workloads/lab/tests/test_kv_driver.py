@@ -15,7 +15,7 @@ ROOT = LAB.parents[1]
 TOOLS = Path(os.environ.get("POOLWRIGHT_LAB_TOOLS", ROOT / "target" / "lab"))
 PAGE = ROOT / "docs" / "campaigns" / "kv-engines.md"
 SMALL = {"entries": 3000, "value": "200", "memory": "8M", "threads": 2, "reads": 4000, "warm_reads": 1000, "heap": "128m",
-         "leveldb.writebuffer.size": "1", "rocksdb.writebuffer.size": "1"}
+         "compiler": "quick", "leveldb.writebuffer.size": "1", "rocksdb.writebuffer.size": "1"}
 ENGINES = ("leveldb", "bdb", "rocksdb", "lmdb")
 
 
