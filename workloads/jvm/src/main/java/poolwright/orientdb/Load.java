@@ -9,6 +9,7 @@ import java.nio.file.StandardCopyOption;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
+import poolwright.driver.Compressibility;
 import poolwright.driver.Progress;
 import poolwright.driver.Report;
 import poolwright.driver.Spec;
@@ -32,6 +33,7 @@ final class Load {
         if (!Files.exists(made)) {
             make(made);
         }
+        Compressibility.say(report, Import.input(spec, settings).sample());
         report.start();
         try (Progress progress = new Progress(report, Folder.bytes(made), "bytes")) {
             for (String role : ROLES) {
