@@ -49,7 +49,10 @@ campaign() {
 }
 
 report() {
-    poolwright lab report "$1" --results "$RESULTS/$1.db"
+    local to=$RESULTS/$1
+    poolwright lab report "$1" --results "$to.db" -o "$to.html"
+    poolwright lab report "$1" --results "$to.db" --markdown >"$to.md"
+    poolwright lab report "$1" --results "$to.db" --csv >"$to.csv"
 }
 
 poolwright() { "${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright" "$@"; }

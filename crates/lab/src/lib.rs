@@ -8,6 +8,7 @@ mod error;
 pub mod home;
 pub mod order;
 mod outcome;
+pub mod report;
 pub mod run;
 mod spec;
 pub mod statistics;

@@ -215,18 +215,27 @@ pub fn effects(study: &Study, trials: &[Trial], measure: &str) -> Vec<Effect> {
     effects
 }
 
+/// (first, second) of each block, of cases that differ only in what `first` and `second` name: what is behind an effect.
+pub fn pairs(study: &Study, trials: &[Trial], measure: &str, first: &Case, second: &Case) -> Vec<(f64, f64)> {
+    Values::of(study, trials, measure).pairs(first, second)
+}
+
 /// A claim's `better` over `than`, or over `least`. It agrees if that is [`Verdict::Higher`], or `Lower` where less is
 /// better.
 pub fn claim(study: &Study, trials: &[Trial], claim: &Claim) -> Option<Ratio> {
+    Ratio::of(&claim_pairs(study, trials, claim))
+}
+
+/// What is behind a claim: (`than` or `least`, `better`).
+pub fn claim_pairs(study: &Study, trials: &[Trial], claim: &Claim) -> Vec<(f64, f64)> {
     let values = Values::of(study, trials, &claim.measure);
-    let pairs = match claim.least {
+    match claim.least {
         None => values.pairs(&claim.than, &claim.better),
         Some(least) => {
             let matching = values.values.iter().filter(|((case, _), _)| matches(case, &claim.better));
             matching.map(|(_, value)| (least, *value)).collect()
         }
-    };
-    Ratio::of(&pairs)
+    }
 }
 
 /// A measure of a study's trials.

@@ -112,6 +112,9 @@ fn plots_look_as_they_did() {
     let switched =
         series(lines).event(1.5, "primarycache none → <all>").event(3.9, "the same again, near the end");
     golden("events.svg", &switched.svg_file());
+    let ratio = Line::new("hit ratio", vec![(0.0, 0.1), (2.0, 0.2), (2.1, 0.95), (4.0, 0.97)]);
+    let two = switched.right(Axis::new("hit ratio", Unit::Fraction).from_zero(), vec![ratio]);
+    golden("two-axes.svg", &two.svg_file());
     golden("bars.svg", &bars(&[12.0, 3.5, 0.01, 7.0]).svg_file());
 }
 
@@ -240,6 +243,8 @@ fn degenerate_input_gives_a_sound_picture() {
         let events =
             set.iter().fold(series(vec![Line::new("a", vec![(0.0, 1.0)])]), |s, v| s.event(*v, "event"));
         sound(&events.svg());
+        let second = vec![Line::new("b", set.iter().map(|v| (*v, *v)).collect())];
+        sound(&series(vec![]).right(Axis::new("y", Unit::Bytes), second).svg());
         let names: Vec<String> = (0..set.len()).map(|i| format!("column {i}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut map = HeatMap::new("t", Unit::None, ("r", &["only"]), ("c", &names));

@@ -26,6 +26,7 @@ pub struct TimeSeries {
     x: Axis,
     y: Axis,
     lines: Vec<Line>,
+    right: Option<(Axis, Vec<Line>)>,
     events: Vec<(f64, String)>,
     size: (f64, f64),
 }
@@ -33,7 +34,14 @@ pub struct TimeSeries {
 impl TimeSeries {
     /// `x` is usually time, `y` the figure.
     pub fn new(title: &str, x: Axis, y: Axis, lines: Vec<Line>) -> Self {
-        TimeSeries { title: title.to_owned(), x, y, lines, events: Vec::new(), size: (WIDTH, 300.0) }
+        let title = title.to_owned();
+        TimeSeries { title, x, y, lines, right: None, events: Vec::new(), size: (WIDTH, 300.0) }
+    }
+
+    /// Lines with an axis of their own, at the right: another unit over the same time.
+    pub fn right(mut self, axis: Axis, lines: Vec<Line>) -> Self {
+        self.right = Some((axis, lines));
+        self
     }
 
     /// Something that happened at `x`: a vertical line with its text.
@@ -48,35 +56,54 @@ impl TimeSeries {
         self
     }
 
-    fn takes(&self, p: &(f64, f64)) -> bool {
-        self.x.takes(p.0) && self.y.takes(p.1)
+    /// Points of some lines that have a place in the picture.
+    fn drawn<'a>(&'a self, lines: &'a [Line], y: &'a Axis) -> impl Iterator<Item = &'a (f64, f64)> {
+        lines.iter().flat_map(|l| &l.points).filter(|p| self.x.takes(p.0) && y.takes(p.1))
     }
+
+    /// The second axis, where it has anything to show.
+    fn second(&self) -> Option<(&Axis, &[Line])> {
+        let (axis, lines) = self.right.as_ref()?;
+        self.drawn(lines, axis).next().is_some().then_some((axis, lines))
+    }
+
+    fn legend(&self) -> Vec<(Swatch, String)> {
+        let right = self.right.iter().flat_map(|(_, lines)| lines);
+        let names = self.lines.iter().map(|l| l.name.clone());
+        let all: Vec<String> = names.chain(right.map(|l| format!("{} (right)", l.name))).collect();
+        if all.len() < 2 { Vec::new() } else { swatches(all) }
+    }
+}
+
+fn swatches(names: Vec<String>) -> Vec<(Swatch, String)> {
+    names.into_iter().enumerate().map(|(i, name)| (Swatch::Line(i), name)).collect()
 }
 
 impl Plot for TimeSeries {
     fn draw(&self) -> Drawing {
         let (width, height) = self.size;
         let mut d = Drawing::new(width, height, &self.title);
-        let legend: Vec<_> = match self.lines.len() {
-            0 | 1 => Vec::new(),
-            _ => self.lines.iter().enumerate().map(|(i, l)| (Swatch::Line(i), l.name.clone())).collect(),
-        };
         let texts = self.events.len().min(EVENT_TEXTS) as f64;
-        let axis = frame::head(&mut d, &self.title, "", &legend, width) + 22.0;
+        let axis = frame::head(&mut d, &self.title, "", &self.legend(), width) + 22.0;
         let top = axis + EVENT_LINE * texts;
         // what the legend and the events take is added, not taken away from the curves
         let height = height.max(top + 150.0);
         d.set_height(height);
-        let (right, bottom) = (width - 14.0, height - 46.0);
-        let all = || self.lines.iter().flat_map(|l| &l.points);
-        let drawn = || all().filter(|p| self.takes(p));
-        if drawn().next().is_none() {
+        let bottom = height - 46.0;
+        let drawn = || self.drawn(&self.lines, &self.y);
+        let second = self.second();
+        if drawn().next().is_none() && second.is_none() {
             frame::nothing(&mut d, width / 2.0, (top + bottom) / 2.0);
             return d;
         }
         let y = Scale::fit(&self.y, drawn().map(|p| p.1), bottom, top, 4);
         let left = frame::label_room(&y);
-        let times = drawn().map(|p| p.0).chain(self.events.iter().map(|e| e.0));
+        let y2 = second.map(|(axis, lines)| {
+            (Scale::fit(axis, self.drawn(lines, axis).map(|p| p.1), bottom, top, 4), lines)
+        });
+        let right = width - y2.as_ref().map_or(14.0, |(y2, _)| frame::label_room(y2));
+        let beside = second.into_iter().flat_map(|(axis, lines)| self.drawn(lines, axis));
+        let times = drawn().chain(beside).map(|p| p.0).chain(self.events.iter().map(|e| e.0));
         let x = Scale::fit(&self.x.clone().tight(), times, left, right, 7);
         d.text(0.0, axis - 16.0, "axis", Anchor::Start, &self.y.title);
         frame::y_axis(&mut d, &y, left, right);
@@ -86,7 +113,11 @@ impl Plot for TimeSeries {
         for (i, line) in self.lines.iter().enumerate() {
             self.draw_line(&mut d, i, line, &x, &y);
         }
-        frame::left_out(&mut d, all().count() - drawn().count(), right, axis - 16.0);
+        if let Some((y2, lines)) = &y2 {
+            self.draw_second(&mut d, lines, (&x, y2), (width, axis - 16.0), right);
+        }
+        let all = self.lines.iter().map(|l| l.points.len()).sum::<usize>();
+        frame::left_out(&mut d, all - drawn().count(), right, bottom + 38.0);
         d
     }
 }
@@ -114,8 +145,26 @@ impl TimeSeries {
         }
     }
 
+    fn draw_second(
+        &self,
+        d: &mut Drawing,
+        lines: &[Line],
+        (x, y): (&Scale, &Scale),
+        title: (f64, f64),
+        right: f64,
+    ) {
+        d.text(title.0, title.1, "axis", Anchor::End, &y.axis.title);
+        for tick in &y.ticks {
+            d.text(right + 8.0, y.at(*tick) + 4.0, "tick", Anchor::Start, &y.label(*tick));
+        }
+        for (i, line) in lines.iter().enumerate() {
+            self.draw_line(d, self.lines.len() + i, line, x, y);
+        }
+    }
+
     fn draw_line(&self, d: &mut Drawing, i: usize, line: &Line, x: &Scale, y: &Scale) {
-        for run in line.points.split(|p| !self.takes(p)).filter(|run| !run.is_empty()) {
+        let takes = |p: &(f64, f64)| self.x.takes(p.0) && y.axis.takes(p.1);
+        for run in line.points.split(|p| !takes(p)).filter(|run| !run.is_empty()) {
             let points = thin(run.iter().map(|p| (x.at(p.0), y.at(p.1))));
             d.tip(&line.name, |d| match points.as_slice() {
                 [(px, py)] => d.circle(*px, *py, 2.0, &format!("dot s{}", i % 7)),

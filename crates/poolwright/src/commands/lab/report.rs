@@ -1,17 +1,21 @@
 //! `poolwright lab report`.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
-use anyhow::bail;
-use poolwright_lab::store::{Run, Trial};
+use anyhow::{Context as _, bail};
+use poolwright_lab::report::{self, Comparison, Report};
+use poolwright_lab::store::{Run, Store, Trial};
 use poolwright_lab::{Campaign, store};
+use poolwright_report::Terminal;
 
-/// Makes the report of a run
+/// Makes the report of a run: a page for a browser, and what it says in short on the terminal
 ///
 /// From the results alone: the campaign's file is in them as it was.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Name of the campaign
+    /// Name of the campaign, or its file
     #[arg(value_name = "CAMPAIGN")]
     campaign: String,
 
@@ -23,48 +27,125 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     run: Option<i64>,
 
+    /// Compare with another run of the campaign, cell by cell: its number, or other results (their latest run)
+    #[arg(long, value_name = "N|FILE|URL")]
+    against: Option<String>,
+
+    /// The page. Left out: lab-CAMPAIGN.html here, or none with --markdown, --csv or --json
+    #[arg(short, long, value_name = "FILE.html")]
+    output: Option<PathBuf>,
+
+    /// Print Markdown on standard output
+    #[arg(long, group = "format")]
+    markdown: bool,
+
+    /// Print every figure of every trial on standard output: study, case, block, phase, measure, value, unit
+    #[arg(long, group = "format")]
+    csv: bool,
+
     /// Print one JSON object on standard output
-    #[arg(long)]
+    #[arg(long, group = "format")]
     json: bool,
+}
+
+/// Results and a run in them.
+struct Found {
+    store: Box<dyn Store>,
+    id: i64,
+    run: Run,
 }
 
 /// A run with all that is known of it.
 struct Loaded {
-    id: i64,
     campaign: Campaign,
     run: Run,
     trials: Vec<Trial>,
+    report: Report,
 }
 
 /// Runs; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    let loaded = load(&args)?;
-    let trials = &loaded.trials;
-    let failed = trials.iter().filter(|t| t.outcome.is_err()).count();
-    if args.json {
-        let object = serde_json::json!({ "run": loaded.id, "of": loaded.run, "trials": trials });
-        println!("{}", serde_json::to_string(&object)?);
-    } else {
-        println!("{}: run {}, {} trials, {failed} failed", loaded.campaign.title, loaded.id, trials.len());
+    let name = super::stem(Path::new(&args.campaign));
+    let place = super::results(args.results.clone(), &name);
+    let found = find(&place, &name, args.run)?;
+    let other = args.against.as_ref().map(|other| match other.parse() {
+        Ok(id) => find(&place, &name, Some(id)),
+        Err(_) => find(other, &name, None),
+    });
+    let other = other.transpose()?;
+    let short = args.markdown || args.csv || args.json;
+    let output = args.output.clone().or_else(|| (!short).then(|| PathBuf::from(format!("lab-{name}.html"))));
+    let opened = output.as_deref().map(create).transpose()?;
+    let loaded = load(found)?;
+    let other = other.map(load).transpose()?;
+    let against = other.map(|other| report::compare(&loaded.report, &other.report));
+    if let (Some(mut file), Some(path)) = (opened, &output) {
+        let page = report::html(
+            &loaded.report,
+            &loaded.campaign,
+            &loaded.run.text,
+            &loaded.trials,
+            against.as_ref(),
+        );
+        file.write_all(page.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+    }
+    if short {
+        print!("{}", printed(&args, &loaded, against.as_ref())?);
+        return Ok(0);
+    }
+    print!("{}", report::text(&loaded.report, Terminal::stdout()));
+    if let Some(against) = &against {
+        print!("\n{}", report::comparison(against, Terminal::stdout()));
+    }
+    if let Some(path) = output {
+        println!("\nThe page: {}", path.display());
     }
     Ok(0)
 }
 
-fn load(args: &Args) -> anyhow::Result<Loaded> {
-    let place = super::results(args.results.clone(), &args.campaign);
-    if !place.contains("://") && !PathBuf::from(&place).exists() {
-        bail!(
-            "there are no results {place}; `poolwright lab run {}` makes them, --results names others",
-            args.campaign
-        );
+fn create(path: &Path) -> anyhow::Result<File> {
+    File::create(path).with_context(|| format!("creating {}", path.display()))
+}
+
+/// What is asked for instead of the text.
+fn printed(args: &Args, loaded: &Loaded, against: Option<&Comparison>) -> anyhow::Result<String> {
+    if args.csv {
+        return Ok(report::csv(&loaded.campaign, &loaded.trials));
     }
-    let mut store = store::open(&place)?;
+    if args.markdown {
+        let compared = against.map(report::comparison_markdown).unwrap_or_default();
+        return Ok(report::markdown(&loaded.report) + &compared);
+    }
+    let mut object = serde_json::to_value(&loaded.report)?;
+    if let Some(against) = against {
+        object["against"] = serde_json::to_value(against)?;
+    }
+    Ok(format!("{object}\n"))
+}
+
+fn find(place: &str, name: &str, wanted: Option<i64>) -> anyhow::Result<Found> {
+    if !place.contains("://") && !Path::new(place).exists() {
+        bail!("there are no results {place}; `poolwright lab run {name}` makes them, --results names others");
+    }
+    let mut store = store::open(place)?;
     let mut runs = store.runs()?;
-    runs.retain(|(id, run)| run.campaign == args.campaign && args.run.is_none_or(|wanted| wanted == *id));
-    let Some((id, run)) = runs.pop() else {
-        let place = store::shown(&place);
-        bail!("{place} has no such run of {}", args.campaign);
-    };
-    let campaign = Campaign::parse(&PathBuf::from(format!("{}.toml", run.campaign)), &run.text)?;
-    Ok(Loaded { id, campaign, trials: store.trials(id)?, run })
+    runs.retain(|(_, run)| run.campaign == name);
+    let known: Vec<String> = runs.iter().map(|(id, _)| id.to_string()).collect();
+    runs.retain(|(id, _)| wanted.is_none_or(|wanted| wanted == *id));
+    let place = store::shown(place);
+    match (runs.pop(), wanted) {
+        (Some((id, run)), _) => Ok(Found { store, id, run }),
+        (None, Some(id)) if !known.is_empty() => {
+            bail!("{place} has no run {id} of {name}; it has {}", known.join(", "))
+        }
+        (None, _) => bail!("{place} has no run of {name}; `poolwright lab run {name}` makes one"),
+    }
+}
+
+fn load(mut found: Found) -> anyhow::Result<Loaded> {
+    let campaign = Campaign::parse(&PathBuf::from(format!("{}.toml", found.run.campaign)), &found.run.text)
+        .with_context(|| format!("the campaign's file as run {} kept it", found.id))?;
+    let trials = found.store.trials(found.id)?;
+    let report = Report::new(&campaign, found.id, &found.run, &trials);
+    Ok(Loaded { campaign, run: found.run, trials, report })
 }

@@ -1,0 +1,335 @@
+//! The closing table: what to set on each dataset, and why.
+//!
+//! The best case is looked for among those that lose no data: a setting that may is named with what it would have
+//! brought, and never advised. What wins by no more than noise is not advised either.
+
+use std::collections::BTreeMap;
+
+use poolwright_openzfs::property;
+use serde::Serialize;
+
+use super::cells::{self, Figure};
+use super::words;
+use crate::campaign::{Case, Claim, Place, Recommend, Study};
+use crate::statistics::{self, Verdict};
+use crate::store::Trial;
+
+/// What is dangerous, and why. A property of any dataset, or a parameter of a driver.
+const UNSAFE: &[(&str, &[&str], &str)] = &[
+    ("sync", &["disabled"], "a crash loses writes that the database was told are safe"),
+    ("checksum", &["off"], "silent corruption is neither seen nor repaired"),
+    ("doublewrite", OFF, "a page torn by a crash is only safe where every page lies inside one record"),
+    (
+        "innodb_doublewrite",
+        OFF,
+        "a page torn by a crash is only safe where every page lies inside one record",
+    ),
+    ("full_page_writes", OFF, "a page torn by a crash is only safe where every page lies inside one record"),
+    ("fsync", OFF, "a crash loses writes that the database was told are safe"),
+];
+const OFF: &[&str] = &["off", "OFF", "false", "0", "no"];
+
+/// A line of the closing table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// Role.
+    pub dataset: String,
+    /// The study that says so.
+    pub study: String,
+    /// The measure that decides.
+    pub by: String,
+    /// More of it is better.
+    pub higher: bool,
+    /// What to set; what is there already if nothing is better beyond noise.
+    pub set: Vec<(String, String)>,
+    /// Whether anything is better than the rest beyond noise.
+    pub verdict: Choice,
+    /// The case that was best, as tables name it.
+    pub case: Option<String>,
+    /// Its figure.
+    pub figure: Option<Figure>,
+    /// The other values that were tried, best first.
+    pub others: Vec<Other>,
+    /// What would have been better but is dangerous, each with the reason.
+    pub dangerous: Vec<String>,
+    /// What is dangerous and was the same in all cases.
+    pub conditions: Vec<String>,
+    /// All of it in a line.
+    pub line: String,
+}
+
+/// How sure an advice is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// Better than every other value beyond noise.
+    Best,
+    /// Better than some of them; the others do as well.
+    AmongBest,
+    /// No value is better than another beyond noise.
+    NoDifference,
+    /// Too few trials for intervals: the best median.
+    TooFew,
+    /// Nothing was measured.
+    NotMeasured,
+}
+
+/// Values that are not advised.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Other {
+    /// The values.
+    pub set: Vec<(String, String)>,
+    /// The best case that has them.
+    pub case: String,
+    /// Median of its measure.
+    pub median: f64,
+    /// The best case's measure over this one's, pair by pair.
+    pub ratio: Option<f64>,
+    /// Of the ratio.
+    pub ci95: Option<(f64, f64)>,
+    /// Whether the best one is better beyond noise.
+    pub worse: bool,
+}
+
+/// A case in the running.
+struct Candidate {
+    case: Case,
+    set: Vec<(String, String)>,
+    figure: Figure,
+}
+
+/// Every line that a study adds to the closing table.
+pub fn advice(study: &Study, trials: &[Trial]) -> Vec<Advice> {
+    study.recommend.iter().map(|r| advise(study, trials, r)).collect()
+}
+
+fn advise(study: &Study, trials: &[Trial], wanted: &Recommend) -> Advice {
+    let measured = cells::figures(study, trials, &wanted.by).into_iter();
+    let (mut safe, mut dangerous): (Vec<Candidate>, Vec<Candidate>) = measured
+        .map(|(case, figure)| {
+            let set = wanted.properties.iter().map(|p| (p.clone(), value(study, &case, &wanted.dataset, p)));
+            Candidate { set: set.collect(), case, figure }
+        })
+        .partition(|c| dangers(study, c, &wanted.dataset).is_empty());
+    for list in [&mut safe, &mut dangerous] {
+        list.sort_by(|a, b| a.figure.median.total_cmp(&b.figure.median));
+        if wanted.higher {
+            list.reverse();
+        }
+    }
+    let mut advice = Advice {
+        dataset: wanted.dataset.clone(),
+        study: study.name.clone(),
+        by: wanted.by.clone(),
+        higher: wanted.higher,
+        set: Vec::new(),
+        verdict: Choice::NotMeasured,
+        case: None,
+        figure: None,
+        others: Vec::new(),
+        dangerous: Vec::new(),
+        conditions: Vec::new(),
+        line: String::new(),
+    };
+    if let Some(best) = safe.first() {
+        advice.others = others(study, trials, wanted, best, &safe);
+        advice.verdict = verdict(study, trials, wanted, best, &safe, &advice.others);
+        advice.set = match advice.verdict {
+            Choice::NoDifference => kept(study, wanted, &safe),
+            _ => best.set.clone(),
+        };
+        advice.case = Some(words::case(study, &best.case));
+        advice.figure = Some(best.figure.clone());
+    }
+    // what is dangerous for another reason than the properties in question says nothing of them
+    let own = |c: &&Candidate| c.set.iter().any(|(p, v)| dangerous_value(&wanted.dataset, p, v).is_some());
+    let beats = |c: &&Candidate| safe.first().is_none_or(|best| is_better(wanted, &c.figure, &best.figure));
+    advice.dangerous = dangerous
+        .iter()
+        .filter(own)
+        .filter(beats)
+        .take(1)
+        .map(|c| danger(study, c, &wanted.dataset))
+        .collect();
+    let fixed = fixed_dangers(study).into_iter().map(|d| format!("measured with {d}"));
+    advice.conditions = fixed.collect();
+    advice.line = line(&advice);
+    advice
+}
+
+fn is_better(wanted: &Recommend, a: &Figure, b: &Figure) -> bool {
+    if wanted.higher { a.median > b.median } else { a.median < b.median }
+}
+
+/// The best case of every other set of values, compared with the best one of all.
+fn others(
+    study: &Study,
+    trials: &[Trial],
+    wanted: &Recommend,
+    best: &Candidate,
+    all: &[Candidate],
+) -> Vec<Other> {
+    let mut seen = vec![best.set.clone()];
+    let mut others = Vec::new();
+    for candidate in all {
+        if seen.contains(&candidate.set) {
+            continue;
+        }
+        seen.push(candidate.set.clone());
+        let ratio = statistics::claim(study, trials, &against(wanted, best, candidate));
+        let ahead = if wanted.higher { Verdict::Higher } else { Verdict::Lower };
+        others.push(Other {
+            set: candidate.set.clone(),
+            case: words::case(study, &candidate.case),
+            median: candidate.figure.median,
+            worse: ratio.as_ref().is_some_and(|r| r.verdict() == ahead),
+            ratio: ratio.as_ref().map(|r| r.ratio),
+            ci95: ratio.as_ref().and_then(|r| r.interval),
+        });
+    }
+    others
+}
+
+/// The two cases in the words of a claim.
+fn against(wanted: &Recommend, best: &Candidate, other: &Candidate) -> Claim {
+    Claim {
+        text: String::new(),
+        measure: wanted.by.clone(),
+        better: best.case.clone(),
+        than: other.case.clone(),
+        least: None,
+        lower: !wanted.higher,
+        report: None,
+    }
+}
+
+fn verdict(
+    study: &Study,
+    trials: &[Trial],
+    wanted: &Recommend,
+    best: &Candidate,
+    all: &[Candidate],
+    others: &[Other],
+) -> Choice {
+    let compared = all.iter().filter(|c| c.set != best.set);
+    let told = compared
+        .filter_map(|c| statistics::claim(study, trials, &against(wanted, best, c)))
+        .any(|r| r.verdict() != Verdict::TooFew);
+    let worse = others.iter().filter(|o| o.worse).count();
+    match (others.len(), worse) {
+        (0, _) => Choice::NoDifference,
+        (n, worse) if n == worse => Choice::Best,
+        (_, 0) if told => Choice::NoDifference,
+        (_, 0) => Choice::TooFew,
+        _ => Choice::AmongBest,
+    }
+}
+
+/// What a dataset has without the study's factors, if that was among the values tried; else the best ones.
+fn kept(study: &Study, wanted: &Recommend, all: &[Candidate]) -> Vec<(String, String)> {
+    let today: Vec<(String, String)> =
+        wanted.properties.iter().map(|p| (p.clone(), base(study, &wanted.dataset, p))).collect();
+    let tried = all.iter().any(|c| c.set == today);
+    if tried { today } else { all.first().map(|c| c.set.clone()).unwrap_or_default() }
+}
+
+/// A property of a dataset in a case: set by a level, by the study, or OpenZFS's default.
+fn value(study: &Study, case: &Case, role: &str, property: &str) -> String {
+    let chosen = settings(study, case).into_iter().rev();
+    let set = chosen.filter_map(|(place, value)| match place {
+        Place::Dataset(r, p) if r == role && p == property => Some(value),
+        _ => None,
+    });
+    set.into_iter().next().unwrap_or_else(|| base(study, role, property))
+}
+
+fn base(study: &Study, role: &str, name: &str) -> String {
+    let set = study.datasets.get(role).and_then(|settings| settings.get(name)).cloned();
+    set.unwrap_or_else(|| property::find(name).map_or("default", |p| p.default).to_owned())
+}
+
+/// All that a case's levels set, in the factors' order.
+fn settings<'a>(study: &'a Study, case: &Case) -> Vec<(&'a Place, String)> {
+    let levels = study.factors.iter().filter_map(|f| {
+        let level = case.get(&f.name)?;
+        f.levels.iter().find(|l| l.name == *level)
+    });
+    levels.flat_map(|l| &l.set).map(|(place, value)| (place, text(value))).collect()
+}
+
+fn text(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// What is dangerous in a case: what its levels set, and what would be advised from it.
+fn dangers(study: &Study, candidate: &Candidate, role: &str) -> Vec<String> {
+    let mut all: BTreeMap<(&str, &str), String> = BTreeMap::new();
+    for (place, value) in settings(study, &candidate.case) {
+        match place {
+            Place::Dataset(role, name) => all.insert((role, name), value),
+            Place::Workload(name) => all.insert(("", name), value),
+            Place::Pool(_) | Place::Tunable(_) => None,
+        };
+    }
+    all.extend(candidate.set.iter().map(|(name, value)| ((role, name.as_str()), value.clone())));
+    all.iter().filter_map(|((role, name), value)| dangerous_value(role, name, value)).collect()
+}
+
+/// What is dangerous in all cases of a study, and so no reason to prefer one to another.
+fn fixed_dangers(study: &Study) -> Vec<String> {
+    let properties = study.datasets.iter().flat_map(|(role, settings)| {
+        settings.iter().filter_map(move |(name, value)| dangerous_value(role, name, value))
+    });
+    let parameters =
+        study.parameters.iter().filter_map(|(name, value)| dangerous_value("", name, &text(value)));
+    properties.chain(parameters).collect()
+}
+
+fn dangerous_value(role: &str, name: &str, value: &str) -> Option<String> {
+    let (.., why) = UNSAFE.iter().find(|(n, values, _)| *n == name && values.contains(&value))?;
+    let of = if role.is_empty() { String::new() } else { format!("{role}.") };
+    Some(format!("{of}{name}={value}: {why}"))
+}
+
+fn danger(study: &Study, candidate: &Candidate, role: &str) -> String {
+    let figure = words::figure(&candidate.figure);
+    let why = dangers(study, candidate, role).join("; ");
+    format!("{} gave {figure}, and is not advised – {why}", words::case(study, &candidate.case))
+}
+
+/// `recordsize=16K: wall_s 12.1 s (11.9 s to 12.4 s); 0.80x (0.78x to 0.83x) of 128K; as good within noise: 32K`.
+fn line(advice: &Advice) -> String {
+    let Some(figure) = &advice.figure else {
+        return match advice.dangerous.first() {
+            Some(danger) => format!("nothing safe was measured; {danger}"),
+            None => "not measured".to_owned(),
+        };
+    };
+    let mut parts = vec![format!("{} {}", advice.by, words::figure(figure))];
+    let worse = advice.others.iter().filter(|o| o.worse).max_by(|a, b| gain(a).total_cmp(&gain(b)));
+    let tied: Vec<String> =
+        advice.others.iter().filter(|o| !o.worse).take(4).map(|o| words::settings(&o.set)).collect();
+    if let Some(Other { set, ratio: Some(ratio), ci95, .. }) = worse {
+        let show = |v| poolwright_report::Unit::Ratio.format(v);
+        let interval = words::interval(*ci95, show).map_or(String::new(), |i| format!(" ({i})"));
+        parts.push(format!("{}{interval} of {}", show(*ratio), words::settings(set)));
+    }
+    match advice.verdict {
+        Choice::AmongBest => parts.push(format!("as good within noise: {}", tied.join(", "))),
+        Choice::NoDifference if advice.others.is_empty() => parts.push("nothing else was tried".to_owned()),
+        Choice::NoDifference => {
+            parts.push("no other value differs beyond noise: leave it as it is".to_owned());
+        }
+        Choice::TooFew => {
+            parts.push(format!("best median, too few trials to be sure of it against {}", tied.join(", ")))
+        }
+        Choice::Best | Choice::NotMeasured => {}
+    }
+    parts.extend(advice.dangerous.iter().chain(&advice.conditions).cloned());
+    parts.join("; ")
+}
+
+/// How far from "the same", either way.
+fn gain(other: &Other) -> f64 {
+    other.ratio.map_or(0.0, |r| r.ln().abs())
+}

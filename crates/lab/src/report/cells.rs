@@ -1,0 +1,80 @@
+//! The rows of a study's table: every case with the figures of its trials.
+
+use serde::Serialize;
+
+use super::words;
+use crate::campaign::{Case, Study};
+use crate::order::cases;
+use crate::statistics;
+use crate::store::Trial;
+
+/// A case and what its trials gave.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Which.
+    pub case: Case,
+    /// As plots and sentences name it.
+    pub label: String,
+    /// Trials that gave something.
+    pub trials: usize,
+    /// Trials that failed.
+    pub failed: usize,
+    /// In the order of the study's measures; `null` where nothing was measured.
+    pub figures: Vec<Option<Figure>>,
+}
+
+/// A measure over the trials of a case.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// Its name.
+    pub measure: String,
+    /// Of all values.
+    pub unit: String,
+    /// Of the trials.
+    pub median: f64,
+    /// 95 % interval of the median; `null` for fewer than three trials.
+    pub ci95: Option<(f64, f64)>,
+    /// Standard deviation over mean; `null` for one trial.
+    pub variation: Option<f64>,
+    /// Whether that is over a tenth.
+    pub noisy: bool,
+    /// A trial each.
+    pub values: Vec<f64>,
+}
+
+/// The rows in the order of the campaign's file, cases without trials too.
+pub fn rows(study: &Study, trials: &[Trial]) -> Vec<Row> {
+    let columns: Vec<Vec<(Case, Figure)>> =
+        study.measures.iter().map(|m| figures(study, trials, m)).collect();
+    let row = |case: Case| {
+        let of_case = || trials.iter().filter(|t| t.key.study == study.name && t.key.case == case);
+        let failed = of_case().filter(|t| t.outcome.is_err()).count();
+        let figures = columns.iter().map(|c| c.iter().find(|(of, _)| *of == case).map(|(_, f)| f.clone()));
+        Row {
+            label: words::case(study, &case),
+            trials: of_case().count() - failed,
+            failed,
+            figures: figures.collect(),
+            case,
+        }
+    };
+    cases(study).into_iter().map(row).collect()
+}
+
+/// A measure of every case that has it.
+pub fn figures(study: &Study, trials: &[Trial], measure: &str) -> Vec<(Case, Figure)> {
+    let cells = statistics::cells(study, trials, measure).into_iter();
+    let figure = |cell: statistics::Cell| {
+        let figure = Figure {
+            measure: measure.to_owned(),
+            unit: cell.unit,
+            median: cell.median,
+            ci95: cell.interval,
+            variation: cell.variation,
+            noisy: cell.noisy,
+            values: cell.values,
+        };
+        (cell.case, figure)
+    };
+    cells.filter(|c| !c.values.is_empty()).map(figure).collect()
+}

@@ -1,0 +1,151 @@
+//! Two runs of one campaign side by side: do they agree within the intervals that they print?
+
+use serde::Serialize;
+
+use super::cells::Figure;
+use super::{Report, words};
+use crate::campaign::Case;
+
+/// How far two runs agree.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Campaign.
+    pub campaign: String,
+    /// The runs' numbers.
+    pub runs: (i64, i64),
+    /// What makes them different experiments: other seed, scale, target or machine. Empty if nothing does.
+    pub unlike: Vec<String>,
+    /// Cells that have an interval in both.
+    pub cells: usize,
+    /// Those whose intervals overlap.
+    pub agree: usize,
+    /// Share of them; `null` if there are none.
+    pub share: Option<f64>,
+    /// Cells with a figure in both but without an interval in one: too few trials. They are not counted above.
+    pub without_interval: usize,
+    /// Cells that only one of the two has.
+    pub in_one_only: usize,
+    /// Those whose intervals do not overlap, farthest first.
+    pub apart: Vec<Apart>,
+}
+
+/// A cell in which the runs differ.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Apart {
+    /// Study.
+    pub study: String,
+    /// Case.
+    pub case: Case,
+    /// As tables name it.
+    pub label: String,
+    /// In the first run, as it is printed.
+    pub first: String,
+    /// In the second.
+    pub second: String,
+    /// Column.
+    pub measure: String,
+    /// Second median over first.
+    pub ratio: f64,
+}
+
+/// Compares every cell of every table. An interval's ends count as they are printed, with three significant digits.
+pub fn compare(first: &Report, second: &Report) -> Comparison {
+    let mut all = Comparison {
+        campaign: first.campaign.clone(),
+        runs: (first.run, second.run),
+        unlike: unlike(first, second),
+        cells: 0,
+        agree: 0,
+        share: None,
+        without_interval: 0,
+        in_one_only: 0,
+        apart: Vec::new(),
+    };
+    for study in &first.studies {
+        let Some(other) = second.studies.iter().find(|s| s.name == study.name) else { continue };
+        for row in &study.rows {
+            let twin = other.rows.iter().find(|r| r.case == row.case);
+            for (i, measure) in study.measures.iter().enumerate() {
+                let column = other.measures.iter().position(|m| m == measure);
+                let pair =
+                    (row.figures[i].as_ref(), twin.zip(column).and_then(|(r, c)| r.figures[c].as_ref()));
+                match pair {
+                    (Some(a), Some(b)) => all.count(&study.name, &row.case, &row.label, a, b),
+                    (None, None) => {}
+                    _ => all.in_one_only += 1,
+                }
+            }
+        }
+    }
+    all.share = (all.cells > 0).then(|| all.agree as f64 / all.cells as f64);
+    all.apart.sort_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
+    all
+}
+
+impl Comparison {
+    fn count(&mut self, study: &str, case: &Case, label: &str, a: &Figure, b: &Figure) {
+        let (Some(ia), Some(ib)) = (a.ci95, b.ci95) else {
+            self.without_interval += 1;
+            return;
+        };
+        self.cells += 1;
+        if overlap(ia, ib) {
+            self.agree += 1;
+            return;
+        }
+        self.apart.push(Apart {
+            study: study.to_owned(),
+            case: case.clone(),
+            label: label.to_owned(),
+            first: words::figure(a),
+            second: words::figure(b),
+            measure: a.measure.clone(),
+            ratio: b.median / a.median,
+        });
+    }
+}
+
+fn overlap(a: (f64, f64), b: (f64, f64)) -> bool {
+    let before = |x: f64, y: f64| printed(x) <= printed(y) + printed(y).abs() * 1e-9;
+    before(a.0, b.1) && before(b.0, a.1)
+}
+
+/// With three significant digits.
+fn printed(v: f64) -> f64 {
+    if v == 0.0 || !v.is_finite() {
+        return v;
+    }
+    let unit = 10f64.powf(v.abs().log10().floor() - 2.0);
+    (v / unit).round() * unit
+}
+
+fn unlike(a: &Report, b: &Report) -> Vec<String> {
+    let mut unlike = Vec::new();
+    let mut say = |what: &str, a: &str, b: &str| {
+        if a != b {
+            unlike.push(format!("{what}: {a} and {b}"));
+        }
+    };
+    say("campaign", &a.campaign, &b.campaign);
+    say("scale", &a.scale, &b.scale);
+    say("seed", &a.seed.to_string(), &b.seed.to_string());
+    say("target", &a.target, &b.target);
+    for (key, value) in &a.machine {
+        say(key, value, b.machine.get(key).map_or("–", String::as_str));
+    }
+    unlike
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_that_are_printed_alike_overlap() {
+        assert!(overlap((1.0, 2.0), (2.0, 3.0)));
+        assert!(!overlap((1.0, 2.0), (2.01, 3.0)));
+        assert!(overlap((1_000_400.0, 1_000_400.0), (1_000_800.0, 1_000_800.0)), "1.00M and 1.00M");
+        assert!(!overlap((1_000_400.0, 1_000_400.0), (1_010_000.0, 1_010_000.0)), "1.00M and 1.01M");
+        assert!(overlap((0.0, 0.0), (0.0, 0.0)) && !overlap((-1.0, -0.5), (0.5, 1.0)));
+    }
+}

@@ -1,0 +1,81 @@
+//! Measures by name: how they are shown, and which way they get better.
+
+use poolwright_report::{Better, Unit};
+
+use crate::campaign::Study;
+
+/// The name without its phase.
+fn bare(column: &str) -> &str {
+    column.split_once('/').map_or(column, |(_, name)| name)
+}
+
+/// How these figures of a measure are shown: their unit, and what they are multiplied by for it.
+pub fn shown(column: &str, unit: &str, figures: impl IntoIterator<Item = f64>) -> (Unit, f64) {
+    match unit {
+        "bytes" => (Unit::Bytes, 1.0),
+        "bytes/s" => (Unit::BytesPerSecond, 1.0),
+        "s" => (Unit::Seconds, 1.0),
+        "ns" => (Unit::Nanoseconds, 1.0),
+        "1/s" => (Unit::PerSecond, 1.0),
+        "percent" => (Unit::Fraction, 0.01),
+        "ratio" if column.contains("hit") => (Unit::Fraction, 1.0),
+        "ratio" => (Unit::Ratio, 1.0),
+        // means of small counts keep their decimals
+        _ if figures.into_iter().any(|v| v.abs() < 100.0 && v.fract() != 0.0) => (Unit::None, 1.0),
+        _ => (Unit::Count, 1.0),
+    }
+}
+
+/// A figure with its unit.
+pub fn format(column: &str, unit: &str, value: f64) -> String {
+    let (shown, factor) = shown(column, unit, [value]);
+    shown.format(value * factor)
+}
+
+/// Which way a measure gets better, where that can be said: by what the study says of it, else by its kind.
+pub fn better(study: &Study, column: &str, unit: &str) -> Option<Better> {
+    let claimed = study.claims.iter().find(|c| c.measure == column).map(|c| !c.lower);
+    let advised = study.recommend.iter().find(|r| r.by == column).map(|r| r.higher);
+    match claimed.or(advised) {
+        Some(true) => Some(Better::Higher),
+        Some(false) => Some(Better::Lower),
+        None => usual(bare(column), unit),
+    }
+}
+
+/// Levels, counts and ratios of an unknown kind are neither good nor bad.
+fn usual(name: &str, unit: &str) -> Option<Better> {
+    let family = name.split('.').next().unwrap_or(name);
+    match (family, unit) {
+        ("arc_size" | "arc_target" | "logical", _) => None,
+        ("ratio" | "arc_hit_ratio", _) | (_, "1/s" | "bytes/s") => Some(Better::Higher),
+        ("host_cpu" | "disk_busy" | "flushes", _) | (_, "s" | "ns" | "bytes") => Some(Better::Lower),
+        _ => None,
+    }
+}
+
+/// Whether a measure says how fast it went, and so belongs on one axis of the trade-off against space.
+pub fn is_speed(column: &str, unit: &str) -> bool {
+    let cpu = matches!(bare(column), "user_s" | "system_s" | "engine_s");
+    matches!(unit, "1/s" | "bytes/s") || (unit == "s" && !cpu)
+}
+
+/// Whether a measure says what it takes on disk.
+pub fn is_space(column: &str) -> bool {
+    bare(column) == "allocated" || bare(column).starts_with("allocated.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_read_as_in_the_tables() {
+        assert_eq!(format("host_cpu", "percent", 37.5), "37.5 %");
+        assert_eq!(format("run/arc_hit_ratio", "ratio", 0.934), "93.4 %");
+        assert_eq!(format("ratio.db", "ratio", 1.333), "1.33x");
+        assert_eq!(format("run_queue", "count", 1.75), "1.75");
+        assert_eq!(format("flushes", "count", 18422.0), "18,422");
+        assert_eq!(format("entries_per_s", "1/s", 812.5), "812/s");
+    }
+}

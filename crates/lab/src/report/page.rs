@@ -1,0 +1,200 @@
+//! The page of a run: what to set and how the original's claims fared first, the evidence behind it.
+
+mod histograms;
+mod plots;
+mod series;
+
+use poolwright_report::{Callout, Page, Section, Tone};
+
+use super::claims::Verdict;
+use super::compare::Comparison;
+use super::{Report, StudyReport, tables, text, words};
+use crate::campaign::{Campaign, Study};
+use crate::store::Trial;
+
+/// More rows than this make a picture of its own for the first measure only; the others are folded away.
+const MANY: usize = 12;
+
+/// The whole page. `text` is the campaign's file, `against` another run that this one is compared with.
+pub fn html(
+    report: &Report,
+    campaign: &Campaign,
+    file: &str,
+    trials: &[Trial],
+    against: Option<&Comparison>,
+) -> String {
+    let mut page = Page::new(&report.title).subtitle(&text::subtitle(report)).footer(&format!(
+        "poolwright lab {} · {}",
+        env!("CARGO_PKG_VERSION"),
+        report.started
+    ));
+    summary(page.section(""), report);
+    if let Some(comparison) = against {
+        compared(page.section("Against another run"), comparison);
+    }
+    for found in &report.studies {
+        let Some(study) = campaign.study(&found.name) else { continue };
+        self::study(page.section(&study.name), found, study, report, trials);
+    }
+    if !report.advice.is_empty() {
+        page.section("Evidence of the settings")
+            .paragraph("Each line of the closing table, and what it was compared with.")
+            .table(&tables::evidence(&report.advice));
+    }
+    if !report.failed.is_empty() {
+        page.section("Failed trials").table(&tables::failed(report));
+    }
+    ran_on(page.section("What it ran on"), report, campaign, trials);
+    how_to_read(page.section("How to read this"));
+    page.section("The campaign itself").raw(&format!("{}.toml", report.campaign), file);
+    page.html()
+}
+
+/// All that somebody needs who has ten seconds.
+fn summary(top: &mut Section, report: &Report) {
+    let odd = report.claims().filter(|c| c.verdict != Verdict::Agrees);
+    let odd: Vec<String> = odd.take(5).map(|c| c.line.clone()).collect();
+    let kind = match report.claims().any(|c| c.verdict == Verdict::DoesNotAgree) {
+        true => Callout::Warning,
+        false if odd.is_empty() && report.claims().count() > 0 => Callout::Change,
+        false => Callout::Note,
+    };
+    top.callout(kind, &text::verdicts(report), &report.about);
+    if !report.advice.is_empty() {
+        top.heading("Recommended settings").table(&tables::settings(&report.advice));
+        dangerous(top, report);
+    }
+    if !odd.is_empty() {
+        top.heading("Where it is not as the original says").list(&odd);
+    }
+    for warning in text::warnings(report) {
+        top.callout(Callout::Warning, "Before you trust this", &warning);
+    }
+    tiles(top, report);
+}
+
+/// Dangerous settings that would have won are named with what they cost.
+fn dangerous(top: &mut Section, report: &Report) {
+    let of = report.advice.iter().flat_map(|a| {
+        let all = a.dangerous.iter().chain(&a.conditions);
+        all.map(|text| format!("{}, {}: {text}", a.dataset, a.study))
+    });
+    let all: Vec<String> = of.collect();
+    if !all.is_empty() {
+        top.callout(Callout::Warning, "Better, and not advised", "These settings lose data or may:");
+        top.list(&all);
+    }
+}
+
+fn tiles(top: &mut Section, report: &Report) {
+    let figures = || report.studies.iter().flat_map(|s| &s.rows).flat_map(|r| r.figures.iter().flatten());
+    let noisy = figures().filter(|f| f.noisy).count();
+    let agree = report.claims().filter(|c| c.verdict == Verdict::Agrees).count();
+    let claims = format!("{agree} of {}", report.claims().count());
+    let trials = format!("{} of {}", report.done, report.planned.max(report.done));
+    let failed = match report.failed.len() {
+        0 => "none failed".to_owned(),
+        n => format!("{n} failed"),
+    };
+    let cells = format!("{noisy} of {}", figures().count());
+    let bad = |is: bool| if is { Tone::Bad } else { Tone::Plain };
+    top.tiles([
+        ("claims that agree", claims.as_str(), "", Tone::Plain),
+        ("trials", trials.as_str(), failed.as_str(), bad(!report.failed.is_empty())),
+        ("cells that vary over 10 %", cells.as_str(), "standard deviation over mean", Tone::Plain),
+    ]);
+}
+
+fn compared(section: &mut Section, comparison: &Comparison) {
+    section.paragraph(&format!("{}.", text::agreement(comparison)));
+    if !comparison.unlike.is_empty() {
+        section.callout(Callout::Warning, "Not the same experiment", &comparison.unlike.join("; "));
+    }
+    if !comparison.apart.is_empty() {
+        section.table(&tables::apart(comparison));
+    }
+}
+
+fn study(section: &mut Section, found: &StudyReport, study: &Study, report: &Report, trials: &[Trial]) {
+    section.paragraph(&found.title);
+    if found.rows.iter().all(|r| r.trials + r.failed == 0) {
+        section.paragraph("No trial of this study has been run.");
+        return;
+    }
+    if !found.claims.is_empty() {
+        section.heading("What the original says").table(&tables::claims(&found.claims));
+    }
+    section.heading("Table").table(&tables::study(found));
+    plots::bars(section, found, report);
+    plots::effects(section, found, study);
+    plots::trade_off(section, found, study, report, trials);
+    let typical = series::typical(study, trials);
+    series::draw(section, study, &typical);
+    histograms::draw(section, study, trials);
+    logs(section, &typical);
+}
+
+/// What drivers said, folded away.
+fn logs(section: &mut Section, typical: &[series::Typical]) {
+    section.folded("Log lines of the drivers", |inside| {
+        for t in typical {
+            for phase in t.outcome.phases.iter().filter(|p| !p.log.is_empty()) {
+                let lines = phase.log.iter().map(|(at, line)| format!("{at:10.1} s  {line}\n"));
+                let name = format!("{} · {} · block {}", t.label, phase.name, t.block + 1);
+                inside.raw(&name, &lines.collect::<String>());
+            }
+        }
+    });
+}
+
+fn ran_on(section: &mut Section, report: &Report, campaign: &Campaign, trials: &[Trial]) {
+    let own = [
+        ("campaign", report.campaign.clone()),
+        ("source", report.source.clone()),
+        ("scale", report.scale.clone()),
+        ("seed", report.seed.to_string()),
+        ("target", report.target.clone()),
+        ("order", "blocks; the cases of each block in an order drawn from the seed".to_owned()),
+        ("began", report.started.clone()),
+    ];
+    let own = own.into_iter().map(|(k, v)| (k.to_owned(), v));
+    let found = report.machine.iter().chain(&report.versions).map(|(k, v)| (k.clone(), v.clone()));
+    section.key_values(own.chain(found));
+    let line = |t: &Trial| {
+        let study = campaign.studies.iter().find(|s| s.name == t.key.study);
+        let case = study.map_or_else(|| words::levels(&t.key.case), |s| words::case(s, &t.key.case));
+        let took = match &t.outcome {
+            Ok(outcome) => format!("{:.1} s", outcome.seconds),
+            Err(_) => "failed".to_owned(),
+        };
+        format!(
+            "{:4}  {}  {}, block {}: {case}  {took}\n",
+            t.position + 1,
+            t.started,
+            t.key.study,
+            t.key.block + 1
+        )
+    };
+    let mut order: Vec<&Trial> = trials.iter().collect();
+    order.sort_by_key(|t| t.position);
+    section.raw("Trials in the order they were run in", &order.into_iter().map(line).collect::<String>());
+}
+
+fn how_to_read(section: &mut Section) {
+    section.paragraph(
+        "A row of a table is a case: one level of each factor. Every figure is the median of its trials, with the \
+         95 % interval of that median below it (from Student's t below twenty trials, a bootstrap from there on; none below three). \
+         A figure that is the same in every trial has no interval. \"Varies\" marks cells in which the trials' standard \
+         deviation is over a tenth of their mean.",
+    );
+    section.paragraph(
+        "Claims and effects compare trials of the same block that differ in one respect only, and say the median of \
+         those ratios with its 95 % interval. If that holds 1, there is no difference beyond noise. Many intervals \
+         are shown, each for itself: of twenty settings that do nothing, one will look as if it did something.",
+    );
+    section.paragraph(
+        "Curves over time are of one trial of each case, the one whose first measure is the median. Settings are \
+         advised from the case with the best median among those that lose no data. docs/method.md says how each \
+         figure is obtained.",
+    );
+}

@@ -1,0 +1,159 @@
+//! A study's figures as pictures: bars, effects, and time against space.
+
+use poolwright_report::plot::{Bars, HALF, Intervals, Point, Scatter};
+use poolwright_report::{Axis, Better, Mark, Plot, Section};
+
+use super::super::advice::Choice;
+use super::super::cells::{self, Row};
+use super::super::{Report, StudyReport, measures};
+use super::MANY;
+use crate::campaign::{Case, Study};
+use crate::store::Trial;
+
+/// A bar a case, a picture a measure.
+pub fn bars(section: &mut Section, found: &StudyReport, report: &Report) {
+    let drawn: Vec<(usize, Bars)> =
+        (0..found.measures.len()).filter_map(|i| Some((i, bar_plot(found, report, i)?))).collect();
+    let Some(((_, lead), others)) = drawn.split_first() else { return };
+    section.plot(lead, "Medians with their 95 % intervals.");
+    let others: Vec<Bars> = others.iter().map(|(_, plot)| plot.clone().width(HALF)).collect();
+    let others: Vec<&dyn Plot> = others.iter().map(|p| p as &dyn Plot).collect();
+    if others.is_empty() {
+        return;
+    }
+    if found.rows.len() > MANY {
+        section.folded("The other measures as bars", |inside| {
+            inside.plots(&others);
+        });
+    } else {
+        section.plots(&others);
+    }
+}
+
+fn bar_plot(found: &StudyReport, report: &Report, i: usize) -> Option<Bars> {
+    let measure = &found.measures[i];
+    let has = || found.rows.iter().filter_map(|r| Some((r, r.figures[i].as_ref()?)));
+    let (_, first) = has().next()?;
+    let (unit, factor) = measures::shown(measure, &first.unit, has().map(|(_, f)| f.median));
+    let group = grouping(found);
+    let plot = Bars::new(measure, Axis::new("", unit));
+    Some(has().fold(plot, |plot, (row, figure)| {
+        let range = figure.ci95.map(|(lo, hi)| (lo * factor, hi * factor));
+        plot.bar(&row.label, &group(row), figure.median * factor, range, mark(report, found, row, measure))
+    }))
+}
+
+/// The first factor's levels are told apart by colour, where there is a second one.
+fn grouping(found: &StudyReport) -> impl Fn(&Row) -> String {
+    let varied: Vec<String> = (found.factors.iter())
+        .filter(|f| found.rows.iter().any(|r| r.case.get(*f) != found.rows[0].case.get(*f)))
+        .cloned()
+        .collect();
+    move |row| match varied.as_slice() {
+        [first, _, ..] => row.case.get(first).cloned().unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+fn mark(report: &Report, found: &StudyReport, row: &Row, measure: &str) -> Mark {
+    let firm = |c| matches!(c, Choice::Best | Choice::AmongBest);
+    let chosen = report.advice.iter().any(|a| {
+        a.study == found.name && a.by == measure && firm(a.verdict) && a.case.as_deref() == Some(&row.label)
+    });
+    if chosen { Mark::Chosen } else { Mark::None }
+}
+
+/// Effects on the first measure as a picture, on all of them as a table.
+pub fn effects(section: &mut Section, found: &StudyReport, study: &Study) {
+    let Some(lead) = found.measures.first() else { return };
+    let drawn: Vec<_> = found.effects.iter().filter(|e| e.measure == *lead && e.ci95.is_some()).collect();
+    if let Some(first) = drawn.first() {
+        let medians = drawn.iter().flat_map(|e| [e.medians.0, e.medians.1]);
+        let (unit, factor) = measures::shown(lead, &first.unit, medians);
+        let better = measures::better(study, lead, &first.unit).unwrap_or(Better::Higher);
+        let plot = Intervals::new(&format!("Effects on {lead}"));
+        let plot = plot.words("from", "to", "change of the median pair");
+        let plot = drawn.iter().fold(plot, |plot, e| {
+            let name = format!("{}: {} → {}", e.factor, e.from, e.to);
+            let medians = (e.medians.0 * factor, e.medians.1 * factor);
+            let (lo, hi) = e.ci95.unwrap_or((e.ratio, e.ratio));
+            plot.row(&name, unit, medians, (e.ratio - 1.0, (lo - 1.0, hi - 1.0)), better)
+        });
+        section.heading("Effects").plot(
+            &plot,
+            "Each level against the first one of its factor, in pairs of trials that differ in nothing else.",
+        );
+    }
+    if !found.effects.is_empty() {
+        let table = super::tables::effects(found);
+        section.folded("Effects on every measure", |inside| {
+            inside.table(&table);
+        });
+    }
+}
+
+/// Time or rate against space, where the study has both, with the cases that nothing beats in both respects.
+pub fn trade_off(
+    section: &mut Section,
+    found: &StudyReport,
+    study: &Study,
+    report: &Report,
+    trials: &[Trial],
+) {
+    let Some((speed, space)) = axes(found) else { return };
+    let (spaces, speeds) = (cells::figures(study, trials, &space), cells::figures(study, trials, &speed));
+    let group = grouping(found);
+    let mut points = Vec::new();
+    for row in &found.rows {
+        let at = |all: &[(Case, cells::Figure)]| {
+            all.iter().find(|(case, _)| *case == row.case).map(|(_, f)| f.clone())
+        };
+        let (Some(x), Some(y)) = (at(&spaces), at(&speeds)) else { continue };
+        let (ux, uy) = (measures::shown(&space, &x.unit, []).1, measures::shown(&speed, &y.unit, []).1);
+        let mut point = Point::new(x.median * ux, y.median * uy, &group(row), &row.label)
+            .mark(mark(report, found, row, &speed));
+        if let Some((lo, hi)) = x.ci95 {
+            point = point.x_range(lo * ux, hi * ux);
+        }
+        if let Some((lo, hi)) = y.ci95 {
+            point = point.y_range(lo * uy, hi * uy);
+        }
+        points.push((x.unit, y.unit, x.median, point));
+    }
+    // one size for all is no trade-off
+    let sizes = || points.iter().map(|p| p.2);
+    let (least, most) = (sizes().fold(f64::MAX, f64::min), sizes().fold(0.0, f64::max));
+    let Some((ux, uy)) = points.first().map(|p| (p.0.clone(), p.1.clone())) else { return };
+    if points.len() < 2 || most <= least * 1.01 {
+        return;
+    }
+    let better = measures::better(study, &speed, &uy).unwrap_or(Better::Lower);
+    let axis = |name: &str, unit: &str| Axis::new(name, measures::shown(name, unit, []).0);
+    let plot = Scatter::new(
+        &format!("{speed} against {space}"),
+        axis(&space, &ux),
+        axis(&speed, &uy),
+        (Better::Lower, better),
+        points.into_iter().map(|p| p.3).collect(),
+    );
+    let which = if better == Better::Higher { "upper left" } else { "lower left" };
+    section.plot(
+        &plot,
+        &format!("The best place is the {which}; the line joins the cases that no other beats in both."),
+    );
+}
+
+/// The first column that says how fast it went, and the first that says what it takes, or the sum of its phase.
+fn axes(found: &StudyReport) -> Option<(String, String)> {
+    let unit = |i: usize| found.rows.iter().find_map(|r| Some(r.figures[i].as_ref()?.unit.clone()));
+    let speed = (0..found.measures.len())
+        .find(|&i| unit(i).is_some_and(|u| measures::is_speed(&found.measures[i], &u)))?;
+    let speed = found.measures[speed].clone();
+    let space = found.measures.iter().find(|m| measures::is_space(m)).cloned();
+    let sum = || match speed.split_once('/') {
+        Some((phase, _)) => format!("{phase}/allocated"),
+        None => "allocated".to_owned(),
+    };
+    let space = space.unwrap_or_else(sum);
+    Some((speed, space))
+}

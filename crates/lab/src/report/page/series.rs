@@ -1,0 +1,229 @@
+//! Curves over time: of one typical trial of each case, several cases in one picture, live changes as vertical lines.
+
+use poolwright_report::plot::{HALF, Line, TimeSeries, WIDTH};
+use poolwright_report::{Axis, Plot, Section, Unit};
+
+use super::super::{measures, words};
+use crate::campaign::Study;
+use crate::order::cases;
+use crate::outcome::{Outcome, PhaseOutcome, Series};
+use crate::statistics;
+use crate::store::Trial;
+
+/// Lines in one picture: more cannot be told apart.
+const LINES: usize = 6;
+
+/// The trial that stands for its case.
+#[derive(Debug)]
+pub struct Typical<'a> {
+    /// The case.
+    pub label: String,
+    /// From 0.
+    pub block: u32,
+    /// The trial's.
+    pub outcome: &'a Outcome,
+}
+
+/// Of each case the trial whose first measure is nearest to the median.
+pub fn typical<'a>(study: &Study, trials: &'a [Trial]) -> Vec<Typical<'a>> {
+    let lead = |o: &Outcome| Some(o.measure(study.measures.first()?)?.value);
+    let of_case = |case| {
+        let of_case = trials.iter().filter(|t| t.key.study == study.name && t.key.case == case);
+        let done: Vec<(u32, &Outcome)> =
+            of_case.filter_map(|t| Some((t.key.block, t.outcome.as_ref().ok()?))).collect();
+        let values: Vec<f64> = done.iter().filter_map(|(_, o)| lead(o)).collect();
+        let median = statistics::median(&values);
+        let far = |o: &Outcome| lead(o).map_or(f64::INFINITY, |v| (v - median).abs());
+        let (block, outcome) = done.into_iter().min_by(|a, b| far(a.1).total_cmp(&far(b.1)))?;
+        Some(Typical { label: words::case(study, &case), block, outcome })
+    };
+    cases(study).into_iter().filter_map(of_case).collect()
+}
+
+/// Series that belong in one picture.
+struct Family {
+    title: &'static str,
+    /// Whether a series is of it.
+    holds: fn(&str) -> bool,
+    /// Shown at once; the others are folded away.
+    main: bool,
+}
+
+const FAMILIES: &[Family] = &[
+    Family { title: "Throughput", holds: |n| n == "rate", main: true },
+    Family { title: "Rates that the driver says", holds: is_driver_rate, main: true },
+    Family { title: "ARC hit ratio", holds: |n| n == "arc_hit_ratio", main: true },
+    Family { title: "ARC size and target", holds: |n| n == "arc_size" || n == "arc_target", main: true },
+    Family { title: "CPU of the host", holds: |n| n == "host_cpu", main: true },
+    Family {
+        title: "Read from and written to vdevs",
+        holds: |n| n == "vdev_read_bytes" || n == "vdev_write_bytes",
+        main: true,
+    },
+    Family { title: "Read, by vdev", holds: |n| n.starts_with("vdev_read_bytes."), main: true },
+    Family { title: "Written, by vdev", holds: |n| n.starts_with("vdev_write_bytes."), main: true },
+    Family { title: "Queues, by vdev", holds: |n| n.starts_with("vdev_queue."), main: false },
+    Family {
+        title: "Reads and writes of vdevs",
+        holds: |n| n == "vdev_reads" || n == "vdev_writes",
+        main: false,
+    },
+    Family { title: "Reads, by vdev", holds: |n| n.starts_with("vdev_reads."), main: false },
+    Family { title: "Writes, by vdev", holds: |n| n.starts_with("vdev_writes."), main: false },
+    Family {
+        title: "CPU of the driver and of the engine, of one processor",
+        holds: |n| n == "driver_cpu" || n == "engine_cpu",
+        main: false,
+    },
+];
+
+/// What the sampler takes of any trial (docs/lab.md); every other name is the driver's own and shown at once.
+const SAMPLED: [&str; 7] =
+    ["disk_busy", "disk_queue", "run_queue", "memory_available", "vdev_queue", "zil_commits", "zil_bytes"];
+
+/// Pictures of every measured phase.
+pub fn draw(section: &mut Section, study: &Study, typical: &[Typical]) {
+    for phase in study.phases.iter().filter(|p| p.measure) {
+        let found: Vec<(&str, &PhaseOutcome)> = (typical.iter())
+            .filter_map(|t| Some((t.label.as_str(), t.outcome.phases.iter().find(|p| p.name == phase.name)?)))
+            .collect();
+        let (main, more) = pictures(&found);
+        if main.is_empty() && more.is_empty() {
+            continue;
+        }
+        section.heading(&format!("{} over time", phase.name));
+        if found.len() > LINES {
+            section
+                .paragraph(&format!("{LINES} of {} cases, evenly chosen in the table's order.", found.len()));
+        }
+        live(section, &found);
+        add(section, &main);
+        section.folded(&format!("More of {} over time", phase.name), |inside| add(inside, &more));
+    }
+}
+
+/// Cases with a live change, each in a picture of its own: what it did to the rates and, at the right, to the ARC.
+fn live(section: &mut Section, found: &[(&str, &PhaseOutcome)]) {
+    let changed = found.iter().filter(|(_, phase)| !phase.changes.is_empty());
+    for (label, phase) in changed.take(LINES) {
+        let said = phase.series.iter().filter(|(name, _)| is_driver_rate(name));
+        let mut rates: Vec<(&String, &Series)> = said.collect();
+        if rates.is_empty() {
+            rates.extend(phase.series.iter().filter(|(name, _)| *name == "rate"));
+        }
+        let Some((name, first)) = rates.first() else { continue };
+        let (unit, factor) = measures::shown(name, &first.unit, first.points.iter().map(|p| p.1));
+        let lines = rates.iter().filter(|(_, s)| s.unit == first.unit);
+        let lines = lines.map(|(name, s)| Line::new(name, points(s, factor))).collect();
+        let axis = Axis::new("", unit).from_zero();
+        let title = format!("{label}: what the change did");
+        let mut plot = TimeSeries::new(&title, Axis::new("time", Unit::Seconds), axis, lines);
+        if let Some(hits) = phase.series.get("arc_hit_ratio") {
+            let line = Line::new("ARC hit ratio", points(hits, 1.0));
+            plot = plot.right(Axis::new("ARC hit ratio", Unit::Fraction).from_zero(), vec![line]);
+        }
+        let plot = phase.changes.iter().fold(plot, |plot, (at, text)| plot.event(*at, text));
+        section.plot(&plot, "");
+    }
+}
+
+fn is_driver_rate(name: &str) -> bool {
+    name.ends_with("_rate")
+}
+
+/// A picture, and whether it takes the page's width.
+struct Picture {
+    plot: TimeSeries,
+    wide: bool,
+}
+
+fn add(section: &mut Section, pictures: &[Picture]) {
+    for picture in pictures.iter().filter(|p| p.wide) {
+        section.plot(&picture.plot, "");
+    }
+    let narrow: Vec<&dyn Plot> = pictures.iter().filter(|p| !p.wide).map(|p| &p.plot as &dyn Plot).collect();
+    if !narrow.is_empty() {
+        section.plots(&narrow);
+    }
+}
+
+/// The pictures that are shown at once, and the others.
+fn pictures(found: &[(&str, &PhaseOutcome)]) -> (Vec<Picture>, Vec<Picture>) {
+    let mut names: Vec<&str> = Vec::new();
+    for (_, phase) in found {
+        for (name, series) in &phase.series {
+            // `done` only ever grows; its slope is `rate`
+            if name != "done" && !names.contains(&name.as_str()) && series.points.len() > 1 {
+                names.push(name);
+            }
+        }
+    }
+    let (mut main, mut more) = (Vec::new(), Vec::new());
+    for family in FAMILIES {
+        let of: Vec<&str> = names.iter().copied().filter(|n| (family.holds)(n)).collect();
+        if !of.is_empty() {
+            let place = if family.main { &mut main } else { &mut more };
+            place.extend(picture(family.title, &of, found));
+        }
+    }
+    for name in names.into_iter().filter(|n| !FAMILIES.iter().any(|f| (f.holds)(n))) {
+        let sampled = SAMPLED.contains(&name);
+        let place = if sampled { &mut more } else { &mut main };
+        place.extend(picture(name, &[name], found));
+    }
+    (main, more)
+}
+
+fn picture(title: &str, names: &[&str], found: &[(&str, &PhaseOutcome)]) -> Option<Picture> {
+    let with: Vec<_> =
+        found.iter().filter(|(_, p)| names.iter().any(|n| p.series.contains_key(*n))).collect();
+    let chosen = spread(with.len(), (LINES / names.len()).max(2));
+    let first = names.iter().find_map(|n| with.iter().find_map(|(_, p)| p.series.get(*n)))?;
+    let (unit, factor) = measures::shown(names[0], &first.unit, first.points.iter().map(|p| p.1));
+    let mut lines = Vec::new();
+    let mut events = Vec::new();
+    for (label, phase) in chosen.iter().map(|&i| with[i]) {
+        for name in names {
+            let Some(series) = phase.series.get(*name).filter(|s| s.unit == first.unit) else { continue };
+            let line = match (names.len(), with.len()) {
+                (1, _) => (*label).to_owned(),
+                (_, 1) => (*name).to_owned(),
+                _ => format!("{label}: {name}"),
+            };
+            lines.push(Line::new(&line, points(series, factor)));
+        }
+        let text = |t: &str| if chosen.len() > 1 { format!("{label}: {t}") } else { t.to_owned() };
+        events.extend(phase.changes.iter().map(|(at, t)| (*at, text(t))));
+    }
+    // a picture with events needs room for their texts
+    let wide = !events.is_empty();
+    let (width, height) = if wide { (WIDTH, 300.0) } else { (HALF, 240.0) };
+    let y = Axis::new("", unit).from_zero();
+    let plot = TimeSeries::new(title, Axis::new("time", Unit::Seconds), y, lines).size(width, height);
+    Some(Picture { plot: events.iter().fold(plot, |plot, (at, text)| plot.event(*at, text)), wide })
+}
+
+fn points(series: &Series, factor: f64) -> Vec<(f64, f64)> {
+    series.points.iter().map(|(t, v)| (*t, v * factor)).collect()
+}
+
+/// `most` of `n`, evenly, with the first and the last.
+fn spread(n: usize, most: usize) -> Vec<usize> {
+    if n <= most {
+        return (0..n).collect();
+    }
+    (0..most).map(|i| i * (n - 1) / (most - 1)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_holds_both_ends() {
+        assert_eq!(spread(3, 6), [0, 1, 2]);
+        assert_eq!(spread(11, 6), [0, 2, 4, 6, 8, 10]);
+        assert_eq!(spread(7, 2), [0, 6]);
+        assert_eq!(spread(0, 2), [0usize; 0]);
+    }
+}

@@ -1,0 +1,139 @@
+//! A run in words: what a terminal shows, and what Markdown and the page begin with.
+
+use poolwright_report::Terminal;
+use poolwright_report::escape::line;
+
+use super::claims::Verdict;
+use super::compare::Comparison;
+use super::{Report, tables, words};
+
+/// For a terminal: claims and advice first, then the tables.
+pub fn text(report: &Report, to: Terminal) -> String {
+    let mut out = format!("{}\n{}\n\n", line(&report.title), line(&subtitle(report)));
+    out += &format!("{}\n", line(&verdicts(report)));
+    for claim in report.claims() {
+        out += &format!("  {}\n", line(&claim.line));
+    }
+    if !report.advice.is_empty() {
+        out += "\nRecommended settings\n";
+        for a in &report.advice {
+            let set = if a.set.is_empty() { "–".to_owned() } else { words::settings(&a.set) };
+            out += &format!("  {}: {} ({})\n", line(&a.dataset), line(&set), tables::sure(a.verdict));
+            out += &format!("    {}\n", line(&a.line));
+        }
+    }
+    for warning in warnings(report) {
+        out += &format!("\n{}\n", line(&warning));
+    }
+    for study in &report.studies {
+        out += &format!("\n{}: {}\n", line(&study.name), line(&study.title));
+        out += &tables::study(study).terminal(to);
+    }
+    if !report.failed.is_empty() {
+        out += &format!("\nFailed trials\n{}", tables::failed(report).terminal(to));
+    }
+    out
+}
+
+/// Two runs side by side, for a terminal.
+pub fn comparison(comparison: &Comparison, to: Terminal) -> String {
+    let mut out = format!("{}\n", line(&agreement(comparison)));
+    for unlike in &comparison.unlike {
+        out += &format!("Not the same experiment – {}\n", line(unlike));
+    }
+    if !comparison.apart.is_empty() {
+        out += &format!("\n{}", tables::apart(comparison).terminal(to));
+    }
+    out
+}
+
+/// `Runs 1 and 2 agree in 38 of 40 cells (95.0 %); 3 without an interval are not counted`.
+pub fn agreement(c: &Comparison) -> String {
+    let share = c.share.map_or(String::new(), |s| format!(" ({:.1} %)", s * 100.0));
+    let mut out = format!(
+        "Runs {} and {} of {} agree within their intervals in {} of {}{share}",
+        c.runs.0,
+        c.runs.1,
+        c.campaign,
+        c.agree,
+        words::counted(c.cells, "cell")
+    );
+    let has = |n| if n == 1 { "has" } else { "have" };
+    if c.without_interval > 0 {
+        let (n, cells) = (c.without_interval, words::counted(c.without_interval, "cell"));
+        out += &format!("; {cells} {} too few trials for an interval", has(n));
+    }
+    if c.in_one_only > 0 {
+        out += &format!(
+            "; {} {} a figure in one run only",
+            words::counted(c.in_one_only, "cell"),
+            has(c.in_one_only)
+        );
+    }
+    out
+}
+
+/// What it is, in one line.
+pub fn subtitle(report: &Report) -> String {
+    format!(
+        "{}, run {} · {} scale · seed {} · {} · {} of {} · {}",
+        report.campaign,
+        report.run,
+        report.scale,
+        report.seed,
+        report.target,
+        report.done,
+        words::counted(report.planned.max(report.done), "trial"),
+        report.started
+    )
+}
+
+/// `Of the original's 7 claims 5 agree, 1 does not, 1 shows no difference beyond noise`.
+pub fn verdicts(report: &Report) -> String {
+    let all = report.claims().count();
+    let parts = report.verdicts().into_iter().map(|(verdict, n)| match verdict {
+        Verdict::Agrees if n == 1 => "1 agrees".to_owned(),
+        Verdict::Agrees => format!("{n} agree"),
+        Verdict::DoesNotAgree if n == 1 => "1 does not agree".to_owned(),
+        Verdict::DoesNotAgree => format!("{n} do not agree"),
+        Verdict::NoDifference => format!("{n} with no difference beyond noise"),
+        Verdict::TooFew => format!("{n} with too few trials to tell"),
+        Verdict::NotMeasured => format!("{n} not measured"),
+    });
+    match all {
+        0 => "The original makes no claims that are checked here".to_owned(),
+        _ => {
+            let claims = if all == 1 { "claim" } else { "claims" };
+            format!("The original's {all} {claims}: {}", parts.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// What has to be known before trusting the rest.
+pub fn warnings(report: &Report) -> Vec<String> {
+    let mut all = Vec::new();
+    let left = report.planned.saturating_sub(report.done + report.failed.len());
+    if left > 0 {
+        all.push(format!(
+            "This run is not finished: {} of {} are missing. `poolwright lab run` goes on with it.",
+            left,
+            words::counted(report.planned, "trial")
+        ));
+    }
+    if !report.failed.is_empty() {
+        all.push(format!(
+            "{} failed; the reasons are listed under \"Failed trials\", and their cases have fewer figures.",
+            words::counted(report.failed.len(), "trial")
+        ));
+    }
+    let figures = || report.studies.iter().flat_map(|s| &s.rows).flat_map(|r| r.figures.iter().flatten());
+    let (noisy, figures) = (figures().filter(|f| f.noisy).count(), figures().count());
+    if noisy > 0 {
+        all.push(format!(
+            "In {noisy} of {} the trials differ by more than 10 % (standard deviation over mean); the tables say \
+             \"varies\" there.",
+            words::counted(figures, "cell")
+        ));
+    }
+    all
+}

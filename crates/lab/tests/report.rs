@@ -1,0 +1,163 @@
+//! The report of a made-up run, held against golden files. `REWRITE=1 cargo test` takes the new output as good; look at
+//! the difference, and at the page in a browser, before committing it.
+
+use std::path::PathBuf;
+
+use poolwright_lab::report::{self, Report, Verdict};
+use poolwright_lab::{Campaign, Run, Trial};
+
+mod made_up;
+
+fn golden(name: &str, got: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("REWRITE").is_some_and(|v| v == "1") {
+        std::fs::write(&path, got).unwrap();
+        return;
+    }
+    let want = std::fs::read_to_string(&path)
+        .unwrap_or_else(|e| panic!("{}: {e}; run with REWRITE=1", path.display()));
+    let differs = want.lines().zip(got.lines()).position(|(a, b)| a != b);
+    let line = differs.unwrap_or_else(|| want.lines().count().min(got.lines().count()));
+    assert!(
+        want == got,
+        "{name} differs from line {}:\n- {}\n+ {}",
+        line + 1,
+        want.lines().nth(line).unwrap_or("(end)"),
+        got.lines().nth(line).unwrap_or("(end)")
+    );
+}
+
+fn page(campaign: &Campaign, run: &Run, trials: &[Trial]) -> String {
+    let report = Report::new(campaign, 7, run, trials);
+    report::html(&report, campaign, made_up::TEXT, trials, None)
+}
+
+/// What stands between `<h2>name</h2>` and the next one.
+fn section<'a>(page: &'a str, name: &str) -> &'a str {
+    let start = page.find(&format!("<h2>{name}</h2>")).unwrap_or_else(|| panic!("no section {name}"));
+    let rest = &page[start + 1..];
+    &rest[..rest.find("<h2>").unwrap_or(rest.len())]
+}
+
+#[test]
+fn every_output_looks_as_it_did() {
+    let (campaign, run, trials) = made_up::run(1);
+    let report = Report::new(&campaign, 7, &run, &trials);
+    golden("made-up.html", &page(&campaign, &run, &trials));
+    golden("made-up.md", &report::markdown(&report));
+    golden("made-up.csv", &report::csv(&campaign, &trials));
+    golden("made-up.json", &(serde_json::to_string_pretty(&report).unwrap() + "\n"));
+    golden("made-up.txt", &report::text(&report, poolwright_report::Terminal::PLAIN));
+}
+
+#[test]
+fn claims_are_counted_and_each_has_its_line() {
+    let (campaign, run, trials) = made_up::run(1);
+    let report = Report::new(&campaign, 7, &run, &trials);
+    let verdicts: Vec<Verdict> = report.claims().map(|c| c.verdict).collect();
+    use Verdict::{Agrees, DoesNotAgree, NoDifference, NotMeasured, TooFew};
+    assert_eq!(verdicts, [Agrees, DoesNotAgree, Agrees, Agrees, NoDifference, NotMeasured, TooFew]);
+    let line = &report.studies[0].claims[0].line;
+    assert!(line.starts_with("agrees: primarycache=all imports faster than none – here "), "{line}");
+    assert!(line.ends_with("; the original 6k/s against 1.40k/s, 4.29x"), "{line}");
+    let html = page(&campaign, &run, &trials);
+    let top = &html[..html.find("<h2>").unwrap()];
+    let said = "The original&#39;s 7 claims: 3 agree, 1 does not agree, 1 with no difference beyond noise";
+    assert!(top.contains(said), "{top}");
+    assert!(top.contains("Recommended settings"), "{top}");
+}
+
+#[test]
+fn nothing_dangerous_is_advised_in_silence() {
+    let (campaign, run, trials) = made_up::run(1);
+    let report = Report::new(&campaign, 7, &run, &trials);
+    let db = report.advice.iter().find(|a| a.dataset == "db").unwrap();
+    assert_eq!(db.set, [("compression".into(), "lz4".into()), ("sync".into(), "standard".into())]);
+    assert!(db.dangerous[0].contains("db.sync=disabled: a crash loses writes"), "{:?}", db.dangerous);
+    for advice in &report.advice {
+        assert!(!advice.set.iter().any(|(_, v)| v == "disabled"), "{advice:?}");
+    }
+    assert!(page(&campaign, &run, &trials).contains("Better, and not advised"));
+}
+
+#[test]
+fn failed_trials_have_their_reason_and_missing_ones_are_counted() {
+    let (campaign, run, mut trials) = made_up::run(1);
+    let html = page(&campaign, &run, &trials);
+    let failed = section(&html, "Failed trials");
+    assert!(failed.contains("&lt;no space&gt; left on /scratch; free 4G &amp; start again"), "{failed}");
+    trials.truncate(20);
+    let report = Report::new(&campaign, 7, &run, &trials);
+    assert_eq!((report.done, report.planned), (20, 15 + 36 + 4));
+    assert!(page(&campaign, &run, &trials).contains("35 of 55 trials are missing"));
+    trials.clear();
+    let empty = page(&campaign, &run, &trials);
+    assert!(empty.contains("55 of 55 trials are missing") && empty.contains("7 not measured"));
+}
+
+#[test]
+fn two_runs_are_compared_cell_by_cell() {
+    let report = |seed| {
+        let (campaign, run, trials) = made_up::run(seed);
+        Report::new(&campaign, seed as i64, &run, &trials)
+    };
+    let same = report::compare(&report(1), &report(1));
+    assert_eq!((same.agree, same.share, same.apart.len()), (same.cells, Some(1.0), 0));
+    let other = report::compare(&report(1), &report(2));
+    assert!(
+        other.share.unwrap() > 0.9 && other.cells == 3 * 5 + 12 * 5 && other.without_interval == 4,
+        "{other:?}"
+    );
+    assert_eq!(other.unlike, ["seed: 1 and 2"]);
+    let (campaign, run, mut trials) = made_up::run(1);
+    for trial in trials.iter_mut().filter(|t| t.key.case.get("primarycache").is_some_and(|l| l == "all")) {
+        for phase in trial.outcome.as_mut().unwrap().phases.iter_mut() {
+            phase.measures.get_mut("entries_per_s").unwrap().value *= 1.5;
+        }
+    }
+    let faster = report::compare(&report(1), &Report::new(&campaign, 2, &run, &trials));
+    assert_eq!(faster.apart.len(), 1, "{faster:?}");
+    assert!((faster.apart[0].ratio - 1.5).abs() < 1e-9 && faster.apart[0].label == "all");
+}
+
+#[test]
+fn text_from_outside_cannot_become_mark_up() {
+    let evil = "</title></svg></pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'`\u{1b}\u{0}|";
+    let (mut campaign, mut run, mut trials) = made_up::run(1);
+    campaign.title = evil.into();
+    campaign.about = evil.into();
+    campaign.source = evil.into();
+    run.target = evil.into();
+    run.machine.insert(evil.into(), evil.into());
+    for study in &mut campaign.studies {
+        study.title = evil.into();
+        study.claims.iter_mut().for_each(|c| c.text = evil.into());
+        for trial in trials.iter_mut().filter(|t| t.key.study == study.name) {
+            trial.key.study = evil.into();
+            let Ok(outcome) = &mut trial.outcome else {
+                trial.outcome = Err(evil.into());
+                continue;
+            };
+            outcome.versions.insert(evil.into(), evil.into());
+            for phase in &mut outcome.phases {
+                let series = phase.series.values().next().cloned().unwrap_or_default();
+                phase.series.insert(evil.into(), series);
+                phase.log.push((0.0, evil.into()));
+                phase.changes.push((1.0, evil.into()));
+                let histogram = phase.histograms.values().next().cloned().unwrap_or_default();
+                phase.histograms.insert(evil.into(), histogram);
+            }
+        }
+        study.name = evil.into();
+    }
+    let report = Report::new(&campaign, 1, &run, &trials);
+    let html = report::html(&report, &campaign, evil, &trials, None);
+    assert_eq!(html.matches("<script").count(), 1, "only the page's own script");
+    assert!(!html.contains("<img") && !html.contains(['\u{1b}', '\u{0}']));
+    assert_eq!(html.matches("</title>").count(), html.matches("<title>").count());
+    assert_eq!(html.matches("<svg").count(), html.matches("</svg>").count());
+    let text = report::text(&report, poolwright_report::Terminal::PLAIN);
+    assert!(!text.contains(['\u{1b}', '\u{0}']));
+    let markdown = report::markdown(&report);
+    assert!(!markdown.contains("<script") && !markdown.contains("<img"), "{markdown}");
+}
