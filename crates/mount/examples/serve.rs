@@ -35,8 +35,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             },
         }
     }
-    let engine =
-        Engine::start(&Config { arc_bytes: arc_mib << 20, dirty_bytes: 512 << 20, txg_timeout_s: 5 });
+    let engine = Engine::start(&Config {
+        arc_bytes: arc_mib << 20,
+        dirty_bytes: 512 << 20,
+        txg_timeout_s: 5,
+        ..Config::default()
+    });
     let vdev = PathBuf::from(vdev);
     let settings: Settings =
         [("recordsize".into(), recordsize.into()), ("compression".into(), "lz4".into())].into();

@@ -32,7 +32,12 @@ fn read_all(file: &File) {
 
 #[test]
 fn a_cache_vdev_serves_before_and_after_an_import() {
-    let engine = Engine::start(&Config { arc_bytes: 64 << 20, dirty_bytes: 64 << 20, txg_timeout_s: 5 });
+    let engine = Engine::start(&Config {
+        arc_bytes: 64 << 20,
+        dirty_bytes: 64 << 20,
+        txg_timeout_s: 5,
+        ..Config::default()
+    });
     let dir = tempfile::tempdir().unwrap();
     // Smaller ones do not keep what they hold over an export (l2arc_rebuild_blocks_min_l2size).
     let words = [dir.path().join("d:4G"), "cache".into(), dir.path().join("c:2G")];

@@ -142,7 +142,12 @@ fn vdev_files(dir: &Path, layout: &str) -> Vec<PathBuf> {
 fn engine() -> Engine {
     // SAFETY: a plain call on this process, which exists for one test; an abort of the library leaves no core file.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &libc::rlimit { rlim_cur: 0, rlim_max: 0 }) };
-    Engine::start(&Config { arc_bytes: 64 << 20, dirty_bytes: 64 << 20, txg_timeout_s: 1 })
+    Engine::start(&Config {
+        arc_bytes: 64 << 20,
+        dirty_bytes: 64 << 20,
+        txg_timeout_s: 1,
+        ..Config::default()
+    })
 }
 
 fn create(dir: &Path, layout: &str, logbias: &str) -> (Pool, Dataset) {

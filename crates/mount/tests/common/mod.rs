@@ -20,7 +20,12 @@ pub struct Fixture {
 }
 
 pub fn engine() -> Engine {
-    Engine::start(&Config { arc_bytes: 128 << 20, dirty_bytes: 64 << 20, txg_timeout_s: 5 })
+    Engine::start(&Config {
+        arc_bytes: 128 << 20,
+        dirty_bytes: 64 << 20,
+        txg_timeout_s: 5,
+        ..Config::default()
+    })
 }
 
 /// Whether this machine can mount at all. Says why not.
