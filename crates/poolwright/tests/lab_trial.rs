@@ -88,19 +88,27 @@ impl Place {
         }
     }
 
-    /// No mount, no process, no pool.
-    fn nothing_left(&self) {
+    fn mounted(&self) -> bool {
         let here = self.dir.path().to_str().unwrap();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-        assert!(!mounts.lines().any(|line| line.contains(here) && line.contains("fuse")), "{mounts}");
-        for entry in fs::read_dir("/proc").unwrap().flatten() {
+        mounts.lines().any(|line| line.contains(here) && line.contains("fuse"))
+    }
+
+    /// The command line of a process that works here.
+    fn running(&self) -> Option<String> {
+        let here = self.dir.path().to_str().unwrap();
+        fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
             let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let command = String::from_utf8_lossy(&command).replace('\0', " ");
-            assert!(!command.contains(here), "left behind: {command}");
-        }
-        for dir in ["target", "driver"] {
-            assert!(!self.scratch.join(dir).exists() || dir == "driver", "{dir} is left behind");
-        }
+            command.contains(here).then_some(command)
+        })
+    }
+
+    /// No mount, no process, no pool.
+    fn nothing_left(&self) {
+        assert!(!self.mounted());
+        assert_eq!(self.running(), None);
+        assert!(!self.scratch.join("target").exists());
     }
 }
 
@@ -267,13 +275,12 @@ fn a_trial_that_is_killed() {
     child.kill().unwrap();
     drop(said);
     child.wait().unwrap();
-    let here = place.dir.path().to_str().unwrap().to_owned();
-    let mounted = || fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&here);
     let start = Instant::now();
-    while mounted() && start.elapsed() < Duration::from_secs(30) {
+    while (place.mounted() || place.running().is_some()) && start.elapsed() < Duration::from_secs(30) {
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert!(!mounted());
+    assert!(!place.mounted());
+    assert_eq!(place.running(), None);
 }
 
 #[test]
