@@ -1,9 +1,11 @@
 //! `poolwright lab` as a user runs it, with files instead of a database.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use poolwright_lab::{Trial, TrialKey, store};
 use serde_json::Value;
 
 const SMOKE: &str = include_str!("fixtures/smoke.toml");
@@ -66,16 +68,11 @@ impl Lab {
         }
     }
 
-    /// Every trial of the run as (study, case, block), with its reason if it failed.
-    fn trials(&self) -> Vec<(String, Option<String>)> {
-        let done = self.plain("report smoke --json").output().unwrap();
-        let run: Value = serde_json::from_slice(&done.stdout).unwrap();
-        let trials = run["trials"].as_array().unwrap().iter();
-        let one = |t: &Value| {
-            let name = format!("{} {} {}", t["key"]["study"], t["key"]["case"], t["key"]["block"]);
-            (name, t["outcome"]["Err"].as_str().map(str::to_owned))
-        };
-        trials.map(one).collect()
+    /// What the results hold of the latest run.
+    fn stored(&self) -> Vec<Trial> {
+        let mut store = store::open(self.at("lab-smoke.db").to_str().unwrap()).unwrap();
+        let runs = store.runs().unwrap();
+        store.trials(runs.last().unwrap().0).unwrap()
     }
 
     /// Nothing of a trial is in the scratch folder, and no process of it runs.
@@ -132,7 +129,7 @@ fn wrong_arguments_say_what_is_allowed() {
     lab.fails("run ./smoke.toml --target disk", 2, &["directory:PATH"]);
     lab.fails("run ./smoke.toml --target directory:/nowhere", 2, &["/nowhere"]);
     lab.fails("run ./smoke.toml --repeats 0", 2, &["1..=1000"]);
-    lab.fails("run ./smoke.toml --seed -1", 2, &["seed"]);
+    lab.fails("run ./smoke.toml --seed=-1", 2, &["--seed"]);
     lab.fails("run ./smoke.toml --scratch s --only sizes", 2, &["no study \"sizes\"", "size, compression"]);
     lab.fails(
         "run ./smoke.toml --scratch s --target directory:data",
@@ -146,7 +143,7 @@ fn wrong_arguments_say_what_is_allowed() {
     );
     lab.fails("report smoke --results none.db", 1, &["no results none.db", "lab run smoke"]);
     lab.campaign(&SMOKE.replace("repeats = 3", "repeats = \"three\""));
-    lab.fails("run ./smoke.toml", 1, &["smoke.toml:27: ", "a whole number"]);
+    lab.fails("run ./smoke.toml", 1, &["smoke.toml:26: ", "a whole number"]);
     lab.campaign(&SMOKE.replace("driver = \"files\"", "driver = \"oracle\""));
     lab.fails("run ./smoke.toml", 1, &["there is no driver", "workloads/lab/oracle"]);
     lab.campaign(&SMOKE.replace("300M", "300P"));
@@ -174,7 +171,7 @@ fn a_campaign_runs_once_and_a_second_time_nothing_is_left_to_do() {
     assert_eq!(code, Some(0), "{said}");
     assert_eq!((&summary["trials"], &summary["skipped"]), (&6.into(), &0.into()), "{summary}");
     assert!(said.contains("trial 1 of 6") && said.contains("left"), "{said}");
-    assert_eq!(lab.trials().len(), 6);
+    assert_eq!(lab.stored().len(), 6);
     lab.assert_clean();
     let (code, said, summary) = lab.run("");
     assert_eq!((code, &summary["skipped"]), (Some(0), &6.into()));
@@ -197,12 +194,12 @@ fn a_failed_trial_is_kept_and_the_others_go_on() {
     assert_eq!(code, Some(1), "{said}");
     assert_eq!(summary["failed"].as_array().unwrap().len(), 2, "{summary}");
     assert!(said.contains("trial failed: size bytes=-5, block 1: "), "{said}");
-    let trials = lab.trials();
-    assert_eq!((trials.len(), trials.iter().filter(|t| t.1.is_some()).count()), (4, 2));
+    let stored = lab.stored();
+    assert_eq!((stored.len(), stored.iter().filter(|t| t.outcome.is_err()).count()), (4, 2));
     lab.assert_clean();
     let (code, _, summary) = lab.run("--repeats 2");
     assert_eq!((code, &summary["skipped"]), (Some(1), &2.into()), "failed ones are run again");
-    assert_eq!(lab.trials().len(), 4);
+    assert_eq!(lab.stored().len(), 4);
 }
 
 #[test]
@@ -216,14 +213,12 @@ fn a_killed_run_goes_on_and_has_every_trial_once() {
     );
     signal(&child, "-KILL");
     child.wait().unwrap();
-    let before = lab.trials();
-    assert!(before.len() == 2 && before.iter().all(|t| t.1.is_none()), "{before:?}");
+    let before = lab.stored();
+    assert!(before.len() == 2 && before.iter().all(|t| t.outcome.is_ok()), "{before:?}");
     let (code, said, summary) = lab.run("--scale long");
     assert_eq!((code, &summary["skipped"]), (Some(0), &2.into()), "{said}");
-    let mut names: Vec<String> = lab.trials().into_iter().map(|t| t.0).collect();
-    names.sort();
-    names.dedup();
-    assert_eq!(names.len(), 6, "every trial once");
+    let keys: BTreeSet<TrialKey> = lab.stored().into_iter().map(|t| t.key).collect();
+    assert_eq!((keys.len(), lab.stored().len()), (6, 6), "every trial once");
     lab.assert_clean();
 }
 
@@ -235,7 +230,7 @@ fn ctrl_c_discards_the_running_trial_and_leaves_nothing() {
         signal(&child, name);
         assert_eq!(child.wait().unwrap().code(), Some(130));
         lab.assert_clean();
-        assert_eq!(lab.trials().len(), 2);
+        assert_eq!(lab.stored().len(), 2);
     }
 }
 
@@ -249,11 +244,13 @@ fn datasets_on_the_engine_are_measured() {
     let (code, said, summary) = lab.run("--target pool --only compression");
     assert_eq!((code, &summary["trials"]), (Some(0), &4.into()), "{said}");
     lab.assert_clean();
-    let done = lab.plain("report smoke --json").output().unwrap();
-    let run: Value = serde_json::from_slice(&done.stdout).unwrap();
-    for trial in run["trials"].as_array().unwrap() {
-        let ratio = trial["outcome"]["Ok"]["phases"][0]["measures"]["ratio.data"]["value"].as_f64().unwrap();
-        let compressed = trial["key"]["case"]["compression"] == "lz4";
-        assert!(if compressed { ratio > 1.5 } else { ratio < 1.2 }, "{trial}");
-    }
+    let stored = lab.stored();
+    let allocated = |level: &str| {
+        let of_level = stored.iter().filter(|t| t.key.case["compression"] == level);
+        let outcomes = of_level.map(|t| t.outcome.as_ref().unwrap());
+        outcomes.map(|o| o.measure("allocated.data").unwrap().value).collect::<Vec<f64>>()
+    };
+    let (off, lz4) = (allocated("off"), allocated("lz4"));
+    assert!(off.len() == 2 && lz4.len() == 2, "{off:?} {lz4:?}");
+    assert!(lz4.iter().all(|lz4| off.iter().all(|off| lz4 * 1.4 < *off)), "{off:?} {lz4:?}");
 }

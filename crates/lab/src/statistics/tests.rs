@@ -14,7 +14,7 @@ fn share_of(times: usize, mut holds: impl FnMut(&mut ChaCha8Rng) -> bool) -> f64
 #[test]
 fn an_interval_holds_the_truth_in_nineteen_of_twenty() {
     for n in [3, 4, 5, 8, 12, 20, 30] {
-        let covered = share_of(1000, |rng| {
+        let covered = share_of(if n < 20 { 1000 } else { 400 }, |rng| {
             let values: Vec<f64> = (0..n).map(|_| 100.0 * (0.1 * noise(rng)).exp()).collect();
             let (low, high) = interval(&values, 1).unwrap();
             low <= 100.0 && 100.0 <= high
@@ -29,7 +29,7 @@ fn an_interval_holds_the_truth_in_nineteen_of_twenty() {
 
 #[test]
 fn two_runs_agree_within_their_intervals() {
-    for n in [3, 5, 20] {
+    for n in [3, 5] {
         let agree = share_of(1000, |rng| {
             let mut run = || {
                 let values: Vec<f64> = (0..n).map(|_| 50.0 * (0.05 * noise(rng)).exp()).collect();
@@ -45,7 +45,7 @@ fn two_runs_agree_within_their_intervals() {
 #[test]
 fn a_setting_that_does_nothing_is_no_difference() {
     for n in [3, 6, 12, 24] {
-        let none = share_of(1000, |rng| {
+        let none = share_of(if n < 20 { 1000 } else { 400 }, |rng| {
             let pair = |rng: &mut ChaCha8Rng| {
                 let drift = (0.3 * noise(rng)).exp();
                 (drift * (0.05 * noise(rng)).exp(), drift * (0.05 * noise(rng)).exp())
