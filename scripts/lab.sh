@@ -50,9 +50,9 @@ campaign() {
 
 report() {
     local to=$RESULTS/$1
-    poolwright lab report "$1" --results "$to.db" -o "$to.html"
-    poolwright lab report "$1" --results "$to.db" --markdown >"$to.md"
-    poolwright lab report "$1" --results "$to.db" --csv >"$to.csv"
+    poolwright lab report "$1" --results "$to.db" -o "$to.html" \
+        && poolwright lab report "$1" --results "$to.db" --markdown >"$to.md" \
+        && poolwright lab report "$1" --results "$to.db" --csv >"$to.csv"
 }
 
 poolwright() { "${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright" "$@"; }
