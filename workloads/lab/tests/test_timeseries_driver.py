@@ -35,7 +35,8 @@ class Phases(unittest.TestCase):
         latencies = {line["latency"]["op"]: line["latency"] for line in lines if "latency" in line}
         if any("measure" in line for line in lines):
             last = [line["progress"] for line in lines if "progress" in line][-1]
-            if "of" in last:
+            # A steady rate may be more than a busy machine can do; all else is done to the end.
+            if "of" in last and name != "steady":
                 self.assertEqual(last["done"], last["of"])
         return figures, latencies
 

@@ -115,11 +115,12 @@ class Load:
             yield self.series.points(metric, 0, length)
 
     def feed(self, store, begin, end, progress, times, pace=None):
-        """Hands seconds `begin`…`end` to the store; `pace(second)` waits until that second may begin."""
+        """Hands seconds `begin`…`end` to the store; `pace(second)` waits until that second may begin, or is false if the
+        time is over: then what the store would still keep in memory is lost."""
         places = 0
         for second in range(begin, end):
-            if pace:
-                pace(second)
+            if pace and not pace(second):
+                break
             batch = []
             for metric, first, count in store.due(second, self.metrics, last=second + 1 == end):
                 # What lies before `begin` was written when the phase before ended.
@@ -149,10 +150,12 @@ def ingest(spec):
 
 
 class Pace:
-    """Lets seconds of the data begin at a steady rate, and knows how far behind the store is."""
+    """Lets seconds of the data begin at a steady rate, and knows how far behind the store is; true for `run_s` seconds
+    and a second more, in which a store may catch up."""
 
-    def __init__(self, first, per_second):
+    def __init__(self, first, per_second, run_s):
         self._first, self._per_second, self._began, self.late = first, per_second, time.monotonic(), 0.0
+        self._over = self._began + run_s + 1
 
     def __call__(self, second):
         due = self._began + (second - self._first) / self._per_second
@@ -161,19 +164,20 @@ class Pace:
             time.sleep(wait)
         else:
             self.late = max(self.late, -wait)
+        return time.monotonic() < self._over
 
 
 def steady(spec):
     """Points at `points_per_s` for `run_s` seconds, going on where `ingest` ended, and `queries_per_s` beside them."""
     load, writes, reads = Load(spec), driver.Latencies(), driver.Latencies()
     speed = spec.get("points_per_s", 50_000.0) * load.every / load.metrics
-    begin = load.seconds
-    end = begin + int(speed * spec.get("run_s", 10.0))
+    begin, run_s = load.seconds, spec.get("run_s", 10.0)
+    end = begin + int(speed * run_s)
     with open_store(spec) as store, driver.Progress(load.metrics * (end - begin) // load.every, "points") as progress:
         ended = threading.Event()
         asker = threading.Thread(target=ask, args=(spec, load, store, reads, ended), daemon=True)
         with driver.measured():
-            pace = Pace(begin, speed)
+            pace = Pace(begin, speed, run_s)
             asker.start()
             load.feed(store, begin, end, progress, writes, pace)
             ended.set()
