@@ -40,7 +40,7 @@ class KvDriver(unittest.TestCase):
 
     def run_phase(self, phase, **parameters):
         with start() as child:
-            out, err = child.communicate(self.spec(phase, **parameters), timeout=120)
+            out, err = child.communicate(self.spec(phase, **parameters), timeout=900)
         return child.returncode, [json.loads(line) for line in out.splitlines()], err
 
     def succeed(self, phase, **parameters):
