@@ -86,6 +86,13 @@ pub struct Failure {
     pub why: String,
 }
 
+impl StudyReport {
+    /// Whether no trial of it was run.
+    pub fn is_empty(&self) -> bool {
+        self.rows.iter().all(|r| r.trials + r.failed == 0)
+    }
+}
+
 /// What came out of a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StudyReport {

@@ -24,6 +24,10 @@ pub fn markdown(report: &Report) -> String {
     }
     for study in &report.studies {
         out += &format!("\n## {}\n\n{}\n\n", escape(&study.name), escape(&study.title));
+        if study.is_empty() {
+            out += &format!("{}\n", text::NOT_RUN);
+            continue;
+        }
         out += &tables::study(study).markdown();
         if !study.claims.is_empty() {
             out += &format!("\n### What the original says\n\n{}", tables::claims(&study.claims).markdown());

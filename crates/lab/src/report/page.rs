@@ -52,7 +52,7 @@ pub fn html(
 
 /// All that somebody needs who has ten seconds.
 fn summary(top: &mut Section, report: &Report) {
-    let odd = report.claims().filter(|c| c.verdict != Verdict::Agrees);
+    let odd = report.claims().filter(|c| !matches!(c.verdict, Verdict::Agrees | Verdict::NotMeasured));
     let odd: Vec<String> = odd.take(5).map(|c| c.line.clone()).collect();
     let kind = match report.claims().any(|c| c.verdict == Verdict::DoesNotAgree) {
         true => Callout::Warning,
@@ -117,8 +117,8 @@ fn compared(section: &mut Section, comparison: &Comparison) {
 
 fn study(section: &mut Section, found: &StudyReport, study: &Study, report: &Report, trials: &[Trial]) {
     section.paragraph(&found.title);
-    if found.rows.iter().all(|r| r.trials + r.failed == 0) {
-        section.paragraph("No trial of this study has been run.");
+    if found.is_empty() {
+        section.paragraph(text::NOT_RUN);
         return;
     }
     if !found.claims.is_empty() {

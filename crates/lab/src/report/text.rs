@@ -7,6 +7,9 @@ use super::claims::Verdict;
 use super::compare::Comparison;
 use super::{Report, tables, words};
 
+/// Of a study without trials.
+pub const NOT_RUN: &str = "No trial of this study has been run.";
+
 /// For a terminal: claims and advice first, then the tables.
 pub fn text(report: &Report, to: Terminal) -> String {
     let mut out = format!("{}\n{}\n\n", line(&report.title), line(&subtitle(report)));
@@ -27,6 +30,10 @@ pub fn text(report: &Report, to: Terminal) -> String {
     }
     for study in &report.studies {
         out += &format!("\n{}: {}\n", line(&study.name), line(&study.title));
+        if study.is_empty() {
+            out += &format!("{NOT_RUN}\n");
+            continue;
+        }
         out += &tables::study(study).terminal(to);
     }
     if !report.failed.is_empty() {

@@ -53,6 +53,7 @@ struct Found {
     store: Box<dyn Store>,
     id: i64,
     run: Run,
+    campaign: Campaign,
 }
 
 /// A run with all that is known of it.
@@ -134,7 +135,11 @@ fn find(place: &str, name: &str, wanted: Option<i64>) -> anyhow::Result<Found> {
     runs.retain(|(id, _)| wanted.is_none_or(|wanted| wanted == *id));
     let place = store::shown(place);
     match (runs.pop(), wanted) {
-        (Some((id, run)), _) => Ok(Found { store, id, run }),
+        (Some((id, run)), _) => {
+            let campaign = Campaign::parse(&PathBuf::from(format!("{name}.toml")), &run.text)
+                .with_context(|| format!("the campaign's file as run {id} kept it"))?;
+            Ok(Found { store, id, run, campaign })
+        }
         (None, Some(id)) if !known.is_empty() => {
             bail!("{place} has no run {id} of {name}; it has {}", known.join(", "))
         }
@@ -143,9 +148,7 @@ fn find(place: &str, name: &str, wanted: Option<i64>) -> anyhow::Result<Found> {
 }
 
 fn load(mut found: Found) -> anyhow::Result<Loaded> {
-    let campaign = Campaign::parse(&PathBuf::from(format!("{}.toml", found.run.campaign)), &found.run.text)
-        .with_context(|| format!("the campaign's file as run {} kept it", found.id))?;
     let trials = found.store.trials(found.id)?;
-    let report = Report::new(&campaign, found.id, &found.run, &trials);
-    Ok(Loaded { campaign, run: found.run, trials, report })
+    let report = Report::new(&found.campaign, found.id, &found.run, &trials);
+    Ok(Loaded { campaign: found.campaign, run: found.run, trials, report })
 }
