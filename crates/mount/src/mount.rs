@@ -190,7 +190,13 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if self.session.finished().is_none() && self.unmount().is_err() && self.point.detach().is_err() {
-            eprintln!("poolwright: {} could not be unmounted", self.point.path().display());
+            // Without a reader too: this is no place to end the process.
+            use std::io::Write as _;
+            let _ = writeln!(
+                std::io::stderr(),
+                "poolwright: {} could not be unmounted",
+                self.point.path().display()
+            );
         }
     }
 }

@@ -15,7 +15,7 @@ fn drive(engine: Engine, threads: usize, each: usize, bytes: u64, sequential: bo
                 let at = if sequential {
                     i as u64 * bytes
                 } else {
-                    ((t * each + i) as u64 * 7919 % 100_000) * 17 << 16
+                    (((t * each + i) as u64 * 7919 % 100_000) * 17) << 16
                 };
                 let begin = Instant::now();
                 Device::exercise(engine, "read", at, bytes);

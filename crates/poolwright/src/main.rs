@@ -1,5 +1,14 @@
 //! Poolwright: fits storage to a database, with evidence.
 
+/// To stderr, for as long as somebody reads it: who has a pool open goes on without a reader, where `eprintln!` would end
+/// the process and leave the mount dead.
+macro_rules! tell {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($words)*);
+    }};
+}
+
 mod commands;
 mod interrupt;
 mod plan_page;

@@ -203,6 +203,22 @@ fn signals_unmount_flush_and_export() {
 }
 
 #[test]
+fn nobody_has_to_listen() {
+    skip_without_fuse!();
+    let mut p = Place::new();
+    let mount = p.mount("tank m");
+    std::fs::write(p.at("m/f"), "kept").unwrap();
+    // What it says from here on has no reader, like that of a terminal that was closed.
+    drop(p.running[mount].stderr.take());
+    p.signal(mount, "-TERM");
+    assert!(p.running[mount].wait().unwrap().success());
+    let mount = p.mount("tank m");
+    assert_eq!(std::fs::read_to_string(p.at("m/f")).unwrap(), "kept");
+    p.signal(mount, "-INT");
+    assert_eq!(p.ended(mount).0, Some(0));
+}
+
+#[test]
 fn properties_take_effect_at_once_and_snapshots_show() {
     skip_without_fuse!();
     let mut p = Place::new();

@@ -16,7 +16,7 @@ use poolwright_control::{Client, Host, Mounted, Mounts, Owner, Request, Server, 
 use poolwright_openzfs::Engine;
 
 use super::options::{Usage, parse_size};
-use super::pool::reach::{self, Opened, PoolFiles, explained, parse_dataset, print_json};
+use super::pool::reach::{self, Opened, PoolFiles, explained, parse_dataset};
 use device::Devices;
 use table::Table;
 
@@ -80,10 +80,10 @@ const WRITEBACK_RISK: &str = "caching=writeback is for scratch data and measurem
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let wanted = wanted(&args)?;
     if wanted.caching.as_deref() == Some("writeback") && !args.detached {
-        eprintln!("poolwright: {WRITEBACK_RISK}");
+        tell!("poolwright: {WRITEBACK_RISK}");
     }
     if args.device.any() && !args.detached {
-        eprintln!("poolwright: {}", device::RISK);
+        tell!("poolwright: {}", device::RISK);
     }
     let pool = name::pool_of(&args.dataset);
     if let Some(client) = Client::connect(pool).map_err(explained)? {
@@ -108,16 +108,13 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 /// Has the pool's owner add this mount.
 fn add(mut client: Client, args: &Args, wanted: &Mounted) -> anyhow::Result<u8> {
     if args.arc.is_some() {
-        eprintln!(
+        tell!(
             "poolwright: --arc is not used: process {} has the pool open with an ARC of its own",
             client.pid()
         );
     }
     if !args.tunable.is_empty() {
-        eprintln!(
-            "poolwright: --tunable is not used: process {} has the pool open with its own",
-            client.pid()
-        );
+        tell!("poolwright: --tunable is not used: process {} has the pool open with its own", client.pid());
     }
     if args.device.any() {
         bail!(
@@ -130,7 +127,7 @@ fn add(mut client: Client, args: &Args, wanted: &Mounted) -> anyhow::Result<u8> 
     let mounted = client.ask(&Request::Mount(wanted.clone())).map_err(explained);
     let mounted: Mounted =
         mounted.with_context(|| format!("mounting by process {pid}, which has the pool open"))?;
-    announce(args, &mounted, pid as u32, false)?;
+    announce(args, &mounted, pid as u32, false);
     Ok(0)
 }
 
@@ -160,13 +157,13 @@ fn serve(host: &Arc<Host>, table: &Table, args: &Args, wanted: &Mounted) -> anyh
     let server = Server::start(name::pool_of(&args.dataset), Arc::clone(host) as Arc<dyn Owner>);
     let server = server.map_err(explained)?;
     let mounted = host.mount(wanted).map_err(|fault| explained(fault.into()))?;
-    announce(args, &mounted, std::process::id(), true)?;
+    announce(args, &mounted, std::process::id(), true);
     let mut seen = 0;
     while table.wait(Duration::from_millis(200)) {
         let signals = SIGNALS.load(Ordering::Relaxed);
         if signals > seen {
             seen = signals;
-            eprintln!("poolwright: unmounting, and writing what is not on disk yet");
+            tell!("poolwright: unmounting, and writing what is not on disk yet");
             unmount_all(table, host)?;
         }
     }
@@ -180,7 +177,7 @@ static SIGNALS: AtomicUsize = AtomicUsize::new(0);
 fn watch_signals() -> anyhow::Result<()> {
     ctrlc::set_handler(|| {
         if SIGNALS.fetch_add(1, Ordering::Relaxed) > 0 {
-            eprintln!(
+            tell!(
                 "poolwright: still flushing; the pool is exported when that is done. Killing this process loses nothing \
                  that was synced, and leaves a mount to clear with `umount`"
             );
@@ -202,7 +199,7 @@ fn unmount_all(table: &Table, host: &Host) -> anyhow::Result<()> {
                 }
                 if said.is_none_or(|when| when.elapsed() > SAY_EVERY) {
                     said = Some(Instant::now());
-                    eprintln!("poolwright: {}; waiting for that", fault.message);
+                    tell!("poolwright: {}; waiting for that", fault.message);
                 }
                 if !table.wait(Duration::from_millis(300)) {
                     return Ok(());
@@ -213,14 +210,16 @@ fn unmount_all(table: &Table, host: &Host) -> anyhow::Result<()> {
     }
 }
 
-fn announce(args: &Args, mounted: &Mounted, pid: u32, owner: bool) -> anyhow::Result<()> {
-    if args.json {
-        print_json(&serde_json::json!({"pid": pid, "owner": owner, "mounted": mounted}))?;
+/// Says that it is mounted. Nobody has to listen: the mount is there all the same.
+fn announce(args: &Args, mounted: &Mounted, pid: u32, owner: bool) {
+    let said = if args.json {
+        serde_json::json!({"pid": pid, "owner": owner, "mounted": mounted}).to_string()
     } else {
         let how = if owner && !args.detached { "umount or Ctrl-C ends it" } else { "umount ends it" };
-        println!("{} mounted on {} by process {pid}; {how}", mounted.dataset, mounted.dir.display());
-    }
-    std::io::stdout().flush().context("saying that it is mounted")
+        format!("{} mounted on {} by process {pid}; {how}", mounted.dataset, mounted.dir.display())
+    };
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "{said}").and_then(|()| out.flush());
 }
 
 /// For clap: the engine's ARC has a least size.

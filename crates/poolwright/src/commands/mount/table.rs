@@ -106,7 +106,7 @@ impl Table {
         let thread = std::thread::Builder::new().name("mount".into());
         thread.spawn(move || {
             if let Err(why) = mount.wait() {
-                eprintln!("poolwright: {}: {why}", dir.display());
+                tell!("poolwright: {}: {why}", dir.display());
             }
             let own = |e: &Entry| e.live.as_ref().is_some_and(|other| Arc::ptr_eq(other, &mount));
             let mut entries = inner.lock();
@@ -118,7 +118,7 @@ impl Table {
             drop(live);
             drop(mount);
             if let Some(why) = recording.and_then(|recording| recording.finish().err()) {
-                eprintln!("poolwright: the trace of {}: {why:#}", dir.display());
+                tell!("poolwright: the trace of {}: {why:#}", dir.display());
             }
             inner.lock().retain(|e| e.live.is_some() || e.mounted.dir != dir);
             inner.changed.notify_all();
@@ -159,7 +159,7 @@ impl Mounts for Table {
         let mounted = described(wanted, &options);
         let dataset = pool.open_dataset(name::inside(&wanted.dataset))?;
         if dataset.replayed() > 0 {
-            eprintln!(
+            tell!(
                 "poolwright: {}: {} log records of an earlier crash were played back",
                 wanted.dataset,
                 dataset.replayed()
