@@ -15,7 +15,7 @@ pub fn markdown(report: &Report) -> String {
     for claim in report.claims() {
         out += &format!("- {}\n", escape(&claim.line));
     }
-    if !report.advice.is_empty() {
+    if report.advice.iter().any(|a| !a.set.is_empty()) {
         out += &format!("\n## Recommended settings\n\n{}", tables::settings(&report.advice).markdown());
         out += &format!("\n{}", tables::evidence(&report.advice).markdown());
     }

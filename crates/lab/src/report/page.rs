@@ -60,7 +60,7 @@ fn summary(top: &mut Section, report: &Report) {
         false => Callout::Note,
     };
     top.callout(kind, &text::verdicts(report), &report.about);
-    if !report.advice.is_empty() {
+    if report.advice.iter().any(|a| !a.set.is_empty()) {
         top.heading("Recommended settings").table(&tables::settings(&report.advice));
         dangerous(top, report);
     }

@@ -136,7 +136,7 @@ pub fn effects(study: &StudyReport) -> Table {
 /// The closing table: a row a dataset, a column a property.
 pub fn settings(advice: &[Advice]) -> Table {
     let (mut datasets, mut properties): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-    for a in advice {
+    for a in advice.iter().filter(|a| !a.set.is_empty()) {
         if !datasets.contains(&a.dataset.as_str()) {
             datasets.push(&a.dataset);
         }

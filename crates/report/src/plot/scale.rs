@@ -122,6 +122,8 @@ fn linear_range(axis: &Axis, lo: f64, hi: f64, count: usize) -> (f64, f64, Vec<f
     let pad = if axis.ends == Ends::Tight { 0.0 } else { (hi - lo) * 0.04 };
     let low = if lo == 0.0 || (lo > 0.0 && lo < pad) { 0.0 } else { lo - pad };
     let high = if hi == 0.0 { 0.0 } else { hi + pad };
+    // shares of a whole end with the whole
+    let high = if axis.unit == Unit::Fraction && hi <= 1.0 && high > 1.0 { 1.0 } else { high };
     let step = step(high - low, count, axis.unit);
     let (first, last) = match axis.ends {
         Ends::Ticks => ((low / step).floor(), (high / step).ceil()),
