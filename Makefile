@@ -1,6 +1,6 @@
 # `make run` shows the whole of Poolwright on a live database; `make test` runs every test. The scripts do the work.
 
-.PHONY: help run lab build test test-kernel test-mount bench lint ci clean
+.PHONY: help run lab check-lab build test test-kernel test-mount bench lint ci clean
 .DEFAULT_GOAL := help
 
 # Found even where rustup's lines have not been read by the shell.
@@ -14,6 +14,10 @@ run: ## install what is missing, start a private MariaDB under load, and find be
 
 lab: ## install what is missing, run the campaigns with real databases at their small scale; reports in lab-results/
 	@scripts/lab.sh
+
+check-lab: ## whether the campaigns can be relied on: killed and resumed, each trial is there once; run twice, they agree
+	@scripts/lab/check.sh resume
+	@scripts/lab/check.sh agree
 
 build: ## the program, as target/release/poolwright
 	cargo build --release --workspace
