@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(spec.driver, Path::new("/home/workloads/lab/files"));
         assert_eq!(
             (&spec.parameters["pause_ms"], &spec.datasets["data"]["compression"]),
-            (&50.into(), &"off".into())
+            (&100.into(), &"off".into())
         );
         assert!(matches!(&spec.target, TargetSpec::Pool(pool) if pool.arc == "64M"));
         let text = serde_json::to_string(&spec).unwrap();

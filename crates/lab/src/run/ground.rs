@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -30,16 +31,12 @@ pub struct Ground {
 impl Ground {
     /// Locks `poolwright-lab.UID` in `parent`, and clears it. The folder of a trial on a directory has another name.
     pub fn take(parent: &Path) -> Result<Ground> {
+        let parent = parent.canonicalize().map_err(Error::host("looking at", parent))?;
         let root = parent.join(format!("poolwright-lab.{}", getuid().as_raw()));
-        std::fs::create_dir_all(&root).map_err(Error::host("making", &root))?;
-        let root = root.canonicalize().map_err(Error::host("looking at", &root))?;
-        let path = root.join("lock");
-        let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut lock = open.map_err(Error::host("opening", &path))?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let mut holder = String::new();
-            let _ = lock.read_to_string(&mut holder);
-            return Err(Error::Locked { path: root, holder: holder.trim().to_owned() });
+        // Whoever had the lock removes the folder at its end: then what was locked is nowhere any more.
+        let mut lock = locked(&root)?;
+        while !is_at(&lock, &root.join(LOCK)) {
+            lock = locked(&root)?;
         }
         let _ = lock.set_len(0);
         let _ = writeln!(lock, "{}", std::process::id());
@@ -160,6 +157,35 @@ impl Ground {
     }
 }
 
+impl Drop for Ground {
+    /// Removes the folder, unless something is kept in it.
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.root.join(LOCK));
+        let _ = std::fs::remove_dir(&self.root);
+    }
+}
+
+const LOCK: &str = "lock";
+
+fn locked(root: &Path) -> Result<File> {
+    std::fs::create_dir_all(root).map_err(Error::host("making", root))?;
+    let path = root.join(LOCK);
+    let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut lock = open.map_err(Error::host("opening", &path))?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        return Ok(lock);
+    }
+    let mut holder = String::new();
+    let _ = lock.read_to_string(&mut holder);
+    Err(Error::Locked { path: root.to_owned(), holder: holder.trim().to_owned() })
+}
+
+/// Whether a file is still the one of this name.
+fn is_at(file: &File, path: &Path) -> bool {
+    let (ours, there) = (file.metadata(), std::fs::metadata(path));
+    matches!((ours, there), (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()))
+}
+
 fn is_of_a_trial(name: &OsStr) -> bool {
     let stem =
         name.to_str().and_then(|n| n.strip_prefix('t')).map(|n| n.split('.').next().unwrap_or_default());
@@ -259,6 +285,12 @@ mod tests {
             assert_eq!(ended, 2);
         }
         assert!(!trial.exists() && !ground.beside(7, "json").exists() && ground.root().join("text").exists());
+        let root = ground.root().to_owned();
+        drop(ground);
+        assert_eq!(std::fs::read_dir(&root).unwrap().count(), 1, "a user's file is not removed");
+        std::fs::remove_file(root.join("text")).unwrap();
+        drop(Ground::take(dir.path()).unwrap());
+        assert!(!root.exists());
     }
 
     #[test]
