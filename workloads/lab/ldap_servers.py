@@ -75,7 +75,8 @@ class OpenLdap:
         return dict(os.environ)
 
     def version(self):
-        return said([server.find("slapd"), "-V"], r"slapd ([\d.]+\S*)")
+        # -V alone goes on to serve
+        return said([server.find("slapd"), "-VV"], r"slapd ([\d.]+\S*)")
 
     def imported(self, log, entries):
         """slapadd stops at the first entry that it does not take, and says nothing of the others."""
