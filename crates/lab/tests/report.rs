@@ -1,31 +1,14 @@
 //! The report of a made-up run, held against golden files. `REWRITE=1 cargo test` takes the new output as good; look at
 //! the difference, and at the page in a browser, before committing it.
 
-use std::path::PathBuf;
-
 use poolwright_lab::report::{self, Report, Verdict};
 use poolwright_lab::{Campaign, Run, Trial};
 
+#[path = "../../report/tests/common/mod.rs"]
+mod common;
 mod made_up;
 
-fn golden(name: &str, got: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("REWRITE").is_some_and(|v| v == "1") {
-        std::fs::write(&path, got).unwrap();
-        return;
-    }
-    let want = std::fs::read_to_string(&path)
-        .unwrap_or_else(|e| panic!("{}: {e}; run with REWRITE=1", path.display()));
-    let differs = want.lines().zip(got.lines()).position(|(a, b)| a != b);
-    let line = differs.unwrap_or_else(|| want.lines().count().min(got.lines().count()));
-    assert!(
-        want == got,
-        "{name} differs from line {}:\n- {}\n+ {}",
-        line + 1,
-        want.lines().nth(line).unwrap_or("(end)"),
-        got.lines().nth(line).unwrap_or("(end)")
-    );
-}
+use common::golden;
 
 fn page(campaign: &Campaign, run: &Run, trials: &[Trial]) -> String {
     let report = Report::new(campaign, 7, run, trials);

@@ -1,29 +1,11 @@
 //! What is drawn is compared with what was looked at and found good. `REWRITE=1 cargo test` takes the new output
 //! as good; look at the difference (and at the gallery) before committing it.
 
-use std::path::PathBuf;
-
 use poolwright_report::plot::{Bars, HeatMap, Histogram, Intervals, Line, Point, Scatter, TimeSeries};
 use poolwright_report::{Axis, Better, Callout, Cell, Column, Mark, Page, Plot, Table, Tone, Unit};
 
-fn golden(name: &str, got: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("REWRITE").is_some_and(|v| v == "1") {
-        std::fs::write(&path, got).unwrap();
-        return;
-    }
-    let want = std::fs::read_to_string(&path)
-        .unwrap_or_else(|e| panic!("{}: {e}; run with REWRITE=1", path.display()));
-    let differs = want.lines().zip(got.lines()).position(|(a, b)| a != b);
-    let line = differs.unwrap_or_else(|| want.lines().count().min(got.lines().count()));
-    assert!(
-        want == got,
-        "{name} differs from line {}:\n- {}\n+ {}",
-        line + 1,
-        want.lines().nth(line).unwrap_or("(end)"),
-        got.lines().nth(line).unwrap_or("(end)")
-    );
-}
+mod common;
+use common::golden;
 
 fn scatter(points: Vec<Point>) -> Scatter {
     let (x, y) = (Axis::new("space ratio", Unit::Ratio), Axis::new("read p99", Unit::Nanoseconds).log());
