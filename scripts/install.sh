@@ -39,6 +39,7 @@ LAB_PACKAGES=(
     python3
     fio victoria-metrics # timeseries
     slapd default-jre-headless maven # ldap-import
+    default-jdk-headless # kv-engines, orientdb-import: Maven needs the compiler, and brings only what runs
 )
 # Packages of these whose service would be started: it is kept from that, and disabled.
 LAB_SERVICES=(victoria-metrics slapd)

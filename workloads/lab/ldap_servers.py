@@ -18,7 +18,7 @@ from common.driver import Failure
 
 INDEXED = ["uid", "msisdn"]
 FETCH = "scripts/lab/fetch.sh opendj (make lab does that) brings it"
-JAVA = "java is not installed: apt install openjdk-17-jre-headless, or scripts/install.sh --for lab"
+JAVA = "java is not installed: apt install default-jre-headless, or scripts/install.sh --for lab"
 
 
 def check():

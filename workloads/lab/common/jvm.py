@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 HEAP = "1g"
-PACKAGE = "openjdk-17-jre-headless"
+PACKAGE = "default-jre-headless"
 COMPILERS = {"all": [], "quick": ["-XX:TieredStopAtLevel=1"]}
 
 
