@@ -1,0 +1,41 @@
+//! What can go wrong on the way to a curve.
+
+use std::path::PathBuf;
+
+/// An error of this crate. Every message says what was tried, on what, and what to do where that is known.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried: `open`, `read`.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// Bytes that cannot be right.
+    #[error("{}, {place}: {why}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// `line 12`, `record 7 (byte 168)`.
+        place: String,
+        /// What does not fit, and what was expected.
+        why: String,
+    },
+    /// The trace itself.
+    #[error(transparent)]
+    Trace(#[from] poolwright_trace::Error),
+    /// More different records than a run can number.
+    #[error(
+        "the trace has more than {} different records; sample it (--sample), or take a larger recordsize",
+        u32::MAX
+    )]
+    TooManyRecords,
+}
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,37 @@
+//! Cache models and miss-ratio curves: how often a trace misses in a cache of each size.
+//!
+//! The way of the data: an [`input`] yields [`Piece`]s (what was read or written where), a [`Splitter`] cuts them into
+//! records of one recordsize, an [`Intern`] gives each record a dense number, and every [`Model`] is fed the same
+//! [`Access`]es in chunks and says its points at the end.
+//!
+//! ```text
+//! trace, .lis, oracleGeneral ─▶ Piece ─Splitter─▶ Key ─(Sample)─Intern─▶ Access ─▶ Model… ─▶ Curve
+//! ```
+//!
+//! Sizes are bytes throughout; a hit ratio is over accesses to records, as `arcstats` counts them.
+
+pub mod access;
+pub mod curve;
+pub mod error;
+pub mod intern;
+
+pub use access::{Access, Key, Kind, Piece};
+pub use curve::{Band, Counts, Curve, Point};
+pub use error::{Error, Result};
+pub use intern::Intern;
+
+/// A cache, or a family of caches that differ in size, which is shown a trace and counts what misses.
+///
+/// The same chunk is fed to every model of a run, on as many threads as there are processors; a model keeps what it
+/// needs of an access and no reference to the chunk.
+pub trait Model: Send {
+    /// Accesses in the order of the trace. Record numbers are dense: at most one more than the highest before. `keys` has
+    /// the key of every record so far by its number, for a model that wants to know a record's file and neighbours.
+    fn feed(&mut self, chunk: &[Access], keys: &[Key]);
+
+    /// One count per cache size, in the order of the sizes that the model was made with.
+    fn counts(&self) -> Vec<Counts>;
+
+    /// Bytes of memory that the model holds now, for the figure per tracked record.
+    fn memory(&self) -> usize;
+}
