@@ -6,10 +6,10 @@
 #   resume   kills a campaign with -9 (twice, at times drawn from a seed that is printed) and starts it again until it
 #            ends: every trial has to be there once, and nothing may be left behind
 #   agree    runs a campaign twice with the same seed: at least 90 % of the cells have to agree within the intervals
-#            that the two runs print
+#            that the two runs print. The run that `resume` left is the first of the two.
 #
-# Both run the campaigns as they are, so an idle machine is needed, and for `agree` twice their time. Results are in
-# lab-results/check/. CHECK_SEED draws the times of the kills.
+# Both run the campaigns as they are, so an idle machine is needed. Results are in lab-results/check/. CHECK_SEED draws
+# the times of the kills.
 #
 # Exit status: 0 all as it should be, 1 something is not, 2 wrong usage, 130 interrupted.
 set -euo pipefail
@@ -90,13 +90,17 @@ check_resume() {
 }
 
 check_agree() {
-    local name=$1 which
-    for which in first second; do
-        poolwright lab run "$name" --scale "$SCALE" --results "$RESULTS/$name-$which.db" || return 1
-    done
-    poolwright lab report "$name" --results "$RESULTS/$name-first.db" --against "$RESULTS/$name-second.db" -o "$RESULTS/$name.html"
-    poolwright lab report "$name" --results "$RESULTS/$name-first.db" --against "$RESULTS/$name-second.db" --json \
-        | python3 -c 'import json, sys; sys.exit((json.load(sys.stdin)["against"]["share"] or 0) < 0.9)'
+    local name=$1 first=$RESULTS/$1.db second=$RESULTS/$1-second.db
+    rm -f "$second"
+    # A run that is there and whole is not run again; one that is not is begun or finished.
+    poolwright lab run "$name" --scale "$SCALE" --results "$first" || return 1
+    poolwright lab run "$name" --scale "$SCALE" --results "$second" || return 1
+    poolwright lab report "$name" --results "$first" --against "$second" -o "$RESULTS/$name.html"
+    poolwright lab report "$name" --results "$first" --against "$second" --json \
+        | python3 -c 'import json, sys
+share = json.load(sys.stdin)["against"]["share"] or 0
+print("  %.1f %% of the cells agree" % (100 * share))
+sys.exit(share < 0.9)'
 }
 
 main() {

@@ -284,4 +284,7 @@ pub struct Recommend {
     pub higher: bool,
     /// Properties that are advised from the best case.
     pub properties: Vec<String>,
+    /// Factor → levels: the cases that are asked, all if it is empty. The rest shows something else, as another engine does.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: BTreeMap<String, Vec<String>>,
 }

@@ -64,6 +64,18 @@ fn nothing_dangerous_is_advised_in_silence() {
 }
 
 #[test]
+fn advice_is_taken_from_the_cases_that_it_asks_only() {
+    let (mut campaign, run, trials) = made_up::run(1);
+    for level in ["off", "gzip-9"] {
+        let study = campaign.studies.iter_mut().find(|s| s.name == "space").unwrap();
+        study.recommend[0].only = [("compression".into(), vec![level.into()])].into();
+        let report = Report::new(&campaign, 7, &run, &trials);
+        let db = report.advice.iter().find(|a| a.dataset == "db").unwrap();
+        assert_eq!(db.set[0], ("compression".into(), level.into()), "{db:?}");
+    }
+}
+
+#[test]
 fn failed_trials_have_their_reason_and_missing_ones_are_counted() {
     let (campaign, run, mut trials) = made_up::run(1);
     let html = page(&campaign, &run, &trials);

@@ -191,6 +191,22 @@ fn a_campaign_runs_once_and_a_second_time_nothing_is_left_to_do() {
     assert!(said.contains("has changed since its last run"), "{said}");
 }
 
+/// The number of trials of `size` when it may go on from two blocks to five until `measure` is known to within `interval`.
+fn trials_until(measure: &str, interval: f64) -> usize {
+    let lab = Lab::new();
+    let stop = format!("repeats = 2\nstop = {{ interval = {interval}, most = 5 }}\nmeasures = [\"{measure}\"]");
+    lab.campaign(&SMOKE.replacen("repeats = 3\nmeasures = [\"files_per_s\", \"wall_s\", \"read/wall_s\"]", &stop, 1));
+    let (code, said, _) = lab.run("");
+    assert_eq!(code, Some(0), "{said}");
+    lab.stored().len()
+}
+
+#[test]
+fn blocks_are_added_until_the_intervals_are_narrow_or_there_are_enough() {
+    assert_eq!(trials_until("logical.data", 0.001), 2 * 3, "the same each time, which three trials can tell");
+    assert_eq!(trials_until("wall_s", 0.001), 2 * 5, "never the same to a thousandth");
+}
+
 #[test]
 fn a_failed_trial_is_kept_and_the_others_go_on() {
     let lab = Lab::new();

@@ -291,25 +291,41 @@ fn same_type(node: &Node<'_>, place: &Place, value: &Json, study: &Study, campai
 
 /// Factor → level by their names.
 fn case(node: &Node<'_>, study: &Study) -> Result<Case> {
-    let mut case = Case::new();
-    for entry in node.entries()? {
-        let Some(factor) = study.factor(entry.key()) else {
-            let known: Vec<_> = study.factors.iter().map(|f| f.name.as_str()).collect();
-            return Err(entry.error(format!(
-                "there is no factor {:?}; there is {}",
-                entry.key(),
-                known.join(", ")
-            )));
+    let entries = node.entries()?;
+    let level = |entry: &Node<'_>| Ok((entry.key().to_owned(), level(entry, entry, study)?));
+    some(node, entries.iter().map(level).collect::<Result<_>>()?)
+}
+
+/// Factor → one level, or a list of them.
+fn cases(node: &Node<'_>, study: &Study) -> Result<BTreeMap<String, Vec<String>>> {
+    let levels = |entry: &Node<'_>| {
+        let levels: Result<_> = match entry.list() {
+            Ok(list) => list.iter().map(|one| level(entry, one, study)).collect(),
+            Err(_) => level(entry, entry, study).map(|one| vec![one]),
         };
-        let level = entry.spelled()?;
-        if !factor.levels.iter().any(|l| l.name == level) {
-            let known: Vec<_> = factor.levels.iter().map(|l| l.name.as_str()).collect();
-            let (factor, known) = (&factor.name, known.join(", "));
-            return Err(entry.error(format!("{factor:?} has no level {level:?}; it has {known}")));
-        }
-        case.insert(entry.key().to_owned(), level);
-    }
+        Ok((entry.key().to_owned(), levels?))
+    };
+    some(node, node.entries()?.iter().map(levels).collect::<Result<_>>()?)
+}
+
+fn some<T>(node: &Node<'_>, case: BTreeMap<String, T>) -> Result<BTreeMap<String, T>> {
     if case.is_empty() { Err(node.error("no factor is named")) } else { Ok(case) }
+}
+
+/// The level that `value` names, of the factor that is the entry's key.
+fn level(entry: &Node<'_>, value: &Node<'_>, study: &Study) -> Result<String> {
+    let Some(factor) = study.factor(entry.key()) else {
+        let known: Vec<_> = study.factors.iter().map(|f| f.name.as_str()).collect();
+        let known = known.join(", ");
+        return Err(entry.error(format!("there is no factor {:?}; there is {known}", entry.key())));
+    };
+    let level = value.spelled()?;
+    if !factor.levels.iter().any(|l| l.name == level) {
+        let known: Vec<_> = factor.levels.iter().map(|l| l.name.as_str()).collect();
+        let (factor, known) = (&factor.name, known.join(", "));
+        return Err(value.error(format!("{factor:?} has no level {level:?}; it has {known}")));
+    }
+    Ok(level)
 }
 
 fn claim(node: &Node<'_>, study: &Study) -> Result<Claim> {
@@ -362,6 +378,7 @@ fn recommend(node: &Node<'_>, study: &Study) -> Result<Recommend> {
         by: values::measure(&fields.need("by")?, &study.phases, &study.datasets)?,
         higher: fields.get("higher").map_or(Ok(false), |n| n.flag())?,
         properties: properties.list()?.iter().map(name).collect::<Result<_>>()?,
+        only: fields.get("only").map_or(Ok(BTreeMap::new()), |n| cases(&n, study))?,
     };
     if recommend.properties.is_empty() {
         return Err(properties.error("no property is named"));

@@ -67,6 +67,7 @@ report = [6000, 1400.5]
 dataset = "ldif"
 by = "wall_s"
 properties = ["primarycache"]
+only = { how = ["batched", "one by one"] }
 "#;
 
 fn parse(text: &str) -> Result<Campaign> {
@@ -146,6 +147,16 @@ fn errors_name_the_line_and_what_is_allowed() {
         ("path = \"workload.entries\"", "path = \"entries\"", "is no place"),
         ("primarycache = \"none\"", "primarycache = \"metadata\"", "it has all, none"),
         ("primarycache = \"none\"", "cache = \"none\"", "there is primarycache, how, entries"),
+        (
+            "only = { how = [\"batched\", \"one by one\"] }",
+            "only = { how = [\"fast\"] }",
+            "\"how\" has no level \"fast\"",
+        ),
+        (
+            "only = { how = [\"batched\", \"one by one\"] }",
+            "only = { how = \"fast\" }",
+            "has no level \"fast\"",
+        ),
         ("better = { primarycache = \"all\" }", "better = { how = \"batched\" }", "the same factors"),
         ("limit = \"30m\"", "limit = \"soon\"", "30s, 5m or 1h"),
         ("cold = true", "cold = \"yes\"", "true or false"),

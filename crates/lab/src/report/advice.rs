@@ -105,7 +105,10 @@ pub fn advice(study: &Study, trials: &[Trial]) -> Vec<Advice> {
 
 fn advise(study: &Study, trials: &[Trial], wanted: &Recommend) -> Advice {
     let measured = cells::figures(study, trials, &wanted.by).into_iter();
+    let asked =
+        |case: &Case| wanted.only.iter().all(|(f, levels)| case.get(f).is_some_and(|l| levels.contains(l)));
     let (mut safe, mut dangerous): (Vec<Candidate>, Vec<Candidate>) = measured
+        .filter(|(case, _)| asked(case))
         .map(|(case, figure)| {
             let set = wanted.properties.iter().map(|p| (p.clone(), value(study, &case, &wanted.dataset, p)));
             Candidate { set: set.collect(), case, figure }
