@@ -14,12 +14,20 @@ pub struct Counts {
     pub misses: u64,
     /// Of the misses, those of partial writes: reads that only the recordsize causes.
     pub update_misses: u64,
+    /// Of the misses, those of whole writes: no read comes of them. 0 for a model where a write cannot miss.
+    #[serde(default)]
+    pub write_misses: u64,
 }
 
 impl Counts {
     /// Misses per request; 0 of nothing.
     pub fn miss_ratio(&self) -> f64 {
         if self.requests == 0 { 0.0 } else { self.misses as f64 / self.requests as f64 }
+    }
+
+    /// Records that had to be read from the device.
+    pub fn device_reads(&self) -> u64 {
+        self.misses - self.write_misses
     }
 }
 
@@ -41,9 +49,19 @@ pub struct Point {
     pub miss_ratio: f64,
     /// Of the requests, those that were a partial write's read, 0 to 1.
     pub update_miss_ratio: f64,
+    /// Of the requests, those that were a whole write of a record not cached, 0 to 1: a miss without a read.
+    #[serde(default)]
+    pub write_miss_ratio: f64,
     /// Where 95 % of samples would put it; `None` where every request was looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub band: Option<Band>,
+}
+
+impl Point {
+    /// Reads from the device per request.
+    pub fn read_ratio(&self) -> f64 {
+        (self.miss_ratio - self.write_miss_ratio).max(0.0)
+    }
 }
 
 /// A miss-ratio curve.
