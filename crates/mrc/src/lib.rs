@@ -11,6 +11,7 @@
 //! Sizes are bytes throughout; a hit ratio is over accesses to records, as `arcstats` counts them.
 
 pub mod access;
+pub mod advice;
 pub mod curve;
 pub mod error;
 pub mod intern;
