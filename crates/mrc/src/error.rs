@@ -35,6 +35,17 @@ pub enum Error {
         u32::MAX
     )]
     TooManyRecords,
+    /// A page of the database that does not lie in one record.
+    #[error(
+        "pages of {} do not lie in records of {}: give a recordsize of a page or more, a power of two",
+        poolwright_trace::format_size(*page), poolwright_trace::format_size(*recordsize)
+    )]
+    SmallRecords {
+        /// Bytes of a page.
+        page: u64,
+        /// Bytes of a record.
+        recordsize: u64,
+    },
 }
 
 /// Result of this crate.

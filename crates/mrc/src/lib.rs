@@ -15,6 +15,7 @@ pub mod advice;
 pub mod curve;
 pub mod error;
 pub mod intern;
+pub mod split;
 
 pub use access::{Access, Key, Kind, Piece};
 pub use curve::{Band, Counts, Curve, Point};
