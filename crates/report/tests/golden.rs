@@ -47,6 +47,17 @@ fn series(lines: Vec<Line>) -> TimeSeries {
     TimeSeries::new("Writes over time", x, y, lines)
 }
 
+/// A figure by size, with where it may be, and a size marked.
+fn curves() -> TimeSeries {
+    let sizes: [(f64, f64); 5] = [(16e6, 0.9), (128e6, 0.55), (1e9, 0.3), (8e9, 0.12), (64e9, 0.11)];
+    let band = sizes.iter().map(|(x, y)| (*x, y - 0.04, y + 0.06)).collect();
+    let steep = Line::new("16K", sizes.map(|(x, y)| (x, y * 0.8)).to_vec());
+    let lines = vec![Line::new("128K", sizes.to_vec()).band(band).dots(), steep.dots()];
+    let x = Axis::new("cache", Unit::Bytes).log();
+    TimeSeries::new("Misses by size", x, Axis::new("miss ratio", Unit::Fraction).from_zero(), lines)
+        .event(4e9, "today's ARC, 4G")
+}
+
 fn bars(values: &[f64]) -> Bars {
     let plot = Bars::new("Wall time", Axis::new("seconds", Unit::Seconds));
     values.iter().enumerate().fold(plot, |plot, (i, v)| {
@@ -97,6 +108,7 @@ fn plots_look_as_they_did() {
     let ratio = Line::new("hit ratio", vec![(0.0, 0.1), (2.0, 0.2), (2.1, 0.95), (4.0, 0.97)]);
     let two = switched.right(Axis::new("hit ratio", Unit::Fraction).from_zero(), vec![ratio]);
     golden("two-axes.svg", &two.svg_file());
+    golden("curves.svg", &curves().svg_file());
     golden("bars.svg", &bars(&[12.0, 3.5, 0.01, 7.0]).svg_file());
 }
 
@@ -225,6 +237,9 @@ fn degenerate_input_gives_a_sound_picture() {
         let events =
             set.iter().fold(series(vec![Line::new("a", vec![(0.0, 1.0)])]), |s, v| s.event(*v, "event"));
         sound(&events.svg());
+        let band = set.iter().map(|v| (*v, v * 0.5, v + 1.0)).collect();
+        let curve = Line::new("a", set.iter().map(|v| (*v, *v)).collect()).band(band).dots();
+        sound(&series(vec![curve]).svg());
         let second = vec![Line::new("b", set.iter().map(|v| (*v, *v)).collect())];
         sound(&series(vec![]).right(Axis::new("y", Unit::Bytes), second).svg());
         let names: Vec<String> = (0..set.len()).map(|i| format!("column {i}")).collect();

@@ -91,7 +91,7 @@ impl Scale {
             (lo, hi) = (1.0, 10.0); // nothing to show: any range will do
         }
         let (lo, hi, ticks) =
-            if axis.log { log_range(lo, hi, count) } else { linear_range(axis, lo, hi, count) };
+            if axis.log { log_range(axis.unit, lo, hi, count) } else { linear_range(axis, lo, hi, count) };
         Scale { axis: axis.clone(), lo, hi, from, to, ticks }
     }
 
@@ -147,9 +147,24 @@ fn step(range: f64, count: usize, unit: Unit) -> f64 {
     ten * choices.into_iter().find(|c| c * ten >= rough * 0.999).unwrap_or(10.0)
 }
 
-fn log_range(lo: f64, hi: f64, count: usize) -> (f64, f64, Vec<f64>) {
+/// Powers of two, as sizes of memory are: about `count` of them, or none if there are too few to hold on to.
+fn powers_of_two(lo: f64, hi: f64, count: usize) -> Vec<f64> {
+    let (first, last) = (lo.log2().ceil() as i32, hi.log2().floor() as i32);
+    let stride = ((last - first) as f64 / count.max(1) as f64).ceil().max(1.0) as i32;
+    let ticks: Vec<f64> =
+        (first..=last).filter(|k| k.rem_euclid(stride) == 0).map(|k| f64::from(k).exp2()).collect();
+    if ticks.len() < count.div_ceil(2).max(3) { Vec::new() } else { ticks }
+}
+
+fn log_range(unit: Unit, lo: f64, hi: f64, count: usize) -> (f64, f64, Vec<f64>) {
     let pad = (hi / lo).powf(0.05).clamp(1.06, 10.0);
     let (lo, hi) = (lo / pad, hi * pad);
+    if matches!(unit, Unit::Bytes | Unit::BytesPerSecond) {
+        let ticks = powers_of_two(lo, hi, count);
+        if !ticks.is_empty() {
+            return (lo, hi, ticks);
+        }
+    }
     let first = lo.log10().floor() as i32;
     let last = hi.log10().ceil() as i32;
     let stride = ((hi / lo).log10() / count.max(1) as f64).ceil().max(1.0) as i32;
@@ -218,5 +233,10 @@ mod tests {
         let bytes = scale(Axis::new("x", Unit::Bytes).from_zero(), &[0.0, 900.0 * 1024.0]);
         assert!(bytes.ticks.iter().all(|t| t % (128.0 * 1024.0) == 0.0), "{:?}", bytes.ticks);
         assert_eq!(scale(Axis::new("x", Unit::None).log(), &[1.0, 1000.0]).ticks, [1., 10., 100., 1000.]);
+        let sizes = scale(Axis::new("x", Unit::Bytes).log(), &[5e6, 1e11]);
+        assert_eq!(
+            sizes.ticks.iter().map(|t| sizes.label(*t)).collect::<Vec<_>>(),
+            ["16M", "128M", "1G", "8G", "64G"]
+        );
     }
 }

@@ -10,16 +10,30 @@ use super::{Plot, WIDTH};
 pub struct Line {
     name: String,
     points: Vec<(f64, f64)>,
+    band: Vec<(f64, f64, f64)>,
+    dots: bool,
 }
 
 impl Line {
     /// A named line.
     pub fn new(name: &str, points: Vec<(f64, f64)>) -> Self {
-        Line { name: name.to_owned(), points }
+        Line { name: name.to_owned(), points, band: Vec::new(), dots: false }
+    }
+
+    /// Where the line may be: `(x, low, high)` in order of `x`.
+    pub fn band(mut self, band: Vec<(f64, f64, f64)>) -> Self {
+        self.band = band;
+        self
+    }
+
+    /// Each point is a figure of its own: has a dot, and says its values when pointed at.
+    pub fn dots(mut self) -> Self {
+        self.dots = true;
+        self
     }
 }
 
-/// Lines over a common time axis.
+/// Lines over a common axis, mostly time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeSeries {
     title: String,
@@ -61,6 +75,12 @@ impl TimeSeries {
         lines.iter().flat_map(|l| &l.points).filter(|p| self.x.takes(p.0) && y.takes(p.1))
     }
 
+    /// How far the bands of some lines reach.
+    fn reached<'a>(&'a self, lines: &'a [Line], y: &'a Axis) -> impl Iterator<Item = f64> {
+        let bands = lines.iter().flat_map(|l| &l.band).filter(|b| self.x.takes(b.0));
+        bands.flat_map(|b| [b.1, b.2]).filter(|v| y.takes(*v))
+    }
+
     /// The second axis, where it has anything to show.
     fn second(&self) -> Option<(&Axis, &[Line])> {
         let (axis, lines) = self.right.as_ref()?;
@@ -96,7 +116,8 @@ impl Plot for TimeSeries {
             frame::nothing(&mut d, width / 2.0, (top + bottom) / 2.0);
             return d;
         }
-        let y = Scale::fit(&self.y, drawn().map(|p| p.1), bottom, top, 4);
+        let values = drawn().map(|p| p.1).chain(self.reached(&self.lines, &self.y));
+        let y = Scale::fit(&self.y, values, bottom, top, 4);
         let left = frame::label_room(&y);
         let y2 = second.map(|(axis, lines)| {
             (Scale::fit(axis, self.drawn(lines, axis).map(|p| p.1), bottom, top, 4), lines)
@@ -110,6 +131,9 @@ impl Plot for TimeSeries {
         frame::x_axis(&mut d, &x, top, bottom, (left + right) / 2.0);
         d.line((left, bottom), (right, bottom), "base");
         self.draw_events(&mut d, &x, (left, axis, right, bottom));
+        for (i, line) in self.lines.iter().enumerate() {
+            self.draw_band(&mut d, i, line, &x, &y);
+        }
         for (i, line) in self.lines.iter().enumerate() {
             self.draw_line(&mut d, i, line, &x, &y);
         }
@@ -170,6 +194,21 @@ impl TimeSeries {
                 [(px, py)] => d.circle(*px, *py, 2.0, &format!("dot s{}", i % 7)),
                 points => d.polyline(points, &frame::line_class(i)),
             });
+        }
+        if line.dots {
+            for p in line.points.iter().filter(|p| takes(p)) {
+                let tip = format!("{}, {}: {}", line.name, self.x.unit.format(p.0), y.axis.unit.format(p.1));
+                d.tip(&tip, |d| d.circle(x.at(p.0), y.at(p.1), 3.0, &format!("dot s{}", i % 7)));
+            }
+        }
+    }
+
+    fn draw_band(&self, d: &mut Drawing, i: usize, line: &Line, x: &Scale, y: &Scale) {
+        let takes = |b: &(f64, f64, f64)| self.x.takes(b.0) && y.axis.takes(b.1) && y.axis.takes(b.2);
+        for run in line.band.split(|b| !takes(b)).filter(|run| run.len() > 1) {
+            let upper = run.iter().map(|b| (x.at(b.0), y.at(b.2)));
+            let lower = run.iter().rev().map(|b| (x.at(b.0), y.at(b.1)));
+            d.polyline(&upper.chain(lower).collect::<Vec<_>>(), &format!("band s{}", i % 7));
         }
     }
 }
