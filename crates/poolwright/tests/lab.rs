@@ -194,8 +194,13 @@ fn a_campaign_runs_once_and_a_second_time_nothing_is_left_to_do() {
 /// The number of trials of `size` when it may go on from two blocks to five until `measure` is known to within `interval`.
 fn trials_until(measure: &str, interval: f64) -> usize {
     let lab = Lab::new();
-    let stop = format!("repeats = 2\nstop = {{ interval = {interval}, most = 5 }}\nmeasures = [\"{measure}\"]");
-    lab.campaign(&SMOKE.replacen("repeats = 3\nmeasures = [\"files_per_s\", \"wall_s\", \"read/wall_s\"]", &stop, 1));
+    let stop =
+        format!("repeats = 2\nstop = {{ interval = {interval}, most = 5 }}\nmeasures = [\"{measure}\"]");
+    lab.campaign(&SMOKE.replacen(
+        "repeats = 3\nmeasures = [\"files_per_s\", \"wall_s\", \"read/wall_s\"]",
+        &stop,
+        1,
+    ));
     let (code, said, _) = lab.run("");
     assert_eq!(code, Some(0), "{said}");
     lab.stored().len()
