@@ -21,7 +21,12 @@ impl Kind {
     }
 }
 
+/// No byte of a file lies at or beyond this; a `Free` that reaches it says where the file ends from now on.
+pub const END: u64 = 1 << 60;
+
 /// A run of bytes of one file, as an input yields it: before a recordsize is chosen.
+///
+/// An object of a trace that knows no offsets is a piece of file 0: its id stands in `offset`, its size in `len`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Nanoseconds since the start of the trace; 0 throughout where the source has no time.
@@ -32,7 +37,8 @@ pub struct Piece {
     pub offset: u64,
     /// Bytes; at least 1.
     pub len: u64,
-    /// `Read`, `Write` (of these bytes, whatever part of a record that is) or `Free`.
+    /// `Read`, `Write` (of these bytes, whatever part of a record that is) or `Free`. A `Free` up to [`END`] also tells a
+    /// file's length, when it is opened as when it is truncated.
     pub kind: Kind,
 }
 

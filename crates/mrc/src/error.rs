@@ -29,6 +29,9 @@ pub enum Error {
     /// The trace itself.
     #[error(transparent)]
     Trace(#[from] poolwright_trace::Error),
+    /// No recordsize of OpenZFS.
+    #[error("a recordsize is a power of two from 512 to 16M, not {0}")]
+    Recordsize(u64),
     /// More different records than a run can number.
     #[error(
         "the trace has more than {} different records; sample it (--sample), or take a larger recordsize",

@@ -58,6 +58,22 @@ impl Intern {
         }
     }
 
+    /// The number of `key`, if it was seen.
+    pub fn find(&self, key: Key) -> Option<u32> {
+        let mask = self.numbers.len() - 1;
+        let mut slot = self.slot(key);
+        loop {
+            let number = self.numbers[slot];
+            if number == EMPTY {
+                return None;
+            }
+            if self.keys[number as usize] == key {
+                return Some(number);
+            }
+            slot = (slot + 1) & mask;
+        }
+    }
+
     #[cold]
     fn insert(&mut self, slot: usize, key: Key) -> Result<u32> {
         let number =
@@ -99,6 +115,8 @@ mod tests {
         assert_eq!(intern.number(0).unwrap(), 0);
         assert_eq!(intern.number(4096 * 9_999).unwrap(), 9_999);
         assert_eq!(intern.keys().len(), 10_001);
+        assert_eq!((intern.find(4096 * 9_999), intern.find(u64::MAX)), (Some(9_999), Some(10_000)));
+        assert_eq!(intern.find(1), None);
         assert!(intern.memory() <= 32 * intern.keys().len());
     }
 }

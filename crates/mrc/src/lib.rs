@@ -14,13 +14,19 @@ pub mod access;
 pub mod advice;
 pub mod curve;
 pub mod error;
+pub mod input;
 pub mod intern;
 pub mod split;
+pub mod lane;
+pub mod splitter;
 
-pub use access::{Access, Key, Kind, Piece};
+pub use access::{Access, END, Key, Kind, Piece};
 pub use curve::{Band, Counts, Curve, Point};
 pub use error::{Error, Result};
+pub use input::{Input, Skipped};
 pub use intern::Intern;
+pub use lane::Lane;
+pub use splitter::Splitter;
 
 /// A cache, or a family of caches that differ in size, which is shown a trace and counts what misses.
 ///

@@ -1,0 +1,80 @@
+//! Where pieces come from: traces of several formats, read in chunks and in bounded memory.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Piece, Result};
+
+/// Pieces that an input hands over at once, give or take what one event becomes: 2 MiB.
+pub const CHUNK: usize = 1 << 16;
+
+/// The longest transfer that is one: Linux moves at most 2 GiB in a call (`MAX_RW_COUNT`, `read(2)`).
+pub const LONGEST: u64 = 1 << 31;
+
+/// What the pieces of an input are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes of files: any recordsize can be looked at; this one where none is asked for.
+    Bytes {
+        /// Bytes.
+        recordsize: u64,
+    },
+    /// Whole objects, each a record of its own size.
+    Objects,
+}
+
+/// A source of pieces, in the order of the trace.
+pub trait Input: Send {
+    /// The format's name, as `--format` takes it.
+    fn format(&self) -> &'static str;
+
+    /// What the pieces are.
+    fn unit(&self) -> Unit;
+
+    /// Replaces what is in `pieces` by the next chunk, about [`CHUNK`] of them; empty at the end of the trace.
+    /// Fails where the rest of the source means nothing; events that are only odd are left out and counted.
+    fn read(&mut self, pieces: &mut Vec<Piece>) -> Result<()>;
+
+    /// What was left out so far.
+    fn skipped(&self) -> Skipped;
+
+    /// Nanoseconds from the first to the last event that was read, or as the trace says; 0 where there is no time.
+    fn duration_ns(&self) -> u64;
+
+    /// Share of the source that was read, 0 to 1; `None` where its end is not known.
+    fn progress(&self) -> Option<f64>;
+}
+
+/// Single events that cannot be right, counted instead of believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Left out: they read or write nothing.
+    pub zero_length: u64,
+    /// Left out: they reach past 2^60, or past the 2^40 records that a file can have.
+    pub too_far: u64,
+    /// Left out: longer than [`LONGEST`].
+    pub too_long: u64,
+    /// Kept where they stand, at the time of the one before: their own time lies before it.
+    pub unsorted: u64,
+}
+
+impl Skipped {
+    /// Each count that is not zero, and what happened to those events.
+    pub fn counts(&self) -> Vec<(u64, &'static str)> {
+        let all = [
+            (self.zero_length, "events of no length were left out"),
+            (self.too_far, "events past the largest offset (2^60, or 2^40 records) were left out"),
+            (self.too_long, "events longer than 2 GiB were left out"),
+            (self.unsorted, "events that go back in time were kept where they stand"),
+        ];
+        all.into_iter().filter(|(count, _)| *count > 0).collect()
+    }
+}
+
+impl std::ops::AddAssign for Skipped {
+    fn add_assign(&mut self, more: Skipped) {
+        self.zero_length += more.zero_length;
+        self.too_far += more.too_far;
+        self.too_long += more.too_long;
+        self.unsorted += more.unsorted;
+    }
+}

@@ -1,0 +1,156 @@
+//! The way of one recordsize through a run: pieces become accesses to numbered records.
+
+use crate::input::{CHUNK, Skipped, Unit};
+use crate::splitter::{INDEX_BITS, Touched};
+use crate::{Access, Intern, Key, Kind, Piece, Result, Splitter};
+
+/// Bytes that a record takes in the cache: from its file, its index in it (an object's id) and its logical bytes.
+pub type Sizes = Box<dyn Fn(u32, u64, u32) -> u32 + Send + Sync>;
+
+/// Which records are looked at at all, by their keys; the others cost no memory.
+pub type Keep = Box<dyn Fn(Key) -> bool + Send + Sync>;
+
+/// Up to this many records of a freed range are looked up one by one, however few were seen.
+const FEW: u64 = 64;
+
+/// One recordsize's [`Splitter`] and [`Intern`]: every model fed with its accesses sees the same records.
+pub struct Lane {
+    splitter: Splitter,
+    intern: Intern,
+    sizes: Option<Sizes>,
+    keep: Option<Keep>,
+    skipped: Skipped,
+    /// Pieces of the current chunk that were cut.
+    done: usize,
+    requests: u64,
+    chunk: Vec<Access>,
+}
+
+impl Lane {
+    /// For the pieces of an input of that unit, in records of `recordsize`, or else of the input's own.
+    pub fn new(unit: Unit, recordsize: Option<u64>) -> Result<Lane> {
+        Ok(Lane {
+            splitter: Splitter::of(unit, recordsize)?,
+            intern: Intern::default(),
+            sizes: None,
+            keep: None,
+            skipped: Skipped::default(),
+            done: 0,
+            requests: 0,
+            chunk: Vec::with_capacity(CHUNK),
+        })
+    }
+
+    /// Records take what `sizes` says instead of their logical bytes.
+    pub fn with_sizes(self, sizes: Sizes) -> Lane {
+        Lane { sizes: Some(sizes), ..self }
+    }
+
+    /// Looks only at the records that `keep` takes.
+    pub fn with_sample(self, keep: Keep) -> Lane {
+        Lane { keep: Some(keep), ..self }
+    }
+
+    /// Bytes of a record; `None` where pieces are objects.
+    pub fn recordsize(&self) -> Option<u64> {
+        self.splitter.recordsize()
+    }
+
+    /// Accesses to records so far, frees not counted, whether they were kept or not.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// The keys of the records so far, by their numbers.
+    pub fn keys(&self) -> &[Key] {
+        self.intern.keys()
+    }
+
+    /// The accesses that [`Lane::cut`] made last.
+    pub fn accesses(&self) -> &[Access] {
+        &self.chunk
+    }
+
+    /// What was left out because it does not fit this recordsize's keys.
+    pub fn skipped(&self) -> Skipped {
+        self.skipped
+    }
+
+    /// Bytes of memory for the records and the chunk.
+    pub fn memory(&self) -> usize {
+        self.intern.memory() + self.chunk.capacity() * size_of::<Access>()
+    }
+
+    /// Makes the next accesses of `pieces`, about [`CHUNK`] of them, in place of those made before. True while some of
+    /// the pieces are left: call again with the same ones.
+    pub fn cut(&mut self, pieces: &[Piece]) -> Result<bool> {
+        self.chunk.clear();
+        while self.done < pieces.len() {
+            if self.chunk.len() >= CHUNK {
+                return Ok(true);
+            }
+            let piece = &pieces[self.done];
+            self.done += 1;
+            self.take(piece)?;
+        }
+        self.done = 0;
+        Ok(false)
+    }
+
+    fn take(&mut self, piece: &Piece) -> Result<()> {
+        let Lane { splitter, intern, sizes, keep, requests, chunk, .. } = self;
+        let t_ms = u32::try_from(piece.t_ns / 1_000_000).unwrap_or(u32::MAX);
+        let mut full = None;
+        let file = piece.file;
+        let touched = splitter.split(piece, |cut| {
+            *requests += 1;
+            if keep.as_ref().is_some_and(|keep| !keep(cut.key)) {
+                return;
+            }
+            let bytes = match sizes {
+                Some(sizes) => sizes(file, index(cut.key, file), cut.bytes),
+                None => cut.bytes,
+            };
+            match intern.number(cut.key) {
+                Ok(record) => chunk.push(Access { record, bytes, t_ms, kind: cut.kind }),
+                Err(error) => full = Some(error),
+            }
+        });
+        match touched {
+            Touched::Freed(first, last) => self.free(first, last, t_ms),
+            Touched::TooFar => self.skipped.too_far += 1,
+            Touched::Records | Touched::Nothing => {}
+        }
+        full.map_or(Ok(()), Err)
+    }
+
+    fn free(&mut self, first: Key, last: Key, t_ms: u32) {
+        let gone = |record| Access { record, bytes: 0, t_ms, kind: Kind::Free };
+        if last - first < FEW.max(self.intern.keys().len() as u64) {
+            let numbers = (first..=last).filter_map(|key| self.intern.find(key));
+            self.chunk.extend(numbers.map(gone));
+        } else {
+            let keys = self.intern.keys().iter().enumerate();
+            let inside = keys.filter(|(_, key)| (first..=last).contains(*key));
+            self.chunk.extend(inside.map(|(number, _)| gone(number as u32)));
+        }
+    }
+}
+
+/// The index in a file's key; an object's id, which is a key of file 0, as it is.
+fn index(key: Key, file: u32) -> u64 {
+    key ^ (u64::from(file) << INDEX_BITS)
+}
+
+impl std::fmt::Debug for Lane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lane")
+            .field("recordsize", &self.recordsize())
+            .field("requests", &self.requests)
+            .field("records", &self.intern.keys().len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
