@@ -29,6 +29,14 @@ pub enum Error {
     /// The trace itself.
     #[error(transparent)]
     Trace(#[from] poolwright_trace::Error),
+    /// No file of the trace is wanted.
+    #[error("{}: {why}", path.display())]
+    NothingSelected {
+        /// The trace.
+        path: PathBuf,
+        /// What was asked for, and what there is.
+        why: String,
+    },
     /// No recordsize of OpenZFS.
     #[error("a recordsize is a power of two from 512 to 16M, not {0}")]
     Recordsize(u64),

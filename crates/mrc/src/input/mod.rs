@@ -1,8 +1,23 @@
 //! Where pieces come from: traces of several formats, read in chunks and in bounded memory.
 
+mod follow;
+mod lis;
+mod oracle;
+mod source;
+mod trace;
+
+use std::path::{Path, PathBuf};
+
+use poolwright_trace::layout::Role;
 use serde::{Deserialize, Serialize};
 
 use crate::{Piece, Result};
+use source::{Source, malformed};
+
+pub use follow::Follow;
+pub use lis::{BLOCK, Lis};
+pub use oracle::Oracle;
+pub use trace::Trace;
 
 /// Pieces that an input hands over at once, give or take what one event becomes: 2 MiB.
 pub const CHUNK: usize = 1 << 16;
@@ -42,6 +57,100 @@ pub trait Input: Send {
 
     /// Share of the source that was read, 0 to 1; `None` where its end is not known.
     fn progress(&self) -> Option<f64>;
+}
+
+/// The formats that files can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A Poolwright trace.
+    Trace,
+    /// `.lis`, plain or packed by zstd.
+    Lis,
+    /// oracleGeneral, plain or packed by zstd.
+    OracleGeneral,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Format; 3] = [Format::Trace, Format::Lis, Format::OracleGeneral];
+
+    /// The name, as `--format` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Trace => "trace",
+            Format::Lis => "lis",
+            Format::OracleGeneral => "oraclegeneral",
+        }
+    }
+
+    /// The format of that name.
+    pub fn from_name(name: &str) -> Option<Format> {
+        Format::ALL.into_iter().find(|format| format.name() == name)
+    }
+}
+
+/// Which files of a trace count; all of them by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Select {
+    /// Files of one of these roles; of any, if there is none.
+    pub roles: Vec<Role>,
+    /// Files of these paths, or below them; of any, if there is none.
+    pub paths: Vec<PathBuf>,
+}
+
+impl Select {
+    /// Whether every file counts.
+    pub fn is_all(&self) -> bool {
+        self.roles.is_empty() && self.paths.is_empty()
+    }
+
+    /// Whether a file counts.
+    pub fn takes(&self, path: &Path, role: Role) -> bool {
+        (self.roles.is_empty() || self.roles.contains(&role))
+            && (self.paths.is_empty() || self.paths.iter().any(|start| path.starts_with(start)))
+    }
+}
+
+/// Opens a trace of any format: the one named, or else the one that its first bytes tell, or its name where they do not.
+/// Only a Poolwright trace has files to select.
+pub fn open(path: &Path, format: Option<Format>, select: &Select) -> Result<Box<dyn Input>> {
+    let mut source = Source::open(path)?;
+    let format = match format {
+        Some(format) => format,
+        None => recognise(path, source.head()?)?,
+    };
+    if format != Format::Trace && !select.is_all() {
+        return Err(crate::Error::NothingSelected {
+            path: path.to_owned(),
+            why: format!("a trace of the format {} has no files to select from", format.name()),
+        });
+    }
+    Ok(match format {
+        Format::Trace => Box::new(Trace::open(path, select)?),
+        Format::Lis => Box::new(Lis::new(source)),
+        Format::OracleGeneral => Box::new(Oracle::new(source)?),
+    })
+}
+
+fn recognise(path: &Path, head: &[u8]) -> Result<Format> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let failed = |why: &str| malformed(path, "the first bytes", why);
+    if head.is_empty() {
+        return Err(failed("the file is empty"));
+    }
+    if head.starts_with(b"PAR1") {
+        return Ok(Format::Trace);
+    }
+    let lis = Lis::recognises(head) || name.ends_with(".lis") || name.ends_with(".lis.zst");
+    if lis {
+        return Ok(Format::Lis);
+    }
+    if name.contains("oraclegeneral") || oracle::recognises(head) {
+        return Ok(Format::OracleGeneral);
+    }
+    Err(failed(
+        "neither a Poolwright trace, nor .lis, nor oracleGeneral; if it is one, name it with --format",
+    ))
 }
 
 /// Single events that cannot be right, counted instead of believed.

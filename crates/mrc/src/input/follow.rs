@@ -1,0 +1,165 @@
+//! From a recorder's events to pieces: what is left of the operations on a file for its cache.
+//!
+//! A file's length at the start of a recording is what its first `open` says. A file that was open before has the length
+//! it is told of in [`Follow::file`]: in a trace that is the one at the end of the recording, so appends to such a file
+//! (but not those with `O_APPEND`, which say where it ended) are taken for updates of records that were there. A page
+//! fault reads its page. A file that is removed while it is open keeps its records until it is closed. Two files that
+//! change names (`RENAME_EXCHANGE`) are taken for a replacement.
+
+use std::path::Path;
+
+use poolwright_trace::layout::Role;
+use poolwright_trace::{Event, File, Flags, Op};
+
+use super::{LONGEST, Select, Skipped};
+use crate::{END, Kind, Piece};
+
+/// What is known of a file.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    wanted: bool,
+    /// Where its data ends.
+    end: u64,
+    /// Whether that was handed on, and is not only what the file table says.
+    told: bool,
+    open: bool,
+    unlinked: bool,
+}
+
+/// Follows the files of one recording.
+#[derive(Debug)]
+pub struct Follow {
+    select: Select,
+    files: Vec<State>,
+    /// Whether an `open` knows the length of an empty file from one of unknown length; importers do not.
+    lengths_known: bool,
+    skipped: Skipped,
+    now_ns: u64,
+}
+
+impl Follow {
+    /// For the files that `select` takes. `imported` is whether the events come from another tool, whose lengths of 0
+    /// mean that the length is unknown.
+    pub fn new(select: Select, imported: bool) -> Follow {
+        let skipped = Skipped::default();
+        Follow { select, files: Vec::new(), lengths_known: !imported, skipped, now_ns: 0 }
+    }
+
+    /// Adds the next file of the table, with its length as far as it is known. Whether it counts.
+    pub fn file(&mut self, file: &File, role: Role) -> bool {
+        let wanted = self.select.takes(Path::new(&file.path), role);
+        self.files.push(State { wanted, end: file.size, told: false, open: false, unlinked: false });
+        wanted
+    }
+
+    /// Files so far.
+    pub fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// What was left out so far.
+    pub fn skipped(&self) -> Skipped {
+        self.skipped
+    }
+
+    /// Nanoseconds from the start to the latest event.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Adds what an event comes to. Events of files that do not count come to nothing.
+    pub fn event(&mut self, event: &Event, pieces: &mut Vec<Piece>) {
+        // None counts at a time before the one ahead of it.
+        self.skipped.unsorted += u64::from(event.t_ns < self.now_ns);
+        self.now_ns = self.now_ns.max(event.t_ns);
+        if event.op == Op::Rename {
+            self.replaced(event, pieces);
+        }
+        let Some(state) = self.files.get(event.file as usize).filter(|state| state.wanted) else { return };
+        let state = *state;
+        match event.op {
+            Op::Read => self.transfer(event, Kind::Read, pieces),
+            Op::Write => self.transfer(event, Kind::Write, pieces),
+            Op::Map if event.dur_ns == 0 => self.transfer(event, Kind::Read, pieces),
+            Op::Open if event.len > 0 || self.lengths_known => self.ends(event, event.len, pieces),
+            Op::Create => self.ends(event, 0, pieces),
+            Op::Truncate => self.truncated(event, pieces),
+            Op::Punch if self.fits(event) => pieces.push(self.piece(event, Kind::Free)),
+            Op::Unlink if !state.open => self.gone(event.file, pieces),
+            Op::Unlink => self.files[event.file as usize].unlinked = true,
+            Op::Close if state.unlinked => self.gone(event.file, pieces),
+            _ => {}
+        }
+        let state = &mut self.files[event.file as usize];
+        match event.op {
+            Op::Read | Op::Write | Op::Open | Op::Create => state.open = true,
+            Op::Close => state.open = false,
+            _ => {}
+        }
+    }
+
+    fn transfer(&mut self, event: &Event, kind: Kind, pieces: &mut Vec<Piece>) {
+        if !self.fits(event) {
+            return;
+        }
+        let state = self.files[event.file as usize];
+        if !state.told {
+            let appended = kind == Kind::Write && event.flags.contains(Flags::APPEND);
+            self.ends(event, if appended { event.offset } else { state.end }, pieces);
+        }
+        let end = &mut self.files[event.file as usize].end;
+        *end = (*end).max(event.offset + event.len);
+        pieces.push(self.piece(event, kind));
+    }
+
+    /// Says that the file's data ends at `end` from now on, whatever was known.
+    fn ends(&mut self, event: &Event, end: u64, pieces: &mut Vec<Piece>) {
+        let end = end.min(END - 1);
+        let state = &mut self.files[event.file as usize];
+        (state.end, state.told) = (end, true);
+        pieces.push(Piece { offset: end, len: END - end, ..self.piece(event, Kind::Free) });
+    }
+
+    /// A file that is made longer gets a hole at its end: no data. One that the table alone knows is as long as the table
+    /// says, or as it is cut to.
+    fn truncated(&mut self, event: &Event, pieces: &mut Vec<Piece>) {
+        let state = self.files[event.file as usize];
+        if !state.told || event.offset < state.end {
+            self.ends(event, event.offset.min(state.end), pieces);
+        }
+    }
+
+    fn replaced(&mut self, event: &Event, pieces: &mut Vec<Piece>) {
+        let Ok(other) = u32::try_from(event.offset) else { return };
+        let Some(state) = self.files.get_mut(other as usize) else { return };
+        if !state.wanted || other == event.file {
+            return;
+        }
+        if state.open {
+            state.unlinked = true;
+        } else {
+            self.gone(other, pieces);
+        }
+    }
+
+    fn gone(&self, file: u32, pieces: &mut Vec<Piece>) {
+        pieces.push(Piece { t_ns: self.now_ns, file, offset: 0, len: END, kind: Kind::Free });
+    }
+
+    /// Whether the event is one that can be; counts it if not.
+    fn fits(&mut self, event: &Event) -> bool {
+        let skipped = &mut self.skipped;
+        let counter = match event.op {
+            _ if event.len == 0 => &mut skipped.zero_length,
+            Op::Read | Op::Write | Op::Map if event.len > LONGEST => &mut skipped.too_long,
+            _ if event.offset.saturating_add(event.len) > END => &mut skipped.too_far,
+            _ => return true,
+        };
+        *counter += 1;
+        false
+    }
+
+    fn piece(&self, event: &Event, kind: Kind) -> Piece {
+        Piece { t_ns: self.now_ns, file: event.file, offset: event.offset, len: event.len, kind }
+    }
+}

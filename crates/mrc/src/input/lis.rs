@@ -1,0 +1,162 @@
+//! `.lis`: the block traces of the ARC paper (Megiddo and Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache",
+//! FAST '03), one request a line: first block, number of blocks, a number that is ignored, number of the request. A block
+//! is a page of 512 bytes in one address space; there is no time, and reads are not told from writes.
+
+use std::path::Path;
+
+use super::source::{Source, malformed};
+use super::{CHUNK, Input, LONGEST, Skipped, Unit};
+use crate::{END, Kind, Piece, Result};
+
+/// Bytes of a block.
+pub const BLOCK: u64 = 512;
+
+/// A longer line is none of this format, which has four numbers of at most 20 digits.
+const LONGEST_LINE: usize = 1 << 10;
+const BUFFER: usize = 1 << 18;
+
+/// A `.lis` file being read.
+pub struct Lis {
+    source: Source,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    line: u64,
+    skipped: Skipped,
+}
+
+impl Lis {
+    /// Opens a file, plain or packed by zstd.
+    pub fn open(path: &Path) -> Result<Lis> {
+        Source::open(path).map(Lis::new)
+    }
+
+    pub(super) fn new(source: Source) -> Lis {
+        let skipped = Skipped::default();
+        Lis { source, buffer: vec![0; BUFFER], start: 0, end: 0, line: 0, skipped }
+    }
+
+    /// Whether bytes that a file begins with may be of this format.
+    pub(super) fn recognises(head: &[u8]) -> bool {
+        let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        parse(first).is_ok_and(|numbers| numbers.is_some())
+    }
+
+    /// The next line without its end; `None` at the end of the file.
+    fn next_line(&mut self) -> Result<Option<(usize, usize)>> {
+        loop {
+            let unread = &self.buffer[self.start..self.end];
+            if let Some(at) = unread.iter().position(|byte| *byte == b'\n') {
+                let line = (self.start, self.start + at);
+                self.start += at + 1;
+                self.line += 1;
+                return self.checked(line);
+            }
+            if unread.len() > LONGEST_LINE {
+                self.line += 1;
+                return self.checked((self.start, self.end));
+            }
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+            let end = self.source.fill(&mut self.buffer, self.end)?;
+            if end == self.end {
+                let last = (self.start, self.end);
+                self.start = self.end;
+                self.line += u64::from(end > 0);
+                return Ok((end > 0).then_some(last));
+            }
+            self.end = end;
+        }
+    }
+
+    fn checked(&self, line: (usize, usize)) -> Result<Option<(usize, usize)>> {
+        if line.1 - line.0 > LONGEST_LINE {
+            return Err(self.error("the line is longer than four numbers can be"));
+        }
+        Ok(Some(line))
+    }
+
+    fn error(&self, why: impl Into<String>) -> crate::Error {
+        malformed(self.source.path(), format!("line {}", self.line), why)
+    }
+
+    fn piece(&mut self, [first, blocks, ..]: [u64; 4]) -> Option<Piece> {
+        let (offset, len) = (first.saturating_mul(BLOCK), blocks.saturating_mul(BLOCK));
+        let counter = match () {
+            () if blocks == 0 => &mut self.skipped.zero_length,
+            () if len > LONGEST => &mut self.skipped.too_long,
+            () if offset.saturating_add(len) > END => &mut self.skipped.too_far,
+            () => return Some(Piece { t_ns: 0, file: 0, offset, len, kind: Kind::Read }),
+        };
+        *counter += 1;
+        None
+    }
+}
+
+impl Input for Lis {
+    fn format(&self) -> &'static str {
+        "lis"
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::Bytes { recordsize: BLOCK }
+    }
+
+    fn read(&mut self, pieces: &mut Vec<Piece>) -> Result<()> {
+        pieces.clear();
+        while pieces.len() < CHUNK {
+            let Some((start, end)) = self.next_line()? else { break };
+            match parse(&self.buffer[start..end]) {
+                Ok(Some(numbers)) => pieces.extend(self.piece(numbers)),
+                Ok(None) => {}
+                Err(why) => return Err(self.error(why)),
+            }
+        }
+        Ok(())
+    }
+
+    fn skipped(&self) -> Skipped {
+        self.skipped
+    }
+
+    fn duration_ns(&self) -> u64 {
+        0
+    }
+
+    fn progress(&self) -> Option<f64> {
+        Some(self.source.progress())
+    }
+}
+
+/// The four numbers of a line, those above 2^64 as the largest there is; `None` of an empty line.
+fn parse(line: &[u8]) -> std::result::Result<Option<[u64; 4]>, String> {
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let mut numbers = [0; 4];
+    let mut found = 0;
+    for word in line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
+        if found < 4 {
+            numbers[found] = number(word)?;
+        }
+        found += 1;
+    }
+    if found == 4 {
+        return Ok(Some(numbers));
+    }
+    let numbers = if found == 1 { "1 field".to_owned() } else { format!("{found} fields") };
+    Err(format!("{numbers}, expected 4: first block, number of blocks, ignored, number of the request"))
+}
+
+fn number(word: &[u8]) -> std::result::Result<u64, String> {
+    let mut value = 0u64;
+    for byte in word {
+        if !byte.is_ascii_digit() {
+            return Err(format!("{:?} is not a number", String::from_utf8_lossy(word)));
+        }
+        value = value.saturating_mul(10).saturating_add(u64::from(byte - b'0'));
+    }
+    Ok(value)
+}

@@ -1,0 +1,144 @@
+//! The bytes of a trace file, unpacked if they are packed.
+
+use std::fs::File;
+use std::io::{BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{Error, Result};
+
+/// What a file packed by zstd begins with (RFC 8878, 3.1.1).
+pub(super) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Bytes read from the disk at once.
+const BUFFER: usize = 1 << 18;
+/// Bytes that tell a format.
+const HEAD: usize = 1 << 12;
+
+/// A file being read from its first byte to its last.
+pub(super) struct Source {
+    path: PathBuf,
+    bytes: Box<dyn Read + Send>,
+    packed: bool,
+    /// Of the file, as it is on the disk.
+    len: u64,
+    taken: Arc<AtomicU64>,
+    /// Handed over, unpacked.
+    given: u64,
+    /// The first bytes, while they are not handed over.
+    head: Vec<u8>,
+}
+
+/// Counts what is read of the file.
+struct Counted {
+    file: File,
+    taken: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.taken.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+impl Source {
+    /// Opens a file; one that begins as zstd's do is unpacked.
+    pub fn open(path: &Path) -> Result<Source> {
+        let io = |action, source| Error::Io { action, path: path.to_owned(), source };
+        let mut file = File::open(path).map_err(|e| io("open", e))?;
+        let stat = file.metadata().map_err(|e| io("read", e))?;
+        if !stat.is_file() {
+            let why = if stat.is_dir() { "it is a directory" } else { "it is not a regular file" };
+            return Err(malformed(path, "the file itself", why));
+        }
+        let mut head = Vec::new();
+        (&mut file).take(4).read_to_end(&mut head).map_err(|e| io("read", e))?;
+        std::io::Seek::rewind(&mut file).map_err(|e| io("read", e))?;
+        let packed = head == ZSTD_MAGIC;
+        let taken = Arc::new(AtomicU64::new(0));
+        let counted = Counted { file, taken: Arc::clone(&taken) };
+        let bytes: Box<dyn Read + Send> = if packed {
+            let buffered = BufReader::with_capacity(BUFFER, counted);
+            Box::new(zstd::stream::read::Decoder::with_buffer(buffered).map_err(|e| io("read", e))?)
+        } else {
+            Box::new(counted)
+        };
+        let path = path.to_owned();
+        Ok(Source { path, bytes, packed, len: stat.len(), taken, given: 0, head: Vec::new() })
+    }
+
+    /// The bytes that the file begins with, unpacked, of which none was handed over yet.
+    pub fn head(&mut self) -> Result<&[u8]> {
+        let mut head = vec![0; HEAD];
+        let end = self.fill(&mut head, 0)?;
+        head.truncate(end);
+        self.given = 0;
+        self.head = head;
+        Ok(&self.head)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it is unpacked on the way.
+    pub fn is_packed(&self) -> bool {
+        self.packed
+    }
+
+    /// Its length on the disk.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Share of it that was read.
+    pub fn progress(&self) -> f64 {
+        self.taken.load(Ordering::Relaxed) as f64 / self.len.max(1) as f64
+    }
+
+    /// Fills `buffer` from `start` on, as far as the file goes; the new end of what is in it.
+    pub fn fill(&mut self, buffer: &mut [u8], start: usize) -> Result<usize> {
+        let mut end = start;
+        if !self.head.is_empty() {
+            let take = self.head.len().min(buffer.len() - end);
+            buffer[end..end + take].copy_from_slice(&self.head[..take]);
+            self.head.drain(..take);
+            end += take;
+            self.given += take as u64;
+        }
+        while end < buffer.len() {
+            match self.bytes.read(&mut buffer[end..]) {
+                Ok(0) => break,
+                Ok(read) => {
+                    end += read;
+                    self.given += read as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+        Ok(end)
+    }
+
+    /// What cannot be unpacked is damage; what the system refuses is not.
+    fn failed(&self, error: std::io::Error) -> Error {
+        if !self.packed || error.raw_os_error().is_some() {
+            return Error::Io { action: "read", path: self.path.clone(), source: error };
+        }
+        let place = format!("byte {} when unpacked", self.given);
+        let why = match error.kind() {
+            ErrorKind::UnexpectedEof => "the file is cut off in the middle of what zstd packed".to_owned(),
+            _ => format!("zstd cannot unpack it ({error})"),
+        };
+        malformed(&self.path, place, format!("{why}; copy it again"))
+    }
+}
+
+/// An error at a place of a file.
+pub(super) fn malformed(path: &Path, place: impl Into<String>, why: impl Into<String>) -> Error {
+    Error::Malformed { path: path.to_owned(), place: place.into(), why: why.into() }
+}

@@ -1,0 +1,123 @@
+//! A Poolwright trace as an input.
+
+use std::path::Path;
+
+use poolwright_trace::layout::Role;
+use poolwright_trace::{Event, Reader, stats};
+
+use super::{CHUNK, Follow, Input, Select, Skipped, Unit};
+use crate::{Error, Piece, Result};
+
+/// The recordsize of a dataset where none was set (`zfsprops(7)`).
+const RECORDSIZE: u64 = 128 << 10;
+
+/// A trace being read. Holds two row groups in memory: events are sorted inside one, and an operation that took long may
+/// stand in the one behind.
+pub struct Trace {
+    reader: Reader,
+    follow: Follow,
+    /// The next row group to be read.
+    group: usize,
+    /// Sorted events; those up to `ready` have no earlier ones to come.
+    events: Vec<Event>,
+    ready: usize,
+    taken: usize,
+}
+
+impl Trace {
+    /// Opens a trace. With roles selected, and files whose role the recorder did not know, the trace is read once to tell
+    /// their roles from their use, as `trace show` does.
+    pub fn open(path: &Path, select: &Select) -> Result<Trace> {
+        let reader = Reader::open(path)?;
+        let mut follow = Follow::new(select.clone(), reader.meta().subject.starts_with("import:"));
+        let unknown = reader.files().iter().any(|file| Role::from_name(&file.role).is_none());
+        let by_use = if !select.roles.is_empty() && unknown { Some(stats::collect(&reader)?) } else { None };
+        let mut wanted = 0;
+        for (id, file) in reader.files().iter().enumerate() {
+            let known = Role::from_name(&file.role);
+            let role = known.or_else(|| by_use.as_ref()?.role_of(id as u32)).unwrap_or_default();
+            wanted += usize::from(follow.file(file, role));
+        }
+        if wanted == 0 && !reader.files().is_empty() {
+            return Err(nothing(path, &reader));
+        }
+        Ok(Trace { reader, follow, group: 0, events: Vec::new(), ready: 0, taken: 0 })
+    }
+
+    /// Bytes at the torn end of the file that are not used, if its recorder was killed.
+    pub fn torn(&self) -> Option<u64> {
+        self.reader.recovered()
+    }
+
+    /// Reads one row group more, and merges it with what is left of the one before. False at the end.
+    fn advance(&mut self) -> Result<bool> {
+        self.events.drain(..self.taken);
+        self.taken = 0;
+        if self.group >= self.reader.row_groups() {
+            self.ready = self.events.len();
+            return Ok(self.ready > 0);
+        }
+        let next = self.reader.row_group(self.group)?;
+        self.group += 1;
+        self.ready = if self.group == self.reader.row_groups() {
+            self.events.len() + next.len()
+        } else {
+            self.events.len()
+        };
+        self.events.extend(next);
+        // Two sorted runs: that is one merge.
+        self.events.sort_by_key(|event| event.t_ns);
+        Ok(true)
+    }
+}
+
+fn nothing(path: &Path, reader: &Reader) -> Error {
+    let mut roles: Vec<&str> = reader.files().iter().map(|file| file.role.as_str()).collect();
+    roles.retain(|role| !role.is_empty());
+    roles.sort_unstable();
+    roles.dedup();
+    let why = format!(
+        "none of its {} files is of such a role and path; `poolwright trace show` lists them (roles: {})",
+        reader.files().len(),
+        if roles.is_empty() { "none known".to_owned() } else { roles.join(", ") }
+    );
+    Error::NothingSelected { path: path.to_owned(), why }
+}
+
+impl Input for Trace {
+    fn format(&self) -> &'static str {
+        "trace"
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::Bytes { recordsize: RECORDSIZE }
+    }
+
+    fn read(&mut self, pieces: &mut Vec<Piece>) -> Result<()> {
+        pieces.clear();
+        while pieces.len() < CHUNK {
+            if self.taken == self.ready {
+                if !self.advance()? {
+                    break;
+                }
+                continue;
+            }
+            let event = self.events[self.taken];
+            self.taken += 1;
+            self.follow.event(&event, pieces);
+        }
+        Ok(())
+    }
+
+    fn skipped(&self) -> Skipped {
+        self.follow.skipped()
+    }
+
+    fn duration_ns(&self) -> u64 {
+        self.reader.meta().duration_ns.max(self.follow.now_ns())
+    }
+
+    fn progress(&self) -> Option<f64> {
+        Some(self.group as f64 / self.reader.row_groups().max(1) as f64)
+    }
+}

@@ -1,0 +1,72 @@
+//! Traces made up for the tests.
+#![allow(dead_code, missing_docs)] // each test binary uses its own part
+
+use std::path::Path;
+
+use poolwright_mrc::{Input, Kind, Piece, Result};
+use poolwright_trace::{Event, File, Flags, Meta, Op, Trace};
+
+pub use poolwright_mrc::END;
+
+/// A read.
+pub fn piece(t_ns: u64, file: u32, offset: u64, len: u64) -> Piece {
+    Piece { t_ns, file, offset, len, kind: Kind::Read }
+}
+
+/// That the file ends there.
+pub fn free(t_ns: u64, file: u32, end: u64) -> Piece {
+    Piece { t_ns, file, offset: end, len: END - end, kind: Kind::Free }
+}
+
+/// All pieces of an input.
+pub fn read(input: &mut dyn Input) -> Result<Vec<Piece>> {
+    let (mut all, mut chunk) = (Vec::new(), Vec::new());
+    loop {
+        input.read(&mut chunk)?;
+        if chunk.is_empty() {
+            return Ok(all);
+        }
+        all.extend_from_slice(&chunk);
+    }
+}
+
+/// Seconds, object, size, next access.
+pub fn oracle_bytes(records: &[(u32, u64, u32, i64)]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(records.len() * 24);
+    for (seconds, object, size, next) in records {
+        bytes.extend_from_slice(&seconds.to_le_bytes());
+        bytes.extend_from_slice(&object.to_le_bytes());
+        bytes.extend_from_slice(&size.to_le_bytes());
+        bytes.extend_from_slice(&next.to_le_bytes());
+    }
+    bytes
+}
+
+pub fn event(t_ns: u64, op: Op, file: u32, offset: u64, len: u64) -> Event {
+    Event { t_ns, dur_ns: 1000, op, file, offset, len, pid: 10, tid: 11, flags: Flags::default() }
+}
+
+/// A page fault or a call of `mmap`.
+pub struct Map {
+    pub t: u64,
+    pub fault: bool,
+}
+
+impl Map {
+    pub fn event(self, file: u32, offset: u64, len: u64) -> Event {
+        Event { dur_ns: u64::from(!self.fault), ..event(self.t, Op::Map, file, offset, len) }
+    }
+}
+
+/// Writes a trace; files are path, role and size.
+pub fn save_trace(path: &Path, files: &[(&str, &str, u64)], events: &[Event]) {
+    let meta = Meta { probe_set: "syscall".into(), subject: "dir:/db".into(), ..Meta::default() };
+    let file = |&(path, role, size): &(&str, &str, u64)| File {
+        path: path.into(),
+        role: role.into(),
+        size,
+        ..File::default()
+    };
+    let files = files.iter().map(file).collect();
+    Trace { meta, files, events: events.to_vec() }.save(path).unwrap();
+}

@@ -1,0 +1,302 @@
+//! What each format's pieces are, and what becomes of files that cannot be right.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{END, free, oracle_bytes, piece, read, save_trace};
+use poolwright_mrc::input::{self, Format, Input, Select, Skipped, Unit};
+use poolwright_mrc::{Error, Kind, Piece};
+use poolwright_trace::layout::Role;
+use poolwright_trace::{Flags, Op};
+
+struct Dir(tempfile::TempDir);
+
+impl Dir {
+    fn new() -> Dir {
+        Dir(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+fn open(path: &Path) -> Box<dyn Input> {
+    input::open(path, None, &Select::default()).unwrap()
+}
+
+/// The message of whatever fails first, opening or reading.
+fn fails(path: &Path, format: Option<Format>) -> String {
+    let select = Select::default();
+    let error = input::open(path, format, &select).and_then(|mut input| read(&mut *input)).unwrap_err();
+    assert!(matches!(error, Error::Malformed { .. } | Error::Trace(_)), "{error:?}");
+    error.to_string()
+}
+
+const LIS: &str = "10 2 0 1\n7 1 0 2\r\n\n  0 4194304 9 3";
+
+#[test]
+fn lis_lines_are_runs_of_512_byte_pages() {
+    let dir = Dir::new();
+    let pieces = [piece(0, 0, 5120, 1024), piece(0, 0, 3584, 512), piece(0, 0, 0, 1 << 31)];
+    for (name, bytes) in [
+        ("t.lis", LIS.as_bytes().to_vec()),
+        ("t.lis.zst", zstd::encode_all(LIS.as_bytes(), 1).unwrap()),
+        ("unnamed", LIS.as_bytes().to_vec()),
+    ] {
+        let mut input = open(&dir.file(name, &bytes));
+        assert_eq!((input.format(), input.unit()), ("lis", Unit::Bytes { recordsize: 512 }));
+        assert_eq!(read(&mut *input).unwrap(), pieces, "{name}");
+        assert_eq!((input.skipped(), input.progress()), (Skipped::default(), Some(1.0)));
+    }
+}
+
+#[test]
+fn odd_lis_lines_are_counted_and_broken_ones_have_a_place() {
+    let dir = Dir::new();
+    let odd = "1 0 0 1\n1 4194305 0 2\n99999999999999999999999 1 0 3\n2251799813685248 1 0 4\n5 1 0 5\n";
+    let mut input = open(&dir.file("odd.lis", odd.as_bytes()));
+    assert_eq!(read(&mut *input).unwrap(), [piece(0, 0, 2560, 512)]);
+    let skipped = Skipped { zero_length: 1, too_long: 1, too_far: 2, unsorted: 0 };
+    assert_eq!(input.skipped(), skipped);
+    assert_eq!(skipped.counts().len(), 3);
+
+    let after = |line: &str| fails(&dir.file("bad.lis", format!("1 1 0 1\n{line}\n").as_bytes()), None);
+    for (line, words) in [
+        ("1 1", "line 2: 2 fields, expected 4"),
+        ("1 1 0 1 1", "line 2: 5 fields"),
+        ("SELECT 1 0 1", "line 2: \"SELECT\" is not a number"),
+        ("-5 1 0 1", "line 2: \"-5\" is not a number"),
+        ("1.5 1 0 1", "line 2: \"1.5\" is not a number"),
+        (&"7 ".repeat(2000), "line 2: the line is longer"),
+    ] {
+        let said = after(line);
+        assert!(said.contains(words) && said.contains("bad.lis"), "{said}");
+    }
+    let long = vec![b'1'; 1 << 20];
+    assert!(fails(&dir.file("long.lis", &long), None).contains("line 1: the line is longer"));
+}
+
+#[test]
+fn oracle_records_are_objects_with_times_from_the_first() {
+    let dir = Dir::new();
+    let bytes =
+        oracle_bytes(&[(100, u64::MAX, 700, 3), (101, 1 << 63, 1 << 20, -1), (103, u64::MAX, 700, -1)]);
+    let object = |s: u64, id, len| piece(s * 1_000_000_000, 0, id, len);
+    let pieces = [object(0, u64::MAX, 700), object(1, 1 << 63, 1 << 20), object(3, u64::MAX, 700)];
+    for (name, bytes) in [
+        ("t.oracleGeneral", bytes.clone()),
+        ("t.oracleGeneral.zst", zstd::encode_all(&bytes[..], 1).unwrap()),
+        ("unnamed", bytes.clone()),
+        ("unnamed.zst", zstd::encode_all(&bytes[..], 1).unwrap()),
+    ] {
+        let mut input = open(&dir.file(name, &bytes));
+        assert_eq!((input.format(), input.unit()), ("oraclegeneral", Unit::Objects));
+        assert_eq!(read(&mut *input).unwrap(), pieces, "{name}");
+        assert_eq!((input.skipped(), input.duration_ns()), (Skipped::default(), 3_000_000_000));
+    }
+}
+
+#[test]
+fn odd_oracle_records_are_counted() {
+    let dir = Dir::new();
+    let odd = [(50, 1, 0, 5), (50, 2, u32::MAX, -1), (50, 3, 512, -1), (40, 4, 512, -1), (51, 5, 512, -1)];
+    let path = dir.file("odd.oracleGeneral", &oracle_bytes(&odd));
+    let mut input = open(&path);
+    let times: Vec<_> = read(&mut *input).unwrap().iter().map(|p| (p.t_ns, p.offset)).collect();
+    assert_eq!(times, [(0, 3), (0, 4), (1_000_000_000, 5)]);
+    assert_eq!(input.skipped(), Skipped { zero_length: 1, too_long: 1, unsorted: 1, too_far: 0 });
+    // More than a chunk of which nothing can be kept is not the end.
+    let mut many = vec![(1, 9, 0, -1); 70_000];
+    many.push((1, 9, 1, -1));
+    let mut input = open(&dir.file("many.oracleGeneral", &oracle_bytes(&many)));
+    assert_eq!(read(&mut *input).unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_cut_off_says_where() {
+    let dir = Dir::new();
+    let bytes = oracle_bytes(&[(1, 2, 3, -1); 7]);
+    let plain = fails(&dir.file("t.oracleGeneral", &bytes[..7 * 24 - 5]), None);
+    assert!(plain.contains("record 7 (byte 144): 19 of its 24 bytes are there"), "{plain}");
+    let packed = zstd::encode_all(&bytes[..7 * 24 - 5], 1).unwrap();
+    let inside = fails(&dir.file("t.oracleGeneral.zst", &packed), None);
+    assert!(inside.contains("record 7 (byte 144)"), "{inside}");
+    let noise: Vec<u8> = (0..100_000u32).flat_map(|n| n.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+    let packed = zstd::encode_all(&noise[..], 1).unwrap();
+    let outside = fails(&dir.file("cut.oracleGeneral.zst", &packed[..packed.len() - 7]), None);
+    assert!(outside.contains("cut off in the middle of what zstd packed"), "{outside}");
+    let mut damaged = packed.clone();
+    damaged[4] |= 8; // a bit that has to be 0 (RFC 8878, 3.1.1.1.1.4)
+    assert!(fails(&dir.file("bad.lis.zst", &damaged), None).contains("zstd cannot unpack it"));
+    let lis = fails(&dir.file("cut.lis", b"1 1 0 1\n2 1 0"), None);
+    assert!(lis.contains("line 2: 3 fields"), "{lis}");
+}
+
+#[test]
+fn what_is_something_else_is_refused() {
+    let dir = Dir::new();
+    assert!(fails(&dir.file("empty", b""), None).contains("the file is empty"));
+    assert!(fails(dir.0.path(), None).contains("it is a directory"));
+    assert!(fails(&dir.file("notes.txt", b"Dear diary,\n"), None).contains("--format"));
+    assert!(fails(&dir.file("zeros", &[0; 240]), None).contains("--format"));
+    let text = dir.file("t.lis", LIS.as_bytes());
+    let said = fails(&text, Some(Format::OracleGeneral));
+    assert!(said.contains("record") && !said.contains("line"), "{said}");
+    let prose = dir.file("prose", "three and four words ok\n".repeat(10).as_bytes());
+    assert!(fails(&prose, Some(Format::OracleGeneral)).contains("this is text"));
+    let said = fails(&text, Some(Format::Trace));
+    assert!(said.contains("is not a Poolwright trace"), "{said}");
+    let binary = dir.file("b", &oracle_bytes(&[(1, 2, 3, -1)]));
+    assert!(fails(&binary, Some(Format::Lis)).contains("line 1"));
+    let missing = input::open(Path::new("/no/such/trace"), None, &Select::default());
+    assert!(matches!(missing.err(), Some(Error::Io { action: "open", .. })));
+}
+
+/// One file of each kind of history, with what the events come to.
+#[test]
+fn a_traces_events_become_reads_writes_and_frees() {
+    let dir = Dir::new();
+    let path = dir.0.path().join("t.parquet");
+    let event = common::event;
+    let k = 1024;
+    let events = [
+        event(1, Op::Open, 0, 0, 64 * k),
+        event(2, Op::Read, 0, 16 * k, 16 * k),
+        event(3, Op::Write, 0, 0, 8 * k),
+        event(4, Op::Truncate, 0, 32 * k, 0),
+        event(5, Op::Truncate, 0, 99 * k, 0), // longer: a hole
+        event(6, Op::Punch, 0, 8 * k, 16 * k),
+        event(7, Op::Create, 1, 0, 0),
+        event(8, Op::Write, 1, 0, 4 * k),
+        event(9, Op::Fsync, 1, 0, 0),
+        event(10, Op::Unlink, 1, 0, 0), // still open
+        event(11, Op::Read, 1, 0, 4 * k),
+        event(12, Op::Close, 1, 0, 0),
+        event(13, Op::Write, 2, 20 * k, 4 * k), // open before the recording: as long as the table says
+        event(14, Op::Close, 2, 0, 0),
+        event(15, Op::Rename, 0, 2, 0), // file 0 takes the name of file 2
+        common::Map { t: 16, fault: true }.event(0, 4 * k, 4 * k),
+        common::Map { t: 17, fault: false }.event(0, 0, 64 * k),
+        event(18, Op::Read, 0, 0, 0),
+    ];
+    save_trace(
+        &path,
+        &[("/db/t.ibd", "data", 0), ("/db/tmp", "temp", 0), ("/db/old.ibd", "data", 40 * k)],
+        &events,
+    );
+    let mut input = open(&path);
+    let read_at = |t, file, offset, len| piece(t, file, offset, len);
+    let write_at = |t, file, offset, len| Piece { kind: Kind::Write, ..piece(t, file, offset, len) };
+    let wanted = [
+        free(1, 0, 64 * k),
+        read_at(2, 0, 16 * k, 16 * k),
+        write_at(3, 0, 0, 8 * k),
+        free(4, 0, 32 * k),
+        Piece { kind: Kind::Free, ..piece(6, 0, 8 * k, 16 * k) },
+        free(7, 1, 0),
+        write_at(8, 1, 0, 4 * k),
+        read_at(11, 1, 0, 4 * k),
+        free(12, 1, 0),
+        free(13, 2, 40 * k),
+        write_at(13, 2, 20 * k, 4 * k),
+        free(15, 2, 0),
+        read_at(16, 0, 4 * k, 4 * k),
+    ];
+    assert_eq!(read(&mut *input).unwrap(), wanted);
+    assert_eq!(input.skipped(), Skipped { zero_length: 1, ..Skipped::default() });
+    assert_eq!(input.unit(), Unit::Bytes { recordsize: 128 * k });
+}
+
+#[test]
+fn files_are_selected_by_role_and_path() {
+    let dir = Dir::new();
+    let path = dir.0.path().join("t.parquet");
+    let files = [("/db/a.ibd", "data", 0), ("/db/log", "wal", 0), ("/other/b.ibd", "data", 0)];
+    let events: Vec<_> = (0..3).map(|file| common::event(1, Op::Read, file, 0, 512)).collect();
+    save_trace(&path, &files, &events);
+    let seen = |roles: &[Role], paths: &[&str]| {
+        let select = Select { roles: roles.to_vec(), paths: paths.iter().map(PathBuf::from).collect() };
+        let mut input = input::open(&path, None, &select)?;
+        let pieces = read(&mut *input)?.into_iter().filter(|piece| piece.kind == Kind::Read);
+        Ok::<_, Error>(pieces.map(|piece| piece.file).collect::<Vec<_>>())
+    };
+    assert_eq!(seen(&[], &[]).unwrap(), [0, 1, 2]);
+    assert_eq!(seen(&[Role::Data], &[]).unwrap(), [0, 2]);
+    assert_eq!(seen(&[Role::Data, Role::Wal], &["/db"]).unwrap(), [0, 1]);
+    assert_eq!(seen(&[], &["/db/log", "/other/b.ibd"]).unwrap(), [1, 2]);
+    let none = seen(&[Role::Temp], &[]).unwrap_err().to_string();
+    assert!(none.contains("none of its 3 files") && none.contains("roles: data, wal"), "{none}");
+    let lis = dir.file("t.lis", LIS.as_bytes());
+    let select = Select { roles: vec![Role::Data], paths: Vec::new() };
+    assert!(input::open(&lis, None, &select).is_err());
+}
+
+/// Where the recorder did not know a role, the use tells it, as in `trace show`.
+#[test]
+fn a_role_that_nobody_wrote_comes_from_the_use() {
+    let dir = Dir::new();
+    let path = dir.0.path().join("t.parquet");
+    let mut events = Vec::new();
+    for n in 0..400 {
+        events.push(common::event(2 * n, Op::Read, 0, n * 37 % 100 * 4096, 4096));
+        events.push(common::event(2 * n + 1, Op::Write, 1, n * 4096, 4096));
+        events.push(common::event(2 * n + 1, Op::Fdatasync, 1, 0, 0));
+    }
+    save_trace(&path, &[("/x/one", "", 409_600), ("/x/two", "", 0)], &events);
+    let select = Select { roles: vec![Role::Wal], paths: Vec::new() };
+    let mut input = input::open(&path, None, &select).unwrap();
+    assert!(read(&mut *input).unwrap().iter().all(|piece| piece.file == 1));
+}
+
+/// Appends say where the file ended; a write elsewhere in a file that was open before does not.
+#[test]
+fn what_is_appended_was_not_there() {
+    let dir = Dir::new();
+    let path = dir.0.path().join("t.parquet");
+    let mut append = common::event(1, Op::Write, 0, 5000, 100);
+    append.flags = Flags::APPEND;
+    save_trace(&path, &[("/db/log", "wal", 5100)], &[append]);
+    assert_eq!(read(&mut *open(&path)).unwrap()[0], free(1, 0, 5000));
+}
+
+/// A slow operation may stand a row group behind those that began after it.
+#[test]
+fn events_of_two_row_groups_are_merged_by_time() {
+    let dir = Dir::new();
+    let path = dir.0.path().join("t.parquet");
+    let mut events: Vec<_> =
+        (0..600_000).map(|n| common::event(2 * n, Op::Read, 0, n % 7 * 512, 512)).collect();
+    events[300_000].t_ns = 3; // belongs to the first row group
+    events[599_999].t_ns = 5; // belongs too far ahead
+    save_trace(&path, &[("/db/t", "data", 4096)], &events);
+    let mut input = open(&path);
+    let pieces = read(&mut *input).unwrap();
+    assert_eq!(pieces.len(), 600_001); // and the file's length
+    assert!(pieces.is_sorted_by_key(|piece| piece.t_ns));
+    assert_eq!(pieces[3].t_ns, 3);
+    assert_eq!(input.skipped(), Skipped { unsorted: 1, ..Skipped::default() });
+}
+
+#[test]
+fn times_offsets_and_lengths_that_cannot_be_are_counted() {
+    let dir = Dir::new();
+    let path = dir.0.path().join("t.parquet");
+    let events = [
+        common::event(1, Op::Read, 0, END, 1),
+        common::event(2, Op::Read, 0, END - 1, 1),
+        common::event(3, Op::Write, 0, i64::MAX as u64, i64::MAX as u64),
+        common::event(4, Op::Write, 0, i64::MAX as u64, 512),
+        common::event(5, Op::Truncate, 0, i64::MAX as u64, 0),
+        common::event(6, Op::Rename, 0, i64::MAX as u64, 0),
+        common::event(7, Op::Punch, 0, i64::MAX as u64, 1),
+    ];
+    save_trace(&path, &[("/db/t", "data", u64::MAX)], &events);
+    let mut input = open(&path);
+    let pieces = read(&mut *input).unwrap();
+    assert_eq!(pieces.iter().filter(|piece| piece.kind == Kind::Read).count(), 1);
+    assert_eq!(input.skipped(), Skipped { too_far: 3, too_long: 1, ..Skipped::default() });
+}
