@@ -2,6 +2,7 @@
 
 mod follow;
 mod lis;
+mod live;
 mod oracle;
 mod source;
 mod trace;
@@ -16,6 +17,7 @@ use source::{Source, malformed};
 
 pub use follow::Follow;
 pub use lis::{BLOCK, Lis};
+pub use live::{Feed, Gone, Live, live};
 pub use oracle::Oracle;
 pub use trace::Trace;
 

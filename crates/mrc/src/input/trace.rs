@@ -9,7 +9,7 @@ use super::{CHUNK, Follow, Input, Select, Skipped, Unit};
 use crate::{Error, Piece, Result};
 
 /// The recordsize of a dataset where none was set (`zfsprops(7)`).
-const RECORDSIZE: u64 = 128 << 10;
+pub(super) const RECORDSIZE: u64 = 128 << 10;
 
 /// A trace being read. Holds two row groups in memory: events are sorted inside one, and an operation that took long may
 /// stand in the one behind.

@@ -1,0 +1,188 @@
+//! How much a trace touches, from one cheap reading of it in bounded memory: what sizes of a cache are worth asking for.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::input::Unit;
+use crate::{Input, Key, Result, Splitter};
+
+/// Records kept at most. The count is exact up to here, and has a standard error of 1/√(this/2) = 0.55 % beyond.
+const KEPT: usize = 1 << 16;
+
+/// Sizes in a grid.
+const SIZES: usize = 16;
+
+/// Counts different records and their bytes. A record is kept if its hashed key begins with `level` zero bits; when too
+/// many are kept, `level` rises (adaptive sampling: Wegman; Flajolet, "On adaptive sampling", Computing 43, 1990).
+#[derive(Debug)]
+pub struct Footprint {
+    splitter: Splitter,
+    level: u32,
+    kept: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
+    requests: u64,
+}
+
+/// Keys are hashed already.
+#[derive(Debug, Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0 << 8 | u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+impl Footprint {
+    /// In records of `recordsize`, or else of the input's own.
+    pub fn new(unit: Unit, recordsize: Option<u64>) -> Result<Footprint> {
+        let splitter = Splitter::of(unit, recordsize)?;
+        Ok(Footprint { splitter, level: 0, kept: HashMap::default(), requests: 0 })
+    }
+
+    /// Reads all that is left of an input, or until `stop` says so, which is asked about a hundred times a second.
+    pub fn read(&mut self, input: &mut dyn Input, stop: &mut dyn FnMut(&dyn Input) -> bool) -> Result<()> {
+        let mut pieces = Vec::new();
+        loop {
+            input.read(&mut pieces)?;
+            if pieces.is_empty() || stop(input) {
+                return Ok(());
+            }
+            for piece in &pieces {
+                let Footprint { splitter, level, kept, requests } = self;
+                splitter.split(piece, |cut| {
+                    *requests += 1;
+                    keep(level, kept, cut.key, cut.bytes);
+                });
+            }
+        }
+    }
+
+    /// Accesses so far.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Different records so far.
+    pub fn records(&self) -> u64 {
+        (self.kept.len() as u64) << self.level
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self) -> u64 {
+        self.kept.values().map(|bytes| u64::from(*bytes)).sum::<u64>() << self.level
+    }
+}
+
+fn keep(level: &mut u32, kept: &mut HashMap<u64, u32, BuildHasherDefault<AsItIs>>, key: Key, bytes: u32) {
+    let hash = mix(key);
+    if hash.leading_zeros() < *level {
+        return;
+    }
+    let largest = kept.entry(hash).or_default();
+    *largest = bytes.max(*largest);
+    while kept.len() > KEPT {
+        *level += 1;
+        kept.retain(|hash, _| hash.leading_zeros() >= *level);
+    }
+}
+
+/// The finisher of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a
+/// bijection, so that different keys stay different.
+fn mix(key: Key) -> u64 {
+    let key = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    key ^ (key >> 31)
+}
+
+/// 16 sizes that can be read and typed, each two or three binary digits (…, 4M, 6M, 8M, 12M, …): the last is the first of
+/// them that holds `bytes`. Fewer, if not so many are as large as `least`.
+pub fn grid(bytes: u64, least: u64) -> Vec<u64> {
+    let steps = (0..62).flat_map(|shift| [1 << shift, 3 << shift >> 1]).filter(|size| *size >= least.max(2));
+    let mut sizes: Vec<u64> = Vec::new();
+    for size in steps {
+        sizes.push(size);
+        if size >= bytes {
+            break;
+        }
+    }
+    sizes.split_off(sizes.len().saturating_sub(SIZES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::Skipped;
+    use crate::{Kind, Piece};
+
+    /// Pieces made up as they are asked for.
+    struct Made(Box<dyn Iterator<Item = Piece> + Send>);
+
+    impl Input for Made {
+        fn format(&self) -> &'static str {
+            "made"
+        }
+        fn unit(&self) -> Unit {
+            Unit::Bytes { recordsize: 4096 }
+        }
+        fn read(&mut self, pieces: &mut Vec<Piece>) -> Result<()> {
+            pieces.clear();
+            pieces.extend(self.0.by_ref().take(1000));
+            Ok(())
+        }
+        fn skipped(&self) -> Skipped {
+            Skipped::default()
+        }
+        fn duration_ns(&self) -> u64 {
+            0
+        }
+        fn progress(&self) -> Option<f64> {
+            None
+        }
+    }
+
+    fn footprint(records: u64, rounds: u64) -> Footprint {
+        let piece = |n: u64| Piece { t_ns: 0, file: 0, offset: n * 4096, len: 4096, kind: Kind::Read };
+        let mut input = Made(Box::new((0..rounds * records).map(move |n| piece(n % records))));
+        let mut found = Footprint::new(input.unit(), None).unwrap();
+        found.read(&mut input, &mut |_| false).unwrap();
+        found
+    }
+
+    #[test]
+    fn few_records_are_counted_and_many_estimated() {
+        let few = footprint(50_000, 2);
+        assert_eq!((few.records(), few.bytes(), few.requests()), (50_000, 50_000 * 4096, 100_000));
+        for records in [200_000, 1_000_000, 3_000_000] {
+            let many = footprint(records, 1);
+            let off = many.records() as f64 / records as f64 - 1.0;
+            assert!(off.abs() < 4.0 * 0.0055, "{records}: off by {off}");
+            assert_eq!(many.bytes(), many.records() * 4096);
+            assert!(many.kept.len() <= KEPT);
+        }
+    }
+
+    #[test]
+    fn grids_end_at_the_footprint() {
+        let mib = 1 << 20;
+        assert_eq!(grid(5 * mib, 512).last(), Some(&(6 * mib)));
+        assert_eq!(grid(6 * mib, 512).last(), Some(&(6 * mib)));
+        assert_eq!(grid(6 * mib + 1, 512).last(), Some(&(8 * mib)));
+        let sizes = grid(1 << 40, 512);
+        assert_eq!((sizes.len(), sizes[0], sizes[1]), (16, 3 << 31, 1 << 33));
+        assert_eq!(grid(4096, 4096), [4096]);
+        assert_eq!(grid(0, 8192), [8192]);
+        assert_eq!(grid(3 << 20, 1 << 20), [1 << 20, 3 << 19, 2 << 20, 3 << 20]);
+        assert!(!grid(u64::MAX, 1).is_empty());
+    }
+}
