@@ -12,6 +12,7 @@
 
 pub mod access;
 pub mod advice;
+pub mod arc;
 pub mod curve;
 pub mod error;
 pub mod footprint;
@@ -19,6 +20,8 @@ pub mod input;
 pub mod intern;
 pub mod split;
 pub mod lane;
+pub mod lru;
+pub mod run;
 pub mod splitter;
 
 pub use access::{Access, END, Key, Kind, Piece};
@@ -28,6 +31,8 @@ pub use footprint::Footprint;
 pub use input::{Input, Skipped};
 pub use intern::Intern;
 pub use lane::Lane;
+pub use lru::Lru;
+pub use run::Run;
 pub use splitter::Splitter;
 
 /// A cache, or a family of caches that differ in size, which is shown a trace and counts what misses.
@@ -44,4 +49,15 @@ pub trait Model: Send {
 
     /// Bytes of memory that the model holds now, for the figure per tracked record.
     fn memory(&self) -> usize;
+}
+
+/// Makes a vector at least `len` long. It grows by a quarter at a time: what models keep for every record is bounded
+/// closer than by doubling.
+pub(crate) fn grow<T: Clone>(vec: &mut Vec<T>, len: usize, value: T) {
+    if len > vec.len() {
+        if len > vec.capacity() {
+            vec.reserve_exact(len - vec.len() + vec.len() / 4);
+        }
+        vec.resize(len, value);
+    }
 }

@@ -1,0 +1,214 @@
+//! LRU: the exact curve for all cache sizes in one pass.
+//!
+//! LRU caches are nested (Mattson et al., "Evaluation techniques for storage hierarchies", 1970): a record is in every
+//! cache that has room for itself and all that was asked for since its last request. So one reuse distance a request
+//! says for every size whether it hits. The distance is a count of what is live on a line of time ([`line`]).
+//!
+//! Distances are bytes. As long as all records have one size they are counted in records, which is faster; the first
+//! record of another size makes the line one of bytes.
+//!
+//! What is meant where sizes differ: a cache evicts from the cold end until the new record fits. Two things are left out,
+//! because they are not the same for all sizes at once. A record that is larger than a cache still pushes everything out
+//! of it here, where a cache would not take it. A record whose size has changed counts with the size of its last
+//! request, also for requests of others that came before: where sizes do not change, the curve is exact.
+
+mod line;
+mod reuse;
+
+use std::collections::BinaryHeap;
+
+use crate::{Access, Counts, Key, Kind, Model};
+use line::{Line, Ones, Weights};
+use reuse::Reuse;
+
+/// In place of a slot: the record is not on the line.
+const NONE: u32 = u32::MAX;
+
+/// LRU caches of all sizes at once. Takes 4 bytes a record for its last slot, up to 1 for the line while all records have
+/// one size, and up to 34 once they have not (17 on average; see [`Model::memory`] for what is held).
+#[derive(Debug)]
+pub struct Lru {
+    sizes: Vec<u64>,
+    records: Records,
+    line: State,
+    reuse: Reuse,
+    updates: Reuse,
+}
+
+/// What lies where on the line.
+#[derive(Debug, Default)]
+struct Records {
+    /// The slot of each record's last access, by its number.
+    last: Vec<u32>,
+    /// Slots of freed records, the newest first: room in every cache that reaches so far.
+    holes: BinaryHeap<u32>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Before the first access.
+    Empty,
+    /// All records so far have this many bytes.
+    Equal(u32, Ones),
+    Bytes(Weights),
+}
+
+impl Lru {
+    /// Caches of `sizes` bytes each; the order is kept. Any other size can be asked for afterwards ([`Lru::at`]), but only
+    /// these are exact.
+    pub fn new(sizes: &[u64]) -> Lru {
+        let reuse = Reuse::new(sizes);
+        Lru {
+            sizes: sizes.to_vec(),
+            records: Records::default(),
+            line: State::Empty,
+            updates: reuse.clone(),
+            reuse,
+        }
+    }
+
+    /// The counts of a cache of any size. Exact for the sizes that the model was made with; between them reuse distances
+    /// are kept in 128 classes an octave, and taken as spread evenly within one (at most 0.8 % of the size).
+    pub fn at(&self, cache_bytes: u64) -> Counts {
+        Counts {
+            cache_bytes,
+            requests: self.reuse.requests(),
+            misses: self.reuse.misses(cache_bytes),
+            update_misses: self.updates.misses(cache_bytes),
+        }
+    }
+
+    /// Bytes of the smallest cache in which nothing but first requests miss (up to the width of a class, 0.8 %).
+    pub fn footprint(&self) -> u64 {
+        self.reuse.largest()
+    }
+
+    /// Makes room for every record of `chunk`, and the line one of bytes if a record is unlike the others.
+    fn prepare(&mut self, chunk: &[Access]) {
+        let mut records = self.records.last.len();
+        let mut equal = true;
+        let known = match self.line {
+            State::Equal(bytes, _) => Some(bytes),
+            _ => chunk.iter().find(|a| a.kind != Kind::Free).map(|a| a.bytes.max(1)),
+        };
+        for access in chunk {
+            records = records.max(access.record as usize + 1);
+            equal &= access.kind == Kind::Free || Some(access.bytes.max(1)) == known;
+        }
+        crate::grow(&mut self.records.last, records, NONE);
+        match (&self.line, known) {
+            (State::Empty, Some(bytes)) if equal => self.line = State::Equal(bytes, Ones::default()),
+            (State::Empty, Some(_)) => self.line = State::Bytes(Weights::default()),
+            (State::Equal(bytes, ones), _) if !equal => {
+                self.line = State::Bytes(Weights::from_ones(ones, *bytes))
+            }
+            _ => {}
+        }
+    }
+
+    fn steps<L: Line>(
+        line: &mut L,
+        unit: u64,
+        state: &mut Records,
+        reuse: &mut [&mut Reuse; 2],
+        chunk: &[Access],
+    ) {
+        for access in chunk {
+            let record = access.record as usize;
+            let slot = state.last[record];
+            if access.kind == Kind::Free {
+                state.free(record);
+                continue;
+            }
+            let distance = if state.holes.is_empty() {
+                (slot != NONE).then(|| line.take(slot, line.weight(slot)))
+            } else {
+                state.fill_holes(line, slot, access.bytes)
+            };
+            let distance = distance.map(|records| records * unit);
+            reuse[0].count(distance);
+            if access.kind == Kind::Update {
+                reuse[1].count(distance);
+            }
+            if line.is_full() {
+                state.last[record] = NONE;
+                state.compact(line);
+            }
+            state.last[record] = line.push(access.bytes);
+        }
+    }
+}
+
+impl Records {
+    /// A freed record leaves its room behind: nothing that was evicted for its sake comes back.
+    fn free(&mut self, record: usize) {
+        let slot = std::mem::replace(&mut self.last[record], NONE);
+        if slot != NONE {
+            self.holes.push(slot);
+        }
+    }
+
+    /// A request while there are holes: [`Line::take`] of `slot` where it is one. The record goes into the newest holes, as
+    /// far as they are newer than its own place; that much of its place becomes a hole, for the caches that had it already.
+    fn fill_holes<L: Line>(&mut self, line: &mut L, slot: u32, bytes: u32) -> Option<u64> {
+        let is_known = slot != NONE;
+        let weight = if is_known { line.weight(slot) } else { line.weigh(bytes) };
+        let distance = is_known.then(|| line.take(slot, 0));
+        let mut left = weight;
+        while left > 0
+            && let Some(&hole) = self.holes.peek()
+            && (!is_known || hole > slot)
+        {
+            let part = line.weight(hole).min(left);
+            line.take(hole, part);
+            left -= part;
+            if line.weight(hole) == 0 {
+                self.holes.pop();
+            }
+        }
+        if is_known {
+            line.take(slot, left);
+            if left < weight {
+                self.holes.push(slot);
+            }
+        }
+        distance
+    }
+
+    fn compact<L: Line>(&mut self, line: &mut L) {
+        // Their order stays, so what is taken for a heap is one again.
+        let mut holes = std::mem::take(&mut self.holes).into_vec();
+        line.compact(&mut [&mut self.last, &mut holes]);
+        self.holes = holes.into();
+    }
+}
+
+impl Model for Lru {
+    fn feed(&mut self, chunk: &[Access], _keys: &[Key]) {
+        self.prepare(chunk);
+        let mut reuse = [&mut self.reuse, &mut self.updates];
+        match &mut self.line {
+            State::Empty => {}
+            State::Equal(bytes, ones) => {
+                Lru::steps(ones, u64::from(*bytes), &mut self.records, &mut reuse, chunk)
+            }
+            State::Bytes(weights) => Lru::steps(weights, 1, &mut self.records, &mut reuse, chunk),
+        }
+    }
+
+    fn counts(&self) -> Vec<Counts> {
+        self.sizes.iter().map(|&size| self.at(size)).collect()
+    }
+
+    fn memory(&self) -> usize {
+        let line = match &self.line {
+            State::Empty => 0,
+            State::Equal(_, ones) => ones.memory(),
+            State::Bytes(weights) => weights.memory(),
+        };
+        (self.records.last.capacity() + self.records.holes.capacity()) * 4
+            + line
+            + self.reuse.memory()
+            + self.updates.memory()
+    }
+}

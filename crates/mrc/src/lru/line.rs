@@ -1,0 +1,264 @@
+//! A line of time with one slot an access, on which a record is live at its last access. What lies between an access and
+//! the end of the line is what has been asked for since.
+//!
+//! Sums over the slots stand in a binary tree, so that taking a record off and counting what is after it are one walk
+//! from its leaf to the root. Slots that are not used yet count as if they were: nobody asks for what lies before them,
+//! and so a new access needs no walk. A line that is full is made anew from what is live, in the same order.
+
+use super::NONE;
+
+/// Slots of the smallest line: few, so that short traces show that a full line is made anew.
+const LEAST_SLOTS: usize = 1 << 8;
+/// Slots of a leaf of [`Ones`]: bits of a word.
+const BITS: usize = u128::BITS as usize;
+/// Slots of a leaf of [`Weights`]: a cache line of them.
+const WEIGHTS: usize = 16;
+
+pub(super) trait Line {
+    /// What a record of `bytes` weighs on this line.
+    fn weigh(&self, bytes: u32) -> u32;
+
+    /// What lies at `slot`.
+    fn weight(&self, slot: u32) -> u32;
+
+    /// What lies on the line at `slot` and after it. Then takes `amount` away at `slot`, which must have as much.
+    fn take(&mut self, slot: u32, amount: u32) -> u64;
+
+    /// Puts a record at the end, in a slot whose number is returned. The line must not be full.
+    fn push(&mut self, bytes: u32) -> u32;
+
+    /// Whether there is no slot left.
+    fn is_full(&self) -> bool;
+
+    /// Makes room. `slots` has every live slot, in any order and [`NONE`] among them, and is given the new ones.
+    fn compact(&mut self, slots: &mut [&mut Vec<u32>; 2]);
+
+    /// Bytes of memory held.
+    fn memory(&self) -> usize;
+}
+
+/// Slots for `live` records and as many accesses again, at least three times over.
+fn slots_for(live: usize, times: usize) -> usize {
+    (live * times).next_power_of_two().clamp(LEAST_SLOTS, 1 << 32)
+}
+
+/// Sums over the left subtrees of a complete binary tree, the root at 1 and the children of `n` at `2n` and `2n + 1`. All
+/// arithmetic wraps: what is taken off before it was added is right again once it is.
+#[derive(Debug, Default)]
+struct Tree {
+    left: Vec<u64>,
+    depth: u32,
+}
+
+impl Tree {
+    /// A tree over `leaves`, a power of two of them.
+    fn new(leaves: Vec<u64>) -> Tree {
+        let count = leaves.len();
+        let mut left = vec![0; count];
+        let mut sums = leaves;
+        while sums.len() > 1 {
+            let parents = sums.len() / 2;
+            for parent in 0..parents {
+                left[parents + parent] = sums[2 * parent];
+                sums[parent] = sums[2 * parent] + sums[2 * parent + 1];
+            }
+            sums.truncate(parents);
+        }
+        Tree { left, depth: count.trailing_zeros() }
+    }
+
+    /// Takes `amount` off `leaf`; the sum over all leaves before it.
+    fn take(&mut self, leaf: usize, amount: u64) -> u64 {
+        let mut node = self.left.len() + leaf;
+        let mut before = 0u64;
+        for _ in 0..self.depth {
+            let is_right = (node & 1) as u64;
+            node >>= 1;
+            let left = &mut self.left[node];
+            // Without a branch: which way is as good as random.
+            before = before.wrapping_add(*left & is_right.wrapping_neg());
+            *left = left.wrapping_sub(amount & is_right.wrapping_sub(1));
+        }
+        before
+    }
+
+    fn add(&mut self, leaf: usize, amount: u64) {
+        self.take(leaf, amount.wrapping_neg());
+    }
+
+    fn memory(&self) -> usize {
+        self.left.capacity() * 8
+    }
+}
+
+/// A line of records that all weigh 1: a bit a slot.
+#[derive(Debug)]
+pub(super) struct Ones {
+    /// Live slots, and those that are not used yet.
+    bits: Vec<u128>,
+    tree: Tree,
+    next: usize,
+    live: u64,
+}
+
+impl Default for Ones {
+    fn default() -> Ones {
+        Ones::with_live(0)
+    }
+}
+
+impl Ones {
+    fn with_live(live: usize) -> Ones {
+        let leaves = slots_for(live, 4) / BITS;
+        Ones {
+            bits: vec![u128::MAX; leaves],
+            tree: Tree::new(vec![BITS as u64; leaves]),
+            next: live,
+            live: live as u64,
+        }
+    }
+}
+
+impl Line for Ones {
+    fn weigh(&self, _bytes: u32) -> u32 {
+        1
+    }
+
+    fn weight(&self, slot: u32) -> u32 {
+        (self.bits[slot as usize / BITS] >> (slot as usize % BITS)) as u32 & 1
+    }
+
+    fn take(&mut self, slot: u32, amount: u32) -> u64 {
+        let (leaf, at) = (slot as usize / BITS, slot as usize % BITS);
+        let bits = &mut self.bits[leaf];
+        let before = u64::from((*bits & ((1u128 << at) - 1)).count_ones());
+        *bits ^= u128::from(amount) << at;
+        let before = before + self.tree.take(leaf, u64::from(amount));
+        let after = self.live - before;
+        self.live -= u64::from(amount);
+        after
+    }
+
+    fn push(&mut self, _bytes: u32) -> u32 {
+        let slot = self.next as u32;
+        self.next += 1;
+        self.live += 1;
+        slot
+    }
+
+    fn is_full(&self) -> bool {
+        self.next >= (self.bits.len() * BITS).min(NONE as usize)
+    }
+
+    fn compact(&mut self, slots: &mut [&mut Vec<u32>; 2]) {
+        let mut live = 0u32;
+        let before: Vec<u32> = self.bits.iter().map(|bits| add(&mut live, bits.count_ones())).collect();
+        for slot in slots.iter_mut().flat_map(|slots| slots.iter_mut()).filter(|slot| **slot != NONE) {
+            let (leaf, at) = (*slot as usize / BITS, *slot as usize % BITS);
+            *slot = before[leaf] + (self.bits[leaf] & ((1u128 << at) - 1)).count_ones();
+        }
+        *self = Ones::with_live(self.live as usize);
+    }
+
+    fn memory(&self) -> usize {
+        self.bits.capacity() * 16 + self.tree.memory()
+    }
+}
+
+/// Adds to `sum`, and says what it was before.
+fn add(sum: &mut u32, amount: u32) -> u32 {
+    let before = *sum;
+    *sum = before.wrapping_add(amount);
+    before
+}
+
+/// A line of records of any size: the bytes at each slot, 0 where nothing is live.
+#[derive(Debug, Default)]
+pub(super) struct Weights {
+    weights: Vec<[u32; WEIGHTS]>,
+    tree: Tree,
+    next: usize,
+    /// Bytes live on the line.
+    live: u64,
+    /// Bytes that were put into the last leaf, which the tree learns when it is full.
+    pending: u64,
+}
+
+impl Weights {
+    /// The same line with bytes, each record `bytes` of them.
+    pub(super) fn from_ones(ones: &Ones, bytes: u32) -> Weights {
+        let live = |slot: usize| slot < ones.next && ones.bits[slot / BITS] >> (slot % BITS) & 1 == 1;
+        Weights::of((0..ones.bits.len() * BITS).map(|slot| if live(slot) { bytes } else { 0 }), ones.next)
+    }
+
+    /// A line of these slots, of which `next` are used. Their number is a power of two.
+    fn of(mut slots: impl ExactSizeIterator<Item = u32>, next: usize) -> Weights {
+        let leaves = slots.len() / WEIGHTS;
+        let weights: Vec<[u32; WEIGHTS]> =
+            (0..leaves).map(|_| std::array::from_fn(|_| slots.next().unwrap_or(0))).collect();
+        let mut sums: Vec<u64> =
+            weights.iter().map(|leaf| leaf.iter().copied().map(u64::from).sum()).collect();
+        let live = sums.iter().sum();
+        let pending = if next < leaves * WEIGHTS { std::mem::take(&mut sums[next / WEIGHTS]) } else { 0 };
+        Weights { weights, tree: Tree::new(sums), next, live, pending }
+    }
+}
+
+impl Line for Weights {
+    fn weigh(&self, bytes: u32) -> u32 {
+        // A slot of weight 0 is free, so what has no size counts one byte.
+        bytes.max(1)
+    }
+
+    fn weight(&self, slot: u32) -> u32 {
+        self.weights[slot as usize / WEIGHTS][slot as usize % WEIGHTS]
+    }
+
+    fn take(&mut self, slot: u32, amount: u32) -> u64 {
+        let (leaf, at) = (slot as usize / WEIGHTS, slot as usize % WEIGHTS);
+        let weights = &mut self.weights[leaf];
+        let mut before = 0u64;
+        for (n, weight) in weights.iter().enumerate() {
+            before += if n < at { u64::from(*weight) } else { 0 };
+        }
+        weights[at] -= amount;
+        let before = before.wrapping_add(self.tree.take(leaf, u64::from(amount)));
+        let after = self.live - before;
+        self.live -= u64::from(amount);
+        after
+    }
+
+    fn push(&mut self, bytes: u32) -> u32 {
+        let slot = self.next;
+        let bytes = self.weigh(bytes);
+        self.weights[slot / WEIGHTS][slot % WEIGHTS] = bytes;
+        self.pending += u64::from(bytes);
+        self.live += u64::from(bytes);
+        self.next += 1;
+        if self.next.is_multiple_of(WEIGHTS) {
+            self.tree.add(slot / WEIGHTS, std::mem::take(&mut self.pending));
+        }
+        slot as u32
+    }
+
+    fn is_full(&self) -> bool {
+        self.next >= (self.weights.len() * WEIGHTS).min(NONE as usize)
+    }
+
+    fn compact(&mut self, slots: &mut [&mut Vec<u32>; 2]) {
+        let count = |leaf: &[u32]| leaf.iter().filter(|weight| **weight != 0).count() as u32;
+        let mut live = 0u32;
+        let before: Vec<u32> = self.weights.iter().map(|leaf| add(&mut live, count(leaf))).collect();
+        for slot in slots.iter_mut().flat_map(|slots| slots.iter_mut()).filter(|slot| **slot != NONE) {
+            let (leaf, at) = (*slot as usize / WEIGHTS, *slot as usize % WEIGHTS);
+            *slot = before[leaf] + count(&self.weights[leaf][..at]);
+        }
+        let mut kept = self.weights.iter().flatten().copied().filter(|weight| *weight != 0);
+        let slots = slots_for(live as usize, 2);
+        *self = Weights::of((0..slots).map(|_| kept.next().unwrap_or(0)), live as usize);
+    }
+
+    fn memory(&self) -> usize {
+        self.weights.capacity() * 4 * WEIGHTS + self.tree.memory()
+    }
+}

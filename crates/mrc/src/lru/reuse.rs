@@ -1,0 +1,119 @@
+//! How many requests had which reuse distance.
+
+/// Classes an octave, as a power of two: what is not exact is within 1/128 of the size.
+const FINE: u32 = 7;
+
+/// Counts of reuse distances in classes: one a byte up to 256, then 128 an octave, and each class is cut where a cache
+/// size was asked for, so that the counts for these sizes are exact.
+#[derive(Clone, Debug)]
+pub(super) struct Reuse {
+    /// Where each class begins, ascending; the first is 0.
+    cuts: Vec<u64>,
+    /// The first cut of each class before it was cut further.
+    first: Vec<u16>,
+    counts: Vec<u64>,
+    /// Requests of records that were not there: first ones, and those after a `Free`.
+    cold: u64,
+}
+
+/// The class of `x`: its leading bits, and how many bits follow.
+fn class(x: u64) -> usize {
+    let shift = (u64::BITS - x.leading_zeros()).saturating_sub(FINE + 1);
+    ((shift as usize) << FINE) + (x >> shift) as usize
+}
+
+/// The smallest number of a class.
+fn begin(class: usize) -> u64 {
+    let shift = (class >> FINE).saturating_sub(1);
+    ((class - (shift << FINE)) as u64) << shift
+}
+
+impl Reuse {
+    /// Exact for caches of `sizes` bytes, of which there may be tens of thousands.
+    pub(super) fn new(sizes: &[u64]) -> Reuse {
+        let classes = class(u64::MAX) + 1;
+        let mut cuts: Vec<u64> = (0..classes).map(begin).chain(sizes.iter().copied()).collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        let first = (0..classes).map(|c| cuts.partition_point(|cut| *cut < begin(c)) as u16).collect();
+        let counts = vec![0; cuts.len()];
+        Reuse { cuts, first, counts, cold: 0 }
+    }
+
+    /// Counts a request: `distance` is the bytes of the record and of all that was asked for since, `None` if the record
+    /// was not there.
+    pub(super) fn count(&mut self, distance: Option<u64>) {
+        let Some(distance) = distance else {
+            self.cold += 1;
+            return;
+        };
+        // A cache of exactly this many bytes has it: distances up to a size fall before its cut.
+        let x = distance - 1;
+        let mut class = usize::from(self.first[class(x)]);
+        while self.cuts.get(class + 1).is_some_and(|cut| *cut <= x) {
+            class += 1;
+        }
+        self.counts[class] += 1;
+    }
+
+    /// Requests counted.
+    pub(super) fn requests(&self) -> u64 {
+        self.cold + self.counts.iter().sum::<u64>()
+    }
+
+    /// Requests that miss in a cache of `size` bytes.
+    pub(super) fn misses(&self, size: u64) -> u64 {
+        let next = self.cuts.partition_point(|cut| *cut < size);
+        let above: u64 = self.cold + self.counts[next..].iter().sum::<u64>();
+        let Some(begin) = next.checked_sub(1).map(|class| self.cuts[class]) else { return above };
+        // Of the class that the size falls into, the part above it; nothing of it, where it was cut there.
+        let end = self.cuts.get(next).copied().unwrap_or(u64::MAX);
+        let part = (end - size) as f64 / (end - begin) as f64;
+        above + (self.counts[next - 1] as f64 * part).round() as u64
+    }
+
+    /// The end of the last class that is not empty.
+    pub(super) fn largest(&self) -> u64 {
+        let last = self.counts.iter().rposition(|count| *count > 0);
+        last.map_or(0, |class| self.cuts.get(class + 1).copied().unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        (self.cuts.capacity() + self.counts.capacity()) * 8 + self.first.capacity() * 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_follow_one_another_without_a_gap() {
+        let classes = class(u64::MAX) + 1;
+        for c in 0..classes {
+            assert_eq!(class(begin(c)), c);
+            assert!(c == 0 || class(begin(c) - 1) == c - 1);
+        }
+    }
+
+    #[test]
+    fn asked_sizes_are_exact_and_others_near() {
+        let sizes = [1000, 4096, 5000, 1_000_000];
+        let mut reuse = Reuse::new(&sizes);
+        let distances: Vec<u64> =
+            (1..20_000).chain([4096, 999_999, 1_000_000, 1_000_001, u64::MAX]).collect();
+        for &distance in &distances {
+            reuse.count(Some(distance));
+        }
+        reuse.count(None);
+        let true_misses = |size: u64| 1 + distances.iter().filter(|d| **d > size).count() as u64;
+        for size in sizes {
+            assert_eq!(reuse.misses(size), true_misses(size), "{size}");
+        }
+        // Below the class that the last of the dense distances fills only in part.
+        for size in (1..19_900).step_by(7) {
+            assert!(reuse.misses(size).abs_diff(true_misses(size)) <= 1, "{size}");
+        }
+        assert_eq!(reuse.requests(), distances.len() as u64 + 1);
+    }
+}

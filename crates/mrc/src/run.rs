@@ -1,0 +1,72 @@
+//! A run: every model of one recordsize is shown the same accesses, on all cores.
+
+use rayon::prelude::*;
+
+use crate::{Access, Counts, Curve, Key, Model, Point};
+
+/// The models of one recordsize, by what the user calls them. One model may stand for many cache sizes (LRU), or there is
+/// one for each (ARC).
+#[derive(Default)]
+pub struct Run {
+    families: Vec<String>,
+    /// Each with the number of its family. The costly ones come first, so that no core is left with one at the end.
+    models: Vec<(usize, Box<dyn Model>)>,
+}
+
+impl Run {
+    /// A run of no models.
+    pub fn new() -> Run {
+        Run::default()
+    }
+
+    /// Adds the models whose counts make one curve, named as `--model` takes it. Models of larger caches should come last:
+    /// they take longest, and are started first.
+    pub fn add(&mut self, name: &str, models: Vec<Box<dyn Model>>) {
+        let family = self.families.len();
+        self.families.push(name.to_owned());
+        self.models.splice(0..0, models.into_iter().rev().map(|model| (family, model)));
+    }
+
+    /// Shows a chunk to every model. A few ten thousand accesses are enough to make up for handing it to the threads, and
+    /// should still fit the cache that the cores share.
+    pub fn feed(&mut self, chunk: &[Access], keys: &[Key]) {
+        self.models.par_iter_mut().with_max_len(1).for_each(|(_, model)| model.feed(chunk, keys));
+    }
+
+    /// The counts of one family by ascending cache size.
+    pub fn counts(&self, name: &str) -> Vec<Counts> {
+        let of_name = |(family, _): &&(usize, Box<dyn Model>)| self.families[*family] == name;
+        let mut counts: Vec<Counts> =
+            self.models.iter().filter(of_name).flat_map(|(_, model)| model.counts()).collect();
+        counts.sort_by_key(|counts| counts.cache_bytes);
+        counts
+    }
+
+    /// A curve of each family, in the order in which they were added. `records` is the number of different records seen.
+    pub fn curves(&self, recordsize: Option<u64>, records: u64) -> Vec<Curve> {
+        self.families.iter().map(|name| curve(name, &self.counts(name), recordsize, records)).collect()
+    }
+
+    /// Bytes of memory that all models hold now.
+    pub fn memory(&self) -> usize {
+        self.models.iter().map(|(_, model)| model.memory()).sum()
+    }
+}
+
+/// A curve of counts that every request was looked at for.
+pub fn curve(model: &str, counts: &[Counts], recordsize: Option<u64>, records: u64) -> Curve {
+    let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+    let point = |counts: &Counts| Point {
+        cache_bytes: counts.cache_bytes,
+        miss_ratio: counts.miss_ratio(),
+        update_miss_ratio: share(counts.update_misses, counts.requests),
+        band: None,
+    };
+    Curve {
+        model: model.to_owned(),
+        recordsize,
+        requests: counts.first().map_or(0, |counts| counts.requests),
+        records,
+        points: counts.iter().map(point).collect(),
+    }
+}
