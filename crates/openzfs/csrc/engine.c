@@ -22,6 +22,7 @@ extern uint64_t zfs_arc_max, zfs_arc_min, zfs_dirty_data_max, zfs_dirty_data_max
 extern uint_t zfs_txg_timeout;
 extern char *spa_config_path;
 extern void arc_tuning_update(boolean_t verbose);
+extern arc_state_t ARC_anon, ARC_mru_ghost, ARC_mfu_ghost, ARC_uncached;	/* in the library, not in its headers */
 
 /*
  * Read by jemalloc when the process starts (src/lib.rs). The library allocates every cached block and every buffer of
@@ -231,6 +232,40 @@ pw_engine_arc_stats(pw_arc_stats_t *out)
 		.l2_hits = SUM(l2_hits),
 		.l2_misses = SUM(l2_misses),
 		.l2_size = SUM(l2_psize),
+	};
+}
+
+#define	HELD(state, type)	zfs_refcount_count(&(state).arcs_size[type])
+#define	EVICTABLE(state, type)	zfs_refcount_count(&(state).arcs_esize[type])
+
+void
+pw_engine_arc_sizes(pw_arc_sizes_t *out)
+{
+	*out = (pw_arc_sizes_t) {
+		.anon_data = HELD(ARC_anon, ARC_BUFC_DATA),
+		.anon_metadata = HELD(ARC_anon, ARC_BUFC_METADATA),
+		.mru_data = HELD(ARC_mru, ARC_BUFC_DATA),
+		.mru_metadata = HELD(ARC_mru, ARC_BUFC_METADATA),
+		.mru_evictable_data = EVICTABLE(ARC_mru, ARC_BUFC_DATA),
+		.mru_evictable_metadata = EVICTABLE(ARC_mru, ARC_BUFC_METADATA),
+		.mfu_data = HELD(ARC_mfu, ARC_BUFC_DATA),
+		.mfu_metadata = HELD(ARC_mfu, ARC_BUFC_METADATA),
+		.mfu_evictable_data = EVICTABLE(ARC_mfu, ARC_BUFC_DATA),
+		.mfu_evictable_metadata = EVICTABLE(ARC_mfu, ARC_BUFC_METADATA),
+		.mru_ghost_data = HELD(ARC_mru_ghost, ARC_BUFC_DATA),
+		.mru_ghost_metadata = HELD(ARC_mru_ghost, ARC_BUFC_METADATA),
+		.mfu_ghost_data = HELD(ARC_mfu_ghost, ARC_BUFC_DATA),
+		.mfu_ghost_metadata = HELD(ARC_mfu_ghost, ARC_BUFC_METADATA),
+		.uncached_data = HELD(ARC_uncached, ARC_BUFC_DATA),
+		.uncached_metadata = HELD(ARC_uncached, ARC_BUFC_METADATA),
+		.overhead_size = SUM(overhead_size),
+		.hdr_size = SUM(hdr_size),
+		.dbuf_size = SUM(dbuf_size),
+		.dnode_size = SUM(dnode_size),
+		.bonus_size = SUM(bonus_size),
+		.meta = arc_meta,
+		.pd = arc_pd,
+		.pm = arc_pm,
 	};
 }
 

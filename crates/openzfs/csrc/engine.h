@@ -30,11 +30,23 @@ typedef struct pw_arc_stats {
 	uint64_t l2_hits, l2_misses, l2_size;
 } pw_arc_stats_t;
 
+/* What the ARC's bytes are, those of ghosts being what they would take uncompressed; and its balance in units of 2^-32. */
+typedef struct pw_arc_sizes {
+	uint64_t anon_data, anon_metadata;
+	uint64_t mru_data, mru_metadata, mru_evictable_data, mru_evictable_metadata;
+	uint64_t mfu_data, mfu_metadata, mfu_evictable_data, mfu_evictable_metadata;
+	uint64_t mru_ghost_data, mru_ghost_metadata, mfu_ghost_data, mfu_ghost_metadata;
+	uint64_t uncached_data, uncached_metadata;
+	uint64_t overhead_size, hdr_size, dbuf_size, dnode_size, bonus_size;
+	uint64_t meta, pd, pm;
+} pw_arc_sizes_t;
+
 int pw_engine_start(const pw_engine_config_t *config);
 void pw_engine_set_arc(uint64_t bytes);
 void pw_engine_set_dirty(uint64_t bytes);
 void pw_engine_set_txg_timeout(uint32_t seconds);
 void pw_engine_arc_stats(pw_arc_stats_t *out);
+void pw_engine_arc_sizes(pw_arc_sizes_t *out);
 /* A module parameter by its name; ENOENT if it is not one that can be set here. */
 int pw_engine_set_tunable(const char *name, uint64_t value);
 const char *pw_engine_tunable(uint64_t index);	/* the names; NULL behind the last */

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::error::check;
-use crate::{ArcStats, Device, Error, Result, VdevStats, ffi};
+use crate::{ArcSizes, ArcStats, Device, Error, Result, VdevStats, ffi};
 
 /// The engine's limits. Sizes are bytes.
 #[derive(Clone, Debug)]
@@ -114,6 +114,14 @@ impl Engine {
         // SAFETY: `raw` is a writable struct of the C side's layout.
         unsafe { ffi::pw_engine_arc_stats(&mut raw) };
         ArcStats::from(raw)
+    }
+
+    /// What the ARC's bytes are, and how it is balanced.
+    pub fn arc_sizes(self) -> ArcSizes {
+        let mut raw = ffi::pw_arc_sizes::default();
+        // SAFETY: as above.
+        unsafe { ffi::pw_engine_arc_sizes(&mut raw) };
+        ArcSizes::from(raw)
     }
 
     /// What all vdevs moved since the engine started, counted at the seam.

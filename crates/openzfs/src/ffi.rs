@@ -52,6 +52,32 @@ c_counters!(pw_arc_stats {
     l2_misses,
     l2_size,
 });
+c_counters!(pw_arc_sizes {
+    anon_data,
+    anon_metadata,
+    mru_data,
+    mru_metadata,
+    mru_evictable_data,
+    mru_evictable_metadata,
+    mfu_data,
+    mfu_metadata,
+    mfu_evictable_data,
+    mfu_evictable_metadata,
+    mru_ghost_data,
+    mru_ghost_metadata,
+    mfu_ghost_data,
+    mfu_ghost_metadata,
+    uncached_data,
+    uncached_metadata,
+    overhead_size,
+    hdr_size,
+    dbuf_size,
+    dnode_size,
+    bonus_size,
+    meta,
+    pd,
+    pm,
+});
 c_struct!(pw_device {
     read_latency_ns: u64,
     write_latency_ns: u64,
@@ -193,6 +219,7 @@ unsafe extern "C" {
     pub fn pw_engine_set_dirty(bytes: u64);
     pub fn pw_engine_set_txg_timeout(seconds: u32);
     pub fn pw_engine_arc_stats(out: *mut pw_arc_stats);
+    pub fn pw_engine_arc_sizes(out: *mut pw_arc_sizes);
     pub fn pw_engine_set_tunable(name: *const c_char, value: u64) -> c_int;
     pub fn pw_engine_tunable(index: u64) -> *const c_char;
     pub fn pw_engine_version() -> *const c_char;

@@ -38,4 +38,4 @@ pub use file::{Blocks, File};
 pub use health::{Scan, ScanKind, ScanState, VdevHealth};
 pub use node::{Errno, Node, NodeResult};
 pub use pool::{DEFAULT_VDEV_BYTES, Layout, Pool, Spec, Use, VdevGroup};
-pub use stats::{ArcStats, DatasetStats, PoolStats, VdevStats, ZilStats};
+pub use stats::{ArcSizes, ArcStats, DatasetStats, PoolStats, VdevStats, ZilStats};

@@ -79,6 +79,60 @@ counters!(
 );
 
 counters!(
+    /// What the bytes of the ARC are, now.
+    ArcSizes from pw_arc_sizes {
+        /// Data not yet written, or being written.
+        anon_data,
+        /// The same of metadata.
+        anon_metadata,
+        /// Data used once of late, in buffers and uncompressed copies of them.
+        mru_data,
+        /// The same of metadata.
+        mru_metadata,
+        /// Of that data, what nobody holds.
+        mru_evictable_data,
+        /// The same of metadata.
+        mru_evictable_metadata,
+        /// Data used again.
+        mfu_data,
+        /// The same of metadata.
+        mfu_metadata,
+        /// Of that data, what nobody holds.
+        mfu_evictable_data,
+        /// The same of metadata.
+        mfu_evictable_metadata,
+        /// Evicted data used once that is remembered, uncompressed.
+        mru_ghost_data,
+        /// The same of metadata.
+        mru_ghost_metadata,
+        /// Evicted data used again that is remembered, uncompressed.
+        mfu_ghost_data,
+        /// The same of metadata.
+        mfu_ghost_metadata,
+        /// Data that is not to be kept.
+        uncached_data,
+        /// The same of metadata.
+        uncached_metadata,
+        /// Uncompressed copies for those who hold a compressed buffer.
+        overhead_size,
+        /// Headers of all buffers, the remembered ones included.
+        hdr_size,
+        /// Dbufs.
+        dbuf_size,
+        /// Dnodes.
+        dnode_size,
+        /// Bonus buffers of dnodes.
+        bonus_size,
+        /// Share aimed at for metadata, in units of 2^-32, as the next two.
+        meta,
+        /// Share of the data aimed at for what is used once.
+        pd,
+        /// Share of the metadata aimed at for what is used once.
+        pm,
+    }
+);
+
+counters!(
     /// What vdevs moved, labels and uberblocks included, counted at the seam; times are summed over requests.
     VdevStats from pw_vdev_stats {
         /// Bytes read.
