@@ -23,6 +23,7 @@ pub mod lane;
 pub mod lru;
 pub mod run;
 pub mod splitter;
+pub mod openzfs;
 
 pub use access::{Access, END, Key, Kind, Piece};
 pub use curve::{Band, Counts, Curve, Point};
@@ -34,6 +35,7 @@ pub use lane::Lane;
 pub use lru::Lru;
 pub use run::Run;
 pub use splitter::Splitter;
+pub use openzfs::OpenZfs;
 
 /// A cache, or a family of caches that differ in size, which is shown a trace and counts what misses.
 ///

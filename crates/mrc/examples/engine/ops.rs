@@ -1,0 +1,124 @@
+//! The accesses of a comparison: page traces, put at places of a file, and generated ones.
+
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// Bytes that a page of a page trace takes in the replayed file, whatever the recordsize: a database's page.
+pub const PAGE: u64 = 8 << 10;
+
+/// A read or write of some bytes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Op {
+    pub file: u32,
+    pub offset: u64,
+    pub len: u32,
+    pub write: bool,
+}
+
+/// Operations, and the lengths of the files they are on.
+#[derive(Clone, Debug, Default)]
+pub struct Ops {
+    pub ops: Vec<Op>,
+    pub files: Vec<u64>,
+}
+
+impl Ops {
+    /// One file of pages, each read.
+    fn of_pages(pages: &[u64]) -> Ops {
+        let ops =
+            pages.iter().map(|page| Op { file: 0, offset: page * PAGE, len: PAGE as u32, write: false });
+        let ops: Vec<Op> = ops.collect();
+        let end = ops.iter().map(|op| op.offset + PAGE).max().unwrap_or(PAGE);
+        Ops { ops, files: vec![end] }
+    }
+}
+
+/// The first `limit` page requests of a `.lis` trace. Pages keep their order but not their distances: the pages that
+/// are never asked for take no room, as a database's file has none to spare.
+pub fn lis(path: &Path, limit: usize) -> Result<Ops> {
+    let mut child =
+        Command::new("zstd").arg("-dcq").arg(path).stdout(Stdio::piped()).spawn().context("running zstd")?;
+    let mut pages = Vec::with_capacity(limit);
+    let lines = BufReader::new(child.stdout.take().context("zstd's output")?).lines();
+    for line in lines {
+        let line = line?;
+        let mut words = line.split_ascii_whitespace().map(str::parse::<u64>);
+        let (Some(Ok(first)), Some(Ok(count))) = (words.next(), words.next()) else {
+            bail!("{}: not a line of a .lis trace: {line}", path.display());
+        };
+        pages.extend(first..first + count);
+        if pages.len() >= limit {
+            break;
+        }
+    }
+    pages.truncate(limit);
+    // It may still be writing.
+    let _ = child.kill();
+    child.wait()?;
+    Ok(Ops::of_pages(&ranked(&pages)))
+}
+
+fn ranked(pages: &[u64]) -> Vec<u64> {
+    let mut known = pages.to_vec();
+    known.sort_unstable();
+    known.dedup();
+    pages.iter().map(|page| known.binary_search(page).unwrap_or_default() as u64).collect()
+}
+
+/// Random numbers, the same in each run (xorshift64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+}
+
+/// Queries that jump about in a tenth of the pages, or in all of them, and scans of long runs that come between.
+pub fn scans(limit: usize, pages: u64) -> Ops {
+    let mut random = Random(0x5eed_5eed);
+    let mut list = Vec::with_capacity(limit);
+    while list.len() < limit {
+        for _ in 0..4000 {
+            let hot = random.below(10) < 8;
+            let page = if hot { random.below(pages / 10) * 10 } else { random.below(pages) };
+            list.push(page);
+        }
+        let (from, length) = (random.below(pages), 6000);
+        list.extend((from..from + length).map(|page| page % pages));
+    }
+    list.truncate(limit);
+    Ops::of_pages(&list)
+}
+
+pub fn save(path: &Path, ops: &[Op]) -> Result<()> {
+    let mut out = BufWriter::new(std::fs::File::create(path)?);
+    for op in ops {
+        out.write_all(&op.file.to_le_bytes())?;
+        out.write_all(&op.len.to_le_bytes())?;
+        out.write_all(&(op.offset | u64::from(op.write) << 63).to_le_bytes())?;
+    }
+    Ok(out.flush()?)
+}
+
+pub fn load(path: &Path) -> Result<Vec<Op>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.read_to_end(&mut bytes)?;
+    let u32_at = |b: &[u8], at: usize| u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
+    let op = |b: &[u8]| {
+        let place = u64::from(u32_at(b, 8)) | u64::from(u32_at(b, 12)) << 32;
+        Op { file: u32_at(b, 0), len: u32_at(b, 4), offset: place & !(1 << 63), write: place >> 63 == 1 }
+    };
+    Ok(bytes.chunks_exact(16).map(op).collect())
+}
+
+pub fn load_times(path: &Path) -> Result<Vec<u32>> {
+    let bytes = std::fs::read(path)?;
+    Ok(bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
+}

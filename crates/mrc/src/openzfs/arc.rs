@@ -1,0 +1,385 @@
+//! The ARC proper: states, balance, eviction.
+//!
+//! Behaviour as of OpenZFS 2.3 (`module/zfs/arc.c`): `arc_access`, `arc_evict`, `arc_evict_adj` and
+//! `arc_is_overflowing` are the functions whose decisions are taken here. `docs/arc.md` tells what was measured.
+
+use super::list::{Block, Blocks, DIRTY, HELD, List, META, NIL, State};
+use super::options::Options;
+
+/// Data, or metadata.
+pub const DATA: usize = 0;
+pub const METADATA: usize = 1;
+
+/// Buffers that are evicted from one sublist before the next has its turn (`zfs_arc_evict_batch_limit`).
+const BATCH: u32 = 10;
+/// The balance between metadata and data moves down this many times slower than up (`zfs_arc_meta_balance`).
+const META_BALANCE: u64 = 500;
+/// Bytes of an indirect block, uncompressed.
+pub const INDIRECT: u32 = 128 << 10;
+
+pub fn kind(id: u32) -> usize {
+    usize::from(id & META != 0)
+}
+
+/// Shares aimed at, in units of 2^-32.
+#[derive(Clone, Copy, Debug)]
+pub struct Balance {
+    pub meta: u64,
+    pub data_mru: u64,
+    pub meta_mru: u64,
+}
+
+#[derive(Debug)]
+pub struct Arc {
+    pub options: Options,
+    pub blocks: Blocks,
+    /// By state, kind and sublist.
+    lists: [[Vec<List>; 2]; 4],
+    /// Bytes by state and kind: compressed, and uncompressed copies; of ghosts what they would take uncompressed.
+    pub size: [[i64; 2]; 6],
+    /// Of these, what is on the lists.
+    evictable: [[i64; 2]; 4],
+    /// All that counts: buffers, copies, structures.
+    pub used: i64,
+    pub balance: Balance,
+    /// Bytes of ghosts that were asked for since the last eviction: by state (MRU, MFU) and kind.
+    ghost_hits: [[u64; 2]; 2],
+    /// How large the ghosts' lists may be, as of the last eviction.
+    ghost_limit: [[u64; 2]; 2],
+    random: u64,
+    pub evictions: u64,
+}
+
+impl Arc {
+    pub fn new(options: Options) -> Arc {
+        let lists = || vec![List::default(); options.sublists as usize];
+        Arc {
+            blocks: Blocks::default(),
+            lists: std::array::from_fn(|_| [lists(), lists()]),
+            size: [[0; 2]; 6],
+            evictable: [[0; 2]; 4],
+            used: options.pool_bytes as i64,
+            balance: Balance { meta: 1 << 30, data_mru: 1 << 31, meta_mru: 1 << 31 },
+            ghost_hits: [[0; 2]; 2],
+            ghost_limit: [[0; 2]; 2],
+            random: 0x9e37_79b9_7f4a_7c15,
+            evictions: 0,
+            options,
+        }
+    }
+
+    pub fn lsize(&self, id: u32) -> u32 {
+        if id & META != 0 { INDIRECT } else { self.options.record_bytes.max(self.blocks.at(id).psize) }
+    }
+
+    /// Bytes of the uncompressed copy that a dbuf of this block has beside the compressed buffer.
+    pub fn copy(&self, id: u32) -> i64 {
+        let lsize = self.lsize(id);
+        if self.blocks.at(id).psize < lsize { i64::from(lsize) } else { 0 }
+    }
+
+    /// A number below `n`, from xorshift64 (Marsaglia 2003).
+    pub fn random(&mut self, n: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) as usize % n
+    }
+
+    /// The sublist a block is always on.
+    pub fn sublist(&self, id: u32) -> usize {
+        (id.wrapping_mul(0x9e37_79b1) >> 16) as usize % self.options.sublists as usize
+    }
+
+    /// What a block counts in its state: its buffer, and its copy while it is held; as a ghost what it would take.
+    fn counted(&self, id: u32, state: State) -> i64 {
+        if state.is_ghost() {
+            return i64::from(self.lsize(id));
+        }
+        let held = self.blocks.at(id).flags & HELD != 0;
+        i64::from(self.blocks.at(id).psize) + if held { self.copy(id) } else { 0 }
+    }
+
+    fn insert(&mut self, id: u32) {
+        let state = self.blocks.at(id).state;
+        let at = self.sublist(id);
+        self.lists[state as usize][kind(id)][at].push(&mut self.blocks, id);
+        self.evictable[state as usize][kind(id)] += self.counted(id, state);
+    }
+
+    fn unlist(&mut self, id: u32) {
+        let state = self.blocks.at(id).state;
+        let at = self.sublist(id);
+        self.lists[state as usize][kind(id)][at].remove(&mut self.blocks, id);
+        self.evictable[state as usize][kind(id)] -= self.counted(id, state);
+    }
+
+    /// Moves a block whose content is or will be in memory, held, to another state with memory.
+    fn shift(&mut self, id: u32, to: State) {
+        let from = self.blocks.at(id).state;
+        let bytes = self.counted(id, from);
+        self.size[from as usize][kind(id)] -= bytes;
+        self.size[to as usize][kind(id)] += bytes;
+        self.blocks.at_mut(id).state = to;
+    }
+
+    /// A use of a block that is in memory.
+    pub fn touch(&mut self, id: u32, now: u32) {
+        let mintime = self.options.mintime_ms;
+        let block: &mut Block = self.blocks.at_mut(id);
+        match block.state {
+            State::Mfu => block.access_ms = now,
+            State::Mru if now.saturating_sub(block.access_ms) > mintime => {
+                block.access_ms = now;
+                let listed = block.flags & HELD == 0;
+                if listed {
+                    self.unlist(id);
+                }
+                self.shift(id, State::Mfu);
+                if listed {
+                    self.insert(id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A read of a block without a dbuf, which has one afterwards: whether it was in memory.
+    pub fn read(&mut self, id: u32, now: u32) -> bool {
+        let state = self.blocks.at(id).state;
+        let hit = state.is_cached();
+        if hit {
+            self.touch(id, now);
+            self.unlist(id);
+        } else {
+            self.admit(id, state, now);
+        }
+        self.hold(id, now);
+        hit
+    }
+
+    /// Makes room for a block that is not in memory, and gives it its state.
+    fn admit(&mut self, id: u32, from: State, now: u32) {
+        let psize = i64::from(self.blocks.at(id).psize);
+        let to = match from {
+            State::MruGhost | State::MfuGhost => {
+                let ghost = usize::from(from == State::MfuGhost);
+                self.ghost_hits[ghost][kind(id)] += psize as u64;
+                self.unlist(id);
+                self.size[from as usize][kind(id)] -= i64::from(self.lsize(id));
+                State::Mfu
+            }
+            _ => {
+                self.used += i64::from(self.options.structures.header);
+                State::Mru
+            }
+        };
+        // Evicted while it is being read, it cannot be.
+        self.make_room(now);
+        let block = self.blocks.at_mut(id);
+        (block.state, block.access_ms) = (to, now);
+        self.size[to as usize][kind(id)] += psize;
+        self.used += psize;
+    }
+
+    /// A dbuf for a block that is in memory and on no list.
+    fn hold(&mut self, id: u32, now: u32) {
+        let copy = self.copy(id);
+        if copy > 0 {
+            self.make_room(now);
+        }
+        let state = self.blocks.at(id).state;
+        self.blocks.at_mut(id).flags |= HELD;
+        self.size[state as usize][kind(id)] += copy;
+        let structures = self.options.structures;
+        self.used += copy + i64::from(structures.buffer) + i64::from(structures.dbuf);
+    }
+
+    /// The end of a dbuf: the block goes to the head of its list.
+    pub fn let_go(&mut self, id: u32) {
+        let copy = self.copy(id);
+        let block = self.blocks.at_mut(id);
+        debug_assert!(block.flags & (HELD | DIRTY) == HELD);
+        block.flags &= !HELD;
+        let state = block.state;
+        self.size[state as usize][kind(id)] -= copy;
+        let structures = self.options.structures;
+        self.used -= copy + i64::from(structures.buffer) + i64::from(structures.dbuf);
+        self.insert(id);
+    }
+
+    /// Forgets a block that is on a list, or is not known.
+    pub fn forget(&mut self, id: u32) {
+        let state = self.blocks.at(id).state;
+        if state == State::Out {
+            return;
+        }
+        self.unlist(id);
+        self.size[state as usize][kind(id)] -= self.counted(id, state);
+        self.used -= i64::from(self.options.structures.header);
+        if !state.is_ghost() {
+            self.used -= i64::from(self.blocks.at(id).psize);
+        }
+        self.blocks.at_mut(id).state = State::Out;
+    }
+
+    /// Cuts the ARC back to its size if it is too far over it. The library's thread does it meanwhile; a reader that is
+    /// faster waits for it at a fraction of a percent more.
+    pub fn make_room(&mut self, now: u32) {
+        let limit = self.options.cache_bytes as i64;
+        if self.used < limit + self.options.slack_bytes as i64 {
+            return;
+        }
+        while self.evict(now) > 0 && self.used > limit {}
+    }
+
+    /// One round; the bytes of buffers it freed.
+    fn evict(&mut self, now: u32) -> i64 {
+        self.evictions += 1;
+        self.adjust();
+        let (mru, mfu) = (State::Mru as usize, State::Mfu as usize);
+        let anon = self.size[State::Anon as usize];
+        let mut mru_data = self.size[mru][DATA] + anon[DATA];
+        let mut mru_meta = self.size[mru][METADATA] + anon[METADATA];
+        let mut mfu_data = self.size[mfu][DATA];
+        let mut mfu_meta = self.size[mfu][METADATA];
+        let meta = mru_meta + mfu_meta;
+        let mut over = self.used - self.options.cache_bytes as i64;
+        // What buffers may take: all there is, less what has to go.
+        let mut wanted = mru_data + mfu_data + meta - over;
+        let mut total = 0;
+
+        let share = self.balance.meta * self.balance.meta_mru >> 48;
+        let goal = (wanted * share as i64) >> 16;
+        let freed = self.evict_from(State::Mru, METADATA, over.min(mru_meta - goal), now);
+        (total, over, mru_meta) = (total + freed, over - freed, mru_meta - freed);
+
+        let goal = (wanted * (self.balance.meta >> 16) as i64) >> 16;
+        let freed = self.evict_from(State::Mfu, METADATA, over.min(meta - freed - goal), now);
+        (total, over, mfu_meta) = (total + freed, over - freed, mfu_meta - freed);
+
+        wanted -= meta - total;
+        let goal = (wanted * (self.balance.data_mru >> 16) as i64) >> 16;
+        let freed = self.evict_from(State::Mru, DATA, over.min(mru_data - goal), now);
+        (total, over, mru_data) = (total + freed, over - freed, mru_data - freed);
+
+        let freed = self.evict_from(State::Mfu, DATA, over, now);
+        (total, mfu_data) = (total + freed, mfu_data - freed);
+
+        // A state's ghosts may be as large as half of the three others together: by so much it could grow.
+        let all = mru_data + mru_meta + mfu_data + mfu_meta;
+        self.trim(State::MruGhost, DATA, (all - mru_data) / 2, now);
+        self.trim(State::MruGhost, METADATA, (all - mru_meta) / 2, now);
+        self.trim(State::MfuGhost, DATA, (all - mfu_data) / 2, now);
+        self.trim(State::MfuGhost, METADATA, (all - mfu_meta) / 2, now);
+        total
+    }
+
+    fn trim(&mut self, ghost: State, kind: usize, limit: i64, now: u32) {
+        self.ghost_limit[usize::from(ghost == State::MfuGhost)][kind] = limit.max(0) as u64;
+        self.evict_from(ghost, kind, self.size[ghost as usize][kind] - limit, now);
+    }
+
+    /// Moves the balance to where ghosts were asked for.
+    fn adjust(&mut self) {
+        let [[mru_data, mru_meta], [mfu_data, mfu_meta]] = std::mem::take(&mut self.ghost_hits);
+        let limit = self.ghost_limit;
+        let (data, meta) = (limit[0][DATA] + limit[1][DATA], limit[0][METADATA] + limit[1][METADATA]);
+        let balance = &mut self.balance;
+        balance.meta =
+            moved(balance.meta, data + meta, mru_meta + mfu_meta, mru_data + mfu_data, META_BALANCE);
+        balance.data_mru = moved(balance.data_mru, data, mru_data, mfu_data, 100);
+        balance.meta_mru = moved(balance.meta_mru, meta, mru_meta, mfu_meta, 100);
+    }
+
+    /// Evicts `bytes` or what there is from the tails of a state's lists; what was freed (of ghosts, uncompressed).
+    fn evict_from(&mut self, state: State, kind: usize, bytes: i64, now: u32) -> i64 {
+        let bytes = bytes.min(self.evictable[state as usize][kind]);
+        if bytes <= 0 {
+            return 0;
+        }
+        let sublists = self.options.sublists as usize;
+        let mut next: Vec<u32> = self.lists[state as usize][kind].iter().map(|list| list.tail).collect();
+        let mut freed = 0;
+        loop {
+            let before = freed;
+            let first = self.random(sublists);
+            for at in 0..sublists {
+                if freed < bytes {
+                    let cursor = &mut next[(first + at) % sublists];
+                    freed += self.evict_batch(cursor, state, bytes - freed, now);
+                }
+            }
+            if freed >= bytes || freed == before {
+                return freed;
+            }
+        }
+    }
+
+    fn evict_batch(&mut self, cursor: &mut u32, state: State, bytes: i64, now: u32) -> i64 {
+        let (mut freed, mut count) = (0, 0);
+        while *cursor != NIL && count < BATCH && freed < bytes {
+            let id = *cursor;
+            *cursor = self.blocks.at(id).prev;
+            let young = now.saturating_sub(self.blocks.at(id).access_ms) < self.options.indirect_ms;
+            if !state.is_ghost() && id & META != 0 && young {
+                continue;
+            }
+            freed += self.evict_block(id, state);
+            count += 1;
+        }
+        freed
+    }
+
+    fn evict_block(&mut self, id: u32, state: State) -> i64 {
+        let (psize, lsize) = (i64::from(self.blocks.at(id).psize), i64::from(self.lsize(id)));
+        if state.is_ghost() {
+            self.forget(id);
+            return lsize;
+        }
+        self.unlist(id);
+        self.size[state as usize][kind(id)] -= psize;
+        self.used -= psize;
+        let ghost = if state == State::Mru { State::MruGhost } else { State::MfuGhost };
+        self.blocks.at_mut(id).state = ghost;
+        self.size[ghost as usize][kind(id)] += lsize;
+        self.insert(id);
+        psize
+    }
+}
+
+/// A share (in units of 2^-32) after `up` bytes of ghosts asked for it and `down` against it, of `total` that there may be.
+fn moved(share: u64, total: u64, mut up: u64, mut down: u64, balance: u64) -> u64 {
+    if total < 8 || up + down == 0 {
+        return share;
+    }
+    if up + down >= total / 4 {
+        let scale = (up + down) / (total / 8);
+        (up, down) = (up / scale, down / scale);
+    }
+    let other = (1u64 << 32) - share;
+    if share >= 4 * other {
+        up /= share / (2 * other + 1);
+    }
+    if other >= 4 * share {
+        down /= other / (2 * share + 1);
+    }
+    let part = |bytes: u64| ((u128::from(bytes) << 32) / u128::from(total)) as u64;
+    (share + part(up)).saturating_sub(part(down) * 100 / balance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_stays_a_share() {
+        let mut share = 1u64 << 30;
+        for step in 0..10_000u64 {
+            let (up, down) = if step % 7000 < 3500 { (1 << 20, 0) } else { (0, 1 << 20) };
+            share = moved(share, 64 << 20, up, down, 100);
+            assert!(share <= 1 << 32, "{share} at {step}");
+        }
+        assert!(share < 1 << 31);
+    }
+}

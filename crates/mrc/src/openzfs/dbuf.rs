@@ -1,0 +1,103 @@
+//! The dbufs in front of the ARC: those in use, their indirect blocks, and the dbuf cache of idle ones.
+
+use super::arc::{Arc, INDIRECT, kind};
+use super::list::{HELD, IDLE, List, META, NIL};
+
+/// How far the dbuf cache may be over its size, and how far it is then cut below it, in percent
+/// (`dbuf_cache_hiwater_pct`, `dbuf_cache_lowater_pct`).
+const LOW_WATER: u64 = 10;
+
+#[derive(Debug)]
+pub struct Dbufs {
+    lists: Vec<List>,
+    bytes: u64,
+    limit: u64,
+}
+
+impl Dbufs {
+    pub fn new(limit: u64, sublists: u32) -> Dbufs {
+        Dbufs { lists: vec![List::default(); sublists as usize], bytes: 0, limit }
+    }
+
+    fn bytes_of(arc: &Arc, id: u32) -> u64 {
+        if id & META != 0 { u64::from(INDIRECT) } else { u64::from(arc.lsize(id)) }
+    }
+
+    /// Puts a dbuf that nobody uses any more into the cache.
+    pub fn idle(&mut self, arc: &mut Arc, id: u32) {
+        arc.blocks.at_mut(id).flags |= IDLE;
+        let at = arc.sublist(id);
+        self.lists[at].push(&mut arc.blocks, id);
+        self.bytes += Dbufs::bytes_of(arc, id);
+    }
+
+    /// Takes it out again, as somebody uses it.
+    pub fn busy(&mut self, arc: &mut Arc, id: u32) {
+        if arc.blocks.at(id).flags & IDLE == 0 {
+            return;
+        }
+        arc.blocks.at_mut(id).flags &= !IDLE;
+        let at = arc.sublist(id);
+        self.lists[at].remove(&mut arc.blocks, id);
+        self.bytes -= Dbufs::bytes_of(arc, id);
+    }
+
+    /// Cuts the cache back if it is over its size.
+    pub fn trim(&mut self, arc: &mut Arc) {
+        if self.bytes <= self.limit {
+            return;
+        }
+        let low = self.limit - self.limit * LOW_WATER / 100;
+        while self.bytes > low && self.evict(arc) {}
+    }
+
+    fn evict(&mut self, arc: &mut Arc) -> bool {
+        let first = arc.random(self.lists.len());
+        for at in 0..self.lists.len() {
+            let tail = self.lists[(first + at) % self.lists.len()].tail;
+            if tail != NIL {
+                self.destroy(arc, tail);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The end of an idle dbuf; its indirect block's may become idle by that.
+    pub fn destroy(&mut self, arc: &mut Arc, id: u32) {
+        self.busy(arc, id);
+        arc.let_go(id);
+        self.release_parent(arc, id);
+    }
+
+    /// One dbuf less below its indirect block.
+    fn release_parent(&mut self, arc: &mut Arc, id: u32) {
+        let parent = arc.blocks.at(id).parent;
+        if parent == NIL {
+            return;
+        }
+        let block = arc.blocks.at_mut(parent);
+        block.children -= 1;
+        if block.children == 0 {
+            self.idle(arc, parent);
+        }
+    }
+
+    /// Finds or makes the dbuf of an indirect block, for one that is being made below it. Misses of indirect blocks are
+    /// counted into `missed`.
+    pub fn hold_parent(&mut self, arc: &mut Arc, id: u32, now: u32, missed: &mut u64) {
+        let parent = arc.blocks.at(id).parent;
+        if parent == NIL {
+            return;
+        }
+        debug_assert!(kind(parent) == super::arc::METADATA);
+        if arc.blocks.at(parent).flags & HELD != 0 {
+            arc.touch(parent, now);
+            self.busy(arc, parent);
+        } else {
+            self.hold_parent(arc, parent, now, missed);
+            *missed += u64::from(!arc.read(parent, now));
+        }
+        arc.blocks.at_mut(parent).children += 1;
+    }
+}

@@ -1,0 +1,131 @@
+//! OpenZFS's own ARC, as it has been since 2.2: not the textbook's.
+//!
+//! The model goes the way of a read through the engine: a [`dbuf`](dbuf::Dbufs) for the record, below the dbufs of its
+//! indirect blocks; then the [`Arc`](arc::Arc) with its states, ghosts, balance and eviction. What counts and why is in
+//! `docs/arc.md`, with what was measured.
+
+mod arc;
+mod dbuf;
+mod list;
+mod options;
+
+pub use options::{Options, PrimaryCache, Structures};
+
+use crate::{Access, Counts, Key, Kind, Model};
+use arc::Arc;
+use dbuf::Dbufs;
+use list::{Block, HELD, META, NIL};
+use std::collections::HashMap;
+
+/// Pointers in an indirect block: 128K of 128 bytes.
+const POINTERS: u32 = 10;
+
+/// A modelled ARC of one size.
+#[derive(Debug)]
+pub struct OpenZfs {
+    arc: Arc,
+    dbufs: Dbufs,
+    /// Indirect blocks by level and place.
+    indirect: HashMap<(u8, Key), u32>,
+    counts: Counts,
+    metadata_misses: u64,
+}
+
+impl OpenZfs {
+    /// An empty one.
+    pub fn new(options: Options) -> OpenZfs {
+        OpenZfs {
+            arc: Arc::new(options),
+            dbufs: Dbufs::new(options.dbuf_cache_bytes, options.sublists),
+            indirect: HashMap::new(),
+            counts: Counts { cache_bytes: options.cache_bytes, ..Counts::default() },
+            metadata_misses: 0,
+        }
+    }
+
+    /// Reads of indirect blocks so far; they are no requests.
+    pub fn metadata_misses(&self) -> u64 {
+        self.metadata_misses
+    }
+
+    /// What the ARC looks like now, for comparisons with the engine's `arcstats`.
+    pub fn state(&self) -> String {
+        let arc = &self.arc;
+        let mb = |bytes: i64| format!("{:.1}", bytes as f64 / 1048576.0);
+        let [mru, mfu, mru_ghost, mfu_ghost, _, anon] =
+            arc.size.map(|[data, meta]| format!("{}+{}", mb(data), mb(meta)));
+        let share = |x: u64| x as f64 / (1u64 << 32) as f64;
+        format!(
+            "used {} mru {mru} mfu {mfu} ghosts {mru_ghost} {mfu_ghost} anon {anon} meta {:.3} pd {:.3} pm {:.3} rounds {}",
+            mb(arc.used),
+            share(arc.balance.meta),
+            share(arc.balance.data_mru),
+            share(arc.balance.meta_mru),
+            arc.evictions,
+        )
+    }
+
+    /// The block of a record seen for the first time, and its indirect blocks.
+    fn add(&mut self, key: Key, bytes: u32) {
+        let parent = if self.arc.options.offsets { self.parent(1, key) } else { NIL };
+        self.arc.blocks.records.push(Block::new(parent, bytes));
+    }
+
+    /// The indirect block of a level above what is at `key`.
+    fn parent(&mut self, level: u8, key: Key) -> u32 {
+        let (file, index) = (key >> 40, (key & ((1 << 40) - 1)) >> POINTERS);
+        let at = file << 40 | index;
+        if let Some(&id) = self.indirect.get(&(level, at)) {
+            return id;
+        }
+        let above = if level < 2 { self.parent(level + 1, at) } else { NIL };
+        let id = META | self.arc.blocks.indirect.len() as u32;
+        self.arc.blocks.indirect.push(Block::new(above, self.arc.options.indirect_bytes));
+        self.indirect.insert((level, at), id);
+        id
+    }
+
+    /// A read through the dbufs: whether it missed.
+    fn read(&mut self, id: u32, now: u32) -> bool {
+        let (arc, dbufs) = (&mut self.arc, &mut self.dbufs);
+        let missed = if arc.blocks.at(id).flags & HELD != 0 {
+            arc.touch(id, now);
+            dbufs.busy(arc, id);
+            false
+        } else {
+            dbufs.hold_parent(arc, id, now, &mut self.metadata_misses);
+            !arc.read(id, now)
+        };
+        dbufs.idle(arc, id);
+        dbufs.trim(arc);
+        missed
+    }
+}
+
+impl Model for OpenZfs {
+    fn feed(&mut self, chunk: &[Access], keys: &[Key]) {
+        for access in chunk {
+            if access.record as usize == self.arc.blocks.records.len() {
+                self.add(keys[access.record as usize], access.bytes);
+            }
+            if access.kind == Kind::Free {
+                continue;
+            }
+            self.counts.requests += 1;
+            if self.read(access.record, access.t_ms) {
+                self.counts.misses += 1;
+                self.counts.update_misses += u64::from(access.kind == Kind::Update);
+            }
+        }
+    }
+
+    fn counts(&self) -> Vec<Counts> {
+        vec![self.counts]
+    }
+
+    fn memory(&self) -> usize {
+        let blocks = &self.arc.blocks;
+        (blocks.records.capacity() + blocks.indirect.capacity()) * size_of::<Block>()
+            + self.indirect.capacity() * 24
+    }
+}

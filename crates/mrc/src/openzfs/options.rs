@@ -1,0 +1,85 @@
+//! What a modelled ARC is like: its size, and what the engine and its host make of that.
+
+/// What a dataset's `primarycache` lets into the ARC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrimaryCache {
+    /// Data and metadata.
+    All,
+    /// Indirect blocks only.
+    Metadata,
+    /// Nothing.
+    None,
+}
+
+/// Bytes of the structures that count towards the ARC's size, beside the buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Structures {
+    /// A block's header, of a ghost too (`arc_buf_hdr_t`).
+    pub header: u32,
+    /// A user's handle on a block (`arc_buf_t`).
+    pub buffer: u32,
+    /// A dbuf (`dmu_buf_impl_t`).
+    pub dbuf: u32,
+}
+
+impl Structures {
+    /// As OpenZFS 2.3 has them, compiled as it is shipped.
+    pub const KERNEL: Structures = Structures { header: 240, buffer: 32, dbuf: 368 };
+    /// As the debug build of libzpool has them, which checks more and so holds more.
+    pub const LIBRARY: Structures = Structures { header: 416, buffer: 32, dbuf: 488 };
+}
+
+/// A modelled ARC. Sizes are bytes, times milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// The size aimed at (`arc_c`), which does not move here.
+    pub cache_bytes: u64,
+    /// The recordsize: what a record takes uncompressed.
+    pub record_bytes: u32,
+    /// What may be cached.
+    pub primarycache: PrimaryCache,
+    /// The dbuf cache in front, uncompressed.
+    pub dbuf_cache_bytes: u64,
+    /// Whether keys are a file's number and the record's place in it; else there are no indirect blocks.
+    pub offsets: bool,
+    /// What a full indirect block of 1024 pointers takes compressed.
+    pub indirect_bytes: u32,
+    /// What the pool itself keeps in the ARC.
+    pub pool_bytes: u64,
+    /// Structures that count.
+    pub structures: Structures,
+    /// How far the ARC grows over its size before it is cut back: `zfs_max_recordsize`.
+    pub slack_bytes: u64,
+    /// Lists that each state is spread over: the processors, but at least 4.
+    pub sublists: u32,
+    /// A second use this soon after the first is no second use (`ARC_MINTIME`, a sixteenth of a second in ticks).
+    pub mintime_ms: u32,
+    /// An indirect block is not evicted this soon after its use (`zfs_arc_min_prefetch_ms`).
+    pub indirect_ms: u32,
+    /// How often dirty data goes to disk (`zfs_txg_timeout`).
+    pub txg_ms: u32,
+    /// Or as soon as there is this much of it (a fifth of `zfs_dirty_data_max`).
+    pub txg_bytes: u64,
+}
+
+impl Options {
+    /// The engine's defaults for an ARC of this size and records of this size.
+    pub fn new(cache_bytes: u64, record_bytes: u32) -> Options {
+        Options {
+            cache_bytes,
+            record_bytes,
+            primarycache: PrimaryCache::All,
+            dbuf_cache_bytes: cache_bytes >> 5,
+            offsets: true,
+            indirect_bytes: 44 << 10,
+            pool_bytes: 2 << 20,
+            structures: Structures::KERNEL,
+            slack_bytes: 16 << 20,
+            sublists: 4,
+            mintime_ms: 62,
+            indirect_ms: 1000,
+            txg_ms: 5000,
+            txg_bytes: (4 << 30) / 5,
+        }
+    }
+}
