@@ -1,6 +1,6 @@
 //! LRU and the textbook ARC against naive versions, on random traces.
 
-use poolwright_mrc::{Access, Counts, Key, Kind, Lru, Model, Run, arc::Arc};
+use poolwright_mrc::{Access, Counts, Intern, Key, Kind, Lru, Model, Run, arc::Arc};
 use proptest::prelude::*;
 
 /// Shows a model a trace in chunks of an odd length, so that state is carried from one to the next.
@@ -212,5 +212,37 @@ proptest! {
             prop_assert_eq!(curve.points[0].band, None);
         }
         prop_assert_eq!(curves[0].points[2], curves[1].points[2]);
+    }
+}
+
+/// What one cache holds for each record, the record's number and name included, at every moment of a trace that grows:
+/// also when a vector has just been made larger.
+#[test]
+fn a_tracked_record_takes_at_most_64_bytes() {
+    let models: [(&str, Box<dyn Model>, u32); 4] = [
+        ("LRU, records of one size", Box::new(Lru::new(&[1 << 20, 1 << 30])), 1),
+        ("LRU, records of two sizes", Box::new(Lru::new(&[1 << 20, 1 << 30])), 2),
+        ("ARC that holds all", Box::new(Arc::new(1 << 40)), 2),
+        ("ARC that holds little", Box::new(Arc::new(1 << 26)), 2),
+    ];
+    for (name, mut model, sizes) in models {
+        let mut intern = Intern::default();
+        let mut most = 0.0f64;
+        for start in (0..1_000_000u64).step_by(5_000) {
+            // Each record once more, so that it is in the end where records stay.
+            let keys = (start..start + 5_000).chain(start.saturating_sub(2_500)..start + 2_500);
+            let chunk: Vec<Access> = keys
+                .map(|key| {
+                    let record = intern.number(key * 8192).unwrap();
+                    Access { record, bytes: 4096 * (1 + record % sizes), t_ms: 0, kind: Kind::Read }
+                })
+                .collect();
+            model.feed(&chunk, intern.keys());
+            if start > 200_000 {
+                most = most.max((model.memory() + intern.memory()) as f64 / intern.keys().len() as f64);
+            }
+        }
+        println!("{name}: at most {most:.1} bytes a record");
+        assert!(most <= 64.0, "{name}: {most:.1} bytes a record");
     }
 }
