@@ -210,6 +210,7 @@ impl Model for Arc {
             self.counts.requests += 1;
             self.counts.misses += miss;
             self.counts.update_misses += miss * u64::from(access.kind == Kind::Update);
+            self.counts.write_misses += miss * u64::from(access.kind == Kind::Write);
         }
     }
 

@@ -18,12 +18,12 @@ pub mod error;
 pub mod footprint;
 pub mod input;
 pub mod intern;
-pub mod split;
 pub mod lane;
 pub mod lru;
-pub mod run;
-pub mod splitter;
 pub mod openzfs;
+pub mod run;
+pub mod split;
+pub mod splitter;
 
 pub use access::{Access, END, Key, Kind, Piece};
 pub use curve::{Band, Counts, Curve, Point};
@@ -33,9 +33,9 @@ pub use input::{Input, Skipped};
 pub use intern::Intern;
 pub use lane::Lane;
 pub use lru::Lru;
+pub use openzfs::OpenZfs;
 pub use run::Run;
 pub use splitter::Splitter;
-pub use openzfs::OpenZfs;
 
 /// A cache, or a family of caches that differ in size, which is shown a trace and counts what misses.
 ///

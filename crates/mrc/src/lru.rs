@@ -24,15 +24,14 @@ use reuse::Reuse;
 /// In place of a slot: the record is not on the line.
 const NONE: u32 = u32::MAX;
 
-/// LRU caches of all sizes at once. Takes 4 bytes a record for its last slot, up to 1 for the line while all records have
-/// one size, and up to 34 once they have not (17 on average; see [`Model::memory`] for what is held).
+/// LRU caches of all sizes at once. Takes 4 bytes a record for its last slot (5, where the vector has just grown), at most
+/// 2 for the line while all records have one size and 18 once they have not, and 300 kB for the counts.
 #[derive(Debug)]
 pub struct Lru {
     sizes: Vec<u64>,
     records: Records,
     line: State,
     reuse: Reuse,
-    updates: Reuse,
 }
 
 /// What lies where on the line.
@@ -57,24 +56,25 @@ impl Lru {
     /// Caches of `sizes` bytes each; the order is kept. Any other size can be asked for afterwards ([`Lru::at`]), but only
     /// these are exact.
     pub fn new(sizes: &[u64]) -> Lru {
-        let reuse = Reuse::new(sizes);
         Lru {
             sizes: sizes.to_vec(),
             records: Records::default(),
             line: State::Empty,
-            updates: reuse.clone(),
-            reuse,
+            reuse: Reuse::new(sizes),
         }
     }
 
     /// The counts of a cache of any size. Exact for the sizes that the model was made with; between them reuse distances
     /// are kept in 128 classes an octave, and taken as spread evenly within one (at most 0.8 % of the size).
     pub fn at(&self, cache_bytes: u64) -> Counts {
+        let [reads, writes, updates] =
+            [Kind::Read, Kind::Write, Kind::Update].map(|kind| self.reuse.misses(kind, cache_bytes));
         Counts {
             cache_bytes,
             requests: self.reuse.requests(),
-            misses: self.reuse.misses(cache_bytes),
-            update_misses: self.updates.misses(cache_bytes),
+            misses: reads + writes + updates,
+            update_misses: updates,
+            write_misses: writes,
         }
     }
 
@@ -106,13 +106,7 @@ impl Lru {
         }
     }
 
-    fn steps<L: Line>(
-        line: &mut L,
-        unit: u64,
-        state: &mut Records,
-        reuse: &mut [&mut Reuse; 2],
-        chunk: &[Access],
-    ) {
+    fn steps<L: Line>(line: &mut L, unit: u64, state: &mut Records, reuse: &mut Reuse, chunk: &[Access]) {
         for access in chunk {
             let record = access.record as usize;
             let slot = state.last[record];
@@ -126,10 +120,7 @@ impl Lru {
                 state.fill_holes(line, slot, access.bytes)
             };
             let distance = distance.map(|records| records * unit);
-            reuse[0].count(distance);
-            if access.kind == Kind::Update {
-                reuse[1].count(distance);
-            }
+            reuse.count(access.kind, distance);
             if line.is_full() {
                 state.last[record] = NONE;
                 state.compact(line);
@@ -186,13 +177,11 @@ impl Records {
 impl Model for Lru {
     fn feed(&mut self, chunk: &[Access], _keys: &[Key]) {
         self.prepare(chunk);
-        let mut reuse = [&mut self.reuse, &mut self.updates];
+        let reuse = &mut self.reuse;
         match &mut self.line {
             State::Empty => {}
-            State::Equal(bytes, ones) => {
-                Lru::steps(ones, u64::from(*bytes), &mut self.records, &mut reuse, chunk)
-            }
-            State::Bytes(weights) => Lru::steps(weights, 1, &mut self.records, &mut reuse, chunk),
+            State::Equal(bytes, ones) => Lru::steps(ones, u64::from(*bytes), &mut self.records, reuse, chunk),
+            State::Bytes(weights) => Lru::steps(weights, 1, &mut self.records, reuse, chunk),
         }
     }
 
@@ -206,9 +195,6 @@ impl Model for Lru {
             State::Equal(_, ones) => ones.memory(),
             State::Bytes(weights) => weights.memory(),
         };
-        (self.records.last.capacity() + self.records.holes.capacity()) * 4
-            + line
-            + self.reuse.memory()
-            + self.updates.memory()
+        (self.records.last.capacity() + self.records.holes.capacity()) * 4 + line + self.reuse.memory()
     }
 }

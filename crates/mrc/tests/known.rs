@@ -1,10 +1,12 @@
 //! Known figures: the hit ratios of LRU and of the textbook ARC on the traces of the ARC paper.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use poolwright_mrc::input::{self, Select};
 use poolwright_mrc::lru::Lru;
-use poolwright_mrc::{Lane, Model, Run, arc::Arc};
+use poolwright_mrc::run::{self, Run, Track};
+use poolwright_mrc::{Lane, Model, arc::Arc};
 
 /// A page of a `.lis` trace.
 const PAGE: u64 = 512;
@@ -31,29 +33,21 @@ fn trace(name: &str) -> Option<PathBuf> {
 }
 
 /// Shows a trace to LRU and ARC of these sizes.
-fn run(path: &Path, sizes: &[u64]) -> (Lane, Run) {
+fn run(path: &Path, sizes: &[u64]) -> Track {
     let mut input = input::open(path, None, &Select::default()).unwrap();
-    let mut lane = Lane::new(input.unit(), None).unwrap();
     let mut run = Run::new();
     run.add("lru", vec![Box::new(Lru::new(sizes))]);
     run.add("arc", sizes.iter().map(|size| Box::new(Arc::new(*size)) as Box<dyn Model>).collect());
-    let mut pieces = Vec::new();
-    loop {
-        input.read(&mut pieces).unwrap();
-        if pieces.is_empty() {
-            return (lane, run);
-        }
-        while lane.cut(&pieces).unwrap() {
-            run.feed(lane.accesses(), lane.keys());
-        }
-        run.feed(lane.accesses(), lane.keys());
-    }
+    let mut tracks = [Track { lane: Lane::new(input.unit(), None).unwrap(), run }];
+    run::drive(input.as_mut(), &mut tracks, |_, _| ControlFlow::Continue(())).unwrap();
+    let [track] = tracks;
+    track
 }
 
 #[test]
 fn oltp_gives_the_figures_of_the_paper() {
     let Some(path) = trace("OLTP") else { return };
-    let (lane, run) = run(&path, &OLTP.map(|(pages, ..)| pages * PAGE));
+    let Track { lane, run } = run(&path, &OLTP.map(|(pages, ..)| pages * PAGE));
     assert_eq!((lane.requests(), lane.keys().len()), (914_145, 186_880));
     for (name, of) in [("lru", 0), ("arc", 1)] {
         for (counts, known) in run.counts(name).iter().zip(OLTP) {

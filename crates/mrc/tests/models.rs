@@ -33,6 +33,7 @@ impl NaiveLru {
         self.counts.requests += 1;
         self.counts.misses += u64::from(at.is_none());
         self.counts.update_misses += u64::from(at.is_none() && access.kind == Kind::Update);
+        self.counts.write_misses += u64::from(at.is_none() && access.kind == Kind::Write);
         self.stack.insert(0, (access.record, u64::from(access.bytes)));
         while self.stack.iter().map(|(_, bytes)| bytes).sum::<u64>() > self.counts.cache_bytes {
             self.stack.pop();

@@ -1,5 +1,7 @@
 //! How many requests had which reuse distance.
 
+use crate::Kind;
+
 /// Classes an octave, as a power of two: what is not exact is within 1/128 of the size.
 const FINE: u32 = 7;
 
@@ -11,6 +13,13 @@ pub(super) struct Reuse {
     cuts: Vec<u64>,
     /// The first cut of each class before it was cut further.
     first: Vec<u16>,
+    /// By [`Kind`], of which `Free` is no request.
+    tallies: [Tally; 3],
+}
+
+#[derive(Clone, Debug)]
+struct Tally {
+    /// By class.
     counts: Vec<u64>,
     /// Requests of records that were not there: first ones, and those after a `Free`.
     cold: u64,
@@ -36,15 +45,16 @@ impl Reuse {
         cuts.sort_unstable();
         cuts.dedup();
         let first = (0..classes).map(|c| cuts.partition_point(|cut| *cut < begin(c)) as u16).collect();
-        let counts = vec![0; cuts.len()];
-        Reuse { cuts, first, counts, cold: 0 }
+        let tally = Tally { counts: vec![0; cuts.len()], cold: 0 };
+        Reuse { cuts, first, tallies: [tally.clone(), tally.clone(), tally] }
     }
 
     /// Counts a request: `distance` is the bytes of the record and of all that was asked for since, `None` if the record
     /// was not there.
-    pub(super) fn count(&mut self, distance: Option<u64>) {
+    pub(super) fn count(&mut self, kind: Kind, distance: Option<u64>) {
+        let tally = &mut self.tallies[kind as usize];
         let Some(distance) = distance else {
-            self.cold += 1;
+            tally.cold += 1;
             return;
         };
         // A cache of exactly this many bytes has it: distances up to a size fall before its cut.
@@ -53,33 +63,36 @@ impl Reuse {
         while self.cuts.get(class + 1).is_some_and(|cut| *cut <= x) {
             class += 1;
         }
-        self.counts[class] += 1;
+        tally.counts[class] += 1;
     }
 
     /// Requests counted.
     pub(super) fn requests(&self) -> u64 {
-        self.cold + self.counts.iter().sum::<u64>()
+        self.tallies.iter().map(|tally| tally.cold + tally.counts.iter().sum::<u64>()).sum()
     }
 
-    /// Requests that miss in a cache of `size` bytes.
-    pub(super) fn misses(&self, size: u64) -> u64 {
+    /// Requests of one kind that miss in a cache of `size` bytes.
+    pub(super) fn misses(&self, kind: Kind, size: u64) -> u64 {
+        let tally = &self.tallies[kind as usize];
         let next = self.cuts.partition_point(|cut| *cut < size);
-        let above: u64 = self.cold + self.counts[next..].iter().sum::<u64>();
+        let above: u64 = tally.cold + tally.counts[next..].iter().sum::<u64>();
         let Some(begin) = next.checked_sub(1).map(|class| self.cuts[class]) else { return above };
         // Of the class that the size falls into, the part above it; nothing of it, where it was cut there.
         let end = self.cuts.get(next).copied().unwrap_or(u64::MAX);
         let part = (end - size) as f64 / (end - begin) as f64;
-        above + (self.counts[next - 1] as f64 * part).round() as u64
+        above + (tally.counts[next - 1] as f64 * part).round() as u64
     }
 
     /// The end of the last class that is not empty.
     pub(super) fn largest(&self) -> u64 {
-        let last = self.counts.iter().rposition(|count| *count > 0);
+        let last =
+            self.tallies.iter().filter_map(|tally| tally.counts.iter().rposition(|count| *count > 0)).max();
         last.map_or(0, |class| self.cuts.get(class + 1).copied().unwrap_or(u64::MAX))
     }
 
     pub(super) fn memory(&self) -> usize {
-        (self.cuts.capacity() + self.counts.capacity()) * 8 + self.first.capacity() * 2
+        let counts: usize = self.tallies.iter().map(|tally| tally.counts.capacity()).sum();
+        (self.cuts.capacity() + counts) * 8 + self.first.capacity() * 2
     }
 }
 
@@ -103,16 +116,16 @@ mod tests {
         let distances: Vec<u64> =
             (1..20_000).chain([4096, 999_999, 1_000_000, 1_000_001, u64::MAX]).collect();
         for &distance in &distances {
-            reuse.count(Some(distance));
+            reuse.count(Kind::Read, Some(distance));
         }
-        reuse.count(None);
+        reuse.count(Kind::Read, None);
         let true_misses = |size: u64| 1 + distances.iter().filter(|d| **d > size).count() as u64;
         for size in sizes {
-            assert_eq!(reuse.misses(size), true_misses(size), "{size}");
+            assert_eq!(reuse.misses(Kind::Read, size), true_misses(size), "{size}");
         }
         // Below the class that the last of the dense distances fills only in part.
         for size in (1..19_900).step_by(7) {
-            assert!(reuse.misses(size).abs_diff(true_misses(size)) <= 1, "{size}");
+            assert!(reuse.misses(Kind::Read, size).abs_diff(true_misses(size)) <= 1, "{size}");
         }
         assert_eq!(reuse.requests(), distances.len() as u64 + 1);
     }
