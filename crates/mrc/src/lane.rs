@@ -61,6 +61,11 @@ impl Lane {
         self.requests
     }
 
+    /// Different records so far, of those that were kept.
+    pub fn records(&self) -> u64 {
+        self.intern.keys().len() as u64
+    }
+
     /// The keys of the records so far, by their numbers.
     pub fn keys(&self) -> &[Key] {
         self.intern.keys()
