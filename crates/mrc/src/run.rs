@@ -1,10 +1,8 @@
-//! A run: every model of one recordsize is shown the same accesses, and all recordsizes the same trace, on all cores.
-
-use std::ops::ControlFlow;
+//! A run: every model of one recordsize is shown the same accesses, on all cores.
 
 use rayon::prelude::*;
 
-use crate::{Access, Counts, Curve, Input, Key, Lane, Model, Piece, Point, Result};
+use crate::{Access, Counts, Curve, Key, Model, Point};
 
 /// The models of one recordsize, by what the user calls them. One model may stand for many cache sizes (LRU), or there is
 /// one for each (ARC).
@@ -53,54 +51,6 @@ impl Run {
     pub fn memory(&self) -> usize {
         self.models.iter().map(|(_, model)| model.memory()).sum()
     }
-}
-
-/// One recordsize: its way from pieces to accesses, and the models that are shown them.
-pub struct Track {
-    /// Cuts and numbers.
-    pub lane: Lane,
-    /// The models.
-    pub run: Run,
-}
-
-impl Track {
-    /// Cuts pieces into accesses and shows them to the models.
-    pub fn feed(&mut self, pieces: &[Piece]) -> Result<()> {
-        loop {
-            let more = self.lane.cut(pieces)?;
-            self.run.feed(self.lane.accesses(), self.lane.keys());
-            if !more {
-                return Ok(());
-            }
-        }
-    }
-
-    /// The curves of the models, over what the lane has cut so far.
-    pub fn curves(&self) -> Vec<Curve> {
-        self.run.curves(self.lane.recordsize(), self.lane.keys().len() as u64)
-    }
-}
-
-/// Reads an input to its end and shows it to every track, in one pass; while the models look at a chunk, the next one is
-/// read. After each chunk `seen` is told how far it is, and may break the run off: what was seen until then counts.
-pub fn drive(
-    input: &mut dyn Input,
-    tracks: &mut [Track],
-    mut seen: impl FnMut(&dyn Input, &[Track]) -> ControlFlow<()>,
-) -> Result<()> {
-    let (mut pieces, mut next) = (Vec::new(), Vec::new());
-    input.read(&mut pieces)?;
-    while !pieces.is_empty() {
-        let show = || tracks.par_iter_mut().with_max_len(1).try_for_each(|track| track.feed(&pieces));
-        let (read, shown) = rayon::join(|| input.read(&mut next), show);
-        shown?;
-        read?;
-        if seen(input, tracks).is_break() {
-            break;
-        }
-        std::mem::swap(&mut pieces, &mut next);
-    }
-    Ok(())
 }
 
 /// A curve of counts that every request was looked at for.

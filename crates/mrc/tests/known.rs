@@ -1,12 +1,10 @@
 //! Known figures: the hit ratios of LRU and of the textbook ARC on the traces of the ARC paper.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use poolwright_mrc::arc::Arc;
 use poolwright_mrc::input::{self, Select};
-use poolwright_mrc::lru::Lru;
-use poolwright_mrc::run::{self, Run, Track};
-use poolwright_mrc::{Lane, Model, arc::Arc};
+use poolwright_mrc::{Curve, Lane, Lanes, Lru, Model, Run};
 
 /// A page of a `.lis` trace.
 const PAGE: u64 = 512;
@@ -32,32 +30,28 @@ fn trace(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Shows a trace to LRU and ARC of these sizes.
-fn run(path: &Path, sizes: &[u64]) -> Track {
+/// The curves of LRU and ARC at these sizes.
+fn curves(path: &Path, sizes: &[u64]) -> Vec<Curve> {
     let mut input = input::open(path, None, &Select::default()).unwrap();
     let mut run = Run::new();
     run.add("lru", vec![Box::new(Lru::new(sizes))]);
     run.add("arc", sizes.iter().map(|size| Box::new(Arc::new(*size)) as Box<dyn Model>).collect());
-    let mut tracks = [Track { lane: Lane::new(input.unit(), None).unwrap(), run }];
-    run::drive(input.as_mut(), &mut tracks, |_, _| ControlFlow::Continue(())).unwrap();
-    let [track] = tracks;
-    track
+    let mut lanes = Lanes::new();
+    lanes.add(Lane::new(input.unit(), None).unwrap(), run);
+    lanes.show(input.as_mut(), |_| true).unwrap();
+    lanes.curves()
 }
 
 #[test]
-fn oltp_gives_the_figures_of_the_paper() {
+fn oltp_gives_the_known_figures() {
     let Some(path) = trace("OLTP") else { return };
-    let Track { lane, run } = run(&path, &OLTP.map(|(pages, ..)| pages * PAGE));
-    assert_eq!((lane.requests(), lane.keys().len()), (914_145, 186_880));
-    for (name, of) in [("lru", 0), ("arc", 1)] {
-        for (counts, known) in run.counts(name).iter().zip(OLTP) {
-            let hits = 100.0 * (1.0 - counts.miss_ratio());
-            let known_hits = [known.1, known.2][of];
-            assert!(
-                (hits - known_hits).abs() <= 0.005,
-                "{name} of {} pages: {hits}, not {known_hits}",
-                known.0
-            );
+    let curves = curves(&path, &OLTP.map(|(pages, ..)| pages * PAGE));
+    assert_eq!(curves.iter().map(|curve| curve.model.as_str()).collect::<Vec<_>>(), ["lru", "arc"]);
+    for (curve, of) in curves.iter().zip(0..) {
+        assert_eq!((curve.requests, curve.records), (914_145, 186_880));
+        for (point, known) in curve.points.iter().zip(OLTP) {
+            let (hits, expected) = (100.0 * (1.0 - point.miss_ratio), [known.1, known.2][of]);
+            assert!((hits - expected).abs() <= 0.005, "{} of {} pages: {hits}", curve.model, known.0);
         }
     }
 }
