@@ -11,6 +11,8 @@
 //! # Ok::<(), poolwright_record::Error>(())
 //! ```
 //!
+//! [`Recorder::watch`] writes no trace and hands each event to a [`Watcher`] while it happens.
+//!
 //! # How it sees
 //!
 //! A *probe set* is a table of programs and tracepoints (`src/probes.rs`); the recorder takes the first that the
@@ -34,6 +36,7 @@ mod loader;
 mod mounts;
 mod probes;
 mod recorder;
+mod sink;
 mod subject;
 mod tracker;
 mod wire;
@@ -41,5 +44,6 @@ mod wire;
 pub use error::{Error, Result};
 pub use probes::{Support, probe_support};
 pub use recorder::{Ended, Options, Progress, Recorder, Summary};
+pub use sink::Watcher;
 pub use subject::Subject;
 pub use tracker::NO_FILE;

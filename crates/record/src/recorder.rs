@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::loader::{self, Config, Probes};
 use crate::mounts;
 use crate::probes::{self, COUNTER_REAPED, COUNTER_SILENT, COUNTERS};
+use crate::sink::{Sink, Watcher};
 use crate::subject::{self, Roots, Subject};
 use crate::tracker::Tracker;
 use crate::wire;
@@ -76,7 +77,7 @@ pub enum Ended {
 /// A finished recording.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// What was written.
+    /// What was written; without a path where the recording was only watched.
     pub trace: poolwright_trace::Summary,
     /// What it says of itself: probe set, lost events, what was not seen.
     pub meta: Meta,
@@ -131,15 +132,29 @@ impl Recorder {
     ///
     /// Fails if the subject does not exist, the trace cannot be created, or BPF is not permitted.
     pub fn start(subject: Subject, options: &Options) -> Result<Recorder> {
+        let create = |meta| Ok(Sink::trace(Writer::create(&options.out, meta)?));
+        Recorder::start_into(subject, options.ring_bytes, create)
+    }
+
+    /// The same without a trace: `watcher` is told of each event. `ring_bytes` is as in [`Options`].
+    pub fn watch(subject: Subject, ring_bytes: u64, watcher: Box<dyn Watcher>) -> Result<Recorder> {
+        Recorder::start_into(subject, ring_bytes, |meta| Ok(Sink::watched(watcher, meta)))
+    }
+
+    fn start_into(
+        subject: Subject,
+        ring_bytes: u64,
+        create: impl FnOnce(Meta) -> Result<Sink>,
+    ) -> Result<Recorder> {
         let subject = subject.checked()?;
-        let ring_bytes = options.ring_bytes.clamp(RING_MIN, RING_MAX).next_power_of_two();
+        let ring_bytes = ring_bytes.clamp(RING_MIN, RING_MAX).next_power_of_two();
         let config = Config { dir: subject.dir(), ring_bytes: ring_bytes as u32 };
         // The trace comes second: where recording is refused, an older trace of that name is still there afterwards.
         let probes = probes::first_permitted(|set| Probes::attach(set, config))?;
-        let writer = Writer::create(&options.out, meta(&subject))?;
+        let sink = create(meta(&subject))?;
         let mounts = mounts::mounts()?;
         let inbox =
-            Rc::new(RefCell::new(Inbox { tracker: Some(Tracker::new(writer)), failed: None, taken: 0 }));
+            Rc::new(RefCell::new(Inbox { tracker: Some(Tracker::new(sink)), failed: None, taken: 0 }));
         let callback_inbox = Rc::clone(&inbox);
         let ring = probes.ring(move |bytes| callback_inbox.borrow_mut().take(bytes))?;
         let roots = subject::introduce(&subject, &probes, &mounts, || drain(&ring, &inbox).map(drop))?;
@@ -163,7 +178,7 @@ impl Recorder {
         let roots = self._roots.paths.clone();
         let set = self.probes.set;
         self.with_tracker(|tracker| {
-            tracker.writer().meta_mut().probe_set = set.to_owned();
+            tracker.sink().meta_mut().probe_set = set.to_owned();
             tracker.begin(roots, mounts, layout, start_ns)
         })
     }
@@ -193,7 +208,7 @@ impl Recorder {
             if now >= next_progress {
                 next_progress = now + PROGRESS_EVERY;
                 progress(&self.progress()?);
-                self.with_tracker(|tracker| Ok(tracker.writer().tick()?))?;
+                self.with_tracker(|tracker| Ok(tracker.sink().tick()?))?;
             }
             self.pause(taken);
         };
@@ -216,9 +231,9 @@ impl Recorder {
         self.with_tracker(|tracker| {
             Ok(Progress {
                 elapsed: self.started.elapsed(),
-                events: tracker.writer().len(),
+                events: tracker.sink().len(),
                 bytes: tracker.bytes(),
-                files: tracker.writer().files().len(),
+                files: tracker.sink().files().len(),
                 lost,
             })
         })
@@ -243,13 +258,13 @@ impl Recorder {
         let tracker = self.inbox.borrow_mut().tracker.take().expect("the tracker is taken once, here");
         let bytes = tracker.bytes();
         let unseen = self.unseen(&counters, &tracker);
-        let mut writer = tracker.end()?;
-        let meta = writer.meta_mut();
+        let mut sink = tracker.end()?;
+        let meta = sink.meta_mut();
         meta.duration_ns = duration.as_nanos() as u64;
         meta.lost_events = counters[0];
         meta.unseen = unseen;
         let meta = meta.clone();
-        Ok(Summary { trace: writer.finish()?, meta, bytes, ended })
+        Ok(Summary { trace: sink.finish()?, meta, bytes, ended })
     }
 
     fn unseen(&self, counters: &[u64], tracker: &Tracker) -> Vec<(String, u64)> {

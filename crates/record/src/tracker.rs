@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 use poolwright_trace::layout::{self, Layout};
-use poolwright_trace::{Event, File, Op, Writer};
+use poolwright_trace::{Event, File, Op};
 
 use crate::error::Result;
 use crate::mounts::{self, Mount};
+use crate::sink::Sink;
 use crate::wire::{Io, Name, NewFile, Place, Record};
 
 /// [`Event::offset`] of a rename onto a name that was free: the largest offset a trace holds.
@@ -27,7 +28,7 @@ struct Known {
 
 /// Takes records in the order of the ring buffer and writes events.
 pub(crate) struct Tracker {
-    writer: Writer,
+    sink: Sink,
     layout: Option<&'static Layout>,
     start_ns: u64,
     roots: Vec<PathBuf>,
@@ -44,9 +45,9 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
-    pub fn new(writer: Writer) -> Tracker {
+    pub fn new(sink: Sink) -> Tracker {
         Tracker {
-            writer,
+            sink,
             layout: None,
             start_ns: 0,
             roots: Vec::new(),
@@ -106,9 +107,9 @@ impl Tracker {
         self.bytes
     }
 
-    /// The trace being written.
-    pub fn writer(&mut self) -> &mut Writer {
-        &mut self.writer
+    /// Where the events go.
+    pub fn sink(&mut self) -> &mut Sink {
+        &mut self.sink
     }
 
     /// What could not be followed, in words.
@@ -120,16 +121,16 @@ impl Tracker {
         counts.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (what.to_owned(), n)).collect()
     }
 
-    /// Brings paths and sizes up to date and gives the writer back.
-    pub fn end(mut self) -> Result<Writer> {
+    /// Brings paths and sizes up to date and gives the sink back.
+    pub fn end(mut self) -> Result<Sink> {
         let layout = self.layout.or_else(|| {
             // The database was not there yet when the recording began.
-            layout::detect_paths(self.writer.files().iter().map(|file| file.path.as_str()))
+            layout::detect_paths(self.sink.files().iter().map(|file| file.path.as_str()))
         });
         for known in self.known.iter().flatten() {
             let Some(id) = known.id else { continue };
             let size = if known.unlinked { known.size } else { size_now(known).unwrap_or(known.size) };
-            let file = self.writer.file_mut(id)?;
+            let file = self.sink.file_mut(id)?;
             file.size = size;
             file.path = known.path.to_string_lossy().into_owned();
             // A log that is renamed away may be something else now; what it was when it was used counts.
@@ -137,7 +138,7 @@ impl Tracker {
                 file.role = layout::role(layout, &known.path).name().to_owned();
             }
         }
-        Ok(self.writer)
+        Ok(self.sink)
     }
 
     fn new_file(&mut self, file: NewFile) {
@@ -176,7 +177,7 @@ impl Tracker {
         if let Some(id) = known.id {
             return Some(id);
         }
-        let id = self.writer.file(File {
+        let id = self.sink.file(File {
             path: known.path.to_string_lossy().into_owned(),
             size: known.size,
             role: layout::role(self.layout, &known.path).name().to_owned(),
@@ -214,7 +215,7 @@ impl Tracker {
             tid: io.tid,
             flags: io.flags,
         };
-        Ok(self.writer.push(event)?)
+        Ok(self.sink.push(event)?)
     }
 
     fn name(&mut self, name: &Name) -> Result<()> {

@@ -1,0 +1,120 @@
+//! Where a recording goes: into a trace on disk, or to somebody who looks on.
+
+use std::path::PathBuf;
+
+use poolwright_trace::{Event, File, Meta, Summary, Writer};
+
+use crate::error::Result;
+
+/// Takes events while they happen. Called on the recorder's thread, which empties the kernel's buffer: it must not be kept
+/// waiting for long.
+pub trait Watcher {
+    /// The next file of the table, with its size as it is now; ids count from 0. Later names and sizes are not told.
+    fn file(&mut self, file: &File);
+
+    /// An event of a file of the table, in the order of the events' ends, nearly.
+    fn event(&mut self, event: &Event);
+
+    /// Called twice a second.
+    fn tick(&mut self) {}
+}
+
+/// Either of the two.
+pub(crate) enum Sink {
+    Trace(Box<Writer>),
+    Watched(Watched),
+}
+
+/// What a trace would hold beside the events.
+pub(crate) struct Watched {
+    watcher: Box<dyn Watcher>,
+    files: Vec<File>,
+    meta: Meta,
+    events: u64,
+}
+
+impl Sink {
+    pub fn trace(writer: Writer) -> Sink {
+        Sink::Trace(Box::new(writer))
+    }
+
+    pub fn watched(watcher: Box<dyn Watcher>, meta: Meta) -> Sink {
+        Sink::Watched(Watched { watcher, files: Vec::new(), meta, events: 0 })
+    }
+
+    /// Adds a file to the table and returns its id.
+    pub fn file(&mut self, file: File) -> u32 {
+        match self {
+            Sink::Trace(writer) => writer.file(file),
+            Sink::Watched(watched) => {
+                watched.watcher.file(&file);
+                watched.files.push(file);
+                (watched.files.len() - 1) as u32
+            }
+        }
+    }
+
+    /// What is known of a file, to be changed. The ids are the tracker's own, so they exist.
+    pub fn file_mut(&mut self, id: u32) -> Result<&mut File> {
+        match self {
+            Sink::Trace(writer) => Ok(writer.file_mut(id)?),
+            Sink::Watched(watched) => Ok(&mut watched.files[id as usize]),
+        }
+    }
+
+    pub fn files(&self) -> &[File] {
+        match self {
+            Sink::Trace(writer) => writer.files(),
+            Sink::Watched(watched) => &watched.files,
+        }
+    }
+
+    pub fn meta_mut(&mut self) -> &mut Meta {
+        match self {
+            Sink::Trace(writer) => writer.meta_mut(),
+            Sink::Watched(watched) => &mut watched.meta,
+        }
+    }
+
+    pub fn len(&self) -> u64 {
+        match self {
+            Sink::Trace(writer) => writer.len(),
+            Sink::Watched(watched) => watched.events,
+        }
+    }
+
+    pub fn push(&mut self, event: Event) -> Result<()> {
+        match self {
+            Sink::Trace(writer) => Ok(writer.push(event)?),
+            Sink::Watched(watched) => {
+                watched.events += 1;
+                watched.watcher.event(&event);
+                Ok(())
+            }
+        }
+    }
+
+    pub fn tick(&mut self) -> Result<()> {
+        match self {
+            Sink::Trace(writer) => Ok(writer.tick()?),
+            Sink::Watched(watched) => {
+                watched.watcher.tick();
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends it. What was only watched has no path and no length.
+    pub fn finish(self) -> Result<Summary> {
+        match self {
+            Sink::Trace(writer) => Ok(writer.finish()?),
+            Sink::Watched(watched) => Ok(Summary {
+                path: PathBuf::new(),
+                events: watched.events,
+                files: watched.files.len(),
+                bytes: 0,
+                duration_ns: watched.meta.duration_ns,
+            }),
+        }
+    }
+}
