@@ -10,7 +10,12 @@ use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{ArcSizes, ArcStats, Config, Engine, File, Pool, Spec};
 use serde::{Deserialize, Serialize};
 
-use crate::ops::{self, Op};
+use crate::ops::{self, Op, fill_record};
+
+/// `zfs_dirty_data_max` of the replays.
+pub const DIRTY_BYTES: u64 = 256 << 20;
+/// Operations from one look at the ARC to the next.
+pub const SAMPLE: usize = 5000;
 
 /// One job for a child: written to a file, its name given as argument.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,25 +48,14 @@ pub struct Replayed {
     pub stats: ArcStats,
     pub sizes: ArcSizes,
     pub largest: u64,
+    /// Every [`SAMPLE`] operations.
+    pub samples: Vec<(ArcStats, ArcSizes)>,
     pub vdev_read_ops: u64,
     pub seconds: f64,
 }
 
-/// The content of a record, by its place: random bytes in front, zeros behind, so that lz4 keeps a known part of it.
-pub fn fill_record(file: u64, index: u64, record: &mut [u8]) {
-    let mut x = (file << 40 ^ index).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let part = record.len() / 20 * [5, 8, 11, 15][(x >> 61) as usize % 4];
-    for word in record[..part].chunks_mut(8) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        word.copy_from_slice(&x.to_le_bytes()[..word.len()]);
-    }
-    record[part..].fill(0);
-}
-
 fn engine(job: &Job) -> Engine {
-    Engine::start(&Config { arc_bytes: job.arc_bytes, dirty_bytes: 256 << 20, ..Config::default() })
+    Engine::start(&Config { arc_bytes: job.arc_bytes, dirty_bytes: DIRTY_BYTES, ..Config::default() })
 }
 
 pub fn fill(job: &Job) -> Result<Filled> {
@@ -105,11 +99,14 @@ pub fn replay(job: &Job) -> Result<Replayed> {
     let (start, start_sizes) = (engine.arc_stats(), engine.arc_sizes());
     let reads = engine.vdev_stats().read_ops;
     let mut buffer = vec![0u8; 1 << 20];
-    let mut largest = 0;
+    let (mut largest, mut samples) = (0, Vec::new());
     let clock = Instant::now();
     for (n, op) in ops.iter().enumerate() {
         times.write_all(&(clock.elapsed().as_millis() as u32).to_le_bytes())?;
-        run(op, &files[op.file as usize], &mut buffer)?;
+        run(op, job.recordsize, &files[op.file as usize], &mut buffer)?;
+        if n % SAMPLE == 0 {
+            samples.push((engine.arc_stats(), engine.arc_sizes()));
+        }
         if n % 256 == 0 {
             largest = largest.max(engine.arc_stats().size);
         }
@@ -121,14 +118,13 @@ pub fn replay(job: &Job) -> Result<Replayed> {
     drop(files);
     drop(dataset);
     pool.export()?;
-    Ok(Replayed { start, start_sizes, stats, sizes, largest, vdev_read_ops, seconds })
+    Ok(Replayed { start, start_sizes, stats, sizes, largest, samples, vdev_read_ops, seconds })
 }
 
-fn run(op: &Op, file: &File, buffer: &mut [u8]) -> Result<()> {
+fn run(op: &Op, recordsize: u64, file: &File, buffer: &mut [u8]) -> Result<()> {
     let len = (op.len as usize).min(buffer.len());
     if op.write {
-        // A few bytes that differ, so that no write is taken for the same content.
-        buffer[..8].copy_from_slice(&op.offset.to_le_bytes());
+        op.content(recordsize, &mut buffer[..len]);
         file.write_at(op.offset, &buffer[..len])?;
     } else {
         file.read_at(op.offset, &mut buffer[..len])?;

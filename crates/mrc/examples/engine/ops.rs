@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use poolwright_mrc::Kind;
 
 /// Bytes that a page of a page trace takes in the replayed file, whatever the recordsize: a database's page.
 pub const PAGE: u64 = 8 << 10;
@@ -16,6 +17,45 @@ pub struct Op {
     pub offset: u64,
     pub len: u32,
     pub write: bool,
+}
+
+impl Op {
+    /// What it does to a record that it touches.
+    pub fn kind(&self, record: u64, recordsize: u64) -> Kind {
+        let (start, end) = (record * recordsize, (record + 1) * recordsize);
+        match self.write {
+            false => Kind::Read,
+            true if self.offset <= start && self.offset + u64::from(self.len) >= end => Kind::Write,
+            true => Kind::Update,
+        }
+    }
+
+    /// What it writes: the same as is there, so that each record keeps its compressed size.
+    pub fn content(&self, recordsize: u64, out: &mut [u8]) {
+        let mut record = vec![0; recordsize as usize];
+        let mut at = self.offset;
+        while at < self.offset + out.len() as u64 {
+            fill_record(u64::from(self.file), at / recordsize, &mut record);
+            let from = (at % recordsize) as usize;
+            let to = (at - self.offset) as usize;
+            let n = (record.len() - from).min(out.len() - to);
+            out[to..to + n].copy_from_slice(&record[from..from + n]);
+            at += n as u64;
+        }
+    }
+}
+
+/// The content of a record, by its place: random bytes in front, zeros behind, so that lz4 keeps a known part of it.
+pub fn fill_record(file: u64, index: u64, record: &mut [u8]) {
+    let mut x = (file << 40 ^ index).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let part = record.len() / 20 * [5, 8, 11, 15][(x >> 61) as usize % 4];
+    for word in record[..part].chunks_mut(8) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        word.copy_from_slice(&x.to_le_bytes()[..word.len()]);
+    }
+    record[part..].fill(0);
 }
 
 /// Operations, and the lengths of the files they are on.
@@ -80,8 +120,9 @@ impl Random {
     }
 }
 
-/// Queries that jump about in a tenth of the pages, or in all of them, and scans of long runs that come between.
-pub fn scans(limit: usize, pages: u64) -> Ops {
+/// Queries that jump about in a tenth of the pages, or in all of them, and scans of long runs that come between. With
+/// `updates` a third of the queries write.
+pub fn scans(limit: usize, pages: u64, updates: bool) -> Ops {
     let mut random = Random(0x5eed_5eed);
     let mut list = Vec::with_capacity(limit);
     while list.len() < limit {
@@ -94,7 +135,13 @@ pub fn scans(limit: usize, pages: u64) -> Ops {
         list.extend((from..from + length).map(|page| page % pages));
     }
     list.truncate(limit);
-    Ops::of_pages(&list)
+    let mut ops = Ops::of_pages(&list);
+    if updates {
+        for (n, op) in ops.ops.iter_mut().enumerate() {
+            op.write = n % 10_000 < 4000 && random.below(3) == 0;
+        }
+    }
+    ops
 }
 
 pub fn save(path: &Path, ops: &[Op]) -> Result<()> {

@@ -5,13 +5,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use poolwright_mrc::openzfs::{OpenZfs, Options, Structures};
-use poolwright_mrc::{Access, Intern, Kind, Model};
+use poolwright_mrc::{Access, Intern, Model};
 use poolwright_openzfs::codec::{Codec, Compression, Geometry};
-use poolwright_openzfs::{Config, Engine};
+use poolwright_openzfs::{ArcSizes, ArcStats, Config, Engine};
 use serde::de::DeserializeOwned;
 
-use crate::child::{Filled, Job, Replayed, fill_record};
-use crate::ops::{self, Ops};
+use crate::child::{Filled, Job, Replayed, DIRTY_BYTES, SAMPLE};
+use crate::ops::{self, Ops, fill_record};
 
 /// Most that the model may be off, in percentage points of the hit ratio.
 const BAR: f64 = 1.0;
@@ -84,7 +84,8 @@ fn parse(args: &[String]) -> Result<Plan> {
 
 fn trace(name: &str, requests: usize) -> Result<Ops> {
     match name {
-        "scans" => Ok(ops::scans(requests, 60_000)),
+        "scans" => Ok(ops::scans(requests, 60_000, false)),
+        "updates" => Ok(ops::scans(requests, 60_000, true)),
         path if path.contains(".lis") => ops::lis(Path::new(path), requests),
         _ => bail!("{name}: no such trace"),
     }
@@ -115,7 +116,7 @@ fn rows(plan: &Plan, dir: &Path, name: &str, ops: &Ops, recordsize: u64, compres
     for &arc_bytes in &plan.sizes {
         job.arc_bytes = arc_bytes;
         let engine: Replayed = in_child("replay", dir, &job)?;
-        let (requests, model) = modelled(&job, ops, &psizes, &filled, &engine)?;
+        let (requests, model) = modelled(&job, ops, &psizes, &filled, &engine, plan.verbose)?;
         let misses = engine.stats.demand_data_misses - engine.start.demand_data_misses;
         let hits = 100.0 * (1.0 - misses as f64 / requests as f64);
         let modelled = 100.0 * (1.0 - model.counts()[0].miss_ratio());
@@ -135,50 +136,39 @@ fn rows(plan: &Plan, dir: &Path, name: &str, ops: &Ops, recordsize: u64, compres
     Ok(worst)
 }
 
-fn describe(filled: &Filled, engine: &Replayed, model: &OpenZfs) {
+fn of_engine(stats: &ArcStats, z: &ArcSizes) -> String {
     let mb = |bytes: u64| format!("{:.1}", bytes as f64 / 1048576.0);
-    let (s, z) = (engine.stats.since(&engine.start), &engine.sizes);
+    let two = |data: u64, metadata: u64| format!("{}+{}", mb(data), mb(metadata));
     let share = |x: u64| x as f64 / (1u64 << 32) as f64;
-    println!("   {filled:?}");
+    format!(
+        "used {} mru {} mfu {} ghosts {} {} anon {} meta {:.3} pd {:.3} pm {:.3} copies {}",
+        mb(stats.size),
+        two(z.mru_data, z.mru_metadata),
+        two(z.mfu_data, z.mfu_metadata),
+        two(z.mru_ghost_data, z.mru_ghost_metadata),
+        two(z.mfu_ghost_data, z.mfu_ghost_metadata),
+        two(z.anon_data, z.anon_metadata),
+        share(z.meta),
+        share(z.pd),
+        share(z.pm),
+        mb(z.overhead_size),
+    )
+}
+
+fn describe(filled: &Filled, engine: &Replayed, model: &OpenZfs) {
+    let s = engine.stats.since(&engine.start);
+    println!("   {filled:?}, most {} MB", engine.largest >> 20);
     println!(
-        "   engine: data {}/{}/{} metadata {}/{}/{} mru {} ghost {} mfu {} ghost {} vdev reads {} started at {}",
+        "   engine: data {}/{}/{} metadata {}/{}/{}, {} {} B of headers, {} of dbufs",
         s.demand_data_hits,
         s.demand_data_iohits,
         s.demand_data_misses,
         s.demand_metadata_hits,
         s.demand_metadata_iohits,
         s.demand_metadata_misses,
-        s.mru_hits,
-        s.mru_ghost_hits,
-        s.mfu_hits,
-        s.mfu_ghost_hits,
-        engine.vdev_read_ops,
-        mb(engine.start.size),
-    );
-    println!(
-        "   engine: used {} (most {}) mru {}+{} (free {}+{}) mfu {}+{} (free {}+{}) ghosts {}+{} {}+{} copies {} hdr {} dbuf {} dnode {} bonus {} meta {:.3} pd {:.3} pm {:.3}",
-        mb(engine.stats.size),
-        mb(engine.largest),
-        mb(z.mru_data),
-        mb(z.mru_metadata),
-        mb(z.mru_evictable_data),
-        mb(z.mru_evictable_metadata),
-        mb(z.mfu_data),
-        mb(z.mfu_metadata),
-        mb(z.mfu_evictable_data),
-        mb(z.mfu_evictable_metadata),
-        mb(z.mru_ghost_data),
-        mb(z.mru_ghost_metadata),
-        mb(z.mfu_ghost_data),
-        mb(z.mfu_ghost_metadata),
-        mb(z.overhead_size),
-        mb(z.hdr_size),
-        mb(z.dbuf_size),
-        mb(z.dnode_size),
-        mb(z.bonus_size),
-        share(z.meta),
-        share(z.pd),
-        share(z.pm),
+        of_engine(&engine.stats, &engine.sizes),
+        engine.sizes.hdr_size,
+        engine.sizes.dbuf_size,
     );
     println!("   model:  {} metadata misses {}", model.state(), model.metadata_misses());
 }
@@ -190,10 +180,11 @@ fn modelled(
     psizes: &[Vec<u32>],
     filled: &Filled,
     engine: &Replayed,
+    verbose: bool,
 ) -> Result<(u64, OpenZfs)> {
     let mut options = Options::new(job.arc_bytes, job.recordsize as u32);
     options.structures = Structures::LIBRARY;
-    options.pool_bytes = engine.start.size;
+    options.txg_bytes = DIRTY_BYTES / 5;
     if let Some(each) = filled.indirect_asize.checked_div(filled.indirect_count) {
         // Metadata is stored twice.
         options.indirect_bytes = (each / 2) as u32;
@@ -201,12 +192,19 @@ fn modelled(
     let mut model = OpenZfs::new(options);
     let mut intern = Intern::default();
     let times = ops::load_times(&job.times)?;
-    for (op, &t_ms) in ops.ops.iter().zip(&times) {
+    for (n, (op, &t_ms)) in ops.ops.iter().zip(&times).enumerate() {
+        if verbose && n % SAMPLE == 0 && n > 0 {
+            let (stats, z) = &engine.samples[n / SAMPLE];
+            let misses = stats.demand_data_misses - engine.start.demand_data_misses;
+            println!("   at {n} ({t_ms} ms): engine misses {misses} {}", of_engine(stats, z));
+            println!("            model  misses {} {}", model.counts()[0].misses, model.state());
+        }
         let last = (op.offset + u64::from(op.len) - 1) / job.recordsize;
         for index in op.offset / job.recordsize..=last {
             let record = intern.number(u64::from(op.file) << 40 | index)?;
             let bytes = psizes[op.file as usize][index as usize];
-            model.feed(&[Access { record, bytes, t_ms, kind: Kind::Read }], intern.keys());
+            let kind = op.kind(index, job.recordsize);
+            model.feed(&[Access { record, bytes, t_ms, kind }], intern.keys());
         }
     }
     Ok((model.counts()[0].requests, model))

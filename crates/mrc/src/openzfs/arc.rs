@@ -52,11 +52,14 @@ pub struct Arc {
 
 impl Arc {
     pub fn new(options: Options) -> Arc {
+        let mut size = [[0; 2]; 6];
+        // The pool's own, which its users hold.
+        size[State::Mru as usize][METADATA] = options.pool_bytes as i64;
         let lists = || vec![List::default(); options.sublists as usize];
         Arc {
             blocks: Blocks::default(),
             lists: std::array::from_fn(|_| [lists(), lists()]),
-            size: [[0; 2]; 6],
+            size,
             evictable: [[0; 2]; 4],
             used: options.pool_bytes as i64,
             balance: Balance { meta: 1 << 30, data_mru: 1 << 31, meta_mru: 1 << 31 },
@@ -206,6 +209,33 @@ impl Arc {
         let structures = self.options.structures;
         self.used -= copy + i64::from(structures.buffer) + i64::from(structures.dbuf);
         self.insert(id);
+    }
+
+    /// A block that is being written, with a dbuf: what was known of it has another place on disk.
+    pub fn dirty(&mut self, id: u32, now: u32) {
+        let block = self.blocks.at_mut(id);
+        block.flags |= DIRTY;
+        if block.flags & HELD == 0 {
+            // What it was stays until the transaction group is on disk; here it goes at once.
+            self.forget(id);
+            self.used += i64::from(self.options.structures.header);
+            self.make_room(now);
+            let psize = i64::from(self.blocks.at(id).psize);
+            self.blocks.at_mut(id).state = State::Anon;
+            self.size[State::Anon as usize][kind(id)] += psize;
+            self.used += psize;
+            self.hold(id, now);
+        } else {
+            self.shift(id, State::Anon);
+        }
+    }
+
+    /// What was written is on disk: it counts as used once, whatever it was before.
+    pub fn synced(&mut self, id: u32, now: u32) {
+        self.shift(id, State::Mru);
+        let block = self.blocks.at_mut(id);
+        block.flags &= !DIRTY;
+        block.access_ms = now;
     }
 
     /// Forgets a block that is on a list, or is not known.

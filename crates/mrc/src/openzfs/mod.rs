@@ -14,7 +14,7 @@ pub use options::{Options, PrimaryCache, Structures};
 use crate::{Access, Counts, Key, Kind, Model};
 use arc::Arc;
 use dbuf::Dbufs;
-use list::{Block, HELD, META, NIL};
+use list::{Block, DIRTY, HELD, META, NIL};
 use std::collections::HashMap;
 
 /// Pointers in an indirect block: 128K of 128 bytes.
@@ -27,8 +27,18 @@ pub struct OpenZfs {
     dbufs: Dbufs,
     /// Indirect blocks by level and place.
     indirect: HashMap<(u8, Key), u32>,
+    dirty: Dirty,
     counts: Counts,
     metadata_misses: u64,
+}
+
+/// The open transaction group.
+#[derive(Debug, Default)]
+struct Dirty {
+    records: Vec<u32>,
+    bytes: u64,
+    /// When the one before it was closed.
+    since_ms: u32,
 }
 
 impl OpenZfs {
@@ -38,6 +48,7 @@ impl OpenZfs {
             arc: Arc::new(options),
             dbufs: Dbufs::new(options.dbuf_cache_bytes, options.sublists),
             indirect: HashMap::new(),
+            dirty: Dirty::default(),
             counts: Counts { cache_bytes: options.cache_bytes, ..Counts::default() },
             metadata_misses: 0,
         }
@@ -96,9 +107,77 @@ impl OpenZfs {
             dbufs.hold_parent(arc, id, now, &mut self.metadata_misses);
             !arc.read(id, now)
         };
-        dbufs.idle(arc, id);
-        dbufs.trim(arc);
+        if arc.blocks.at(id).flags & DIRTY == 0 {
+            dbufs.idle(arc, id);
+            dbufs.trim(arc);
+        }
         missed
+    }
+
+    /// A write; of a part of the record only, it reads the record first. Whether that missed.
+    fn write(&mut self, id: u32, part: bool, now: u32) -> bool {
+        let missed = part && self.read(id, now);
+        let (arc, dbufs) = (&mut self.arc, &mut self.dbufs);
+        if arc.blocks.at(id).flags & DIRTY != 0 {
+            return missed;
+        }
+        if arc.blocks.at(id).flags & HELD != 0 {
+            dbufs.busy(arc, id);
+        } else {
+            dbufs.hold_parent(arc, id, now, &mut self.metadata_misses);
+        }
+        arc.dirty(id, now);
+        self.dirty.records.push(id);
+        self.dirty.bytes += u64::from(arc.lsize(id));
+        missed
+    }
+
+    /// Brings the transaction group to disk when it is due: by its age, its size, or the share of the ARC it takes.
+    fn sync_if_due(&mut self, now: u32) {
+        let options = &self.arc.options;
+        if now.saturating_sub(self.dirty.since_ms) < options.txg_ms
+            && self.dirty.bytes < options.txg_bytes.min(options.cache_bytes / 2)
+        {
+            return;
+        }
+        self.sync(now);
+    }
+
+    fn sync(&mut self, now: u32) {
+        self.dirty.since_ms = now;
+        self.dirty.bytes = 0;
+        let records = std::mem::take(&mut self.dirty.records);
+        // Each has a place of its own now, so the blocks that point to them are written as well.
+        let mut above: Vec<u32> = records.iter().map(|&id| self.arc.blocks.at(id).parent).collect();
+        while !above.is_empty() {
+            above.sort_unstable();
+            above.dedup();
+            above.retain(|&id| id != NIL);
+            for &id in &above {
+                self.arc.synced(id, now);
+            }
+            above = above.iter().map(|&id| self.arc.blocks.at(id).parent).collect();
+        }
+        for id in records {
+            // One that was freed meanwhile is no longer dirty.
+            if self.arc.blocks.at(id).flags & DIRTY != 0 {
+                self.arc.synced(id, now);
+                self.dbufs.idle(&mut self.arc, id);
+                self.dbufs.trim(&mut self.arc);
+            }
+        }
+    }
+
+    /// The end of a record: it leaves the cache.
+    fn free(&mut self, id: u32, now: u32) {
+        if self.arc.blocks.at(id).flags & DIRTY != 0 {
+            self.arc.synced(id, now);
+            self.dbufs.idle(&mut self.arc, id);
+        }
+        if self.arc.blocks.at(id).flags & HELD != 0 {
+            self.dbufs.destroy(&mut self.arc, id);
+        }
+        self.arc.forget(id);
     }
 }
 
@@ -108,14 +187,20 @@ impl Model for OpenZfs {
             if access.record as usize == self.arc.blocks.records.len() {
                 self.add(keys[access.record as usize], access.bytes);
             }
-            if access.kind == Kind::Free {
-                continue;
-            }
+            self.sync_if_due(access.t_ms);
+            let (id, now) = (access.record, access.t_ms);
+            let missed = match access.kind {
+                Kind::Read => self.read(id, now),
+                Kind::Write => self.write(id, false, now),
+                Kind::Update => self.write(id, true, now),
+                Kind::Free => {
+                    self.free(id, now);
+                    continue;
+                }
+            };
             self.counts.requests += 1;
-            if self.read(access.record, access.t_ms) {
-                self.counts.misses += 1;
-                self.counts.update_misses += u64::from(access.kind == Kind::Update);
-            }
+            self.counts.misses += u64::from(missed);
+            self.counts.update_misses += u64::from(missed && access.kind == Kind::Update);
         }
     }
 

@@ -72,7 +72,7 @@ impl Options {
             dbuf_cache_bytes: cache_bytes >> 5,
             offsets: true,
             indirect_bytes: 44 << 10,
-            pool_bytes: 2 << 20,
+            pool_bytes: 5 << 18,
             structures: Structures::KERNEL,
             slack_bytes: 16 << 20,
             sublists: 4,
