@@ -4,6 +4,9 @@ use crate::{Error, Key, Result};
 
 const EMPTY: u32 = u32::MAX;
 
+/// Up to this many keys of a range are looked up one by one, however few were seen.
+const FEW: u64 = 64;
+
 /// Multiplier of Fibonacci hashing: 2^64 divided by the golden ratio (Knuth, TAOCP 3, 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -74,6 +77,16 @@ impl Intern {
         }
     }
 
+    /// The numbers of the keys seen in `first..=last`, in no order.
+    pub fn range(&self, first: Key, last: Key) -> Vec<u32> {
+        // A short range is looked up, a long one picked out of all.
+        if last - first < FEW.max(self.keys.len() as u64) {
+            return (first..=last).filter_map(|key| self.find(key)).collect();
+        }
+        let keys = self.keys.iter().enumerate();
+        keys.filter(|(_, key)| (first..=last).contains(*key)).map(|(number, _)| number as u32).collect()
+    }
+
     #[cold]
     fn insert(&mut self, slot: usize, key: Key) -> Result<u32> {
         let number =
@@ -117,6 +130,8 @@ mod tests {
         assert_eq!(intern.keys().len(), 10_001);
         assert_eq!((intern.find(4096 * 9_999), intern.find(u64::MAX)), (Some(9_999), Some(10_000)));
         assert_eq!(intern.find(1), None);
+        assert_eq!(intern.range(4095, 8192), [1, 2]);
+        assert_eq!(intern.range(4096 * 9_998, u64::MAX), [9_998, 9_999, 10_000]);
         assert!(intern.memory() <= 32 * intern.keys().len());
     }
 }

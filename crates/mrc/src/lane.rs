@@ -10,9 +10,6 @@ pub type Sizes = Box<dyn Fn(u32, u64, u32) -> u32 + Send + Sync>;
 /// Which records are looked at at all, by their keys; the others cost no memory.
 pub type Keep = Box<dyn Fn(Key) -> bool + Send + Sync>;
 
-/// Up to this many records of a freed range are looked up one by one, however few were seen.
-const FEW: u64 = 64;
-
 /// One recordsize's [`Splitter`] and [`Intern`]: every model fed with its accesses sees the same records.
 pub struct Lane {
     splitter: Splitter,
@@ -131,14 +128,7 @@ impl Lane {
 
     fn free(&mut self, first: Key, last: Key, t_ms: u32) {
         let gone = |record| Access { record, bytes: 0, t_ms, kind: Kind::Free };
-        if last - first < FEW.max(self.intern.keys().len() as u64) {
-            let numbers = (first..=last).filter_map(|key| self.intern.find(key));
-            self.chunk.extend(numbers.map(gone));
-        } else {
-            let keys = self.intern.keys().iter().enumerate();
-            let inside = keys.filter(|(_, key)| (first..=last).contains(*key));
-            self.chunk.extend(inside.map(|(number, _)| gone(number as u32)));
-        }
+        self.chunk.extend(self.intern.range(first, last).into_iter().map(gone));
     }
 }
 
