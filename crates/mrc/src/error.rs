@@ -40,6 +40,15 @@ pub enum Error {
     /// No recordsize of OpenZFS.
     #[error("a recordsize is a power of two from 512 to 16M, not {0}")]
     Recordsize(u64),
+    /// No share of the records.
+    #[error("a sampling rate is above 0 and at most 1, not {0}")]
+    SamplingRate(f64),
+    /// Too little for the smallest sample.
+    #[error("a sample takes at least {}M of memory, not {given} bytes", crate::sample::LEAST_MEMORY >> 20)]
+    SamplingMemory {
+        /// Bytes.
+        given: u64,
+    },
     /// More different records than a run can number.
     #[error(
         "the trace has more than {} different records; sample it (--sample), or take a larger recordsize",

@@ -23,6 +23,7 @@ pub mod lanes;
 pub mod lru;
 pub mod openzfs;
 pub mod run;
+pub mod sample;
 pub mod split;
 pub mod splitter;
 
@@ -37,6 +38,7 @@ pub use lanes::Lanes;
 pub use lru::Lru;
 pub use openzfs::OpenZfs;
 pub use run::Run;
+pub use sample::Sampled;
 pub use splitter::Splitter;
 
 /// A cache, or a family of caches that differ in size, which is shown a trace and counts what misses.

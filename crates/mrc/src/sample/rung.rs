@@ -1,0 +1,230 @@
+//! A sample at one rate: its records, the models that see it, and what they say of the whole trace.
+
+use rayon::prelude::*;
+
+use super::band::{Basis, Seen, scaled};
+use super::census::{Census, group};
+use super::{FEWEST_RECORDS, FEWEST_SLOTS, Family, GROUPS, SampledCurve, Step, Unsaid};
+use crate::{Access, Counts, Curve, Intern, Key, Kind, Point, Result, Run, run};
+
+/// One sixteenth of the sample, with models that see nothing else.
+#[derive(Default)]
+struct Group {
+    run: Run,
+    keys: Vec<Key>,
+    chunk: Vec<Access>,
+}
+
+/// A sample of the records at a fixed rate.
+pub(super) struct Rung {
+    rate: f64,
+    threshold: u64,
+    intern: Intern,
+    run: Run,
+    chunk: Vec<Access>,
+    /// None where everything is looked at.
+    groups: Vec<Group>,
+    /// Of each record by its number: its number in its group, and the group in the lowest bits.
+    places: Vec<u32>,
+    /// Mean bytes of a record, as far as it was known when the models were made; `None` before.
+    record_bytes: Option<f64>,
+    /// Sums over the records of their bytes and of the squares of these.
+    bytes: [f64; 2],
+}
+
+impl Rung {
+    pub fn new(rate: f64) -> Rung {
+        let groups = if rate < 1.0 { GROUPS } else { 0 };
+        Rung {
+            rate,
+            threshold: (rate * 2f64.powi(64)) as u64,
+            intern: Intern::default(),
+            run: Run::new(),
+            chunk: Vec::new(),
+            groups: (0..groups).map(|_| Group::default()).collect(),
+            places: Vec::new(),
+            record_bytes: None,
+            bytes: [0.0; 2],
+        }
+    }
+
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    pub fn takes(&self, hash: u64) -> bool {
+        hash <= self.threshold
+    }
+
+    pub fn memory(&self) -> usize {
+        let group = |group: &Group| {
+            group.run.memory() + group.keys.capacity() * 8 + group.chunk.capacity() * size_of::<Access>()
+        };
+        self.intern.memory()
+            + self.run.memory()
+            + self.chunk.capacity() * size_of::<Access>()
+            + self.places.capacity() * 4
+            + self.groups.iter().map(group).sum::<usize>()
+    }
+
+    /// Shows the models what the sample has of `steps`.
+    pub fn feed(&mut self, steps: &[Step], families: &[Family]) -> Result<()> {
+        self.chunk.clear();
+        self.groups.iter_mut().for_each(|group| group.chunk.clear());
+        for step in steps {
+            if step.access.kind == Kind::Free {
+                for number in self.intern.range(step.key, step.last) {
+                    push(&mut self.chunk, &mut self.groups, &self.places, number, step.access);
+                }
+            } else if self.takes(step.hash) {
+                let number = self.number(step)?;
+                push(&mut self.chunk, &mut self.groups, &self.places, number, step.access);
+            }
+        }
+        if self.chunk.is_empty() {
+            return Ok(());
+        }
+        if self.record_bytes.is_none() {
+            self.make(families);
+        }
+        let Rung { run, chunk, groups, intern, .. } = self;
+        rayon::join(
+            || run.feed(chunk, intern.keys()),
+            || groups.par_iter_mut().for_each(|group| group.run.feed(&group.chunk, &group.keys)),
+        );
+        Ok(())
+    }
+
+    fn number(&mut self, step: &Step) -> Result<u32> {
+        let number = self.intern.number(step.key)?;
+        if number as usize == self.places.len() {
+            let bytes = f64::from(step.access.bytes);
+            self.bytes[0] += bytes;
+            self.bytes[1] += bytes * bytes;
+            let group = group(step.hash);
+            let place = self.groups.get_mut(group).map_or(0, |group| {
+                group.keys.push(step.key);
+                group.keys.len() as u32 - 1
+            });
+            self.places.push(place * GROUPS as u32 + group as u32);
+        }
+        Ok(number)
+    }
+
+    /// Makes the models, as soon as there are records to know the mean size of.
+    fn make(&mut self, families: &[Family]) {
+        self.record_bytes = Some(self.bytes[0] / self.intern.keys().len().max(1) as f64);
+        for family in families {
+            let sizes = family.sizes.iter().flat_map(|&size| self.whole_sizes(size));
+            let sizes = distinct(sizes.collect());
+            self.run.add(&family.name, (family.models)(&sizes, self.rate));
+            let rate = self.rate / GROUPS as f64;
+            let sizes = distinct(family.sizes.iter().map(|&size| self.group_size(size)).collect());
+            for group in &mut self.groups {
+                group.run.add(&family.name, (family.models)(&sizes, rate));
+            }
+        }
+    }
+
+    /// The sizes at which the whole sample is modelled for a cache of that size: itself, larger, smaller.
+    fn whole_sizes(&self, cache_bytes: u64) -> [u64; 3] {
+        let (middle, spread) = scaled(cache_bytes, self.rate, self.record_bytes.unwrap_or_default());
+        [middle, middle + spread, middle - spread].map(|bytes| bytes.round().max(1.0) as u64)
+    }
+
+    fn group_size(&self, cache_bytes: u64) -> u64 {
+        let rate = self.rate / GROUPS as f64;
+        scaled(cache_bytes, rate, self.record_bytes.unwrap_or_default()).0.round().max(1.0) as u64
+    }
+
+    pub fn curve(&self, family: &Family, census: &Census, recordsize: Option<u64>) -> SampledCurve {
+        let records = self.intern.keys().len();
+        let mut curve = Curve {
+            model: family.name.clone(),
+            recordsize,
+            requests: census.requests(),
+            records: (records as f64 / self.rate).round() as u64,
+            points: Vec::new(),
+        };
+        let mut unsaid = Vec::new();
+        let whole = self.run.counts(&family.name);
+        if self.rate >= 1.0 {
+            curve.points = run::curve(&family.name, &whole, recordsize, records as u64).points;
+        } else if self.record_bytes.is_some() {
+            let groups: Vec<_> = self.groups.iter().map(|group| group.run.counts(&family.name)).collect();
+            let mut sizes = family.sizes.clone();
+            sizes.sort_unstable();
+            for cache_bytes in sizes {
+                match self.short_of(cache_bytes) {
+                    short if short > 1.0 => {
+                        unsaid.push(Unsaid { cache_bytes, needs_rate: (self.rate * short).min(1.0) })
+                    }
+                    _ => curve.points.push(self.point(cache_bytes, &whole, &groups, census)),
+                }
+            }
+        }
+        SampledCurve { curve, rate: self.rate, sampled_records: records as u64, unsaid }
+    }
+
+    /// How many records of the sample fit into the sample's cache, those of unequal sizes counted as fewer.
+    fn slots(&self, cache_bytes: u64) -> f64 {
+        self.rate * cache_bytes as f64 * self.bytes[0] / self.bytes[1].max(1.0)
+    }
+
+    /// By how much the sample is too small to say anything of that size; at most 1 if it is not.
+    fn short_of(&self, cache_bytes: u64) -> f64 {
+        let records = FEWEST_RECORDS as f64 / self.intern.keys().len() as f64;
+        records.max(FEWEST_SLOTS / self.slots(cache_bytes))
+    }
+
+    fn point(&self, cache_bytes: u64, whole: &[Counts], groups: &[Vec<Counts>], census: &Census) -> Point {
+        let expected = self.rate * census.requests() as f64;
+        let [middle, larger, smaller] = self.whole_sizes(cache_bytes).map(|size| find(whole, size));
+        let size = self.group_size(cache_bytes);
+        let parts: Vec<&Counts> = groups.iter().map(|counts| find(counts, size)).collect();
+        let by_group = |count: &dyn Fn(&Counts) -> u64| -> [f64; GROUPS] {
+            std::array::from_fn(|n| count(parts[n]) as f64 * GROUPS as f64 / expected)
+        };
+        let basis = Basis {
+            rate: self.rate,
+            requests: census.requests() as f64,
+            squares: census.squares(),
+            records: self.intern.keys().len() as f64,
+            groups: by_group(&|counts| counts.requests),
+        };
+        let estimate = |count: &dyn Fn(&Counts) -> u64| {
+            let [whole, larger, smaller] =
+                [middle, larger, smaller].map(|counts| count(counts) as f64 / expected);
+            let seen = Seen { whole, larger, smaller, groups: by_group(count) };
+            basis.estimate(&seen, self.slots(cache_bytes))
+        };
+        let (miss_ratio, band) = estimate(&|counts| counts.misses);
+        Point {
+            cache_bytes,
+            miss_ratio,
+            update_miss_ratio: estimate(&|counts| counts.update_misses).0,
+            write_miss_ratio: estimate(&|counts| counts.write_misses).0,
+            band: Some(band),
+        }
+    }
+}
+
+fn push(chunk: &mut Vec<Access>, groups: &mut [Group], places: &[u32], number: u32, access: Access) {
+    chunk.push(Access { record: number, ..access });
+    let place = places[number as usize];
+    if let Some(group) = groups.get_mut(place as usize % GROUPS) {
+        group.chunk.push(Access { record: place / GROUPS as u32, ..access });
+    }
+}
+
+/// Ascending, each once: counts are found by their size.
+fn distinct(mut sizes: Vec<u64>) -> Vec<u64> {
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+fn find(counts: &[Counts], cache_bytes: u64) -> &Counts {
+    let at = counts.partition_point(|counts| counts.cache_bytes < cache_bytes);
+    &counts[at]
+}
