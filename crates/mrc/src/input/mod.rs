@@ -5,6 +5,7 @@ mod lis;
 mod live;
 mod oracle;
 mod source;
+mod synthetic;
 mod trace;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ pub use follow::Follow;
 pub use lis::{BLOCK, Lis};
 pub use live::{Feed, Gone, Live, live};
 pub use oracle::Oracle;
+pub use synthetic::{Pattern, Spec, Synthetic};
 pub use trace::Trace;
 
 /// Pieces that an input hands over at once, give or take what one event becomes: 2 MiB.
@@ -116,6 +118,9 @@ impl Select {
 /// Opens a trace of any format: the one named, or else the one that its first bytes tell, or its name where they do not.
 /// Only a Poolwright trace has files to select.
 pub fn open(path: &Path, format: Option<Format>, select: &Select) -> Result<Box<dyn Input>> {
+    if let Some(text) = path.to_str().filter(|text| text.starts_with(synthetic::PREFIX)) {
+        return Ok(Box::new(Synthetic::open(text)?));
+    }
     let mut source = Source::open(path)?;
     let format = match format {
         Some(format) => format,

@@ -1,0 +1,380 @@
+//! Traces that are made up while they are read: to try what a cache would do, without a file of a billion lines.
+//!
+//! A request is a function of its number and the seed alone, so that all cores make them and the trace is the same on
+//! any machine.
+
+use std::path::Path;
+
+use rayon::prelude::*;
+
+use super::source::malformed;
+use super::{CHUNK, Input, Skipped, Unit};
+use crate::sample::mix;
+use crate::{Kind, Piece, Result};
+
+/// What a path begins with that is none, but says what to make up.
+pub const PREFIX: &str = "synthetic:";
+
+/// Weyl sequence of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Requests that a core makes at a time.
+const SHARE: usize = CHUNK / 16;
+
+/// What to make up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spec {
+    /// Which record a request goes to that belongs to no scan.
+    pub pattern: Pattern,
+    /// Different records, 1 to 2^32 - 1.
+    pub records: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Share of the requests that belong to scans, 0 to 1, evenly among the others.
+    pub scan: f64,
+    /// Records that a scan reads one after another, from a random one on.
+    pub scan_records: u64,
+    /// Share of the requests that write their record as a whole.
+    pub write: f64,
+    /// Bytes of a record.
+    pub record: u64,
+    /// Requests a second; 0 for a trace without time.
+    pub rate: u64,
+    /// Another seed makes other requests of the same kind.
+    pub seed: u64,
+}
+
+/// Which record a request goes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pattern {
+    /// The k-th most popular one with a probability of 1/k^skew; popular ones lie anywhere.
+    Zipf {
+        /// 0 or more; 0 makes all alike.
+        skew: f64,
+    },
+    /// All in turn, over and over.
+    Loop,
+}
+
+impl Spec {
+    /// Reads `zipf,records=100M,requests=1G,skew=0.9`, with [`PREFIX`] or without.
+    pub fn parse(text: &str) -> std::result::Result<Spec, String> {
+        let mut words = text.strip_prefix(PREFIX).unwrap_or(text).split(',');
+        let pattern = words.next().unwrap_or_default();
+        let mut skew = match pattern {
+            "zipf" => Some(0.9),
+            "uniform" | "loop" => None,
+            _ => return Err(format!("the pattern is zipf, uniform or loop, not \"{pattern}\"")),
+        };
+        let mut spec = Spec {
+            pattern: Pattern::Loop,
+            records: 1_000_000,
+            requests: 10_000_000,
+            scan: 0.0,
+            scan_records: 10_000,
+            write: 0.0,
+            record: 8192,
+            rate: 0,
+            seed: 1,
+        };
+        for word in words {
+            let (name, value) = word.split_once('=').ok_or(format!("\"{word}\" is not name=value"))?;
+            match (name, &mut skew) {
+                ("records", _) => spec.records = count(value, 1000)?,
+                ("requests", _) => spec.requests = count(value, 1000)?,
+                ("skew", Some(skew)) => *skew = number(value, 10.0)?,
+                ("scan", _) => spec.scan = number(value, 1.0)?,
+                ("scan-records", _) => spec.scan_records = count(value, 1000)?,
+                ("write", _) => spec.write = number(value, 1.0)?,
+                ("record", _) => spec.record = count(value, 1024)?,
+                ("rate", _) => spec.rate = count(value, 1000)?,
+                ("seed", _) => spec.seed = count(value, 1000)?,
+                _ => return Err(format!("{pattern} takes no {name}")),
+            }
+        }
+        match pattern {
+            "loop" => {}
+            _ => spec.pattern = Pattern::Zipf { skew: skew.unwrap_or(0.0) },
+        }
+        spec.checked()
+    }
+
+    fn checked(self) -> std::result::Result<Spec, String> {
+        if self.records == 0 || self.records > u64::from(u32::MAX) {
+            return Err(format!("records is 1 to {}", u32::MAX));
+        }
+        if self.scan_records == 0 {
+            return Err("scan-records is at least 1".to_owned());
+        }
+        if self.requests > 1 << 40 {
+            return Err("requests is at most 2^40".to_owned());
+        }
+        if !self.record.is_power_of_two() || !(512..=16 << 20).contains(&self.record) {
+            return Err("record is a power of two from 512 to 16M".to_owned());
+        }
+        Ok(self)
+    }
+}
+
+/// A count with K, M or G, which are powers of `kilo`.
+fn count(text: &str, kilo: u64) -> std::result::Result<u64, String> {
+    let (digits, unit) = match text.trim_end_matches(['K', 'M', 'G']) {
+        digits if digits.len() + 1 >= text.len() => (digits, &text[digits.len()..]),
+        _ => (text, ""),
+    };
+    let power = ["", "K", "M", "G"].iter().position(|name| *name == unit).unwrap_or_default();
+    let whole = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(kilo.pow(power as u32)));
+    whole.ok_or(format!("\"{text}\" is not a whole number, with K, M or G if wanted"))
+}
+
+fn number(text: &str, most: f64) -> std::result::Result<f64, String> {
+    let number = text.parse().ok().filter(|n| (0.0..=most).contains(n));
+    number.ok_or(format!("\"{text}\" is not a number from 0 to {most}"))
+}
+
+/// A trace being made up.
+#[derive(Clone, Debug)]
+pub struct Synthetic {
+    spec: Spec,
+    zipf: Zipf,
+    /// How far apart neighbours in popularity lie; no divisor in common with the number of records.
+    stride: u64,
+    /// Scans per request, times 2^32.
+    scan: u64,
+    next: u64,
+}
+
+impl Synthetic {
+    /// A trace as `text` says: `synthetic:zipf,records=100M,requests=1G,skew=0.9,scan=0.1,seed=1`.
+    pub fn open(text: &str) -> Result<Synthetic> {
+        let spec = Spec::parse(text).map_err(|why| malformed(Path::new(text), "what to make up", why))?;
+        Ok(Synthetic::new(spec))
+    }
+
+    /// A trace of requests as `spec` says.
+    pub fn new(spec: Spec) -> Synthetic {
+        let skew = match spec.pattern {
+            Pattern::Zipf { skew } => skew,
+            Pattern::Loop => 0.0,
+        };
+        let golden = (spec.records as f64 * 0.618_033_988_749_895) as u64;
+        let stride =
+            (golden..).find(|n| common(*n, spec.records) == 1).expect("some number has none in common");
+        let scan = (spec.scan * (1u64 << 32) as f64).round() as u64;
+        Synthetic { spec, zipf: Zipf::new(spec.records, skew), stride, scan, next: 0 }
+    }
+
+    /// The request of that number.
+    fn request(&self, number: u64) -> Piece {
+        let Spec { pattern, records, scan_records, write, record, rate, seed, .. } = self.spec;
+        let scans = |number: u64| ((u128::from(number) * u128::from(self.scan)) >> 32) as u64;
+        let mut random = Random(mix(seed).wrapping_add(number.wrapping_mul(GOLDEN)));
+        let scan = scans(number);
+        let index = if scans(number + 1) > scan {
+            let start = mix(mix(!seed).wrapping_add((scan / scan_records).wrapping_mul(GOLDEN)));
+            (start % records + scan % scan_records) % records
+        } else {
+            match pattern {
+                Pattern::Zipf { .. } => {
+                    (self.zipf.rank(&mut random) * self.stride + seed % records) % records
+                }
+                Pattern::Loop => number % records,
+            }
+        };
+        let kind = if write > 0.0 && random.next() < write { Kind::Write } else { Kind::Read };
+        let t_ns = match rate {
+            0 => 0,
+            _ => (u128::from(number) * 1_000_000_000 / u128::from(rate)) as u64,
+        };
+        Piece { t_ns, file: 0, offset: index * record, len: record, kind }
+    }
+}
+
+impl Input for Synthetic {
+    fn format(&self) -> &'static str {
+        "synthetic"
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::Bytes { recordsize: self.spec.record }
+    }
+
+    fn read(&mut self, pieces: &mut Vec<Piece>) -> Result<()> {
+        let (first, left) = (self.next, self.spec.requests - self.next);
+        (0..left.min(CHUNK as u64) as usize)
+            .into_par_iter()
+            .with_min_len(SHARE)
+            .map(|number| self.request(first + number as u64))
+            .collect_into_vec(pieces);
+        self.next += pieces.len() as u64;
+        Ok(())
+    }
+
+    fn skipped(&self) -> Skipped {
+        Skipped::default()
+    }
+
+    fn duration_ns(&self) -> u64 {
+        self.next.checked_sub(1).map_or(0, |last| self.request(last).t_ns)
+    }
+
+    fn progress(&self) -> Option<f64> {
+        Some(self.next as f64 / self.spec.requests.max(1) as f64)
+    }
+}
+
+/// SplitMix64: as many numbers as one request needs.
+struct Random(u64);
+
+impl Random {
+    /// Evenly from [0, 1).
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(GOLDEN);
+        // Two rounds: neighbouring requests start from neighbouring states.
+        (mix(mix(self.0)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Ranks by Zipf's law, without a table: rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate
+/// variates from monotone discrete distributions", ACM TOMACS 6, 1996). The names are those of the paper.
+#[derive(Clone, Copy, Debug)]
+struct Zipf {
+    records: u64,
+    skew: f64,
+    h_x1: f64,
+    h_n: f64,
+    s: f64,
+}
+
+impl Zipf {
+    fn new(records: u64, skew: f64) -> Zipf {
+        let zipf = Zipf { records, skew, h_x1: 0.0, h_n: 0.0, s: 0.0 };
+        Zipf {
+            h_x1: zipf.integral(1.5) - 1.0,
+            h_n: zipf.integral(records as f64 + 0.5),
+            s: 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.weight(2.0)),
+            ..zipf
+        }
+    }
+
+    fn weight(&self, x: f64) -> f64 {
+        (-self.skew * x.ln()).exp()
+    }
+
+    /// Of the weight, from 1 to x.
+    fn integral(&self, x: f64) -> f64 {
+        let (log, power) = (x.ln(), 1.0 - self.skew);
+        if power.abs() < 1e-9 { log } else { (power * log).exp_m1() / power }
+    }
+
+    fn inverse(&self, y: f64) -> f64 {
+        let power = 1.0 - self.skew;
+        if power.abs() < 1e-9 { y.exp() } else { ((power * y).ln_1p() / power).exp() }
+    }
+
+    /// A rank from 0 on.
+    fn rank(&self, random: &mut Random) -> u64 {
+        loop {
+            let u = self.h_n + random.next() * (self.h_x1 - self.h_n);
+            let x = self.inverse(u);
+            let k = x.round().clamp(1.0, self.records as f64);
+            if k - x <= self.s || u >= self.integral(k + 0.5) - self.weight(k) {
+                return k as u64 - 1;
+            }
+        }
+    }
+}
+
+/// The greatest common divisor.
+fn common(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &str) -> Vec<Piece> {
+        let mut input = Synthetic::open(text).unwrap();
+        let (mut all, mut pieces) = (Vec::new(), Vec::new());
+        loop {
+            input.read(&mut pieces).unwrap();
+            if pieces.is_empty() {
+                return all;
+            }
+            all.append(&mut pieces);
+        }
+    }
+
+    #[test]
+    fn ranks_follow_the_law_for_every_skew() {
+        for skew in [0.0, 0.5, 0.9, 1.0, 1.3] {
+            let zipf = Zipf::new(1000, skew);
+            let mut random = Random(3);
+            let mut counts = [0f64; 1000];
+            (0..1_000_000).for_each(|_| counts[zipf.rank(&mut random) as usize] += 1.0);
+            let total: f64 = (1..=1000).map(|k| f64::from(k).powf(-skew)).sum();
+            for rank in [0, 1, 2, 9, 99, 999] {
+                let expected = 1e6 * f64::from(rank + 1).powf(-skew) / total;
+                let off = (counts[rank as usize] - expected).abs();
+                assert!(off < 5.0 * expected.sqrt() + 1.0, "skew {skew}, rank {rank}: {off} off {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn shares_are_kept_and_scans_run_on() {
+        let pieces =
+            all("synthetic:uniform,records=1M,requests=300K,scan=0.25,scan-records=100,write=0.5,rate=1K");
+        assert_eq!(pieces.len(), 300_000);
+        let writes = pieces.iter().filter(|piece| piece.kind == Kind::Write).count();
+        assert!(writes.abs_diff(150_000) < 1_500, "{writes}");
+        // Every fourth is a scan's, the one after the one before.
+        let scan: Vec<u64> = pieces.iter().skip(3).step_by(4).map(|piece| piece.offset / 8192).collect();
+        let on = scan.windows(2).filter(|two| (two[0] + 1) % 1_000_000 == two[1]).count();
+        assert_eq!(on, 75_000 - 750);
+        assert_eq!(pieces[299_999].t_ns, 299_999_000_000);
+    }
+
+    #[test]
+    fn every_record_of_a_loop_comes_in_turn() {
+        let pieces = all("synthetic:loop,records=7,requests=20,record=512");
+        assert!(
+            pieces
+                .iter()
+                .enumerate()
+                .all(|(n, piece)| piece.offset == n as u64 % 7 * 512 && piece.len == 512)
+        );
+    }
+
+    #[test]
+    fn popular_records_lie_apart_and_a_seed_is_a_trace() {
+        let text = "zipf,records=100K,requests=200K,skew=0.9";
+        let pieces = all(text);
+        assert_eq!(pieces, all(text));
+        assert_ne!(pieces, all(&format!("{text},seed=2")));
+        let mut seen: Vec<u64> = pieces.iter().map(|piece| piece.offset / 8192).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert!(seen.len() > 30_000 && *seen.last().unwrap() < 100_000, "{}", seen.len());
+        let synthetic = Synthetic::open(text).unwrap();
+        let mut places: Vec<u64> = (0..100_000).map(|rank| rank * synthetic.stride % 100_000).collect();
+        places.sort_unstable();
+        assert!(places.iter().enumerate().all(|(n, place)| n as u64 == *place));
+    }
+
+    #[test]
+    fn what_cannot_be_made_up_is_said() {
+        for (text, why) in [
+            ("ring", "the pattern is zipf, uniform or loop, not \"ring\""),
+            ("zipf,records", "\"records\" is not name=value"),
+            ("zipf,records=5x", "\"5x\" is not a whole number, with K, M or G if wanted"),
+            ("zipf,records=5MM", "\"5MM\" is not a whole number, with K, M or G if wanted"),
+            ("zipf,records=5G", "records is 1 to 4294967295"),
+            ("zipf,scan=1.5", "\"1.5\" is not a number from 0 to 1"),
+            ("loop,skew=1", "loop takes no skew"),
+            ("loop,record=1000", "record is a power of two from 512 to 16M"),
+        ] {
+            assert_eq!(Spec::parse(text).unwrap_err(), why, "{text}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Sampled curves against exact ones: the same at a rate of 1, and inside the band below it.
+
+use poolwright_mrc::arc::Arc;
+use poolwright_mrc::input::{Synthetic, Unit};
+use poolwright_mrc::sample::{Amount, Family, SampledCurve};
+use poolwright_mrc::{Curve, Input, Kind, Lane, Lru, Model, Piece, Run, Sampled, Splitter};
+use proptest::prelude::*;
+
+const SEEDS: u64 = 100;
+/// Of a hundred seeds, in how many the exact miss ratio has to be in the band.
+const INSIDE: usize = 95;
+
+fn lru(sizes: &[u64]) -> Vec<Box<dyn Model>> {
+    vec![Box::new(Lru::new(sizes))]
+}
+
+fn arc(sizes: &[u64]) -> Vec<Box<dyn Model>> {
+    sizes.iter().map(|&size| Box::new(Arc::new(size)) as Box<dyn Model>).collect()
+}
+
+fn families(sizes: &[u64]) -> Vec<Family> {
+    let family = |name: &str, models: fn(&[u64]) -> Vec<Box<dyn Model>>| Family {
+        name: name.to_owned(),
+        sizes: sizes.to_vec(),
+        models: Box::new(move |sizes, _| models(sizes)),
+    };
+    vec![family("lru", lru), family("arc", arc)]
+}
+
+fn exact(unit: Unit, pieces: &[Piece], sizes: &[u64]) -> Vec<Curve> {
+    let mut lane = Lane::new(unit, None).unwrap();
+    let mut run = Run::new();
+    run.add("lru", lru(sizes));
+    run.add("arc", arc(sizes));
+    loop {
+        let more = lane.cut(pieces).unwrap();
+        run.feed(lane.accesses(), lane.keys());
+        if !more {
+            return run.curves(lane.recordsize(), lane.keys().len() as u64);
+        }
+    }
+}
+
+fn sampled(unit: Unit, pieces: &[Piece], sizes: &[u64], amount: Amount, seed: u64) -> Vec<SampledCurve> {
+    let splitter = Splitter::of(unit, None).unwrap();
+    let mut sampled = Sampled::new(splitter, amount, seed, families(sizes)).unwrap();
+    pieces.chunks(50_000).for_each(|chunk| sampled.feed(chunk).unwrap());
+    sampled.curves().unwrap()
+}
+
+fn made_up(text: &str) -> (Unit, Vec<Piece>) {
+    let mut input = Synthetic::open(text).unwrap();
+    let (mut all, mut pieces) = (Vec::new(), Vec::new());
+    loop {
+        input.read(&mut pieces).unwrap();
+        if pieces.is_empty() {
+            return (input.unit(), all);
+        }
+        all.append(&mut pieces);
+    }
+}
+
+/// About `count` sizes from `first` to `last`, each the same times the one before.
+fn sizes(first: u64, last: u64, count: u32) -> Vec<u64> {
+    let step = (last as f64 / first as f64).powf(1.0 / f64::from(count - 1));
+    (0..count).map(|n| (first as f64 * step.powi(n as i32)).round() as u64).collect()
+}
+
+/// Holds the bands of a hundred samples against the exact curve, at every size on its own.
+fn check(name: &str, (unit, pieces): (Unit, Vec<Piece>), rate: f64, sizes: &[u64]) {
+    let truth = exact(unit, &pieces, sizes);
+    let mut inside = vec![vec![0usize; sizes.len()]; truth.len()];
+    let mut widths = vec![vec![Vec::new(); sizes.len()]; truth.len()];
+    for seed in 0..SEEDS {
+        for (model, sampled) in sampled(unit, &pieces, sizes, Amount::Rate(rate), seed).iter().enumerate() {
+            assert_eq!(sampled.curve.requests, truth[model].requests);
+            assert!(sampled.unsaid.is_empty(), "{name}: {:?}", sampled.unsaid);
+            for (size, point) in sampled.curve.points.iter().enumerate() {
+                let band = point.band.unwrap();
+                assert!(band.low <= point.miss_ratio && point.miss_ratio <= band.high, "{point:?}");
+                let exact = truth[model].points[size].miss_ratio;
+                inside[model][size] += usize::from(band.low <= exact && exact <= band.high);
+                widths[model][size].push(100.0 * (band.high - band.low));
+            }
+        }
+    }
+    for (model, curve) in truth.iter().enumerate() {
+        for (size, point) in curve.points.iter().enumerate() {
+            let width = &mut widths[model][size];
+            width.sort_by(f64::total_cmp);
+            let inside = inside[model][size];
+            println!(
+                "{name} {} {} bytes: exact {:.2} %, inside {inside} of {SEEDS}, median width {:.2}",
+                curve.model,
+                point.cache_bytes,
+                100.0 * point.miss_ratio,
+                width[width.len() / 2]
+            );
+            assert!(inside >= INSIDE, "{name} {} {}: inside {inside}", curve.model, point.cache_bytes);
+        }
+    }
+}
+
+#[test]
+fn a_hundred_seeds_of_popular_records() {
+    let trace = made_up("synthetic:zipf,records=50K,requests=400K,skew=0.9,record=512");
+    check("zipf", trace, 0.05, &sizes(512 * 400, 512 * 50_000, 6));
+}
+
+#[test]
+fn a_hundred_seeds_of_scans_among_popular_records() {
+    let trace = made_up("synthetic:zipf,records=50K,requests=400K,skew=1.0,scan=0.3,scan-records=2000");
+    check("scan", trace, 0.05, &sizes(8192 * 400, 8192 * 50_000, 6));
+}
+
+#[test]
+fn a_hundred_seeds_of_a_loop() {
+    let trace = made_up("synthetic:loop,records=20K,requests=400K,record=4K");
+    check("loop", trace, 0.05, &[400, 4_000, 15_000, 19_000, 20_000, 24_000].map(|n| n * 4096));
+}
+
+#[test]
+fn a_hundred_seeds_of_objects_of_unequal_sizes() {
+    let (_, mut pieces) = made_up("synthetic:zipf,records=50K,requests=400K,skew=0.8,scan=0.1,record=512");
+    for piece in &mut pieces {
+        let id = piece.offset / 512;
+        // From 100 bytes up to 16 times that, large ones rare.
+        (piece.offset, piece.len) = (id, 100 << [0, 0, 0, 1, 1, 2, 3, 4][id as usize % 8]);
+    }
+    check("objects", (Unit::Objects, pieces), 0.05, &sizes(1000 * 400, 437 * 50_000, 6));
+}
+
+#[test]
+fn in_a_given_memory_it_is_the_sample_of_the_rate_that_fits() {
+    let (unit, pieces) = made_up("synthetic:zipf,records=200K,requests=400K,skew=0.6,write=0.2,record=512");
+    let sizes = sizes(512 * 2_000, 512 * 200_000, 5);
+    let plenty = sampled(unit, &pieces, &sizes, Amount::Memory(1 << 30), 4);
+    assert_eq!(plenty[0].rate, 1.0);
+    assert!(plenty[0].curve.points.iter().all(|point| point.band.is_none()));
+    let curves: Vec<Curve> = plenty.into_iter().map(|sampled| sampled.curve).collect();
+    assert_eq!(curves, exact(unit, &pieces, &sizes));
+
+    let little = sampled(unit, &pieces, &sizes, Amount::Memory(64 << 20), 4);
+    let rate = little[0].rate;
+    assert!(rate < 1.0 && rate > 0.001, "{rate}");
+    assert_eq!(little, sampled(unit, &pieces, &sizes, Amount::Rate(rate), 4));
+}
+
+#[test]
+fn a_sample_that_is_too_small_says_so() {
+    let (unit, pieces) = made_up("synthetic:zipf,records=100K,requests=200K,skew=0.9,record=512");
+    let sizes = [512 * 100, 512 * 10_000];
+    let lru = &sampled(unit, &pieces, &sizes, Amount::Rate(0.02), 1)[0];
+    assert_eq!(lru.curve.points.iter().map(|point| point.cache_bytes).collect::<Vec<_>>(), [512 * 10_000]);
+    assert_eq!(lru.unsaid[0].cache_bytes, 512 * 100);
+    assert!((lru.unsaid[0].needs_rate - 0.16).abs() < 1e-9, "{:?}", lru.unsaid);
+    let tiny = &sampled(unit, &pieces, &sizes, Amount::Rate(0.001), 1)[0];
+    assert!(tiny.curve.points.is_empty() && tiny.unsaid.len() == 2, "{tiny:?}");
+    for rate in [0.0, -1.0, 1.1, f64::NAN] {
+        let none = Sampled::new(Splitter::objects(), Amount::Rate(rate), 1, Vec::new());
+        assert!(none.unwrap_err().to_string().starts_with("a sampling rate is above 0"));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_rate_of_one_is_exact(runs in proptest::collection::vec((0..3u32, 0..200u64, 1..3_000u64, 0..8u8), 1..200)) {
+        let piece = |(file, record, len, kind): (u32, u64, u64, u8)| Piece {
+            t_ns: 0,
+            file,
+            offset: record * 512,
+            len,
+            kind: match kind {
+                0 => Kind::Free,
+                1..4 => Kind::Write,
+                _ => Kind::Read,
+            },
+        };
+        let pieces: Vec<Piece> = runs.into_iter().map(piece).collect();
+        let unit = Unit::Bytes { recordsize: 1024 };
+        let sizes = [1 << 10, 10 << 10, 100 << 10];
+        for amount in [Amount::Rate(1.0), Amount::Memory(1 << 30)] {
+            let curves: Vec<Curve> =
+                sampled(unit, &pieces, &sizes, amount, 9).into_iter().map(|sampled| sampled.curve).collect();
+            prop_assert_eq!(curves, exact(unit, &pieces, &sizes));
+        }
+    }
+}
