@@ -120,25 +120,27 @@ impl Random {
     }
 }
 
-/// Queries that jump about in a tenth of the pages, or in all of them, and scans of long runs that come between. With
-/// `updates` a third of the queries write.
+/// Queries, most of them for few pages (the share of the pages below a page's rank grows with the third root of that
+/// rank), and scans of long runs that come between. With `updates` a third of the queries write.
 pub fn scans(limit: usize, pages: u64, updates: bool) -> Ops {
     let mut random = Random(0x5eed_5eed);
     let mut list = Vec::with_capacity(limit);
     while list.len() < limit {
         for _ in 0..4000 {
-            let hot = random.below(10) < 8;
-            let page = if hot { random.below(pages / 10) * 10 } else { random.below(pages) };
-            list.push(page);
+            let place = random.below(1 << 20) as f64 / (1 << 20) as f64;
+            let rank = (place.powi(3) * pages as f64) as u64;
+            // Neighbours in rank are far apart in the file: 7919 is prime.
+            list.push(rank * 7919 % pages);
         }
-        let (from, length) = (random.below(pages), 6000);
+        let (from, length) = (random.below(pages), 2000 + random.below(4000));
         list.extend((from..from + length).map(|page| page % pages));
     }
     list.truncate(limit);
     let mut ops = Ops::of_pages(&list);
     if updates {
         for (n, op) in ops.ops.iter_mut().enumerate() {
-            op.write = n % 10_000 < 4000 && random.below(3) == 0;
+            // A scan's page follows the one before it.
+            op.write = n > 0 && op.offset != list[n - 1] * PAGE + PAGE && random.below(3) == 0;
         }
     }
     ops

@@ -29,6 +29,41 @@ pub struct Balance {
     pub meta_mru: u64,
 }
 
+/// A sum that is added to on every processor (`aggsum`). Whoever asks cheaply gets a lower bound: an addition borrows
+/// sixteen times its size in advance, so the ARC is that much larger than it takes itself to be. One processor's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sum {
+    value: i64,
+    lower: i64,
+    borrowed: i64,
+    delta: i64,
+}
+
+impl Sum {
+    pub fn value(&self) -> i64 {
+        self.value
+    }
+
+    fn add(&mut self, delta: i64) {
+        self.value += delta;
+        if (self.delta + delta).abs() <= self.borrowed {
+            self.delta += delta;
+            return;
+        }
+        let wanted = delta.abs() << 4;
+        let more = if wanted >= self.borrowed { wanted - self.borrowed } else { (wanted - self.borrowed) / 4 };
+        self.lower += self.delta + delta - more;
+        self.borrowed += more;
+        self.delta = 0;
+    }
+
+    /// Asked for exactly, what was borrowed is given back.
+    fn settle(&mut self) -> i64 {
+        (self.lower, self.borrowed, self.delta) = (self.value, 0, 0);
+        self.value
+    }
+}
+
 #[derive(Debug)]
 pub struct Arc {
     pub options: Options,
@@ -40,7 +75,8 @@ pub struct Arc {
     /// Of these, what is on the lists.
     evictable: [[i64; 2]; 4],
     /// All that counts: buffers, copies, structures.
-    pub used: i64,
+    pub used: Sum,
+    pub largest: i64,
     pub balance: Balance,
     /// Bytes of ghosts that were asked for since the last eviction: by state (MRU, MFU) and kind.
     ghost_hits: [[u64; 2]; 2],
@@ -55,13 +91,16 @@ impl Arc {
         let mut size = [[0; 2]; 6];
         // The pool's own, which its users hold.
         size[State::Mru as usize][METADATA] = options.pool_bytes as i64;
+        let mut used = Sum::default();
+        used.add(options.pool_bytes as i64);
         let lists = || vec![List::default(); options.sublists as usize];
         Arc {
             blocks: Blocks::default(),
             lists: std::array::from_fn(|_| [lists(), lists()]),
             size,
             evictable: [[0; 2]; 4],
-            used: options.pool_bytes as i64,
+            used,
+            largest: 0,
             balance: Balance { meta: 1 << 30, data_mru: 1 << 31, meta_mru: 1 << 31 },
             ghost_hits: [[0; 2]; 2],
             ghost_limit: [[0; 2]; 2],
@@ -173,7 +212,7 @@ impl Arc {
                 State::Mfu
             }
             _ => {
-                self.used += i64::from(self.options.structures.header);
+                self.used.add(i64::from(self.options.structures.header));
                 State::Mru
             }
         };
@@ -182,7 +221,7 @@ impl Arc {
         let block = self.blocks.at_mut(id);
         (block.state, block.access_ms) = (to, now);
         self.size[to as usize][kind(id)] += psize;
-        self.used += psize;
+        self.used.add(psize);
     }
 
     /// A dbuf for a block that is in memory and on no list.
@@ -195,7 +234,8 @@ impl Arc {
         self.blocks.at_mut(id).flags |= HELD;
         self.size[state as usize][kind(id)] += copy;
         let structures = self.options.structures;
-        self.used += copy + i64::from(structures.buffer) + i64::from(structures.dbuf);
+        self.used.add(copy);
+        self.used.add(i64::from(structures.buffer) + i64::from(structures.dbuf));
     }
 
     /// The end of a dbuf: the block goes to the head of its list.
@@ -207,7 +247,8 @@ impl Arc {
         let state = block.state;
         self.size[state as usize][kind(id)] -= copy;
         let structures = self.options.structures;
-        self.used -= copy + i64::from(structures.buffer) + i64::from(structures.dbuf);
+        self.used.add(-copy);
+        self.used.add(-i64::from(structures.buffer) - i64::from(structures.dbuf));
         self.insert(id);
     }
 
@@ -218,12 +259,12 @@ impl Arc {
         if block.flags & HELD == 0 {
             // What it was stays until the transaction group is on disk; here it goes at once.
             self.forget(id);
-            self.used += i64::from(self.options.structures.header);
+            self.used.add(i64::from(self.options.structures.header));
             self.make_room(now);
             let psize = i64::from(self.blocks.at(id).psize);
             self.blocks.at_mut(id).state = State::Anon;
             self.size[State::Anon as usize][kind(id)] += psize;
-            self.used += psize;
+            self.used.add(psize);
             self.hold(id, now);
         } else {
             self.shift(id, State::Anon);
@@ -246,9 +287,9 @@ impl Arc {
         }
         self.unlist(id);
         self.size[state as usize][kind(id)] -= self.counted(id, state);
-        self.used -= i64::from(self.options.structures.header);
+        self.used.add(-i64::from(self.options.structures.header));
         if !state.is_ghost() {
-            self.used -= i64::from(self.blocks.at(id).psize);
+            self.used.add(-i64::from(self.blocks.at(id).psize));
         }
         self.blocks.at_mut(id).state = State::Out;
     }
@@ -257,10 +298,11 @@ impl Arc {
     /// faster waits for it at a fraction of a percent more.
     pub fn make_room(&mut self, now: u32) {
         let limit = self.options.cache_bytes as i64;
-        if self.used < limit + self.options.slack_bytes as i64 {
+        if self.used.lower < limit + self.options.slack_bytes as i64 {
             return;
         }
-        while self.evict(now) > 0 && self.used > limit {}
+        self.largest = self.largest.max(self.used.value);
+        while self.evict(now) > 0 && self.used.value > limit {}
     }
 
     /// One round; the bytes of buffers it freed.
@@ -274,7 +316,7 @@ impl Arc {
         let mut mfu_data = self.size[mfu][DATA];
         let mut mfu_meta = self.size[mfu][METADATA];
         let meta = mru_meta + mfu_meta;
-        let mut over = self.used - self.options.cache_bytes as i64;
+        let mut over = self.used.settle() - self.options.cache_bytes as i64;
         // What buffers may take: all there is, less what has to go.
         let mut wanted = mru_data + mfu_data + meta - over;
         let mut total = 0;
@@ -369,7 +411,7 @@ impl Arc {
         }
         self.unlist(id);
         self.size[state as usize][kind(id)] -= psize;
-        self.used -= psize;
+        self.used.add(-psize);
         let ghost = if state == State::Mru { State::MruGhost } else { State::MfuGhost };
         self.blocks.at_mut(id).state = ghost;
         self.size[ghost as usize][kind(id)] += lsize;

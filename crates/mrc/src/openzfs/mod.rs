@@ -67,8 +67,9 @@ impl OpenZfs {
             arc.size.map(|[data, meta]| format!("{}+{}", mb(data), mb(meta)));
         let share = |x: u64| x as f64 / (1u64 << 32) as f64;
         format!(
-            "used {} mru {mru} mfu {mfu} ghosts {mru_ghost} {mfu_ghost} anon {anon} meta {:.3} pd {:.3} pm {:.3} rounds {}",
-            mb(arc.used),
+            "used {} (most {}) mru {mru} mfu {mfu} ghosts {mru_ghost} {mfu_ghost} anon {anon} meta {:.3} pd {:.3} pm {:.3} rounds {}",
+            mb(arc.used.value()),
+            mb(arc.largest),
             share(arc.balance.meta),
             share(arc.balance.data_mru),
             share(arc.balance.meta_mru),
