@@ -279,6 +279,11 @@ impl Arc {
         block.access_ms = now;
     }
 
+    /// Bytes that are written and not yet on disk.
+    pub fn anonymous(&self) -> u64 {
+        self.size[State::Anon as usize].iter().sum::<i64>() as u64
+    }
+
     /// Forgets a block that is on a list, or is not known.
     pub fn forget(&mut self, id: u32) {
         let state = self.blocks.at(id).state;

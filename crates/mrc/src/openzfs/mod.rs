@@ -133,11 +133,13 @@ impl OpenZfs {
         missed
     }
 
-    /// Brings the transaction group to disk when it is due: by its age, its size, or the share of the ARC it takes.
+    /// Brings the transaction group to disk when it is due: by its age, its size, or because it takes half of the ARC
+    /// (`zfs_arc_dirty_limit_percent`).
     fn sync_if_due(&mut self, now: u32) {
         let options = &self.arc.options;
         if now.saturating_sub(self.dirty.since_ms) < options.txg_ms
-            && self.dirty.bytes < options.txg_bytes.min(options.cache_bytes / 2)
+            && self.dirty.bytes < options.txg_bytes
+            && self.arc.anonymous() < options.cache_bytes / 2
         {
             return;
         }
