@@ -78,4 +78,27 @@ pub struct Curve {
     pub records: u64,
     /// By size of the cache, ascending.
     pub points: Vec<Point>,
+    /// What it rests on; `None` where every request was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
+}
+
+/// What a sampled curve rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Share of the records that was looked at.
+    pub rate: f64,
+    /// Records that were looked at.
+    pub records: u64,
+    /// Sizes that are no points, because too few records are in the sample to speak of them.
+    pub unsaid: Vec<Unsaid>,
+}
+
+/// A size that a sample is too small for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unsaid {
+    /// Size of the cache.
+    pub cache_bytes: u64,
+    /// The rate that it would take, at most 1.
+    pub needs_rate: f64,
 }

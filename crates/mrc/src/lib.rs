@@ -28,7 +28,7 @@ pub mod split;
 pub mod splitter;
 
 pub use access::{Access, END, Key, Kind, Piece};
-pub use curve::{Band, Counts, Curve, Point};
+pub use curve::{Band, Counts, Curve, Point, Sample, Unsaid};
 pub use error::{Error, Result};
 pub use footprint::Footprint;
 pub use input::{Input, Skipped};

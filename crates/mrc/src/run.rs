@@ -69,5 +69,6 @@ pub fn curve(model: &str, counts: &[Counts], recordsize: Option<u64>, records: u
         requests: counts.first().map_or(0, |counts| counts.requests),
         records,
         points: counts.iter().map(point).collect(),
+        sample: None,
     }
 }

@@ -2,7 +2,7 @@
 
 use poolwright_mrc::arc::Arc;
 use poolwright_mrc::input::{Synthetic, Unit};
-use poolwright_mrc::sample::{Amount, Family, SampledCurve};
+use poolwright_mrc::sample::{Amount, Family};
 use poolwright_mrc::{Curve, Input, Kind, Lane, Lru, Model, Piece, Run, Sampled, Splitter};
 use proptest::prelude::*;
 
@@ -41,11 +41,12 @@ fn exact(unit: Unit, pieces: &[Piece], sizes: &[u64]) -> Vec<Curve> {
     }
 }
 
-fn sampled(unit: Unit, pieces: &[Piece], sizes: &[u64], amount: Amount, seed: u64) -> Vec<SampledCurve> {
+fn sampled(unit: Unit, pieces: &[Piece], sizes: &[u64], amount: Amount, seed: u64) -> Vec<Curve> {
     let splitter = Splitter::of(unit, None).unwrap();
     let mut sampled = Sampled::new(splitter, amount, seed, families(sizes)).unwrap();
     pieces.chunks(50_000).for_each(|chunk| sampled.feed(chunk).unwrap());
-    sampled.curves().unwrap()
+    sampled.flush().unwrap();
+    sampled.curves()
 }
 
 fn made_up(text: &str) -> (Unit, Vec<Piece>) {
@@ -73,9 +74,10 @@ fn check(name: &str, (unit, pieces): (Unit, Vec<Piece>), rate: f64, sizes: &[u64
     let mut widths = vec![vec![Vec::new(); sizes.len()]; truth.len()];
     for seed in 0..SEEDS {
         for (model, sampled) in sampled(unit, &pieces, sizes, Amount::Rate(rate), seed).iter().enumerate() {
-            assert_eq!(sampled.curve.requests, truth[model].requests);
-            assert!(sampled.unsaid.is_empty(), "{name}: {:?}", sampled.unsaid);
-            for (size, point) in sampled.curve.points.iter().enumerate() {
+            assert_eq!(sampled.requests, truth[model].requests);
+            let unsaid = &sampled.sample.as_ref().unwrap().unsaid;
+            assert!(unsaid.is_empty(), "{name}: {unsaid:?}");
+            for (size, point) in sampled.points.iter().enumerate() {
                 let band = point.band.unwrap();
                 assert!(band.low <= point.miss_ratio && point.miss_ratio <= band.high, "{point:?}");
                 let exact = truth[model].points[size].miss_ratio;
@@ -135,13 +137,10 @@ fn in_a_given_memory_it_is_the_sample_of_the_rate_that_fits() {
     let (unit, pieces) = made_up("synthetic:zipf,records=200K,requests=400K,skew=0.6,write=0.2,record=512");
     let sizes = sizes(512 * 2_000, 512 * 200_000, 5);
     let plenty = sampled(unit, &pieces, &sizes, Amount::Memory(1 << 30), 4);
-    assert_eq!(plenty[0].rate, 1.0);
-    assert!(plenty[0].curve.points.iter().all(|point| point.band.is_none()));
-    let curves: Vec<Curve> = plenty.into_iter().map(|sampled| sampled.curve).collect();
-    assert_eq!(curves, exact(unit, &pieces, &sizes));
+    assert_eq!(plenty, exact(unit, &pieces, &sizes));
 
     let little = sampled(unit, &pieces, &sizes, Amount::Memory(64 << 20), 4);
-    let rate = little[0].rate;
+    let rate = little[0].sample.as_ref().unwrap().rate;
     assert!(rate < 1.0 && rate > 0.001, "{rate}");
     assert_eq!(little, sampled(unit, &pieces, &sizes, Amount::Rate(rate), 4));
 }
@@ -150,16 +149,20 @@ fn in_a_given_memory_it_is_the_sample_of_the_rate_that_fits() {
 fn a_sample_that_is_too_small_says_so() {
     let (unit, pieces) = made_up("synthetic:zipf,records=100K,requests=200K,skew=0.9,record=512");
     let sizes = [512 * 100, 512 * 10_000];
-    let lru = &sampled(unit, &pieces, &sizes, Amount::Rate(0.02), 1)[0];
-    assert_eq!(lru.curve.points.iter().map(|point| point.cache_bytes).collect::<Vec<_>>(), [512 * 10_000]);
-    assert_eq!(lru.unsaid[0].cache_bytes, 512 * 100);
-    assert!((lru.unsaid[0].needs_rate - 0.16).abs() < 1e-9, "{:?}", lru.unsaid);
-    let tiny = &sampled(unit, &pieces, &sizes, Amount::Rate(0.001), 1)[0];
-    assert!(tiny.curve.points.is_empty() && tiny.unsaid.len() == 2, "{tiny:?}");
-    for rate in [0.0, -1.0, 1.1, f64::NAN] {
-        let none = Sampled::new(Splitter::objects(), Amount::Rate(rate), 1, Vec::new());
-        assert!(none.unwrap_err().to_string().starts_with("a sampling rate is above 0"));
+    let lru = sampled(unit, &pieces, &sizes, Amount::Rate(0.02), 1).swap_remove(0);
+    assert_eq!(lru.points.iter().map(|point| point.cache_bytes).collect::<Vec<_>>(), [512 * 10_000]);
+    let unsaid = lru.sample.unwrap().unsaid;
+    assert_eq!((unsaid.len(), unsaid[0].cache_bytes), (1, 512 * 100));
+    assert!((unsaid[0].needs_rate - 0.16).abs() < 1e-9, "{unsaid:?}");
+    for rate in [0.001, 1e-9] {
+        let tiny = sampled(unit, &pieces, &sizes, Amount::Rate(rate), 1).swap_remove(0);
+        assert!(tiny.points.is_empty() && tiny.sample.unwrap().unsaid.len() == 2);
     }
+    let refused = |amount| Sampled::new(Splitter::objects(), amount, 1, Vec::new()).unwrap_err().to_string();
+    for rate in [0.0, -1.0, 1.1, f64::NAN] {
+        assert!(refused(Amount::Rate(rate)).starts_with("a sampling rate is above 0"));
+    }
+    assert_eq!(refused(Amount::Memory(1000)), "a sample takes at least 64M of memory, not 1000 bytes");
 }
 
 proptest! {
@@ -182,8 +185,7 @@ proptest! {
         let unit = Unit::Bytes { recordsize: 1024 };
         let sizes = [1 << 10, 10 << 10, 100 << 10];
         for amount in [Amount::Rate(1.0), Amount::Memory(1 << 30)] {
-            let curves: Vec<Curve> =
-                sampled(unit, &pieces, &sizes, amount, 9).into_iter().map(|sampled| sampled.curve).collect();
+            let curves = sampled(unit, &pieces, &sizes, amount, 9);
             prop_assert_eq!(curves, exact(unit, &pieces, &sizes));
         }
     }

@@ -7,7 +7,14 @@ fn point(cache_bytes: u64, miss_ratio: f64) -> Point {
 
 /// `records` is small, so that a curve which ends above it has not settled.
 fn curve(points: Vec<Point>) -> Curve {
-    Curve { model: "lru".into(), recordsize: Some(8192), requests: 1_000_000, records: 100_000, points }
+    Curve {
+        model: "lru".into(),
+        recordsize: Some(8192),
+        requests: 1_000_000,
+        records: 100_000,
+        points,
+        sample: None,
+    }
 }
 
 fn gib(points: &[(u64, f64)]) -> Curve {

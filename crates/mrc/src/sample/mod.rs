@@ -66,28 +66,6 @@ pub struct Family {
     pub models: Maker,
 }
 
-/// A size that the sample is too small to speak of.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-pub struct Unsaid {
-    /// Size of the cache.
-    pub cache_bytes: u64,
-    /// The rate that it would take, at most 1.
-    pub needs_rate: f64,
-}
-
-/// A curve and what it rests on.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct SampledCurve {
-    /// Every point has a band, unless `rate` is 1.
-    pub curve: Curve,
-    /// Share of the records that was looked at.
-    pub rate: f64,
-    /// Records that were looked at.
-    pub sampled_records: u64,
-    /// Sizes without a point.
-    pub unsaid: Vec<Unsaid>,
-}
-
 /// One recordsize's way through a sampled run, from pieces to curves.
 pub struct Sampled {
     splitter: Splitter,
@@ -175,7 +153,8 @@ impl Sampled {
         }
     }
 
-    fn flush(&mut self) -> Result<()> {
+    /// Shows the models what was gathered for them: do so at the end of the trace.
+    pub fn flush(&mut self) -> Result<()> {
         for rung in &mut self.rungs {
             rung.feed(&self.steps, &self.families)?;
         }
@@ -206,11 +185,11 @@ impl Sampled {
         self.skipped
     }
 
-    /// The curves so far, in the order of the families.
-    pub fn curves(&mut self) -> Result<Vec<SampledCurve>> {
-        self.flush()?;
+    /// The curves of what was flushed, in the order of the families. Every point has a band, unless everything was looked
+    /// at.
+    pub fn curves(&self) -> Vec<Curve> {
         let recordsize = self.splitter.recordsize();
-        Ok(self.families.iter().map(|family| self.rungs[0].curve(family, &self.census, recordsize)).collect())
+        self.families.iter().map(|family| self.rungs[0].curve(family, &self.census, recordsize)).collect()
     }
 }
 

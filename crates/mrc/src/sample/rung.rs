@@ -4,8 +4,8 @@ use rayon::prelude::*;
 
 use super::band::{Basis, Seen, scaled};
 use super::census::{Census, group};
-use super::{FEWEST_RECORDS, FEWEST_SLOTS, Family, GROUPS, SampledCurve, Step, Unsaid};
-use crate::{Access, Counts, Curve, Intern, Key, Kind, Point, Result, Run, run};
+use super::{FEWEST_RECORDS, FEWEST_SLOTS, Family, GROUPS, Step};
+use crate::{Access, Counts, Curve, Intern, Key, Kind, Point, Result, Run, Sample, Unsaid, run};
 
 /// One sixteenth of the sample, with models that see nothing else.
 #[derive(Default)]
@@ -137,43 +137,40 @@ impl Rung {
         scaled(cache_bytes, rate, self.record_bytes.unwrap_or_default()).0.round().max(1.0) as u64
     }
 
-    pub fn curve(&self, family: &Family, census: &Census, recordsize: Option<u64>) -> SampledCurve {
-        let records = self.intern.keys().len();
-        let mut curve = Curve {
+    pub fn curve(&self, family: &Family, census: &Census, recordsize: Option<u64>) -> Curve {
+        let records = self.intern.keys().len() as u64;
+        let whole = self.run.counts(&family.name);
+        if self.rate >= 1.0 {
+            return run::curve(&family.name, &whole, recordsize, records);
+        }
+        let groups: Vec<_> = self.groups.iter().map(|group| group.run.counts(&family.name)).collect();
+        let (mut points, mut unsaid) = (Vec::new(), Vec::new());
+        for cache_bytes in distinct(family.sizes.clone()) {
+            match self.short_of(cache_bytes) {
+                short if short > 1.0 => {
+                    unsaid.push(Unsaid { cache_bytes, needs_rate: (self.rate * short).min(1.0) })
+                }
+                _ => points.push(self.point(cache_bytes, &whole, &groups, census)),
+            }
+        }
+        Curve {
             model: family.name.clone(),
             recordsize,
             requests: census.requests(),
             records: (records as f64 / self.rate).round() as u64,
-            points: Vec::new(),
-        };
-        let mut unsaid = Vec::new();
-        let whole = self.run.counts(&family.name);
-        if self.rate >= 1.0 {
-            curve.points = run::curve(&family.name, &whole, recordsize, records as u64).points;
-        } else if self.record_bytes.is_some() {
-            let groups: Vec<_> = self.groups.iter().map(|group| group.run.counts(&family.name)).collect();
-            let mut sizes = family.sizes.clone();
-            sizes.sort_unstable();
-            for cache_bytes in sizes {
-                match self.short_of(cache_bytes) {
-                    short if short > 1.0 => {
-                        unsaid.push(Unsaid { cache_bytes, needs_rate: (self.rate * short).min(1.0) })
-                    }
-                    _ => curve.points.push(self.point(cache_bytes, &whole, &groups, census)),
-                }
-            }
+            points,
+            sample: Some(Sample { rate: self.rate, records, unsaid }),
         }
-        SampledCurve { curve, rate: self.rate, sampled_records: records as u64, unsaid }
     }
 
     /// How many records of the sample fit into the sample's cache, those of unequal sizes counted as fewer.
     fn slots(&self, cache_bytes: u64) -> f64 {
-        self.rate * cache_bytes as f64 * self.bytes[0] / self.bytes[1].max(1.0)
+        self.rate * cache_bytes as f64 * self.bytes[0] / self.bytes[1]
     }
 
     /// By how much the sample is too small to say anything of that size; at most 1 if it is not.
     fn short_of(&self, cache_bytes: u64) -> f64 {
-        let records = FEWEST_RECORDS as f64 / self.intern.keys().len() as f64;
+        let records = FEWEST_RECORDS as f64 / self.intern.keys().len().max(1) as f64;
         records.max(FEWEST_SLOTS / self.slots(cache_bytes))
     }
 
