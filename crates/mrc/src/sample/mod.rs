@@ -30,7 +30,7 @@ pub(crate) use census::mix;
 /// Groups that a sample is split into.
 pub const GROUPS: usize = 16;
 /// Records that have to fit into the sample's cache for its miss ratio to mean anything.
-pub const FEWEST_SLOTS: f64 = 16.0;
+pub const FEWEST_SLOTS: f64 = 6.0;
 /// Records that a sample has to have for its curve to mean anything.
 pub const FEWEST_RECORDS: usize = 256;
 
