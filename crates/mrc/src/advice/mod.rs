@@ -55,6 +55,24 @@ pub struct Advice {
     pub notes: Vec<String>,
 }
 
+/// A curve with what it means.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    /// The curve.
+    #[serde(flatten)]
+    pub curve: Curve,
+    /// What it means.
+    pub advice: Advice,
+}
+
+impl Explained {
+    /// Explains a curve.
+    pub fn new(curve: Curve, given: &Given) -> Explained {
+        let advice = advise(&curve, given);
+        Explained { curve, advice }
+    }
+}
+
 /// Reads a curve. Its points are by ascending size.
 pub fn advise(curve: &Curve, given: &Given) -> Advice {
     let line = Line::new(curve, given.footprint_bytes);
