@@ -13,7 +13,7 @@ use crate::race::Outcome;
 use crate::roles::{Files, place};
 use crate::screen::Screened;
 use crate::tuner::{Tuner, recommended_ashift};
-use crate::{Result, database, evidence, machine};
+use crate::{Result, database, evidence, machine, memory};
 
 /// A change has to be worth the rewriting of the files: 3 % of the objective.
 const WORTHWHILE: f64 = 0.03;
@@ -102,6 +102,7 @@ impl Tuner<'_> {
         let database = self.database_settings(&roles);
         let (device_ashift, why) = recommended_ashift(&self.request.dir);
         let subject = self.subject();
+        let memory = memory::advise(&self.trace, &roles, &self.request.device, &self.request.stop)?;
         Ok(Plan {
             format: plan::FORMAT.into(),
             version: plan::VERSION,
@@ -121,6 +122,7 @@ impl Tuner<'_> {
                 why: if self.request.ashift.is_some() { "given with --ashift".into() } else { why },
             },
             database,
+            memory: Some(memory),
             gain,
             trials: self.trials,
             failed_trials: self.failed,

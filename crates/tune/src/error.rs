@@ -18,6 +18,9 @@ pub enum Error {
     /// A property or value.
     #[error(transparent)]
     Engine(#[from] poolwright_openzfs::Error),
+    /// The model of the cache.
+    #[error(transparent)]
+    Cache(#[from] poolwright_mrc::Error),
     /// There is nothing to tune.
     #[error("{0}")]
     Nothing(String),

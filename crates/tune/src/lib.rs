@@ -4,6 +4,7 @@
 //! races what is left on the engine, and says per role whether anything beats today's beyond noise. Every trial is a
 //! child process (`poolwright trial`).
 
+mod accesses;
 mod assemble;
 pub mod candidates;
 mod current;
@@ -12,6 +13,7 @@ mod error;
 mod evidence;
 mod fit;
 pub mod machine;
+mod memory;
 pub mod model;
 pub mod objective;
 pub mod plan;

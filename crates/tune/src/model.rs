@@ -1,16 +1,20 @@
 //! A small model of what a setting costs, to choose what is worth a trial. It ranks; it is never quoted as a result.
 //!
-//! Records of the setting's size live in an LRU cache of the ARC's size at their compressed size. A read outside the
-//! cache reads its record; a write to part of an uncached record reads it first. Each transaction group (by recorded
+//! How many records are read says `poolwright-mrc`'s model of the ARC, shown the same events in records of the setting's
+//! size that take their compressed size: a read outside the cache reads its record; a write to part of an uncached record
+//! reads it first. Each transaction group (by recorded
 //! time, or as soon as too much is dirty) writes every record made dirty in it once, with its share of indirect blocks;
 //! synced writes go through the log as well. `tests/model.rs` holds the bytes it predicts against the engine.
 
 use std::collections::{HashMap, HashSet};
 
+use poolwright_mrc::{Counts, Model};
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property::Settings;
 use poolwright_trace::{Event, Flags, Op, Trace};
 
+use crate::Result;
+use crate::accesses::{Accesses, Records};
 use crate::candidates::of_interest;
 use crate::objective::Metrics;
 
@@ -55,6 +59,8 @@ pub struct Prediction {
 /// (`docs/method.md`); only the ranking depends on it.
 const OP_NS: f64 = 12_000.0;
 const COPY_BYTES_S: f64 = 4e9;
+/// Software time of a record read, beside the device's.
+const MISS_NS: f64 = 20_000.0;
 /// A level-1 indirect block holds 1024 pointers of 128 bytes and compresses to about a quarter; it is written twice
 /// (metadata has a second copy) whenever a record below it is.
 const POINTERS: u64 = 1024;
@@ -64,49 +70,25 @@ const TXG_BYTES: f64 = 400_000.0;
 const LOG_BLOCK: u64 = 4096;
 const INDIRECT_LOG_FROM: u64 = 32768;
 
-/// An LRU of records, by two generations: cheap, and within a few percent of an exact one for ranking.
-struct Cache {
-    young: HashSet<(u32, u64)>,
-    old: HashSet<(u32, u64)>,
-    half: usize,
-}
-
-impl Cache {
-    fn new(records: u64) -> Cache {
-        Cache { young: HashSet::new(), old: HashSet::new(), half: (records / 2).max(1) as usize }
-    }
-
-    /// Whether it was there; it is afterwards.
-    fn touch(&mut self, record: (u32, u64)) -> bool {
-        if self.young.contains(&record) {
-            return true;
-        }
-        let hit = self.old.contains(&record);
-        if self.young.len() >= self.half {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(record);
-        hit
-    }
-}
-
 /// Predicts one setting for the events of one role.
 pub fn predict<'a>(
     trace: &'a Trace,
-    events: impl Iterator<Item = &'a Event>,
+    events: impl Iterator<Item = &'a Event> + Clone,
     settings: &Settings,
     packing: Packing,
     around: &Surroundings,
-) -> Prediction {
+) -> Result<Prediction> {
     let (recordsize, _) = of_interest(settings);
     let stored = recordsize as f64 / packing.ratio.max(1e-3);
+    let cached = settings.get("primarycache").is_none_or(|v| v == "all");
+    let arc_bytes = if cached { around.arc_bytes } else { 0 };
+    let records = Records { recordsize, ratio: packing.ratio };
+    let reads = from_device(trace, events.clone(), records, arc_bytes)?;
     let mut state = State {
         recordsize,
         stored,
         packing,
         around,
-        sizes: trace.files.iter().map(|f| f.size).collect(),
-        cache: Cache::new((around.arc_bytes as f64 / stored) as u64),
         dirty: HashSet::new(),
         unsynced: HashMap::new(),
         // zfs_dirty_data_sync_percent (20) pushes a transaction group out; zfs_arc_dirty_limit_percent's inner limit
@@ -127,9 +109,25 @@ pub fn predict<'a>(
         ops += u64::from(state.event(event));
     }
     state.end_txg();
+    state.read_from_device(&reads);
     let mut out = state.out;
     out.mean_latency_ns = (state.wait_ns + state.background_ns / around.cores) / ops.max(1) as f64;
-    out
+    Ok(out)
+}
+
+/// What an ARC of `arc_bytes` reads from the device for `events`.
+fn from_device<'a>(
+    trace: &Trace,
+    events: impl Iterator<Item = &'a Event>,
+    records: Records,
+    arc_bytes: u64,
+) -> Result<Counts> {
+    let mut arc = poolwright_mrc::arc::Arc::new(arc_bytes);
+    Accesses::new(trace, |_| records)?.each(events, |chunk, keys| {
+        arc.feed(chunk, keys);
+        Ok(())
+    })?;
+    Ok(arc.counts().into_iter().next().unwrap_or_default())
 }
 
 struct State<'a> {
@@ -137,8 +135,6 @@ struct State<'a> {
     stored: f64,
     packing: Packing,
     around: &'a Surroundings,
-    sizes: Vec<u64>,
-    cache: Cache,
     dirty: HashSet<(u32, u64)>,
     /// Bytes written to a file since its last sync: (small writes, large ones).
     unsynced: HashMap<u32, (u64, u64)>,
@@ -173,39 +169,31 @@ impl State<'_> {
         true
     }
 
-    fn each_record(&mut self, event: &Event, what: fn(&mut Self, (u32, u64), bool)) {
+    fn each_record(&mut self, event: &Event, what: fn(&mut Self, (u32, u64))) {
         if event.len == 0 {
             return;
         }
         let end = event.offset + event.len;
-        let size = self.sizes.get(event.file as usize).copied().unwrap_or(0).max(end);
         for record in event.offset / self.recordsize..=(end - 1) / self.recordsize {
-            let start = record * self.recordsize;
-            let whole = event.offset <= start && end >= (start + self.recordsize).min(size);
-            what(self, (event.file, record), whole);
+            what(self, (event.file, record));
         }
     }
 
-    fn miss(&mut self) {
+    fn read_from_device(&mut self, reads: &Counts) {
         let d = &self.around.device;
         let transfer = if d.read_bytes_s == 0 { 0.0 } else { self.stored / d.read_bytes_s as f64 * 1e9 };
-        self.out.read_bytes += self.stored;
-        self.wait_ns += (d.read_latency_ns + d.seek_ns) as f64 + transfer + 20_000.0;
+        let each = (d.read_latency_ns + d.seek_ns) as f64 + transfer + MISS_NS;
+        let decompressed = self.recordsize as f64 / self.packing.decompress_bytes_s * 1e9;
+        self.out.read_bytes += reads.device_reads() as f64 * self.stored;
+        self.wait_ns += reads.device_reads() as f64 * each + reads.update_misses as f64 * decompressed;
     }
 
-    fn read(&mut self, record: (u32, u64), _whole: bool) {
-        if !self.cache.touch(record) && !self.dirty.contains(&record) {
-            self.miss();
-        }
+    fn read(&mut self, _record: (u32, u64)) {
         // The ARC holds records compressed: a hit costs a decompression unless the record was used just now.
         self.wait_ns += self.recordsize as f64 / self.packing.decompress_bytes_s * 1e9;
     }
 
-    fn write(&mut self, record: (u32, u64), whole: bool) {
-        if !self.cache.touch(record) && !whole && !self.dirty.contains(&record) {
-            self.miss();
-            self.wait_ns += self.recordsize as f64 / self.packing.decompress_bytes_s * 1e9;
-        }
+    fn write(&mut self, record: (u32, u64)) {
         self.dirty.insert(record);
         if self.dirty.len() as u64 * self.recordsize > self.most_dirty {
             self.end_txg();

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 mod evidence;
+mod memory;
 pub use evidence::{Evidence, EvidenceKind, Gain, GainVerdict, Measured, Outcome, Spread};
+pub use memory::Memory;
 
 /// [`Plan::format`] of every plan.
 pub const FORMAT: &str = "poolwright-plan";
@@ -49,6 +51,9 @@ pub struct Plan {
     pub pool: Pool,
     /// The database's own settings that go with it.
     pub database: Vec<DatabaseSetting>,
+    /// How much memory the ARC needs; plans of before have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
     /// Gain of the whole plan against today.
     #[serde(default)]
     pub gain: Gains,

@@ -93,7 +93,7 @@ pub(crate) fn screen(
     grid: &Grid,
     today: &Settings,
     estimate: Option<&Estimate>,
-) -> Vec<Screened> {
+) -> Result<Vec<Screened>> {
     let written: u64 = events(q).filter(|e| e.op == poolwright_trace::Op::Write).map(|e| e.len).sum();
     // A codec's speed hardly depends on the record size, but one cell's figure is a few milliseconds of a busy machine:
     // the median over all record sizes is what the model takes.
@@ -102,7 +102,7 @@ pub(crate) fn screen(
         let all: Vec<f64> = cells.iter().filter(|c| c.compression == compression).filter_map(of).collect();
         if all.is_empty() { f64::INFINITY } else { median(&all) * 1048576.0 }
     };
-    let one = |settings: &Settings| -> (Metrics, (f64, [f64; 2])) {
+    let one = |settings: &Settings| -> Result<(Metrics, (f64, [f64; 2]))> {
         let (recordsize, compression) = of_interest(settings);
         let cell = estimate.and_then(|e| e.cell(recordsize, &canonical(compression), q.ashift));
         let packing = Packing {
@@ -110,20 +110,21 @@ pub(crate) fn screen(
             compress_bytes_s: speed(&canonical(compression), |c| c.compress_mib_s),
             decompress_bytes_s: speed(&canonical(compression), |c| c.decompress_mib_s),
         };
-        let prediction = predict(q.trace, events(q), settings, packing, q.around);
+        let prediction = predict(q.trace, events(q), settings, packing, q.around)?;
         let allocated = cell.map_or(0.0, |c| c.total_bytes as f64);
-        (prediction.metrics(allocated, written), cell.map_or((1.0, [1.0; 2]), |c| (c.ratio, c.ratio_ci95)))
+        let space = cell.map_or((1.0, [1.0; 2]), |c| (c.ratio, c.ratio_ci95));
+        Ok((prediction.metrics(allocated, written), space))
     };
-    let (baseline, _) = one(today);
+    let (baseline, _) = one(today)?;
     let mut all: Vec<Screened> = grid
         .combinations()
         .into_iter()
         .map(|settings| {
-            let (predicted, space) = one(&settings);
+            let (predicted, space) = one(&settings)?;
             let objective = q.goal.objective(&predicted, &baseline);
-            Screened { settings, space, predicted, objective, survives: false }
+            Ok(Screened { settings, space, predicted, objective, survives: false })
         })
-        .collect();
+        .collect::<Result<_>>()?;
     all.sort_by(|a, b| a.objective.total_cmp(&b.objective));
     let mut codecs: Vec<String> = Vec::new();
     let mut kept = 0;
@@ -139,10 +140,10 @@ pub(crate) fn screen(
         }
         codecs.push(codec);
     }
-    all
+    Ok(all)
 }
 
-fn events<'a>(q: &Question<'a>) -> impl Iterator<Item = &'a poolwright_trace::Event> {
+fn events<'a>(q: &Question<'a>) -> impl Iterator<Item = &'a poolwright_trace::Event> + Clone {
     let (trace, capture, role) = (q.trace, q.capture, q.role);
     trace.events.iter().filter(move |e| capture.roles[e.file as usize] == role && capture.keeps(e))
 }

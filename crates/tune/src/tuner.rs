@@ -343,7 +343,7 @@ impl Tuner<'_> {
             ashift: self.ashift,
             around: &self.surroundings(),
         };
-        let screened = screen(&question, the_grid, &today, space.as_ref());
+        let screened = screen(&question, the_grid, &today, space.as_ref())?;
         let outcome = match budget {
             Some(budget) => Some(self.race(name, &screened, budget.saturating_sub(began.elapsed()))?),
             None => None,

@@ -100,7 +100,7 @@ fn predicted_bytes_are_near_the_engines() {
         };
         let replay = trial::run(&spec, &|| false).unwrap();
         // The engine is measured in its second pass, so the model's first is taken off.
-        let model = |events: &[Event]| predict(&trace, events.iter(), &settings, packing, &around);
+        let model = |events: &[Event]| predict(&trace, events.iter(), &settings, packing, &around).unwrap();
         let (once, twice) = (model(&trace.events), model(&again));
         let (pw, mw) = (twice.write_bytes - once.write_bytes, replay.vdev.write_bytes as f64);
         let (pr, mr) = (twice.read_bytes - once.read_bytes, replay.vdev.read_bytes as f64);
@@ -112,8 +112,8 @@ fn predicted_bytes_are_near_the_engines() {
             pr / 1e6
         );
         assert!((0.6..1.67).contains(&(pw / mw)), "{recordsize}: {pw:.0} predicted, {mw:.0} written");
-        // The engine's cache also holds headers, indirect blocks and what is dirty, and reads ahead.
-        assert!((0.4..2.5).contains(&(pr / mr)), "{recordsize}: {pr:.0} predicted, {mr:.0} read");
+        // The engine also reads ahead, and indirect blocks.
+        assert!((0.8..1.25).contains(&(pr / mr)), "{recordsize}: {pr:.0} predicted, {mr:.0} read");
         measured.push((pw, mw));
     }
     // The order, which is what screening needs.

@@ -1,0 +1,163 @@
+//! A trace's events as accesses to records, each file in the recordsize and compression of its role.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use poolwright_mrc::input::{CHUNK, Follow, Select, Unit};
+use poolwright_mrc::{Access, Intern, Key, Lane, Piece};
+use poolwright_trace::layout::Role;
+use poolwright_trace::{Event, File, Trace};
+
+use crate::Result;
+
+/// How the records of a file lie in the ARC.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Records {
+    /// Bytes.
+    pub recordsize: u64,
+    /// Logical bytes per byte in the ARC.
+    pub ratio: f64,
+}
+
+/// Makes accesses of events, in chunks. A key names a file and a record of it, so the records of all recordsizes are told
+/// apart and share one cache.
+pub(crate) struct Accesses {
+    follow: Follow,
+    lanes: Vec<Lane>,
+    /// By file.
+    lane: Vec<usize>,
+    numbers: Intern,
+    pieces: Vec<Piece>,
+    chunk: Vec<Access>,
+}
+
+impl Accesses {
+    /// For the files of a trace.
+    pub fn new(trace: &Trace, of: impl Fn(&File) -> Records) -> Result<Accesses> {
+        let mut follow = Follow::new(Select::default(), trace.meta.subject.starts_with("import:"));
+        let records: Vec<Records> = trace.files.iter().map(of).collect();
+        for file in &trace.files {
+            follow.file(file, Role::from_name(&file.role).unwrap_or_default());
+        }
+        let ratios: Arc<[f64]> = records.iter().map(|r| r.ratio.max(1e-3)).collect();
+        let mut sizes: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut lanes = Vec::new();
+        let mut lane = Vec::new();
+        for r in &records {
+            if !sizes.contains_key(&r.recordsize) {
+                let ratios = Arc::clone(&ratios);
+                let stored = move |file: u32, _: u64, bytes: u32| {
+                    (f64::from(bytes) / ratios.get(file as usize).unwrap_or(&1.0)).ceil().max(1.0) as u32
+                };
+                let unit = Unit::Bytes { recordsize: r.recordsize };
+                lanes.push(Lane::new(unit, None)?.with_sizes(Box::new(stored)));
+                sizes.insert(r.recordsize, lanes.len() - 1);
+            }
+            lane.push(sizes[&r.recordsize]);
+        }
+        Ok(Accesses {
+            follow,
+            lanes,
+            lane,
+            numbers: Intern::default(),
+            pieces: Vec::new(),
+            chunk: Vec::new(),
+        })
+    }
+
+    /// Shows `events`, as they were in time, to `see`, in chunks with the keys of all records so far.
+    pub fn each<'a>(
+        &mut self,
+        events: impl Iterator<Item = &'a Event>,
+        mut see: impl FnMut(&[Access], &[Key]) -> Result<()>,
+    ) -> Result<()> {
+        for event in events {
+            self.add(event)?;
+            if self.chunk.len() >= CHUNK {
+                see(&self.chunk, self.numbers.keys())?;
+                self.chunk.clear();
+            }
+        }
+        see(&self.chunk, self.numbers.keys())?;
+        self.chunk.clear();
+        Ok(())
+    }
+
+    fn add(&mut self, event: &Event) -> Result<()> {
+        self.pieces.clear();
+        self.follow.event(event, &mut self.pieces);
+        // A rename speaks of two files.
+        for piece in &self.pieces {
+            let lane = &mut self.lanes[self.lane[piece.file as usize]];
+            let mut more = true;
+            while more {
+                more = lane.cut(std::slice::from_ref(piece))?;
+                for access in lane.accesses() {
+                    let record = self.numbers.number(lane.keys()[access.record as usize])?;
+                    self.chunk.push(Access { record, ..*access });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Different records so far.
+    pub fn records(&self) -> u64 {
+        self.numbers.keys().len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use poolwright_mrc::Kind;
+    use poolwright_trace::{Flags, Op};
+
+    use super::*;
+
+    fn event(op: Op, file: u32, offset: u64, len: u64) -> Event {
+        let flags = Flags::default();
+        Event { t_ns: 5_000_000, dur_ns: 1, op, file, offset, len, pid: 1, tid: 1, flags }
+    }
+
+    #[test]
+    fn each_file_has_its_own_records_in_one_cache() {
+        let file = |role: &str| File {
+            path: format!("/{role}"),
+            size: 1 << 20,
+            role: role.into(),
+            ..File::default()
+        };
+        let trace = Trace { files: vec![file("data"), file("wal")], ..Trace::default() };
+        let of = |f: &File| match f.role.as_str() {
+            "data" => Records { recordsize: 16384, ratio: 2.0 },
+            _ => Records { recordsize: 131_072, ratio: 1.0 },
+        };
+        let events = [
+            event(Op::Read, 0, 0, 32768),
+            event(Op::Write, 1, 0, 131_072),
+            event(Op::Write, 0, 100, 10),
+            event(Op::Fsync, 0, 0, 0),
+        ];
+        let mut found = Vec::new();
+        let mut accesses = Accesses::new(&trace, of).unwrap();
+        accesses
+            .each(events.iter(), |chunk, keys| {
+                found.extend_from_slice(chunk);
+                assert_eq!(keys.len(), 3);
+                Ok(())
+            })
+            .unwrap();
+        let seen: Vec<_> =
+            found.iter().filter(|a| a.kind != Kind::Free).map(|a| (a.record, a.bytes, a.kind)).collect();
+        assert_eq!(
+            seen,
+            [
+                (0, 8192, Kind::Read),
+                (1, 8192, Kind::Read),
+                (2, 131_072, Kind::Write),
+                (0, 8192, Kind::Update)
+            ]
+        );
+        assert_eq!(accesses.records(), 3);
+    }
+}

@@ -1,0 +1,207 @@
+//! Advice on memory: what ARCs of many sizes would read of the recording, under the settings that the plan recommends.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use poolwright_mrc::advice::{Explained, GIB, Given, Host};
+use poolwright_mrc::footprint::grid;
+use poolwright_mrc::{Access, Lru, Model, Run};
+use poolwright_openzfs::Device;
+use poolwright_openzfs::property::Settings;
+use poolwright_trace::{File, Trace, format_count, format_size};
+
+use crate::accesses::{Accesses, Records};
+use crate::candidates::{of_interest, same, with};
+use crate::plan::{EvidenceKind, Memory, Role};
+use crate::{Error, Result};
+
+/// The least ARC that OpenZFS takes (`arc_abs_min` is half of it, and below that nothing works well).
+const LEAST_ARC: u64 = 64 << 20;
+/// Fewer reads than this say nothing.
+const LEAST_READS: u64 = 1000;
+/// Where less than this share of the reads are of something read before, the recording is too short to tell what is used
+/// again.
+const LEAST_AGAIN: f64 = 0.1;
+/// Of more accesses than this only LRU's curve is made, which takes one pass for all sizes.
+const MOST_ACCESSES: u64 = 20_000_000;
+
+/// What is known of one role's records.
+struct Known {
+    records: Records,
+    cached: bool,
+}
+
+/// Reads the recording as the files of `roles` would be accessed under what is recommended for them.
+pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &AtomicBool) -> Result<Memory> {
+    let known: BTreeMap<&str, Known> = roles.iter().map(|r| (r.role.as_str(), known(r))).collect();
+    let recordsizes = roles
+        .iter()
+        .filter(|r| known[r.role.as_str()].cached)
+        .map(|r| (r.role.clone(), format_size(known[r.role.as_str()].records.recordsize)))
+        .collect();
+    let host = Host::here();
+    let reading = Reading { trace, known: &known, stop };
+    let mut memory = Memory { recordsizes, host, ..Memory::default() };
+    let (first, lru) = reading.first()?;
+    if let Some(why) = too_short(trace, &first, &lru) {
+        memory.unknown = Some(why);
+        return Ok(memory);
+    }
+    let footprint = lru.footprint();
+    let run = reading.second(&first, sizes(footprint, &host))?;
+    let one = one_recordsize(&known);
+    let Some(curve) = run.curves(one, first.records).into_iter().next() else { return Ok(memory) };
+    memory.miss_latency_ns = miss_latency(device, first.bytes / first.accesses.max(1));
+    let given = Given {
+        seconds: Some(trace.meta.duration_ns as f64 / 1e9).filter(|s| *s > 0.0),
+        miss_latency_ns: memory.miss_latency_ns,
+        footprint_bytes: Some(footprint),
+        host,
+    };
+    memory.curve = Some(Explained::new(curve, &given));
+    Ok(memory)
+}
+
+/// The records of a role under what is recommended for it, as far as the space estimate knows their compression.
+fn known(role: &Role) -> Known {
+    let settings = with(&role.current, &role.recommended);
+    let (recordsize, compression) = of_interest(&settings);
+    let pair = |recordsize: &str, compression: &str| {
+        Settings::from([
+            ("recordsize".to_string(), recordsize.to_string()),
+            ("compression".to_string(), compression.to_string()),
+        ])
+    };
+    let wanted = pair(&recordsize.to_string(), compression);
+    let estimate = role.evidence.iter().find(|e| {
+        let (recordsize, compression) = of_interest(&e.settings);
+        e.kind == EvidenceKind::Estimate && same(&pair(&recordsize.to_string(), compression), &wanted)
+    });
+    let ratio = estimate.and_then(|e| Some(e.metrics.get("space_ratio")?.median)).unwrap_or(1.0);
+    let cached = settings.get("primarycache").is_none_or(|v| v == "all");
+    // Compression never makes a record larger in the ARC.
+    Known { records: Records { recordsize, ratio: ratio.clamp(1.0, 1e3) }, cached }
+}
+
+fn one_recordsize(known: &BTreeMap<&str, Known>) -> Option<u64> {
+    let mut sizes = known.values().filter(|k| k.cached).map(|k| k.records.recordsize);
+    let first = sizes.next()?;
+    sizes.all(|s| s == first).then_some(first)
+}
+
+/// What a first pass over the recording counts.
+#[derive(Default)]
+struct Counted {
+    accesses: u64,
+    bytes: u64,
+    /// Accesses that need the record's content.
+    reads: u64,
+    records: u64,
+}
+
+struct Reading<'a> {
+    trace: &'a Trace,
+    known: &'a BTreeMap<&'a str, Known>,
+    stop: &'a AtomicBool,
+}
+
+impl Reading<'_> {
+    fn first(&self) -> Result<(Counted, Lru)> {
+        let mut counted = Counted::default();
+        let mut lru = Lru::new(&[]);
+        counted.records = self.pass(|chunk, keys| {
+            for access in chunk.iter().filter(|a| a.kind != poolwright_mrc::Kind::Free) {
+                counted.accesses += 1;
+                counted.bytes += u64::from(access.bytes);
+                counted.reads += u64::from(access.kind.needs_content());
+            }
+            lru.feed(chunk, keys);
+        })?;
+        Ok((counted, lru))
+    }
+
+    fn second(&self, first: &Counted, sizes: Vec<u64>) -> Result<Run> {
+        let mut run = Run::new();
+        if first.accesses > MOST_ACCESSES {
+            run.add("lru", vec![Box::new(Lru::new(&sizes))]);
+        } else {
+            let of = |bytes: u64| -> Box<dyn Model> { Box::new(poolwright_mrc::arc::Arc::new(bytes)) };
+            run.add("arc", sizes.into_iter().map(of).collect());
+        }
+        self.pass(|chunk, keys| run.feed(chunk, keys))?;
+        Ok(run)
+    }
+
+    /// Shows the recording to `see`; the number of different records.
+    fn pass(&self, mut see: impl FnMut(&[Access], &[u64])) -> Result<u64> {
+        let whole = Records { recordsize: 128 << 10, ratio: 1.0 };
+        let of = |file: &File| self.known.get(file.role.as_str()).map_or(whole, |k| k.records);
+        let cached: Vec<bool> = self
+            .trace
+            .files
+            .iter()
+            .map(|file| self.known.get(file.role.as_str()).is_none_or(|k| k.cached))
+            .collect();
+        let events = self.trace.events.iter().filter(|e| cached.get(e.file as usize).is_some_and(|c| *c));
+        let mut accesses = Accesses::new(self.trace, of)?;
+        accesses.each(events, |chunk, keys| {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            see(chunk, keys);
+            Ok(())
+        })?;
+        Ok(accesses.records())
+    }
+}
+
+/// Sizes to ask for: up to what the recording touches, and where today's ARC is among them, that and a gigabyte more.
+fn sizes(footprint: u64, host: &Host) -> Vec<u64> {
+    let mut sizes = grid(footprint, LEAST_ARC);
+    let last = sizes.last().copied().unwrap_or(0);
+    let today = host.arc_max_bytes.into_iter().flat_map(|today| [today, today.saturating_add(GIB)]);
+    sizes.extend(today.filter(|size| (LEAST_ARC..last).contains(size)));
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// Why the recording says nothing about memory, if it does not.
+fn too_short(trace: &Trace, first: &Counted, lru: &Lru) -> Option<String> {
+    let seconds = trace.meta.duration_ns as f64 / 1e9;
+    let (reads, footprint) = (first.reads, lru.footprint());
+    if reads < LEAST_READS {
+        return Some(format!(
+            "the recording of {seconds:.0} s holds {} reads, too few to tell; record for longer, or under more load",
+            format_count(reads)
+        ));
+    }
+    // A cache that holds everything misses what it has never seen.
+    let missed = lru.at(u64::MAX).device_reads();
+    let again = 1.0 - missed as f64 / reads as f64;
+    if again < LEAST_AGAIN {
+        return Some(format!(
+            "of {} reads in {seconds:.0} s only {:.1} % were of something read before: record for longer to see what is used \
+             again",
+            format_count(reads),
+            again * 100.0
+        ));
+    }
+    if footprint <= LEAST_ARC {
+        return Some(format!(
+            "all that the recording touched, {}, fits the smallest ARC",
+            format_size(footprint)
+        ));
+    }
+    None
+}
+
+/// What reading a record of so many bytes takes on the device; `None` without an emulated one.
+fn miss_latency(device: &Device, bytes: u64) -> Option<u64> {
+    let wait = device.read_latency_ns + device.seek_ns;
+    let transfer = (bytes * 1_000_000_000).checked_div(device.read_bytes_s).unwrap_or(0);
+    (wait > 0).then_some(wait + transfer)
+}
+
+#[cfg(test)]
+mod tests;

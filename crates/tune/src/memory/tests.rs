@@ -1,0 +1,137 @@
+use poolwright_mrc::advice::Verdict;
+use poolwright_trace::{Event, Flags, Op};
+
+use super::*;
+use crate::plan::{CurrentSource, Evidence, Gains, Measured, Outcome, Place, Spread};
+
+const PAGE: u64 = 16384;
+
+/// Reads of 16K pages at `pages`, one each millisecond.
+fn recording(pages: impl Iterator<Item = u64>, of: u64) -> Trace {
+    let read = |(i, page): (usize, u64)| Event {
+        t_ns: i as u64 * 1_000_000,
+        dur_ns: 1,
+        op: Op::Read,
+        file: 0,
+        offset: page * PAGE,
+        len: PAGE,
+        pid: 1,
+        tid: 1,
+        flags: Flags::default(),
+    };
+    let events: Vec<Event> = pages.enumerate().map(read).collect();
+    let file = File { path: "/db/table".into(), size: of * PAGE, role: "data".into(), ..File::default() };
+    let mut trace = Trace { files: vec![file], events, ..Trace::default() };
+    trace.meta.duration_ns = trace.events.len() as u64 * 1_000_000;
+    trace
+}
+
+fn settings(recordsize: &str, compression: &str) -> Settings {
+    Settings::from([("recordsize".into(), recordsize.into()), ("compression".into(), compression.into())])
+}
+
+/// A role whose records are packed twofold at 16K.
+fn role(recommended: Settings) -> Role {
+    let space = Measured { median: 2.0, low: 1.9, high: 2.1 };
+    let estimate = Evidence {
+        kind: EvidenceKind::Estimate,
+        settings: settings("16K", "zstd-3"),
+        ashift: Some(12),
+        others: BTreeMap::new(),
+        repeats: 1,
+        spread: Spread::Ci95,
+        metrics: BTreeMap::from([("space_ratio".to_string(), space)]),
+        objective: None,
+        outcome: Outcome::Raced,
+        why: None,
+    };
+    Role {
+        role: "data".into(),
+        path: "/db".into(),
+        paths: vec!["/db".into()],
+        files: 1,
+        bytes: 0,
+        place: Place::default(),
+        current: settings("128K", "lz4"),
+        current_source: CurrentSource::ZfsDefaults { why: "a test".into() },
+        recommended,
+        safe_because: BTreeMap::new(),
+        io: None,
+        evidence: vec![estimate],
+        gain: Gains::new(),
+        notes: Vec::new(),
+    }
+}
+
+fn random(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut x = seed;
+    move |n| {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (x >> 33) % n
+    }
+}
+
+fn nobody() -> AtomicBool {
+    AtomicBool::new(false)
+}
+
+#[test]
+fn the_curve_is_that_of_the_recommended_records() {
+    // 512 MiB of pages drawn evenly: packed twofold they take 256 MiB.
+    let pages = (512 << 20) / PAGE;
+    let mut draw = random(7);
+    let trace = recording((0..6 * pages).map(|_| draw(pages)), pages);
+    let device = Device::parse("nvme").unwrap();
+    let memory = advise(&trace, &[role(settings("16K", "zstd-3"))], &device, &nobody()).unwrap();
+    assert_eq!(memory.unknown, None);
+    assert_eq!(memory.recordsizes, BTreeMap::from([("data".to_string(), "16K".to_string())]));
+    // 80 µs, and 8K at 3.2 GB/s.
+    assert_eq!(memory.miss_latency_ns, Some(80_000 + 2_560));
+    let Explained { curve, advice } = memory.curve.unwrap();
+    assert_eq!((curve.recordsize, curve.requests), (Some(PAGE), 6 * pages));
+    let at = |mib: u64| curve.points.iter().find(|p| p.cache_bytes == mib << 20).unwrap().miss_ratio;
+    // A quarter of it in 64 MiB, all of it in 256: then only the first accesses miss.
+    assert!((at(64) - 0.78).abs() < 0.03, "{curve:?}");
+    assert!((at(256) - curve.records as f64 / curve.requests as f64).abs() < 0.003, "{curve:?}");
+    assert_eq!(advice.enough.unwrap().cache_bytes, 256 << 20);
+    assert_eq!(advice.steps[0].verdict, Verdict::Saves);
+    assert!(advice.steps[0].wait_ms_s.unwrap().value > 0.0);
+    // At 128K and without an estimate a record is eight pages and not packed.
+    let today = advise(&trace, &[role(Settings::new())], &device, &nobody()).unwrap();
+    let today = today.curve.unwrap().curve;
+    assert_eq!((today.recordsize, today.points.last().unwrap().cache_bytes), (Some(128 << 10), 512 << 20));
+}
+
+#[test]
+fn a_recording_that_says_nothing_is_told_so() {
+    let why = |trace: &Trace, role: Role| {
+        let memory = advise(trace, &[role], &Device::host(), &nobody()).unwrap();
+        assert_eq!(memory.curve, None);
+        memory.unknown.unwrap()
+    };
+    let at_16k = || role(settings("16K", "zstd-3"));
+    assert!(why(&recording(0..20, 20), at_16k()).contains("20 reads"));
+    assert!(why(&recording(0..50_000, 50_000), at_16k()).contains("only 0.0 %"));
+    assert!(why(&recording((0..50_000).map(|i| i % 100), 100), at_16k()).contains("smallest ARC"));
+    // Data that the ARC is told not to keep.
+    let metadata = settings("16K", "zstd-3").into_iter().chain([("primarycache".into(), "metadata".into())]);
+    let mut draw = random(3);
+    let busy = recording((0..50_000).map(|_| draw(20_000)), 20_000);
+    assert!(why(&busy, role(metadata.collect())).contains("0 reads"));
+}
+
+#[test]
+fn today_and_a_gigabyte_more_are_among_the_sizes() {
+    let host = Host { arc_max_bytes: Some(5_000_000_000), ..Host::default() };
+    let found = sizes(64 << 30, &host);
+    assert!(found.contains(&5_000_000_000) && found.contains(&(5_000_000_000 + GIB)));
+    assert!(found.is_sorted() && found.first() >= Some(&LEAST_ARC));
+    assert_eq!(sizes(1 << 30, &host).last(), Some(&(1 << 30)));
+}
+
+#[test]
+fn it_can_be_stopped() {
+    let trace = recording((0..5000).map(|i| i % 50), 50);
+    let stopped = advise(&trace, &[role(Settings::new())], &Device::host(), &AtomicBool::new(true));
+    assert!(stopped.unwrap_err().is_interruption());
+}
