@@ -7,6 +7,9 @@ const EMPTY: u32 = u32::MAX;
 /// Up to this many keys of a range are looked up one by one, however few were seen.
 const FEW: u64 = 64;
 
+/// Keys whose slots are looked up together.
+const BATCH: usize = 64;
+
 /// Multiplier of Fibonacci hashing: 2^64 divided by the golden ratio (Knuth, TAOCP 3, 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -41,8 +44,10 @@ impl Intern {
         self.numbers.len() * 4 + self.keys.capacity() * 8
     }
 
+    /// Four neighbours, which traces like to ask for one after another, share a cache line of slots. Which of them is first
+    /// hangs on the hash too, so that keys at equal distances are spread as well.
     fn slot(&self, key: Key) -> usize {
-        (key.wrapping_mul(GOLDEN) >> self.shift) as usize
+        ((key >> 2).wrapping_mul(GOLDEN) >> self.shift) as usize ^ (key & 3) as usize
     }
 
     /// The number of `key`; the next free one if it is new.
@@ -59,6 +64,22 @@ impl Intern {
             }
             slot = (slot + 1) & mask;
         }
+    }
+
+    /// Gives `found` the number of each of `keys`, as [`Intern::number`] would one after another. Several times as fast where
+    /// they are many: the processor waits for the slots of a batch all at once, and then for their keys.
+    pub fn number_all(&mut self, keys: &[Key], mut found: impl FnMut(u32)) -> Result<()> {
+        let mut guesses = [EMPTY; BATCH];
+        for keys in keys.chunks(BATCH) {
+            for (guess, &key) in guesses.iter_mut().zip(keys) {
+                *guess = self.numbers[self.slot(key)];
+            }
+            for (&guess, &key) in guesses.iter().zip(keys) {
+                let is_right = self.keys.get(guess as usize) == Some(&key);
+                found(if is_right { guess } else { self.number(key)? });
+            }
+        }
+        Ok(())
     }
 
     /// The number of `key`, if it was seen.
@@ -117,6 +138,44 @@ impl Intern {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_at_once_get_the_same_numbers() {
+        let keys: Vec<u64> = (0..100_000u64).map(|n| (n * n) % 30_011 << 12 | n % 3).collect();
+        let (mut one, mut all, mut found) = (Intern::default(), Intern::default(), Vec::new());
+        all.number_all(&keys, |number| found.push(number)).unwrap();
+        let expected: Vec<u32> = keys.iter().map(|&key| one.number(key).unwrap()).collect();
+        assert_eq!(found, expected);
+        assert_eq!(one.keys(), all.keys());
+    }
+
+    /// Neighbours, equal distances, many files, object ids: none piles up in the slots.
+    #[test]
+    fn slots_are_spread() {
+        let patterns: [fn(u64) -> u64; 7] = [
+            |n| n,
+            |n| n * 16,
+            |n| n * 4096,
+            |n| n << 40,
+            |n| (n % 1000) << 40 | n / 1000,
+            |n| n.wrapping_mul(0x2545_f491_4f6c_dd1d),
+            |n| (n / 4).wrapping_mul(0x2545_f491_4f6c_dd1d) << 2 | n % 4,
+        ];
+        for (at, pattern) in patterns.iter().enumerate() {
+            let mut intern = Intern::default();
+            let keys: Vec<u64> = (0..98_000).map(pattern).collect();
+            intern.number_all(&keys, |_| ()).unwrap();
+            let mask = intern.numbers.len() - 1;
+            let held = intern.numbers.iter().enumerate().filter(|(_, number)| **number != EMPTY);
+            let steps: usize = held
+                .map(|(slot, &number)| slot.wrapping_sub(intern.slot(intern.keys[number as usize])) & mask)
+                .sum();
+            let mean = steps as f64 / keys.len() as f64;
+            // Linear probing at three quarters: 1.5 on average (Knuth, TAOCP 3, 6.4, theorem K), of fours 6.
+            println!("pattern {at}: {mean:.2}");
+            assert!(mean < 8.0, "pattern {at}: {mean} slots too far");
+        }
+    }
 
     #[test]
     fn numbers_are_dense_and_stay() {

@@ -21,6 +21,8 @@ pub struct Lane {
     done: usize,
     requests: u64,
     chunk: Vec<Access>,
+    /// Keys of the last accesses of the chunk, which have no number yet.
+    unnumbered: Vec<Key>,
 }
 
 impl Lane {
@@ -35,6 +37,7 @@ impl Lane {
             done: 0,
             requests: 0,
             chunk: Vec::with_capacity(CHUNK),
+            unnumbered: Vec::with_capacity(CHUNK),
         })
     }
 
@@ -80,7 +83,9 @@ impl Lane {
 
     /// Bytes of memory for the records and the chunk.
     pub fn memory(&self) -> usize {
-        self.intern.memory() + self.chunk.capacity() * size_of::<Access>()
+        self.intern.memory()
+            + self.chunk.capacity() * size_of::<Access>()
+            + self.unnumbered.capacity() * size_of::<Key>()
     }
 
     /// Makes the next accesses of `pieces`, about [`CHUNK`] of them, in place of those made before. True while some of
@@ -89,6 +94,7 @@ impl Lane {
         self.chunk.clear();
         while self.done < pieces.len() {
             if self.chunk.len() >= CHUNK {
+                self.number()?;
                 return Ok(true);
             }
             let piece = &pieces[self.done];
@@ -96,13 +102,25 @@ impl Lane {
             self.take(piece)?;
         }
         self.done = 0;
+        self.number()?;
         Ok(false)
     }
 
+    fn number(&mut self) -> Result<()> {
+        let first = self.chunk.len() - self.unnumbered.len();
+        let mut accesses = self.chunk[first..].iter_mut();
+        self.intern.number_all(&self.unnumbered, |number| {
+            if let Some(access) = accesses.next() {
+                access.record = number;
+            }
+        })?;
+        self.unnumbered.clear();
+        Ok(())
+    }
+
     fn take(&mut self, piece: &Piece) -> Result<()> {
-        let Lane { splitter, intern, sizes, keep, requests, chunk, .. } = self;
+        let Lane { splitter, sizes, keep, requests, chunk, unnumbered, .. } = self;
         let t_ms = u32::try_from(piece.t_ns / 1_000_000).unwrap_or(u32::MAX);
-        let mut full = None;
         let file = piece.file;
         let touched = splitter.split(piece, |cut| {
             *requests += 1;
@@ -113,22 +131,22 @@ impl Lane {
                 Some(sizes) => sizes(file, index(cut.key, file), cut.bytes),
                 None => cut.bytes,
             };
-            match intern.number(cut.key) {
-                Ok(record) => chunk.push(Access { record, bytes, t_ms, kind: cut.kind }),
-                Err(error) => full = Some(error),
-            }
+            chunk.push(Access { record: 0, bytes, t_ms, kind: cut.kind });
+            unnumbered.push(cut.key);
         });
         match touched {
-            Touched::Freed(first, last) => self.free(first, last, t_ms),
+            Touched::Freed(first, last) => self.free(first, last, t_ms)?,
             Touched::TooFar => self.skipped.too_far += 1,
             Touched::Records | Touched::Nothing => {}
         }
-        full.map_or(Ok(()), Err)
+        Ok(())
     }
 
-    fn free(&mut self, first: Key, last: Key, t_ms: u32) {
+    fn free(&mut self, first: Key, last: Key, t_ms: u32) -> Result<()> {
+        self.number()?;
         let gone = |record| Access { record, bytes: 0, t_ms, kind: Kind::Free };
         self.chunk.extend(self.intern.range(first, last).into_iter().map(gone));
+        Ok(())
     }
 }
 

@@ -115,7 +115,7 @@ impl Lru {
                 continue;
             }
             let distance = if state.holes.is_empty() {
-                (slot != NONE).then(|| line.take(slot, line.weight(slot)))
+                (slot != NONE).then(|| line.take_all(slot))
             } else {
                 state.fill_holes(line, slot, access.bytes)
             };

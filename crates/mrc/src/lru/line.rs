@@ -24,6 +24,11 @@ pub(super) trait Line {
     /// What lies on the line at `slot` and after it. Then takes `amount` away at `slot`, which must have as much.
     fn take(&mut self, slot: u32, amount: u32) -> u64;
 
+    /// [`Line::take`] of all that lies at `slot`.
+    fn take_all(&mut self, slot: u32) -> u64 {
+        self.take(slot, self.weight(slot))
+    }
+
     /// Puts a record at the end, in a slot whose number is returned. The line must not be full.
     fn push(&mut self, bytes: u32) -> u32;
 
@@ -128,6 +133,11 @@ impl Line for Ones {
         (self.bits[slot as usize / BITS] >> (slot as usize % BITS)) as u32 & 1
     }
 
+    fn take_all(&mut self, slot: u32) -> u64 {
+        self.take(slot, 1)
+    }
+
+    #[inline]
     fn take(&mut self, slot: u32, amount: u32) -> u64 {
         let (leaf, at) = (slot as usize / BITS, slot as usize % BITS);
         let bits = &mut self.bits[leaf];
