@@ -122,6 +122,10 @@ impl Input for Live {
         self.now_ns
     }
 
+    fn has_fine_times(&self) -> bool {
+        true
+    }
+
     fn progress(&self) -> Option<f64> {
         None
     }

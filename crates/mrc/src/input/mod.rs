@@ -59,6 +59,12 @@ pub trait Input: Send {
     /// Nanoseconds from the first to the last event that was read, or as the trace says; 0 where there is no time.
     fn duration_ns(&self) -> u64;
 
+    /// Whether times are fine enough to tell whether two accesses were a sixteenth of a second apart, after which OpenZFS's
+    /// ARC takes the second for one (`ARC_MINTIME`).
+    fn has_fine_times(&self) -> bool {
+        false
+    }
+
     /// Share of the source that was read, 0 to 1; `None` where its end is not known.
     fn progress(&self) -> Option<f64>;
 }

@@ -117,6 +117,10 @@ impl Input for Trace {
         self.reader.meta().duration_ns.max(self.follow.now_ns())
     }
 
+    fn has_fine_times(&self) -> bool {
+        true
+    }
+
     fn progress(&self) -> Option<f64> {
         Some(self.group as f64 / self.reader.row_groups().max(1) as f64)
     }

@@ -4,6 +4,7 @@ pub mod dataset;
 pub mod estimate;
 pub mod lab;
 pub mod mount;
+pub mod mrc;
 pub mod options;
 pub mod pool;
 pub mod record;

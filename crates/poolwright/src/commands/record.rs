@@ -77,12 +77,12 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn parse_buffer(text: &str) -> Result<u64, String> {
+pub(super) fn parse_buffer(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text)?;
     if (64 << 10..=1 << 30).contains(&bytes) { Ok(bytes) } else { Err("use 64K to 1G".to_owned()) }
 }
 
-fn bar(duration: Option<Duration>, what: &str) -> ProgressBar {
+pub(super) fn bar(duration: Option<Duration>, what: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -97,7 +97,7 @@ fn bar(duration: Option<Duration>, what: &str) -> ProgressBar {
     bar
 }
 
-fn show(bar: &ProgressBar, progress: &Progress) {
+pub(super) fn show(bar: &ProgressBar, progress: &Progress) {
     bar.set_position(progress.elapsed.as_millis() as u64);
     let lost =
         if progress.lost > 0 { format!(", {} LOST", format_count(progress.lost)) } else { String::new() };

@@ -1,0 +1,270 @@
+//! `poolwright mrc`: how often a cache of each size would miss.
+
+mod live;
+mod models;
+mod show;
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use clap::builder::PossibleValuesParser;
+use indicatif::{ProgressBar, ProgressStyle};
+use poolwright_mrc::footprint::{Footprint, grid};
+use poolwright_mrc::input::{self, Format, Select, Unit};
+use poolwright_mrc::lanes::Progress;
+use poolwright_mrc::Input;
+use poolwright_report::Terminal;
+use poolwright_trace::format_count;
+use poolwright_trace::layout::Role;
+
+use super::options::{Usage, parse_size, parse_time};
+use super::record::parse_buffer;
+use crate::interrupt;
+use models::{Ask, ModelName};
+use show::{Ended, Found};
+
+/// Work that is shorter shows no progress.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Miss-ratio curves: how much cache a database needs
+///
+/// Shows a trace to models of a cache of many sizes, in one reading. The trace is one of Poolwright's, or a .lis or
+/// oracleGeneral file (plain or packed by zstd); with --dir or --pid it is what a database does now, and nothing is
+/// written.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("source").required(true))]
+pub struct Args {
+    /// The trace
+    #[arg(value_name = "FILE", group = "source")]
+    file: Option<PathBuf>,
+
+    /// Record every file below this directory, and show it to the models while it runs
+    #[arg(long, value_name = "DIR", group = "source")]
+    dir: Option<PathBuf>,
+
+    /// The same for every file that this process and its children use
+    #[arg(long, value_name = "PID", group = "source", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+
+    /// With --dir or --pid: stop after this time (otherwise at Ctrl-C, or when the process ends)
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time, conflicts_with = "file")]
+    duration: Option<Duration>,
+
+    /// With --dir or --pid: buffer between the kernel and the recorder
+    #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = parse_buffer, conflicts_with = "file")]
+    buffer: u64,
+
+    /// Format of the file; recognised by its first bytes or its name if left out
+    #[arg(long, value_parser = PossibleValuesParser::new(Format::ALL.map(Format::name)), requires = "file")]
+    format: Option<String>,
+
+    /// The caches to model
+    #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', default_value = "openzfs")]
+    model: Vec<ModelName>,
+
+    /// Sizes of the cache in bytes, with K, M or G; up to 16 that end where all of the trace fits if left out
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = parse_cache)]
+    sizes: Vec<u64>,
+
+    /// Recordsizes to look at, each with curves of its own. Left out: 128K, or a page of a .lis trace (512)
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = parse_recordsize)]
+    recordsize: Vec<u64>,
+
+    /// How much smaller records are in the cache than they are written, as `zfs get compressratio` says: 1.5
+    #[arg(long, value_name = "RATIO", default_value = "1", value_parser = parse_ratio)]
+    compress_ratio: f64,
+
+    /// Sector size of the pool as a power of two: what compressed records are rounded up to
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(9..=16))]
+    ashift: u32,
+
+    /// Only files of these roles, as `trace show` has them
+    #[arg(long, value_name = "ROLE,…", value_delimiter = ',', value_parser = parse_role)]
+    role: Vec<Role>,
+
+    /// Only this file, or the files below this directory; repeatable
+    #[arg(long, value_name = "PATH")]
+    path: Vec<PathBuf>,
+
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb; the value is the exit code.
+pub fn run(args: Args) -> anyhow::Result<u8> {
+    interrupt::watch().context("cannot watch for Ctrl-C")?;
+    let began = Instant::now();
+    let mut found = match &args.file {
+        Some(_) => file(&args)?,
+        None => live::run(&args)?,
+    };
+    found.seconds = began.elapsed().as_secs_f64();
+    if args.json {
+        println!("{}", show::json(&found));
+    } else {
+        print!("{}", show::text(&found, Terminal::stdout()));
+    }
+    show::warn(&found);
+    Ok(match found.ended {
+        Ended::Done => 0,
+        Ended::Interrupted => 130,
+        Ended::Empty => 1,
+    })
+}
+
+fn file(args: &Args) -> anyhow::Result<Found> {
+    let path = args.file.as_deref().expect("clap asks for a source");
+    let format = args.format.as_deref().and_then(Format::from_name);
+    let open = || input::open(path, format, &select(args));
+    let mut input = open()?;
+    check(args, input.unit())?;
+    let source = path.display().to_string();
+    let (sizes, footprint) = match sizes(args) {
+        Some(sizes) => (sizes, None),
+        None => {
+            let footprint = footprint(args, &mut *open()?)?;
+            let bytes = (footprint.bytes() as f64 / args.compress_ratio) as u64;
+            (grid(bytes, least(args, input.unit())), Some(bytes))
+        }
+    };
+    let mut lanes = models::lanes(&ask(args, &*input, sizes))?;
+    let mut bar = Bar::new("modelling");
+    let read = lanes.show(&mut *input, |read| {
+        bar.show(read);
+        !interrupt::requested()
+    })?;
+    bar.clear();
+    Ok(Found { footprint, ..Found::new(source, input.format(), &lanes, &read) })
+}
+
+/// How many bytes of records the trace touches, of the largest records asked for.
+fn footprint(args: &Args, input: &mut dyn Input) -> anyhow::Result<Footprint> {
+    let mut footprint = Footprint::new(input.unit(), args.recordsize.iter().copied().max())?;
+    let mut bar = Bar::new("measuring");
+    footprint.read(input, &mut |input| {
+        bar.show(&Progress { share: input.progress(), ..Progress::default() });
+        interrupt::requested()
+    })?;
+    bar.clear();
+    if interrupt::requested() {
+        bail!("interrupted while the trace was measured; name cache sizes with --sizes to do without");
+    }
+    Ok(footprint)
+}
+
+/// What clap cannot see.
+fn check(args: &Args, unit: Unit) -> anyhow::Result<()> {
+    if unit == Unit::Objects && !args.recordsize.is_empty() {
+        return Err(anyhow::anyhow!(
+            "a trace of objects has no recordsize: each is a record of its own size"
+        ))
+        .context(Usage);
+    }
+    Ok(())
+}
+
+fn select(args: &Args) -> Select {
+    Select { roles: args.role.clone(), paths: args.path.clone() }
+}
+
+/// The sizes asked for, ascending.
+fn sizes(args: &Args) -> Option<Vec<u64>> {
+    let mut sizes = args.sizes.clone();
+    sizes.sort_unstable();
+    sizes.dedup();
+    (!sizes.is_empty()).then_some(sizes)
+}
+
+/// A cache below this holds no record.
+fn least(args: &Args, unit: Unit) -> u64 {
+    match unit {
+        Unit::Bytes { recordsize } => args.recordsize.iter().copied().max().unwrap_or(recordsize),
+        Unit::Objects => 1,
+    }
+}
+
+fn ask(args: &Args, input: &dyn Input, sizes: Vec<u64>) -> Ask {
+    let (mut models, mut recordsizes) = (args.model.clone(), args.recordsize.clone());
+    let mut seen = Vec::new();
+    models.retain(|model| !seen.contains(model) && (seen.push(*model), true).1);
+    recordsizes.sort_unstable();
+    recordsizes.dedup();
+    Ask {
+        unit: input.unit(),
+        fine_times: input.has_fine_times(),
+        models,
+        recordsizes,
+        sizes,
+        compress_ratio: args.compress_ratio,
+        sector: 1 << args.ashift,
+    }
+}
+
+/// A cache of nothing has no figures.
+fn parse_cache(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        0 => Err("a cache of no bytes misses everything; name a larger one".into()),
+        bytes => Ok(bytes),
+    }
+}
+
+fn parse_recordsize(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    let fits = bytes.is_power_of_two() && (512..=16 << 20).contains(&bytes);
+    if fits { Ok(bytes) } else { Err("a recordsize is a power of two from 512 to 16M".into()) }
+}
+
+fn parse_ratio(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('x').parse::<f64>() {
+        Ok(ratio) if (1.0..=1000.0).contains(&ratio) => Ok(ratio),
+        _ => Err(format!("{text:?} is no compression ratio; write 1.5")),
+    }
+}
+
+fn parse_role(text: &str) -> Result<Role, String> {
+    let names = || Role::ALL.map(Role::name).join(", ");
+    Role::from_name(text).ok_or_else(|| format!("there is no role {text:?}; roles are {}", names()))
+}
+
+/// How far the reading is, on a terminal.
+struct Bar {
+    bar: Option<ProgressBar>,
+    what: &'static str,
+    began: Instant,
+}
+
+impl Bar {
+    fn new(what: &'static str) -> Bar {
+        let bar = std::io::stderr().is_terminal().then(ProgressBar::hidden);
+        Bar { bar, what, began: Instant::now() }
+    }
+
+    fn show(&mut self, read: &Progress) {
+        let Some(bar) = &mut self.bar else { return };
+        if self.began.elapsed() < QUIET {
+            return;
+        }
+        if bar.is_hidden() {
+            *bar = ProgressBar::new(1000);
+            let style = ProgressStyle::with_template("{prefix} {bar:24} {msg}").expect("a constant template");
+            bar.set_style(style);
+            bar.set_prefix(self.what);
+        }
+        let share = read.share.unwrap_or(0.0);
+        bar.set_position((share * 1000.0) as u64);
+        let requests = match read.requests {
+            0 => String::new(),
+            n => format!(", {} requests", format_count(n)),
+        };
+        bar.set_message(format!("{:.0} %{requests}", share * 100.0));
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

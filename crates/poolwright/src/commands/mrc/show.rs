@@ -1,0 +1,189 @@
+//! What was found, as tables and as JSON.
+
+use poolwright_mrc::lanes::Progress;
+use poolwright_mrc::{Curve, Lanes, Point, Skipped};
+use poolwright_report::{Cell, Column, Table, Terminal};
+use poolwright_trace::{format_count, format_size};
+use serde_json::json;
+
+/// Why the reading ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The trace did.
+    Done,
+    /// Somebody pressed Ctrl-C; the figures are of what was read until then.
+    Interrupted,
+    /// There was nothing to read.
+    Empty,
+}
+
+impl Ended {
+    fn name(self) -> &'static str {
+        match self {
+            Ended::Done => "done",
+            Ended::Interrupted => "interrupted",
+            Ended::Empty => "empty",
+        }
+    }
+}
+
+/// All that is known at the end.
+pub struct Found {
+    /// The file, or what was recorded.
+    pub source: String,
+    pub format: &'static str,
+    /// By recordsize, then by model.
+    pub curves: Vec<Curve>,
+    pub skipped: Skipped,
+    pub duration_ns: u64,
+    /// Bytes of the records that are touched, estimated, where it was asked for.
+    pub footprint: Option<u64>,
+    /// Bytes of memory for records and models.
+    pub memory: usize,
+    pub lost_events: u64,
+    pub unseen: Vec<(String, u64)>,
+    pub ended: Ended,
+    /// Share of the trace that was read.
+    pub share: Option<f64>,
+    pub seconds: f64,
+}
+
+impl Found {
+    pub fn new(source: String, format: &'static str, lanes: &Lanes, read: &Progress) -> Found {
+        let ended = match read.requests {
+            _ if !read.ended => Ended::Interrupted,
+            0 => Ended::Empty,
+            _ => Ended::Done,
+        };
+        Found {
+            source,
+            format,
+            curves: lanes.curves(),
+            skipped: lanes.skipped(),
+            duration_ns: read.duration_ns,
+            footprint: None,
+            memory: lanes.memory(),
+            lost_events: 0,
+            unseen: Vec::new(),
+            ended,
+            share: read.share,
+            seconds: 0.0,
+        }
+    }
+}
+
+/// The object of `--json`; the fields of the first curve stand at its top.
+pub fn json(found: &Found) -> serde_json::Value {
+    let mut object = json!({
+        "source": found.source,
+        "format": found.format,
+        "ended": found.ended.name(),
+        "duration_s": found.duration_ns as f64 / 1e9,
+        "skipped": found.skipped,
+        "lost_events": found.lost_events,
+        "unseen": found.unseen.iter().map(|(what, n)| json!({"what": what, "count": n})).collect::<Vec<_>>(),
+        "memory_bytes": found.memory,
+        "seconds": found.seconds,
+        "curves": found.curves,
+    });
+    let fields = object.as_object_mut().expect("it was written as an object");
+    if let Some(bytes) = found.footprint {
+        fields.insert("footprint_bytes".into(), bytes.into());
+    }
+    if let Some(first) = found.curves.first() {
+        let curve = serde_json::to_value(first).expect("a curve is plain figures");
+        fields.extend(curve.as_object().expect("a curve is an object").clone());
+    }
+    object
+}
+
+/// A table for each curve.
+pub fn text(found: &Found, to: Terminal) -> String {
+    let mut out = format!("{}: {}", found.source, found.format);
+    if found.duration_ns > 0 {
+        out.push_str(&format!(", {:.1} s", found.duration_ns as f64 / 1e9));
+    }
+    out.push('\n');
+    for curve in &found.curves {
+        out.push('\n');
+        out.push_str(&title(curve));
+        out.push_str(&table(&curve.points).terminal(to));
+    }
+    out
+}
+
+fn title(curve: &Curve) -> String {
+    let records = match curve.recordsize {
+        Some(bytes) => format!("records of {}", format_size(bytes)),
+        None => "objects".to_owned(),
+    };
+    format!(
+        "{}: {} requests for {} {records}\n",
+        curve.model,
+        format_count(curve.requests),
+        format_count(curve.records)
+    )
+}
+
+/// Columns that say nothing are left out.
+fn table(points: &[Point]) -> Table {
+    let updates = points.iter().any(|point| point.update_miss_ratio > 0.0);
+    let writes = points.iter().any(|point| point.write_miss_ratio > 0.0);
+    let bands = points.iter().any(|point| point.band.is_some());
+    let mut columns = vec!["cache", "misses", "hits"];
+    columns.extend(updates.then_some("update misses"));
+    columns.extend(writes.then_some("write misses"));
+    columns.extend(bands.then_some("misses, 95 %"));
+    let mut table = Table::new(columns.into_iter().map(Column::right));
+    for point in points {
+        let mut cells =
+            vec![format_size(point.cache_bytes), percent(point.miss_ratio), percent(1.0 - point.miss_ratio)];
+        cells.extend(updates.then(|| percent(point.update_miss_ratio)));
+        cells.extend(writes.then(|| percent(point.write_miss_ratio)));
+        let band = point.band.map(|band| format!("{}…{}", hundredths(band.low), percent(band.high)));
+        cells.extend(bands.then(|| band.unwrap_or_default()));
+        table.row(cells.into_iter().map(Cell::text));
+    }
+    table
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", hundredths(share))
+}
+
+/// Of a per cent: what the models are held to.
+fn hundredths(share: f64) -> String {
+    format!("{:.2}", share * 100.0)
+}
+
+/// What the figures leave out, on standard error.
+pub fn warn(found: &Found) {
+    for (count, what) in found.skipped.counts() {
+        eprintln!("poolwright: {} {what}", format_count(count));
+    }
+    if found.lost_events > 0 {
+        eprintln!(
+            "poolwright: {} EVENTS LOST: the buffer was full; record again with a larger --buffer, or with fewer models",
+            format_count(found.lost_events)
+        );
+    }
+    for (what, count) in &found.unseen {
+        match count {
+            0 => eprintln!("poolwright: not seen: {what}"),
+            count => eprintln!("poolwright: not seen: {count} {what}"),
+        }
+    }
+    let share = found.share.map_or(String::new(), |share| format!(" ({:.0} % of the trace)", share * 100.0));
+    match (found.ended, found.format) {
+        (Ended::Done, _) => {}
+        (Ended::Interrupted, _) => {
+            eprintln!("poolwright: interrupted; these are the figures of what was read so far{share}");
+        }
+        (Ended::Empty, "live") => eprintln!(
+            "poolwright: nothing was recorded: no process read or wrote a file of {}; is it the directory the database \
+             uses, and is there load on it?",
+            found.source
+        ),
+        (Ended::Empty, _) => eprintln!("poolwright: {} has no request that counts", found.source),
+    }
+}
