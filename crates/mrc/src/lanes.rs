@@ -1,11 +1,11 @@
-//! Many recordsizes in one reading of a trace: a lane and its models for each.
+//! Many recordsizes in one reading of a trace: for each a lane and its models, or a sample.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use rayon::prelude::*;
 
 use crate::input::Skipped;
-use crate::{Curve, Input, Lane, Piece, Result, Run};
+use crate::{Curve, Input, Lane, Piece, Result, Run, Sampled};
 
 /// Chunks that are read ahead of the models.
 const AHEAD: usize = 2;
@@ -13,8 +13,16 @@ const AHEAD: usize = 2;
 /// Lanes with their models, to be shown one trace.
 #[derive(Default)]
 pub struct Lanes {
-    lanes: Vec<(Lane, Run)>,
+    lanes: Vec<Way>,
     read: Progress,
+}
+
+/// One recordsize's way from pieces to curves.
+enum Way {
+    /// Every record is looked at.
+    All(Lane, Run),
+    /// Some are.
+    Some(Sampled),
 }
 
 /// How far the trace was read.
@@ -46,7 +54,12 @@ impl Lanes {
 
     /// Adds a lane and the models that are shown its accesses.
     pub fn add(&mut self, lane: Lane, run: Run) {
-        self.lanes.push((lane, run));
+        self.lanes.push(Way::All(lane, run));
+    }
+
+    /// Adds a recordsize of which a sample is looked at.
+    pub fn sample(&mut self, sampled: Sampled) {
+        self.lanes.push(Way::Some(sampled));
     }
 
     /// Shows every lane what is left of the trace, which is read ahead on a thread of its own. `go_on` is told how far it
@@ -70,25 +83,25 @@ impl Lanes {
                     break;
                 }
             }
+            self.lanes.par_iter_mut().try_for_each(Way::flush)?;
             Ok(self.read)
         })
     }
 
-    /// Shows every lane these pieces.
-    pub fn feed(&mut self, pieces: &[Piece]) -> Result<()> {
-        self.lanes.par_iter_mut().with_max_len(1).try_for_each(|(lane, run)| show(lane, run, pieces))?;
-        self.read.requests = self.lanes.first().map_or(0, |(lane, _)| lane.requests());
+    fn feed(&mut self, pieces: &[Piece]) -> Result<()> {
+        self.lanes.par_iter_mut().with_max_len(1).try_for_each(|way| way.feed(pieces))?;
+        self.read.requests = self.lanes.first().map_or(0, Way::requests);
         Ok(())
     }
 
     /// The curves of each lane, in the order of the lanes and of their models.
     pub fn curves(&self) -> Vec<Curve> {
-        self.lanes.iter().flat_map(|(lane, run)| run.curves(lane.recordsize(), lane.records())).collect()
+        self.lanes.iter().flat_map(Way::curves).collect()
     }
 
     /// What was left out so far; of what only some recordsizes cannot hold, the most.
     pub fn skipped(&self) -> Skipped {
-        let far = self.lanes.iter().map(|(lane, _)| lane.skipped()).max_by_key(|skipped| skipped.too_far);
+        let far = self.lanes.iter().map(Way::skipped).max_by_key(|skipped| skipped.too_far);
         let mut skipped = self.read.skipped;
         skipped += far.unwrap_or_default();
         skipped
@@ -96,16 +109,58 @@ impl Lanes {
 
     /// Bytes of memory of records, models and chunks now.
     pub fn memory(&self) -> usize {
-        self.lanes.iter().map(|(lane, run)| lane.memory() + run.memory()).sum()
+        self.lanes.iter().map(Way::memory).sum()
     }
 }
 
-fn show(lane: &mut Lane, run: &mut Run, pieces: &[Piece]) -> Result<()> {
-    loop {
-        let more = lane.cut(pieces)?;
-        run.feed(lane.accesses(), lane.keys());
-        if !more {
-            return Ok(());
+impl Way {
+    fn feed(&mut self, pieces: &[Piece]) -> Result<()> {
+        let (lane, run) = match self {
+            Way::Some(sampled) => return sampled.feed(pieces),
+            Way::All(lane, run) => (lane, run),
+        };
+        loop {
+            let more = lane.cut(pieces)?;
+            run.feed(lane.accesses(), lane.keys());
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// At the end of the trace.
+    fn flush(&mut self) -> Result<()> {
+        match self {
+            Way::All(..) => Ok(()),
+            Way::Some(sampled) => sampled.flush(),
+        }
+    }
+
+    fn requests(&self) -> u64 {
+        match self {
+            Way::All(lane, _) => lane.requests(),
+            Way::Some(sampled) => sampled.requests(),
+        }
+    }
+
+    fn curves(&self) -> Vec<Curve> {
+        match self {
+            Way::All(lane, run) => run.curves(lane.recordsize(), lane.records()),
+            Way::Some(sampled) => sampled.curves(),
+        }
+    }
+
+    fn skipped(&self) -> Skipped {
+        match self {
+            Way::All(lane, _) => lane.skipped(),
+            Way::Some(sampled) => sampled.skipped(),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        match self {
+            Way::All(lane, run) => lane.memory() + run.memory(),
+            Way::Some(sampled) => sampled.memory(),
         }
     }
 }

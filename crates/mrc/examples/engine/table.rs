@@ -10,7 +10,7 @@ use poolwright_openzfs::codec::{Codec, Compression, Geometry};
 use poolwright_openzfs::{ArcSizes, ArcStats, Config, Engine};
 use serde::de::DeserializeOwned;
 
-use crate::child::{Filled, Job, Replayed, DIRTY_BYTES, SAMPLE};
+use crate::child::{DIRTY_BYTES, Filled, Job, Replayed, SAMPLE};
 use crate::ops::{self, Ops, fill_record};
 
 /// Most that the model may be off, in percentage points of the hit ratio.

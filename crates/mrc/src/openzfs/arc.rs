@@ -51,7 +51,8 @@ impl Sum {
             return;
         }
         let wanted = delta.abs() << 4;
-        let more = if wanted >= self.borrowed { wanted - self.borrowed } else { (wanted - self.borrowed) / 4 };
+        let more =
+            if wanted >= self.borrowed { wanted - self.borrowed } else { (wanted - self.borrowed) / 4 };
         self.lower += self.delta + delta - more;
         self.borrowed += more;
         self.delta = 0;

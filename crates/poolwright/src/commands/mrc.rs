@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
+use poolwright_mrc::Input;
 use poolwright_mrc::footprint::{Footprint, grid};
 use poolwright_mrc::input::{self, Format, Select, Unit};
 use poolwright_mrc::lanes::Progress;
-use poolwright_mrc::Input;
+use poolwright_mrc::sample::Amount;
 use poolwright_report::Terminal;
-use poolwright_trace::format_count;
 use poolwright_trace::layout::Role;
+use poolwright_trace::{format_count, format_size};
 
 use super::options::{Usage, parse_size, parse_time};
 use super::record::parse_buffer;
@@ -79,6 +80,18 @@ pub struct Args {
     /// Sector size of the pool as a power of two: what compressed records are rounded up to
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(9..=16))]
     ashift: u32,
+
+    /// Look at this share of the records only, with an error band around every point: 0.01, or 1%
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    sample: Option<f64>,
+
+    /// The same, with as large a share as fits into this much memory
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory, conflicts_with = "sample")]
+    sample_memory: Option<u64>,
+
+    /// Seed of the sample: another one looks at other records
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
+    seed: u64,
 
     /// Only files of these roles, as `trace show` has them
     #[arg(long, value_name = "ROLE,…", value_delimiter = ',', value_parser = parse_role)]
@@ -200,6 +213,8 @@ fn ask(args: &Args, input: &dyn Input, sizes: Vec<u64>) -> Ask {
         sizes,
         compress_ratio: args.compress_ratio,
         sector: 1 << args.ashift,
+        sample: args.sample.map(Amount::Rate).or(args.sample_memory.map(Amount::Memory)),
+        seed: args.seed,
     }
 }
 
@@ -222,6 +237,20 @@ fn parse_ratio(text: &str) -> Result<f64, String> {
         Ok(ratio) if (1.0..=1000.0).contains(&ratio) => Ok(ratio),
         _ => Err(format!("{text:?} is no compression ratio; write 1.5")),
     }
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let (digits, unit) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits.trim_end(), 0.01));
+    match digits.parse::<f64>().map(|rate| rate * unit) {
+        Ok(rate) if rate > 0.0 && rate <= 1.0 => Ok(rate),
+        _ => Err(format!("{text:?} is no share of the records; write 0.01 or 1%")),
+    }
+}
+
+fn parse_memory(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    let least = poolwright_mrc::sample::LEAST_MEMORY;
+    if bytes < least { Err(format!("a sample takes {} at least", format_size(least))) } else { Ok(bytes) }
 }
 
 fn parse_role(text: &str) -> Result<Role, String> {

@@ -4,7 +4,8 @@ use clap::ValueEnum;
 use poolwright_mrc::input::Unit;
 use poolwright_mrc::lane::Sizes;
 use poolwright_mrc::openzfs::{OpenZfs, Options};
-use poolwright_mrc::{Lane, Lanes, Lru, Model, Result, Run, arc};
+use poolwright_mrc::sample::{Amount, Family, Maker};
+use poolwright_mrc::{Lane, Lanes, Lru, Model, Result, Run, Sampled, Splitter, arc};
 
 /// Record sizes that OpenZFS takes; larger objects count as this large for what it keeps beside them.
 const LARGEST_RECORD: u64 = 16 << 20;
@@ -43,40 +44,74 @@ pub struct Ask {
     pub sizes: Vec<u64>,
     pub compress_ratio: f64,
     pub sector: u32,
+    /// How much to look at; all of it, if `None`.
+    pub sample: Option<Amount>,
+    /// Which sample.
+    pub seed: u64,
 }
 
 /// A lane for each recordsize.
 pub fn lanes(ask: &Ask) -> Result<Lanes> {
     let mut lanes = Lanes::new();
-    let own = [None];
     let asked: Vec<Option<u64>> = ask.recordsizes.iter().copied().map(Some).collect();
-    for recordsize in if asked.is_empty() { &own[..] } else { &asked } {
-        let mut lane = Lane::new(ask.unit, *recordsize)?;
-        if ask.compress_ratio > 1.0 {
-            lane = lane.with_sizes(compressed(ask.compress_ratio, ask.sector));
+    for recordsize in if asked.is_empty() { &[None][..] } else { &asked } {
+        let splitter = Splitter::of(ask.unit, *recordsize)?;
+        let sizes = (ask.compress_ratio > 1.0).then(|| compressed(ask.compress_ratio, ask.sector));
+        let families = ask.models.iter().map(|model| family(*model, ask, splitter.recordsize())).collect();
+        match ask.sample {
+            None => all(&mut lanes, Lane::new(ask.unit, *recordsize)?, sizes, families),
+            Some(amount) => {
+                let sampled = Sampled::new(splitter, amount, ask.seed, families)?;
+                lanes.sample(match sizes {
+                    Some(sizes) => sampled.with_sizes(sizes),
+                    None => sampled,
+                });
+            }
         }
-        let mut run = Run::new();
-        for model in &ask.models {
-            run.add(model.name(), models(*model, ask, lane.recordsize()));
-        }
-        lanes.add(lane, run);
     }
     Ok(lanes)
 }
 
-fn models(model: ModelName, ask: &Ask, recordsize: Option<u64>) -> Vec<Box<dyn Model>> {
-    let each = |make: &dyn Fn(u64) -> Box<dyn Model>| ask.sizes.iter().map(|size| make(*size)).collect();
-    match model {
-        ModelName::Lru => vec![Box::new(Lru::new(&ask.sizes))],
-        ModelName::Arc => each(&|size| Box::new(arc::Arc::new(size))),
-        ModelName::Openzfs => each(&|size| Box::new(OpenZfs::new(options(ask, recordsize, size)))),
+fn all(lanes: &mut Lanes, lane: Lane, sizes: Option<Sizes>, families: Vec<Family>) {
+    let mut run = Run::new();
+    for family in families {
+        run.add(&family.name, (family.models)(&family.sizes, 1.0));
     }
+    lanes.add(
+        match sizes {
+            Some(sizes) => lane.with_sizes(sizes),
+            None => lane,
+        },
+        run,
+    );
 }
 
-fn options(ask: &Ask, recordsize: Option<u64>, size: u64) -> Options {
+fn family(model: ModelName, ask: &Ask, recordsize: Option<u64>) -> Family {
+    let each = |make: Box<dyn Fn(u64, f64) -> Box<dyn Model> + Send + Sync>| -> Maker {
+        Box::new(move |sizes, rate| sizes.iter().map(|size| make(*size, rate)).collect())
+    };
+    let models: Maker = match model {
+        ModelName::Lru => Box::new(|sizes, _| vec![Box::new(Lru::new(sizes)) as _]),
+        ModelName::Arc => each(Box::new(|size, _| Box::new(arc::Arc::new(size)))),
+        ModelName::Openzfs => {
+            let (unit, fine_times) = (ask.unit, ask.fine_times);
+            each(Box::new(move |size, rate| {
+                Box::new(OpenZfs::new(options(unit, fine_times, recordsize, size, rate)))
+            }))
+        }
+    };
+    Family { name: model.name().to_owned(), sizes: ask.sizes.clone(), models }
+}
+
+/// An ARC of `size` bytes that is shown a share of `rate` of the records: what it holds of its own is that share too.
+fn options(unit: Unit, fine_times: bool, recordsize: Option<u64>, size: u64, rate: f64) -> Options {
     let mut options = Options::new(size, recordsize.unwrap_or(LARGEST_RECORD) as u32);
-    options.offsets = ask.unit != Unit::Objects;
-    if !ask.fine_times {
+    let scaled = |bytes: u64| (bytes as f64 * rate) as u64;
+    options.pool_bytes = scaled(options.pool_bytes);
+    options.slack_bytes = scaled(options.slack_bytes);
+    options.txg_bytes = scaled(options.txg_bytes);
+    options.offsets = unit != Unit::Objects;
+    if !fine_times {
         // Nothing is known of how close two uses are.
         options.mintime_ms = 0;
     }

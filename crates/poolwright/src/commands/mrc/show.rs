@@ -1,7 +1,7 @@
 //! What was found, as tables and as JSON.
 
 use poolwright_mrc::lanes::Progress;
-use poolwright_mrc::{Curve, Lanes, Point, Skipped};
+use poolwright_mrc::{Curve, Lanes, Point, Skipped, Unsaid};
 use poolwright_report::{Cell, Column, Table, Terminal};
 use poolwright_trace::{format_count, format_size};
 use serde_json::json;
@@ -108,6 +108,7 @@ pub fn text(found: &Found, to: Terminal) -> String {
         out.push('\n');
         out.push_str(&title(curve));
         out.push_str(&table(&curve.points).terminal(to));
+        out.push_str(&unsaid(curve));
     }
     out
 }
@@ -117,12 +118,36 @@ fn title(curve: &Curve) -> String {
         Some(bytes) => format!("records of {}", format_size(bytes)),
         None => "objects".to_owned(),
     };
+    let about = if curve.sample.is_some() { "about " } else { "" };
+    let sample = match &curve.sample {
+        Some(sample) => {
+            format!(
+                "; of the records {} were looked at, {} %",
+                format_count(sample.records),
+                sample.rate * 100.0
+            )
+        }
+        None => String::new(),
+    };
     format!(
-        "{}: {} requests for {} {records}\n",
+        "{}: {} requests for {about}{} {records}{sample}\n",
         curve.model,
         format_count(curve.requests),
         format_count(curve.records)
     )
+}
+
+/// Sizes that a sample says nothing of.
+fn unsaid(curve: &Curve) -> String {
+    let sizes = curve.sample.iter().flat_map(|sample| &sample.unsaid);
+    let line = |unsaid: &Unsaid| {
+        let size = format_size(unsaid.cache_bytes);
+        format!(
+            "{size}: too few records of the sample fit in it; --sample {:.2} would do\n",
+            unsaid.needs_rate
+        )
+    };
+    sizes.map(line).collect()
 }
 
 /// Columns that say nothing are left out.
