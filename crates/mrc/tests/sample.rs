@@ -2,6 +2,7 @@
 
 use poolwright_mrc::arc::Arc;
 use poolwright_mrc::input::{Synthetic, Unit};
+use poolwright_mrc::openzfs::{OpenZfs, Options};
 use poolwright_mrc::sample::{Amount, Family};
 use poolwright_mrc::{Curve, Input, Kind, Lane, Lru, Model, Piece, Run, Sampled, Splitter};
 use proptest::prelude::*;
@@ -18,20 +19,32 @@ fn arc(sizes: &[u64]) -> Vec<Box<dyn Model>> {
     sizes.iter().map(|&size| Box::new(Arc::new(size)) as Box<dyn Model>).collect()
 }
 
-fn families(sizes: &[u64]) -> Vec<Family> {
-    let family = |name: &str, models: fn(&[u64]) -> Vec<Box<dyn Model>>| Family {
-        name: name.to_owned(),
-        sizes: sizes.to_vec(),
-        models: Box::new(move |sizes, _| models(sizes)),
+fn openzfs(sizes: &[u64], rate: f64) -> Vec<Box<dyn Model>> {
+    let model = |&size: &u64| {
+        let options = Options { mintime_ms: 0, ..Options::new(size, 8192) };
+        Box::new(OpenZfs::new(options.sampled(rate))) as Box<dyn Model>
     };
-    vec![family("lru", lru), family("arc", arc)]
+    sizes.iter().map(model).collect()
 }
 
-fn exact(unit: Unit, pieces: &[Piece], sizes: &[u64]) -> Vec<Curve> {
+/// By their names.
+type Makers = &'static [(&'static str, fn(&[u64], f64) -> Vec<Box<dyn Model>>)];
+const TEXTBOOK: Makers = &[("lru", |sizes, _| lru(sizes)), ("arc", |sizes, _| arc(sizes))];
+const OPENZFS: Makers = &[("openzfs", openzfs)];
+
+fn families(makers: Makers, sizes: &[u64]) -> Vec<Family> {
+    let family = |(name, models): &(&str, fn(&[u64], f64) -> Vec<Box<dyn Model>>)| Family {
+        name: (*name).to_owned(),
+        sizes: sizes.to_vec(),
+        models: Box::new(*models),
+    };
+    makers.iter().map(family).collect()
+}
+
+fn exact(makers: Makers, unit: Unit, pieces: &[Piece], sizes: &[u64]) -> Vec<Curve> {
     let mut lane = Lane::new(unit, None).unwrap();
     let mut run = Run::new();
-    run.add("lru", lru(sizes));
-    run.add("arc", arc(sizes));
+    makers.iter().for_each(|(name, models)| run.add(name, models(sizes, 1.0)));
     loop {
         let more = lane.cut(pieces).unwrap();
         run.feed(lane.accesses(), lane.keys());
@@ -41,9 +54,16 @@ fn exact(unit: Unit, pieces: &[Piece], sizes: &[u64]) -> Vec<Curve> {
     }
 }
 
-fn sampled(unit: Unit, pieces: &[Piece], sizes: &[u64], amount: Amount, seed: u64) -> Vec<Curve> {
+fn sampled(
+    makers: Makers,
+    unit: Unit,
+    pieces: &[Piece],
+    sizes: &[u64],
+    amount: Amount,
+    seed: u64,
+) -> Vec<Curve> {
     let splitter = Splitter::of(unit, None).unwrap();
-    let mut sampled = Sampled::new(splitter, amount, seed, families(sizes)).unwrap();
+    let mut sampled = Sampled::new(splitter, amount, seed, families(makers, sizes)).unwrap();
     pieces.chunks(50_000).for_each(|chunk| sampled.feed(chunk).unwrap());
     sampled.flush().unwrap();
     sampled.curves()
@@ -68,12 +88,15 @@ fn sizes(first: u64, last: u64, count: u32) -> Vec<u64> {
 }
 
 /// Holds the bands of a hundred samples against the exact curve, at every size on its own.
-fn check(name: &str, (unit, pieces): (Unit, Vec<Piece>), rate: f64, sizes: &[u64]) {
-    let truth = exact(unit, &pieces, sizes);
+fn check(makers: Makers, name: &str, (unit, pieces): (Unit, Vec<Piece>), rate: f64, sizes: &[u64]) {
+    let truth = exact(makers, unit, &pieces, sizes);
     let mut inside = vec![vec![0usize; sizes.len()]; truth.len()];
     let mut widths = vec![vec![Vec::new(); sizes.len()]; truth.len()];
+    let mut means = vec![vec![0.0; sizes.len()]; truth.len()];
     for seed in 0..SEEDS {
-        for (model, sampled) in sampled(unit, &pieces, sizes, Amount::Rate(rate), seed).iter().enumerate() {
+        for (model, sampled) in
+            sampled(makers, unit, &pieces, sizes, Amount::Rate(rate), seed).iter().enumerate()
+        {
             assert_eq!(sampled.requests, truth[model].requests);
             let unsaid = &sampled.sample.as_ref().unwrap().unsaid;
             assert!(unsaid.is_empty(), "{name}: {unsaid:?}");
@@ -82,6 +105,7 @@ fn check(name: &str, (unit, pieces): (Unit, Vec<Piece>), rate: f64, sizes: &[u64
                 assert!(band.low <= point.miss_ratio && point.miss_ratio <= band.high, "{point:?}");
                 let exact = truth[model].points[size].miss_ratio;
                 inside[model][size] += usize::from(band.low <= exact && exact <= band.high);
+                means[model][size] += point.miss_ratio;
                 widths[model][size].push(100.0 * (band.high - band.low));
             }
         }
@@ -92,10 +116,11 @@ fn check(name: &str, (unit, pieces): (Unit, Vec<Piece>), rate: f64, sizes: &[u64
             width.sort_by(f64::total_cmp);
             let inside = inside[model][size];
             println!(
-                "{name} {} {} bytes: exact {:.2} %, inside {inside} of {SEEDS}, median width {:.2}",
+                "{name} {} {} bytes: exact {:.2} % mean {:.2} %, inside {inside} of {SEEDS}, median width {:.2}",
                 curve.model,
                 point.cache_bytes,
                 100.0 * point.miss_ratio,
+                means[model][size] * 100.0 / SEEDS as f64,
                 width[width.len() / 2]
             );
             assert!(inside >= INSIDE, "{name} {} {}: inside {inside}", curve.model, point.cache_bytes);
@@ -106,19 +131,19 @@ fn check(name: &str, (unit, pieces): (Unit, Vec<Piece>), rate: f64, sizes: &[u64
 #[test]
 fn a_hundred_seeds_of_popular_records() {
     let trace = made_up("synthetic:zipf,records=50K,requests=400K,skew=0.9,record=512");
-    check("zipf", trace, 0.05, &sizes(512 * 400, 512 * 50_000, 6));
+    check(TEXTBOOK, "zipf", trace, 0.05, &sizes(512 * 400, 512 * 50_000, 6));
 }
 
 #[test]
 fn a_hundred_seeds_of_scans_among_popular_records() {
     let trace = made_up("synthetic:zipf,records=50K,requests=400K,skew=1.0,scan=0.3,scan-records=2000");
-    check("scan", trace, 0.05, &sizes(8192 * 400, 8192 * 50_000, 6));
+    check(TEXTBOOK, "scan", trace, 0.05, &sizes(8192 * 400, 8192 * 50_000, 6));
 }
 
 #[test]
 fn a_hundred_seeds_of_a_loop() {
     let trace = made_up("synthetic:loop,records=20K,requests=400K,record=4K");
-    check("loop", trace, 0.05, &[400, 4_000, 15_000, 19_000, 20_000, 24_000].map(|n| n * 4096));
+    check(TEXTBOOK, "loop", trace, 0.05, &[400, 4_000, 15_000, 19_000, 20_000, 24_000].map(|n| n * 4096));
 }
 
 #[test]
@@ -129,33 +154,39 @@ fn a_hundred_seeds_of_objects_of_unequal_sizes() {
         // From 100 bytes up to 16 times that, large ones rare.
         (piece.offset, piece.len) = (id, 100 << [0, 0, 0, 1, 1, 2, 3, 4][id as usize % 8]);
     }
-    check("objects", (Unit::Objects, pieces), 0.05, &sizes(1000 * 400, 437 * 50_000, 6));
+    check(TEXTBOOK, "objects", (Unit::Objects, pieces), 0.05, &sizes(1000 * 400, 437 * 50_000, 6));
+}
+
+#[test]
+fn a_hundred_seeds_of_the_arc_of_openzfs() {
+    let trace = made_up("synthetic:zipf,records=30K,requests=200K,skew=0.9,scan=0.1,write=0.2,rate=1K");
+    check(OPENZFS, "openzfs", trace, 0.05, &sizes(32 << 20, 240 << 20, 4));
 }
 
 #[test]
 fn in_a_given_memory_it_is_the_sample_of_the_rate_that_fits() {
     let (unit, pieces) = made_up("synthetic:zipf,records=200K,requests=400K,skew=0.6,write=0.2,record=512");
     let sizes = sizes(512 * 2_000, 512 * 200_000, 5);
-    let plenty = sampled(unit, &pieces, &sizes, Amount::Memory(1 << 30), 4);
-    assert_eq!(plenty, exact(unit, &pieces, &sizes));
+    let plenty = sampled(TEXTBOOK, unit, &pieces, &sizes, Amount::Memory(1 << 30), 4);
+    assert_eq!(plenty, exact(TEXTBOOK, unit, &pieces, &sizes));
 
-    let little = sampled(unit, &pieces, &sizes, Amount::Memory(64 << 20), 4);
+    let little = sampled(TEXTBOOK, unit, &pieces, &sizes, Amount::Memory(64 << 20), 4);
     let rate = little[0].sample.as_ref().unwrap().rate;
     assert!(rate < 1.0 && rate > 0.001, "{rate}");
-    assert_eq!(little, sampled(unit, &pieces, &sizes, Amount::Rate(rate), 4));
+    assert_eq!(little, sampled(TEXTBOOK, unit, &pieces, &sizes, Amount::Rate(rate), 4));
 }
 
 #[test]
 fn a_sample_that_is_too_small_says_so() {
     let (unit, pieces) = made_up("synthetic:zipf,records=100K,requests=200K,skew=0.9,record=512");
     let sizes = [512 * 100, 512 * 10_000];
-    let lru = sampled(unit, &pieces, &sizes, Amount::Rate(0.02), 1).swap_remove(0);
+    let lru = sampled(TEXTBOOK, unit, &pieces, &sizes, Amount::Rate(0.02), 1).swap_remove(0);
     assert_eq!(lru.points.iter().map(|point| point.cache_bytes).collect::<Vec<_>>(), [512 * 10_000]);
     let unsaid = lru.sample.unwrap().unsaid;
     assert_eq!((unsaid.len(), unsaid[0].cache_bytes), (1, 512 * 100));
     assert!((unsaid[0].needs_rate - 0.06).abs() < 1e-9, "{unsaid:?}");
     for rate in [0.001, 1e-9] {
-        let tiny = sampled(unit, &pieces, &sizes, Amount::Rate(rate), 1).swap_remove(0);
+        let tiny = sampled(TEXTBOOK, unit, &pieces, &sizes, Amount::Rate(rate), 1).swap_remove(0);
         assert!(tiny.points.is_empty() && tiny.sample.unwrap().unsaid.len() == 2);
     }
     let refused = |amount| Sampled::new(Splitter::objects(), amount, 1, Vec::new()).unwrap_err().to_string();
@@ -185,8 +216,8 @@ proptest! {
         let unit = Unit::Bytes { recordsize: 1024 };
         let sizes = [1 << 10, 10 << 10, 100 << 10];
         for amount in [Amount::Rate(1.0), Amount::Memory(1 << 30)] {
-            let curves = sampled(unit, &pieces, &sizes, amount, 9);
-            prop_assert_eq!(curves, exact(unit, &pieces, &sizes));
+            let curves = sampled(TEXTBOOK, unit, &pieces, &sizes, amount, 9);
+            prop_assert_eq!(curves, exact(TEXTBOOK, unit, &pieces, &sizes));
         }
     }
 }

@@ -14,8 +14,6 @@ pub const METADATA: usize = 1;
 const BATCH: u32 = 10;
 /// The balance between metadata and data moves down this many times slower than up (`zfs_arc_meta_balance`).
 const META_BALANCE: u64 = 500;
-/// Bytes of an indirect block, uncompressed.
-pub const INDIRECT: u32 = 128 << 10;
 
 pub fn kind(id: u32) -> usize {
     usize::from(id & META != 0)
@@ -112,7 +110,11 @@ impl Arc {
     }
 
     pub fn lsize(&self, id: u32) -> u32 {
-        if id & META != 0 { INDIRECT } else { self.options.record_bytes.max(self.blocks.at(id).psize) }
+        if id & META != 0 {
+            self.options.indirect_lsize
+        } else {
+            self.options.record_bytes.max(self.blocks.at(id).psize)
+        }
     }
 
     /// Bytes of the uncompressed copy that a dbuf of this block has beside the compressed buffer.

@@ -1,7 +1,7 @@
 //! The dbufs in front of the ARC: those in use, their indirect blocks, and the dbuf cache of idle ones.
 
-use super::arc::{Arc, INDIRECT, kind};
-use super::list::{HELD, IDLE, List, META, NIL};
+use super::arc::{Arc, kind};
+use super::list::{HELD, IDLE, List, NIL};
 
 /// How far the dbuf cache may be over its size, and how far it is then cut below it, in percent
 /// (`dbuf_cache_hiwater_pct`, `dbuf_cache_lowater_pct`).
@@ -20,7 +20,7 @@ impl Dbufs {
     }
 
     fn bytes_of(arc: &Arc, id: u32) -> u64 {
-        if id & META != 0 { u64::from(INDIRECT) } else { u64::from(arc.lsize(id)) }
+        u64::from(arc.lsize(id))
     }
 
     /// Puts a dbuf that nobody uses any more into the cache.

@@ -44,6 +44,8 @@ pub struct Options {
     pub offsets: bool,
     /// What a full indirect block of 1024 pointers takes compressed.
     pub indirect_bytes: u32,
+    /// What it takes uncompressed.
+    pub indirect_lsize: u32,
     /// What the pool itself keeps in the ARC.
     pub pool_bytes: u64,
     /// Structures that count.
@@ -72,6 +74,7 @@ impl Options {
             dbuf_cache_bytes: cache_bytes >> 5,
             offsets: true,
             indirect_bytes: 44 << 10,
+            indirect_lsize: 128 << 10,
             pool_bytes: 5 << 18,
             structures: Structures::KERNEL,
             slack_bytes: 16 << 20,
@@ -80,6 +83,21 @@ impl Options {
             indirect_ms: 1000,
             txg_ms: 5000,
             txg_bytes: (4 << 30) / 5,
+        }
+    }
+
+    /// The same for a sample of so large a share of the records, in an ARC of that share (`cache_bytes` and what follows
+    /// from it are that already): what is not a record's own shrinks with it. Each indirect block is still there, and
+    /// takes its share.
+    pub fn sampled(self, rate: f64) -> Options {
+        let share = |bytes: u64| (bytes as f64 * rate).ceil() as u64;
+        Options {
+            indirect_bytes: share(self.indirect_bytes.into()) as u32,
+            indirect_lsize: share(self.indirect_lsize.into()) as u32,
+            pool_bytes: share(self.pool_bytes),
+            slack_bytes: share(self.slack_bytes),
+            txg_bytes: share(self.txg_bytes),
+            ..self
         }
     }
 }
