@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use poolwright_mrc::openzfs::{OpenZfs, Options, Structures};
+use poolwright_mrc::openzfs::{OpenZfs, Options, PrimaryCache, Structures};
 use poolwright_mrc::{Access, Intern, Model};
 use poolwright_openzfs::codec::{Codec, Compression, Geometry};
 use poolwright_openzfs::{ArcSizes, ArcStats, Config, Engine};
@@ -189,7 +189,17 @@ fn modelled(
         // Metadata is stored twice.
         options.indirect_bytes = (each / 2) as u32;
     }
+    options.prefetch = job.settings["prefetch"] == "all";
+    options.primarycache = match job.settings["primarycache"].as_str() {
+        "metadata" => PrimaryCache::Metadata,
+        "none" => PrimaryCache::None,
+        _ => PrimaryCache::All,
+    };
+    options.partial_reads = job.recordsize > ops::PAGE;
     let mut model = OpenZfs::new(options);
+    for (file, bytes) in job.files.iter().enumerate() {
+        model.set_file_records(file as u32, bytes / job.recordsize);
+    }
     let mut intern = Intern::default();
     let times = ops::load_times(&job.times)?;
     for (n, (op, &t_ms)) in ops.ops.iter().zip(&times).enumerate() {

@@ -1,7 +1,7 @@
 //! The dbufs in front of the ARC: those in use, their indirect blocks, and the dbuf cache of idle ones.
 
 use super::arc::{Arc, kind};
-use super::list::{HELD, IDLE, List, NIL};
+use super::list::{HELD, IDLE, List, META, NIL};
 
 /// How far the dbuf cache may be over its size, and how far it is then cut below it, in percent
 /// (`dbuf_cache_hiwater_pct`, `dbuf_cache_lowater_pct`).
@@ -23,8 +23,13 @@ impl Dbufs {
         u64::from(arc.lsize(id))
     }
 
-    /// Puts a dbuf that nobody uses any more into the cache.
+    /// Puts a dbuf that nobody uses any more into the cache; or ends it, if it is not to be kept. One that was read in
+    /// part is kept all the same, as the next part may be wanted soon.
     pub fn idle(&mut self, arc: &mut Arc, id: u32) {
+        if !arc.cacheable(id) && (id & META != 0 || !arc.options.partial_reads) {
+            arc.let_go(id);
+            return self.release_parent(arc, id);
+        }
         arc.blocks.at_mut(id).flags |= IDLE;
         let at = arc.sublist(id);
         self.lists[at].push(&mut arc.blocks, id);

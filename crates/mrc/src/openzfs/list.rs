@@ -5,7 +5,7 @@ pub const NIL: u32 = u32::MAX;
 /// Set in the number of an indirect block; a record's number is its own.
 pub const META: u32 = 1 << 31;
 
-/// Where a block is. The first four have lists.
+/// Where a block is. The first [`LISTED`] have lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
@@ -17,11 +17,17 @@ pub enum State {
     MruGhost,
     /// Evicted from `Mfu`, and remembered.
     MfuGhost,
-    /// Not known to the ARC.
-    Out,
+    /// In memory because it is in use or was read ahead, and not to be kept.
+    Uncached,
     /// Written, and not yet on disk.
     Anon,
+    /// Not known to the ARC.
+    Out,
 }
+
+/// States that have lists, and states that have a size.
+pub const LISTED: usize = 5;
+pub const SIZED: usize = 6;
 
 impl State {
     /// Whether only its name is kept.
@@ -31,7 +37,7 @@ impl State {
 
     /// Whether its content is in memory.
     pub fn is_cached(self) -> bool {
-        matches!(self, State::Mru | State::Mfu | State::Anon)
+        matches!(self, State::Mru | State::Mfu | State::Uncached | State::Anon)
     }
 }
 
@@ -41,6 +47,9 @@ pub const HELD: u8 = 1;
 pub const IDLE: u8 = 2;
 /// Written and not yet on disk.
 pub const DIRTY: u8 = 4;
+
+/// Read ahead, and not asked for since.
+pub const AHEAD: u8 = 8;
 
 /// 24 bytes a block.
 #[derive(Clone, Copy, Debug)]

@@ -8,17 +8,24 @@ mod arc;
 mod dbuf;
 mod list;
 mod options;
+mod prefetch;
 
 pub use options::{Options, PrimaryCache, Structures};
 
-use crate::{Access, Counts, Key, Kind, Model};
+use crate::{Access, Counts, Intern, Key, Kind, Model};
 use arc::Arc;
 use dbuf::Dbufs;
 use list::{Block, DIRTY, HELD, META, NIL};
+use prefetch::Streams;
 use std::collections::HashMap;
 
 /// Pointers in an indirect block: 128K of 128 bytes.
 const POINTERS: u32 = 10;
+
+/// Bits of a key for a record's place in its file.
+const PLACE: u32 = 40;
+/// How often what was read ahead in vain and is not to be kept is let go of: half of the time it has.
+const FLUSH_MS: u32 = 500;
 
 /// A modelled ARC of one size.
 #[derive(Debug)]
@@ -28,8 +35,27 @@ pub struct OpenZfs {
     /// Indirect blocks by level and place.
     indirect: HashMap<(u8, Key), u32>,
     dirty: Dirty,
+    ahead: Option<ReadAhead>,
+    flushed_ms: u32,
     counts: Counts,
     metadata_misses: u64,
+}
+
+/// What reading ahead needs to know: records that nobody has asked for yet have blocks too, so blocks have numbers of
+/// their own.
+#[derive(Debug, Default)]
+struct ReadAhead {
+    names: Intern,
+    files: HashMap<u64, OneFile>,
+    /// Of the records seen of late, for those that are not.
+    bytes: i64,
+}
+
+#[derive(Debug, Default)]
+struct OneFile {
+    streams: Streams,
+    /// Its last record, as far as is known.
+    last: u64,
 }
 
 /// The open transaction group.
@@ -49,6 +75,8 @@ impl OpenZfs {
             dbufs: Dbufs::new(options.dbuf_cache_bytes, options.sublists),
             indirect: HashMap::new(),
             dirty: Dirty::default(),
+            ahead: (options.prefetch && options.offsets).then(ReadAhead::default),
+            flushed_ms: 0,
             counts: Counts { cache_bytes: options.cache_bytes, ..Counts::default() },
             metadata_misses: 0,
         }
@@ -63,11 +91,11 @@ impl OpenZfs {
     pub fn state(&self) -> String {
         let arc = &self.arc;
         let mb = |bytes: i64| format!("{:.1}", bytes as f64 / 1048576.0);
-        let [mru, mfu, mru_ghost, mfu_ghost, _, anon] =
+        let [mru, mfu, mru_ghost, mfu_ghost, uncached, anon] =
             arc.size.map(|[data, meta]| format!("{}+{}", mb(data), mb(meta)));
         let share = |x: u64| x as f64 / (1u64 << 32) as f64;
         format!(
-            "used {} (most {}) mru {mru} mfu {mfu} ghosts {mru_ghost} {mfu_ghost} anon {anon} meta {:.3} pd {:.3} pm {:.3} rounds {}",
+            "used {} (most {}) mru {mru} mfu {mfu} ghosts {mru_ghost} {mfu_ghost} uncached {uncached} anon {anon} meta {:.3} pd {:.3} pm {:.3} rounds {}",
             mb(arc.used.value()),
             mb(arc.largest),
             share(arc.balance.meta),
@@ -77,16 +105,95 @@ impl OpenZfs {
         )
     }
 
+    /// Tells how long a file is, in records: it is read ahead of a reader up to its end, and no further. Without that its
+    /// end is the last record that the trace has asked for so far.
+    pub fn set_file_records(&mut self, file: u32, records: u64) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.files.entry(file.into()).or_default().last = records.saturating_sub(1);
+        }
+    }
+
+    /// The block of the record that an access is for.
+    fn block(&mut self, access: &Access, key: Key) -> u32 {
+        let Some(ahead) = &mut self.ahead else {
+            if access.record as usize == self.arc.blocks.records.len() {
+                self.add(key, access.bytes);
+            }
+            return access.record;
+        };
+        ahead.bytes += (i64::from(access.bytes) - ahead.bytes) / 64;
+        let file = ahead.files.entry(key >> PLACE).or_default();
+        file.last = file.last.max(key & ((1 << PLACE) - 1));
+        self.named(key, access.bytes)
+    }
+
+    /// The block of a record by its key, made if there is none.
+    fn named(&mut self, key: Key, bytes: u32) -> u32 {
+        let Some(Ok(id)) = self.ahead.as_mut().map(|ahead| ahead.names.number(key)) else {
+            unreachable!("the caller numbers its records, and has not run out of numbers");
+        };
+        if id as usize == self.arc.blocks.records.len() {
+            self.add(key, bytes);
+        }
+        id
+    }
+
+    /// A read, and the reading ahead that comes of it. Whether it missed.
+    fn read_in_stream(&mut self, id: u32, key: Key, now: u32) -> bool {
+        let record_bytes = u64::from(self.arc.options.record_bytes);
+        let mut stream = None;
+        if let Some(file) = self.ahead.as_mut().and_then(|ahead| ahead.files.get_mut(&(key >> PLACE))) {
+            stream = file.streams.access(key & ((1 << PLACE) - 1), file.last, record_bytes, now);
+        }
+        let missed = self.read(id, now);
+        if let Some(at) = stream {
+            self.read_ahead(key >> PLACE, at, missed, now);
+        }
+        missed
+    }
+
+    fn read_ahead(&mut self, file: u64, at: usize, missed: bool, now: u32) {
+        let Some(ahead) = &mut self.ahead else { return };
+        let Some(of_file) = ahead.files.get_mut(&file) else { return };
+        let (wanted, last, bytes) = (of_file.streams.run(at, missed), of_file.last, ahead.bytes as u32);
+        for record in wanted.records.0..wanted.records.1.min(last + 1) {
+            let id = self.named(file << PLACE | record, bytes.max(512));
+            if self.arc.blocks.at(id).flags & HELD != 0 {
+                continue;
+            }
+            let parent = self.arc.blocks.at(id).parent;
+            match self.arc.blocks.at(parent).flags & HELD {
+                0 => self.arc.read_ahead(parent, now),
+                _ => self.arc.touch(parent, now),
+            }
+            self.arc.read_ahead(id, now);
+        }
+        let pointers = 1 << POINTERS;
+        let indirect =
+            wanted.indirect.0.div_ceil(pointers)..wanted.indirect.1.min(last + 1).div_ceil(pointers);
+        for place in indirect {
+            let id = self.parent(1, file << PLACE | place << POINTERS);
+            if self.arc.blocks.at(id).flags & HELD == 0 {
+                self.arc.read_ahead(id, now);
+            }
+        }
+    }
+
     /// The block of a record seen for the first time, and its indirect blocks.
     fn add(&mut self, key: Key, bytes: u32) {
         let parent = if self.arc.options.offsets { self.parent(1, key) } else { NIL };
-        self.arc.blocks.records.push(Block::new(parent, bytes));
+        let records = &mut self.arc.blocks.records;
+        if records.len() == records.capacity() {
+            // A quarter more at a time, not as much again.
+            records.reserve_exact(1024.max(records.len() / 4));
+        }
+        records.push(Block::new(parent, bytes));
     }
 
     /// The indirect block of a level above what is at `key`.
     fn parent(&mut self, level: u8, key: Key) -> u32 {
-        let (file, index) = (key >> 40, (key & ((1 << 40) - 1)) >> POINTERS);
-        let at = file << 40 | index;
+        let (file, index) = (key >> PLACE, (key & ((1 << PLACE) - 1)) >> POINTERS);
+        let at = file << PLACE | index;
         if let Some(&id) = self.indirect.get(&(level, at)) {
             return id;
         }
@@ -95,6 +202,14 @@ impl OpenZfs {
         self.arc.blocks.indirect.push(Block::new(above, self.arc.options.indirect_bytes));
         self.indirect.insert((level, at), id);
         id
+    }
+
+    /// The time of an access in milliseconds: its own, or what its number says.
+    fn now(&self, access: &Access) -> u32 {
+        match u64::from(self.arc.options.requests_per_s) {
+            0 => access.t_ms,
+            rate => (self.counts.requests * 1000 / rate) as u32,
+        }
     }
 
     /// A read through the dbufs: whether it missed.
@@ -187,13 +302,19 @@ impl OpenZfs {
 impl Model for OpenZfs {
     fn feed(&mut self, chunk: &[Access], keys: &[Key]) {
         for access in chunk {
-            if access.record as usize == self.arc.blocks.records.len() {
-                self.add(keys[access.record as usize], access.bytes);
+            let key = keys[access.record as usize];
+            let now = self.now(access);
+            let id = self.block(access, key);
+            if access.kind != Kind::Free {
+                self.arc.resize(id, access.bytes);
             }
-            self.sync_if_due(access.t_ms);
-            let (id, now) = (access.record, access.t_ms);
+            self.sync_if_due(now);
+            if now.saturating_sub(self.flushed_ms) >= FLUSH_MS {
+                self.flushed_ms = now;
+                self.arc.flush_uncached(now);
+            }
             let missed = match access.kind {
-                Kind::Read => self.read(id, now),
+                Kind::Read => self.read_in_stream(id, key, now),
                 Kind::Write => self.write(id, false, now),
                 Kind::Update => self.write(id, true, now),
                 Kind::Free => {

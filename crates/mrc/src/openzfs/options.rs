@@ -40,6 +40,12 @@ pub struct Options {
     pub primarycache: PrimaryCache,
     /// The dbuf cache in front, uncompressed.
     pub dbuf_cache_bytes: u64,
+    /// Whether it reads ahead of sequential readers (`prefetch`); needs `offsets`.
+    pub prefetch: bool,
+    /// Whether reads are for parts of records. It matters where records are not to be cached: their dbufs are then kept.
+    pub partial_reads: bool,
+    /// For traces without times: requests in a second. 0: the times are those of the accesses.
+    pub requests_per_s: u32,
     /// Whether keys are a file's number and the record's place in it; else there are no indirect blocks.
     pub offsets: bool,
     /// What a full indirect block of 1024 pointers takes compressed.
@@ -56,7 +62,7 @@ pub struct Options {
     pub sublists: u32,
     /// A second use this soon after the first is no second use (`ARC_MINTIME`, a sixteenth of a second in ticks).
     pub mintime_ms: u32,
-    /// An indirect block is not evicted this soon after its use (`zfs_arc_min_prefetch_ms`).
+    /// An indirect block, or what was read ahead, is not evicted this soon after its use (`zfs_arc_min_prefetch_ms`).
     pub indirect_ms: u32,
     /// How often dirty data goes to disk (`zfs_txg_timeout`).
     pub txg_ms: u32,
@@ -72,6 +78,9 @@ impl Options {
             record_bytes,
             primarycache: PrimaryCache::All,
             dbuf_cache_bytes: cache_bytes >> 5,
+            prefetch: false,
+            partial_reads: false,
+            requests_per_s: 0,
             offsets: true,
             indirect_bytes: 44 << 10,
             indirect_lsize: 128 << 10,
@@ -97,6 +106,8 @@ impl Options {
             pool_bytes: share(self.pool_bytes),
             slack_bytes: share(self.slack_bytes),
             txg_bytes: share(self.txg_bytes),
+            // Of the requests, too, only so many are left.
+            requests_per_s: share(self.requests_per_s.into()) as u32,
             ..self
         }
     }

@@ -1,0 +1,226 @@
+//! Reading ahead: streams of sequential accesses to a file, and how far ahead of each the engine reads
+//! (`dmu_zfetch.c`).
+
+/// Streams of a file (`zfetch_max_streams`).
+const STREAMS: u64 = 8;
+/// Milliseconds after its last use before a stream may be given up for another, and before it is given up anyway.
+const REUSE_MS: u32 = 1000;
+const OLD_MS: u32 = 2000;
+/// Bytes: how far ahead a stream quickly gets, at most, and for indirect blocks (`zfetch_min_distance` and so on).
+const QUICK: u64 = 4 << 20;
+const FAR: u64 = 64 << 20;
+const FAR_INDIRECT: u64 = 128 << 20;
+/// How far ahead of a stream an access still belongs to it, if it comes too early (`zfetch_max_reorder`).
+const REORDER: u64 = 16 << 20;
+/// Runs that came too early, of which a stream remembers so many.
+const RANGES: usize = 9;
+/// Of a run up to the last access that came too early, a quarter may be missing for the stream to go on there.
+const HOLES: u64 = 4;
+
+#[derive(Clone, Debug)]
+struct Stream {
+    /// The record expected next.
+    next: u64,
+    used_ms: u32,
+    /// Accesses that came early: first and last but one, from `next`.
+    early: Vec<(u64, u64)>,
+    distance: u64,
+    indirect_distance: u64,
+    /// What has been asked for: data from `next` to here, and indirect blocks behind that.
+    end: u64,
+    indirect_end: u64,
+    issued: u64,
+    indirect_issued: u64,
+    missed: bool,
+}
+
+/// What to read ahead: records, and records whose indirect blocks are wanted; each from the first to the last but one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ahead {
+    pub records: (u64, u64),
+    pub indirect: (u64, u64),
+}
+
+/// The streams of one file, the newest first.
+#[derive(Clone, Debug, Default)]
+pub struct Streams {
+    streams: Vec<Stream>,
+}
+
+impl Streams {
+    /// An access to a record; `last` is the file's last. Returns the stream that goes on with it, to [`Streams::run`].
+    pub fn access(&mut self, record: u64, last: u64, record_bytes: u64, now: u32) -> Option<usize> {
+        if record == 0 || last < 2 {
+            return None;
+        }
+        let (at, read) = match self.find(record, record_bytes, now)? {
+            Found::Stream(at, read) => (at, read),
+            Found::Nothing => {
+                if record + 1 < last {
+                    self.create(record + 1, last * record_bytes, now);
+                }
+                return None;
+            }
+        };
+        let stream = &mut self.streams[at];
+        stream.used_ms = now;
+        if read == 0 {
+            return None;
+        }
+        if stream.next >= last {
+            self.streams.remove(at);
+            return None;
+        }
+        stream.reach(read, record_bytes);
+        Some(at)
+    }
+
+    fn find(&mut self, record: u64, record_bytes: u64, now: u32) -> Option<Found> {
+        for (at, stream) in self.streams.iter_mut().enumerate() {
+            if record == stream.next {
+                return Some(Found::Stream(at, stream.go_on(1)));
+            }
+            if record + 1 == stream.next {
+                return Some(Found::Stream(at, stream.go_on(0)));
+            }
+        }
+        let reorder = REORDER / record_bytes + 1;
+        for (at, stream) in self.streams.iter_mut().enumerate() {
+            if record > stream.next && record < stream.next + reorder {
+                return Some(Found::Stream(at, stream.early(record)));
+            }
+            let behind = record < stream.next && record + 1 + reorder > stream.next;
+            if behind && now.saturating_sub(stream.used_ms) <= OLD_MS {
+                stream.used_ms = now;
+                return None;
+            }
+        }
+        Some(Found::Nothing)
+    }
+
+    fn create(&mut self, next: u64, file_bytes: u64, now: u32) {
+        self.streams.retain(|stream| now.saturating_sub(stream.used_ms) <= OLD_MS);
+        let most = (file_bytes / FAR).clamp(1, STREAMS);
+        if self.streams.len() as u64 >= most {
+            let oldest = self.streams.iter().enumerate().min_by_key(|(_, stream)| stream.used_ms);
+            match oldest {
+                Some((at, stream)) if now.saturating_sub(stream.used_ms) > REUSE_MS => {
+                    self.streams.remove(at)
+                }
+                _ => return,
+            };
+        }
+        let stream = Stream {
+            next,
+            // Until it is used again it may be given up at any time.
+            used_ms: now.saturating_sub(REUSE_MS),
+            early: Vec::new(),
+            distance: 0,
+            indirect_distance: 0,
+            end: next,
+            indirect_end: next,
+            issued: next,
+            indirect_issued: next,
+            missed: false,
+        };
+        self.streams.insert(0, stream);
+    }
+
+    /// What a stream reads ahead, once it is known whether the access missed. A stream that never missed reads no data.
+    pub fn run(&mut self, at: usize, missed: bool) -> Ahead {
+        let stream = &mut self.streams[at];
+        stream.missed |= missed;
+        let mut ahead = Ahead { indirect: (stream.indirect_issued, stream.indirect_end), ..Ahead::default() };
+        stream.indirect_issued = stream.indirect_end;
+        if stream.missed {
+            ahead.records = (stream.issued, stream.end);
+            stream.issued = stream.end;
+        }
+        ahead
+    }
+}
+
+enum Found {
+    /// A stream, and the records by which it went on.
+    Stream(usize, u64),
+    Nothing,
+}
+
+impl Stream {
+    /// Goes on by some records, and by what came early right behind them.
+    fn go_on(&mut self, mut by: u64) -> u64 {
+        while let Some(&(start, end)) = self.early.first() {
+            if start > by {
+                break;
+            }
+            by = by.max(end);
+            self.early.remove(0);
+        }
+        for range in &mut self.early {
+            *range = (range.0 - by, range.1 - by);
+        }
+        self.next += by;
+        by
+    }
+
+    /// Remembers an access that came early; goes on with it if little is missing up to there.
+    fn early(&mut self, record: u64) -> u64 {
+        let (at, full) = (record - self.next, self.early.len() == RANGES);
+        match self.early.iter_mut().find(|range| range.0 <= at + 1 && at <= range.1) {
+            Some(range) => *range = (range.0.min(at), range.1.max(at + 1)),
+            None if full => return 0,
+            None => self.early.push((at, at + 1)),
+        }
+        self.early.sort_unstable();
+        let (mut holes, mut from, mut reached) = (0, 0, 0);
+        for &(start, end) in &self.early {
+            holes += start.saturating_sub(from);
+            from = end;
+            if holes <= end / HOLES {
+                reached = end;
+            }
+        }
+        if reached > 0 { self.go_on(reached) } else { 0 }
+    }
+
+    /// How far it wants to be ahead after it went on by `read` records.
+    fn reach(&mut self, read: u64, record_bytes: u64) {
+        let bytes = read * record_bytes;
+        if self.distance < bytes {
+            self.distance = bytes;
+        } else if self.distance < QUICK {
+            self.distance *= 2;
+        }
+        self.distance = self.distance.min(FAR);
+        self.issued = self.issued.max(self.next);
+        self.end = self.end.max(self.next + self.distance / record_bytes);
+        self.indirect_distance =
+            if self.indirect_distance < bytes { bytes } else { self.indirect_distance * 2 };
+        self.indirect_distance = self.indirect_distance.min(FAR_INDIRECT);
+        self.indirect_issued = self.indirect_issued.max(self.end);
+        self.indirect_end = self.indirect_end.max(self.end + self.indirect_distance / record_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequential_reader_is_overtaken_and_a_random_one_is_left_alone() {
+        let mut streams = Streams::default();
+        let mut asked = 0;
+        for record in 1..100 {
+            if let Some(at) = streams.access(record, 10_000, 8 << 10, 10) {
+                let ahead = streams.run(at, true).records;
+                assert!(ahead.0 >= asked && ahead.0 > record, "{ahead:?} at {record} after {asked}");
+                asked = asked.max(ahead.1);
+            }
+        }
+        assert_eq!(asked, 100 + (QUICK >> 13));
+
+        let mut streams = Streams::default();
+        let random = (0..1000u64).map(|n| n * 48_271 % 10_007 * 3000);
+        assert!(random.filter_map(|record| streams.access(record, 1 << 40, 8 << 10, 10)).next().is_none());
+    }
+}
