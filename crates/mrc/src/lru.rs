@@ -14,6 +14,7 @@
 
 mod line;
 mod reuse;
+mod tree;
 
 use std::collections::BinaryHeap;
 

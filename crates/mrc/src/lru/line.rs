@@ -1,11 +1,12 @@
 //! A line of time with one slot an access, on which a record is live at its last access. What lies between an access and
 //! the end of the line is what has been asked for since.
 //!
-//! Sums over the slots stand in a binary tree, so that taking a record off and counting what is after it are one walk
-//! from its leaf to the root. Slots that are not used yet count as if they were: nobody asks for what lies before them,
+//! Sums over the slots stand in a tree, so that taking a record off and counting what is after it are one walk from its
+//! leaf to the root. Slots that are not used yet count as if they were: nobody asks for what lies before them,
 //! and so a new access needs no walk. A line that is full is made anew from what is live, in the same order.
 
 use super::NONE;
+use super::tree::Tree;
 
 /// Slots of the smallest line: few, so that short traces show that a full line is made anew.
 const LEAST_SLOTS: usize = 1 << 8;
@@ -47,61 +48,12 @@ fn slots_for(live: usize, times: usize) -> usize {
     (live * times).next_power_of_two().clamp(LEAST_SLOTS, 1 << 32)
 }
 
-/// Sums over the left subtrees of a complete binary tree, the root at 1 and the children of `n` at `2n` and `2n + 1`. All
-/// arithmetic wraps: what is taken off before it was added is right again once it is.
-#[derive(Debug, Default)]
-struct Tree {
-    left: Vec<u64>,
-    depth: u32,
-}
-
-impl Tree {
-    /// A tree over `leaves`, a power of two of them.
-    fn new(leaves: Vec<u64>) -> Tree {
-        let count = leaves.len();
-        let mut left = vec![0; count];
-        let mut sums = leaves;
-        while sums.len() > 1 {
-            let parents = sums.len() / 2;
-            for parent in 0..parents {
-                left[parents + parent] = sums[2 * parent];
-                sums[parent] = sums[2 * parent] + sums[2 * parent + 1];
-            }
-            sums.truncate(parents);
-        }
-        Tree { left, depth: count.trailing_zeros() }
-    }
-
-    /// Takes `amount` off `leaf`; the sum over all leaves before it.
-    fn take(&mut self, leaf: usize, amount: u64) -> u64 {
-        let mut node = self.left.len() + leaf;
-        let mut before = 0u64;
-        for _ in 0..self.depth {
-            let is_right = (node & 1) as u64;
-            node >>= 1;
-            let left = &mut self.left[node];
-            // Without a branch: which way is as good as random.
-            before = before.wrapping_add(*left & is_right.wrapping_neg());
-            *left = left.wrapping_sub(amount & is_right.wrapping_sub(1));
-        }
-        before
-    }
-
-    fn add(&mut self, leaf: usize, amount: u64) {
-        self.take(leaf, amount.wrapping_neg());
-    }
-
-    fn memory(&self) -> usize {
-        self.left.capacity() * 8
-    }
-}
-
 /// A line of records that all weigh 1: a bit a slot.
 #[derive(Debug)]
 pub(super) struct Ones {
     /// Live slots, and those that are not used yet.
     bits: Vec<u128>,
-    tree: Tree,
+    tree: Tree<u32>,
     next: usize,
     live: u64,
 }
@@ -117,7 +69,7 @@ impl Ones {
         let leaves = slots_for(live, 4) / BITS;
         Ones {
             bits: vec![u128::MAX; leaves],
-            tree: Tree::new(vec![BITS as u64; leaves]),
+            tree: Tree::new(vec![BITS as u32; leaves]),
             next: live,
             live: live as u64,
         }
@@ -143,7 +95,7 @@ impl Line for Ones {
         let bits = &mut self.bits[leaf];
         let before = u64::from((*bits & ((1u128 << at) - 1)).count_ones());
         *bits ^= u128::from(amount) << at;
-        let before = before + self.tree.take(leaf, u64::from(amount));
+        let before = before + u64::from(self.tree.take(leaf, amount));
         let after = self.live - before;
         self.live -= u64::from(amount);
         after
@@ -186,7 +138,7 @@ fn add(sum: &mut u32, amount: u32) -> u32 {
 #[derive(Debug, Default)]
 pub(super) struct Weights {
     weights: Vec<[u32; WEIGHTS]>,
-    tree: Tree,
+    tree: Tree<u64>,
     next: usize,
     /// Bytes live on the line.
     live: u64,
