@@ -15,6 +15,17 @@ const BITS: usize = u128::BITS as usize;
 /// Slots of a leaf of [`Weights`]: a cache line of them.
 const WEIGHTS: usize = 16;
 
+/// For each slot of a leaf of [`Weights`], all ones for the slots before it and zero for the others.
+static BEFORE: [[u32; WEIGHTS]; WEIGHTS] = {
+    let mut masks = [[0; WEIGHTS]; WEIGHTS];
+    let mut n = 0;
+    while n < WEIGHTS * WEIGHTS {
+        masks[n / WEIGHTS][n % WEIGHTS] = if n % WEIGHTS < n / WEIGHTS { u32::MAX } else { 0 };
+        n += 1;
+    }
+    masks
+};
+
 pub(super) trait Line {
     /// What a record of `bytes` weighs on this line.
     fn weigh(&self, bytes: u32) -> u32;
@@ -149,19 +160,19 @@ pub(super) struct Weights {
 impl Weights {
     /// The same line with bytes, each record `bytes` of them.
     pub(super) fn from_ones(ones: &Ones, bytes: u32) -> Weights {
-        let live = |slot: usize| slot < ones.next && ones.bits[slot / BITS] >> (slot % BITS) & 1 == 1;
-        Weights::of((0..ones.bits.len() * BITS).map(|slot| if live(slot) { bytes } else { 0 }), ones.next)
+        let mut weights = vec![[0; WEIGHTS]; ones.bits.len() * BITS / WEIGHTS];
+        for slot in 0..ones.next {
+            weights[slot / WEIGHTS][slot % WEIGHTS] = bytes * ones.weight(slot as u32);
+        }
+        Weights::of(weights, ones.next)
     }
 
     /// A line of these slots, of which `next` are used. Their number is a power of two.
-    fn of(mut slots: impl ExactSizeIterator<Item = u32>, next: usize) -> Weights {
-        let leaves = slots.len() / WEIGHTS;
-        let weights: Vec<[u32; WEIGHTS]> =
-            (0..leaves).map(|_| std::array::from_fn(|_| slots.next().unwrap_or(0))).collect();
-        let mut sums: Vec<u64> =
-            weights.iter().map(|leaf| leaf.iter().copied().map(u64::from).sum()).collect();
+    fn of(weights: Vec<[u32; WEIGHTS]>, next: usize) -> Weights {
+        let sum = |leaf: &[u32; WEIGHTS]| leaf.iter().map(|weight| u64::from(*weight)).sum();
+        let mut sums: Vec<u64> = weights.iter().map(sum).collect();
         let live = sums.iter().sum();
-        let pending = if next < leaves * WEIGHTS { std::mem::take(&mut sums[next / WEIGHTS]) } else { 0 };
+        let pending = sums.get_mut(next / WEIGHTS).map_or(0, std::mem::take);
         Weights { weights, tree: Tree::new(sums), next, live, pending }
     }
 }
@@ -176,12 +187,13 @@ impl Line for Weights {
         self.weights[slot as usize / WEIGHTS][slot as usize % WEIGHTS]
     }
 
+    #[inline]
     fn take(&mut self, slot: u32, amount: u32) -> u64 {
         let (leaf, at) = (slot as usize / WEIGHTS, slot as usize % WEIGHTS);
         let weights = &mut self.weights[leaf];
         let mut before = 0u64;
-        for (n, weight) in weights.iter().enumerate() {
-            before += if n < at { u64::from(*weight) } else { 0 };
+        for (&weight, &mask) in weights.iter().zip(&BEFORE[at]) {
+            before += u64::from(weight & mask);
         }
         weights[at] -= amount;
         let before = before.wrapping_add(self.tree.take(leaf, u64::from(amount)));
@@ -208,16 +220,23 @@ impl Line for Weights {
     }
 
     fn compact(&mut self, slots: &mut [&mut Vec<u32>; 2]) {
-        let count = |leaf: &[u32]| leaf.iter().filter(|weight| **weight != 0).count() as u32;
-        let mut live = 0u32;
-        let before: Vec<u32> = self.weights.iter().map(|leaf| add(&mut live, count(leaf))).collect();
+        let count = |leaf: &[u32; WEIGHTS], masks: &[u32; WEIGHTS]| {
+            leaf.iter().zip(masks).map(|(weight, mask)| u32::from(weight & mask != 0)).sum::<u32>()
+        };
+        let (mut live, all) = (0u32, [u32::MAX; WEIGHTS]);
+        let before: Vec<u32> = self.weights.iter().map(|leaf| add(&mut live, count(leaf, &all))).collect();
         for slot in slots.iter_mut().flat_map(|slots| slots.iter_mut()).filter(|slot| **slot != NONE) {
             let (leaf, at) = (*slot as usize / WEIGHTS, *slot as usize % WEIGHTS);
-            *slot = before[leaf] + count(&self.weights[leaf][..at]);
+            *slot = before[leaf] + count(&self.weights[leaf], &BEFORE[at]);
         }
-        let mut kept = self.weights.iter().flatten().copied().filter(|weight| *weight != 0);
-        let slots = slots_for(live as usize, 2);
-        *self = Weights::of((0..slots).map(|_| kept.next().unwrap_or(0)), live as usize);
+        let mut kept = vec![[0; WEIGHTS]; slots_for(live as usize, 2) / WEIGHTS];
+        let mut next = 0;
+        for &weight in self.weights.iter().flatten() {
+            // Written over by the next one where nothing is live: as good as random, so without a branch.
+            kept[next / WEIGHTS][next % WEIGHTS] = weight;
+            next += usize::from(weight != 0);
+        }
+        *self = Weights::of(kept, next);
     }
 
     fn memory(&self) -> usize {
