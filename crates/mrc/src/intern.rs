@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn many_at_once_get_the_same_numbers() {
-        let keys: Vec<u64> = (0..100_000u64).map(|n| (n * n) % 30_011 << 12 | n % 3).collect();
+        let keys: Vec<u64> = (0..100_000u64).map(|n| (((n * n) % 30_011) << 12) | (n % 3)).collect();
         let (mut one, mut all, mut found) = (Intern::default(), Intern::default(), Vec::new());
         all.number_all(&keys, |number| found.push(number)).unwrap();
         let expected: Vec<u32> = keys.iter().map(|&key| one.number(key).unwrap()).collect();
@@ -157,9 +157,9 @@ mod tests {
             |n| n * 16,
             |n| n * 4096,
             |n| n << 40,
-            |n| (n % 1000) << 40 | n / 1000,
+            |n| ((n % 1000) << 40) | (n / 1000),
             |n| n.wrapping_mul(0x2545_f491_4f6c_dd1d),
-            |n| (n / 4).wrapping_mul(0x2545_f491_4f6c_dd1d) << 2 | n % 4,
+            |n| ((n / 4).wrapping_mul(0x2545_f491_4f6c_dd1d) << 2) | (n % 4),
         ];
         for (at, pattern) in patterns.iter().enumerate() {
             let mut intern = Intern::default();
