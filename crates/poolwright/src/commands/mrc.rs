@@ -15,6 +15,7 @@ use poolwright_mrc::Input;
 use poolwright_mrc::footprint::{Footprint, grid};
 use poolwright_mrc::input::{self, Format, Select, Unit};
 use poolwright_mrc::lanes::Progress;
+use poolwright_mrc::openzfs::PrimaryCache;
 use poolwright_mrc::sample::Amount;
 use poolwright_report::Terminal;
 use poolwright_trace::layout::Role;
@@ -23,7 +24,7 @@ use poolwright_trace::{format_count, format_size};
 use super::options::{Usage, parse_size, parse_time};
 use super::record::parse_buffer;
 use crate::interrupt;
-use models::{Ask, ModelName};
+use models::{Arcs, Ask, ModelName};
 use show::{Ended, Found};
 
 /// Work that is shorter shows no progress.
@@ -80,6 +81,18 @@ pub struct Args {
     /// Sector size of the pool as a power of two: what compressed records are rounded up to
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(9..=16))]
     ashift: u32,
+
+    /// openzfs: what of a dataset may be in the ARC: all, metadata or none
+    #[arg(long, value_name = "VALUE", default_value = "all", value_parser = parse_primarycache)]
+    primarycache: PrimaryCache,
+
+    /// openzfs: do not read ahead of sequential readers (zfs_prefetch_disable)
+    #[arg(long)]
+    no_prefetch: bool,
+
+    /// openzfs: requests in a second of a trace without times; left out, every second use counts as one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    requests_per_second: Option<u32>,
 
     /// Look at this share of the records only, with an error band around every point: 0.01, or 1%
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
@@ -207,7 +220,13 @@ fn ask(args: &Args, input: &dyn Input, sizes: Vec<u64>) -> Ask {
     recordsizes.dedup();
     Ask {
         unit: input.unit(),
-        fine_times: input.has_fine_times(),
+        arc: Arcs {
+            offsets: input.unit() != Unit::Objects,
+            fine_times: input.has_fine_times(),
+            requests_per_s: args.requests_per_second,
+            prefetch: !args.no_prefetch,
+            primarycache: args.primarycache,
+        },
         models,
         recordsizes,
         sizes,
@@ -251,6 +270,15 @@ fn parse_memory(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text)?;
     let least = poolwright_mrc::sample::LEAST_MEMORY;
     if bytes < least { Err(format!("a sample takes {} at least", format_size(least))) } else { Ok(bytes) }
+}
+
+fn parse_primarycache(text: &str) -> Result<PrimaryCache, String> {
+    match text {
+        "all" => Ok(PrimaryCache::All),
+        "metadata" => Ok(PrimaryCache::Metadata),
+        "none" => Ok(PrimaryCache::None),
+        _ => Err("primarycache is all, metadata or none".into()),
+    }
 }
 
 fn parse_role(text: &str) -> Result<Role, String> {

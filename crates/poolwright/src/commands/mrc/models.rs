@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use poolwright_mrc::input::Unit;
 use poolwright_mrc::lane::Sizes;
-use poolwright_mrc::openzfs::{OpenZfs, Options};
+use poolwright_mrc::openzfs::{OpenZfs, Options, PrimaryCache};
 use poolwright_mrc::sample::{Amount, Family, Maker};
 use poolwright_mrc::{Lane, Lanes, Lru, Model, Result, Run, Sampled, Splitter, arc};
 
@@ -32,11 +32,23 @@ impl ModelName {
     }
 }
 
+/// What OpenZFS's ARC depends on beside its size.
+#[derive(Clone, Copy)]
+pub struct Arcs {
+    /// Whether records lie in files, with indirect blocks above them and neighbours to be read ahead.
+    pub offsets: bool,
+    /// See [`poolwright_mrc::Input::has_fine_times`].
+    pub fine_times: bool,
+    /// Where times are not fine.
+    pub requests_per_s: Option<u32>,
+    pub prefetch: bool,
+    pub primarycache: PrimaryCache,
+}
+
 /// What is to be modelled.
 pub struct Ask {
     pub unit: Unit,
-    /// See [`poolwright_mrc::Input::has_fine_times`].
-    pub fine_times: bool,
+    pub arc: Arcs,
     pub models: Vec<ModelName>,
     /// The input's own, if there is none.
     pub recordsizes: Vec<u64>,
@@ -94,28 +106,27 @@ fn family(model: ModelName, ask: &Ask, recordsize: Option<u64>) -> Family {
         ModelName::Lru => Box::new(|sizes, _| vec![Box::new(Lru::new(sizes)) as _]),
         ModelName::Arc => each(Box::new(|size, _| Box::new(arc::Arc::new(size)))),
         ModelName::Openzfs => {
-            let (unit, fine_times) = (ask.unit, ask.fine_times);
-            each(Box::new(move |size, rate| {
-                Box::new(OpenZfs::new(options(unit, fine_times, recordsize, size, rate)))
-            }))
+            let arc = ask.arc;
+            each(Box::new(move |size, rate| Box::new(OpenZfs::new(options(arc, recordsize, size, rate)))))
         }
     };
     Family { name: model.name().to_owned(), sizes: ask.sizes.clone(), models }
 }
 
-/// An ARC of `size` bytes that is shown a share of `rate` of the records: what it holds of its own is that share too.
-fn options(unit: Unit, fine_times: bool, recordsize: Option<u64>, size: u64, rate: f64) -> Options {
+/// An ARC of `size` bytes that is shown a share of `rate` of the records.
+fn options(arc: Arcs, recordsize: Option<u64>, size: u64, rate: f64) -> Options {
     let mut options = Options::new(size, recordsize.unwrap_or(LARGEST_RECORD) as u32);
-    let scaled = |bytes: u64| (bytes as f64 * rate) as u64;
-    options.pool_bytes = scaled(options.pool_bytes);
-    options.slack_bytes = scaled(options.slack_bytes);
-    options.txg_bytes = scaled(options.txg_bytes);
-    options.offsets = unit != Unit::Objects;
-    if !fine_times {
-        // Nothing is known of how close two uses are.
-        options.mintime_ms = 0;
+    options.offsets = arc.offsets;
+    options.prefetch = arc.prefetch && arc.offsets;
+    options.primarycache = arc.primarycache;
+    if !arc.fine_times {
+        match arc.requests_per_s {
+            // Nothing is known of how close two uses are.
+            None => options.mintime_ms = 0,
+            Some(rate) => options.requests_per_s = rate,
+        }
     }
-    options
+    options.sampled(rate)
 }
 
 /// What a record takes once it is compressed: rounded up to whole sectors, and as it is if that is no less.
