@@ -3,14 +3,47 @@
 use std::fs::File as HostFile;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{ArcSizes, ArcStats, Config, Engine, File, Pool, Spec};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::ops::{self, Op, fill_record};
+
+/// What a child is told to do, and where its job stands; the result goes beside that.
+const TASK: &str = "POOLWRIGHT_MRC_TASK";
+const JOB: &str = "POOLWRIGHT_MRC_JOB";
+
+/// Does a job in a process of its own: this program again, as [`serve`].
+pub fn start<T: DeserializeOwned>(task: &str, dir: &Path, job: &Job) -> Result<T> {
+    let (path, result) = (dir.join("job"), dir.join("result"));
+    std::fs::write(&path, serde_json::to_vec(job)?)?;
+    let _ = std::fs::remove_file(&result);
+    let mut child = Command::new(std::env::current_exe()?);
+    // As a test it is the one of this name; otherwise they mean nothing.
+    child.args(["serve", "--exact", "--ignored", "--nocapture"]);
+    let out = child.env(TASK, task).env(JOB, &path).output()?;
+    if !out.status.success() || !result.exists() {
+        bail!("{task} of {job:?} failed: {}", String::from_utf8_lossy(&out.stderr));
+    }
+    Ok(serde_json::from_slice(&std::fs::read(result)?)?)
+}
+
+/// As a child, does the job; else nothing. Whether it was one.
+pub fn serve() -> Result<bool> {
+    let (Ok(task), Some(path)) = (std::env::var(TASK), std::env::var_os(JOB)) else { return Ok(false) };
+    let job: Job = serde_json::from_slice(&std::fs::read(&path)?)?;
+    let result = match task.as_str() {
+        "fill" => serde_json::to_vec(&fill(&job)?)?,
+        _ => serde_json::to_vec(&replay(&job)?)?,
+    };
+    std::fs::write(Path::new(&path).with_file_name("result"), result)?;
+    Ok(true)
+}
 
 /// `zfs_dirty_data_max` of the replays.
 pub const DIRTY_BYTES: u64 = 256 << 20;
@@ -58,7 +91,7 @@ fn engine(job: &Job) -> Engine {
     Engine::start(&Config { arc_bytes: job.arc_bytes, dirty_bytes: DIRTY_BYTES, ..Config::default() })
 }
 
-pub fn fill(job: &Job) -> Result<Filled> {
+fn fill(job: &Job) -> Result<Filled> {
     let engine = engine(job);
     let pool = Pool::create(engine, &Spec::single("mrc", &job.pool, 12))?;
     let dataset = pool.create_dataset("d", &job.settings)?;
@@ -82,7 +115,7 @@ pub fn fill(job: &Job) -> Result<Filled> {
     Ok(filled)
 }
 
-pub fn replay(job: &Job) -> Result<Replayed> {
+fn replay(job: &Job) -> Result<Replayed> {
     let engine = engine(job);
     let pool = Pool::import(engine, std::slice::from_ref(&job.pool), false)?;
     let dataset = pool.open_dataset("d")?;

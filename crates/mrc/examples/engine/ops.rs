@@ -1,10 +1,9 @@
 //! The accesses of a comparison: page traces, put at places of a file, and generated ones.
 
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use poolwright_mrc::Kind;
 
 /// Bytes that a page of a page trace takes in the replayed file, whatever the recordsize: a database's page.
@@ -67,45 +66,13 @@ pub struct Ops {
 
 impl Ops {
     /// One file of pages, each read.
-    fn of_pages(pages: &[u64]) -> Ops {
+    pub fn of_pages(pages: &[u64]) -> Ops {
         let ops =
             pages.iter().map(|page| Op { file: 0, offset: page * PAGE, len: PAGE as u32, write: false });
         let ops: Vec<Op> = ops.collect();
         let end = ops.iter().map(|op| op.offset + PAGE).max().unwrap_or(PAGE);
         Ops { ops, files: vec![end] }
     }
-}
-
-/// The first `limit` page requests of a `.lis` trace. Pages keep their order but not their distances: the pages that
-/// are never asked for take no room, as a database's file has none to spare.
-pub fn lis(path: &Path, limit: usize) -> Result<Ops> {
-    let mut child =
-        Command::new("zstd").arg("-dcq").arg(path).stdout(Stdio::piped()).spawn().context("running zstd")?;
-    let mut pages = Vec::with_capacity(limit);
-    let lines = BufReader::new(child.stdout.take().context("zstd's output")?).lines();
-    for line in lines {
-        let line = line?;
-        let mut words = line.split_ascii_whitespace().map(str::parse::<u64>);
-        let (Some(Ok(first)), Some(Ok(count))) = (words.next(), words.next()) else {
-            bail!("{}: not a line of a .lis trace: {line}", path.display());
-        };
-        pages.extend(first..first + count);
-        if pages.len() >= limit {
-            break;
-        }
-    }
-    pages.truncate(limit);
-    // It may still be writing.
-    let _ = child.kill();
-    child.wait()?;
-    Ok(Ops::of_pages(&ranked(&pages)))
-}
-
-fn ranked(pages: &[u64]) -> Vec<u64> {
-    let mut known = pages.to_vec();
-    known.sort_unstable();
-    known.dedup();
-    pages.iter().map(|page| known.binary_search(page).unwrap_or_default() as u64).collect()
 }
 
 /// Random numbers, the same in each run (xorshift64).

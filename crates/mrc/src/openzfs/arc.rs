@@ -392,7 +392,7 @@ impl Arc {
         let mut wanted = mru_data + mfu_data + meta - over;
         let mut total = 0;
 
-        let share = self.balance.meta * self.balance.meta_mru >> 48;
+        let share = (self.balance.meta * self.balance.meta_mru) >> 48;
         let goal = (wanted * share as i64) >> 16;
         let freed = self.evict_from(State::Mru, METADATA, over.min(mru_meta - goal), now);
         (total, over, mru_meta) = (total + freed, over - freed, mru_meta - freed);

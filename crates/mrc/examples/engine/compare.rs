@@ -1,0 +1,193 @@
+//! One pool, replayed on in ARCs of several sizes, and the model on the same accesses.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use poolwright_mrc::openzfs::{OpenZfs, Options, PrimaryCache, Structures};
+use poolwright_mrc::{Access, Intern, Model};
+use poolwright_openzfs::codec::{Codec, Compression, Geometry};
+use poolwright_openzfs::{ArcSizes, ArcStats, Config, Engine};
+
+use crate::child::{self, DIRTY_BYTES, Filled, Job, Replayed, SAMPLE};
+use crate::ops::{self, Ops, fill_record};
+
+/// What is compared.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub recordsize: u64,
+    pub compression: String,
+    pub prefetch: String,
+    pub primarycache: String,
+    /// Sizes of the ARC in bytes.
+    pub sizes: Vec<u64>,
+    pub verbose: bool,
+}
+
+/// What came of one size. Hit ratios in percent: of all accesses to records those that did not make the engine read data
+/// on demand.
+pub struct Row {
+    pub arc_bytes: u64,
+    pub engine: f64,
+    pub model: f64,
+    pub seconds: f64,
+}
+
+impl Row {
+    /// Percentage points that the model is off.
+    pub fn off(&self) -> f64 {
+        self.model - self.engine
+    }
+}
+
+/// A place for pools: memory, if there is one to be had.
+pub fn scratch() -> Result<tempfile::TempDir> {
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { PathBuf::from(memory) } else { std::env::temp_dir() };
+    Ok(tempfile::Builder::new().prefix("poolwright-mrc-").tempdir_in(parent)?)
+}
+
+/// All sizes of one pool, each shown as it is done.
+pub fn compare(dir: &Path, ops: &Ops, case: &Case, mut each: impl FnMut(&Row)) -> Result<Vec<Row>> {
+    let settings = [
+        ("recordsize", case.recordsize.to_string()),
+        ("compression", case.compression.clone()),
+        ("prefetch", case.prefetch.clone()),
+        ("primarycache", case.primarycache.clone()),
+    ];
+    let mut job = Job {
+        pool: dir.join("pool"),
+        ops: dir.join("ops"),
+        settings: settings.map(|(name, value)| (name.to_owned(), value)).into(),
+        recordsize: case.recordsize,
+        arc_bytes: 256 << 20,
+        files: ops.files.iter().map(|bytes| bytes.next_multiple_of(case.recordsize)).collect(),
+        times: dir.join("times"),
+    };
+    let _ = std::fs::remove_file(&job.pool);
+    ops::save(&job.ops, &ops.ops)?;
+    let filled: Filled = child::start("fill", dir, &job)?;
+    let psizes = psizes(&job.files, case.recordsize, &case.compression)?;
+    let mut rows = Vec::new();
+    for &arc_bytes in &case.sizes {
+        job.arc_bytes = arc_bytes;
+        let engine: Replayed = child::start("replay", dir, &job)?;
+        let (requests, model) = modelled(&job, ops, &psizes, &filled, &engine, case.verbose)?;
+        let misses = engine.stats.demand_data_misses - engine.start.demand_data_misses;
+        let row = Row {
+            arc_bytes,
+            engine: 100.0 * (1.0 - misses as f64 / requests as f64),
+            model: 100.0 * (1.0 - model.counts()[0].miss_ratio()),
+            seconds: engine.seconds,
+        };
+        each(&row);
+        if case.verbose {
+            describe(&filled, &engine, &model);
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn of_engine(stats: &ArcStats, z: &ArcSizes) -> String {
+    let mb = |bytes: u64| format!("{:.1}", bytes as f64 / 1048576.0);
+    let two = |data: u64, metadata: u64| format!("{}+{}", mb(data), mb(metadata));
+    let share = |x: u64| x as f64 / (1u64 << 32) as f64;
+    format!(
+        "used {} mru {} mfu {} ghosts {} {} anon {} meta {:.3} pd {:.3} pm {:.3} copies {}",
+        mb(stats.size),
+        two(z.mru_data, z.mru_metadata),
+        two(z.mfu_data, z.mfu_metadata),
+        two(z.mru_ghost_data, z.mru_ghost_metadata),
+        two(z.mfu_ghost_data, z.mfu_ghost_metadata),
+        two(z.anon_data, z.anon_metadata),
+        share(z.meta),
+        share(z.pd),
+        share(z.pm),
+        mb(z.overhead_size),
+    )
+}
+
+fn describe(filled: &Filled, engine: &Replayed, model: &OpenZfs) {
+    let s = engine.stats.since(&engine.start);
+    println!("   {filled:?}, most {} MB", engine.largest >> 20);
+    println!(
+        "   engine: data {}/{}/{} metadata {}/{}/{}, {} {} B of headers, {} of dbufs",
+        s.demand_data_hits,
+        s.demand_data_iohits,
+        s.demand_data_misses,
+        s.demand_metadata_hits,
+        s.demand_metadata_iohits,
+        s.demand_metadata_misses,
+        of_engine(&engine.stats, &engine.sizes),
+        engine.sizes.hdr_size,
+        engine.sizes.dbuf_size,
+    );
+    println!("   model:  {} metadata misses {}", model.state(), model.metadata_misses());
+}
+
+/// The model on the same accesses, at the times at which the engine had them.
+fn modelled(
+    job: &Job,
+    ops: &Ops,
+    psizes: &[Vec<u32>],
+    filled: &Filled,
+    engine: &Replayed,
+    verbose: bool,
+) -> Result<(u64, OpenZfs)> {
+    let mut options = Options::new(job.arc_bytes, job.recordsize as u32);
+    options.structures = Structures::LIBRARY;
+    options.txg_bytes = DIRTY_BYTES / 5;
+    if let Some(each) = filled.indirect_asize.checked_div(filled.indirect_count) {
+        // Metadata is stored twice.
+        options.indirect_bytes = (each / 2) as u32;
+    }
+    options.prefetch = job.settings["prefetch"] == "all";
+    options.primarycache = match job.settings["primarycache"].as_str() {
+        "metadata" => PrimaryCache::Metadata,
+        "none" => PrimaryCache::None,
+        _ => PrimaryCache::All,
+    };
+    options.partial_reads = job.recordsize > ops::PAGE;
+    let mut model = OpenZfs::new(options);
+    for (file, bytes) in job.files.iter().enumerate() {
+        model.set_file_records(file as u32, bytes / job.recordsize);
+    }
+    let mut intern = Intern::default();
+    let times = ops::load_times(&job.times)?;
+    for (n, (op, &t_ms)) in ops.ops.iter().zip(&times).enumerate() {
+        if verbose && n % SAMPLE == 0 && n > 0 {
+            let (stats, z) = &engine.samples[n / SAMPLE];
+            let misses = stats.demand_data_misses - engine.start.demand_data_misses;
+            println!("   at {n} ({t_ms} ms): engine misses {misses} {}", of_engine(stats, z));
+            println!("            model  misses {} {}", model.counts()[0].misses, model.state());
+        }
+        let last = (op.offset + u64::from(op.len) - 1) / job.recordsize;
+        for index in op.offset / job.recordsize..=last {
+            let record = intern.number(u64::from(op.file) << 40 | index)?;
+            let bytes = psizes[op.file as usize][index as usize];
+            let kind = op.kind(index, job.recordsize);
+            model.feed(&[Access { record, bytes, t_ms, kind }], intern.keys());
+        }
+    }
+    Ok((model.counts()[0].requests, model))
+}
+
+/// What each record takes compressed: the engine's own codec on the same content.
+fn psizes(files: &[u64], recordsize: u64, compression: &str) -> Result<Vec<Vec<u32>>> {
+    let engine = Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() });
+    let mut codec = Codec::new(engine, &Compression::parse(compression)?, recordsize as usize);
+    let mut record = vec![0u8; recordsize as usize];
+    let geometry = Geometry::plain(12);
+    let mut each = |(file, bytes): (usize, &u64)| -> Result<Vec<u32>> {
+        (0..bytes.div_ceil(recordsize))
+            .map(|index| {
+                if compression == "off" {
+                    return Ok(recordsize as u32);
+                }
+                fill_record(file as u64, index, &mut record);
+                Ok(codec.store(&record, &geometry)?.asize(&geometry) as u32)
+            })
+            .collect()
+    };
+    files.iter().enumerate().map(&mut each).collect()
+}

@@ -1,0 +1,62 @@
+//! Traces as operations on files.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::Result;
+use poolwright_mrc::input::{self, Select};
+use poolwright_mrc::{Error, Kind, Piece};
+use poolwright_trace::layout::Role;
+
+use crate::ops::{Op, Ops};
+
+/// The first `limit` accesses of a trace. Pages of a page trace keep their order but not their distances: the pages that
+/// are never asked for take no room, as a database's file has none to spare. Of a recording, its data files.
+pub fn of_trace(path: &Path, limit: usize) -> Result<Ops> {
+    let select = Select { roles: vec![Role::Data], ..Select::default() };
+    let mut input = match input::open(path, None, &select) {
+        Err(Error::NothingSelected { .. }) => input::open(path, None, &Select::default())?,
+        opened => opened?,
+    };
+    let (mut pieces, mut kept) = (Vec::new(), Vec::<Piece>::with_capacity(limit));
+    while kept.len() < limit {
+        input.read(&mut pieces)?;
+        if pieces.is_empty() {
+            break;
+        }
+        kept.extend(pieces.iter().filter(|piece| piece.kind != Kind::Free));
+    }
+    kept.truncate(limit);
+    if input.format() != "trace" {
+        let pages = kept.iter().flat_map(|piece| {
+            let first = piece.offset / input::BLOCK;
+            first..first + piece.len / input::BLOCK
+        });
+        let pages: Vec<u64> = pages.take(limit).collect();
+        return Ok(Ops::of_pages(&ranked(&pages)));
+    }
+    Ok(of_pieces(&kept))
+}
+
+/// The files of a recording, numbered anew.
+fn of_pieces(pieces: &[Piece]) -> Ops {
+    let mut numbers = HashMap::new();
+    let mut all = Ops::default();
+    for piece in pieces {
+        let file = *numbers.entry(piece.file).or_insert_with(|| {
+            all.files.push(0);
+            all.files.len() - 1
+        });
+        all.files[file] = all.files[file].max(piece.offset + piece.len);
+        let len = piece.len.min(1 << 20) as u32;
+        all.ops.push(Op { file: file as u32, offset: piece.offset, len, write: piece.kind != Kind::Read });
+    }
+    all
+}
+
+fn ranked(pages: &[u64]) -> Vec<u64> {
+    let mut known = pages.to_vec();
+    known.sort_unstable();
+    known.dedup();
+    pages.iter().map(|page| known.binary_search(page).unwrap_or_default() as u64).collect()
+}

@@ -1,0 +1,71 @@
+//! The openzfs model against the engine, on generated accesses. `scripts/mrc/engine.sh` compares much more.
+
+#[path = "../examples/engine/child.rs"]
+mod child;
+#[path = "../examples/engine/compare.rs"]
+mod compare;
+#[path = "../examples/engine/ops.rs"]
+mod ops;
+
+use compare::{Case, compare, scratch};
+
+/// Percentage points. The bar of a quiet machine is 1; beside other tests the engine's threads wait for a processor, and an
+/// eviction that comes late finds other blocks.
+const BAR: f64 = 2.0;
+
+/// A child of the tests below, not a test.
+#[test]
+#[ignore = "started by the other tests"]
+fn serve() {
+    assert!(child::serve().unwrap(), "no job");
+}
+
+fn case(recordsize: u64, compression: &str) -> Case {
+    Case {
+        recordsize,
+        compression: compression.into(),
+        prefetch: "none".into(),
+        primarycache: "all".into(),
+        sizes: vec![64 << 20, 96 << 20],
+        verbose: false,
+    }
+}
+
+fn agree(updates: bool, case: Case) {
+    let dir = scratch().unwrap();
+    let ops = ops::scans(30_000, 24_000, updates);
+    let rows = compare(dir.path(), &ops, &case, |_| ()).unwrap();
+    assert_eq!(rows.len(), case.sizes.len());
+    for row in &rows {
+        let size = row.arc_bytes >> 20;
+        assert!(
+            row.off().abs() <= BAR,
+            "{case:?} at {size}M: engine {:.2}, model {:.2}",
+            row.engine,
+            row.model
+        );
+    }
+    // The sizes differ by more than the bar, or agreement would mean little.
+    let gain = rows.last().unwrap().engine - rows[0].engine;
+    assert!(gain > BAR || case.sizes.len() == 1, "{case:?}: {gain:.2} points between the sizes");
+}
+
+#[test]
+fn reads_hit_as_in_the_engine() {
+    agree(false, case(8 << 10, "off"));
+}
+
+#[test]
+fn compressed_records_and_writes_hit_as_in_the_engine() {
+    agree(true, case(128 << 10, "lz4"));
+}
+
+#[test]
+fn reading_ahead_hits_as_in_the_engine() {
+    agree(false, Case { prefetch: "all".into(), ..case(16 << 10, "off") });
+}
+
+#[test]
+fn without_a_place_in_the_arc_parts_of_records_hit_in_the_dbuf_cache() {
+    agree(false, Case { primarycache: "metadata".into(), sizes: vec![64 << 20], ..case(128 << 10, "off") });
+}
