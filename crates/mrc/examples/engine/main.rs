@@ -7,9 +7,11 @@ mod ops;
 mod table;
 mod trace;
 
-fn main() -> anyhow::Result<()> {
+use std::process::ExitCode;
+
+fn main() -> anyhow::Result<ExitCode> {
     if child::serve()? {
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.is_empty() || args.iter().any(|arg| arg == "--help") {
@@ -17,7 +19,7 @@ fn main() -> anyhow::Result<()> {
             "usage: engine TRACE|scans|updates… [--recordsize KIB,…] [--compression off,lz4] [--sizes MIB,…] [--requests N] \
              [--prefetch all|none] [--primarycache all|metadata|none] [--verbose]"
         );
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
-    table::run(&args)
+    Ok(if table::run(&args)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
