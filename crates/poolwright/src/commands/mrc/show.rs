@@ -142,12 +142,17 @@ fn unsaid(curve: &Curve) -> String {
     let sizes = curve.sample.iter().flat_map(|sample| &sample.unsaid);
     let line = |unsaid: &Unsaid| {
         let size = format_size(unsaid.cache_bytes);
-        format!(
-            "{size}: too few records of the sample fit in it; --sample {:.2} would do\n",
-            unsaid.needs_rate
-        )
+        format!("{size}: too few records are in the sample to say; {} would do\n", enough(unsaid.needs_rate))
     };
     sizes.map(line).collect()
+}
+
+/// What to ask for instead: two digits, rounded up.
+fn enough(rate: f64) -> String {
+    let digits = (1.0 - rate.log10().floor()).max(1.0);
+    let shift = 10f64.powf(digits);
+    let rate = (rate * shift).ceil() / shift;
+    if rate >= 1.0 { "only all of them".into() } else { format!("--sample {rate}") }
 }
 
 /// Columns that say nothing are left out.

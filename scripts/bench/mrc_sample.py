@@ -1,0 +1,113 @@
+"""BENCH lines of 91-mrc-sample.sh."""
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+SMOKE = os.environ.get("BENCH_SMOKE") == "1"
+SEEDS = int(os.environ.get("MRC_SEEDS") or (4 if SMOKE else 100))
+MODELS = os.environ.get("MRC_MODELS") or "lru,arc,openzfs"
+RATES = (os.environ.get("MRC_RATES") or "0.1,0.01").split(",")
+REQUESTS = os.environ.get("MRC_REQUESTS") or ("10M" if SMOKE else "1G")
+PAGE = 512
+GENERATED = {
+    "zipf": "synthetic:zipf,records=200K,requests=2M,skew=0.9,record=512",
+    "scan and zipf": "synthetic:zipf,records=200K,requests=2M,skew=1.0,scan=0.3,scan-records=5K,record=512",
+    "loop": "synthetic:loop,records=100K,requests=2M,record=512",
+}
+LIS_PAGES = {
+    "OLTP": [500, 1000, 2000, 5000, 10000, 15000, 40000, 120000],
+    "P3": [1024, 4096, 16384, 32768, 65536, 131072, 262144, 524288],
+}
+ONLY = set((os.environ.get("MRC_TRACES") or ",".join(["long", *LIS_PAGES, *GENERATED])).split(","))
+GENERATED_PAGES = [1000, 3000, 10000, 20000, 40000, 80000, 100000, 150000]
+
+
+def bench(name, value, unit, bar=None, ok=None, **more):
+    row = dict(name="mrc sample/" + name, value=value, unit=unit, reference=None, ratio=None, bar=bar, **more)
+    print("BENCH " + json.dumps({**row, "pass": ok}), flush=True)
+
+
+def run(trace, pages, *options, models=MODELS):
+    """The curves, and the most memory that the process had, in MiB."""
+    sizes = ",".join(str(count * PAGE) for count in pages)
+    words = [os.environ["POOLWRIGHT"], "mrc", trace, "--model", models, "--sizes", sizes, "--json", *options]
+    child = subprocess.Popen(words, stdout=subprocess.PIPE)
+    out = child.stdout.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, words)
+    return json.loads(out)["curves"], usage.ru_maxrss / 1024
+
+
+def mrc(*args):
+    return run(*args)[0]
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def coverage(name, trace, pages):
+    """One line for each model and rate: how often the exact miss ratio is in the band, where it is least often."""
+    exact = {curve["model"]: {p["cache_bytes"]: p["miss_ratio"] for p in curve["points"]} for curve in mrc(trace, pages)}
+    for rate in RATES:
+        inside, widths = {}, {}
+        for seed in range(SEEDS):
+            for curve in mrc(trace, pages, "--sample", rate, "--seed", str(seed)):
+                for point in curve["points"]:
+                    at = (curve["model"], point["cache_bytes"])
+                    low, high = point["band"]["low"], point["band"]["high"]
+                    inside[at] = inside.get(at, 0) + (low <= exact[at[0]][at[1]] <= high)
+                    widths.setdefault(at, []).append(100 * (high - low))
+        for model in exact:
+            sizes = sorted(bytes for of, bytes in inside if of == model)
+            for bytes in sizes:
+                at = (model, bytes)
+                print(f"  {name}, {model}, {rate}: {bytes // PAGE:>7} pages, {100 * exact[model][bytes]:6.2f} % misses, "
+                      f"inside {inside[at]} of {len(widths[at])}, median width {median(widths[at]):.2f} points")
+            if not sizes:
+                continue
+            # A size near the least that a sample can speak of is a point in some samples only.
+            least = min(inside[model, bytes] / len(widths[model, bytes]) for bytes in sizes)
+            every = [width for bytes in sizes for width in widths[model, bytes]]
+            bench(f"inside the band, {name}, {model}, rate {rate}", round(100 * least, 1), "of 100 seeds", ">= 95",
+                  least >= 0.95, seeds=SEEDS, sizes=len(sizes), median_width_points=round(median(every), 2))
+
+
+def long(name, options, models):
+    trace = f"synthetic:zipf,records=100M,requests={REQUESTS},skew=0.9,scan=0.1,seed=1"
+    began = time.monotonic()
+    curves, peak = run(trace, [1 << n for n in range(21, 31)], *options, models=models)
+    seconds = time.monotonic() - began
+    for curve in curves:
+        for point in curve["points"]:
+            band = point.get("band")
+            within = f", band {100 * band['low']:.2f} to {100 * band['high']:.2f}" if band else ""
+            print(f"  {curve['model']}: {point['cache_bytes'] >> 20:>7} MiB, {100 * point['miss_ratio']:6.2f} % misses{within}")
+    rate = curves[0].get("sample", {"rate": 1})["rate"]
+    requests = curves[0]["requests"]
+    bench(f"{REQUESTS} requests, {name}", round(seconds, 1), "s", "<= 180", seconds <= 180, rate=rate,
+          requests_per_second=round(requests / seconds))
+    bench(f"memory for {REQUESTS} requests, {name}", round(peak, 1), "MiB", "<= 1024", peak <= 1024, rate=rate)
+
+
+def main():
+    if "long" in ONLY:
+        long("at a rate of 0.001", ["--sample", "0.001"], MODELS)
+        long("in 256M", ["--sample-memory", "256M"], "lru")
+    data = Path(os.environ["POOLWRIGHT_SHARED"]) / "data"
+    for name in filter(ONLY.__contains__, LIS_PAGES):
+        trace = data / f"arc-{name}.lis.zst"
+        if trace.exists():
+            coverage(name, trace, LIS_PAGES[name])
+        else:
+            print(f"left out: {name}: there is no {trace}")
+    for name in filter(ONLY.__contains__, GENERATED):
+        coverage(name, GENERATED[name], GENERATED_PAGES)
+
+
+main()
