@@ -3,6 +3,7 @@
 //! Everything on the page comes from the plan alone, so that an old plan can be drawn again.
 
 mod evidence;
+pub mod memory;
 mod picture;
 mod ran_on;
 mod role;
@@ -27,6 +28,9 @@ pub fn html(plan: &Plan) -> String {
     }
     if !plan.database.is_empty() {
         database(page.section("Database"), plan);
+    }
+    if let Some(found) = &plan.memory {
+        memory::section(page.section("Memory"), found);
     }
     pool(page.section("Pool"), plan);
     for role in &plan.roles {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use poolwright_report::{Cell, Column, Table, Terminal, Tone, Unit, escape};
 use poolwright_tune::plan::{CurrentSource, Evidence, EvidenceKind, Outcome, Plan, Role, Verdict};
 
-use crate::plan_page::words;
+use crate::plan_page::{memory, words};
 
 /// Alternatives shown per role, today's and the recommended one counted.
 const ALTERNATIVES: usize = 5;
@@ -24,6 +24,7 @@ pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Resul
     }
     text.quiet(&quiet)?;
     text.database(plan)?;
+    text.memory(plan)?;
     text.pool(plan)?;
     text.warnings(plan)?;
     text.next(plan)
@@ -216,6 +217,17 @@ impl<W: Write> Text<'_, W> {
             if !s.requires.is_empty() {
                 self.wrapped("    only  ", 10, &format!("with {}", words::settings(&s.requires)))?;
             }
+        }
+        Ok(())
+    }
+
+    fn memory(&mut self, plan: &Plan) -> io::Result<()> {
+        let Some(found) = &plan.memory else { return Ok(()) };
+        let how =
+            if found.curve.is_some() { "for the ARC; computed from the recording, not measured" } else { "" };
+        self.heading("memory", how)?;
+        for sentence in memory::sentences(found) {
+            self.wrapped("  ", 2, &sentence)?;
         }
         Ok(())
     }
@@ -425,6 +437,8 @@ mod tests {
             "23 screened out, 1 failed",
             "innodb_doublewrite = OFF  (now ON, needs a restart)",
             "only  with recordsize=16K",
+            "memory  for the ARC; computed",
+            "  Knee at 192M: 12.6 % of the requests read from the device.\n",
             "ashift=12: the device's",
             "! 1 file could not be read",
             "  zfs create -o recordsize=16K -o compression=zstd-3 POOL/data\n    to be mounted on /srv/mariadb/data, for what is in /srv/mariadb/data today",

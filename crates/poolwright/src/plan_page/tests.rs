@@ -1,5 +1,6 @@
 //! The page of a made-up plan, of the documented example, and of plans that hold next to nothing.
 
+use poolwright_mrc::advice::{Explained, Given};
 use poolwright_tune::plan::{EvidenceKind, GainVerdict, Measured, Outcome, Plan, Unseen, Verdict};
 
 use super::html;
@@ -15,6 +16,7 @@ fn bare() -> Plan {
     plan.verdict = Verdict::Keep;
     plan.why = "nothing was found".into();
     plan.trace = None;
+    plan.memory = None;
     plan.database.clear();
     plan.gain.clear();
     plan.seeds.clear();
@@ -31,6 +33,37 @@ fn bare() -> Plan {
     role.notes.clear();
     role.io = None;
     plan
+}
+
+#[test]
+fn memory_is_what_the_curve_means() {
+    let plan = fixture();
+    let memory = plan.memory.as_ref().unwrap();
+    let explained = memory.curve.as_ref().unwrap();
+    let given = Given {
+        seconds: plan.trace.as_ref().map(|t| t.duration_s),
+        miss_latency_ns: memory.miss_latency_ns,
+        footprint_bytes: None,
+        host: memory.host,
+    };
+    let again = Explained::new(explained.curve.clone(), &given);
+    assert_eq!(*explained, again, "{}", serde_json::to_string(&again).unwrap());
+    let page = html(&plan);
+    let memory = section(&page, "Memory");
+    for part in ["Knee at 192M", "today&#39;s ARC, 256M", "data in records of 16K", "What 32M more buys"] {
+        assert!(memory.contains(part), "{part:?} is not in {memory}");
+    }
+}
+
+#[test]
+fn memory_that_is_not_known_says_why() {
+    let mut plan = fixture();
+    let memory = plan.memory.as_mut().unwrap();
+    memory.curve = None;
+    memory.unknown = Some("the recording of 3 s holds 20 reads".into());
+    assert!(section(&html(&plan), "Memory").contains("is not known: the recording of 3 s holds 20 reads."));
+    plan.memory = None;
+    assert!(!html(&plan).contains("<h2>Memory</h2>"), "an old plan has none");
 }
 
 /// What stands between `<h2>name</h2>` and the next one.

@@ -1,0 +1,259 @@
+//! `report.html` of `poolwright mrc`: curves, and what they mean, as one self-contained page.
+
+pub mod picture;
+#[cfg(test)]
+mod tests;
+pub mod words;
+
+use poolwright_mrc::advice::{Explained, Host, Step, Verdict};
+use poolwright_mrc::{Point, split};
+use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
+
+/// What a page is made of.
+pub struct Report<'a> {
+    /// The trace's name.
+    pub source: &'a str,
+    /// Who made it, in which version.
+    pub creator: &'a str,
+    /// Names and values of the trace and the run: format, length, what was left out.
+    pub about: &'a [(String, String)],
+    /// What it ran on.
+    pub machine: &'a [(String, String)],
+    /// A curve per model and recordsize.
+    pub curves: &'a [Explained],
+    /// Today's ARC.
+    pub host: Host,
+    /// The division of memory, where it was asked for.
+    pub split: Option<&'a Divided>,
+    /// What a reader has to know before trusting the rest.
+    pub warnings: &'a [String],
+    /// The same as one JSON object.
+    pub json: &'a str,
+}
+
+/// Divisions of one amount of memory between a database's own cache and the ARC.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Divided {
+    /// Both caches together.
+    pub total_bytes: u64,
+    /// The ARC's model.
+    pub model: String,
+    /// Bytes of the dataset's records; left out where the trace names objects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recordsize: Option<u64>,
+    /// The divisions, the database's own cache ascending.
+    pub shares: Vec<split::Share>,
+}
+
+/// The whole page.
+pub fn html(report: &Report<'_>) -> String {
+    let mut page =
+        Page::new(&format!("Cache for {}", report.source)).subtitle(&subtitle(report)).footer(report.creator);
+    let top = page.section("");
+    if let Some(main) = report.curves.first() {
+        tiles(top, main);
+    }
+    for warning in report.warnings {
+        top.callout(Callout::Warning, "Before you trust this", warning);
+    }
+    if !report.curves.is_empty() {
+        curves(page.section("Curves"), report);
+    }
+    for explained in report.curves {
+        one(page.section(&words::name(&explained.curve)), explained);
+    }
+    if let Some(divided) = report.split {
+        division(page.section("The database's cache and the ARC"), divided);
+    }
+    let section = page.section("What it ran on");
+    section.key_values(report.about.iter().chain(report.machine).map(|(k, v)| (k, v)));
+    section.key_values(words::host(&report.host));
+    how_to_read(page.section("How to read this"));
+    page.section("The figures themselves").raw("mrc.json", report.json);
+    page.html()
+}
+
+fn subtitle(report: &Report<'_>) -> String {
+    let mut models: Vec<&str> = report.curves.iter().map(|e| e.curve.model.as_str()).collect();
+    distinct(&mut models);
+    let mut sizes: Vec<String> =
+        report.curves.iter().filter_map(|e| e.curve.recordsize).map(words::bytes).collect();
+    distinct(&mut sizes);
+    let records =
+        if sizes.is_empty() { String::new() } else { format!(" · records of {}", sizes.join(", ")) };
+    format!("miss-ratio curves: {}{records}", models.join(", "))
+}
+
+/// Each once, in the order in which they come.
+fn distinct<T: PartialEq + Clone>(all: &mut Vec<T>) {
+    let mut seen: Vec<T> = Vec::new();
+    all.retain(|one| !seen.contains(one) && (seen.push(one.clone()), true).1);
+}
+
+/// The first curve's knee, what is enough, today and the next gigabyte.
+fn tiles(top: &mut Section, main: &Explained) {
+    let advice = &main.advice;
+    let ratio = |r: f64| format!("{} of requests read", Unit::Fraction.format(r));
+    let mut all: Vec<(&str, String, String)> = Vec::new();
+    match advice.knee {
+        Some(knee) => all.push(("knee", words::bytes(knee.cache_bytes), ratio(knee.read_ratio))),
+        None => all.push(("knee", "none".into(), "see the notes".into())),
+    }
+    all.extend(advice.enough.map(|e| ("enough", words::bytes(e.cache_bytes), ratio(e.read_ratio))));
+    if let Some(today) = &advice.today {
+        let now = today.read_ratio.map_or("outside the curve".into(), ratio);
+        all.push(("today's ARC", words::bytes(today.from_bytes), now));
+        let (figure, more) = words::saving(today);
+        all.push(("the next gigabyte", figure, more));
+    }
+    let about = words::name(&main.curve);
+    top.tiles(all.iter().map(|(what, value, more)| (*what, value.as_str(), more.as_str(), Tone::Plain)));
+    if !advice.notes.is_empty() {
+        top.callout(Callout::Note, &about, &words::sentence(&advice.notes.join("; ")));
+    }
+}
+
+fn curves(section: &mut Section, report: &Report<'_>) {
+    for (plot, caption) in picture::curves(report.curves, &report.host) {
+        section.plot(&plot, &caption);
+    }
+    if report.curves.len() < 2 {
+        return;
+    }
+    let mut table = Table::new([
+        Column::left("curve"),
+        Column::right("requests"),
+        Column::right("records"),
+        Column::right("knee"),
+        Column::right("enough"),
+        Column::right("read there"),
+    ]);
+    for e in report.curves {
+        let size = |bytes: Option<u64>| bytes.map_or(Cell::missing(), |b| Cell::num(b as f64, Unit::Bytes));
+        let reads = |r: f64| Cell::num(r * e.curve.requests as f64, Unit::Count);
+        table.row([
+            Cell::text(words::name(&e.curve)),
+            Cell::num(e.curve.requests as f64, Unit::Count),
+            Cell::num(e.curve.records as f64, Unit::Count),
+            size(e.advice.knee.map(|k| k.cache_bytes)),
+            size(e.advice.enough.map(|k| k.cache_bytes)),
+            e.advice.enough.map_or(Cell::missing(), |k| reads(k.read_ratio)),
+        ]);
+    }
+    section.table(&table);
+}
+
+fn one(section: &mut Section, explained: &Explained) {
+    section.list(words::sentences(explained));
+    figures(section, explained);
+}
+
+/// The tables of one curve: sizes, and what more memory buys.
+pub fn figures(section: &mut Section, explained: &Explained) {
+    section.table(&sizes(explained));
+    section.heading(&format!("What {} more buys", words::bytes(explained.advice.step_bytes)));
+    section.table(&steps(&explained.advice.steps));
+}
+
+/// Sizes down: what misses in each.
+fn sizes(explained: &Explained) -> Table {
+    let points = &explained.curve.points;
+    let has = |of: fn(&Point) -> f64| points.iter().any(|p| of(p) > 0.0);
+    let (updates, writes) = (has(|p| p.update_miss_ratio), has(|p| p.write_miss_ratio));
+    let sampled = points.iter().any(|p| p.band.is_some());
+    let mut columns = vec![Column::right("cache"), Column::right("misses"), Column::right("hits")];
+    columns.extend(sampled.then(|| Column::right("95 % band of the misses")));
+    columns.extend(updates.then(|| Column::right("partial writes")));
+    columns.extend(writes.then(|| Column::right("whole writes, no read")));
+    let mut table = Table::new(columns);
+    for p in points {
+        let fraction = |v: f64| Cell::num(v, Unit::Fraction);
+        let mut row = vec![
+            Cell::num(p.cache_bytes as f64, Unit::Bytes),
+            fraction(p.miss_ratio),
+            fraction(1.0 - p.miss_ratio),
+        ];
+        row.extend(sampled.then(|| {
+            p.band.map_or(Cell::missing(), |b| Cell::text(words::range(Unit::Fraction, b.low, b.high)))
+        }));
+        row.extend(updates.then(|| fraction(p.update_miss_ratio)));
+        row.extend(writes.then(|| fraction(p.write_miss_ratio)));
+        table.row(row);
+    }
+    table
+}
+
+fn steps(steps: &[Step]) -> Table {
+    let timed = steps.iter().any(|s| s.reads_s.is_some());
+    let waited = steps.iter().any(|s| s.wait_ms_s.is_some());
+    let mut columns =
+        vec![Column::right("from"), Column::right("to"), Column::right("reads saved, of requests")];
+    columns.extend(timed.then(|| Column::right("a second")));
+    columns.extend(waited.then(|| Column::right("waiting saved in each")));
+    let doubtful = steps.iter().any(|s| s.verdict != Verdict::Saves);
+    columns.extend(doubtful.then(|| Column::left("")));
+    let mut table = Table::new(columns);
+    for s in steps {
+        let known = s.verdict != Verdict::Unknown;
+        let cell = |v: Option<f64>, unit| v.filter(|_| known).map_or(Cell::missing(), |v| Cell::num(v, unit));
+        let mut row = vec![
+            Cell::num(s.from_bytes as f64, Unit::Bytes),
+            Cell::num(s.to_bytes as f64, Unit::Bytes),
+            cell(Some(s.reads.value), Unit::Fraction),
+        ];
+        row.extend(timed.then(|| cell(s.reads_s.map(|r| r.value), Unit::PerSecond)));
+        row.extend(waited.then(|| cell(s.wait_ms_s.map(|r| r.value * 1e6), Unit::Nanoseconds)));
+        row.extend(doubtful.then(|| Cell::text(words::verdict(s.verdict)).tone(Tone::Muted)));
+        table.row(row);
+    }
+    table
+}
+
+fn division(section: &mut Section, divided: &Divided) {
+    section.paragraph(&words::best_division(divided));
+    section.plot(&picture::division(divided), "");
+    section.table(&shares(divided));
+    section.paragraph(words::DIVISION_ASSUMES);
+}
+
+/// One row per division.
+pub fn shares(divided: &Divided) -> Table {
+    let mut table = Table::new([
+        Column::right("database's cache"),
+        Column::right("ARC"),
+        Column::right("asked of the ARC"),
+        Column::right("written back"),
+        Column::right("reads from the device"),
+        Column::right("of requests"),
+    ]);
+    let best = split::best(&divided.shares);
+    for s in &divided.shares {
+        let tone = if best.is_some_and(|b| b == *s) { Tone::Good } else { Tone::Plain };
+        let count = |n: u64| Cell::num(n as f64, Unit::Count);
+        table.row([
+            Cell::num(s.database_bytes as f64, Unit::Bytes),
+            Cell::num(s.arc_bytes as f64, Unit::Bytes),
+            count(s.database_reads),
+            count(s.write_backs),
+            count(s.device_reads).tone(tone),
+            Cell::num(words::device_ratio(s), Unit::Fraction).tone(tone),
+        ]);
+    }
+    table
+}
+
+fn how_to_read(section: &mut Section) {
+    section.list([
+        "A request is an access to one record of the recordsize; a hit found it in the cache. A sixteen times larger \
+         record makes fewer requests of the same trace, so ratios of different recordsizes do not compare; reads do.",
+        "A read from the device is a miss that needs the record's content: a read, or the write of a part of it. A whole \
+         write that misses reads nothing.",
+        "Knee: the point farthest below the straight line from the smallest size to what is enough, on the curve's lower \
+         convex hull (Kneedle, 2011). Up to there memory buys much, from there on little.",
+        "Enough: the smallest size whose reads are within 5 % of the fewest.",
+        "Waiting saved: reads saved in a second times what one takes, added up over all who wait; more than a second in a \
+         second means that several wait at a time.",
+        "The first access to a record misses in any cache. A short trace has many of them; a database that runs for weeks \
+         has few.",
+    ]);
+}

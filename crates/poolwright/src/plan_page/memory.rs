@@ -1,0 +1,54 @@
+//! The section on memory: what ARCs of many sizes would read of the recording.
+
+use poolwright_report::Section;
+use poolwright_tune::plan::Memory;
+
+use super::words;
+use crate::mrc_page;
+
+/// Everything about memory.
+pub fn section(section: &mut Section, memory: &Memory) {
+    let Some(explained) = &memory.curve else {
+        section.paragraph(&unknown(memory));
+        return;
+    };
+    section.paragraph(&format!("{} {}", mrc_page::words::sentences(explained).join(" "), COMPUTED));
+    for (plot, caption) in mrc_page::picture::curves(std::slice::from_ref(explained), &memory.host) {
+        section.plot(&plot, &caption);
+    }
+    section.paragraph(&about(memory));
+    section.folded("Figures", |inside| mrc_page::figures(inside, explained));
+}
+
+/// What such figures are worth.
+const COMPUTED: &str = "Computed by a model from the recorded accesses, not measured. What is used again only after longer \
+                        than the recording is not in it.";
+
+/// Why there is nothing to say.
+pub fn unknown(memory: &Memory) -> String {
+    let why = memory.unknown.as_deref().unwrap_or("nothing was recorded that the ARC could hold");
+    format!("How much memory the ARC needs is not known: {}.", why.trim_end_matches('.'))
+}
+
+/// What was modelled: records, latency, the host.
+fn about(memory: &Memory) -> String {
+    let records: Vec<String> =
+        memory.recordsizes.iter().map(|(role, size)| format!("{role} in records of {size}")).collect();
+    let mut text = format!("Modelled: {}", records.join(", "));
+    if let Some(ns) = memory.miss_latency_ns {
+        let read = poolwright_report::Unit::Nanoseconds.format(ns as f64);
+        text += &format!("; a read from the device takes {read}, without queueing");
+    }
+    for (name, value) in mrc_page::words::host(&memory.host) {
+        text += &format!("; {name}: {value}");
+    }
+    text + "."
+}
+
+/// The same in sentences for the terminal.
+pub fn sentences(memory: &Memory) -> Vec<String> {
+    match &memory.curve {
+        Some(explained) => mrc_page::words::sentences(explained),
+        None => vec![unknown(memory)],
+    }
+}
