@@ -79,11 +79,6 @@ impl Lru {
         }
     }
 
-    /// Bytes of the smallest cache in which nothing but first requests miss (up to the width of a class, 0.8 %).
-    pub fn footprint(&self) -> u64 {
-        self.reuse.largest()
-    }
-
     /// Makes room for every record of `chunk`, and the line one of bytes if a record is unlike the others.
     fn prepare(&mut self, chunk: &[Access]) {
         let mut records = self.records.last.len();
@@ -115,10 +110,9 @@ impl Lru {
                 state.free(record);
                 continue;
             }
-            let distance = if state.holes.is_empty() {
-                (slot != NONE).then(|| line.take_all(slot))
-            } else {
-                state.fill_holes(line, slot, access.bytes)
+            let distance = match state.holes.peek() {
+                Some(&hole) if slot == NONE || hole > slot => state.fill_holes(line, slot, access.bytes),
+                _ => (slot != NONE).then(|| line.take_all(slot)),
             };
             let distance = distance.map(|records| records * unit);
             reuse.count(access.kind, distance);
@@ -140,8 +134,8 @@ impl Records {
         }
     }
 
-    /// A request while there are holes: [`Line::take`] of `slot` where it is one. The record goes into the newest holes, as
-    /// far as they are newer than its own place; that much of its place becomes a hole, for the caches that had it already.
+    /// A request of a record at `slot`, if it is one, while there are newer holes. The record goes into these, the newest
+    /// first; as much of its own place becomes a hole, for the caches that had it already. What was at `slot` and after it.
     fn fill_holes<L: Line>(&mut self, line: &mut L, slot: u32, bytes: u32) -> Option<u64> {
         let is_known = slot != NONE;
         let weight = if is_known { line.weight(slot) } else { line.weigh(bytes) };

@@ -83,13 +83,6 @@ impl Reuse {
         above + (tally.counts[next - 1] as f64 * part).round() as u64
     }
 
-    /// The end of the last class that is not empty.
-    pub(super) fn largest(&self) -> u64 {
-        let last =
-            self.tallies.iter().filter_map(|tally| tally.counts.iter().rposition(|count| *count > 0)).max();
-        last.map_or(0, |class| self.cuts.get(class + 1).copied().unwrap_or(u64::MAX))
-    }
-
     pub(super) fn memory(&self) -> usize {
         let counts: usize = self.tallies.iter().map(|tally| tally.counts.capacity()).sum();
         (self.cuts.capacity() + counts) * 8 + self.first.capacity() * 2
