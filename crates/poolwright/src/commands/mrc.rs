@@ -59,7 +59,7 @@ pub struct Args {
     buffer: u64,
 
     /// Format of the file; recognised by its first bytes or its name if left out
-    #[arg(long, value_parser = PossibleValuesParser::new(Format::ALL.map(Format::name)), requires = "file")]
+    #[arg(long, value_parser = PossibleValuesParser::new(Format::ALL.map(Format::name)), conflicts_with_all = ["dir", "pid"])]
     format: Option<String>,
 
     /// The caches to model

@@ -1,0 +1,339 @@
+//! `poolwright mrc` as a user runs it.
+
+#[path = "../../report/tests/common/mod.rs"]
+mod golden;
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use golden::golden;
+use poolwright_trace::{Event, File, Flags, Op, Trace};
+use serde_json::{Value, json};
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    /// With a trace of each format: `t.lis`, `t.oracleGeneral`, `t.parquet`.
+    fn new() -> Place {
+        let place = Place(tempfile::tempdir().unwrap());
+        std::fs::write(place.path().join("t.lis"), lis()).unwrap();
+        std::fs::write(place.path().join("t.oracleGeneral"), oracle()).unwrap();
+        trace().save(place.path().join("t.parquet")).unwrap();
+        place
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
+        command.current_dir(self.path()).arg("mrc").args(line.split_whitespace());
+        command
+    }
+
+    /// Standard output and standard error.
+    fn run(&self, line: &str) -> (String, String) {
+        let done = self.command(line).assert().success();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        (text(&done.get_output().stdout), text(&done.get_output().stderr))
+    }
+
+    fn json(&self, line: &str) -> Value {
+        serde_json::from_str(&self.run(&format!("{line} --json")).0).unwrap()
+    }
+
+    fn fails(&self, line: &str, code: i32, words: &[&str]) {
+        let done = self.command(line).assert().code(code);
+        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        assert!(done.get_output().stdout.is_empty(), "{line}");
+        for word in words {
+            assert!(said.contains(word), "{line}: does not say {word:?}: {said}");
+        }
+        assert!(!said.contains("panicked") && !said.contains("defect"), "{line}: {said}");
+    }
+}
+
+/// Pages of a table of 1000, the first ones most often; now and then all of it in turn.
+fn page(n: u64) -> u64 {
+    if n % 4000 >= 3000 { n % 1000 } else { (n * n % 1009) * (n * 7919 % 997) / 1009 }
+}
+
+fn lis() -> String {
+    (0..20_000).map(|n| format!("{} 1 0 {n}\n", page(n))).collect()
+}
+
+fn oracle() -> Vec<u8> {
+    let record = |n: u64| {
+        let (seconds, size) = ((n / 100) as u32, 1000 + (page(n) % 7 * 500) as u32);
+        let mut bytes = seconds.to_le_bytes().to_vec();
+        bytes.extend(page(n).to_le_bytes());
+        bytes.extend(size.to_le_bytes());
+        bytes.extend((-1i64).to_le_bytes());
+        bytes
+    };
+    (0..20_000).flat_map(record).collect()
+}
+
+/// A table whose 8K pages are read and written, and a log that grows.
+fn trace() -> Trace {
+    let file =
+        |path: &str, role: &str, size| File { path: path.into(), role: role.into(), size, ..File::default() };
+    let event = |n: u64, op, file, offset, len| Event {
+        t_ns: n * 1_000_000,
+        dur_ns: 20_000,
+        op,
+        file,
+        offset,
+        len,
+        pid: 1,
+        tid: 1,
+        flags: if file == 1 { Flags::APPEND } else { Flags::default() },
+    };
+    let mut events = vec![event(0, Op::Open, 0, 0, 8_192_000), event(0, Op::Open, 1, 0, 100)];
+    for n in 0..20_000 {
+        let op = if n % 5 == 0 { Op::Write } else { Op::Read };
+        events.push(event(n, op, 0, page(n) * 8192, 8192));
+        if n % 10 == 0 {
+            events.push(event(n, Op::Write, 1, 100 + n * 50, 500));
+        }
+    }
+    let files = vec![file("/db/t.ibd", "data", 8_192_000), file("/db/log", "wal", 1_000_100)];
+    let mut trace = Trace { files, events, ..Trace::default() };
+    trace.meta.duration_ns = 20_000_000_000;
+    trace.meta.subject = "dir:/db".into();
+    trace
+}
+
+/// Without what differs from run to run.
+fn steady(mut found: Value) -> String {
+    let fields = found.as_object_mut().unwrap();
+    assert!(fields.remove("seconds").unwrap().as_f64().unwrap() >= 0.0);
+    assert!(fields.remove("memory_bytes").unwrap().as_u64().unwrap() > 0);
+    serde_json::to_string_pretty(&found).unwrap() + "\n"
+}
+
+#[test]
+fn tables_and_json_of_each_format() {
+    let place = Place::new();
+    for (name, line) in [
+        ("lis", "t.lis --model lru,arc --sizes 64K,128K,256K"),
+        ("oracle", "t.oracleGeneral --model arc,lru --sizes 256K,1M"),
+        ("trace", "t.parquet --model lru --recordsize 128K,8K --sizes 1M,4M"),
+    ] {
+        golden(&format!("mrc-{name}.txt"), &place.run(line).0);
+        golden(&format!("mrc-{name}.json"), &steady(place.json(line)));
+    }
+}
+
+#[test]
+fn the_first_curve_stands_at_the_top() {
+    let place = Place::new();
+    let found = place.json("t.parquet --model arc,openzfs,lru,arc --recordsize 16K,8K --sizes 4M,1M,4M");
+    let names: Vec<_> =
+        found["curves"].as_array().unwrap().iter().map(|c| (&c["model"], &c["recordsize"])).collect();
+    let all = [8192, 16384].map(|size| ["arc", "openzfs", "lru"].map(|name| (json!(name), json!(size))));
+    assert_eq!(names, all.iter().flatten().map(|(name, size)| (name, size)).collect::<Vec<_>>());
+    assert_eq!((&found["model"], &found["recordsize"]), (&json!("arc"), &json!(8192)));
+    assert_eq!(found["points"], found["curves"][0]["points"]);
+    assert_eq!(found["requests"], 20_000 + 2_000 + 121, "a log write in two records of 8K is two requests");
+    let sizes =
+        found["points"].as_array().unwrap().iter().map(|point| point["cache_bytes"].as_u64().unwrap());
+    assert_eq!(sizes.collect::<Vec<_>>(), [1 << 20, 4 << 20]);
+    let misses = |c: &Value| {
+        c["points"].as_array().unwrap().iter().map(|p| p["miss_ratio"].as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    assert!(misses(&found).iter().all(|ratio| (0.0..=1.0).contains(ratio)));
+    // LRU's caches are nested.
+    let lru = misses(&found["curves"][2]);
+    assert!(lru[0] > lru[1], "{lru:?}");
+}
+
+#[test]
+fn sizes_end_where_all_of_the_trace_fits() {
+    let place = Place::new();
+    let found = place.json("t.lis --model lru");
+    let points = found["points"].as_array().unwrap();
+    let pages = found["records"].as_u64().unwrap();
+    assert_eq!(found["footprint_bytes"], pages * 512);
+    let last = points.last().unwrap();
+    assert!(last["cache_bytes"].as_u64().unwrap() >= pages * 512);
+    assert!(
+        (last["miss_ratio"].as_f64().unwrap() - pages as f64 / 20_000.0).abs() < 1e-9,
+        "only first uses miss"
+    );
+    assert!((10..=16).contains(&points.len()));
+    // Half the bytes in records of 4K; those of 512 are no smaller than a sector.
+    let smaller = place.json("t.parquet --model lru --recordsize 8K --compress-ratio 2");
+    let larger = place.json("t.parquet --model lru --recordsize 8K");
+    let bytes = |found: &Value| found["footprint_bytes"].as_u64().unwrap();
+    assert_eq!(bytes(&smaller), bytes(&larger) / 2);
+    let ratio = |found: &Value, at: u64| {
+        let points = found["points"].as_array().unwrap();
+        points.iter().find(|point| point["cache_bytes"] == at).unwrap()["miss_ratio"].clone()
+    };
+    assert_eq!(ratio(&smaller, 1 << 20), ratio(&larger, 2 << 20));
+}
+
+#[test]
+fn files_are_selected() {
+    let place = Place::new();
+    let requests = |more: &str| {
+        place.json(&format!("t.parquet --model lru --recordsize 8K --sizes 1M {more}"))["requests"]
+            .as_u64()
+            .unwrap()
+    };
+    let (data, wal) = (requests("--role data"), requests("--role wal"));
+    assert_eq!((data, data + wal), (20_000, requests("")));
+    assert_eq!(requests("--path /db/log"), wal);
+    assert_eq!(requests("--path /db --role wal,data"), data + wal);
+    // Nothing was where the log was appended: the first write to each of its records reads nothing.
+    let log = place.json("t.parquet --role wal --recordsize 8K --model lru --sizes 4K,1M");
+    assert_eq!(
+        log["points"][1]["update_miss_ratio"],
+        json!(1.0 / wal as f64),
+        "the record with the first 100 bytes"
+    );
+    place.fails("t.parquet --role temp --sizes 1M", 1, &["t.parquet", "none of its 2 files", "data, wal"]);
+    place.fails("t.lis --role data --sizes 1M", 1, &["t.lis", "no files to select"]);
+}
+
+#[test]
+fn odd_events_are_told() {
+    let place = Place::new();
+    std::fs::write(
+        place.path().join("odd.lis"),
+        "1 1 0 0\n5 0 0 1\n99999999999999999999 1 0 2\n1 1 0 3\n1 9999999 0 4\n",
+    )
+    .unwrap();
+    let (table, said) = place.run("odd.lis --model lru --sizes 4K");
+    assert!(table.contains("2 requests for 1 records"), "{table}");
+    for words in ["1 events of no length", "1 events past the largest offset", "1 events longer than 2 GiB"] {
+        assert!(said.contains(words), "{said}");
+    }
+    let skipped = place.json("odd.lis --model lru --sizes 4K")["skipped"].clone();
+    assert_eq!(skipped, json!({"zero_length": 1, "too_far": 1, "too_long": 1, "unsorted": 0}));
+    std::fs::write(place.path().join("none.lis"), "5 0 0 1\n").unwrap();
+    place.command("none.lis --sizes 4K").assert().code(1);
+}
+
+#[test]
+fn damage_is_an_error_with_a_place() {
+    let place = Place::new();
+    std::fs::write(place.path().join("cut.oracleGeneral"), &oracle()[..1000]).unwrap();
+    std::fs::write(place.path().join("bad.lis"), "1 1 0 0\n1 one 0 1\n").unwrap();
+    std::fs::write(place.path().join("empty"), "").unwrap();
+    std::fs::write(place.path().join("letter"), "Dear reader,\n").unwrap();
+    for (file, words) in [
+        ("cut.oracleGeneral", "cut.oracleGeneral, record 42 (byte 984): 16 of its 24 bytes"),
+        ("bad.lis", "bad.lis, line 2: \"one\" is not a number"),
+        ("empty", "the file is empty"),
+        ("letter", "name it with --format"),
+        (".", "it is a directory"),
+        ("missing", "cannot open missing"),
+        ("t.lis --format oraclegeneral", "t.lis, record"),
+        ("t.lis --format trace", "t.lis is not a Poolwright trace"),
+        ("t.parquet --format lis", "t.parquet, line 1"),
+        ("synthetic:pareto", "zipf, uniform or loop"),
+    ] {
+        place.fails(&format!("{file} --sizes 1M"), 1, &[words]);
+        place.fails(file, 1, &[words]);
+    }
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    let place = Place::new();
+    for (line, words) in [
+        ("", "<FILE"),
+        ("t.lis --dir .", "cannot be used with"),
+        ("t.lis --for 5s", "cannot be used with"),
+        ("t.lis --model clock", "openzfs"),
+        ("t.lis --sizes 0", "a cache of no bytes"),
+        ("t.lis --sizes many", "many"),
+        ("t.lis --recordsize 3K", "power of two"),
+        ("t.lis --recordsize 32M", "from 512 to 16M"),
+        ("t.lis --compress-ratio 0.5", "compression ratio"),
+        ("t.lis --format csv", "oraclegeneral"),
+        ("t.lis --sample 0", "share of the records"),
+        ("t.lis --sample 200%", "share of the records"),
+        ("t.lis --sample-memory 1K", "64M at least"),
+        ("t.lis --sample 0.1 --sample-memory 1G", "cannot be used with"),
+        ("t.lis --primarycache some", "all, metadata or none"),
+        ("t.parquet --role table", "there is no role"),
+        ("t.oracleGeneral --recordsize 8K", "a trace of objects has no recordsize"),
+        ("--dir . --format lis", "cannot be used with"),
+    ] {
+        place.fails(line, 2, &[words]);
+    }
+}
+
+#[test]
+fn a_sample_of_all_is_exact_and_a_part_has_bands() {
+    let place = Place::new();
+    let line = "synthetic:zipf,records=20K,requests=200K --model lru,arc --sizes 16M,64M";
+    let exact = place.json(line);
+    let all = place.json(&format!("{line} --sample 1"));
+    for (one, other) in exact["curves"].as_array().unwrap().iter().zip(all["curves"].as_array().unwrap()) {
+        assert_eq!(one["points"], other["points"]);
+    }
+    let part = place.json(&format!("{line} --sample 10% --seed 3"));
+    for (exact, part) in exact["curves"].as_array().unwrap().iter().zip(part["curves"].as_array().unwrap()) {
+        assert_eq!(part["sample"]["rate"], 0.1);
+        assert_eq!(exact["requests"], part["requests"]);
+        for (exact, part) in
+            exact["points"].as_array().unwrap().iter().zip(part["points"].as_array().unwrap())
+        {
+            let at = |name: &str| part["band"][name].as_f64().unwrap();
+            let ratio = exact["miss_ratio"].as_f64().unwrap();
+            assert!(at("low") <= ratio && ratio <= at("high"), "{exact} {part}");
+        }
+    }
+    let (table, _) = place.run(&format!("{line} --sample 0.1"));
+    assert!(table.contains("misses, 95 %") && table.contains("10 %"), "{table}");
+    let few =
+        place.run("synthetic:zipf,records=20K,requests=200K --model lru --sizes 128K,64M --sample 0.05").0;
+    assert!(few.contains("128K: too few records of the sample fit in it"), "{few}");
+}
+
+/// Ctrl-C in the middle of a long reading: what was read so far, and the exit code that says so.
+#[test]
+fn an_interrupted_reading_shows_what_it_has() {
+    let place = Place::new();
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
+    command.args([
+        "mrc",
+        "synthetic:uniform,records=1M,requests=1G",
+        "--model",
+        "lru",
+        "--sizes",
+        "1G",
+        "--json",
+    ]);
+    command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .current_dir(place.path());
+    let child = command.spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    // It catches the signal (bit 1 of the mask) before it starts to read.
+    let catches = |text: &str| {
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0)
+    };
+    while !catches(&std::fs::read_to_string(&status).unwrap()) {
+        assert!(std::time::Instant::now() < deadline, "it does not start");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["ended"], "interrupted");
+    let requests = found["requests"].as_u64().unwrap();
+    assert!(requests > 0 && requests < 1_000_000_000, "{requests}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("what was read so far"));
+}

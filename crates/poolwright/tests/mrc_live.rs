@@ -1,0 +1,127 @@
+//! `poolwright mrc --dir`: the curve of what a database does now.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const BIN: &str = env!("CARGO_BIN_EXE_poolwright");
+
+fn mrc(args: &[&str]) -> Child {
+    let mut command = Command::new(BIN);
+    command.arg("mrc").args(args).args([
+        "--model",
+        "lru,arc",
+        "--recordsize",
+        "8K",
+        "--sizes",
+        "64K,16M",
+        "--json",
+    ]);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("poolwright starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch folder")
+}
+
+/// Whether recording is possible here; says by name and reason that a test is skipped where it is not.
+fn permitted(test: &str) -> bool {
+    let dir = scratch();
+    let output = mrc(&["--dir", dir.path().to_str().unwrap(), "--for", "10ms"]).wait_with_output().unwrap();
+    let refused = said(&output).contains("cannot record");
+    if refused {
+        eprintln!("SKIPPED {test}: {}", said(&output).trim());
+    } else {
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains("nothing was recorded"), "{}", said(&output));
+    }
+    !refused
+}
+
+/// It holds its programs, and has come to sleep between two looks into the ring buffer.
+fn wait_until_it_records(child: &Child) {
+    let records = || {
+        let stack = std::fs::read_to_string(format!("/proc/{}/wchan", child.id())).unwrap_or_default();
+        let links = std::fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter().flatten().flatten();
+        let links = links.filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        links.filter(|to| to.to_string_lossy().contains("bpf")).count() > 8 && stack.contains("nanosleep")
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !records() {
+        assert!(Instant::now() < deadline, "the recorder does not start");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// 100 pages of 8K written in a new file, and read ten times in turn.
+fn work(dir: &Path) {
+    let program = "import os\nfd = os.open('t', os.O_RDWR | os.O_CREAT)\n\
+                   for i in range(100): os.pwrite(fd, b'x' * 8192, i * 8192)\n\
+                   for i in range(1000): os.pread(fd, 8192, i % 100 * 8192)";
+    assert!(Command::new("python3").args(["-c", program]).current_dir(dir).status().unwrap().success());
+}
+
+#[test]
+fn a_signal_ends_the_recording_and_shows_the_curve() {
+    if !permitted("a_signal_ends_the_recording_and_shows_the_curve") {
+        return;
+    }
+    let dir = scratch();
+    let child = mrc(&["--dir", dir.path().to_str().unwrap()]);
+    wait_until_it_records(&child);
+    work(dir.path());
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&found["format"], &found["ended"]), (&"live".into(), &"done".into()));
+    assert_eq!((found["requests"].as_u64(), found["records"].as_u64()), (Some(1100), Some(100)));
+    let ratio =
+        |curve: usize, point: usize| found["curves"][curve]["points"][point]["miss_ratio"].as_f64().unwrap();
+    // In turn, and more than fits: LRU has none of them. All fits: only the writes miss, which read nothing.
+    assert_eq!(ratio(0, 0), 1.0);
+    assert_eq!([ratio(0, 1), ratio(1, 1)], [100.0 / 1100.0; 2]);
+    let last = &found["curves"][0]["points"][1];
+    assert_eq!(
+        (&last["update_miss_ratio"], &last["write_miss_ratio"]),
+        (&0.0.into(), &(100.0 / 1100.0).into())
+    );
+    assert!(std::fs::read_dir(dir.path()).unwrap().count() == 1, "nothing is written beside the database");
+}
+
+#[test]
+fn it_ends_with_its_process_or_its_time() {
+    if !permitted("it_ends_with_its_process_or_its_time") {
+        return;
+    }
+    let dir = scratch();
+    // Waits for a line before it works, so that all of it is seen.
+    let program =
+        "import os\ninput()\nfd = os.open('t', 66)\nfor i in range(50): os.pwrite(fd, b'x' * 8192, i * 8192)";
+    let mut subject = Command::new("python3");
+    subject.args(["-c", program]).current_dir(dir.path()).stdin(Stdio::piped());
+    let mut subject = subject.spawn().expect("python3 starts");
+    let child = mrc(&["--pid", &subject.id().to_string()]);
+    wait_until_it_records(&child);
+    std::io::Write::write_all(subject.stdin.as_mut().unwrap(), b"go\n").unwrap();
+    assert!(subject.wait().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(found["requests"].as_u64().unwrap() >= 50);
+
+    let missing = mrc(&["--dir", "/no/such/database"]).wait_with_output().unwrap();
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(said(&missing).contains("/no/such/database"), "{}", said(&missing));
+}
