@@ -11,8 +11,8 @@ macro_rules! tell {
 
 mod commands;
 mod interrupt;
-#[allow(dead_code)] // the page itself is drawn by the verb
 mod mrc_page;
+mod output;
 mod plan_page;
 mod plan_text;
 mod scratch;

@@ -1,6 +1,7 @@
 //! `poolwright mrc`: how often a cache of each size would miss.
 
 mod live;
+mod meaning;
 mod models;
 mod show;
 
@@ -24,6 +25,9 @@ use poolwright_trace::{format_count, format_size};
 use super::options::{Usage, parse_size, parse_time};
 use super::record::parse_buffer;
 use crate::interrupt;
+use crate::mrc_page::Divided;
+use crate::output::Output;
+use meaning::{Meaning, with_today};
 use models::{Arcs, Ask, ModelName};
 use show::{Ended, Found};
 
@@ -114,6 +118,9 @@ pub struct Args {
     #[arg(long, value_name = "PATH")]
     path: Vec<PathBuf>,
 
+    #[command(flatten)]
+    meaning: Meaning,
+
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
@@ -123,15 +130,21 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<u8> {
     interrupt::watch().context("cannot watch for Ctrl-C")?;
     let began = Instant::now();
-    let mut found = match &args.file {
+    // Opened before the long run: a place that cannot be written shows now.
+    let report = args.meaning.report.as_deref().map(Output::open).transpose()?;
+    let (mut found, split) = match &args.file {
         Some(_) => file(&args)?,
-        None => live::run(&args)?,
+        None => (live::run(&args)?, None),
     };
     found.seconds = began.elapsed().as_secs_f64();
+    let explanation = args.meaning.explain(&found, split);
     if args.json {
-        println!("{}", show::json(&found));
+        println!("{}", show::json(&found, &explanation));
     } else {
-        print!("{}", show::text(&found, Terminal::stdout()));
+        print!("{}", show::text(&found, &explanation, Terminal::stdout()));
+    }
+    if let Some(report) = report {
+        report.write(&meaning::html(&found, &explanation))?;
     }
     show::warn(&found);
     Ok(match found.ended {
@@ -141,29 +154,36 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     })
 }
 
-fn file(args: &Args) -> anyhow::Result<Found> {
+fn file(args: &Args) -> anyhow::Result<(Found, Option<Divided>)> {
     let path = args.file.as_deref().expect("clap asks for a source");
     let format = args.format.as_deref().and_then(Format::from_name);
     let open = || input::open(path, format, &select(args));
     let mut input = open()?;
     check(args, input.unit())?;
+    if args.meaning.split.is_some() {
+        meaning::check_split(input.format())?;
+    }
     let source = path.display().to_string();
     let (sizes, footprint) = match sizes(args) {
         Some(sizes) => (sizes, None),
         None => {
             let footprint = footprint(args, &mut *open()?)?;
             let bytes = (footprint.bytes() as f64 / args.compress_ratio) as u64;
-            (grid(bytes, least(args, input.unit())), Some(bytes))
+            (with_today(grid(bytes, least(args, input.unit()))), Some(bytes))
         }
     };
-    let mut lanes = models::lanes(&ask(args, &*input, sizes))?;
+    let ask = ask(args, &*input, sizes);
+    let mut lanes = models::lanes(&ask)?;
     let mut bar = Bar::new("modelling");
     let read = lanes.show(&mut *input, |read| {
         bar.show(read);
         !interrupt::requested()
     })?;
     bar.clear();
-    Ok(Found { footprint, ..Found::new(source, input.format(), &lanes, &read) })
+    let found = Found { footprint, ..Found::new(source, input.format(), &lanes, &read) };
+    drop(lanes);
+    let split = args.meaning.split.map(|total| meaning::divide(total, &ask, &mut *open()?)).transpose()?;
+    Ok((found, split))
 }
 
 /// How many bytes of records the trace touches, of the largest records asked for.

@@ -1,7 +1,6 @@
 //! `poolwright tune`: from a live database to settings worth changing.
 
-use std::fs::File;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +17,7 @@ use poolwright_tune::plan::{Plan, Verdict};
 use poolwright_tune::{Goal, Request, tune};
 
 use super::options::{self, TrialOptions, Usage, parse_time};
+use crate::output::Output;
 use crate::scratch::Scratch;
 use crate::{interrupt, plan_page, plan_text};
 
@@ -209,44 +209,24 @@ fn bar() -> ProgressBar {
     bar
 }
 
-/// The two files, written whole or not at all: beside their places first, then renamed.
+/// The plan and its page.
 struct Outputs {
-    files: [(PathBuf, PathBuf, File); 2],
+    plan: Output,
+    report: Output,
 }
 
 impl Outputs {
     fn open(plan: &Path, report: &Path) -> anyhow::Result<Outputs> {
-        let one = |path: &Path| -> anyhow::Result<(PathBuf, PathBuf, File)> {
-            let name = path.file_name().with_context(|| format!("{} is not a file name", path.display()))?;
-            let part = path.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
-            let file = File::create(&part).with_context(|| format!("writing beside {}", path.display()))?;
-            Ok((path.to_owned(), part, file))
-        };
-        let plan = one(plan)?;
-        let report = one(report).inspect_err(|_| drop(std::fs::remove_file(&plan.1)))?;
-        Ok(Outputs { files: [plan, report] })
+        Ok(Outputs { plan: Output::open(plan)?, report: Output::open(report)? })
     }
 
-    fn write(mut self, plan: &Plan) -> anyhow::Result<()> {
-        let json = serde_json::to_string_pretty(plan)? + "\n";
-        let html = plan_page::html(plan);
-        for ((path, part, file), text) in self.files.iter_mut().zip([json, html]) {
-            let written = file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&*part, &*path));
-            written.with_context(|| format!("writing {}", path.display()))?;
-        }
-        Ok(())
+    fn write(self, plan: &Plan) -> anyhow::Result<()> {
+        self.plan.write(&(serde_json::to_string_pretty(plan)? + "\n"))?;
+        self.report.write(&plan_page::html(plan))
     }
 
     /// Interrupted: nothing is left, what was there before stays.
     fn abandon(self) -> u8 {
         130
-    }
-}
-
-impl Drop for Outputs {
-    fn drop(&mut self) {
-        for (_, part, _) in &self.files {
-            let _ = std::fs::remove_file(part); // gone already where it was renamed
-        }
     }
 }

@@ -3,7 +3,6 @@
 use poolwright_report::Section;
 use poolwright_tune::plan::Memory;
 
-use super::words;
 use crate::mrc_page;
 
 /// Everything about memory.

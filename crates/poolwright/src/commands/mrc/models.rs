@@ -84,6 +84,17 @@ pub fn lanes(ask: &Ask) -> Result<Lanes> {
     Ok(lanes)
 }
 
+/// One model of one size that is shown every record.
+pub fn one(model: ModelName, ask: &Ask, recordsize: Option<u64>, size: u64) -> Box<dyn Model> {
+    let mut models = (family(model, ask, recordsize).models)(&[size], 1.0);
+    models.pop().expect("a model for each size")
+}
+
+/// What a record of so many bytes takes in the cache.
+pub fn packed(ask: &Ask, bytes: u32) -> u32 {
+    compressed(ask.compress_ratio, ask.sector)(0, 0, bytes)
+}
+
 fn all(lanes: &mut Lanes, lane: Lane, sizes: Option<Sizes>, families: Vec<Family>) {
     let mut run = Run::new();
     for family in families {

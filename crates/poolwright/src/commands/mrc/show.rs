@@ -2,9 +2,12 @@
 
 use poolwright_mrc::lanes::Progress;
 use poolwright_mrc::{Curve, Lanes, Point, Skipped, Unsaid};
-use poolwright_report::{Cell, Column, Table, Terminal};
+use poolwright_report::{Cell, Column, Table, Terminal, Unit};
 use poolwright_trace::{format_count, format_size};
 use serde_json::json;
+
+use super::meaning::Explanation;
+use crate::mrc_page::{self, words};
 
 /// Why the reading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +76,7 @@ impl Found {
 }
 
 /// The object of `--json`; the fields of the first curve stand at its top.
-pub fn json(found: &Found) -> serde_json::Value {
+pub fn json(found: &Found, explanation: &Explanation) -> serde_json::Value {
     let mut object = json!({
         "source": found.source,
         "format": found.format,
@@ -84,31 +87,51 @@ pub fn json(found: &Found) -> serde_json::Value {
         "unseen": found.unseen.iter().map(|(what, n)| json!({"what": what, "count": n})).collect::<Vec<_>>(),
         "memory_bytes": found.memory,
         "seconds": found.seconds,
-        "curves": found.curves,
+        "host": explanation.given.host,
+        "curves": explanation.curves,
     });
     let fields = object.as_object_mut().expect("it was written as an object");
     if let Some(bytes) = found.footprint {
         fields.insert("footprint_bytes".into(), bytes.into());
     }
-    if let Some(first) = found.curves.first() {
+    if let Some(ns) = explanation.given.miss_latency_ns {
+        fields.insert("miss_latency_ns".into(), ns.into());
+    }
+    if let Some(split) = &explanation.split {
+        fields.insert("split".into(), serde_json::to_value(split).expect("a division is plain figures"));
+    }
+    if let Some(first) = explanation.curves.first() {
         let curve = serde_json::to_value(first).expect("a curve is plain figures");
         fields.extend(curve.as_object().expect("a curve is an object").clone());
     }
     object
 }
 
-/// A table for each curve.
-pub fn text(found: &Found, to: Terminal) -> String {
+/// A table for each curve, and what it means.
+pub fn text(found: &Found, explanation: &Explanation, to: Terminal) -> String {
     let mut out = format!("{}: {}", found.source, found.format);
     if found.duration_ns > 0 {
         out.push_str(&format!(", {:.1} s", found.duration_ns as f64 / 1e9));
     }
     out.push('\n');
-    for curve in &found.curves {
+    for explained in &explanation.curves {
+        let curve = &explained.curve;
         out.push('\n');
         out.push_str(&title(curve));
         out.push_str(&table(&curve.points).terminal(to));
         out.push_str(&unsaid(curve));
+        for sentence in words::sentences(explained) {
+            out.push_str(&format!("- {sentence}\n"));
+        }
+    }
+    if let Some(divided) = &explanation.split {
+        out.push_str(&format!(
+            "\n{} divided:\n{}- {}\n- {}\n",
+            format_size(divided.total_bytes),
+            mrc_page::shares(divided).terminal(to),
+            words::best_division(divided),
+            words::DIVISION_ASSUMES
+        ));
     }
     out
 }
@@ -188,32 +211,56 @@ fn hundredths(share: f64) -> String {
 
 /// What the figures leave out, on standard error.
 pub fn warn(found: &Found) {
-    for (count, what) in found.skipped.counts() {
-        eprintln!("poolwright: {} {what}", format_count(count));
+    for warning in warnings(found) {
+        eprintln!("poolwright: {warning}");
     }
+}
+
+/// What the figures leave out.
+pub fn warnings(found: &Found) -> Vec<String> {
+    let mut all: Vec<String> = found
+        .skipped
+        .counts()
+        .into_iter()
+        .map(|(count, what)| format!("{} {what}", format_count(count)))
+        .collect();
     if found.lost_events > 0 {
-        eprintln!(
-            "poolwright: {} EVENTS LOST: the buffer was full; record again with a larger --buffer, or with fewer models",
+        all.push(format!(
+            "{} EVENTS LOST: the buffer was full; record again with a larger --buffer, or with fewer models",
             format_count(found.lost_events)
-        );
+        ));
     }
-    for (what, count) in &found.unseen {
-        match count {
-            0 => eprintln!("poolwright: not seen: {what}"),
-            count => eprintln!("poolwright: not seen: {count} {what}"),
-        }
-    }
+    all.extend(found.unseen.iter().map(|(what, count)| match count {
+        0 => format!("not seen: {what}"),
+        count => format!("not seen: {count} {what}"),
+    }));
     let share = found.share.map_or(String::new(), |share| format!(" ({:.0} % of the trace)", share * 100.0));
     match (found.ended, found.format) {
         (Ended::Done, _) => {}
         (Ended::Interrupted, _) => {
-            eprintln!("poolwright: interrupted; these are the figures of what was read so far{share}");
+            all.push(format!("interrupted; these are the figures of what was read so far{share}"));
         }
-        (Ended::Empty, "live") => eprintln!(
-            "poolwright: nothing was recorded: no process read or wrote a file of {}; is it the directory the database \
-             uses, and is there load on it?",
+        (Ended::Empty, "live") => all.push(format!(
+            "nothing was recorded: no process read or wrote a file of {}; is it the directory the database uses, and is \
+             there load on it?",
             found.source
-        ),
-        (Ended::Empty, _) => eprintln!("poolwright: {} has no request that counts", found.source),
+        )),
+        (Ended::Empty, _) => all.push(format!("{} has no request that counts", found.source)),
     }
+    all
+}
+
+/// The trace and the run, for the page.
+pub fn about(found: &Found) -> Vec<(String, String)> {
+    let mut all =
+        vec![("trace".to_owned(), found.source.clone()), ("format".to_owned(), found.format.to_owned())];
+    if found.duration_ns > 0 {
+        all.push(("length".to_owned(), Unit::Nanoseconds.format(found.duration_ns as f64)));
+    }
+    all.extend(
+        found.footprint.map(|bytes| ("records touched".to_owned(), format!("about {}", format_size(bytes)))),
+    );
+    all.push(("memory for records and models".to_owned(), format_size(found.memory as u64)));
+    all.push(("took".to_owned(), Unit::Seconds.format(found.seconds)));
+    all
 }

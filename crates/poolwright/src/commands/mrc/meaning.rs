@@ -1,0 +1,184 @@
+//! What the curves mean: what is known beside them, the division of memory, the report.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use poolwright_mrc::advice::{Explained, GIB, Given, Host};
+use poolwright_mrc::input::Unit;
+use poolwright_mrc::split::{Shape, Split};
+use poolwright_mrc::{Input, Lane, Model as _, arc};
+use poolwright_openzfs::Device;
+use poolwright_tune::machine;
+
+use super::models::{self, Ask};
+use super::show::{self, Found};
+use super::{Bar, Progress, parse_cache};
+use crate::commands::options::Usage;
+use crate::interrupt;
+use crate::mrc_page::{self, Divided, Report};
+
+/// Divisions of the memory: every eighth.
+const DIVISIONS: u32 = 9;
+
+/// What the curves are to be held against.
+#[derive(Debug, clap::Args)]
+pub struct Meaning {
+    /// What a read from the device takes: 8ms, 80us, or a profile's (nvme, sata-ssd, hdd, sas-15k, san, ebs-gp3); then
+    /// the waiting that more memory saves is said too
+    #[arg(long, value_name = "TIME", value_parser = parse_latency)]
+    miss_latency: Option<u64>,
+
+    /// Divide this much memory between the database's own cache and the ARC, for a trace of the requests to the
+    /// former (.lis, oracleGeneral)
+    #[arg(long, value_name = "SIZE", value_parser = parse_cache, requires = "file",
+          conflicts_with_all = ["sample", "sample_memory"])]
+    pub split: Option<u64>,
+
+    /// Write a report here, one self-contained HTML file
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// Curves with what they mean, and what else was asked for.
+pub struct Explanation {
+    pub curves: Vec<Explained>,
+    pub given: Given,
+    pub split: Option<Divided>,
+}
+
+impl Meaning {
+    /// Explains what was found.
+    pub fn explain(&self, found: &Found, split: Option<Divided>) -> Explanation {
+        let given = Given {
+            seconds: Some(found.duration_ns as f64 / 1e9).filter(|s| *s > 0.0),
+            miss_latency_ns: self.miss_latency,
+            footprint_bytes: found.footprint,
+            host: Host::here(),
+        };
+        let curves = found.curves.iter().map(|curve| Explained::new(curve.clone(), &given)).collect();
+        Explanation { curves, given, split }
+    }
+}
+
+/// With today's ARC and a gigabyte more, where they are among the sizes.
+pub fn with_today(mut sizes: Vec<u64>) -> Vec<u64> {
+    if let (Some(first), Some(last), Some(today)) =
+        (sizes.first().copied(), sizes.last().copied(), Host::here().arc_max_bytes)
+    {
+        sizes.extend([today, today.saturating_add(GIB)].into_iter().filter(|s| (first..last).contains(s)));
+        sizes.sort_unstable();
+        sizes.dedup();
+    }
+    sizes
+}
+
+/// Divides `total` over another reading of the trace.
+pub fn divide(total: u64, ask: &Ask, input: &mut dyn Input) -> anyhow::Result<Divided> {
+    let page_bytes = match ask.unit {
+        Unit::Bytes { recordsize } => Some(recordsize),
+        Unit::Objects => None,
+    };
+    let recordsize = ask.recordsizes.first().copied().or(page_bytes);
+    let bytes = recordsize.unwrap_or(0);
+    let shape = Shape {
+        total_bytes: total,
+        divisions: DIVISIONS,
+        page_bytes,
+        recordsize: bytes,
+        record_bytes: models::packed(ask, bytes as u32),
+    };
+    let model = ask.models[0];
+    let arc = |bytes: u64| match bytes {
+        // No ARC of any kind.
+        0 => Box::new(arc::Arc::new(0)),
+        bytes => models::one(model, ask, recordsize, bytes),
+    };
+    let mut split = Split::new(&shape, arc).context(Usage)?;
+    let mut lane = Lane::new(ask.unit, None)?;
+    let mut pieces = Vec::new();
+    let mut bar = Bar::new("dividing");
+    while !interrupt::requested() {
+        input.read(&mut pieces)?;
+        if pieces.is_empty() {
+            break;
+        }
+        let mut more = true;
+        while more {
+            more = lane.cut(&pieces)?;
+            split.feed(lane.accesses(), lane.keys());
+        }
+        bar.show(&Progress { share: input.progress(), requests: lane.requests(), ..Progress::default() });
+    }
+    bar.clear();
+    Ok(Divided { total_bytes: total, model: model.name().to_owned(), recordsize, shares: split.shares() })
+}
+
+/// A trace that cannot be divided over.
+pub fn check_split(format: &str) -> anyhow::Result<()> {
+    if format != "trace" {
+        return Ok(());
+    }
+    Err(anyhow::anyhow!(
+        "--split needs the requests to the database's own cache, and this trace was recorded below it: what that cache \
+         answered is not in it, so nothing can be said of another size of it. Give a .lis or oracleGeneral trace of page \
+         requests, or change the database's cache and record again"
+    ))
+    .context(Usage)
+}
+
+/// The whole page.
+pub fn html(found: &Found, explanation: &Explanation) -> String {
+    let machine: Vec<(String, String)> = machine::words()
+        .into_iter()
+        .map(|(name, value)| match (name.as_str(), value.parse()) {
+            ("memory_bytes", Ok(bytes)) => ("memory".to_owned(), mrc_page::words::bytes(bytes)),
+            _ => (name, value),
+        })
+        .collect();
+    mrc_page::html(&Report {
+        source: &found.source,
+        creator: concat!("poolwright ", env!("CARGO_PKG_VERSION")),
+        about: &show::about(found),
+        machine: &machine,
+        curves: &explanation.curves,
+        host: explanation.given.host,
+        split: explanation.split.as_ref(),
+        warnings: &show::warnings(found),
+        json: &format!("{:#}", show::json(found, explanation)),
+    })
+}
+
+/// For clap: a time as the device takes it, or a device.
+fn parse_latency(text: &str) -> Result<u64, String> {
+    let spelled =
+        if text.starts_with(|c: char| c.is_ascii_digit()) { format!("read={text}") } else { text.to_owned() };
+    match Device::parse(&spelled).map(|device| device.read_latency_ns + device.seek_ns) {
+        Ok(0) | Err(_) => {
+            Err(format!("{text:?} is no time of a read; write 8ms, 80us, or a profile such as nvme"))
+        }
+        Ok(ns) => Ok(ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_are_times_or_profiles() {
+        assert_eq!(parse_latency("8ms"), Ok(8_000_000));
+        assert_eq!(parse_latency("80us"), Ok(80_000));
+        assert_eq!(parse_latency("nvme"), Ok(80_000));
+        // A disk has to move its arm first.
+        assert_eq!(parse_latency("hdd"), Ok(12_700_000));
+        for bad in ["", "fast", "0ms", "host", "measured", "8 parsecs"] {
+            assert!(parse_latency(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_what_lies_above_the_cache_can_be_divided() {
+        assert!(check_split("trace").unwrap_err().downcast_ref::<Usage>().is_some());
+        assert!(check_split("lis").is_ok() && check_split("oraclegeneral").is_ok());
+    }
+}
