@@ -38,12 +38,8 @@ fn agree(updates: bool, case: Case) {
     assert_eq!(rows.len(), case.sizes.len());
     for row in &rows {
         let size = row.arc_bytes >> 20;
-        assert!(
-            row.off().abs() <= BAR,
-            "{case:?} at {size}M: engine {:.2}, model {:.2}",
-            row.engine,
-            row.model
-        );
+        let (engine, model, seconds) = (row.engine, row.model, row.seconds);
+        assert!(row.off().abs() <= BAR, "{case:?} at {size}M: {engine:.2}, model {model:.2}, {seconds:.1} s");
     }
     // The sizes differ by more than the bar, or agreement would mean little.
     let gain = rows.last().unwrap().engine - rows[0].engine;

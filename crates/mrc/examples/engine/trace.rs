@@ -10,6 +10,9 @@ use poolwright_trace::layout::Role;
 
 use crate::ops::{Op, Ops};
 
+/// Most bytes of one operation.
+const LONGEST: usize = 1 << 20;
+
 /// The first `limit` accesses of a trace. Pages of a page trace keep their order but not their distances: the pages that
 /// are never asked for take no room, as a database's file has none to spare. Of a recording, its data files.
 pub fn of_trace(path: &Path, limit: usize) -> Result<Ops> {
@@ -48,8 +51,11 @@ fn of_pieces(pieces: &[Piece]) -> Ops {
             all.files.len() - 1
         });
         all.files[file] = all.files[file].max(piece.offset + piece.len);
-        let len = piece.len.min(1 << 20) as u32;
-        all.ops.push(Op { file: file as u32, offset: piece.offset, len, write: piece.kind != Kind::Read });
+        for from in (0..piece.len).step_by(LONGEST) {
+            let len = (piece.len - from).min(LONGEST as u64) as u32;
+            let (offset, write) = (piece.offset + from, piece.kind != Kind::Read);
+            all.ops.push(Op { file: file as u32, offset, len, write });
+        }
     }
     all
 }
