@@ -8,7 +8,7 @@
 #   --for test     also what the tests use: fio, SQLite, zdb, and a Python environment in
 #                  target/venv that reads traces
 #   --for lint     what builds Poolwright, shellcheck, and cargo-deny in target/tools
-#   --for bench    as test, and PostgreSQL
+#   --for bench    as test, PostgreSQL, and what builds libcachesim's simulator
 #   --for lab      as run, and the databases and load generators of the campaigns
 #   --for all      all of the above
 #   --dry-run      says what is missing and changes nothing
@@ -34,7 +34,10 @@ UPGRADE_ZFS=no
 BUILD_PACKAGES=(ca-certificates make gcc libc6-dev pkg-config clang llvm libelf-dev zlib1g-dev)
 RUN_PACKAGES=(mariadb-server-core mariadb-client-core sysbench)
 TEST_PACKAGES=(fio sqlite3 python3 python3-venv)
-BENCH_PACKAGES=(postgresql)
+BENCH_PACKAGES=(
+    postgresql
+    cmake g++ libglib2.0-dev libzstd-dev # libcachesim's simulator
+)
 LAB_PACKAGES=(
     python3
     fio victoria-metrics # timeseries
