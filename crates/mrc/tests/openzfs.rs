@@ -26,6 +26,7 @@ fn case(recordsize: u64, compression: &str) -> Case {
         compression: compression.into(),
         prefetch: "none".into(),
         primarycache: "all".into(),
+        l2arc: 0,
         sizes: vec![64 << 20, 96 << 20],
         verbose: false,
     }

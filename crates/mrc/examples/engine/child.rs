@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use poolwright_openzfs::property::Settings;
-use poolwright_openzfs::{ArcSizes, ArcStats, Config, Engine, File, Pool, Spec};
+use poolwright_openzfs::{ArcSizes, ArcStats, Config, Engine, File, Layout, Pool, Spec, Use, VdevGroup};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +62,8 @@ pub struct Job {
     pub files: Vec<u64>,
     /// Where the times of the operations go: a `u32` of milliseconds each.
     pub times: PathBuf,
+    /// Bytes of a cache vdev, `cache` beside the pool; 0: none.
+    pub l2arc: u64,
 }
 
 /// What the pool's files take, after filling.
@@ -91,9 +93,24 @@ fn engine(job: &Job) -> Engine {
     Engine::start(&Config { arc_bytes: job.arc_bytes, dirty_bytes: DIRTY_BYTES, ..Config::default() })
 }
 
+fn devices(job: &Job) -> Vec<PathBuf> {
+    let cache = (job.l2arc > 0).then(|| job.pool.with_file_name("cache"));
+    std::iter::once(job.pool.clone()).chain(cache).collect()
+}
+
+/// The pool, with a cache vdev if there is to be one. One below 1G is empty after an import.
+fn spec(job: &Job) -> Spec {
+    let mut spec = Spec::single("mrc", &job.pool, 12);
+    if job.l2arc > 0 {
+        let files = vec![(job.pool.with_file_name("cache"), job.l2arc)];
+        spec.groups.push(VdevGroup { layout: Layout::Stripe, usage: Use::Cache, files });
+    }
+    spec
+}
+
 fn fill(job: &Job) -> Result<Filled> {
     let engine = engine(job);
-    let pool = Pool::create(engine, &Spec::single("mrc", &job.pool, 12))?;
+    let pool = Pool::create(engine, &spec(job))?;
     let dataset = pool.create_dataset("d", &job.settings)?;
     let mut filled = Filled::default();
     let mut record = vec![0u8; job.recordsize as usize];
@@ -117,7 +134,7 @@ fn fill(job: &Job) -> Result<Filled> {
 
 fn replay(job: &Job) -> Result<Replayed> {
     let engine = engine(job);
-    let pool = Pool::import(engine, std::slice::from_ref(&job.pool), false)?;
+    let pool = Pool::import(engine, &devices(job), false)?;
     let dataset = pool.open_dataset("d")?;
     for (name, value) in &job.settings {
         if name != "recordsize" {

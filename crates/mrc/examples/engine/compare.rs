@@ -18,6 +18,8 @@ pub struct Case {
     pub compression: String,
     pub prefetch: String,
     pub primarycache: String,
+    /// Bytes of a cache vdev; 0: none.
+    pub l2arc: u64,
     /// Sizes of the ARC in bytes.
     pub sizes: Vec<u64>,
     pub verbose: bool,
@@ -30,6 +32,9 @@ pub struct Row {
     pub engine: f64,
     pub model: f64,
     pub seconds: f64,
+    /// Of all accesses, those that the cache vdev answered, in percent.
+    pub engine_l2: f64,
+    pub model_l2: f64,
 }
 
 impl Row {
@@ -62,8 +67,10 @@ pub fn compare(dir: &Path, ops: &Ops, case: &Case, mut each: impl FnMut(&Row)) -
         arc_bytes: 256 << 20,
         files: ops.files.iter().map(|bytes| bytes.next_multiple_of(case.recordsize)).collect(),
         times: dir.join("times"),
+        l2arc: case.l2arc,
     };
     let _ = std::fs::remove_file(&job.pool);
+    let _ = std::fs::remove_file(dir.join("cache"));
     ops::save(&job.ops, &ops.ops)?;
     let filled: Filled = child::start("fill", dir, &job)?;
     let psizes = psizes(&job.files, case.recordsize, &case.compression)?;
@@ -78,6 +85,8 @@ pub fn compare(dir: &Path, ops: &Ops, case: &Case, mut each: impl FnMut(&Row)) -
             engine: 100.0 * (1.0 - misses as f64 / requests as f64),
             model: 100.0 * (1.0 - model.counts()[0].miss_ratio()),
             seconds: engine.seconds,
+            engine_l2: 100.0 * engine.stats.since(&engine.start).l2_hits as f64 / requests as f64,
+            model_l2: 100.0 * model.l2arc_hits() as f64 / requests as f64,
         };
         each(&row);
         if case.verbose {
@@ -147,6 +156,7 @@ fn modelled(
         "none" => PrimaryCache::None,
         _ => PrimaryCache::All,
     };
+    options.l2arc_bytes = job.l2arc;
     options.partial_reads = job.recordsize > ops::PAGE;
     let mut model = OpenZfs::new(options);
     for (file, bytes) in job.files.iter().enumerate() {

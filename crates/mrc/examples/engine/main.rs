@@ -17,7 +17,7 @@ fn main() -> anyhow::Result<ExitCode> {
     if args.is_empty() || args.iter().any(|arg| arg == "--help") {
         println!(
             "usage: engine TRACE|scans|updates… [--recordsize KIB,…] [--compression off,lz4] [--sizes MIB,…] [--requests N] \
-             [--prefetch all|none] [--primarycache all|metadata|none] [--verbose]"
+             [--prefetch all|none] [--primarycache all|metadata|none] [--l2arc MIB] [--verbose]"
         );
         return Ok(ExitCode::SUCCESS);
     }

@@ -53,6 +53,9 @@ fn show(name: &str, case: &Case, row: &Row) {
         if row.off().abs() > BAR { "!" } else { " " },
         row.seconds,
     );
+    if case.l2arc > 0 {
+        println!("{:24} of the cache vdev {:6.2}  model {:6.2}", "", row.engine_l2, row.model_l2);
+    }
 }
 
 fn parse(args: &[String]) -> Result<Plan> {
@@ -66,6 +69,7 @@ fn parse(args: &[String]) -> Result<Plan> {
             compression: String::new(),
             prefetch: "none".into(),
             primarycache: "all".into(),
+            l2arc: 0,
             sizes: [64, 96, 128, 192, 256, 384].map(|mib: u64| mib << 20).to_vec(),
             verbose: false,
         },
@@ -81,6 +85,7 @@ fn parse(args: &[String]) -> Result<Plan> {
             "--requests" => plan.requests = value()?.parse()?,
             "--prefetch" => plan.case.prefetch = value()?.clone(),
             "--primarycache" => plan.case.primarycache = value()?.clone(),
+            "--l2arc" => plan.case.l2arc = value()?.parse::<u64>()? << 20,
             "--verbose" => plan.case.verbose = true,
             name if !name.starts_with('-') => plan.traces.push(name.to_owned()),
             _ => bail!("unknown option {arg}"),

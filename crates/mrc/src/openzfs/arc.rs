@@ -3,7 +3,7 @@
 //! Behaviour as of OpenZFS 2.3 (`module/zfs/arc.c`): `arc_access`, `arc_evict`, `arc_evict_adj` and
 //! `arc_is_overflowing` are the functions whose decisions are taken here. `docs/arc.md` tells what was measured.
 
-use super::list::{AHEAD, Blocks, DIRTY, HELD, LISTED, List, META, NIL, SIZED, State};
+use super::list::{AHEAD, Blocks, DIRTY, HELD, LISTED, List, META, NIL, SECOND, SIZED, State};
 use super::options::{Options, PrimaryCache};
 
 /// Data, or metadata.
@@ -14,6 +14,9 @@ pub const METADATA: usize = 1;
 const BATCH: u32 = 10;
 /// The balance between metadata and data moves down this many times slower than up (`zfs_arc_meta_balance`).
 const META_BALANCE: u64 = 500;
+
+/// Bytes of the header of a block that is on the cache vdev only.
+const SECOND_HEADER: i64 = 96;
 
 pub fn kind(id: u32) -> usize {
     usize::from(id & META != 0)
@@ -248,7 +251,8 @@ impl Arc {
                 to = State::Mfu;
             }
         } else {
-            self.used.add(i64::from(self.options.structures.header));
+            let known = if from == State::Second { SECOND_HEADER } else { 0 };
+            self.used.add(i64::from(self.options.structures.header) - known);
             if !self.cacheable(id) {
                 to = State::Uncached;
             }
@@ -326,6 +330,7 @@ impl Arc {
             self.used.add(psize);
             self.hold(id, now);
         } else {
+            self.blocks.at_mut(id).flags &= !SECOND;
             self.shift(id, State::Anon);
         }
     }
@@ -343,11 +348,45 @@ impl Arc {
         self.size[State::Anon as usize].iter().sum::<i64>() as u64
     }
 
+    /// The head of one of the lists of a state.
+    pub fn random_head(&mut self, state: State, kind: usize) -> u32 {
+        let at = self.random(self.options.sublists as usize);
+        self.lists[state as usize][kind][at].head
+    }
+
+    /// A block's place on the cache vdev was written over.
+    pub fn leave_second(&mut self, id: u32) {
+        let block = self.blocks.at_mut(id);
+        block.flags &= !SECOND;
+        if block.state == State::Second {
+            block.state = State::Out;
+            self.used.add(-SECOND_HEADER);
+        }
+    }
+
+    /// A ghost that is dropped: on the cache vdev it is still to be had.
+    fn drop_ghost(&mut self, id: u32) {
+        let second = self.blocks.at(id).flags & SECOND != 0;
+        self.forget(id);
+        if second {
+            let block = self.blocks.at_mut(id);
+            block.flags |= SECOND;
+            block.state = State::Second;
+            self.used.add(SECOND_HEADER);
+        }
+    }
+
     /// Forgets a block that is on a list, or is not known.
     pub fn forget(&mut self, id: u32) {
         let state = self.blocks.at(id).state;
-        if state == State::Out {
-            return;
+        self.blocks.at_mut(id).flags &= !SECOND;
+        match state {
+            State::Out => return,
+            State::Second => {
+                self.blocks.at_mut(id).state = State::Out;
+                return self.used.add(-SECOND_HEADER);
+            }
+            _ => {}
         }
         self.unlist(id);
         self.size[state as usize][kind(id)] -= self.counted(id, state);
@@ -477,9 +516,13 @@ impl Arc {
 
     fn evict_block(&mut self, id: u32, state: State) -> i64 {
         let (psize, lsize) = (i64::from(self.blocks.at(id).psize), i64::from(self.lsize(id)));
-        if state.is_ghost() || state == State::Uncached {
+        if state.is_ghost() {
+            self.drop_ghost(id);
+            return lsize;
+        }
+        if state == State::Uncached {
             self.forget(id);
-            return if state.is_ghost() { lsize } else { psize };
+            return psize;
         }
         self.unlist(id);
         self.size[state as usize][kind(id)] -= psize;

@@ -21,6 +21,8 @@ pub enum State {
     Uncached,
     /// Written, and not yet on disk.
     Anon,
+    /// On the cache vdev only.
+    Second,
     /// Not known to the ARC.
     Out,
 }
@@ -50,6 +52,9 @@ pub const DIRTY: u8 = 4;
 
 /// Read ahead, and not asked for since.
 pub const AHEAD: u8 = 8;
+
+/// On the cache vdev.
+pub const SECOND: u8 = 16;
 
 /// 24 bytes a block.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +103,7 @@ impl Blocks {
 /// A list through [`Block::prev`] and [`Block::next`]; a block is on one at most.
 #[derive(Clone, Copy, Debug)]
 pub struct List {
-    head: u32,
+    pub head: u32,
     pub tail: u32,
 }
 

@@ -6,6 +6,7 @@
 
 mod arc;
 mod dbuf;
+mod l2;
 mod list;
 mod options;
 mod prefetch;
@@ -15,7 +16,8 @@ pub use options::{Options, PrimaryCache, Structures};
 use crate::{Access, Counts, Intern, Key, Kind, Model};
 use arc::Arc;
 use dbuf::Dbufs;
-use list::{Block, DIRTY, HELD, META, NIL};
+use l2::Second;
+use list::{Block, DIRTY, HELD, META, NIL, SECOND};
 use prefetch::Streams;
 use std::collections::HashMap;
 
@@ -36,9 +38,11 @@ pub struct OpenZfs {
     indirect: HashMap<(u8, Key), u32>,
     dirty: Dirty,
     ahead: Option<ReadAhead>,
+    second: Second,
     flushed_ms: u32,
     counts: Counts,
     metadata_misses: u64,
+    second_hits: u64,
 }
 
 /// What reading ahead needs to know: records that nobody has asked for yet have blocks too, so blocks have numbers of
@@ -76,15 +80,22 @@ impl OpenZfs {
             indirect: HashMap::new(),
             dirty: Dirty::default(),
             ahead: (options.prefetch && options.offsets).then(ReadAhead::default),
+            second: Second::new(options.l2arc_bytes),
             flushed_ms: 0,
             counts: Counts { cache_bytes: options.cache_bytes, ..Counts::default() },
             metadata_misses: 0,
+            second_hits: 0,
         }
     }
 
     /// Reads of indirect blocks so far; they are no requests.
     pub fn metadata_misses(&self) -> u64 {
         self.metadata_misses
+    }
+
+    /// Of the misses, those that the cache vdev answered.
+    pub fn l2arc_hits(&self) -> u64 {
+        self.second_hits
     }
 
     /// What the ARC looks like now, for comparisons with the engine's `arcstats`.
@@ -221,7 +232,10 @@ impl OpenZfs {
             false
         } else {
             dbufs.hold_parent(arc, id, now, &mut self.metadata_misses);
-            !arc.read(id, now)
+            let second = arc.blocks.at(id).flags & SECOND != 0;
+            let missed = !arc.read(id, now);
+            self.second_hits += u64::from(missed && second);
+            missed
         };
         if arc.blocks.at(id).flags & DIRTY == 0 {
             dbufs.idle(arc, id);
@@ -309,6 +323,7 @@ impl Model for OpenZfs {
                 self.arc.resize(id, access.bytes);
             }
             self.sync_if_due(now);
+            self.second.feed(&mut self.arc, now);
             if now.saturating_sub(self.flushed_ms) >= FLUSH_MS {
                 self.flushed_ms = now;
                 self.arc.flush_uncached(now);
@@ -336,5 +351,7 @@ impl Model for OpenZfs {
         let blocks = &self.arc.blocks;
         (blocks.records.capacity() + blocks.indirect.capacity()) * size_of::<Block>()
             + self.indirect.capacity() * 24
+            + self.ahead.as_ref().map_or(0, |ahead| ahead.names.memory())
+            + self.second.memory()
     }
 }

@@ -40,6 +40,8 @@ pub struct Options {
     pub primarycache: PrimaryCache,
     /// The dbuf cache in front, uncompressed.
     pub dbuf_cache_bytes: u64,
+    /// The cache vdev behind it (L2ARC); 0: there is none.
+    pub l2arc_bytes: u64,
     /// Whether it reads ahead of sequential readers (`prefetch`); needs `offsets`.
     pub prefetch: bool,
     /// Whether reads are for parts of records. It matters where records are not to be cached: their dbufs are then kept.
@@ -78,6 +80,7 @@ impl Options {
             record_bytes,
             primarycache: PrimaryCache::All,
             dbuf_cache_bytes: cache_bytes >> 5,
+            l2arc_bytes: 0,
             prefetch: false,
             partial_reads: false,
             requests_per_s: 0,
