@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use poolwright_mrc::advice::{Explained, GIB, Given, Host};
 use poolwright_mrc::footprint::grid;
-use poolwright_mrc::{Access, Lru, Model, Run};
+use poolwright_mrc::openzfs::PrimaryCache;
+use poolwright_mrc::{Access, Kind, Lru, Model, OpenZfs, Run};
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property::Settings;
 use poolwright_trace::{File, Trace, format_count, format_size};
 
 use crate::accesses::{Accesses, Records};
 use crate::candidates::{of_interest, same, with};
+use crate::model::{arc, primarycache};
 use crate::plan::{EvidenceKind, Memory, Role};
 use crate::{Error, Result};
 
@@ -23,7 +25,12 @@ const LEAST_READS: u64 = 1000;
 /// again.
 const LEAST_AGAIN: f64 = 0.1;
 /// Of more accesses than this only LRU's curve is made, which takes one pass for all sizes.
-const MOST_ACCESSES: u64 = 20_000_000;
+const MOST_ACCESSES: u64 = 5_000_000;
+
+/// What the ARC holds beside a record, and beside all of them: headers and dbufs; indirect blocks, the pool's own, and how
+/// far it grows over its size before it is cut back ([`poolwright_mrc::openzfs::Options`]). Rounded up: it is the last size.
+const BESIDE_A_RECORD: u64 = 1024;
+const BESIDE: u64 = 24 << 20;
 
 /// What is known of one role's records.
 struct Known {
@@ -40,7 +47,10 @@ pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &Atom
         .map(|r| (r.role.clone(), format_size(known[r.role.as_str()].records.recordsize)))
         .collect();
     let host = Host::here();
-    let reading = Reading { trace, known: &known, stop };
+    // Roles come by their bytes, largest first: the recordsize of most of what can be cached.
+    let cached = roles.iter().filter_map(|r| known.get(r.role.as_str())).find(|k| k.cached);
+    let recordsize = cached.map_or(128 << 10, |k| k.records.recordsize);
+    let reading = Reading { trace, known: &known, recordsize, stop };
     let mut memory = Memory { recordsizes, host, ..Memory::default() };
     let (first, lru) = reading.first()?;
     if let Some(why) = too_short(trace, &first, &lru) {
@@ -48,7 +58,7 @@ pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &Atom
         return Ok(memory);
     }
     let footprint = lru.footprint();
-    let run = reading.second(&first, sizes(footprint, &host))?;
+    let run = reading.second(&first, sizes(footprint + first.records * BESIDE_A_RECORD + BESIDE, &host))?;
     let one = one_recordsize(&known);
     let Some(curve) = run.curves(one, first.records).into_iter().next() else { return Ok(memory) };
     memory.miss_latency_ns = miss_latency(device, first.bytes / first.accesses.max(1));
@@ -78,7 +88,7 @@ fn known(role: &Role) -> Known {
         e.kind == EvidenceKind::Estimate && same(&pair(&recordsize.to_string(), compression), &wanted)
     });
     let ratio = estimate.and_then(|e| Some(e.metrics.get("space_ratio")?.median)).unwrap_or(1.0);
-    let cached = settings.get("primarycache").is_none_or(|v| v == "all");
+    let cached = primarycache(&settings) == PrimaryCache::All;
     // Compression never makes a record larger in the ARC.
     Known { records: Records { recordsize, ratio: ratio.clamp(1.0, 1e3) }, cached }
 }
@@ -102,6 +112,8 @@ struct Counted {
 struct Reading<'a> {
     trace: &'a Trace,
     known: &'a BTreeMap<&'a str, Known>,
+    /// For what the model knows one of only: its dbuf cache and its reading ahead.
+    recordsize: u64,
     stop: &'a AtomicBool,
 }
 
@@ -110,7 +122,7 @@ impl Reading<'_> {
         let mut counted = Counted::default();
         let mut lru = Lru::new(&[]);
         counted.records = self.pass(|chunk, keys| {
-            for access in chunk.iter().filter(|a| a.kind != poolwright_mrc::Kind::Free) {
+            for access in chunk.iter().filter(|a| a.kind != Kind::Free) {
                 counted.accesses += 1;
                 counted.bytes += u64::from(access.bytes);
                 counted.reads += u64::from(access.kind.needs_content());
@@ -125,8 +137,8 @@ impl Reading<'_> {
         if first.accesses > MOST_ACCESSES {
             run.add("lru", vec![Box::new(Lru::new(&sizes))]);
         } else {
-            let of = |bytes: u64| -> Box<dyn Model> { Box::new(poolwright_mrc::arc::Arc::new(bytes)) };
-            run.add("arc", sizes.into_iter().map(of).collect());
+            let of = |bytes| -> Box<dyn Model> { Box::new(OpenZfs::new(arc(bytes, self.recordsize))) };
+            run.add("openzfs", sizes.into_iter().map(of).collect());
         }
         self.pass(|chunk, keys| run.feed(chunk, keys))?;
         Ok(run)

@@ -8,7 +8,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use poolwright_mrc::{Counts, Model};
+use poolwright_mrc::openzfs::{Options, PrimaryCache};
+use poolwright_mrc::{Counts, Model, OpenZfs};
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property::Settings;
 use poolwright_trace::{Event, Flags, Op, Trace};
@@ -80,10 +81,9 @@ pub fn predict<'a>(
 ) -> Result<Prediction> {
     let (recordsize, _) = of_interest(settings);
     let stored = recordsize as f64 / packing.ratio.max(1e-3);
-    let cached = settings.get("primarycache").is_none_or(|v| v == "all");
-    let arc_bytes = if cached { around.arc_bytes } else { 0 };
     let records = Records { recordsize, ratio: packing.ratio };
-    let reads = from_device(trace, events.clone(), records, arc_bytes)?;
+    let arc = Options { primarycache: primarycache(settings), ..arc(around.arc_bytes, recordsize) };
+    let reads = from_device(trace, events.clone(), records, arc)?;
     let mut state = State {
         recordsize,
         stored,
@@ -115,14 +115,28 @@ pub fn predict<'a>(
     Ok(out)
 }
 
-/// What an ARC of `arc_bytes` reads from the device for `events`.
+/// OpenZFS's own ARC of so many bytes, reading ahead.
+pub(crate) fn arc(bytes: u64, recordsize: u64) -> Options {
+    Options { prefetch: true, ..Options::new(bytes, recordsize as u32) }
+}
+
+/// What a setting lets into the ARC.
+pub(crate) fn primarycache(settings: &Settings) -> PrimaryCache {
+    match settings.get("primarycache").map(String::as_str) {
+        Some("metadata") => PrimaryCache::Metadata,
+        Some("none") => PrimaryCache::None,
+        _ => PrimaryCache::All,
+    }
+}
+
+/// What an ARC reads from the device for `events`.
 fn from_device<'a>(
     trace: &Trace,
     events: impl Iterator<Item = &'a Event>,
     records: Records,
-    arc_bytes: u64,
+    arc: Options,
 ) -> Result<Counts> {
-    let mut arc = poolwright_mrc::arc::Arc::new(arc_bytes);
+    let mut arc = OpenZfs::new(arc);
     Accesses::new(trace, |_| records)?.each(events, |chunk, keys| {
         arc.feed(chunk, keys);
         Ok(())
