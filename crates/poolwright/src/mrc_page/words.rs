@@ -8,8 +8,9 @@ use super::Divided;
 
 /// What a division leaves out.
 pub const DIVISION_ASSUMES: &str = "Each request of the trace is taken as one to the database's own cache, an LRU; what it \
-     misses, and the dirty pages it drops, goes to the ARC. Checkpoints and the database's read-ahead are left out. Of equal \
-     divisions the larger cache of the database is named: a hit there costs no system call and no copy.";
+     misses, and the dirty pages it drops, goes to the ARC. Checkpoints and the database's read-ahead are left out. Of \
+     divisions within 2 % of each other the one with the largest cache of the database is named: a hit there costs no \
+     system call and no copy.";
 
 /// As ZFS prints sizes.
 pub fn bytes(n: u64) -> String {
@@ -149,7 +150,7 @@ pub fn best_division(divided: &Divided) -> String {
     };
     let share = |s: &split::Share| Unit::Fraction.format(device_ratio(s));
     format!(
-        "Of {} the fewest reads come with {} for the database's own cache and {} for the ARC ({}): {} of the requests read \
+        "Of {} best is {} for the database's own cache and {} for the ARC ({}): {} of the requests read \
          from the device. All for the ARC: {}. All for the database: {}.",
         bytes(divided.total_bytes),
         bytes(best.database_bytes),
