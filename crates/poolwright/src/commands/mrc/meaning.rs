@@ -30,8 +30,8 @@ pub struct Meaning {
 
     /// Divide this much memory between the database's own cache and the ARC, for a trace of the requests to the
     /// former (.lis, oracleGeneral)
-    #[arg(long, value_name = "SIZE", value_parser = parse_cache, requires = "file",
-          conflicts_with_all = ["sample", "sample_memory"])]
+    #[arg(long, value_name = "SIZE", value_parser = parse_cache,
+          conflicts_with_all = ["dir", "pid", "sample", "sample_memory"])]
     pub split: Option<u64>,
 
     /// Write a report here, one self-contained HTML file
