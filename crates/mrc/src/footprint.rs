@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::input::Unit;
+use crate::sample::mix;
 use crate::{Input, Key, Result, Splitter};
 
 /// Records kept at most. The count is exact up to here, and has a standard error of 1/√(this/2) = 0.55 % beyond.
@@ -94,15 +95,6 @@ fn keep(level: &mut u32, kept: &mut HashMap<u64, u32, BuildHasherDefault<AsItIs>
         *level += 1;
         kept.retain(|hash, _| hash.leading_zeros() >= *level);
     }
-}
-
-/// The finisher of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a
-/// bijection, so that different keys stay different.
-fn mix(key: Key) -> u64 {
-    let key = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    key ^ (key >> 31)
 }
 
 /// 16 sizes that can be read and typed, each two or three binary digits (…, 4M, 6M, 8M, 12M, …): the last is the first of

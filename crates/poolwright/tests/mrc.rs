@@ -248,6 +248,21 @@ fn damage_is_an_error_with_a_place() {
     }
 }
 
+/// What a killed recorder leaves: it is used up to its last checkpoint, and that is said.
+#[test]
+fn a_torn_trace_is_told() {
+    let place = Place::new();
+    let path = place.path().join("t.parquet");
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &whole[..whole.len() - 10]).unwrap();
+    let done = place.command("t.parquet --sizes 1M").assert().code(1);
+    let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+    assert!(said.contains("t.parquet is cut off") && said.contains("no request that counts"), "{said}");
+    std::fs::write(&path, [&whole[..], b"half a checkpoint"].concat()).unwrap();
+    let (table, said) = place.run("t.parquet --model lru --recordsize 8K --sizes 1M");
+    assert!(table.contains("22,121 requests") && said.contains("its last 17 bytes"), "{table}{said}");
+}
+
 #[test]
 fn wrong_usage_is_exit_code_2() {
     let place = Place::new();

@@ -22,7 +22,7 @@ use poolwright_report::Terminal;
 use poolwright_trace::layout::Role;
 use poolwright_trace::{format_count, format_size};
 
-use super::options::{Usage, parse_size, parse_time};
+use super::options::{Usage, check_trace, parse_size, parse_time};
 use super::record::parse_buffer;
 use crate::interrupt;
 use crate::mrc_page::Divided;
@@ -89,6 +89,10 @@ pub struct Args {
     /// openzfs: what of a dataset may be in the ARC: all, metadata or none
     #[arg(long, value_name = "VALUE", default_value = "all", value_parser = parse_primarycache)]
     primarycache: PrimaryCache,
+
+    /// openzfs: an L2ARC of this size behind each cache
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    l2arc: Option<u64>,
 
     /// openzfs: do not read ahead of sequential readers (zfs_prefetch_disable)
     #[arg(long)]
@@ -160,6 +164,9 @@ fn file(args: &Args) -> anyhow::Result<(Found, Option<Divided>)> {
     let open = || input::open(path, format, &select(args));
     let mut input = open()?;
     check(args, input.unit())?;
+    if input.format() == Format::Trace.name() {
+        check_trace(path)?;
+    }
     if args.meaning.split.is_some() {
         meaning::check_split(input.format())?;
     }
@@ -245,6 +252,7 @@ fn ask(args: &Args, input: &dyn Input, sizes: Vec<u64>) -> Ask {
             fine_times: input.has_fine_times(),
             requests_per_s: args.requests_per_second,
             prefetch: !args.no_prefetch,
+            l2arc_bytes: args.l2arc.unwrap_or(0),
             primarycache: args.primarycache,
         },
         models,

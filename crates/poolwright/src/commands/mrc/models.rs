@@ -42,6 +42,7 @@ pub struct Arcs {
     /// Where times are not fine.
     pub requests_per_s: Option<u32>,
     pub prefetch: bool,
+    pub l2arc_bytes: u64,
     pub primarycache: PrimaryCache,
 }
 
@@ -130,6 +131,8 @@ fn options(arc: Arcs, recordsize: Option<u64>, size: u64, rate: f64) -> Options 
     options.offsets = arc.offsets;
     options.prefetch = arc.prefetch && arc.offsets;
     options.primarycache = arc.primarycache;
+    // Of the sample's records it holds the sample's share.
+    options.l2arc_bytes = (arc.l2arc_bytes as f64 * rate) as u64;
     if !arc.fine_times {
         match arc.requests_per_s {
             // Nothing is known of how close two uses are.
