@@ -1,6 +1,5 @@
 //! A trace's events as accesses to records, each file in the recordsize and compression of its role.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use poolwright_mrc::input::{CHUNK, Follow, Select, Unit};
@@ -40,21 +39,19 @@ impl Accesses {
             follow.file(file, Role::from_name(&file.role).unwrap_or_default());
         }
         let ratios: Arc<[f64]> = records.iter().map(|r| r.ratio.max(1e-3)).collect();
-        let mut sizes: BTreeMap<u64, usize> = BTreeMap::new();
-        let mut lanes = Vec::new();
-        let mut lane = Vec::new();
-        for r in &records {
-            if !sizes.contains_key(&r.recordsize) {
-                let ratios = Arc::clone(&ratios);
-                let stored = move |file: u32, _: u64, bytes: u32| {
-                    (f64::from(bytes) / ratios.get(file as usize).unwrap_or(&1.0)).ceil().max(1.0) as u32
-                };
-                let unit = Unit::Bytes { recordsize: r.recordsize };
-                lanes.push(Lane::new(unit, None)?.with_sizes(Box::new(stored)));
-                sizes.insert(r.recordsize, lanes.len() - 1);
-            }
-            lane.push(sizes[&r.recordsize]);
-        }
+        let mut sizes: Vec<u64> = records.iter().map(|r| r.recordsize).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let new = |recordsize: &u64| -> Result<Lane> {
+            let ratios = Arc::clone(&ratios);
+            let stored = move |file: u32, _: u64, bytes: u32| {
+                (f64::from(bytes) / ratios.get(file as usize).unwrap_or(&1.0)).ceil().max(1.0) as u32
+            };
+            let unit = Unit::Bytes { recordsize: *recordsize };
+            Ok(Lane::new(unit, None)?.with_sizes(Box::new(stored)))
+        };
+        let lanes: Vec<Lane> = sizes.iter().map(new).collect::<Result<_>>()?;
+        let lane = records.iter().filter_map(|r| sizes.binary_search(&r.recordsize).ok()).collect();
         Ok(Accesses {
             follow,
             lanes,

@@ -52,12 +52,12 @@ pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &Atom
     let recordsize = cached.map_or(128 << 10, |k| k.records.recordsize);
     let reading = Reading { trace, known: &known, recordsize, stop };
     let mut memory = Memory { recordsizes, host, ..Memory::default() };
-    let (first, lru) = reading.first()?;
-    if let Some(why) = too_short(trace, &first, &lru) {
+    let first = reading.first()?;
+    if let Some(why) = too_short(trace, &first) {
         memory.unknown = Some(why);
         return Ok(memory);
     }
-    let footprint = lru.footprint();
+    let footprint = first.footprint;
     let run = reading.second(&first, sizes(footprint + first.records * BESIDE_A_RECORD + BESIDE, &host))?;
     let one = one_recordsize(&known);
     let Some(curve) = run.curves(one, first.records).into_iter().next() else { return Ok(memory) };
@@ -106,7 +106,34 @@ struct Counted {
     bytes: u64,
     /// Accesses that need the record's content.
     reads: u64,
+    /// Of those, the ones that a cache without an end would miss.
+    cold: u64,
     records: u64,
+    /// The most bytes that such a cache holds.
+    footprint: u64,
+    holds: u64,
+    /// By record; 0 if it was never there, or was freed.
+    held: Vec<u32>,
+}
+
+impl Counted {
+    fn see(&mut self, access: &Access) {
+        let record = access.record as usize;
+        if record >= self.held.len() {
+            self.held.resize(record + 1, 0);
+        }
+        let freed = access.kind == Kind::Free;
+        let bytes = if freed { 0 } else { access.bytes };
+        let before = std::mem::replace(&mut self.held[record], bytes);
+        self.holds = self.holds - u64::from(before) + u64::from(bytes);
+        self.footprint = self.footprint.max(self.holds);
+        self.accesses += u64::from(!freed);
+        self.bytes += u64::from(bytes);
+        if access.kind.needs_content() {
+            self.reads += 1;
+            self.cold += u64::from(before == 0);
+        }
+    }
 }
 
 struct Reading<'a> {
@@ -118,18 +145,10 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn first(&self) -> Result<(Counted, Lru)> {
+    fn first(&self) -> Result<Counted> {
         let mut counted = Counted::default();
-        let mut lru = Lru::new(&[]);
-        counted.records = self.pass(|chunk, keys| {
-            for access in chunk.iter().filter(|a| a.kind != Kind::Free) {
-                counted.accesses += 1;
-                counted.bytes += u64::from(access.bytes);
-                counted.reads += u64::from(access.kind.needs_content());
-            }
-            lru.feed(chunk, keys);
-        })?;
-        Ok((counted, lru))
+        let records = self.pass(|chunk, _| chunk.iter().for_each(|access| counted.see(access)))?;
+        Ok(Counted { records, held: Vec::new(), ..counted })
     }
 
     fn second(&self, first: &Counted, sizes: Vec<u64>) -> Result<Run> {
@@ -179,18 +198,16 @@ fn sizes(footprint: u64, host: &Host) -> Vec<u64> {
 }
 
 /// Why the recording says nothing about memory, if it does not.
-fn too_short(trace: &Trace, first: &Counted, lru: &Lru) -> Option<String> {
+fn too_short(trace: &Trace, first: &Counted) -> Option<String> {
     let seconds = trace.meta.duration_ns as f64 / 1e9;
-    let (reads, footprint) = (first.reads, lru.footprint());
+    let (reads, footprint) = (first.reads, first.footprint);
     if reads < LEAST_READS {
         return Some(format!(
             "the recording of {seconds:.0} s holds {} reads, too few to tell; record for longer, or under more load",
             format_count(reads)
         ));
     }
-    // A cache that holds everything misses what it has never seen.
-    let missed = lru.at(u64::MAX).device_reads();
-    let again = 1.0 - missed as f64 / reads as f64;
+    let again = 1.0 - first.cold as f64 / reads as f64;
     if again < LEAST_AGAIN {
         return Some(format!(
             "of {} reads in {seconds:.0} s only {:.1} % were of something read before: record for longer to see what is used \
