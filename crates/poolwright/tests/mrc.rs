@@ -183,6 +183,19 @@ fn sizes_end_where_all_of_the_trace_fits() {
 }
 
 #[test]
+fn openzfs_is_shown_with_sizes_that_it_takes() {
+    let place = Place::new();
+    let (table, said) = place.run("t.parquet --recordsize 8K");
+    assert!(table.contains("openzfs: 22,121 requests") && table.contains("\n  64M "), "{table}");
+    assert!(said.contains("fits into the smallest ARC that OpenZFS takes, 64M"), "{said}");
+    let both = place.json("synthetic:zipf,records=20K,requests=50K --model openzfs,lru");
+    let first = |curve: usize| both["curves"][curve]["points"][0]["cache_bytes"].as_u64().unwrap();
+    assert!(first(0) == 64 << 20 && first(1) < 64 << 20, "{both}");
+    let (_, said) = place.run("t.parquet --sizes 1M,64M");
+    assert!(said.contains("no ARC below 64M") && said.contains("for 1M are"), "{said}");
+}
+
+#[test]
 fn files_are_selected() {
     let place = Place::new();
     let requests = |more: &str| {

@@ -208,7 +208,7 @@ impl Recorder {
             if now >= next_progress {
                 next_progress = now + PROGRESS_EVERY;
                 progress(&self.progress()?);
-                self.with_tracker(|tracker| Ok(tracker.sink().tick()?))?;
+                self.with_tracker(|tracker| tracker.sink().tick())?;
             }
             self.pause(taken);
         };

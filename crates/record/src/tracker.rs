@@ -215,7 +215,7 @@ impl Tracker {
             tid: io.tid,
             flags: io.flags,
         };
-        Ok(self.sink.push(event)?)
+        self.sink.push(event)
     }
 
     fn name(&mut self, name: &Name) -> Result<()> {

@@ -4,6 +4,7 @@ mod live;
 mod meaning;
 mod models;
 mod show;
+mod sizes;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use anyhow::{Context as _, bail};
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_mrc::Input;
-use poolwright_mrc::footprint::{Footprint, grid};
+use poolwright_mrc::footprint::Footprint;
 use poolwright_mrc::input::{self, Format, Select, Unit};
 use poolwright_mrc::lanes::Progress;
 use poolwright_mrc::openzfs::PrimaryCache;
@@ -27,9 +28,10 @@ use super::record::parse_buffer;
 use crate::interrupt;
 use crate::mrc_page::Divided;
 use crate::output::Output;
-use meaning::{Meaning, with_today};
+use meaning::Meaning;
 use models::{Arcs, Ask, ModelName};
 use show::{Ended, Found};
+use sizes::Sizes;
 
 /// Work that is shorter shows no progress.
 const QUIET: Duration = Duration::from_secs(1);
@@ -70,7 +72,8 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', default_value = "openzfs")]
     model: Vec<ModelName>,
 
-    /// Sizes of the cache in bytes, with K, M or G; up to 16 that end where all of the trace fits if left out
+    /// Sizes of the cache in bytes, with K, M or G; up to 16 that end where all of the trace fits if left
+    /// out, and begin at 64M for openzfs
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = parse_cache)]
     sizes: Vec<u64>,
 
@@ -171,12 +174,11 @@ fn file(args: &Args) -> anyhow::Result<(Found, Option<Divided>)> {
         meaning::check_split(input.format())?;
     }
     let source = path.display().to_string();
-    let (sizes, footprint) = match sizes(args) {
-        Some(sizes) => (sizes, None),
+    let sizes = match Sizes::asked(&args.sizes) {
+        Some(sizes) => sizes,
         None => {
             let footprint = footprint(args, &mut *open()?)?;
-            let bytes = (footprint.bytes() as f64 / args.compress_ratio) as u64;
-            (with_today(grid(bytes, least(args, input.unit()))), Some(bytes))
+            Sizes::touched(&footprint, args.compress_ratio, least(args, input.unit()))
         }
     };
     let ask = ask(args, &*input, sizes);
@@ -187,7 +189,7 @@ fn file(args: &Args) -> anyhow::Result<(Found, Option<Divided>)> {
         !interrupt::requested()
     })?;
     bar.clear();
-    let found = Found { footprint, ..Found::new(source, input.format(), &lanes, &read) };
+    let found = Found::new(source, input.format(), &ask, &lanes, &read);
     drop(lanes);
     let split = args.meaning.split.map(|total| meaning::divide(total, &ask, &mut *open()?)).transpose()?;
     Ok((found, split))
@@ -223,14 +225,6 @@ fn select(args: &Args) -> Select {
     Select { roles: args.role.clone(), paths: args.path.clone() }
 }
 
-/// The sizes asked for, ascending.
-fn sizes(args: &Args) -> Option<Vec<u64>> {
-    let mut sizes = args.sizes.clone();
-    sizes.sort_unstable();
-    sizes.dedup();
-    (!sizes.is_empty()).then_some(sizes)
-}
-
 /// A cache below this holds no record.
 fn least(args: &Args, unit: Unit) -> u64 {
     match unit {
@@ -239,7 +233,7 @@ fn least(args: &Args, unit: Unit) -> u64 {
     }
 }
 
-fn ask(args: &Args, input: &dyn Input, sizes: Vec<u64>) -> Ask {
+fn ask(args: &Args, input: &dyn Input, sizes: Sizes) -> Ask {
     let (mut models, mut recordsizes) = (args.model.clone(), args.recordsize.clone());
     let mut seen = Vec::new();
     models.retain(|model| !seen.contains(model) && (seen.push(*model), true).1);

@@ -4,19 +4,15 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
 
-use poolwright_mrc::Lanes;
 use poolwright_mrc::input::{Feed, live};
-use poolwright_mrc::lanes::Progress;
 use poolwright_record::{Recorder, Subject, Summary, Watcher};
 use poolwright_trace::{Event, File};
 
 use super::show::{Ended, Found};
-use super::{Args, ask, check, models, select, sizes};
+use super::sizes::Sizes;
+use super::{Args, ask, check, models, select};
 use crate::commands::record;
-use crate::{interrupt, scratch};
-
-/// Sizes where none are asked for: halves of the machine's memory, since what the trace will touch is not known yet.
-const HALVES: u32 = 16;
+use crate::interrupt;
 
 /// Hands on what the recorder sees.
 struct Tap {
@@ -70,8 +66,9 @@ pub fn run(args: &Args) -> anyhow::Result<Found> {
     let what = subject.describe();
     let (feed, input) = live(select(args));
     check(args, poolwright_mrc::Input::unit(&input))?;
-    let sizes = sizes(args).unwrap_or_else(halves);
-    let mut lanes = models::lanes(&ask(args, &input, sizes))?;
+    let sizes = Sizes::asked(&args.sizes).unwrap_or(Sizes::Halves);
+    let ask = ask(args, &input, sizes);
+    let mut lanes = models::lanes(&ask)?;
     let gone = Rc::new(Cell::new(false));
     let tap = Tap { feed: Some(feed), gone: Rc::clone(&gone) };
     let (summary, read) = std::thread::scope(|scope| {
@@ -95,11 +92,11 @@ pub fn run(args: &Args) -> anyhow::Result<Found> {
         let read = shown.join().map_err(|_| anyhow::anyhow!("the models ended without a word"))?;
         Ok::<_, anyhow::Error>((recorded?, read?))
     })?;
-    Ok(found(what, &lanes, &read, &summary))
+    Ok(found(Found::new(what, "live", &ask, &lanes, &read), &summary))
 }
 
-fn found(what: String, lanes: &Lanes, read: &Progress, summary: &Summary) -> Found {
-    let mut found = Found::new(what, "live", lanes, read);
+/// With what the recorder knows.
+fn found(mut found: Found, summary: &Summary) -> Found {
     found.duration_ns = summary.meta.duration_ns;
     found.lost_events = summary.meta.lost_events;
     found.unseen = summary.meta.unseen.clone();
@@ -110,9 +107,4 @@ fn found(what: String, lanes: &Lanes, read: &Progress, summary: &Summary) -> Fou
         found.ended = Ended::Done;
     }
     found
-}
-
-fn halves() -> Vec<u64> {
-    let memory = scratch::total_memory().max(1 << 30).next_power_of_two();
-    (0..HALVES).rev().map(|half| memory >> half).collect()
 }

@@ -2,10 +2,12 @@
 
 use clap::ValueEnum;
 use poolwright_mrc::input::Unit;
-use poolwright_mrc::lane::Sizes;
+use poolwright_mrc::lane;
 use poolwright_mrc::openzfs::{OpenZfs, Options, PrimaryCache};
 use poolwright_mrc::sample::{Amount, Family, Maker};
 use poolwright_mrc::{Lane, Lanes, Lru, Model, Result, Run, Sampled, Splitter, arc};
+
+use super::sizes::Sizes;
 
 /// Record sizes that OpenZFS takes; larger objects count as this large for what it keeps beside them.
 const LARGEST_RECORD: u64 = 16 << 20;
@@ -53,8 +55,7 @@ pub struct Ask {
     pub models: Vec<ModelName>,
     /// The input's own, if there is none.
     pub recordsizes: Vec<u64>,
-    /// Ascending.
-    pub sizes: Vec<u64>,
+    pub sizes: Sizes,
     pub compress_ratio: f64,
     pub sector: u32,
     /// How much to look at; all of it, if `None`.
@@ -96,7 +97,7 @@ pub fn packed(ask: &Ask, bytes: u32) -> u32 {
     compressed(ask.compress_ratio, ask.sector)(0, 0, bytes)
 }
 
-fn all(lanes: &mut Lanes, lane: Lane, sizes: Option<Sizes>, families: Vec<Family>) {
+fn all(lanes: &mut Lanes, lane: Lane, sizes: Option<lane::Sizes>, families: Vec<Family>) {
     let mut run = Run::new();
     for family in families {
         run.add(&family.name, (family.models)(&family.sizes, 1.0));
@@ -122,7 +123,7 @@ fn family(model: ModelName, ask: &Ask, recordsize: Option<u64>) -> Family {
             each(Box::new(move |size, rate| Box::new(OpenZfs::new(options(arc, recordsize, size, rate)))))
         }
     };
-    Family { name: model.name().to_owned(), sizes: ask.sizes.clone(), models }
+    Family { name: model.name().to_owned(), sizes: ask.sizes.of(model), models }
 }
 
 /// An ARC of `size` bytes that is shown a share of `rate` of the records.
@@ -144,7 +145,7 @@ fn options(arc: Arcs, recordsize: Option<u64>, size: u64, rate: f64) -> Options 
 }
 
 /// What a record takes once it is compressed: rounded up to whole sectors, and as it is if that is no less.
-fn compressed(ratio: f64, sector: u32) -> Sizes {
+fn compressed(ratio: f64, sector: u32) -> lane::Sizes {
     Box::new(move |_, _, bytes| {
         let packed = (f64::from(bytes) / ratio).ceil() as u32;
         packed.max(1).next_multiple_of(sector).min(bytes)

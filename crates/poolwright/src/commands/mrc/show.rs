@@ -7,6 +7,7 @@ use poolwright_trace::{format_count, format_size};
 use serde_json::json;
 
 use super::meaning::Explanation;
+use super::models::Ask;
 use crate::mrc_page::{self, words};
 
 /// Why the reading ended.
@@ -45,6 +46,8 @@ pub struct Found {
     pub memory: usize,
     pub lost_events: u64,
     pub unseen: Vec<(String, u64)>,
+    /// Of the sizes, where there is something to say.
+    pub notes: Vec<String>,
     pub ended: Ended,
     /// Share of the trace that was read.
     pub share: Option<f64>,
@@ -52,7 +55,7 @@ pub struct Found {
 }
 
 impl Found {
-    pub fn new(source: String, format: &'static str, lanes: &Lanes, read: &Progress) -> Found {
+    pub fn new(source: String, format: &'static str, ask: &Ask, lanes: &Lanes, read: &Progress) -> Found {
         let ended = match read.requests {
             _ if !read.ended => Ended::Interrupted,
             0 => Ended::Empty,
@@ -64,7 +67,8 @@ impl Found {
             curves: lanes.curves(),
             skipped: lanes.skipped(),
             duration_ns: read.duration_ns,
-            footprint: None,
+            footprint: ask.sizes.footprint(),
+            notes: ask.sizes.note(&ask.models).into_iter().collect(),
             memory: lanes.memory(),
             lost_events: 0,
             unseen: Vec::new(),
@@ -234,6 +238,7 @@ pub fn warnings(found: &Found) -> Vec<String> {
         0 => format!("not seen: {what}"),
         count => format!("not seen: {count} {what}"),
     }));
+    all.extend(found.notes.iter().cloned());
     let share = found.share.map_or(String::new(), |share| format!(" ({:.0} % of the trace)", share * 100.0));
     match (found.ended, found.format) {
         (Ended::Done, _) => {}
