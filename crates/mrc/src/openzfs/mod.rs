@@ -6,10 +6,12 @@
 
 mod arc;
 mod dbuf;
+mod evict;
 mod l2;
 mod list;
 mod options;
 mod prefetch;
+mod sum;
 
 pub use options::{Options, PrimaryCache, Structures};
 
