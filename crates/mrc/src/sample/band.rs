@@ -62,9 +62,10 @@ impl Basis {
         let noise = Z * (1.0 - slope) / self.records.sqrt();
         let low = seen.larger.min(seen.smaller) + shift;
         let high = seen.larger.max(seen.smaller) + shift;
-        // What no sample tells by differing from another: that small caches are worse than a share of a large one (as far
-        // as the groups, smaller by their number, show it), and that the curve bends or jumps between the three sizes.
-        let nested = (mean(&seen.groups) - seen.whole).abs() / (GROUPS as f64 - 1.0);
+        // What no sample tells by differing from another: that small caches are not quite a share of a large one (as far
+        // as the groups show it, if that falls with the root of the size: it then is four times as much for them), and
+        // that the curve bends or jumps between the three sizes.
+        let nested = (mean(&seen.groups) - seen.whole).abs() / ((GROUPS as f64).sqrt() - 1.0);
         let bent = (low + high - 2.0 * ratio).abs() / 2.0;
         let low = (ratio - stretch(slope)).min(low * (1.0 - noise)) - nested - bent;
         let high = (ratio + stretch(1.0 - slope)).max(high * (1.0 + noise)) + nested + bent;
