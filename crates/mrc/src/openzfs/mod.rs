@@ -13,7 +13,7 @@ mod options;
 mod prefetch;
 mod sum;
 
-pub use options::{Options, PrimaryCache, Structures};
+pub use options::{LEAST_SAMPLED, Options, PrimaryCache, Structures};
 
 use crate::{Access, Counts, Intern, Key, Kind, Model};
 use arc::Arc;
@@ -194,7 +194,9 @@ impl OpenZfs {
 
     /// The block of a record seen for the first time, and its indirect blocks.
     fn add(&mut self, key: Key, bytes: u32) {
-        let parent = if self.arc.options.offsets { self.parent(1, key) } else { NIL };
+        let Options { offsets, span, .. } = self.arc.options;
+        let place = (key & ((1 << PLACE) - 1)) as f64 / span;
+        let parent = if offsets { self.parent(1, key >> PLACE << PLACE | place as u64) } else { NIL };
         let records = &mut self.arc.blocks.records;
         if records.len() == records.capacity() {
             // A quarter more at a time, not as much again.

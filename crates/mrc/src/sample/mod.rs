@@ -62,6 +62,8 @@ pub struct Family {
     pub name: String,
     /// Sizes of the whole caches in bytes.
     pub sizes: Vec<u64>,
+    /// Bytes that a sample's cache has to have for the model to be good for it.
+    pub least_bytes: u64,
     /// Makes the models, also of other sizes.
     pub models: Maker,
 }

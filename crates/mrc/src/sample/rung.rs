@@ -146,11 +146,11 @@ impl Rung {
         let groups: Vec<_> = self.groups.iter().map(|group| group.run.counts(&family.name)).collect();
         let (mut points, mut unsaid) = (Vec::new(), Vec::new());
         for cache_bytes in distinct(family.sizes.clone()) {
-            match self.short_of(cache_bytes) {
-                short if short > 1.0 => {
-                    unsaid.push(Unsaid { cache_bytes, needs_rate: (self.rate * short).min(1.0) })
-                }
-                _ => points.push(self.point(cache_bytes, &whole, &groups, census)),
+            let short = self.short_of(cache_bytes, family.least_bytes);
+            if short > 1.0 {
+                unsaid.push(Unsaid { cache_bytes, needs_rate: (self.rate * short).min(1.0) });
+            } else {
+                points.push(self.point(cache_bytes, &whole, &groups, census));
             }
         }
         Curve {
@@ -169,9 +169,10 @@ impl Rung {
     }
 
     /// By how much the sample is too small to say anything of that size; at most 1 if it is not.
-    fn short_of(&self, cache_bytes: u64) -> f64 {
+    fn short_of(&self, cache_bytes: u64, least_bytes: u64) -> f64 {
         let records = FEWEST_RECORDS as f64 / self.intern.keys().len().max(1) as f64;
-        records.max(FEWEST_SLOTS / self.slots(cache_bytes))
+        let bytes = least_bytes as f64 / (self.rate * cache_bytes as f64);
+        records.max(bytes).max(FEWEST_SLOTS / self.slots(cache_bytes))
     }
 
     fn point(&self, cache_bytes: u64, whole: &[Counts], groups: &[Vec<Counts>], census: &Census) -> Point {

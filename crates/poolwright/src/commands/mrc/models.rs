@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use poolwright_mrc::input::Unit;
 use poolwright_mrc::lane;
-use poolwright_mrc::openzfs::{OpenZfs, Options, PrimaryCache};
+use poolwright_mrc::openzfs::{LEAST_SAMPLED, OpenZfs, Options, PrimaryCache};
 use poolwright_mrc::sample::{Amount, Family, Maker};
 use poolwright_mrc::{Lane, Lanes, Lru, Model, Result, Run, Sampled, Splitter, arc};
 
@@ -123,7 +123,8 @@ fn family(model: ModelName, ask: &Ask, recordsize: Option<u64>) -> Family {
             each(Box::new(move |size, rate| Box::new(OpenZfs::new(options(arc, recordsize, size, rate)))))
         }
     };
-    Family { name: model.name().to_owned(), sizes: ask.sizes.of(model), models }
+    let least_bytes = if model == ModelName::Openzfs { LEAST_SAMPLED } else { 0 };
+    Family { name: model.name().to_owned(), sizes: ask.sizes.of(model), least_bytes, models }
 }
 
 /// An ARC of `size` bytes that is shown a share of `rate` of the records.
