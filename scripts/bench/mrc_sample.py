@@ -12,17 +12,18 @@ MODELS = os.environ.get("MRC_MODELS") or "lru,arc,openzfs"
 RATES = (os.environ.get("MRC_RATES") or "0.1,0.01").split(",")
 REQUESTS = os.environ.get("MRC_REQUESTS") or ("10M" if SMOKE else "1G")
 PAGE = 512
+RECORD = 8192
 GENERATED = {
-    "zipf": "synthetic:zipf,records=200K,requests=2M,skew=0.9,record=512",
-    "scan and zipf": "synthetic:zipf,records=200K,requests=2M,skew=1.0,scan=0.3,scan-records=5K,record=512",
-    "loop": "synthetic:loop,records=100K,requests=2M,record=512",
+    "zipf": "synthetic:zipf,records=200K,requests=2M,skew=0.9",
+    "scan and zipf": "synthetic:zipf,records=200K,requests=2M,skew=1.0,scan=0.3,scan-records=5K,write=0.2,rate=10K",
+    "loop": "synthetic:loop,records=100K,requests=2M",
 }
 LIS_PAGES = {
     "OLTP": [500, 1000, 2000, 5000, 10000, 15000, 40000, 120000],
     "P3": [1024, 4096, 16384, 32768, 65536, 131072, 262144, 524288],
 }
 ONLY = set((os.environ.get("MRC_TRACES") or ",".join(["long", *LIS_PAGES, *GENERATED])).split(","))
-GENERATED_PAGES = [1000, 3000, 10000, 20000, 40000, 80000, 100000, 150000]
+GENERATED_RECORDS = [1000, 3000, 10000, 20000, 40000, 80000, 100000, 150000]
 
 
 def bench(name, value, unit, bar=None, ok=None, **more):
@@ -30,10 +31,9 @@ def bench(name, value, unit, bar=None, ok=None, **more):
     print("BENCH " + json.dumps({**row, "pass": ok}), flush=True)
 
 
-def run(trace, pages, *options, models=MODELS):
+def run(trace, sizes, *options, models=MODELS):
     """The curves, and the most memory that the process had, in MiB."""
-    sizes = ",".join(str(count * PAGE) for count in pages)
-    words = [os.environ["POOLWRIGHT"], "mrc", trace, "--model", models, "--sizes", sizes, "--json", *options]
+    words = [os.environ["POOLWRIGHT"], "mrc", trace, "--model", models, "--sizes", ",".join(map(str, sizes)), "--json", *options]
     child = subprocess.Popen(words, stdout=subprocess.PIPE)
     out = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)
@@ -51,37 +51,37 @@ def median(values):
     return sorted(values)[len(values) // 2]
 
 
-def coverage(name, trace, pages):
+def coverage(name, trace, sizes):
     """One line for each model and rate: how often the exact miss ratio is in the band, where it is least often."""
-    exact = {curve["model"]: {p["cache_bytes"]: p["miss_ratio"] for p in curve["points"]} for curve in mrc(trace, pages)}
+    exact = {curve["model"]: {p["cache_bytes"]: p["miss_ratio"] for p in curve["points"]} for curve in mrc(trace, sizes)}
     for rate in RATES:
         inside, widths = {}, {}
         for seed in range(SEEDS):
-            for curve in mrc(trace, pages, "--sample", rate, "--seed", str(seed)):
+            for curve in mrc(trace, sizes, "--sample", rate, "--seed", str(seed)):
                 for point in curve["points"]:
                     at = (curve["model"], point["cache_bytes"])
                     low, high = point["band"]["low"], point["band"]["high"]
                     inside[at] = inside.get(at, 0) + (low <= exact[at[0]][at[1]] <= high)
                     widths.setdefault(at, []).append(100 * (high - low))
         for model in exact:
-            sizes = sorted(bytes for of, bytes in inside if of == model)
-            for bytes in sizes:
+            said = sorted(bytes for of, bytes in inside if of == model)
+            for bytes in said:
                 at = (model, bytes)
-                print(f"  {name}, {model}, {rate}: {bytes // PAGE:>7} pages, {100 * exact[model][bytes]:6.2f} % misses, "
+                print(f"  {name}, {model}, {rate}: {bytes >> 10:>7} KiB, {100 * exact[model][bytes]:6.2f} % misses, "
                       f"inside {inside[at]} of {len(widths[at])}, median width {median(widths[at]):.2f} points")
-            if not sizes:
+            if not said:
                 continue
             # A size near the least that a sample can speak of is a point in some samples only.
-            least = min(inside[model, bytes] / len(widths[model, bytes]) for bytes in sizes)
-            every = [width for bytes in sizes for width in widths[model, bytes]]
+            least = min(inside[model, bytes] / len(widths[model, bytes]) for bytes in said)
+            every = [width for bytes in said for width in widths[model, bytes]]
             bench(f"inside the band, {name}, {model}, rate {rate}", round(100 * least, 1), "of 100 seeds", ">= 95",
-                  least >= 0.95, seeds=SEEDS, sizes=len(sizes), median_width_points=round(median(every), 2))
+                  least >= 0.95, seeds=SEEDS, sizes=len(said), median_width_points=round(median(every), 2))
 
 
 def long(name, options, models):
     trace = f"synthetic:zipf,records=100M,requests={REQUESTS},skew=0.9,scan=0.1,seed=1"
     began = time.monotonic()
-    curves, peak = run(trace, [1 << n for n in range(21, 31)], *options, models=models)
+    curves, peak = run(trace, [1 << n for n in range(30, 40)], *options, models=models)
     seconds = time.monotonic() - began
     for curve in curves:
         for point in curve["points"]:
@@ -103,11 +103,11 @@ def main():
     for name in filter(ONLY.__contains__, LIS_PAGES):
         trace = data / f"arc-{name}.lis.zst"
         if trace.exists():
-            coverage(name, trace, LIS_PAGES[name])
+            coverage(name, trace, [count * PAGE for count in LIS_PAGES[name]])
         else:
             print(f"left out: {name}: there is no {trace}")
     for name in filter(ONLY.__contains__, GENERATED):
-        coverage(name, GENERATED[name], GENERATED_PAGES)
+        coverage(name, GENERATED[name], [count * RECORD for count in GENERATED_RECORDS])
 
 
 main()
