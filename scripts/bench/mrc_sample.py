@@ -33,7 +33,8 @@ def bench(name, value, unit, bar=None, ok=None, **more):
 
 def run(trace, sizes, *options, models=MODELS):
     """The curves, and the most memory that the process had, in MiB."""
-    words = [os.environ["POOLWRIGHT"], "mrc", trace, "--model", models, "--sizes", ",".join(map(str, sizes)), "--json", *options]
+    words = [os.environ["POOLWRIGHT"], "mrc", trace, "--model", models, "--sizes", ",".join(map(str, sizes)), "--json",
+             "--no-prefetch", *options]
     child = subprocess.Popen(words, stdout=subprocess.PIPE)
     out = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)

@@ -117,6 +117,7 @@ impl Options {
         }
         let of = |bytes: u64| (bytes as f64 * share).ceil() as u64;
         Options {
+            l2arc_bytes: of(self.l2arc_bytes),
             prefetch: false,
             requests_per_s: of(self.requests_per_s.into()) as u32,
             span: self.span / share,

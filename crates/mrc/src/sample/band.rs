@@ -1,7 +1,7 @@
 //! From what was counted in a sample to a miss ratio and the band around it.
 //!
 //! Every number here is a share of the requests that a sample is expected to have: the sampling rate times all of them.
-//! How the band was found, and how often it holds, is in `docs/mrc.md`.
+//! What it is made of, and how often it holds, is in `docs/method.md`.
 
 use super::GROUPS;
 use crate::Band;

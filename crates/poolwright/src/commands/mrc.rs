@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
-use poolwright_mrc::Input;
 use poolwright_mrc::footprint::Footprint;
 use poolwright_mrc::input::{self, Format, Select, Unit};
 use poolwright_mrc::lanes::Progress;
 use poolwright_mrc::openzfs::PrimaryCache;
 use poolwright_mrc::sample::Amount;
+use poolwright_mrc::{Curve, Input};
 use poolwright_report::Terminal;
 use poolwright_trace::layout::Role;
 use poolwright_trace::{format_count, format_size};
@@ -154,6 +154,12 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         report.write(&meaning::html(&found, &explanation))?;
     }
     show::warn(&found);
+    let unlike = |curve: &Curve| curve.sample.is_some() && curve.model == ModelName::Openzfs.name();
+    if !args.no_prefetch && found.curves.iter().any(unlike) {
+        eprintln!(
+            "poolwright: openzfs in a sample reads nothing ahead; in full it is the curve of --no-prefetch"
+        );
+    }
     Ok(match found.ended {
         Ended::Done => 0,
         Ended::Interrupted => 130,
