@@ -25,7 +25,7 @@ const LEAST_READS: u64 = 1000;
 /// again.
 const LEAST_AGAIN: f64 = 0.1;
 /// Of more accesses than this only LRU's curve is made, which takes one pass for all sizes.
-const MOST_ACCESSES: u64 = 5_000_000;
+const MOST_ACCESSES: u64 = 3_000_000;
 
 /// What the ARC holds beside a record, and beside all of them: headers and dbufs; indirect blocks, the pool's own, and how
 /// far it grows over its size before it is cut back ([`poolwright_mrc::openzfs::Options`]). Rounded up: it is the last size.

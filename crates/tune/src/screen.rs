@@ -9,6 +9,7 @@ use poolwright_estimate::{Cell, Estimate, Input, Options};
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::Capture;
 use poolwright_trace::Trace;
+use rayon::prelude::*;
 
 use crate::candidates::{Grid, of_interest, same};
 use crate::model::{Packing, Surroundings, predict};
@@ -118,7 +119,7 @@ pub(crate) fn screen(
     let (baseline, _) = one(today)?;
     let mut all: Vec<Screened> = grid
         .combinations()
-        .into_iter()
+        .into_par_iter()
         .map(|settings| {
             let (predicted, space) = one(&settings)?;
             let objective = q.goal.objective(&predicted, &baseline);

@@ -16,7 +16,7 @@ fn curve(model: &str, recordsize: Option<u64>, scale: f64, band: f64) -> Curve {
         miss_ratio: miss * scale,
         update_miss_ratio: miss * scale / 10.0,
         write_miss_ratio: 0.0,
-        band: (band > 0.0).then(|| Band { low: miss * scale - band, high: miss * scale + band }),
+        band: (band > 0.0).then_some(Band { low: miss * scale - band, high: miss * scale + band }),
     };
     let points = points.into_iter().map(point).collect();
     Curve { model: model.into(), recordsize, requests: 1_000_000, records: 100_000, points, sample: None }
