@@ -27,13 +27,15 @@ fn openzfs(sizes: &[u64], rate: f64) -> Vec<Box<dyn Model>> {
     sizes.iter().map(model).collect()
 }
 
+/// Makes models of these sizes for a sample of that rate.
+type Make = fn(&[u64], f64) -> Vec<Box<dyn Model>>;
 /// By their names.
-type Makers = &'static [(&'static str, fn(&[u64], f64) -> Vec<Box<dyn Model>>)];
+type Makers = &'static [(&'static str, Make)];
 const TEXTBOOK: Makers = &[("lru", |sizes, _| lru(sizes)), ("arc", |sizes, _| arc(sizes))];
 const OPENZFS: Makers = &[("openzfs", openzfs)];
 
 fn families(makers: Makers, sizes: &[u64]) -> Vec<Family> {
-    let family = |(name, models): &(&str, fn(&[u64], f64) -> Vec<Box<dyn Model>>)| Family {
+    let family = |(name, models): &(&str, Make)| Family {
         name: (*name).to_owned(),
         sizes: sizes.to_vec(),
         least_bytes: 0,
