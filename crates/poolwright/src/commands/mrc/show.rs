@@ -151,7 +151,7 @@ fn title(curve: &Curve) -> String {
             format!(
                 "; of the records {} were looked at, {} %",
                 format_count(sample.records),
-                sample.rate * 100.0
+                significant(sample.rate * 100.0)
             )
         }
         None => String::new(),
@@ -202,6 +202,13 @@ fn table(points: &[Point]) -> Table {
         table.row(cells.into_iter().map(Cell::text));
     }
     table
+}
+
+/// Three significant digits, without noughts at the end: a rate may be 0.00153 %.
+fn significant(value: f64) -> String {
+    let places = (2 - value.max(1e-9).log10().floor() as i32).clamp(0, 12) as usize;
+    let text = format!("{value:.places$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 fn percent(share: f64) -> String {
@@ -268,4 +275,17 @@ pub fn about(found: &Found) -> Vec<(String, String)> {
     all.push(("memory for records and models".to_owned(), format_size(found.memory as u64)));
     all.push(("took".to_owned(), Unit::Seconds.format(found.seconds)));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_short() {
+        let cases = [(100.0, "100"), (10.0, "10"), (6.25, "6.25"), (0.1, "0.1"), (0.001525878, "0.00153")];
+        for (value, text) in cases {
+            assert_eq!(significant(value), text);
+        }
+    }
 }
