@@ -19,6 +19,12 @@ impl Dbufs {
         Dbufs { lists: vec![List::default(); sublists as usize], bytes: 0, limit }
     }
 
+    /// Bytes of idle dbufs.
+    #[cfg(test)]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     fn bytes_of(arc: &Arc, id: u32) -> u64 {
         u64::from(arc.lsize(id))
     }

@@ -12,6 +12,8 @@ mod list;
 mod options;
 mod prefetch;
 mod sum;
+#[cfg(test)]
+mod tests;
 
 pub use options::{LEAST_SAMPLED, Options, PrimaryCache, Structures};
 
@@ -282,7 +284,9 @@ impl OpenZfs {
     fn sync(&mut self, now: u32) {
         self.dirty.since_ms = now;
         self.dirty.bytes = 0;
-        let records = std::mem::take(&mut self.dirty.records);
+        let mut records = std::mem::take(&mut self.dirty.records);
+        // What was freed meanwhile is no longer dirty.
+        records.retain(|&id| self.arc.blocks.at(id).flags & DIRTY != 0);
         // Each has a place of its own now, so the blocks that point to them are written as well.
         let mut above: Vec<u32> = records.iter().map(|&id| self.arc.blocks.at(id).parent).collect();
         while !above.is_empty() {
@@ -295,7 +299,7 @@ impl OpenZfs {
             above = above.iter().map(|&id| self.arc.blocks.at(id).parent).collect();
         }
         for id in records {
-            // One that was freed meanwhile is no longer dirty.
+            // One that was freed and written again is here twice.
             if self.arc.blocks.at(id).flags & DIRTY != 0 {
                 self.arc.synced(id, now);
                 self.dbufs.idle(&mut self.arc, id);

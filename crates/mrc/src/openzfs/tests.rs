@@ -1,0 +1,114 @@
+//! The model's books: whatever it is shown, its sums are those of its blocks.
+
+use proptest::prelude::*;
+
+use super::list::{IDLE, LISTED, SIZED, State};
+use super::*;
+use crate::Intern;
+
+const RECORD: u32 = 8 << 10;
+
+/// All that is kept in sums, counted anew.
+fn check(model: &OpenZfs) {
+    let arc = &model.arc;
+    let options = &arc.options;
+    let ids =
+        (0..arc.blocks.records.len() as u32).chain((0..arc.blocks.indirect.len() as u32).map(|id| META | id));
+    let (mut size, mut evictable, mut dbuf_bytes) = ([[0i64; 2]; SIZED], [[0i64; 2]; LISTED], 0);
+    let mut used = options.pool_bytes as i64;
+    size[State::Mru as usize][1] = used;
+    let mut children = vec![0u16; arc.blocks.indirect.len()];
+    for id in ids {
+        let block = arc.blocks.at(id);
+        let (kind, held) = (usize::from(id & META != 0), block.flags & HELD != 0);
+        let (psize, lsize) = (i64::from(block.psize), i64::from(arc.lsize(id)));
+        if block.parent != NIL && held {
+            children[(block.parent & !META) as usize] += 1;
+        }
+        let copy = if held { arc.copy(id) } else { 0 };
+        let (counted, structures) = match block.state {
+            State::Out => continue,
+            State::Second => {
+                used += 96;
+                continue;
+            }
+            State::MruGhost | State::MfuGhost => (lsize, 0),
+            _ => (psize + copy, psize + copy),
+        };
+        size[block.state as usize][kind] += counted;
+        used += structures + i64::from(options.structures.header);
+        if held {
+            used += i64::from(options.structures.buffer) + i64::from(options.structures.dbuf);
+        } else {
+            evictable[block.state as usize][kind] += counted;
+        }
+        if block.flags & IDLE != 0 {
+            assert!(held && block.flags & DIRTY == 0 && block.children == 0);
+            dbuf_bytes += lsize as u64;
+        }
+    }
+    assert_eq!(size, arc.size);
+    assert_eq!(evictable, arc.evictable);
+    assert_eq!(used, arc.used.value());
+    assert_eq!(dbuf_bytes, model.dbufs.bytes());
+    assert!(children.iter().zip(&arc.blocks.indirect).all(|(count, block)| *count == block.children));
+}
+
+fn options(choice: u8) -> Options {
+    let mut options = Options::new(2 << 20, RECORD);
+    options.slack_bytes = 256 << 10;
+    options.indirect_bytes = 8 << 10;
+    options.indirect_lsize = 16 << 10;
+    options.pool_bytes = 64 << 10;
+    options.txg_bytes = 512 << 10;
+    options.primarycache =
+        [PrimaryCache::All, PrimaryCache::Metadata, PrimaryCache::None][choice as usize % 3];
+    options.prefetch = choice & 4 != 0;
+    options.partial_reads = choice & 8 != 0;
+    options.l2arc_bytes = u64::from(choice >> 4 & 1) << 20;
+    options
+}
+
+proptest! {
+    #[test]
+    fn the_sums_are_those_of_the_blocks(
+        choice: u8,
+        steps in prop::collection::vec((0u8..8, 0u64..3, 0u64..3000, 1u64..60, 1u32..=16), 1..120),
+    ) {
+        let mut model = OpenZfs::new(options(choice));
+        let mut intern = Intern::default();
+        let mut now = 0;
+        for (what, file, first, run, sectors) in steps {
+            now += u32::from(what) * 40;
+            let kind = match what {
+                0..=3 => Kind::Read,
+                4 | 5 => Kind::Write,
+                6 => Kind::Update,
+                _ => Kind::Free,
+            };
+            for record in first..first + run {
+                let record = intern.number(file << PLACE | record).unwrap();
+                let bytes = if kind == Kind::Free { 0 } else { sectors * 512 };
+                model.feed(&[Access { record, bytes, t_ms: now, kind }], intern.keys());
+            }
+            check(&model);
+        }
+    }
+}
+
+#[test]
+fn what_fits_is_read_once() {
+    let mut model = OpenZfs::new(Options::new(64 << 20, RECORD));
+    let mut intern = Intern::default();
+    for round in 0..3 {
+        for place in 0..4000 {
+            let record = intern.number(place).unwrap();
+            let access = Access { record, bytes: RECORD, t_ms: round * 1000, kind: Kind::Read };
+            model.feed(&[access], intern.keys());
+        }
+    }
+    let counts = model.counts()[0];
+    assert_eq!((counts.requests, counts.misses), (12_000, 4000));
+    // Four indirect blocks of 1024 records, and the one above them.
+    assert_eq!(model.metadata_misses(), 5);
+}
