@@ -25,6 +25,8 @@ pub struct Shape {
     pub total_bytes: u64,
     /// How many divisions, from all for the ARC to all for the database; at least 2.
     pub divisions: u32,
+    /// Divisions with a smaller ARC than this, but one, are left out: OpenZFS takes none.
+    pub least_arc_bytes: u64,
     /// Bytes of a page, a power of two; `None` where the trace names objects: then each is a record of its own.
     pub page_bytes: Option<u64>,
     /// The dataset's recordsize, a power of two of at least a page.
@@ -86,7 +88,7 @@ impl Split {
         let division = |i: u64| {
             let database_bytes = (u128::from(shape.total_bytes) * u128::from(i) / u128::from(parts)) as u64;
             let arc_bytes = shape.total_bytes - database_bytes;
-            Division {
+            (arc_bytes == 0 || arc_bytes >= shape.least_arc_bytes).then(|| Division {
                 front: Front::new(database_bytes),
                 database_bytes,
                 arc: arc(arc_bytes),
@@ -96,9 +98,9 @@ impl Split {
                 record_bytes: shape.page_bytes.map(|_| shape.record_bytes),
                 below: Vec::new(),
                 share: Share::default(),
-            }
+            })
         };
-        Ok(Split { divisions: (0..=parts).map(division).collect() })
+        Ok(Split { divisions: (0..=parts).filter_map(division).collect() })
     }
 
     /// What each division did so far, the database's cache ascending.

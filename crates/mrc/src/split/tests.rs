@@ -70,6 +70,7 @@ fn shape(pages: u64, pages_a_record: u64) -> Shape {
     Shape {
         total_bytes: pages * PAGE,
         divisions: 5,
+        least_arc_bytes: 0,
         page_bytes: Some(PAGE),
         recordsize,
         record_bytes: recordsize as u32,
@@ -171,6 +172,13 @@ fn dirty_pages_are_written_back_once_and_the_rest_is_counted() {
     // In records of four pages each write back of one reads the rest.
     let parts = run(&shape(8, 4), &writes);
     assert!(parts.last().unwrap().device_reads > 0);
+}
+
+#[test]
+fn arcs_that_cannot_be_are_left_out() {
+    let shape = Shape { least_arc_bytes: 5 * PAGE, ..shape(16, 1) };
+    let arcs: Vec<u64> = run(&shape, &[(0, Kind::Read)]).iter().map(|s| s.arc_bytes / PAGE).collect();
+    assert_eq!(arcs, [16, 12, 8, 0]);
 }
 
 #[test]

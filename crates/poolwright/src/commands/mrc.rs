@@ -195,9 +195,13 @@ fn file(args: &Args) -> anyhow::Result<(Found, Option<Divided>)> {
         !interrupt::requested()
     })?;
     bar.clear();
-    let found = Found::new(source, input.format(), &ask, &lanes, &read);
+    let mut found = Found::new(source, input.format(), &ask, &lanes, &read);
     drop(lanes);
-    let split = args.meaning.split.map(|total| meaning::divide(total, &ask, &mut *open()?)).transpose()?;
+    let Some(total) = args.meaning.split else { return Ok((found, None)) };
+    let split = meaning::divide(total, &ask, &mut *open()?)?;
+    if split.is_none() {
+        found.ended = Ended::Interrupted;
+    }
     Ok((found, split))
 }
 

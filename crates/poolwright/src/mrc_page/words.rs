@@ -8,7 +8,8 @@ use super::Divided;
 
 /// What a division leaves out.
 pub const DIVISION_ASSUMES: &str = "Each request of the trace is taken as one to the database's own cache, an LRU; what it \
-     misses, and the dirty pages it drops, goes to the ARC. Checkpoints and the database's read-ahead are left out. Of \
+     misses, and the dirty pages it drops, goes to the ARC. Checkpoints and the database's read-ahead are left out, and \
+     for openzfs ARCs below 64M, which it does not take. Of \
      divisions within 2 % of each other the one with the largest cache of the database is named: a hit there costs no \
      system call and no copy.";
 

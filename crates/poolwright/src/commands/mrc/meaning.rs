@@ -10,8 +10,9 @@ use poolwright_mrc::{Input, Lane, Model as _, arc};
 use poolwright_openzfs::Device;
 use poolwright_tune::machine;
 
-use super::models::{self, Ask};
+use super::models::{self, Ask, ModelName};
 use super::show::{self, Found};
+use super::sizes::LEAST_ARC;
 use super::{Bar, Progress, parse_cache};
 use crate::commands::options::Usage;
 use crate::interrupt;
@@ -72,8 +73,9 @@ pub fn with_today(mut sizes: Vec<u64>) -> Vec<u64> {
     sizes
 }
 
-/// Divides `total` over another reading of the trace.
-pub fn divide(total: u64, ask: &Ask, input: &mut dyn Input) -> anyhow::Result<Divided> {
+/// Divides `total` over another reading of the trace; `None` if that was interrupted.
+pub fn divide(total: u64, ask: &Ask, input: &mut dyn Input) -> anyhow::Result<Option<Divided>> {
+    let model = ask.models[0];
     let page_bytes = match ask.unit {
         Unit::Bytes { recordsize } => Some(recordsize),
         Unit::Objects => None,
@@ -83,11 +85,11 @@ pub fn divide(total: u64, ask: &Ask, input: &mut dyn Input) -> anyhow::Result<Di
     let shape = Shape {
         total_bytes: total,
         divisions: DIVISIONS,
+        least_arc_bytes: if model == ModelName::Openzfs { LEAST_ARC } else { 0 },
         page_bytes,
         recordsize: bytes,
         record_bytes: models::packed(ask, bytes as u32),
     };
-    let model = ask.models[0];
     let arc = |bytes: u64| match bytes {
         // No ARC of any kind.
         0 => Box::new(arc::Arc::new(0)),
@@ -97,9 +99,9 @@ pub fn divide(total: u64, ask: &Ask, input: &mut dyn Input) -> anyhow::Result<Di
     let mut lane = Lane::new(ask.unit, None)?;
     let mut pieces = Vec::new();
     let mut bar = Bar::new("dividing");
-    while !interrupt::requested() {
+    loop {
         input.read(&mut pieces)?;
-        if pieces.is_empty() {
+        if pieces.is_empty() || interrupt::requested() {
             break;
         }
         let mut more = true;
@@ -110,7 +112,9 @@ pub fn divide(total: u64, ask: &Ask, input: &mut dyn Input) -> anyhow::Result<Di
         bar.show(&Progress { share: input.progress(), requests: lane.requests(), ..Progress::default() });
     }
     bar.clear();
-    Ok(Divided { total_bytes: total, model: model.name().to_owned(), recordsize, shares: split.shares() })
+    let divided =
+        Divided { total_bytes: total, model: model.name().to_owned(), recordsize, shares: split.shares() };
+    Ok((!interrupt::requested()).then_some(divided))
 }
 
 /// A trace that cannot be divided over.

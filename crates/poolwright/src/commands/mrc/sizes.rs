@@ -8,7 +8,7 @@ use super::models::ModelName;
 use crate::scratch;
 
 /// The least that `zfs_arc_max` takes (`arc_tuning_update` in arc.c).
-const LEAST_ARC: u64 = 64 << 20;
+pub const LEAST_ARC: u64 = 64 << 20;
 
 /// What OpenZFS's ARC holds beside a record (header, indirect block) and beside all of them (the pool's own), so that the
 /// last size still holds all of the trace; as [`poolwright_mrc::openzfs::Options`] has them, rounded up.
