@@ -100,6 +100,66 @@ fn a_signal_ends_the_recording_and_shows_the_curve() {
     assert!(std::fs::read_dir(dir.path()).unwrap().count() == 1, "nothing is written beside the database");
 }
 
+/// Pages in no order, files that grow, shrink, take another's name and go.
+const HISTORY: &str = "
+import os, random
+random.seed(7)
+old = os.open('old', os.O_RDWR)
+log = os.open('log', os.O_WRONLY | os.O_APPEND)
+for i in range(3000):
+    page = int(random.paretovariate(0.4)) % 400
+    if i % 4: os.pread(old, 8192, page * 8192)
+    else: os.pwrite(old, b'y' * random.choice([8192, 100, 20000]), page * 8192)
+    if i % 7 == 0: os.write(log, b'z' * 700)
+    if i % 500 == 0:
+        new = os.open('new', os.O_RDWR | os.O_CREAT)
+        os.pwrite(new, b'n' * 300000, 0)
+        os.ftruncate(new, 100000)
+        os.pread(new, 300000, 0)
+        os.close(new)
+        os.rename('new', 'kept')
+    if i % 900 == 0: os.ftruncate(old, 200 * 8192)
+os.unlink('kept')
+";
+
+/// The live curve is that of the trace that another recorder has written of the same.
+#[test]
+fn live_is_as_recorded() {
+    if !permitted("live_is_as_recorded") {
+        return;
+    }
+    let scratch = scratch();
+    let (dir, trace) = (scratch.path().join("db"), scratch.path().join("t.parquet"));
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("old"), vec![1; 400 * 8192]).unwrap();
+    std::fs::write(dir.join("log"), vec![1; 12_345]).unwrap();
+    let live = mrc(&["--dir", dir.to_str().unwrap()]);
+    let mut record = Command::new(BIN);
+    record.args(["record", "--json", "--dir", dir.to_str().unwrap(), "-o", trace.to_str().unwrap()]);
+    let record = record.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("poolwright starts");
+    for child in [&live, &record] {
+        wait_until_it_records(child);
+    }
+    assert!(Command::new("python3").args(["-c", HISTORY]).current_dir(&dir).status().unwrap().success());
+    for child in [&live, &record] {
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    }
+    assert!(record.wait_with_output().unwrap().status.success());
+    let read = mrc(&[trace.to_str().unwrap()]).wait_with_output().unwrap();
+    let live = live.wait_with_output().unwrap();
+    let [live, read] = [&live, &read].map(|output| -> Value {
+        assert!(output.status.success(), "{}", said(output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    });
+    assert!(live["requests"].as_u64().unwrap() > 3500, "{live}");
+    for key in ["requests", "records", "skipped", "lost_events"] {
+        assert_eq!(live[key], read[key], "{key}");
+    }
+    for curve in 0..2 {
+        assert_eq!(live["curves"][curve]["points"], read["curves"][curve]["points"]);
+    }
+}
+
 #[test]
 fn it_ends_with_its_process_or_its_time() {
     if !permitted("it_ends_with_its_process_or_its_time") {
