@@ -18,7 +18,7 @@ use poolwright_mrc::input::{self, Format, Select, Unit};
 use poolwright_mrc::lanes::Progress;
 use poolwright_mrc::openzfs::PrimaryCache;
 use poolwright_mrc::sample::Amount;
-use poolwright_mrc::{Curve, Input};
+use poolwright_mrc::{Curve, Input, Kind};
 use poolwright_report::Terminal;
 use poolwright_trace::layout::Role;
 use poolwright_trace::{format_count, format_size};
@@ -187,7 +187,10 @@ fn file(args: &Args) -> anyhow::Result<(Found, Option<Divided>)> {
             Sizes::touched(&footprint, args.compress_ratio, least(args, input.unit()))
         }
     };
-    let ask = ask(args, &*input, sizes);
+    let mut ask = ask(args, &*input, sizes);
+    if args.primarycache != PrimaryCache::All {
+        ask.arc.read_bytes = typical_read(&mut *open()?)?;
+    }
     let mut lanes = models::lanes(&ask)?;
     let mut bar = Bar::new("modelling");
     let read = lanes.show(&mut *input, |read| {
@@ -218,6 +221,15 @@ fn footprint(args: &Args, input: &mut dyn Input) -> anyhow::Result<Footprint> {
         bail!("interrupted while the trace was measured; name cache sizes with --sizes to do without");
     }
     Ok(footprint)
+}
+
+/// The median length of the reads that a trace begins with.
+fn typical_read(input: &mut dyn Input) -> anyhow::Result<Option<u64>> {
+    let mut pieces = Vec::new();
+    input.read(&mut pieces)?;
+    let mut lengths: Vec<u64> = pieces.iter().filter(|p| p.kind == Kind::Read).map(|p| p.len).collect();
+    lengths.sort_unstable();
+    Ok(lengths.get(lengths.len() / 2).copied())
 }
 
 /// What clap cannot see.
@@ -258,6 +270,7 @@ fn ask(args: &Args, input: &dyn Input, sizes: Sizes) -> Ask {
             prefetch: !args.no_prefetch,
             l2arc_bytes: args.l2arc.unwrap_or(0),
             primarycache: args.primarycache,
+            read_bytes: None,
         },
         models,
         recordsizes,

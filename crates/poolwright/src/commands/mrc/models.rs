@@ -46,6 +46,8 @@ pub struct Arcs {
     pub prefetch: bool,
     pub l2arc_bytes: u64,
     pub primarycache: PrimaryCache,
+    /// What is read at once, where it is known; it matters for what `primarycache` keeps out.
+    pub read_bytes: Option<u64>,
 }
 
 /// What is to be modelled.
@@ -133,6 +135,7 @@ fn options(arc: Arcs, recordsize: Option<u64>, size: u64, rate: f64) -> Options 
     options.offsets = arc.offsets;
     options.prefetch = arc.prefetch && arc.offsets;
     options.primarycache = arc.primarycache;
+    options.partial_reads = recordsize.zip(arc.read_bytes).is_some_and(|(record, read)| read < record);
     // Of the sample's records it holds the sample's share.
     options.l2arc_bytes = (arc.l2arc_bytes as f64 * rate) as u64;
     if !arc.fine_times {
