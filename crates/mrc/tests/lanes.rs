@@ -21,7 +21,7 @@ fn pieces() -> Vec<Piece> {
     let next = |n: u64| {
         at = at.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let page = (at >> 33) % 1024 * ((at >> 50) % 1024) / 1024;
-        let kind = if n % 5 == 0 { Kind::Write } else { Kind::Read };
+        let kind = if n.is_multiple_of(5) { Kind::Write } else { Kind::Read };
         Piece { kind, ..piece(n * 1_000_000, 0, page * 8192, 8192) }
     };
     (0..300_000).map(next).collect()

@@ -193,6 +193,9 @@ fn openzfs_is_shown_with_sizes_that_it_takes() {
     assert!(first(0) == 64 << 20 && first(1) < 64 << 20, "{both}");
     let (_, said) = place.run("t.parquet --sizes 1M,64M");
     assert!(said.contains("no ARC below 64M") && said.contains("for 1M are"), "{said}");
+    assert!(!said.contains("no database has such a dataset"), "{said}");
+    let (_, said) = place.run("t.lis --sizes 64M");
+    assert!(said.contains("records of 512 than of them"), "{said}");
 }
 
 #[test]

@@ -6,11 +6,15 @@ use poolwright_mrc::lane;
 use poolwright_mrc::openzfs::{LEAST_SAMPLED, OpenZfs, Options, PrimaryCache};
 use poolwright_mrc::sample::{Amount, Family, Maker};
 use poolwright_mrc::{Lane, Lanes, Lru, Model, Result, Run, Sampled, Splitter, arc};
+use poolwright_trace::format_size;
 
 use super::sizes::Sizes;
 
 /// Record sizes that OpenZFS takes; larger objects count as this large for what it keeps beside them.
 const LARGEST_RECORD: u64 = 16 << 20;
+
+/// Below a page of memory and a sector of most disks, a recordsize is one that nobody has.
+const FEWEST_BYTES: u64 = 4096;
 
 /// As `--model` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -64,6 +68,24 @@ pub struct Ask {
     pub sample: Option<Amount>,
     /// Which sample.
     pub seed: u64,
+}
+
+/// What has to be said of the caches asked for.
+pub fn notes(ask: &Ask) -> Vec<String> {
+    let mut notes: Vec<String> = ask.sizes.note(&ask.models).into_iter().collect();
+    let own = match ask.unit {
+        Unit::Bytes { recordsize } => recordsize,
+        Unit::Objects => return notes,
+    };
+    let least = ask.recordsizes.first().copied().unwrap_or(own);
+    if ask.models.contains(&ModelName::Openzfs) && least < FEWEST_BYTES {
+        notes.push(format!(
+            "OpenZFS's ARC holds more about records of {} than of them, and no database has such a dataset: name \
+             --recordsize 8K or more",
+            format_size(least)
+        ));
+    }
+    notes
 }
 
 /// A lane for each recordsize.

@@ -7,7 +7,7 @@ use poolwright_trace::{format_count, format_size};
 use serde_json::json;
 
 use super::meaning::Explanation;
-use super::models::Ask;
+use super::models::{self, Ask};
 use crate::mrc_page::{self, words};
 
 /// Why the reading ended.
@@ -46,7 +46,7 @@ pub struct Found {
     pub memory: usize,
     pub lost_events: u64,
     pub unseen: Vec<(String, u64)>,
-    /// Of the sizes, where there is something to say.
+    /// Of the caches asked for, where there is something to say.
     pub notes: Vec<String>,
     pub ended: Ended,
     /// Share of the trace that was read.
@@ -68,7 +68,7 @@ impl Found {
             skipped: lanes.skipped(),
             duration_ns: read.duration_ns,
             footprint: ask.sizes.footprint(),
-            notes: ask.sizes.note(&ask.models).into_iter().collect(),
+            notes: models::notes(ask),
             memory: lanes.memory(),
             lost_events: 0,
             unseen: Vec::new(),
