@@ -4,7 +4,7 @@ use std::fs::File as HostFile;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use poolwright_openzfs::property::Settings;
@@ -150,9 +150,11 @@ fn replay(job: &Job) -> Result<Replayed> {
     let reads = engine.vdev_stats().read_ops;
     let mut buffer = vec![0u8; 1 << 20];
     let (mut largest, mut samples) = (0, Vec::new());
+    // Streams of sequential readers are told apart by the clock's whole seconds: those of the times are the same.
+    let phase = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_millis();
     let clock = Instant::now();
     for (n, op) in ops.iter().enumerate() {
-        times.write_all(&(clock.elapsed().as_millis() as u32).to_le_bytes())?;
+        times.write_all(&(phase + clock.elapsed().as_millis() as u32).to_le_bytes())?;
         run(op, job.recordsize, &files[op.file as usize], &mut buffer)?;
         if n % SAMPLE == 0 {
             samples.push((engine.arc_stats(), engine.arc_sizes()));

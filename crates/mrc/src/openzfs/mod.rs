@@ -271,6 +271,9 @@ impl OpenZfs {
     /// Brings the transaction group to disk when it is due: by its age, its size, or because it takes half of the ARC
     /// (`zfs_arc_dirty_limit_percent`).
     fn sync_if_due(&mut self, now: u32) {
+        if self.counts.requests == 0 {
+            self.dirty.since_ms = now;
+        }
         let options = &self.arc.options;
         if now.saturating_sub(self.dirty.since_ms) < options.txg_ms
             && self.dirty.bytes < options.txg_bytes

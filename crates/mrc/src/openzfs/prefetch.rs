@@ -3,9 +3,13 @@
 
 /// Streams of a file (`zfetch_max_streams`).
 const STREAMS: u64 = 8;
-/// Milliseconds after its last use before a stream may be given up for another, and before it is given up anyway.
-const REUSE_MS: u32 = 1000;
-const OLD_MS: u32 = 2000;
+/// Seconds after its last use before a stream may be given up for another, and before it is given up anyway. The engine
+/// counts whole seconds of the clock, so a stream that was never used twice stays until the next one begins: random reads
+/// can keep a sequential reader out for so long.
+const REUSE_S: u32 = 1;
+const OLD_S: u32 = 2;
+/// The clock at the start of a trace, so that times before it are times.
+const START_S: u32 = 10;
 /// Bytes: how far ahead a stream quickly gets, at most, and for indirect blocks (`zfetch_min_distance` and so on).
 const QUICK: u64 = 4 << 20;
 const FAR: u64 = 64 << 20;
@@ -21,7 +25,7 @@ const HOLES: u64 = 4;
 struct Stream {
     /// The record expected next.
     next: u64,
-    used_ms: u32,
+    used_s: u32,
     /// Accesses that came early: first and last but one, from `next`.
     early: Vec<(u64, u64)>,
     distance: u64,
@@ -49,10 +53,11 @@ pub struct Streams {
 
 impl Streams {
     /// An access to a record; `last` is the file's last. Returns the stream that goes on with it, to [`Streams::run`].
-    pub fn access(&mut self, record: u64, last: u64, record_bytes: u64, now: u32) -> Option<usize> {
+    pub fn access(&mut self, record: u64, last: u64, record_bytes: u64, now_ms: u32) -> Option<usize> {
         if record == 0 || last < 2 {
             return None;
         }
+        let now = START_S + now_ms / 1000;
         let (at, read) = match self.find(record, record_bytes, now)? {
             Found::Stream(at, read) => (at, read),
             Found::Nothing => {
@@ -63,7 +68,7 @@ impl Streams {
             }
         };
         let stream = &mut self.streams[at];
-        stream.used_ms = now;
+        stream.used_s = now;
         if read == 0 {
             return None;
         }
@@ -90,8 +95,8 @@ impl Streams {
                 return Some(Found::Stream(at, stream.early(record)));
             }
             let behind = record < stream.next && record + 1 + reorder > stream.next;
-            if behind && now.saturating_sub(stream.used_ms) <= OLD_MS {
-                stream.used_ms = now;
+            if behind && stream.used_s + OLD_S >= now {
+                stream.used_s = now;
                 return None;
             }
         }
@@ -99,21 +104,19 @@ impl Streams {
     }
 
     fn create(&mut self, next: u64, file_bytes: u64, now: u32) {
-        self.streams.retain(|stream| now.saturating_sub(stream.used_ms) <= OLD_MS);
+        self.streams.retain(|stream| stream.used_s + OLD_S >= now);
         let most = (file_bytes / FAR).clamp(1, STREAMS);
         if self.streams.len() as u64 >= most {
-            let oldest = self.streams.iter().enumerate().min_by_key(|(_, stream)| stream.used_ms);
+            let oldest = self.streams.iter().enumerate().rev().min_by_key(|(_, stream)| stream.used_s);
             match oldest {
-                Some((at, stream)) if now.saturating_sub(stream.used_ms) > REUSE_MS => {
-                    self.streams.remove(at)
-                }
+                Some((at, stream)) if stream.used_s + REUSE_S < now => self.streams.remove(at),
                 _ => return,
             };
         }
         let stream = Stream {
             next,
-            // Until it is used again it may be given up at any time.
-            used_ms: now.saturating_sub(REUSE_MS),
+            // Until it is used again it may be given up when the second is over.
+            used_s: now - REUSE_S,
             early: Vec::new(),
             distance: 0,
             indirect_distance: 0,
