@@ -3,7 +3,7 @@
 //! Behaviour as of OpenZFS 2.3 (`module/zfs/arc.c`): `arc_access`, `arc_evict`, `arc_evict_adj` and
 //! `arc_is_overflowing` are the functions whose decisions are taken here. `docs/arc.md` tells what was measured.
 
-use super::list::{AHEAD, Blocks, DIRTY, HELD, LISTED, List, META, SECOND, SIZED, State};
+use super::list::{AHEAD, Blocks, DIRTY, FRESH, HELD, LISTED, List, META, SECOND, SIZED, State};
 use super::options::{Options, PrimaryCache};
 use super::sum::Sum;
 
@@ -284,10 +284,12 @@ impl Arc {
             self.forget(id);
             self.used.add(i64::from(self.options.structures.header));
             self.make_room(now);
-            let psize = i64::from(self.blocks.at(id).psize);
             self.blocks.at_mut(id).state = State::Anon;
-            self.size[State::Anon as usize][kind(id)] += psize;
-            self.used.add(psize);
+            if self.copy(id) > 0 {
+                self.blocks.at_mut(id).flags |= FRESH;
+            } else {
+                self.buffer(id);
+            }
             self.hold(id, now);
         } else {
             self.blocks.at_mut(id).flags &= !SECOND;
@@ -295,8 +297,19 @@ impl Arc {
         }
     }
 
+    /// The buffer of a block that is in memory.
+    fn buffer(&mut self, id: u32) {
+        let (state, psize) = (self.blocks.at(id).state, i64::from(self.blocks.at(id).psize));
+        self.size[state as usize][kind(id)] += psize;
+        self.used.add(psize);
+    }
+
     /// What was written is on disk: it counts as used once, whatever it was before.
     pub fn synced(&mut self, id: u32, now: u32) {
+        if self.blocks.at(id).flags & FRESH != 0 {
+            self.blocks.at_mut(id).flags &= !FRESH;
+            self.buffer(id);
+        }
         self.shift(id, if self.cacheable(id) { State::Mru } else { State::Uncached });
         let block = self.blocks.at_mut(id);
         block.flags &= !DIRTY;

@@ -56,6 +56,9 @@ pub const AHEAD: u8 = 8;
 /// On the cache vdev.
 pub const SECOND: u8 = 16;
 
+/// Written anew: there is no compressed buffer before it is on disk.
+pub const FRESH: u8 = 32;
+
 /// 24 bytes a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::list::{IDLE, LISTED, SIZED, State};
+use super::list::{FRESH, IDLE, LISTED, SIZED, State};
 use super::*;
 use crate::Intern;
 
@@ -33,6 +33,7 @@ fn check(model: &OpenZfs) {
                 continue;
             }
             State::MruGhost | State::MfuGhost => (lsize, 0),
+            _ if block.flags & FRESH != 0 => (copy, copy),
             _ => (psize + copy, psize + copy),
         };
         size[block.state as usize][kind] += counted;
