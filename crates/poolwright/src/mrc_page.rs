@@ -144,7 +144,7 @@ fn curves(section: &mut Section, report: &Report<'_>) {
 }
 
 fn one(section: &mut Section, explained: &Explained) {
-    section.list(words::sentences(explained));
+    section.list(words::sentences(explained).into_iter().chain(words::sample(&explained.curve)));
     figures(section, explained);
 }
 

@@ -2,7 +2,7 @@
 
 use poolwright_mrc::advice::{Explained, GIB, Given, Host};
 use poolwright_mrc::split::Share;
-use poolwright_mrc::{Band, Curve, Point};
+use poolwright_mrc::{Band, Curve, Point, Sample, Unsaid};
 
 use super::{Divided, Report, html};
 
@@ -19,7 +19,9 @@ fn curve(model: &str, recordsize: Option<u64>, scale: f64, band: f64) -> Curve {
         band: (band > 0.0).then_some(Band { low: miss * scale - band, high: miss * scale + band }),
     };
     let points = points.into_iter().map(point).collect();
-    Curve { model: model.into(), recordsize, requests: 1_000_000, records: 100_000, points, sample: None }
+    let unsaid = vec![Unsaid { cache_bytes: GIB / 2, needs_rate: 0.16 }];
+    let sample = (band > 0.0).then_some(Sample { rate: 0.01, records: 1000, unsaid });
+    Curve { model: model.into(), recordsize, requests: 1_000_000, records: 100_000, points, sample }
 }
 
 fn given(host: Host) -> Given {
@@ -100,6 +102,7 @@ fn it_says_knee_today_and_the_next_gigabyte() {
         "12 events were lost",
         "Reads of every recordsize",
         "class=\"band",
+        "1,000 were looked at, 1 %. Too few of them fit into 512M: --sample 0.16",
         "no difference beyond the band",
         "8G for the database&#39;s own cache and 0B for the ARC (arc): 29.0 %",
     ] {

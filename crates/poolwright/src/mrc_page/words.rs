@@ -130,6 +130,18 @@ pub fn sentences(explained: &Explained) -> Vec<String> {
     all
 }
 
+/// What a sampled curve rests on, and the sizes that it says nothing of.
+pub fn sample(curve: &Curve) -> Option<String> {
+    let sample = curve.sample.as_ref()?;
+    let records = Unit::Count.format(sample.records as f64);
+    let mut text = format!("Of the records {records} were looked at, {} %.", sample.rate * 100.0);
+    if let Some(most) = sample.unsaid.iter().map(|u| u.needs_rate).max_by(f64::total_cmp) {
+        let sizes: Vec<String> = sample.unsaid.iter().map(|u| bytes(u.cache_bytes)).collect();
+        text += &format!(" Too few of them fit into {}: --sample {most:.2} would do.", sizes.join(", "));
+    }
+    Some(text)
+}
+
 /// With a capital and a full stop.
 pub fn sentence(text: &str) -> String {
     let mut letters = text.chars();
