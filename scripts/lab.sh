@@ -18,6 +18,7 @@ set -euo pipefail
 RESULTS=$POOLWRIGHT_ROOT/lab-results
 INSTALL=yes
 RUN_OPTIONS=()
+FAILED=()
 CAMPAIGNS=()
 
 parse_arguments() {
@@ -39,13 +40,13 @@ prepare() {
     [ $INSTALL = no ] || step "Fetch what no package has" "$POOLWRIGHT_ROOT/scripts/lab/fetch.sh"
 }
 
-# Ctrl-C reaches the program, which clears up and ends with 130; then the others are not begun.
+# Ctrl-C reaches the program, which clears up and ends with 130; then the others are not begun. A failure is kept in FAILED.
 campaign() {
     local name=$1 status=0
     poolwright lab run "$name" --results "$RESULTS/$name.db" ${RUN_OPTIONS[@]+"${RUN_OPTIONS[@]}"} || status=$?
     [ $status -ne 130 ] || exit 130
     [ ! -e "$RESULTS/$name.db" ] || report "$name" || status=1
-    return $status
+    [ $status -eq 0 ] || FAILED+=("$name")
 }
 
 report() {
@@ -58,7 +59,7 @@ report() {
 poolwright() { "${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright" "$@"; }
 
 main() {
-    local name failed=()
+    local name
     parse_arguments "$@"
     cd "$POOLWRIGHT_ROOT"
     prepare
@@ -68,11 +69,11 @@ main() {
 for campaign in json.load(sys.stdin): print(campaign["name"])')
     fi
     for name in "${CAMPAIGNS[@]}"; do
-        step "$name" campaign "$name" || failed+=("$name")
+        step "$name" campaign "$name"
     done
     say ""
     say "Results and reports are in $RESULTS."
-    [ ${#failed[@]} -eq 0 ] || die 1 "not all of these came to their end (see above): ${failed[*]}"
+    [ ${#FAILED[@]} -eq 0 ] || die 1 "not all of these came to their end (see above): ${FAILED[*]}"
 }
 
 main "$@"

@@ -31,7 +31,8 @@ die() {
 # usage_from FILE: prints the comment block at the head of a script, which is its help text.
 usage_from() { sed -n '2,/^[^#]/{/^#/!d;s/^# \{0,1\}//;p}' "$1"; }
 
-# step TITLE COMMAND...: runs a command under a heading and says how long it took.
+# step TITLE COMMAND...: runs a command under a heading and says how long it took. Not for `step … || …`: there the shell goes
+# on after a failure, and the status is lost; a command that may fail keeps its own record.
 step() {
     local title=$1 began=$SECONDS
     shift

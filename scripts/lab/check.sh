@@ -19,6 +19,7 @@ set -euo pipefail
 RESULTS=$POOLWRIGHT_ROOT/lab-results/check
 SCALE=small
 CAMPAIGNS=()
+FAILED=()
 RUNNING=
 
 poolwright() { "${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright" "$@"; }
@@ -103,8 +104,10 @@ print("  %.1f %% of the cells agree" % (100 * share))
 sys.exit(share < 0.9)'
 }
 
+check() { "check_$WHAT" "$1" || FAILED+=("$1"); }
+
 main() {
-    local name failed=()
+    local name
     parse_arguments "$@"
     cd "$POOLWRIGHT_ROOT"
     mkdir -p "$RESULTS"
@@ -115,9 +118,9 @@ main() {
 for campaign in json.load(sys.stdin): print(campaign["name"])')
     fi
     for name in "${CAMPAIGNS[@]}"; do
-        step "$WHAT: $name" "check_$WHAT" "$name" || failed+=("$name")
+        step "$WHAT: $name" check "$name"
     done
-    [ ${#failed[@]} -eq 0 ] || die 1 "not as it should be: ${failed[*]}"
+    [ ${#FAILED[@]} -eq 0 ] || die 1 "not as it should be: ${FAILED[*]}"
 }
 
 main "$@"

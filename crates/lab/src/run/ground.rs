@@ -143,7 +143,7 @@ impl Ground {
     /// Alive, and marked, or an orphan (or a child of `known`) that works in a trial's folder.
     fn is_ours(&self, pid: i32, known: &BTreeSet<i32>) -> bool {
         let Some((state, parent)) = state_and_parent(pid) else { return false };
-        if state == 'Z' || state == 'X' {
+        if state == 'Z' || state == 'X' || !self.is_seen_by(pid) {
             return false;
         }
         let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -154,6 +154,13 @@ impl Ground {
         let works_in = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
         let in_a_trial = works_in.strip_prefix(&self.root).ok().and_then(|rest| rest.iter().next());
         in_a_trial.is_some_and(is_of_a_trial) && (parent == 1 || known.contains(&parent))
+    }
+
+    /// Whether the folder's name is this very folder for that process: in a container it is another lab's.
+    fn is_seen_by(&self, pid: i32) -> bool {
+        let there = Path::new("/proc").join(pid.to_string()).join("root");
+        let name = self.root.strip_prefix("/").unwrap_or(&self.root);
+        File::open(&self.root).is_ok_and(|here| is_at(&here, &there.join(name)))
     }
 }
 
@@ -291,6 +298,31 @@ mod tests {
         std::fs::remove_file(root.join("text")).unwrap();
         drop(Ground::take(dir.path()).unwrap());
         assert!(!root.exists());
+    }
+
+    #[test]
+    fn a_container_may_have_a_lab_in_a_folder_of_the_same_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let ground = Ground::take(dir.path()).unwrap();
+        // Its own file system over the folder's parent, as a container has one.
+        let script = format!(
+            "mount -t tmpfs none {} && mkdir {} && echo up && exec sleep 600",
+            dir.path().canonicalize().unwrap().display(),
+            ground.root().display()
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--map-root-user", "sh", "-c", &script]);
+        command.env(MARK, ground.root()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut container = command.spawn().unwrap();
+        let mut up = [0; 3];
+        if container.stdout.take().unwrap().read_exact(&mut up).is_err() {
+            eprintln!("not tested: this user may not make a mount namespace");
+            return;
+        }
+        assert_eq!(ground.clear().unwrap(), 0);
+        assert!(container.try_wait().unwrap().is_none(), "it is another's");
+        container.kill().unwrap();
+        container.wait().unwrap();
     }
 
     #[test]
