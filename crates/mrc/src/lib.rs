@@ -22,6 +22,7 @@ pub mod lane;
 pub mod lanes;
 pub mod lru;
 pub mod openzfs;
+pub mod packed;
 pub mod run;
 pub mod sample;
 pub mod split;

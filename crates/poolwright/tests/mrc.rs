@@ -170,16 +170,55 @@ fn sizes_end_where_all_of_the_trace_fits() {
         "only first uses miss"
     );
     assert!((10..=16).contains(&points.len()));
-    // Half the bytes in records of 4K; those of 512 are no smaller than a sector.
+    // Records of half the bytes: two of them where there was room for one.
     let smaller = place.json("t.parquet --model lru --recordsize 8K --compress-ratio 2");
     let larger = place.json("t.parquet --model lru --recordsize 8K");
     let bytes = |found: &Value| found["footprint_bytes"].as_u64().unwrap();
     assert_eq!(bytes(&smaller), bytes(&larger) / 2);
-    let ratio = |found: &Value, at: u64| {
-        let points = found["points"].as_array().unwrap();
-        points.iter().find(|point| point["cache_bytes"] == at).unwrap()["miss_ratio"].clone()
+    assert_eq!(ratio(&smaller, 0, 1 << 20), ratio(&larger, 0, 2 << 20));
+}
+
+fn ratio(found: &Value, curve: usize, cache_bytes: u64) -> f64 {
+    let points = found["curves"][curve]["points"].as_array().unwrap();
+    points.iter().find(|point| point["cache_bytes"] == cache_bytes).unwrap()["miss_ratio"].as_f64().unwrap()
+}
+
+#[test]
+fn records_are_as_small_as_an_estimate_found() {
+    let place = Place::new();
+    let text: String = (0..200_000).map(|n| format!("{n:06} customer {:03}; ", n % 997)).collect();
+    std::fs::write(place.path().join("table"), text).unwrap();
+    let mut estimate = Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
+    let line = "estimate table --full --json -o recordsize=8K,128K -o compression=lz4,zstd-3 --ashift 12";
+    let done = estimate.current_dir(place.path()).args(line.split_whitespace()).assert().success();
+    std::fs::write(place.path().join("e.json"), &done.get_output().stdout).unwrap();
+    let cells: Value = serde_json::from_slice(&done.get_output().stdout).unwrap();
+    let found = |recordsize: u64, compression: &str| {
+        let cell = |c: &&Value| c["recordsize"] == recordsize && c["compression"] == compression;
+        cells["cells"].as_array().unwrap().iter().find(cell).unwrap()["ratio"].as_f64().unwrap()
     };
-    assert_eq!(ratio(&smaller, 1 << 20), ratio(&larger, 2 << 20));
+    let line = "t.parquet --model lru --recordsize 8K,128K --sizes 1M,2M";
+    let all = place.json(&format!("{line} --estimate e.json --compression zstd-3"));
+    for (curve, recordsize) in [(0, 8192), (1, 131_072)] {
+        let one = place.json(&format!("{line} --compress-ratio {}", found(recordsize, "zstd-3")));
+        for size in [1 << 20, 2 << 20] {
+            assert_eq!(ratio(&all, curve, size), ratio(&one, curve, size), "{recordsize}");
+        }
+    }
+    let plain = place.json(line);
+    assert!(ratio(&all, 1, 1 << 20) < ratio(&plain, 1, 1 << 20));
+    place.fails(&format!("{line} --estimate e.json"), 2, &["e.json has lz4, zstd-3", "--compression"]);
+    place.fails(
+        &format!("{line} --estimate e.json --compression gzip"),
+        2,
+        &["no recordsize=8192, compression=gzip"],
+    );
+    place.fails(
+        &format!("{line} --estimate t.lis"),
+        1,
+        &["t.lis is not what `poolwright estimate --json` prints"],
+    );
+    place.fails("t.oracleGeneral --estimate e.json --compression lz4", 2, &["of objects"]);
 }
 
 #[test]

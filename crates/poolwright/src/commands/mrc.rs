@@ -3,6 +3,7 @@
 mod live;
 mod meaning;
 mod models;
+mod ratios;
 mod show;
 mod sizes;
 
@@ -30,6 +31,7 @@ use crate::mrc_page::Divided;
 use crate::output::Output;
 use meaning::Meaning;
 use models::{Arcs, Ask, ModelName};
+use ratios::{Compressed, Ratios};
 use show::{Ended, Found};
 use sizes::Sizes;
 
@@ -81,13 +83,8 @@ pub struct Args {
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = parse_recordsize)]
     recordsize: Vec<u64>,
 
-    /// How much smaller records are in the cache than they are written, as `zfs get compressratio` says: 1.5
-    #[arg(long, value_name = "RATIO", default_value = "1", value_parser = parse_ratio)]
-    compress_ratio: f64,
-
-    /// Sector size of the pool as a power of two: what compressed records are rounded up to
-    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(9..=16))]
-    ashift: u32,
+    #[command(flatten)]
+    compressed: Compressed,
 
     /// openzfs: what of a dataset may be in the ARC: all, metadata or none
     #[arg(long, value_name = "VALUE", default_value = "all", value_parser = parse_primarycache)]
@@ -180,14 +177,16 @@ fn file(args: &Args) -> anyhow::Result<(Found, Option<Divided>)> {
         meaning::check_split(input.format())?;
     }
     let source = path.display().to_string();
+    let ratios = args.compressed.ratios(&recordsizes(args, input.unit()))?;
     let sizes = match Sizes::asked(&args.sizes) {
         Some(sizes) => sizes,
         None => {
             let footprint = footprint(args, &mut *open()?)?;
-            Sizes::touched(&footprint, args.compress_ratio, least(args, input.unit()))
+            let largest = recordsizes(args, input.unit()).last().copied();
+            Sizes::touched(&footprint, ratios.of(largest), largest.unwrap_or(1))
         }
     };
-    let mut ask = ask(args, &*input, sizes);
+    let mut ask = ask(args, &*input, sizes, ratios);
     if args.primarycache != PrimaryCache::All {
         ask.arc.read_bytes = typical_read(&mut *open()?)?;
     }
@@ -247,20 +246,21 @@ fn select(args: &Args) -> Select {
     Select { roles: args.role.clone(), paths: args.path.clone() }
 }
 
-/// A cache below this holds no record.
-fn least(args: &Args, unit: Unit) -> u64 {
+/// The recordsizes asked for, ascending, or else the trace's own; none of objects.
+fn recordsizes(args: &Args, unit: Unit) -> Vec<u64> {
+    let mut asked = args.recordsize.clone();
+    asked.sort_unstable();
+    asked.dedup();
     match unit {
-        Unit::Bytes { recordsize } => args.recordsize.iter().copied().max().unwrap_or(recordsize),
-        Unit::Objects => 1,
+        Unit::Bytes { recordsize } if asked.is_empty() => vec![recordsize],
+        _ => asked,
     }
 }
 
-fn ask(args: &Args, input: &dyn Input, sizes: Sizes) -> Ask {
-    let (mut models, mut recordsizes) = (args.model.clone(), args.recordsize.clone());
+fn ask(args: &Args, input: &dyn Input, sizes: Sizes, ratios: Ratios) -> Ask {
+    let mut models = args.model.clone();
     let mut seen = Vec::new();
     models.retain(|model| !seen.contains(model) && (seen.push(*model), true).1);
-    recordsizes.sort_unstable();
-    recordsizes.dedup();
     Ask {
         unit: input.unit(),
         arc: Arcs {
@@ -273,10 +273,9 @@ fn ask(args: &Args, input: &dyn Input, sizes: Sizes) -> Ask {
             read_bytes: None,
         },
         models,
-        recordsizes,
+        recordsizes: recordsizes(args, input.unit()),
         sizes,
-        compress_ratio: args.compress_ratio,
-        sector: 1 << args.ashift,
+        ratios,
         sample: args.sample.map(Amount::Rate).or(args.sample_memory.map(Amount::Memory)),
         seed: args.seed,
     }
@@ -294,13 +293,6 @@ fn parse_recordsize(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text)?;
     let fits = bytes.is_power_of_two() && (512..=16 << 20).contains(&bytes);
     if fits { Ok(bytes) } else { Err("a recordsize is a power of two from 512 to 16M".into()) }
-}
-
-fn parse_ratio(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('x').parse::<f64>() {
-        Ok(ratio) if (1.0..=1000.0).contains(&ratio) => Ok(ratio),
-        _ => Err(format!("{text:?} is no compression ratio; write 1.5")),
-    }
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {

@@ -4,13 +4,14 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
 
+use poolwright_mrc::Input as _;
 use poolwright_mrc::input::{Feed, live};
 use poolwright_record::{Recorder, Subject, Summary, Watcher};
 use poolwright_trace::{Event, File};
 
 use super::show::{Ended, Found};
 use super::sizes::Sizes;
-use super::{Args, ask, check, models, select};
+use super::{Args, ask, check, models, recordsizes, select};
 use crate::commands::record;
 use crate::interrupt;
 
@@ -65,9 +66,10 @@ pub fn run(args: &Args) -> anyhow::Result<Found> {
     };
     let what = subject.describe();
     let (feed, input) = live(select(args));
-    check(args, poolwright_mrc::Input::unit(&input))?;
+    check(args, input.unit())?;
     let sizes = Sizes::asked(&args.sizes).unwrap_or(Sizes::Halves);
-    let ask = ask(args, &input, sizes);
+    let ratios = args.compressed.ratios(&recordsizes(args, input.unit()))?;
+    let ask = ask(args, &input, sizes, ratios);
     let mut lanes = models::lanes(&ask)?;
     let gone = Rc::new(Cell::new(false));
     let tap = Tap { feed: Some(feed), gone: Rc::clone(&gone) };

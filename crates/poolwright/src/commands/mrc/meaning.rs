@@ -88,7 +88,7 @@ pub fn divide(total: u64, ask: &Ask, input: &mut dyn Input) -> anyhow::Result<Op
         least_arc_bytes: if model == ModelName::Openzfs { LEAST_ARC } else { 0 },
         page_bytes,
         recordsize: bytes,
-        record_bytes: models::packed(ask, bytes as u32),
+        record_bytes: (bytes as f64 / ask.ratios.of(recordsize)) as u32,
     };
     let arc = |bytes: u64| match bytes {
         // No ARC of any kind.

@@ -4,10 +4,12 @@ use clap::ValueEnum;
 use poolwright_mrc::input::Unit;
 use poolwright_mrc::lane;
 use poolwright_mrc::openzfs::{LEAST_SAMPLED, OpenZfs, Options, PrimaryCache};
+use poolwright_mrc::packed::packed;
 use poolwright_mrc::sample::{Amount, Family, Maker};
 use poolwright_mrc::{Lane, Lanes, Lru, Model, Result, Run, Sampled, Splitter, arc};
 use poolwright_trace::format_size;
 
+use super::ratios::Ratios;
 use super::sizes::Sizes;
 
 /// Record sizes that OpenZFS takes; larger objects count as this large for what it keeps beside them.
@@ -59,11 +61,10 @@ pub struct Ask {
     pub unit: Unit,
     pub arc: Arcs,
     pub models: Vec<ModelName>,
-    /// The input's own, if there is none.
+    /// Ascending; none of objects.
     pub recordsizes: Vec<u64>,
     pub sizes: Sizes,
-    pub compress_ratio: f64,
-    pub sector: u32,
+    pub ratios: Ratios,
     /// How much to look at; all of it, if `None`.
     pub sample: Option<Amount>,
     /// Which sample.
@@ -91,10 +92,14 @@ pub fn notes(ask: &Ask) -> Vec<String> {
 /// A lane for each recordsize.
 pub fn lanes(ask: &Ask) -> Result<Lanes> {
     let mut lanes = Lanes::new();
-    let asked: Vec<Option<u64>> = ask.recordsizes.iter().copied().map(Some).collect();
-    for recordsize in if asked.is_empty() { &[None][..] } else { &asked } {
+    let recordsizes: Vec<Option<u64>> = match ask.unit {
+        Unit::Objects => vec![None],
+        Unit::Bytes { .. } => ask.recordsizes.iter().copied().map(Some).collect(),
+    };
+    for recordsize in &recordsizes {
         let splitter = Splitter::of(ask.unit, *recordsize)?;
-        let sizes = (ask.compress_ratio > 1.0).then(|| compressed(ask.compress_ratio, ask.sector));
+        let ratio = ask.ratios.of(*recordsize);
+        let sizes = (ratio > 1.0).then(|| packed(ratio, ask.ratios.sector));
         let families = ask.models.iter().map(|model| family(*model, ask, splitter.recordsize())).collect();
         match ask.sample {
             None => all(&mut lanes, Lane::new(ask.unit, *recordsize)?, sizes, families),
@@ -114,11 +119,6 @@ pub fn lanes(ask: &Ask) -> Result<Lanes> {
 pub fn one(model: ModelName, ask: &Ask, recordsize: Option<u64>, size: u64) -> Box<dyn Model> {
     let mut models = (family(model, ask, recordsize).models)(&[size], 1.0);
     models.pop().expect("a model for each size")
-}
-
-/// What a record of so many bytes takes in the cache.
-pub fn packed(ask: &Ask, bytes: u32) -> u32 {
-    compressed(ask.compress_ratio, ask.sector)(0, 0, bytes)
 }
 
 fn all(lanes: &mut Lanes, lane: Lane, sizes: Option<lane::Sizes>, families: Vec<Family>) {
@@ -168,26 +168,4 @@ fn options(arc: Arcs, recordsize: Option<u64>, size: u64, rate: f64) -> Options 
         }
     }
     options.sampled(rate)
-}
-
-/// What a record takes once it is compressed: rounded up to whole sectors, and as it is if that is no less.
-fn compressed(ratio: f64, sector: u32) -> lane::Sizes {
-    Box::new(move |_, _, bytes| {
-        let packed = (f64::from(bytes) / ratio).ceil() as u32;
-        packed.max(1).next_multiple_of(sector).min(bytes)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn compressed_records_take_whole_sectors_and_never_more() {
-        let at = |ratio, sector, bytes| compressed(ratio, sector)(0, 0, bytes);
-        assert_eq!(at(1.5, 4096, 8192), 8192);
-        assert_eq!(at(1.5, 512, 8192), 5632);
-        assert_eq!(at(3.0, 4096, 131_072), 45_056);
-        assert_eq!(at(1000.0, 4096, 512), 512);
-    }
 }
