@@ -116,15 +116,20 @@ pub fn sentences(explained: &Explained) -> Vec<String> {
     }
     if let Some(enough) = advice.enough {
         all.push(format!(
-            "Enough is {}: {}, of at best {}.",
+            "Enough is {}: {} read, at best {}.",
             bytes(enough.cache_bytes),
             Unit::Fraction.format(enough.read_ratio),
             Unit::Fraction.format(enough.best_read_ratio)
         ));
     }
     if let Some(today) = &advice.today {
-        let now = today.read_ratio.map_or("outside the curve".into(), |r| Unit::Fraction.format(r));
+        let now = today
+            .read_ratio
+            .map_or("outside the curve".into(), |r| format!("{} read", Unit::Fraction.format(r)));
         all.push(format!("Today's ARC of {}: {now}; {}.", bytes(today.from_bytes), buys(today)));
+    }
+    if let Some(first) = advice.steps.first().filter(|s| s.verdict == Verdict::Saves) {
+        all.push(format!("At {}, {}.", bytes(first.from_bytes), buys(first)));
     }
     all.extend(advice.notes.iter().map(|n| sentence(n)));
     all
