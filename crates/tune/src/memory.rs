@@ -26,6 +26,9 @@ const LEAST_READS: u64 = 1000;
 const LEAST_AGAIN: f64 = 0.1;
 /// Of more accesses than this only LRU's curve is made, which takes one pass for all sizes.
 const MOST_ACCESSES: u64 = 3_000_000;
+/// And where a model of each size would take more than this together, at 64 bytes a record.
+const MOST_MEMORY: u64 = 512 << 20;
+const RECORD_MEMORY: u64 = 64;
 
 /// What the ARC holds beside a record, and beside all of them: headers and dbufs; indirect blocks, the pool's own, and how
 /// far it grows over its size before it is cut back ([`poolwright_mrc::openzfs::Options`]). Rounded up: it is the last size.
@@ -153,7 +156,8 @@ impl Reading<'_> {
 
     fn second(&self, first: &Counted, sizes: Vec<u64>) -> Result<Run> {
         let mut run = Run::new();
-        if first.accesses > MOST_ACCESSES {
+        let memory = first.records * RECORD_MEMORY * sizes.len() as u64;
+        if first.accesses > MOST_ACCESSES || memory > MOST_MEMORY {
             run.add("lru", vec![Box::new(Lru::new(&sizes))]);
         } else {
             let of = |bytes| -> Box<dyn Model> { Box::new(OpenZfs::new(arc(bytes, self.recordsize))) };

@@ -121,3 +121,25 @@ fn predicted_bytes_are_near_the_engines() {
         assert_eq!(pair[0].0 < pair[1].0, pair[0].1 < pair[1].1, "{measured:?}");
     }
 }
+
+#[test]
+fn what_may_not_be_cached_is_read_each_time() {
+    let trace = workload(std::path::Path::new("/db/table"));
+    let around = Surroundings {
+        arc_bytes: 1 << 30,
+        dirty_bytes: 512 << 20,
+        txg_ns: 5_000_000_000,
+        device: Device::host(),
+        cores: 2.0,
+    };
+    let packing = Packing { ratio: 1.0, compress_bytes_s: f64::INFINITY, decompress_bytes_s: f64::INFINITY };
+    let read = |primarycache: &str| {
+        let settings: Settings =
+            [("recordsize".into(), "16K".into()), ("primarycache".into(), primarycache.into())].into();
+        predict(&trace, trace.events.iter(), &settings, packing, &around).unwrap().read_bytes / PAGE as f64
+    };
+    let (all, metadata) = (read("all"), read("metadata"));
+    // 6000 reads of at most 16384 pages, some written before: what is kept is read once, what is not each time, but for
+    // what is still dirty.
+    assert!(all < 5_000.0 && (5_500.0..=6_000.0).contains(&metadata), "{all} {metadata}");
+}
