@@ -317,6 +317,7 @@ mod tests {
         let mut up = [0; 3];
         if container.stdout.take().unwrap().read_exact(&mut up).is_err() {
             eprintln!("not tested: this user may not make a mount namespace");
+            container.wait().unwrap();
             return;
         }
         assert_eq!(ground.clear().unwrap(), 0);
