@@ -157,6 +157,9 @@ fn modelled(
         _ => PrimaryCache::All,
     };
     options.l2arc_bytes = job.l2arc;
+    let writes = ops.ops.iter().filter(|op| op.write);
+    let (count, bytes) = writes.fold((0, 0), |(count, bytes), op| (count + 1, bytes + u64::from(op.len)));
+    options.update_bytes = bytes.checked_div(count).unwrap_or(0) as u32;
     options.partial_reads = job.recordsize > ops::PAGE;
     let mut model = OpenZfs::new(options);
     for (file, bytes) in job.files.iter().enumerate() {

@@ -3,7 +3,7 @@
 //! Behaviour as of OpenZFS 2.3 (`module/zfs/arc.c`): `arc_access`, `arc_evict`, `arc_evict_adj` and
 //! `arc_is_overflowing` are the functions whose decisions are taken here. `docs/arc.md` tells what was measured.
 
-use super::list::{AHEAD, Blocks, DIRTY, FRESH, HELD, LISTED, List, META, SECOND, SIZED, State};
+use super::list::{AHEAD, Block, Blocks, DIRTY, FRESH, HELD, LISTED, List, META, OLD, SECOND, SIZED, State};
 use super::options::{Options, PrimaryCache};
 use super::sum::Sum;
 
@@ -96,6 +96,7 @@ impl Arc {
 
     /// The sublist a block is always on.
     pub fn sublist(&self, id: u32) -> usize {
+        let id = if id & (META | OLD) == OLD { self.blocks.at(id).parent } else { id };
         (id.wrapping_mul(0x9e37_79b1) >> 16) as usize % self.options.sublists as usize
     }
 
@@ -280,8 +281,7 @@ impl Arc {
         let block = self.blocks.at_mut(id);
         block.flags |= DIRTY;
         if block.flags & HELD == 0 {
-            // What it was stays until the transaction group is on disk; here it goes at once.
-            self.forget(id);
+            self.leave_old(id);
             self.used.add(i64::from(self.options.structures.header));
             self.make_room(now);
             self.blocks.at_mut(id).state = State::Anon;
@@ -314,6 +314,29 @@ impl Arc {
         let block = self.blocks.at_mut(id);
         block.flags &= !DIRTY;
         block.access_ms = now;
+    }
+
+    /// What a block without a dbuf was stays, in its place, until the transaction group is on disk.
+    fn leave_old(&mut self, id: u32) {
+        let block = self.blocks.at_mut(id);
+        let (state, old) = (block.state, Block { parent: id, flags: 0, ..*block });
+        if state == State::Out || state == State::Second {
+            return self.forget(id);
+        }
+        block.flags &= !SECOND;
+        block.state = State::Out;
+        let number = OLD | self.blocks.old.len() as u32;
+        self.blocks.old.push(old);
+        let at = self.sublist(id);
+        self.lists[state as usize][kind(id)][at].replace(&mut self.blocks, id, number);
+    }
+
+    /// The transaction group is on disk: what its records were is free.
+    pub fn forget_old(&mut self) {
+        for number in 0..self.blocks.old.len() as u32 {
+            self.forget(OLD | number);
+        }
+        self.blocks.old.clear();
     }
 
     /// Bytes that are written and not yet on disk.

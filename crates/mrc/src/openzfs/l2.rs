@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::arc::{Arc, DATA, METADATA};
-use super::list::{AHEAD, NIL, SECOND, State};
+use super::list::{AHEAD, META, NIL, OLD, SECOND, State};
 
 /// Bytes written at once while the ARC has not been short of memory, which a fixed one never is: `l2arc_write_max` and
 /// `l2arc_write_boost`.
@@ -59,8 +59,8 @@ impl Second {
                 if passed > most * HEADROOM {
                     break;
                 }
-                // What was read ahead has to be asked for first (`l2arc_noprefetch`).
-                if block.flags & (SECOND | AHEAD) == 0 {
+                // What was read ahead has to be asked for first (`l2arc_noprefetch`); what was written over is soon gone.
+                if block.flags & (SECOND | AHEAD) == 0 && id & (META | OLD) != OLD {
                     if written + u64::from(bytes) > most {
                         break;
                     }

@@ -5,6 +5,10 @@ pub const NIL: u32 = u32::MAX;
 /// Set in the number of an indirect block; a record's number is its own.
 pub const META: u32 = 1 << 31;
 
+/// Set in the number of what a rewritten record was: it stays in the cache until the transaction group is on disk. Its
+/// [`Block::parent`] is the record.
+pub const OLD: u32 = 1 << 30;
+
 /// Where a block is. The first [`LISTED`] have lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -87,18 +91,24 @@ impl Block {
 pub struct Blocks {
     pub records: Vec<Block>,
     pub indirect: Vec<Block>,
+    /// By their number without [`OLD`].
+    pub old: Vec<Block>,
 }
 
 impl Blocks {
     pub fn at(&self, id: u32) -> &Block {
-        if id & META == 0 { &self.records[id as usize] } else { &self.indirect[(id & !META) as usize] }
+        match id & (META | OLD) {
+            0 => &self.records[id as usize],
+            META => &self.indirect[(id & !META) as usize],
+            _ => &self.old[(id & !OLD) as usize],
+        }
     }
 
     pub fn at_mut(&mut self, id: u32) -> &mut Block {
-        if id & META == 0 {
-            &mut self.records[id as usize]
-        } else {
-            &mut self.indirect[(id & !META) as usize]
+        match id & (META | OLD) {
+            0 => &mut self.records[id as usize],
+            META => &mut self.indirect[(id & !META) as usize],
+            _ => &mut self.old[(id & !OLD) as usize],
         }
     }
 }
@@ -126,6 +136,21 @@ impl List {
             _ => blocks.at_mut(head).prev = id,
         }
         self.head = id;
+    }
+
+    /// Puts `other` where `id` is.
+    pub fn replace(&mut self, blocks: &mut Blocks, id: u32, other: u32) {
+        let (prev, next) = (blocks.at(id).prev, blocks.at(id).next);
+        let block = blocks.at_mut(other);
+        (block.prev, block.next) = (prev, next);
+        match prev {
+            NIL => self.head = other,
+            _ => blocks.at_mut(prev).next = other,
+        }
+        match next {
+            NIL => self.tail = other,
+            _ => blocks.at_mut(next).prev = other,
+        }
     }
 
     pub fn remove(&mut self, blocks: &mut Blocks, id: u32) {

@@ -71,6 +71,8 @@ struct OneFile {
 struct Dirty {
     records: Vec<u32>,
     bytes: u64,
+    /// All that was written, rewritten records each time.
+    written: u64,
     /// When the one before it was closed.
     since_ms: u32,
 }
@@ -254,6 +256,8 @@ impl OpenZfs {
     fn write(&mut self, id: u32, part: bool, now: u32) -> bool {
         let missed = part && self.read(id, now);
         let (arc, dbufs) = (&mut self.arc, &mut self.dbufs);
+        let lsize = arc.lsize(id);
+        self.dirty.written += u64::from(if part { arc.options.update_bytes.min(lsize) } else { lsize });
         if arc.blocks.at(id).flags & DIRTY != 0 {
             return missed;
         }
@@ -268,7 +272,8 @@ impl OpenZfs {
         missed
     }
 
-    /// Brings the transaction group to disk when it is due: by its age, its size, or because it takes half of the ARC
+    /// Brings the transaction group to disk when it is due: by its age, its size, what was written to the log for it (0.15 of
+    /// `zfs_wrlog_data_max`, which is twice `zfs_dirty_data_max`), or because it takes half of the ARC
     /// (`zfs_arc_dirty_limit_percent`).
     fn sync_if_due(&mut self, now: u32) {
         if self.counts.requests == 0 {
@@ -277,6 +282,7 @@ impl OpenZfs {
         let options = &self.arc.options;
         if now.saturating_sub(self.dirty.since_ms) < options.txg_ms
             && self.dirty.bytes < options.txg_bytes
+            && self.dirty.written < options.txg_bytes * 3 / 2
             && self.arc.anonymous() < options.cache_bytes / 2
         {
             return;
@@ -286,7 +292,8 @@ impl OpenZfs {
 
     fn sync(&mut self, now: u32) {
         self.dirty.since_ms = now;
-        self.dirty.bytes = 0;
+        (self.dirty.bytes, self.dirty.written) = (0, 0);
+        self.arc.forget_old();
         let mut records = std::mem::take(&mut self.dirty.records);
         // What was freed meanwhile is no longer dirty.
         records.retain(|&id| self.arc.blocks.at(id).flags & DIRTY != 0);

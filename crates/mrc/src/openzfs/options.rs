@@ -76,6 +76,8 @@ pub struct Options {
     pub txg_ms: u32,
     /// Or as soon as there is this much of it (a fifth of `zfs_dirty_data_max`).
     pub txg_bytes: u64,
+    /// What a write of a part of a record writes, on average.
+    pub update_bytes: u32,
 }
 
 impl Options {
@@ -102,6 +104,7 @@ impl Options {
             indirect_ms: 1000,
             txg_ms: 5000,
             txg_bytes: (4 << 30) / 5,
+            update_bytes: 16 << 10,
         }
     }
 

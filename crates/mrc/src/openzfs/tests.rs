@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::list::{FRESH, IDLE, LISTED, SIZED, State};
+use super::list::{FRESH, IDLE, LISTED, OLD, SIZED, State};
 use super::*;
 use crate::Intern;
 
@@ -12,8 +12,10 @@ const RECORD: u32 = 8 << 10;
 fn check(model: &OpenZfs) {
     let arc = &model.arc;
     let options = &arc.options;
-    let ids =
-        (0..arc.blocks.records.len() as u32).chain((0..arc.blocks.indirect.len() as u32).map(|id| META | id));
+    let numbers = |blocks: &[Block], mark: u32| (0..blocks.len() as u32).map(move |id| mark | id);
+    let ids = numbers(&arc.blocks.records, 0)
+        .chain(numbers(&arc.blocks.indirect, META))
+        .chain(numbers(&arc.blocks.old, OLD));
     let (mut size, mut evictable, mut dbuf_bytes) = ([[0i64; 2]; SIZED], [[0i64; 2]; LISTED], 0);
     let mut used = options.pool_bytes as i64;
     size[State::Mru as usize][1] = used;
@@ -22,7 +24,7 @@ fn check(model: &OpenZfs) {
         let block = arc.blocks.at(id);
         let (kind, held) = (usize::from(id & META != 0), block.flags & HELD != 0);
         let (psize, lsize) = (i64::from(block.psize), i64::from(arc.lsize(id)));
-        if block.parent != NIL && held {
+        if id & (META | OLD) != OLD && block.parent != NIL && held {
             children[(block.parent & !META) as usize] += 1;
         }
         let copy = if held { arc.copy(id) } else { 0 };
