@@ -266,6 +266,15 @@ fn nothing_measured_is_said_and_what_is_missing_is_counted() {
 }
 
 #[test]
+fn a_label_at_the_edge_is_not_cut_off() {
+    let points = [0u64, 64, 128, 192, 256].map(|m| ((m << 20) as f64, 0.5)).to_vec();
+    let x = Axis::new("cache", Unit::Bytes);
+    let svg = TimeSeries::new("t", x, Axis::new("y", Unit::Fraction), vec![Line::new("a", points)]).svg();
+    let edge = svg.lines().find(|l| l.contains(">256M<")).expect("the last tick has its label");
+    assert!(edge.contains("x=\"872\"") && edge.contains("text-anchor=\"end\""), "{edge}");
+}
+
+#[test]
 fn a_long_series_stays_small() {
     let points = (0..1_000_000).map(|i| (f64::from(i), f64::from(i % 1000))).collect();
     assert!(series(vec![Line::new("a", points)]).svg().len() < 100_000);

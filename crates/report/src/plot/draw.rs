@@ -27,6 +27,10 @@ impl Drawing {
         Drawing { width, height, name: name.to_owned(), body: String::new() }
     }
 
+    pub(super) fn width(&self) -> f64 {
+        self.width
+    }
+
     pub(super) fn set_height(&mut self, height: f64) {
         self.height = height;
     }

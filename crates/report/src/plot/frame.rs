@@ -75,8 +75,12 @@ pub(super) fn x_axis(d: &mut Drawing, x: &Scale, top: f64, bottom: f64, middle: 
         let (at, label) = (x.at(*tick), x.label(*tick));
         d.line((at, top), (at, bottom), "grid");
         let half = text_width(&label, 12.0) / 2.0;
-        if at - half > free {
-            d.text(at, bottom + 18.0, "tick", Anchor::Middle, &label);
+        // the last one may stand at the very edge of the picture
+        let (at, anchor) =
+            if at + half > d.width() { (d.width(), Anchor::End) } else { (at, Anchor::Middle) };
+        let begin = if anchor == Anchor::End { at - 2.0 * half } else { at - half };
+        if begin > free {
+            d.text(at, bottom + 18.0, "tick", anchor, &label);
             free = at + half + 8.0;
         }
     }
