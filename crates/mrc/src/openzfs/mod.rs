@@ -38,6 +38,8 @@ const FLUSH_MS: u32 = 500;
 pub struct OpenZfs {
     arc: Arc,
     dbufs: Dbufs,
+    /// Records of the files, where that is known.
+    lengths: HashMap<u64, u64>,
     /// Indirect blocks by level and place.
     indirect: HashMap<(u8, Key), u32>,
     dirty: Dirty,
@@ -83,6 +85,7 @@ impl OpenZfs {
         OpenZfs {
             arc: Arc::new(options),
             dbufs: Dbufs::new(options.dbuf_cache_bytes, options.sublists),
+            lengths: HashMap::new(),
             indirect: HashMap::new(),
             dirty: Dirty::default(),
             ahead: (options.prefetch && options.offsets).then(ReadAhead::default),
@@ -125,6 +128,7 @@ impl OpenZfs {
     /// Tells how long a file is, in records: it is read ahead of a reader up to its end, and no further. Without that its
     /// end is the last record that the trace has asked for so far.
     pub fn set_file_records(&mut self, file: u32, records: u64) {
+        self.lengths.insert(file.into(), records);
         if let Some(ahead) = &mut self.ahead {
             ahead.files.entry(file.into()).or_default().last = records.saturating_sub(1);
         }
@@ -179,9 +183,11 @@ impl OpenZfs {
                 continue;
             }
             let parent = self.arc.blocks.at(id).parent;
-            match self.arc.blocks.at(parent).flags & HELD {
-                0 => self.arc.read_ahead(parent, now),
-                _ => self.arc.touch(parent, now),
+            if parent != NIL {
+                match self.arc.blocks.at(parent).flags & HELD {
+                    0 => self.arc.read_ahead(parent, now),
+                    _ => self.arc.touch(parent, now),
+                }
             }
             self.arc.read_ahead(id, now);
         }
@@ -189,7 +195,10 @@ impl OpenZfs {
         let indirect =
             wanted.indirect.0.div_ceil(pointers)..wanted.indirect.1.min(last + 1).div_ceil(pointers);
         for place in indirect {
-            let id = self.parent(1, file << PLACE | place << POINTERS);
+            let id = self.parent(1, file << PLACE | place << POINTERS, last);
+            if id == NIL {
+                continue;
+            }
             if self.arc.blocks.at(id).flags & HELD == 0 {
                 self.arc.read_ahead(id, now);
             }
@@ -199,8 +208,10 @@ impl OpenZfs {
     /// The block of a record seen for the first time, and its indirect blocks.
     fn add(&mut self, key: Key, bytes: u32) {
         let Options { offsets, span, .. } = self.arc.options;
-        let place = (key & ((1 << PLACE) - 1)) as f64 / span;
-        let parent = if offsets { self.parent(1, key >> PLACE << PLACE | place as u64) } else { NIL };
+        let place = ((key & ((1 << PLACE) - 1)) as f64 / span) as u64;
+        let known = self.lengths.get(&(key >> PLACE)).map_or(0, |records| (*records as f64 / span) as u64);
+        let last = place.max(known.saturating_sub(1));
+        let parent = if offsets { self.parent(1, key >> PLACE << PLACE | place, last) } else { NIL };
         let records = &mut self.arc.blocks.records;
         if records.len() == records.capacity() {
             // A quarter more at a time, not as much again.
@@ -209,14 +220,18 @@ impl OpenZfs {
         records.push(Block::new(parent, bytes));
     }
 
-    /// The indirect block of a level above what is at `key`.
-    fn parent(&mut self, level: u8, key: Key) -> u32 {
+    /// The indirect block of a level above what is at `key`, in a file whose last record is `last`: one of a single record
+    /// has none, one of up to 1024 one.
+    fn parent(&mut self, level: u8, key: Key, last: u64) -> u32 {
+        if last == 0 {
+            return NIL;
+        }
         let (file, index) = (key >> PLACE, (key & ((1 << PLACE) - 1)) >> POINTERS);
         let at = file << PLACE | index;
         if let Some(&id) = self.indirect.get(&(level, at)) {
             return id;
         }
-        let above = if level < 2 { self.parent(level + 1, at) } else { NIL };
+        let above = self.parent(level + 1, at, last >> POINTERS);
         let id = META | self.arc.blocks.indirect.len() as u32;
         self.arc.blocks.indirect.push(Block::new(above, self.arc.options.indirect_bytes));
         self.indirect.insert((level, at), id);
