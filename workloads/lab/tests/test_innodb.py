@@ -110,6 +110,10 @@ class OnFiles(unittest.TestCase):
 
     def test_a_table_is_copied_alone_and_the_prompt_is_watched(self):
         (self.target / "table1.ibd").write_bytes(b"of an earlier phase")
+        # So large that a copy of it takes longer than the prompt sleeps.
+        (table,) = (self.folder / "cache").rglob("*table2*")
+        self.table *= 64
+        table.write_bytes(self.table)
         lines, error, status = run("table2", self.folder, {"target": self.target}, share=0.01)
         self.assertEqual((status, error), (0, ""))
         self.assertEqual(os.listdir(self.target), ["table2.ibd"])
