@@ -31,7 +31,7 @@ impl Counts {
     }
 }
 
-/// Half width of the 95 % band around a sampled miss ratio.
+/// The 95 % band around a sampled miss ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Band {
     /// Lowest miss ratio of the band.

@@ -50,19 +50,25 @@ impl Intern {
         ((key >> 2).wrapping_mul(GOLDEN) >> self.shift) as usize ^ (key & 3) as usize
     }
 
-    /// The number of `key`; the next free one if it is new.
-    pub fn number(&mut self, key: Key) -> Result<u32> {
+    /// Where `key` is, or would be put, and its number there: [`EMPTY`] if it was not seen.
+    #[inline]
+    fn probe(&self, key: Key) -> (usize, u32) {
         let mask = self.numbers.len() - 1;
         let mut slot = self.slot(key);
         loop {
             let number = self.numbers[slot];
-            if number == EMPTY {
-                return self.insert(slot, key);
-            }
-            if self.keys[number as usize] == key {
-                return Ok(number);
+            if number == EMPTY || self.keys[number as usize] == key {
+                return (slot, number);
             }
             slot = (slot + 1) & mask;
+        }
+    }
+
+    /// The number of `key`; the next free one if it is new.
+    pub fn number(&mut self, key: Key) -> Result<u32> {
+        match self.probe(key) {
+            (slot, EMPTY) => self.insert(slot, key),
+            (_, number) => Ok(number),
         }
     }
 
@@ -84,18 +90,7 @@ impl Intern {
 
     /// The number of `key`, if it was seen.
     pub fn find(&self, key: Key) -> Option<u32> {
-        let mask = self.numbers.len() - 1;
-        let mut slot = self.slot(key);
-        loop {
-            let number = self.numbers[slot];
-            if number == EMPTY {
-                return None;
-            }
-            if self.keys[number as usize] == key {
-                return Some(number);
-            }
-            slot = (slot + 1) & mask;
-        }
+        Some(self.probe(key).1).filter(|number| *number != EMPTY)
     }
 
     /// The numbers of the keys seen in `first..=last`, in no order.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::{Access, Key, Kind};
 use crate::curve::Counts;
+use crate::splitter::INDEX_BITS;
 use crate::{Error, Intern, Model, Result};
 
 mod front;
@@ -214,7 +215,7 @@ impl Division {
 
 /// The key of the record that a page lies in.
 fn record_of(page: Key, shift: u32) -> Key {
-    const INDEX: u64 = (1 << 40) - 1;
+    const INDEX: u64 = (1 << INDEX_BITS) - 1;
     if shift == 0 { page } else { (page & !INDEX) | ((page & INDEX) >> shift) }
 }
 
