@@ -151,7 +151,7 @@ impl Lane {
 }
 
 /// The index in a file's key; an object's id, which is a key of file 0, as it is.
-fn index(key: Key, file: u32) -> u64 {
+pub(crate) fn index(key: Key, file: u32) -> u64 {
     key ^ (u64::from(file) << INDEX_BITS)
 }
 

@@ -19,8 +19,8 @@ mod band;
 mod census;
 mod rung;
 
-use crate::lane::Sizes;
-use crate::splitter::{INDEX_BITS, Touched};
+use crate::lane::{self, Sizes};
+use crate::splitter::Touched;
 use crate::{Access, Curve, Error, Key, Kind, Model, Piece, Result, Skipped, Splitter};
 use rung::Rung;
 
@@ -136,9 +136,7 @@ impl Sampled {
             let hash = census.see(cut.key);
             if rungs[0].takes(hash) {
                 let bytes = match sizes {
-                    Some(sizes) => {
-                        sizes(piece.file, cut.key ^ (u64::from(piece.file) << INDEX_BITS), cut.bytes)
-                    }
+                    Some(sizes) => sizes(piece.file, lane::index(cut.key, piece.file), cut.bytes),
                     None => cut.bytes,
                 };
                 let access = Access { record: 0, bytes, t_ms, kind: cut.kind };
