@@ -4,7 +4,7 @@ use std::fs::File as HostFile;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use poolwright_openzfs::property::Settings;
@@ -64,6 +64,8 @@ pub struct Job {
     pub times: PathBuf,
     /// Bytes of a cache vdev, `cache` beside the pool; 0: none.
     pub l2arc: u64,
+    /// Operations a second at most; 0: no limit.
+    pub pace: u32,
 }
 
 /// What the pool's files take, after filling.
@@ -154,6 +156,7 @@ fn replay(job: &Job) -> Result<Replayed> {
     let phase = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_millis();
     let clock = Instant::now();
     for (n, op) in ops.iter().enumerate() {
+        wait_for_turn(n, job.pace, clock);
         times.write_all(&(phase + clock.elapsed().as_millis() as u32).to_le_bytes())?;
         run(op, job.recordsize, &files[op.file as usize], &mut buffer)?;
         if n % SAMPLE == 0 {
@@ -171,6 +174,14 @@ fn replay(job: &Job) -> Result<Replayed> {
     drop(dataset);
     pool.export()?;
     Ok(Replayed { start, start_sizes, stats, sizes, largest, samples, vdev_read_ops, seconds })
+}
+
+/// Sleeps until operation `n` is due. Looked at every so often: a sleep for each would be longer than asked for.
+fn wait_for_turn(n: usize, pace: u32, clock: Instant) {
+    if pace > 0 && n.is_multiple_of(256) {
+        let due = Duration::from_secs_f64(n as f64 / f64::from(pace));
+        std::thread::sleep(due.saturating_sub(clock.elapsed()));
+    }
 }
 
 fn run(op: &Op, recordsize: u64, file: &File, buffer: &mut [u8]) -> Result<()> {

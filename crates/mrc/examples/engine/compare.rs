@@ -20,6 +20,9 @@ pub struct Case {
     pub primarycache: String,
     /// Bytes of a cache vdev; 0: none.
     pub l2arc: u64,
+    /// Operations a second at most; 0: as fast as the engine goes. What a thread does by the clock (feeding a cache vdev) is
+    /// then done as often on a fast machine as on a slow one.
+    pub pace: u32,
     /// Sizes of the ARC in bytes.
     pub sizes: Vec<u64>,
     pub verbose: bool,
@@ -68,6 +71,7 @@ pub fn compare(dir: &Path, ops: &Ops, case: &Case, mut each: impl FnMut(&Row)) -
         files: ops.files.iter().map(|bytes| bytes.next_multiple_of(case.recordsize)).collect(),
         times: dir.join("times"),
         l2arc: case.l2arc,
+        pace: case.pace,
     };
     let _ = std::fs::remove_file(&job.pool);
     let _ = std::fs::remove_file(dir.join("cache"));

@@ -70,6 +70,7 @@ fn parse(args: &[String]) -> Result<Plan> {
             prefetch: "none".into(),
             primarycache: "all".into(),
             l2arc: 0,
+            pace: 0,
             sizes: [64, 96, 128, 192, 256, 384].map(|mib: u64| mib << 20).to_vec(),
             verbose: false,
         },
