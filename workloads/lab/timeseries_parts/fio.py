@@ -78,6 +78,8 @@ class Run(server.Server):
 
     def __init__(self, arguments, scratch):
         self.out = scratch / "fio.json"
+        # An earlier phase's would be read as this one's, until fio has opened it.
+        self.out.unlink(missing_ok=True)
         super().__init__("fio", ["fio", *arguments, f"--output={self.out}"], scratch)
 
     def reports(self):
