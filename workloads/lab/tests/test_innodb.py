@@ -162,12 +162,14 @@ class ThePrompt(unittest.TestCase):
             os.kill(beside.process.pid, 19)
             time.sleep(0.3)
             os.kill(beside.process.pid, 18)
-            time.sleep(0.2)
+            # For a command at least, on a busy machine too.
+            time.sleep(1)
             beside.end()
         wake = beside.counted["wake"]
         self.assertGreaterEqual(wake.max, 250_000_000)
-        # The keys that were pressed meanwhile have waited too: 60 of 100 wake-ups were late, by 150 ms in the middle.
-        self.assertGreater(wake.percentile(0.5), 20_000_000)
+        # The keys that were pressed meanwhile have waited too: 60 of them, all but the last four for more than 20 ms.
+        late = sum(count for bucket, count in wake.buckets.items() if wake._middle(bucket) > 20_000_000)
+        self.assertGreaterEqual(late, 50)
         self.assertGreater(beside.quiet["wake"].count, 20)
         self.assertGreater(beside.counted["shell"].count, 0)
 
