@@ -1,5 +1,6 @@
 """The shared parts of the drivers, through a real driver process where they are about processes."""
 
+import itertools
 import json
 import os
 import random
@@ -68,10 +69,13 @@ class ADriver(unittest.TestCase):
         child = self.start("work", much=3)
         lines = [json.loads(line) for line in child.stdout]
         self.assertEqual(child.wait(), 0)
-        self.assertEqual([next(iter(line)) for line in lines],
-                         ["measure", "progress", "progress", "measure", "latency", "figure", "log"])
-        self.assertEqual(lines[2]["progress"], {"done": 10, "unit": "things", "of": 10})
-        self.assertEqual(lines[4]["latency"]["count"], 10)
+        # Progress is said at the beginning, at the end and, where it takes half a second, between them.
+        kinds = [kind for kind, _ in itertools.groupby(next(iter(line)) for line in lines)]
+        self.assertEqual(kinds, ["measure", "progress", "measure", "latency", "figure", "log"])
+        said = [line["progress"] for line in lines if "progress" in line]
+        self.assertGreaterEqual(len(said), 2)
+        self.assertEqual(said[-1], {"done": 10, "unit": "things", "of": 10})
+        self.assertEqual(lines[-3]["latency"]["count"], 10)
         self.assertEqual(lines[-1]["log"], "3")
         self.assertIn("not the protocol's", child.stderr.read())
 
@@ -88,8 +92,8 @@ class ADriver(unittest.TestCase):
             sleeper = int(json.loads(child.stdout.readline())["log"])
             self.assertFalse(gone(sleeper))
             getattr(child, end)()
-            self.assertEqual(child.wait(10), {"terminate": 143, "kill": -9}[end])
-            until = time.monotonic() + 5
+            self.assertEqual(child.wait(60), {"terminate": 143, "kill": -9}[end])
+            until = time.monotonic() + 60
             while not gone(sleeper) and time.monotonic() < until:
                 time.sleep(0.01)
             self.assertTrue(gone(sleeper), end)

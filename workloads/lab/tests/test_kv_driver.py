@@ -100,10 +100,11 @@ class KvDriver(unittest.TestCase):
                 if "progress" in line:
                     break
             child.send_signal(signal.SIGTERM)
+            # Its work would take many minutes.
             began = time.monotonic()
             child.stdout.read()
-            child.wait(timeout=10)
-        self.assertLess(time.monotonic() - began, 10)
+            child.wait(timeout=60)
+        self.assertLess(time.monotonic() - began, 60)
 
     def test_the_page_has_the_table_of_settings(self):
         libs = TOOLS / "jvm" / "kv"

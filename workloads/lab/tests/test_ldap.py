@@ -155,7 +155,7 @@ class Driver(unittest.TestCase):
                 self.assertTrue(importers(folder))
                 driver.terminate()
                 driver.stdout.read()
-                driver.wait(timeout=10)
+                driver.wait(timeout=60)
             self.assertEqual(143, driver.returncode)
             self.assertEqual([], importers(folder))
 
