@@ -21,8 +21,9 @@ set -euo pipefail
 PAGE_SIZE=16k
 BUFFER_POOL=64M
 NATIVE_AIO=on
-START_PATIENCE=60
-STOP_PATIENCE=60
+# Seconds; for a slow disk and a busy machine.
+START_PATIENCE=300
+STOP_PATIENCE=300
 
 parse_arguments() {
     case ${1:-} in

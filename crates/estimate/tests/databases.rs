@@ -107,7 +107,7 @@ fn mariadb(dir: &Path) -> Option<PathBuf> {
          mariadbd --no-defaults --datadir=$D/maria --user=$U --socket=$D/s --pid-file=$D/pid --skip-networking \
              --innodb-use-native-aio=0 >>$D/log 2>&1 & server=$!
          trap 'kill $server; wait $server || true' EXIT
-         for i in $(seq 300); do [ -S $D/s ] && break; sleep 0.1; done
+         for i in $(seq 3000); do [ -S $D/s ] && break; sleep 0.1; done
          mariadb --no-defaults -uroot -S $D/s -e 'create database shop'
          mariadb --no-defaults -uroot -S $D/s shop <$D/rows.sql",
         dir,
@@ -131,8 +131,8 @@ fn postgres(dir: &Path) -> Option<PathBuf> {
          mkdir $D/pg; chmod 711 $D; [ "$(id -u)" != 0 ] || chown nobody:nogroup $D/pg
          cd $D/pg
          run BIN/initdb -D $D/pg/data -U app --auth=trust >/dev/null
-         run BIN/pg_ctl -D $D/pg/data -w -l $D/pg/log -o "-k $D/pg -c listen_addresses=''" start >/dev/null
-         trap 'run BIN/pg_ctl -D $D/pg/data -w -m fast stop >/dev/null' EXIT
+         run BIN/pg_ctl -D $D/pg/data -w -t 300 -l $D/pg/log -o "-k $D/pg -c listen_addresses=''" start >/dev/null
+         trap 'run BIN/pg_ctl -D $D/pg/data -w -t 300 -m fast stop >/dev/null' EXIT
          psql -q -h $D/pg -U app postgres <$D/rows.sql
          psql -q -h $D/pg -U app postgres -c checkpoint
          psql -qtA -h $D/pg -U app postgres -c "select pg_relation_filepath('orders')" >$D/path"#;
