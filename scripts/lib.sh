@@ -9,6 +9,9 @@ trap 'printf "%s: line %s: failed: %s\n" "${0##*/}" "$LINENO" "$BASH_COMMAND" >&
 POOLWRIGHT_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 export POOLWRIGHT_ROOT
 
+# Decimal points, messages and the order of names are those that the scripts and tests expect.
+export LC_ALL=C.UTF-8
+
 # A tool that rustup installed is found even when the login files have not been read (sudo, CI).
 if ! command -v cargo >/dev/null 2>&1 && [ -x "${CARGO_HOME:-${HOME:-/root}/.cargo}/bin/cargo" ]; then
     PATH="${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:$PATH"
