@@ -157,7 +157,7 @@ missing_services() {
 
 refresh_lists() {
     say "Reading the package lists (apt-get update)."
-    if ! as_root apt-get update -qq -o APT::Update::Error-Mode=any -o DPkg::Lock::Timeout=300; then
+    if ! as_root apt-get update -qq -o APT::Update::Error-Mode=any -o DPkg::Lock::Timeout=300 -o Acquire::Retries=5; then
         warn "apt could not refresh all its lists (is the network there?); going on with what it has."
     fi
 }
@@ -215,7 +215,7 @@ add_zfs_source() {
         stanza_options "$entry"
     } | as_root tee "$EXTRA_SOURCE" >/dev/null
     as_root chmod 644 "$EXTRA_SOURCE"
-    if ! as_root apt-get update -qq -o APT::Update::Error-Mode=any -o DPkg::Lock::Timeout=300 \
+    if ! as_root apt-get update -qq -o APT::Update::Error-Mode=any -o DPkg::Lock::Timeout=300 -o Acquire::Retries=5 \
         -o Dir::Etc::sourcelist="$EXTRA_SOURCE" -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0; then
         as_root rm -f "$EXTRA_SOURCE"
         die 1 "apt could not read '$suite contrib' from $uri (see above); the added source was removed again.
@@ -226,7 +226,7 @@ add_zfs_source() {
 # Without --no-remove apt might solve a conflict by taking out something of the user's.
 apt_install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends --no-remove \
-        -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" >"$APT_LOG" 2>&1 || {
+        -o DPkg::Lock::Timeout=300 -o Acquire::Retries=5 -o Dpkg::Use-Pty=0 "$@" >"$APT_LOG" 2>&1 || {
         tail -n 25 "$APT_LOG" >&2
         die 1 "apt-get install failed for: $* (its last lines are above). Check the network and try again."
     }
@@ -318,7 +318,7 @@ python_environment() {
     [ $DRY_RUN = no ] || return 0
     rm -rf "$venv"
     /usr/bin/python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: -r "$list" \
+    "$venv/bin/pip" install --quiet --retries 10 --disable-pip-version-check --only-binary :all: -r "$list" \
         || die 1 "pip could not install the packages of scripts/requirements.txt into target/venv; check the network."
     cp "$list" "$venv/requirements.txt"
 }

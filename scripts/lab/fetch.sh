@@ -27,7 +27,10 @@ fingerprint() {
         -type f -print0 | LC_ALL=C sort -z | xargs -0 cat | sha256sum
 }
 
-maven() { mvn -q -B -f "$POOLWRIGHT_ROOT/workloads/jvm/pom.xml" "-Dlab=$LAB" "$@"; }
+# As Maven 3.8 and as 3.9 call it: how often a download is tried again.
+RETRIES=(-Dmaven.wagon.http.retryHandler.count=5 -Daether.connector.http.retryHandler.count=5)
+
+maven() { mvn -q -B "${RETRIES[@]}" -f "$POOLWRIGHT_ROOT/workloads/jvm/pom.xml" "-Dlab=$LAB" "$@"; }
 
 # jvm DRIVER: the folder of JARs is replaced as a whole, so that no version stays beside its successor.
 jvm() {
@@ -58,7 +61,7 @@ opendj() {
     fi
     say "Fetching OpenDJ with Maven, into target/lab/opendj (80 MB)."
     rm -rf "$new"
-    (cd "$LAB" && mvn -q -B "$UNPACK" "-Dartifact=$OPENDJ" "-DoutputDirectory=$new") \
+    (cd "$LAB" && mvn -q -B "${RETRIES[@]}" "$UNPACK" "-Dartifact=$OPENDJ" "-DoutputDirectory=$new") \
         || die 1 "Maven could not fetch OpenDJ (above); check the network, and Maven's own settings.xml."
     rm -rf "$LAB/opendj"
     mv "$new/opendj" "$LAB/opendj"
