@@ -7,15 +7,11 @@ use crate::{Access, Intern, Key, Kind, Piece, Result, Splitter};
 /// Bytes that a record takes in the cache: from its file, its index in it (an object's id) and its logical bytes.
 pub type Sizes = Box<dyn Fn(u32, u64, u32) -> u32 + Send + Sync>;
 
-/// Which records are looked at at all, by their keys; the others cost no memory.
-pub type Keep = Box<dyn Fn(Key) -> bool + Send + Sync>;
-
 /// One recordsize's [`Splitter`] and [`Intern`]: every model fed with its accesses sees the same records.
 pub struct Lane {
     splitter: Splitter,
     intern: Intern,
     sizes: Option<Sizes>,
-    keep: Option<Keep>,
     skipped: Skipped,
     /// Pieces of the current chunk that were cut.
     done: usize,
@@ -32,7 +28,6 @@ impl Lane {
             splitter: Splitter::of(unit, recordsize)?,
             intern: Intern::default(),
             sizes: None,
-            keep: None,
             skipped: Skipped::default(),
             done: 0,
             requests: 0,
@@ -46,22 +41,17 @@ impl Lane {
         Lane { sizes: Some(sizes), ..self }
     }
 
-    /// Looks only at the records that `keep` takes.
-    pub fn with_sample(self, keep: Keep) -> Lane {
-        Lane { keep: Some(keep), ..self }
-    }
-
     /// Bytes of a record; `None` where pieces are objects.
     pub fn recordsize(&self) -> Option<u64> {
         self.splitter.recordsize()
     }
 
-    /// Accesses to records so far, frees not counted, whether they were kept or not.
+    /// Accesses to records so far, frees not counted.
     pub fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Different records so far, of those that were kept.
+    /// Different records so far.
     pub fn records(&self) -> u64 {
         self.intern.keys().len() as u64
     }
@@ -119,14 +109,11 @@ impl Lane {
     }
 
     fn take(&mut self, piece: &Piece) -> Result<()> {
-        let Lane { splitter, sizes, keep, requests, chunk, unnumbered, .. } = self;
+        let Lane { splitter, sizes, requests, chunk, unnumbered, .. } = self;
         let t_ms = u32::try_from(piece.t_ns / 1_000_000).unwrap_or(u32::MAX);
         let file = piece.file;
         let touched = splitter.split(piece, |cut| {
             *requests += 1;
-            if keep.as_ref().is_some_and(|keep| !keep(cut.key)) {
-                return;
-            }
             let bytes = match sizes {
                 Some(sizes) => sizes(file, index(cut.key, file), cut.bytes),
                 None => cut.bytes,

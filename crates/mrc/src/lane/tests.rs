@@ -57,10 +57,3 @@ fn a_long_piece_comes_in_several_chunks_and_a_far_one_is_counted() {
     let freed = all(&mut few, &[piece(Kind::Free, 0, 512, END - 512)]);
     assert_eq!(freed.iter().map(|a| a.record).collect::<Vec<_>>(), [1]);
 }
-
-#[test]
-fn a_sample_looks_at_its_own_records_and_counts_all() {
-    let mut lane = Lane::new(BYTES, None).unwrap().with_sample(Box::new(|key| key % 4 == 0));
-    let found = all(&mut lane, &[piece(Kind::Read, 0, 0, 400 * 4096)]);
-    assert_eq!((found.len(), lane.keys().len(), lane.requests()), (100, 100, 400));
-}
