@@ -4,13 +4,17 @@ use rayon::prelude::*;
 
 use crate::{Access, Counts, Curve, Key, Model, Point};
 
+/// A family of a [`Run`]: models whose counts make one curve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FamilyId(usize);
+
 /// The models of one recordsize, by what the user calls them. One model may stand for many cache sizes (LRU), or there is
 /// one for each (ARC).
 #[derive(Default)]
 pub struct Run {
     families: Vec<String>,
-    /// Each with the number of its family. The costly ones come first, so that no core is left with one at the end.
-    models: Vec<(usize, Box<dyn Model>)>,
+    /// Each with its family. The costly ones come first, so that no core is left with one at the end.
+    models: Vec<(FamilyId, Box<dyn Model>)>,
 }
 
 impl Run {
@@ -21,10 +25,11 @@ impl Run {
 
     /// Adds the models whose counts make one curve, named as `--model` takes it. Models of larger caches should come last:
     /// they take longest, and are started first.
-    pub fn add(&mut self, name: &str, models: Vec<Box<dyn Model>>) {
-        let family = self.families.len();
+    pub fn add(&mut self, name: &str, models: Vec<Box<dyn Model>>) -> FamilyId {
+        let family = FamilyId(self.families.len());
         self.families.push(name.to_owned());
         self.models.splice(0..0, models.into_iter().rev().map(|model| (family, model)));
+        family
     }
 
     /// Shows a chunk to every model. A few ten thousand accesses are enough to make up for handing it to the threads, and
@@ -34,17 +39,17 @@ impl Run {
     }
 
     /// The counts of one family by ascending cache size.
-    pub fn counts(&self, name: &str) -> Vec<Counts> {
-        let of_name = |(family, _): &&(usize, Box<dyn Model>)| self.families[*family] == name;
-        let mut counts: Vec<Counts> =
-            self.models.iter().filter(of_name).flat_map(|(_, model)| model.counts()).collect();
+    pub fn counts(&self, family: FamilyId) -> Vec<Counts> {
+        let of_family = self.models.iter().filter(|(its, _)| *its == family);
+        let mut counts: Vec<Counts> = of_family.flat_map(|(_, model)| model.counts()).collect();
         counts.sort_by_key(|counts| counts.cache_bytes);
         counts
     }
 
     /// A curve of each family, in the order in which they were added. `records` is the number of different records seen.
     pub fn curves(&self, recordsize: Option<u64>, records: u64) -> Vec<Curve> {
-        self.families.iter().map(|name| curve(name, &self.counts(name), recordsize, records)).collect()
+        let named = self.families.iter().enumerate();
+        named.map(|(n, name)| curve(name, &self.counts(FamilyId(n)), recordsize, records)).collect()
     }
 
     /// Bytes of memory that all models hold now.

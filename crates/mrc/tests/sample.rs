@@ -47,7 +47,9 @@ fn families(makers: Makers, sizes: &[u64]) -> Vec<Family> {
 fn exact(makers: Makers, unit: Unit, pieces: &[Piece], sizes: &[u64]) -> Vec<Curve> {
     let mut lane = Lane::new(unit, None).unwrap();
     let mut run = Run::new();
-    makers.iter().for_each(|(name, models)| run.add(name, models(sizes, 1.0)));
+    for (name, models) in makers {
+        run.add(name, models(sizes, 1.0));
+    }
     loop {
         let more = lane.cut(pieces).unwrap();
         run.feed(lane.accesses(), lane.keys());

@@ -189,7 +189,7 @@ impl Sampled {
     /// at.
     pub fn curves(&self) -> Vec<Curve> {
         let recordsize = self.splitter.recordsize();
-        self.families.iter().map(|family| self.rungs[0].curve(family, &self.census, recordsize)).collect()
+        self.rungs[0].curves(&self.families, &self.census, recordsize)
     }
 }
 

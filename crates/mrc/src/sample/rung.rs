@@ -5,7 +5,8 @@ use rayon::prelude::*;
 use super::band::{Basis, Seen, scaled};
 use super::census::{Census, group};
 use super::{FEWEST_RECORDS, FEWEST_SLOTS, Family, GROUPS, Step};
-use crate::{Access, Counts, Curve, Intern, Key, Kind, Point, Result, Run, Sample, Unsaid, run};
+use crate::run::{self, FamilyId};
+use crate::{Access, Counts, Curve, Intern, Key, Kind, Point, Result, Run, Sample, Unsaid};
 
 /// One sixteenth of the sample, with models that see nothing else.
 #[derive(Default)]
@@ -21,6 +22,8 @@ pub(super) struct Rung {
     threshold: u64,
     intern: Intern,
     run: Run,
+    /// Of the run, and of each group's alike; none before the models were made.
+    made: Vec<FamilyId>,
     chunk: Vec<Access>,
     /// None where everything is looked at.
     groups: Vec<Group>,
@@ -40,6 +43,7 @@ impl Rung {
             threshold: (rate * 2f64.powi(64)) as u64,
             intern: Intern::default(),
             run: Run::new(),
+            made: Vec::new(),
             chunk: Vec::new(),
             groups: (0..groups).map(|_| Group::default()).collect(),
             places: Vec::new(),
@@ -117,7 +121,7 @@ impl Rung {
         for family in families {
             let sizes = family.sizes.iter().flat_map(|&size| self.whole_sizes(size));
             let sizes = distinct(sizes.collect());
-            self.run.add(&family.name, (family.models)(&sizes, self.rate));
+            self.made.push(self.run.add(&family.name, (family.models)(&sizes, self.rate)));
             let rate = self.rate / GROUPS as f64;
             let sizes = distinct(family.sizes.iter().map(|&size| self.group_size(size)).collect());
             for group in &mut self.groups {
@@ -137,13 +141,26 @@ impl Rung {
         scaled(cache_bytes, rate, self.record_bytes.unwrap_or_default()).0.round().max(1.0) as u64
     }
 
-    pub fn curve(&self, family: &Family, census: &Census, recordsize: Option<u64>) -> Curve {
+    /// A curve of each family, in the order of `families`.
+    pub fn curves(&self, families: &[Family], census: &Census, recordsize: Option<u64>) -> Vec<Curve> {
+        let made = self.made.iter().copied().map(Some).chain(std::iter::repeat(None));
+        families.iter().zip(made).map(|(family, made)| self.curve(family, made, census, recordsize)).collect()
+    }
+
+    fn curve(
+        &self,
+        family: &Family,
+        made: Option<FamilyId>,
+        census: &Census,
+        recordsize: Option<u64>,
+    ) -> Curve {
         let records = self.intern.keys().len() as u64;
-        let whole = self.run.counts(&family.name);
+        let counts = |run: &Run| made.map_or_else(Vec::new, |made| run.counts(made));
+        let whole = counts(&self.run);
         if self.rate >= 1.0 {
             return run::curve(&family.name, &whole, recordsize, records);
         }
-        let groups: Vec<_> = self.groups.iter().map(|group| group.run.counts(&family.name)).collect();
+        let groups: Vec<_> = self.groups.iter().map(|group| counts(&group.run)).collect();
         let (mut points, mut unsaid) = (Vec::new(), Vec::new());
         for cache_bytes in distinct(family.sizes.clone()) {
             let short = self.short_of(cache_bytes, family.least_bytes);
