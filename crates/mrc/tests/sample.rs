@@ -2,7 +2,7 @@
 
 use poolwright_mrc::arc::Arc;
 use poolwright_mrc::input::{Synthetic, Unit};
-use poolwright_mrc::openzfs::{LEAST_SAMPLED, OpenZfs, Options};
+use poolwright_mrc::openzfs::{GRAIN, LEAST_SAMPLED, OpenZfs, Options};
 use poolwright_mrc::sample::{Amount, Family};
 use poolwright_mrc::{Curve, Input, Kind, Lane, Lru, Model, Piece, Run, Sampled, Splitter};
 use proptest::prelude::*;
@@ -39,6 +39,7 @@ fn families(makers: Makers, sizes: &[u64]) -> Vec<Family> {
         name: (*name).to_owned(),
         sizes: sizes.to_vec(),
         least_bytes: 0,
+        grain_bytes: if *name == "openzfs" { GRAIN } else { 0 },
         models: Box::new(*models),
     };
     makers.iter().map(family).collect()
@@ -166,6 +167,15 @@ fn a_hundred_seeds_of_objects_of_unequal_sizes() {
 fn a_hundred_seeds_of_the_arc_of_openzfs() {
     let trace = made_up("synthetic:zipf,records=30K,requests=200K,skew=0.9,scan=0.1,write=0.2,rate=1K");
     check(OPENZFS, "openzfs", trace, 0.2, &sizes(5 * LEAST_SAMPLED, 240 << 20, 4));
+}
+
+#[test]
+fn a_hundred_seeds_of_a_loop_in_the_arc_of_openzfs() {
+    let records = 30_000;
+    let trace = made_up("synthetic:loop,records=30K,requests=300K");
+    let sizes =
+        [0.8, 0.9, 0.95, 0.96, 0.97, 0.98, 1.0, 1.2].map(|share| (8192.0 * share * records as f64) as u64);
+    check(OPENZFS, "loop", trace, 0.1, &sizes);
 }
 
 #[test]

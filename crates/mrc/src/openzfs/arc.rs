@@ -53,7 +53,7 @@ impl Arc {
         let mut size = [[0; 2]; SIZED];
         // The pool's own, which its users hold.
         size[State::Mru as usize][METADATA] = options.pool_bytes as i64;
-        let mut used = Sum::default();
+        let mut used = Sum::new(options.share);
         used.add(options.pool_bytes as i64);
         let lists = || vec![List::default(); options.sublists as usize];
         Arc {

@@ -3,8 +3,6 @@
 use super::arc::{Arc, DATA, METADATA, kind};
 use super::list::{AHEAD, META, NIL, State};
 
-/// Buffers that are evicted from one sublist before the next has its turn (`zfs_arc_evict_batch_limit`).
-const BATCH: u32 = 10;
 /// Percent: from metadata to data the balance moves five times slower than back (`zfs_arc_meta_balance`).
 const META_BALANCE: u64 = 500;
 
@@ -112,7 +110,7 @@ impl Arc {
 
     fn evict_batch(&mut self, cursor: &mut u32, state: State, bytes: i64, now: u32) -> i64 {
         let (mut freed, mut count) = (0, 0);
-        while *cursor != NIL && count < BATCH && freed < bytes {
+        while *cursor != NIL && count < self.options.batch && freed < bytes {
             let id = *cursor;
             *cursor = self.blocks.at(id).prev;
             let block = self.blocks.at(id);

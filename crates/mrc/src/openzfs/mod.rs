@@ -15,7 +15,7 @@ mod sum;
 #[cfg(test)]
 mod tests;
 
-pub use options::{LEAST_SAMPLED, Options, PrimaryCache, Structures};
+pub use options::{GRAIN, LEAST_SAMPLED, Options, PrimaryCache, Structures};
 
 use crate::{Access, Counts, Intern, Key, Kind, Model};
 use arc::Arc;

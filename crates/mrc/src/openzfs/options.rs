@@ -4,6 +4,11 @@
 /// or not as in no whole ARC, and the miss ratio was found to be off by more than samples differ.
 pub const LEAST_SAMPLED: u64 = 16 << 20;
 
+/// How far the room for records in a sample's ARC may be off: two indirect blocks, compressed and as its dbuf has them. A
+/// reader of neighbours holds those of the dbuf cache's records, which are as many fewer as there are records, but one at
+/// least, and another at the border of two.
+pub const GRAIN: u64 = 2 * ((44 << 10) + (128 << 10));
+
 /// What a dataset's `primarycache` lets into the ARC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrimaryCache {
@@ -56,6 +61,8 @@ pub struct Options {
     pub offsets: bool,
     /// Records that a pointer of an indirect block stands for: 1, or more where a model is shown a sample.
     pub span: f64,
+    /// Share of the records that the model is shown.
+    pub share: f64,
     /// What a full indirect block of 1024 pointers takes compressed.
     pub indirect_bytes: u32,
     /// What it takes uncompressed.
@@ -68,6 +75,8 @@ pub struct Options {
     pub slack_bytes: u64,
     /// Lists that each state is spread over: the processors, but at least 4.
     pub sublists: u32,
+    /// Buffers that are evicted from one of them before the next has its turn (`zfs_arc_evict_batch_limit`).
+    pub batch: u32,
     /// A second use this soon after the first is no second use (`ARC_MINTIME`, a sixteenth of a second in ticks).
     pub mintime_ms: u32,
     /// An indirect block, or what was read ahead, is not evicted this soon after its use (`zfs_arc_min_prefetch_ms`).
@@ -94,12 +103,14 @@ impl Options {
             requests_per_s: 0,
             offsets: true,
             span: 1.0,
+            share: 1.0,
             indirect_bytes: 44 << 10,
             indirect_lsize: 128 << 10,
             pool_bytes: 5 << 18,
             structures: Structures::KERNEL,
             slack_bytes: 16 << 20,
             sublists: 4,
+            batch: 10,
             mintime_ms: 62,
             indirect_ms: 1000,
             txg_ms: 5000,
@@ -111,7 +122,8 @@ impl Options {
     /// The same for a sample of so large a share of the records, in an ARC of that share (`cache_bytes` and what follows
     /// from it are that already, and at least [`LEAST_SAMPLED`]).
     ///
-    /// What is neither a record's own nor an indirect block's shrinks with it. An indirect block points to as many of the
+    /// What is neither a record's own nor an indirect block's shrinks with it, and so do the steps in which room is counted
+    /// and made: two megabytes that an indirect block's dbuf borrows in advance would be a fortieth of an ARC of 80M. An indirect block points to as many of the
     /// sampled records as it would to all, so that there are fewer of them by the share. Nothing is read ahead: records
     /// that are spread show no sequence.
     pub fn sampled(self, share: f64) -> Options {
@@ -124,6 +136,8 @@ impl Options {
             prefetch: false,
             requests_per_s: of(self.requests_per_s.into()) as u32,
             span: self.span / share,
+            share: self.share * share,
+            batch: (f64::from(self.batch) * share).ceil() as u32,
             pool_bytes: of(self.pool_bytes),
             slack_bytes: of(self.slack_bytes),
             txg_bytes: of(self.txg_bytes),

@@ -1,9 +1,14 @@
 //! How the engine counts bytes.
 
+/// Sixteen (`aggsum_borrow_shift`), in units of 2^-32.
+const ADVANCE: f64 = 16.0 * 4_294_967_296.0;
+
 /// A sum that is added to on every processor (`aggsum`). Whoever asks cheaply gets a lower bound: an addition borrows
 /// sixteen times its size in advance, so the ARC is that much larger than it takes itself to be. One processor's.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Sum {
+    /// How many times its size an addition borrows, in units of 2^-32.
+    advance: i64,
     value: i64,
     /// What whoever asks cheaply is told.
     pub lower: i64,
@@ -12,6 +17,11 @@ pub struct Sum {
 }
 
 impl Sum {
+    /// An empty one. Where the whole is scaled down, so is what is borrowed: the additions themselves are not.
+    pub fn new(share: f64) -> Sum {
+        Sum { advance: (share * ADVANCE).ceil() as i64, value: 0, lower: 0, borrowed: 0, delta: 0 }
+    }
+
     pub fn value(&self) -> i64 {
         self.value
     }
@@ -22,7 +32,7 @@ impl Sum {
             self.delta += delta;
             return;
         }
-        let wanted = delta.abs() << 4;
+        let wanted = ((i128::from(delta.abs()) * i128::from(self.advance)) >> 32) as i64;
         let more =
             if wanted >= self.borrowed { wanted - self.borrowed } else { (wanted - self.borrowed) / 4 };
         self.lower += self.delta + delta - more;
@@ -34,5 +44,20 @@ impl Sum {
     pub fn settle(&mut self) -> i64 {
         (self.lower, self.borrowed, self.delta) = (self.value, 0, 0);
         self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_borrowed_in_advance_shrinks_with_the_share() {
+        for (share, borrowed) in [(1.0, 16 * 8192), (0.125, 2 * 8192), (1.0 / 64.0, 2048)] {
+            let mut sum = Sum::new(share);
+            sum.add(8192);
+            assert_eq!((sum.value(), sum.lower), (8192, 8192 - borrowed), "{share}");
+            assert_eq!((sum.settle(), sum.lower), (8192, 8192), "{share}");
+        }
     }
 }

@@ -7,8 +7,8 @@
 //!
 //! The sample is split by further bits of the hash into [`GROUPS`] of its own: how much these differ says how far the
 //! sample may be from the whole ([`band`]). Every size is modelled three times, once as it is, and once as much smaller and
-//! larger as the number of sampled records is uncertain; and once in every group, a sixteenth the size. So a model of one
-//! size costs four times what it would for the sampled requests alone.
+//! larger as the number of sampled records is uncertain and the model is coarse; and once in every group, a sixteenth the
+//! size. So a model of one size costs four times what it would for the sampled requests alone.
 //!
 //! In a given amount of memory, samples at a rate of 1, 1/4, 1/16 and so on run side by side; as they outgrow it, the
 //! largest goes. What is left has looked at the trace from the start at one rate. (SHARDS lowers the threshold of one sample
@@ -64,6 +64,9 @@ pub struct Family {
     pub sizes: Vec<u64>,
     /// Bytes that a sample's cache has to have for the model to be good for it.
     pub least_bytes: u64,
+    /// Bytes that the sample's cache may have too many or too few of beside what chance does: what a model has in pieces
+    /// that do not shrink with it. They move a cliff of the curve.
+    pub grain_bytes: u64,
     /// Makes the models, also of other sizes.
     pub models: Maker,
 }

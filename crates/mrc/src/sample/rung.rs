@@ -119,7 +119,7 @@ impl Rung {
     fn make(&mut self, families: &[Family]) {
         self.record_bytes = Some(self.bytes[0] / self.intern.keys().len().max(1) as f64);
         for family in families {
-            let sizes = family.sizes.iter().flat_map(|&size| self.whole_sizes(size));
+            let sizes = family.sizes.iter().flat_map(|&size| self.whole_sizes(size, family.grain_bytes));
             let sizes = distinct(sizes.collect());
             self.made.push(self.run.add(&family.name, (family.models)(&sizes, self.rate)));
             let rate = self.rate / GROUPS as f64;
@@ -130,9 +130,11 @@ impl Rung {
         }
     }
 
-    /// The sizes at which the whole sample is modelled for a cache of that size: itself, larger, smaller.
-    fn whole_sizes(&self, cache_bytes: u64) -> [u64; 3] {
-        let (middle, spread) = scaled(cache_bytes, self.rate, self.record_bytes.unwrap_or_default());
+    /// The sizes at which the whole sample is modelled for a cache of that size: itself, larger, smaller. So much larger
+    /// and smaller as chance makes it, and the model's own coarseness.
+    fn whole_sizes(&self, cache_bytes: u64, grain_bytes: u64) -> [u64; 3] {
+        let (middle, chance) = scaled(cache_bytes, self.rate, self.record_bytes.unwrap_or_default());
+        let spread = chance + grain_bytes as f64 * (1.0 - self.rate);
         [middle, middle + spread, middle - spread].map(|bytes| bytes.round().max(1.0) as u64)
     }
 
@@ -167,7 +169,9 @@ impl Rung {
             if short > 1.0 {
                 unsaid.push(Unsaid { cache_bytes, needs_rate: (self.rate * short).min(1.0) });
             } else {
-                points.push(self.point(cache_bytes, &whole, &groups, census));
+                let sizes = self.whole_sizes(cache_bytes, family.grain_bytes);
+                let seen = sizes.map(|size| find(&whole, size));
+                points.push(self.point(cache_bytes, seen, &groups, census));
             }
         }
         Curve {
@@ -192,9 +196,9 @@ impl Rung {
         records.max(bytes).max(FEWEST_SLOTS / self.slots(cache_bytes))
     }
 
-    fn point(&self, cache_bytes: u64, whole: &[Counts], groups: &[Vec<Counts>], census: &Census) -> Point {
+    /// By the counts of the whole sample at that size, at the larger and at the smaller one, and those of the groups.
+    fn point(&self, cache_bytes: u64, seen: [&Counts; 3], groups: &[Vec<Counts>], census: &Census) -> Point {
         let expected = self.rate * census.requests() as f64;
-        let [middle, larger, smaller] = self.whole_sizes(cache_bytes).map(|size| find(whole, size));
         let size = self.group_size(cache_bytes);
         let parts: Vec<&Counts> = groups.iter().map(|counts| find(counts, size)).collect();
         let by_group = |count: &dyn Fn(&Counts) -> u64| -> [f64; GROUPS] {
@@ -208,8 +212,7 @@ impl Rung {
             groups: by_group(&|counts| counts.requests),
         };
         let estimate = |count: &dyn Fn(&Counts) -> u64| {
-            let [whole, larger, smaller] =
-                [middle, larger, smaller].map(|counts| count(counts) as f64 / expected);
+            let [whole, larger, smaller] = seen.map(|counts| count(counts) as f64 / expected);
             let seen = Seen { whole, larger, smaller, groups: by_group(count) };
             basis.estimate(&seen, self.slots(cache_bytes))
         };

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use poolwright_mrc::input::Unit;
 use poolwright_mrc::lane;
-use poolwright_mrc::openzfs::{LEAST_SAMPLED, OpenZfs, Options, PrimaryCache};
+use poolwright_mrc::openzfs::{GRAIN, LEAST_SAMPLED, OpenZfs, Options, PrimaryCache};
 use poolwright_mrc::packed::packed;
 use poolwright_mrc::sample::{Amount, Family, Maker};
 use poolwright_mrc::{Lane, Lanes, Lru, Model, Result, Run, Sampled, Splitter, arc};
@@ -147,8 +147,9 @@ fn family(model: ModelName, ask: &Ask, recordsize: Option<u64>) -> Family {
             each(Box::new(move |size, rate| Box::new(OpenZfs::new(options(arc, recordsize, size, rate)))))
         }
     };
-    let least_bytes = if model == ModelName::Openzfs { LEAST_SAMPLED } else { 0 };
-    Family { name: model.name().to_owned(), sizes: ask.sizes.of(model), least_bytes, models }
+    let (least_bytes, grain_bytes) =
+        if model == ModelName::Openzfs { (LEAST_SAMPLED, GRAIN) } else { (0, 0) };
+    Family { name: model.name().to_owned(), sizes: ask.sizes.of(model), least_bytes, grain_bytes, models }
 }
 
 /// An ARC of `size` bytes that is shown a share of `rate` of the records.
