@@ -17,6 +17,8 @@ GENERATED = {
     "zipf": "synthetic:zipf,records=200K,requests=2M,skew=0.9",
     "scan and zipf": "synthetic:zipf,records=200K,requests=2M,skew=1.0,scan=0.3,scan-records=5K,write=0.2,rate=10K",
     "loop": "synthetic:loop,records=100K,requests=2M",
+    # Large enough for openzfs to say something at 0.01.
+    "large loop": "synthetic:loop,records=300K,requests=3M",
 }
 LIS_PAGES = {
     "OLTP": [500, 1000, 2000, 5000, 10000, 15000, 40000, 120000],
@@ -24,6 +26,9 @@ LIS_PAGES = {
 }
 ONLY = set((os.environ.get("MRC_TRACES") or ",".join(["long", *LIS_PAGES, *GENERATED])).split(","))
 GENERATED_RECORDS = [1000, 3000, 10000, 20000, 40000, 80000, 100000, 150000]
+# Around the edges of the loops, where the curve is a cliff; in openzfs it is a little beyond what the records take.
+EDGES = [80, 90, 95, 98, 99, 100, 101, 102, 103, 105, 110, 130]
+AROUND = {"loop": [1000 * n for n in EDGES], "large loop": [3000 * n for n in EDGES]}
 
 
 def bench(name, value, unit, bar=None, ok=None, **more):
@@ -75,11 +80,8 @@ def coverage(name, trace, sizes):
             # A size near the least that a sample can speak of is a point in some samples only.
             least = min(inside[model, bytes] / len(widths[model, bytes]) for bytes in said)
             every = [width for bytes in said for width in widths[model, bytes]]
-            # At the edge of a loop the ARC of OpenZFS either keeps a part of it or nothing, and chance tips it over sooner
-            # in a sample than in the whole: there is no bar for it.
-            bar = (">= 95", least >= 0.95) if model != "openzfs" else (None, None)
-            bench(f"inside the band, {name}, {model}, rate {rate}", round(100 * least, 1), "of 100 seeds", *bar, seeds=SEEDS,
-                  sizes=len(said), median_width_points=round(median(every), 2))
+            bench(f"inside the band, {name}, {model}, rate {rate}", round(100 * least, 1), "of 100 seeds", ">= 95",
+                  least >= 0.95, seeds=SEEDS, sizes=len(said), median_width_points=round(median(every), 2))
 
 
 def long(name, options, models):
@@ -111,7 +113,7 @@ def main():
         else:
             print(f"left out: {name}: there is no {trace}")
     for name in filter(ONLY.__contains__, GENERATED):
-        coverage(name, GENERATED[name], [count * RECORD for count in GENERATED_RECORDS])
+        coverage(name, GENERATED[name], [count * RECORD for count in sorted({*GENERATED_RECORDS, *AROUND.get(name, [])})])
 
 
 main()
