@@ -78,6 +78,14 @@ class KvDriver(unittest.TestCase):
         self.assertLessEqual(latency["p50"], latency["p99"])
         self.assertLessEqual(latency["p99"], latency["max"])
 
+    def test_cold_reads_are_so_many_however_long_they_take(self):
+        self.succeed("load")
+        cold = self.succeed("read-cold", cold_reads=50, read_seconds=0)
+        self.assert_measured(cold, 50)
+        scanned = self.figures(self.succeed("read-scanned"))
+        rates = scanned["gets_per_s"] / self.figures(cold)["gets_per_s"]
+        self.assertAlmostEqual(scanned["scan_gain"], rates, delta=rates / 1e6)
+
     def test_unused_settings_are_listed_and_impossible_ones_refused(self):
         lines = self.succeed("load", engine="lmdb")
         logs = [line["log"] for line in lines if "log" in line]

@@ -99,12 +99,13 @@ final class Phases {
 
     /** Reads that are not measured fill the caches first. */
     private void readWarm(Store store) throws InterruptedException {
-        reads(store, plan.warmReads(), null);
+        reads(store, plan.warmReads(), plan.readSeconds(), null);
         read(store);
     }
 
     private void readCold(Store store) throws IOException, InterruptedException {
-        Files.writeString(coldRate, Double.toString(read(store)));
+        double rate = read(store, plan.coldReads(), Double.MAX_VALUE);
+        Files.writeString(coldRate, Double.toString(rate));
     }
 
     /** Goes through all entries first, which is not measured. */
@@ -123,15 +124,19 @@ final class Phases {
 
     /** Reads a second. */
     private double read(Store store) throws InterruptedException {
-        return measured("gets", plan.reads(), progress -> reads(store, plan.reads(), progress));
+        return read(store, plan.reads(), plan.readSeconds());
+    }
+
+    private double read(Store store, long most, double seconds) throws InterruptedException {
+        return measured("gets", most, progress -> reads(store, most, seconds, progress));
     }
 
     /** Entries at random, every one as likely as any other, until that many or the time is up. */
-    private Latencies reads(Store store, long most, Progress progress) throws InterruptedException {
+    private Latencies reads(Store store, long most, double seconds, Progress progress) throws InterruptedException {
         AtomicLong left = new AtomicLong(most);
         long began = System.nanoTime();
         return Crew.run(plan, store, (thread, client) -> {
-            while (since(began) < plan.readSeconds() && left.getAndDecrement() > 0) {
+            while (since(began) < seconds && left.getAndDecrement() > 0) {
                 client.read(client.random().nextLong(plan.entries()));
                 if (progress != null) {
                     progress.add(1);

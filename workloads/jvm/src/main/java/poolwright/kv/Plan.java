@@ -20,7 +20,8 @@ import poolwright.driver.Spec;
  * @param batch entries that the load puts at once
  * @param warmReads reads before the measured ones, in the phases that warm up
  * @param reads measured reads, or operations of the mixed phase
- * @param readSeconds ends the reads although there are more to do
+ * @param coldReads reads of the cold phase, however long they take: so that rates are of as many reads
+ * @param readSeconds ends the other reads although there are more to do
  * @param puts share of puts in the mixed phase
  * @param deletes share of deletes in the mixed phase
  * @param seed of all that is drawn
@@ -34,13 +35,14 @@ record Plan(
         int batch,
         long warmReads,
         long reads,
+        long coldReads,
         double readSeconds,
         double puts,
         double deletes,
         long seed) {
     private static final Set<String> KNOWN = Set.of(
             "engine", "store", "entries", "data", "value", "keys", "memory", "threads", "batch", "warm_reads", "reads",
-            "read_seconds", "puts", "deletes", "share",
+            "cold_reads", "read_seconds", "puts", "deletes", "share",
             // Read by what starts this program.
             "heap", "compiler");
     /** Less cache than this is no cache. */
@@ -61,6 +63,7 @@ record Plan(
                 Math.toIntExact(parameters.count("batch", 1)),
                 parameters.count("warm_reads", 0),
                 parameters.count("reads", 10_000),
+                parameters.count("cold_reads", parameters.count("reads", 10_000)),
                 parameters.number("read_seconds", Double.MAX_VALUE),
                 parameters.number("puts", 0.15),
                 parameters.number("deletes", 0.05),
