@@ -1,10 +1,11 @@
 package poolwright.kv;
 
-import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Predicate;
 import poolwright.driver.Failure;
 
 /**
@@ -67,12 +68,8 @@ final class Settings {
     }
 
     private static Failure unknown(String name) {
-        List<String> words = new ArrayList<>();
-        for (Setting setting : Setting.values()) {
-            words.add(setting.word);
-        }
         return new Failure("there is no setting '" + name + "'; a name is ENGINE.SETTING or ENGINE.STORE.SETTING,"
-                + " and SETTING one of " + String.join(", ", words));
+                + " and SETTING one of " + String.join(", ", words(setting -> true)));
     }
 
     private void check(Setting setting, Value value) {
@@ -106,23 +103,18 @@ final class Settings {
 
     /** What is in force, a word each. */
     List<String> used() {
-        List<String> words = new ArrayList<>();
-        values.forEach((setting, value) -> {
-            if (setting.by(engine).honoured()) {
-                words.add(setting.word + "=" + value.text);
-            }
-        });
-        return words;
+        return values.entrySet().stream()
+                .filter(entry -> entry.getKey().by(engine).honoured())
+                .map(entry -> entry.getKey().word + "=" + entry.getValue().text)
+                .toList();
     }
 
     /** The settings that have no meaning for this engine. */
     List<String> unused() {
-        List<String> words = new ArrayList<>();
-        for (Setting setting : Setting.values()) {
-            if (!setting.by(engine).honoured()) {
-                words.add(setting.word);
-            }
-        }
-        return words;
+        return words(setting -> !setting.by(engine).honoured());
+    }
+
+    private static List<String> words(Predicate<Setting> which) {
+        return Arrays.stream(Setting.values()).filter(which).map(setting -> setting.word).toList();
     }
 }
