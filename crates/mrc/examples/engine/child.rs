@@ -143,11 +143,12 @@ fn replay(job: &Job) -> Result<Replayed> {
             dataset.set(name, value)?;
         }
     }
-    pool.sync()?;
     let files: Vec<File> =
         (0..job.files.len()).map(|n| dataset.open_file(&format!("f{n}"))).collect::<Result<_, _>>()?;
     let ops = ops::load(&job.ops)?;
     let mut times = BufWriter::new(create(&job.times)?);
+    // Right before the clock starts: the next transaction group is due so long after the last one began.
+    pool.sync()?;
     let (start, start_sizes) = (engine.arc_stats(), engine.arc_sizes());
     let reads = engine.vdev_stats().read_ops;
     let mut buffer = vec![0u8; 1 << 20];

@@ -1,5 +1,6 @@
 //! One pool, replayed on in ARCs of several sizes, and the model on the same accesses.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -23,27 +24,84 @@ pub struct Case {
     /// Operations a second at most; 0: as fast as the engine goes. What a thread does by the clock (feeding a cache vdev) is
     /// then done as often on a fast machine as on a slow one.
     pub pace: u32,
+    /// How often each size is replayed; what counts are the medians.
+    pub repeats: usize,
     /// Sizes of the ARC in bytes.
     pub sizes: Vec<u64>,
     pub verbose: bool,
 }
 
-/// What came of one size. Hit ratios in percent: of all accesses to records those that did not make the engine read data
-/// on demand.
+/// What came of one size, the medians where it was replayed several times. Hit ratios in percent: of all accesses to records
+/// those that did not make the engine read data on demand.
 pub struct Row {
     pub arc_bytes: u64,
     pub engine: f64,
     pub model: f64,
     pub seconds: f64,
+    /// How far the repeats are apart, largest less smallest: two runs of the engine are not the same.
+    pub engine_spread: f64,
+    pub model_spread: f64,
+    /// Most that the model was off in one of them.
+    pub worst: f64,
+    pub repeats: usize,
     /// Of all accesses, those that the cache vdev answered, in percent.
     pub engine_l2: f64,
     pub model_l2: f64,
 }
 
+/// One replay, and the model at its times: what a [`Row`] has the medians of.
+struct Run {
+    engine: f64,
+    model: f64,
+    seconds: f64,
+    engine_l2: f64,
+    model_l2: f64,
+}
+
 impl Row {
+    fn of(arc_bytes: u64, runs: &[Run]) -> Row {
+        let sorted = |of: fn(&Run) -> f64| {
+            let mut all: Vec<f64> = runs.iter().map(of).collect();
+            all.sort_by(f64::total_cmp);
+            all
+        };
+        let median = |of| {
+            let all = sorted(of);
+            (all[(all.len() - 1) / 2] + all[all.len() / 2]) / 2.0
+        };
+        let spread = |of| {
+            let all = sorted(of);
+            all[all.len() - 1] - all[0]
+        };
+        Row {
+            arc_bytes,
+            engine: median(|run| run.engine),
+            model: median(|run| run.model),
+            seconds: median(|run| run.seconds),
+            engine_spread: spread(|run| run.engine),
+            model_spread: spread(|run| run.model),
+            worst: runs.iter().map(|run| (run.model - run.engine).abs()).fold(0.0, f64::max),
+            repeats: runs.len(),
+            engine_l2: median(|run| run.engine_l2),
+            model_l2: median(|run| run.model_l2),
+        }
+    }
+
     /// Percentage points that the model is off.
     pub fn off(&self) -> f64 {
         self.model - self.engine
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let (engine, model, off, seconds) = (self.engine, self.model, self.off(), self.seconds);
+        write!(f, "engine {engine:6.2}  model {model:6.2}  off {off:+6.2}  ({seconds:.0} s)")?;
+        if self.repeats > 1 {
+            let (engine, model, worst, n) = (self.engine_spread, self.model_spread, self.worst, self.repeats);
+            write!(f, "  {n} runs apart by {engine:.2}, of the model by {model:.2}, one off by {worst:.2}")?;
+        }
+        Ok(())
     }
 }
 
@@ -81,24 +139,40 @@ pub fn compare(dir: &Path, ops: &Ops, case: &Case, mut each: impl FnMut(&Row)) -
     let mut rows = Vec::new();
     for &arc_bytes in &case.sizes {
         job.arc_bytes = arc_bytes;
-        let engine: Replayed = child::start("replay", dir, &job)?;
-        let (requests, model) = modelled(&job, ops, &psizes, &filled, &engine, case.verbose)?;
-        let misses = engine.stats.demand_data_misses - engine.start.demand_data_misses;
-        let row = Row {
-            arc_bytes,
-            engine: 100.0 * (1.0 - misses as f64 / requests as f64),
-            model: 100.0 * (1.0 - model.counts()[0].miss_ratio()),
-            seconds: engine.seconds,
-            engine_l2: 100.0 * engine.stats.since(&engine.start).l2_hits as f64 / requests as f64,
-            model_l2: 100.0 * model.l2arc_hits() as f64 / requests as f64,
-        };
-        each(&row);
-        if case.verbose {
-            describe(&filled, &engine, &model);
+        let mut runs = Vec::new();
+        for _ in 0..case.repeats.max(1) {
+            let engine: Replayed = child::start("replay", dir, &job)?;
+            runs.push(beside(&job, ops, &psizes, &filled, &engine, case.verbose)?);
         }
+        let row = Row::of(arc_bytes, &runs);
+        each(&row);
         rows.push(row);
     }
     Ok(rows)
+}
+
+/// A replay and the model of it.
+fn beside(
+    job: &Job,
+    ops: &Ops,
+    psizes: &[Vec<u32>],
+    filled: &Filled,
+    engine: &Replayed,
+    verbose: bool,
+) -> Result<Run> {
+    let (requests, model) = modelled(job, ops, psizes, filled, engine, verbose)?;
+    if verbose {
+        describe(filled, engine, &model);
+    }
+    let did = engine.stats.since(&engine.start);
+    let percent = |count: u64| 100.0 * count as f64 / requests as f64;
+    Ok(Run {
+        engine: 100.0 - percent(did.demand_data_misses),
+        model: 100.0 * (1.0 - model.counts()[0].miss_ratio()),
+        seconds: engine.seconds,
+        engine_l2: percent(did.l2_hits),
+        model_l2: percent(model.l2arc_hits()),
+    })
 }
 
 fn of_engine(stats: &ArcStats, z: &ArcSizes) -> String {

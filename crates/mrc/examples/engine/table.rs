@@ -43,15 +43,11 @@ pub fn run(args: &[String]) -> Result<bool> {
 
 fn show(name: &str, case: &Case, row: &Row) {
     println!(
-        "{name:12} {:4}K {:4} {:4}M  engine {:6.2}  model {:6.2}  off {:+6.2} {} ({:.0} s)",
+        "{name:12} {:4}K {:4} {:4}M  {row}{}",
         case.recordsize >> 10,
         case.compression,
         row.arc_bytes >> 20,
-        row.engine,
-        row.model,
-        row.off(),
-        if row.off().abs() > BAR { "!" } else { " " },
-        row.seconds,
+        if row.off().abs() > BAR { "  !" } else { "" },
     );
     if case.l2arc > 0 {
         println!("{:24} of the cache vdev {:6.2}  model {:6.2}", "", row.engine_l2, row.model_l2);
@@ -71,6 +67,7 @@ fn parse(args: &[String]) -> Result<Plan> {
             primarycache: "all".into(),
             l2arc: 0,
             pace: 0,
+            repeats: 1,
             sizes: [64, 96, 128, 192, 256, 384].map(|mib: u64| mib << 20).to_vec(),
             verbose: false,
         },
@@ -84,6 +81,8 @@ fn parse(args: &[String]) -> Result<Plan> {
             "--compression" => plan.compressions = value()?.split(',').map(str::to_owned).collect(),
             "--sizes" => plan.case.sizes = numbers(value()?)?.iter().map(|mib| mib << 20).collect(),
             "--requests" => plan.requests = value()?.parse()?,
+            "--pace" => plan.case.pace = value()?.parse()?,
+            "--repeat" => plan.case.repeats = value()?.parse()?,
             "--prefetch" => plan.case.prefetch = value()?.clone(),
             "--primarycache" => plan.case.primarycache = value()?.clone(),
             "--l2arc" => plan.case.l2arc = value()?.parse::<u64>()? << 20,
@@ -95,7 +94,11 @@ fn parse(args: &[String]) -> Result<Plan> {
     Ok(plan)
 }
 
+/// The accesses of `TRACE` or `TRACE@REQUESTS`.
 fn operations(name: &str, requests: usize) -> Result<Ops> {
+    if let Some((name, Ok(own))) = name.rsplit_once('@').map(|(name, own)| (name, own.parse())) {
+        return operations(name, own);
+    }
     match name {
         "scans" => Ok(ops::scans(requests, 60_000, false)),
         "updates" => Ok(ops::scans(requests, 60_000, true)),
