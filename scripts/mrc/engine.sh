@@ -9,7 +9,8 @@
 # scans between them, without and with updates). Without any: the last four, where they are. TRACE@N takes its first N accesses
 # in place of --requests; P3 is P3@400000, as hardly anything is asked for twice in less.
 # --repeat replays each size so often: what counts are the medians, and how far the runs are apart is shown. --prefetch lets
-# the engine and the model read ahead, with records of 16K only. Pools are in /dev/shm, as large as what the trace asks for.
+# the engine and the model read ahead, with records of 16K only. Pools are in /dev/shm while their largest size (twice what
+# the trace asks for, and 1G) is a third of the memory available, else in ${TMPDIR:-/tmp}.
 # docs/arc.md says what is compared and what came of it.
 # Exit status: 0 none is off by more than 1 percentage point, 1 one is, or nothing was compared, 2 wrong usage.
 set -euo pipefail

@@ -35,8 +35,8 @@ fn case(recordsize: u64, compression: &str) -> Case {
 }
 
 fn agree(updates: bool, case: Case) {
-    let dir = scratch().unwrap();
     let ops = ops::scans(30_000, 24_000, updates);
+    let dir = scratch(&ops, case.l2arc).unwrap();
     let rows = compare(dir.path(), &ops, &case, |_| ()).unwrap();
     assert_eq!(rows.len(), case.sizes.len());
     for row in &rows {
@@ -69,11 +69,11 @@ fn without_a_place_in_the_arc_parts_of_records_hit_in_the_dbuf_cache() {
 
 #[test]
 fn a_cache_vdev_answers_as_many_misses_as_the_engines() {
-    let dir = scratch().unwrap();
     // Five seconds at least: long enough for some feeds, which come a fifth of a second apart at best, and for what they fed
     // to be asked for.
     let ops = ops::scans(60_000, 24_000, false);
     let case = Case { l2arc: 512 << 20, pace: 12_000, sizes: vec![64 << 20], ..case(8 << 10, "off") };
+    let dir = scratch(&ops, case.l2arc).unwrap();
     for row in compare(dir.path(), &ops, &case, |_| ()).unwrap() {
         let (engine, model) = (row.engine_l2, row.model_l2);
         println!("cache vdev: engine {engine:.2}, model {model:.2}, {:.1} s", row.seconds);

@@ -100,9 +100,16 @@ fn devices(job: &Job) -> Vec<PathBuf> {
     std::iter::once(job.pool.clone()).chain(cache).collect()
 }
 
+/// Bytes of the pool for so many bytes of files. What is rewritten goes to another place, and a file in memory gives nothing
+/// back: in a pool without a limit a few replays with writes and records of 128K took 22 GB.
+pub fn pool_bytes(files: u64) -> u64 {
+    2 * files + (1 << 30)
+}
+
 /// The pool, with a cache vdev if there is to be one. One below 1G is empty after an import.
 fn spec(job: &Job) -> Spec {
     let mut spec = Spec::single("mrc", &job.pool, 12);
+    spec.groups[0].files[0].1 = pool_bytes(job.files.iter().sum());
     if job.l2arc > 0 {
         let files = vec![(job.pool.with_file_name("cache"), job.l2arc)];
         spec.groups.push(VdevGroup { layout: Layout::Stripe, usage: Use::Cache, files });

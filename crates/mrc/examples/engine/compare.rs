@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use poolwright_mrc::openzfs::{OpenZfs, Options, PrimaryCache, Structures};
 use poolwright_mrc::{Access, Intern, Model};
 use poolwright_openzfs::codec::{Codec, Compression, Geometry};
@@ -105,11 +105,22 @@ impl fmt::Display for Row {
     }
 }
 
-/// A place for pools: memory, if there is one to be had.
-pub fn scratch() -> Result<tempfile::TempDir> {
+/// A place for the pool of these accesses and a cache vdev: memory, if the largest that they can grow to is a third of what is
+/// available, or else the disk.
+pub fn scratch(ops: &Ops, l2arc: u64) -> Result<tempfile::TempDir> {
     let memory = Path::new("/dev/shm");
-    let parent = if memory.is_dir() { PathBuf::from(memory) } else { std::env::temp_dir() };
+    let wanted = child::pool_bytes(ops.files.iter().sum()) + l2arc;
+    let fits = memory.is_dir() && wanted <= memory_available()? / 3;
+    let parent = if fits { PathBuf::from(memory) } else { std::env::temp_dir() };
     Ok(tempfile::Builder::new().prefix("poolwright-mrc-").tempdir_in(parent)?)
+}
+
+fn memory_available() -> Result<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo")?;
+    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib =
+        line.and_then(|rest| rest.split_whitespace().next()).context("/proc/meminfo has no MemAvailable")?;
+    Ok(kib.parse::<u64>()? << 10)
 }
 
 /// All sizes of one pool, each shown as it is done.

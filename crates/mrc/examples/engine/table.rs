@@ -22,10 +22,10 @@ struct Plan {
 /// Whether the model is nowhere off by more than the bar.
 pub fn run(args: &[String]) -> Result<bool> {
     let plan = parse(args)?;
-    let dir = scratch()?;
     let (mut worst, mut missed, mut all) = (0f64, 0, 0);
     for name in &plan.traces {
         let ops = operations(name, plan.requests)?;
+        let dir = scratch(&ops, plan.case.l2arc)?;
         let short = name.rsplit('/').next().unwrap_or(name).split('.').next().unwrap_or(name);
         for &recordsize in &plan.recordsizes {
             for compression in &plan.compressions {
