@@ -161,11 +161,12 @@ fn replay(job: &Job) -> Result<Replayed> {
     let mut buffer = vec![0u8; 1 << 20];
     let (mut largest, mut samples) = (0, Vec::new());
     // Streams of sequential readers are told apart by the clock's whole seconds: those of the times are the same.
-    let phase = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_millis();
+    let phase = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_micros();
     let clock = Instant::now();
     for (n, op) in ops.iter().enumerate() {
         wait_for_turn(n, job.pace, clock);
-        times.write_all(&(phase + clock.elapsed().as_millis() as u32).to_le_bytes())?;
+        let now_us = u128::from(phase) + clock.elapsed().as_micros();
+        times.write_all(&((now_us / 1000) as u32).to_le_bytes())?;
         run(op, job.recordsize, &files[op.file as usize], &mut buffer)?;
         if n % SAMPLE == 0 {
             samples.push((engine.arc_stats(), engine.arc_sizes()));

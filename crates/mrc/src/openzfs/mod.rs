@@ -159,16 +159,20 @@ impl OpenZfs {
         id
     }
 
-    /// A read, and the reading ahead that comes of it. Whether it missed.
-    fn read_in_stream(&mut self, id: u32, key: Key, now: u32) -> bool {
+    /// A read or write, and the reading ahead that comes of it. Whether it missed.
+    fn in_stream(&mut self, id: u32, key: Key, kind: Kind, now: u32) -> bool {
         let record_bytes = u64::from(self.arc.options.record_bytes);
+        let write = kind != Kind::Read;
         let mut stream = None;
         if let Some(file) = self.ahead.as_mut().and_then(|ahead| ahead.files.get_mut(&(key >> PLACE))) {
-            stream = file.streams.access(key & ((1 << PLACE) - 1), file.last, record_bytes, now);
+            stream = file.streams.access(key & ((1 << PLACE) - 1), file.last, record_bytes, write, now);
         }
-        let missed = self.read(id, now);
+        let missed = match kind {
+            Kind::Read => self.read(id, now),
+            _ => self.write(id, kind == Kind::Update, now),
+        };
         if let Some(at) = stream {
-            self.read_ahead(key >> PLACE, at, missed, now);
+            self.read_ahead(key >> PLACE, at, missed && !write, now);
         }
         missed
     }
@@ -361,15 +365,11 @@ impl Model for OpenZfs {
                 self.flushed_ms = now;
                 self.arc.flush_uncached(now);
             }
-            let missed = match access.kind {
-                Kind::Read => self.read_in_stream(id, key, now),
-                Kind::Write => self.write(id, false, now),
-                Kind::Update => self.write(id, true, now),
-                Kind::Free => {
-                    self.free(id, now);
-                    continue;
-                }
-            };
+            if access.kind == Kind::Free {
+                self.free(id, now);
+                continue;
+            }
+            let missed = self.in_stream(id, key, access.kind, now);
             self.counts.requests += 1;
             self.counts.misses += u64::from(missed);
             self.counts.update_misses += u64::from(missed && access.kind == Kind::Update);

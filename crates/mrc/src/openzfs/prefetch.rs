@@ -52,13 +52,21 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// An access to a record; `last` is the file's last. Returns the stream that goes on with it, to [`Streams::run`].
-    pub fn access(&mut self, record: u64, last: u64, record_bytes: u64, now_ms: u32) -> Option<usize> {
-        if record == 0 || last < 2 {
+    /// An access to a record; `last` is the file's last. Returns the stream that goes on with it, to [`Streams::run`]. A write
+    /// makes and moves streams as a read does, but only indirect blocks are read ahead of it.
+    pub fn access(
+        &mut self,
+        record: u64,
+        last: u64,
+        record_bytes: u64,
+        write: bool,
+        now_ms: u32,
+    ) -> Option<usize> {
+        if last < 2 {
             return None;
         }
         let now = START_S + now_ms / 1000;
-        let (at, read) = match self.find(record, record_bytes, now)? {
+        let (at, read) = match self.find(record, record_bytes, write, now)? {
             Found::Stream(at, read) => (at, read),
             Found::Nothing => {
                 if record + 1 < last {
@@ -76,11 +84,11 @@ impl Streams {
             self.streams.remove(at);
             return None;
         }
-        stream.reach(read, record_bytes);
+        stream.reach(read, record_bytes, write);
         Some(at)
     }
 
-    fn find(&mut self, record: u64, record_bytes: u64, now: u32) -> Option<Found> {
+    fn find(&mut self, record: u64, record_bytes: u64, write: bool, now: u32) -> Option<Found> {
         for (at, stream) in self.streams.iter_mut().enumerate() {
             if record == stream.next {
                 return Some(Found::Stream(at, stream.go_on(1)));
@@ -92,7 +100,11 @@ impl Streams {
         let reorder = REORDER / record_bytes + 1;
         for (at, stream) in self.streams.iter_mut().enumerate() {
             if record > stream.next && record < stream.next + reorder {
-                return Some(Found::Stream(at, stream.early(record)));
+                let by = match write {
+                    true => stream.go_on(record + 1 - stream.next),
+                    false => stream.early(record),
+                };
+                return Some(Found::Stream(at, by));
             }
             let behind = record < stream.next && record + 1 + reorder > stream.next;
             if behind && stream.used_s + OLD_S >= now {
@@ -168,13 +180,25 @@ impl Stream {
 
     /// Remembers an access that came early; goes on with it if little is missing up to there.
     fn early(&mut self, record: u64) -> u64 {
-        let (at, full) = (record - self.next, self.early.len() == RANGES);
-        match self.early.iter_mut().find(|range| range.0 <= at + 1 && at <= range.1) {
-            Some(range) => *range = (range.0.min(at), range.1.max(at + 1)),
-            None if full => return 0,
-            None => self.early.push((at, at + 1)),
+        let at = record - self.next;
+        let touches = |range: &(u64, u64)| range.0 <= at + 1 && at <= range.1;
+        match self.early.iter().position(touches) {
+            Some(first) => {
+                // It can close the gap between two.
+                let last = self.early.iter().rposition(touches).unwrap_or(first);
+                let (start, end) = (self.early[first].0.min(at), self.early[last].1.max(at + 1));
+                self.early.splice(first..=last, [(start, end)]);
+            }
+            None => {
+                // Where there are too many, the one farthest ahead is forgotten.
+                let place = self.early.partition_point(|range| range.0 < at);
+                self.early.insert(place, (at, at + 1));
+                self.early.truncate(RANGES);
+                if place == RANGES {
+                    return 0;
+                }
+            }
         }
-        self.early.sort_unstable();
         let (mut holes, mut from, mut reached) = (0, 0, 0);
         for &(start, end) in &self.early {
             holes += start.saturating_sub(from);
@@ -187,16 +211,19 @@ impl Stream {
     }
 
     /// How far it wants to be ahead after it went on by `read` records.
-    fn reach(&mut self, read: u64, record_bytes: u64) {
+    fn reach(&mut self, read: u64, record_bytes: u64, write: bool) {
         let bytes = read * record_bytes;
-        if self.distance < bytes {
-            self.distance = bytes;
-        } else if self.distance < QUICK {
-            self.distance *= 2;
+        if !write {
+            if self.distance < bytes {
+                self.distance = bytes;
+            } else if self.distance < QUICK {
+                self.distance *= 2;
+            }
+            self.distance = self.distance.min(FAR);
         }
-        self.distance = self.distance.min(FAR);
+        let ahead = if write { 0 } else { self.distance };
         self.issued = self.issued.max(self.next);
-        self.end = self.end.max(self.next + self.distance / record_bytes);
+        self.end = self.end.max(self.next + ahead / record_bytes);
         self.indirect_distance =
             if self.indirect_distance < bytes { bytes } else { self.indirect_distance * 2 };
         self.indirect_distance = self.indirect_distance.min(FAR_INDIRECT);
@@ -214,7 +241,7 @@ mod tests {
         let mut streams = Streams::default();
         let mut asked = 0;
         for record in 1..100 {
-            if let Some(at) = streams.access(record, 10_000, 8 << 10, 10) {
+            if let Some(at) = streams.access(record, 10_000, 8 << 10, false, 10) {
                 let ahead = streams.run(at, true).records;
                 assert!(ahead.0 >= asked && ahead.0 > record, "{ahead:?} at {record} after {asked}");
                 asked = asked.max(ahead.1);
@@ -224,6 +251,44 @@ mod tests {
 
         let mut streams = Streams::default();
         let random = (0..1000u64).map(|n| n * 48_271 % 10_007 * 3000);
-        assert!(random.filter_map(|record| streams.access(record, 1 << 40, 8 << 10, 10)).next().is_none());
+        assert!(
+            random.filter_map(|record| streams.access(record, 1 << 40, 8 << 10, false, 10)).next().is_none()
+        );
+    }
+    /// A stream that waits for record 100, and what came early.
+    fn early(records: &[u64]) -> (u64, Vec<(u64, u64)>) {
+        let mut streams = Streams::default();
+        assert_eq!(streams.access(99, 1 << 20, 8 << 10, false, 10), None);
+        for &record in records {
+            streams.access(record, 1 << 20, 8 << 10, false, 10);
+        }
+        (streams.streams[0].next, streams.streams[0].early.clone())
+    }
+
+    #[test]
+    fn what_came_early_is_remembered_in_runs_and_of_too_many_the_nearest() {
+        assert_eq!(early(&[110, 112, 111]), (100, vec![(10, 13)]));
+        let far: Vec<u64> = (0..9).map(|n| 200 + 100 * n).collect();
+        assert_eq!(early(&far).1.len(), RANGES);
+        let beyond = early(&[far.clone(), vec![1200]].concat()).1;
+        assert_eq!(beyond.last(), Some(&(900, 901)));
+        let nearer = early(&[far, vec![150]].concat()).1;
+        assert_eq!((nearer[0], nearer.last()), ((50, 51), Some(&(800, 801))));
+        // Three of four are there: it goes on behind them.
+        assert_eq!(early(&[101, 102, 103]), (104, vec![]));
+    }
+
+    #[test]
+    fn a_write_takes_a_stream_and_has_no_data_read_ahead() {
+        let mut streams = Streams::default();
+        let mut indirect = 0;
+        for record in 1..200 {
+            if let Some(at) = streams.access(record, 1 << 20, 8 << 10, true, 10) {
+                let ahead = streams.run(at, true);
+                assert_eq!(ahead.records.0, ahead.records.1, "at {record}");
+                indirect = indirect.max(ahead.indirect.1);
+            }
+        }
+        assert!(indirect > 1024 && streams.streams.len() == 1, "{indirect}, {streams:?}");
     }
 }
