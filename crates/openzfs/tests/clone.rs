@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 
 use poolwright_openzfs::{Config, Dataset, Engine, Errno, File, Node, Pool, Spec};
 
+mod common;
+
 const MIB: u64 = 1 << 20;
 
 /// Transaction groups only when asked for.
@@ -88,7 +90,7 @@ fn a_copy_shares_its_blocks_until_one_side_changes() {
     ds.remove_file("a").unwrap();
     drop((b, ds));
     pool.export().unwrap();
-    let pool = Pool::import(engine(), &[vdev], false).unwrap();
+    let pool = common::import_again(engine(), &[vdev]);
     let ds = pool.open_dataset("d").unwrap();
     assert!(content(&ds.open_file("b").unwrap()) == other, "after import, without its source");
     assert!(saved(&pool) < 64 << 10, "what only one file has is shared no more");
@@ -261,7 +263,7 @@ fn clones_survive_a_kill() {
     assert!(said, "the victim ended before it was done");
 
     for round in ["replayed", "after one more import"] {
-        let pool = Pool::import(engine(), std::slice::from_ref(&vdev), false).unwrap();
+        let pool = common::import_again(engine(), std::slice::from_ref(&vdev));
         let ds = pool.open_dataset("d").unwrap();
         assert_eq!(ds.replayed() >= 3 * FILES, round == "replayed", "{} records", ds.replayed());
         assert_eq!(ds.files().unwrap().len() as u64, FILES, "the source was removed");

