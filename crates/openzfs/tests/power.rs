@@ -21,7 +21,7 @@ const LAYOUTS: &[&str] =
 /// At most. Every other victim has one, because another thread's flush soon makes good a missing one.
 const THREADS: u64 = 3;
 const OPS_PER_FILE: u64 = 48;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// splitmix64 of all its arguments.
 fn mix(parts: &[u64]) -> u64 {
