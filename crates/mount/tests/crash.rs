@@ -7,7 +7,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use common::pattern;
 use poolwright_mount::{Error, Mount, Options};
@@ -36,12 +37,13 @@ fn victim() {
 }
 
 /// Work as a database does it: a log that is appended and synced, files made under a temporary name, synced and moved
-/// into place, old ones removed, directories synced. Gives the number of rounds acknowledged when the server died.
-fn work(root: &Path, until: Instant, kill: impl FnOnce()) -> u64 {
+/// into place, old ones removed, directories synced. The server is killed in round `last` or soon after, in the middle of
+/// it. Gives the number of rounds acknowledged when it died.
+fn work(root: &Path, last: u64, kill: impl FnOnce() + Send) -> u64 {
     let log = OpenOptions::new().append(true).create(true).open(root.join("log")).unwrap();
     let dir = File::open(root).unwrap();
     dir.sync_all().unwrap();
-    let (mut done, mut kill) = (0u64, Some(kill));
+    let (mut done, began, dead) = (0u64, Instant::now(), AtomicBool::new(false));
     let round = |n: u64| -> std::io::Result<()> {
         (&log).write_all(&pattern(1000, n))?;
         log.sync_data()?;
@@ -54,18 +56,26 @@ fn work(root: &Path, until: Instant, kill: impl FnOnce()) -> u64 {
         }
         dir.sync_all()
     };
-    loop {
-        if Instant::now() > until
-            && let Some(kill) = kill.take()
-        {
-            kill();
-        }
-        match round(done) {
-            Ok(()) => done += 1,
-            Err(_) if kill.is_none() => return done,
-            Err(why) => panic!("round {done}, before anybody was killed: {why}"),
-        }
+    while done < last {
+        round(done).unwrap_or_else(|why| panic!("round {done}, before anybody was killed: {why}"));
+        done += 1;
     }
+    // A part of the time that a round takes, another one each time.
+    let part = began.elapsed().div_f64(last as f64).mul_f64((last * 7 % 10) as f64 / 10.0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(part);
+            dead.store(true, Ordering::SeqCst);
+            kill();
+        });
+        loop {
+            match round(done) {
+                Ok(()) => done += 1,
+                Err(_) if dead.load(Ordering::SeqCst) => return done,
+                Err(why) => panic!("round {done}, before anybody was killed: {why}"),
+            }
+        }
+    })
 }
 
 fn check(root: &Path, done: u64, case: &str) {
@@ -105,10 +115,8 @@ fn killed() {
             eprintln!("SKIPPED killed: {why}");
             return;
         }
-        let until = Instant::now() + Duration::from_millis(150 + 171 * round);
-        let done = work(&root, until, || child.kill().unwrap());
+        let done = work(&root, 3 + 37 * round, || child.kill().unwrap());
         child.wait().unwrap();
-        assert!(done > 0);
 
         let pool = Pool::import(common::engine(), &[tmp.path().join("vdev")], false).unwrap();
         let dataset = pool.open_dataset("d").unwrap();

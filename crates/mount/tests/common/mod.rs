@@ -5,8 +5,10 @@
 pub mod map;
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use poolwright_mount::{Error, Mount, Options};
+use poolwright_openzfs::Error::Locked;
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Engine, Layout, Pool, Spec, Use, VdevGroup};
 
@@ -119,7 +121,18 @@ impl Fixture {
     /// Unmounts, exports, imports, mounts: what is there then has been on disk.
     pub fn again(&mut self) {
         self.end();
-        self.pool = Some(Pool::import(engine(), &[self.vdev()], false).unwrap());
+        // What another test starts as a process has a copy of every descriptor until it is another program, and with it of
+        // the lock of the pool's file.
+        let began = Instant::now();
+        let imported = loop {
+            match Pool::import(engine(), &[self.vdev()], false) {
+                Err(Locked(_)) if began.elapsed() < Duration::from_secs(60) => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                imported => break imported,
+            }
+        };
+        self.pool = Some(imported.unwrap());
         self.start().unwrap();
     }
 
