@@ -6,9 +6,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
 use poolwright_record::{Options, Recorder, Result, Subject, Summary, probe_support};
@@ -57,13 +56,22 @@ impl Live {
     }
 
     pub fn start_with(subject: Subject, options: Options) -> Live {
+        Live::start_held(subject, options, Arc::default())
+    }
+
+    /// While somebody else has `held` locked, nobody empties the ring buffer.
+    pub fn start_held(subject: Subject, options: Options, held: Arc<Mutex<()>>) -> Live {
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, started) = mpsc::channel();
         let (until, out) = (Arc::clone(&stop), options.out.clone());
         let thread = std::thread::spawn(move || {
             let recorder = Recorder::start(subject, &options)?;
             ready.send(()).expect("the test waits");
-            recorder.run(|| until.load(Ordering::Relaxed), |_| {})
+            let over = || {
+                drop(held.lock());
+                until.load(Ordering::Relaxed)
+            };
+            recorder.run(over, |_| {})
         });
         if started.recv().is_err() {
             panic!("the recorder did not start: {:?}", thread.join());
