@@ -38,7 +38,7 @@ const PROGRAM: &str = "import os\nfd = os.open('grows', 66)\nfor i in range(500)
 fn follow(seen: &Receiver<Seen>) -> (Vec<File>, Vec<Event>) {
     let (mut files, mut events, mut ticked) = (Vec::new(), Vec::new(), false);
     while !ticked || !events.iter().any(|e: &Event| e.op == Op::Read && e.len == 10) {
-        match seen.recv_timeout(Duration::from_secs(300)).expect("the program's last read and a tick are seen") {
+        match seen.recv_timeout(Duration::from_secs(300)).expect("the last read and a tick are seen") {
             Seen::File(file) => files.push(file),
             Seen::Event(event) => events.push(event),
             Seen::Tick => ticked = true,
