@@ -12,6 +12,9 @@ use serde_json::Value;
 
 mod common;
 
+/// For what has to come, on however busy a machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// Says why a test cannot run here; `None` if it can.
 fn unable() -> Option<String> {
     let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
@@ -84,11 +87,13 @@ impl Place {
         let child = &mut self.running[which];
         let start = Instant::now();
         while child.try_wait().unwrap().is_none() {
-            assert!(start.elapsed() < Duration::from_secs(60), "it did not end");
+            assert!(start.elapsed() < PATIENCE, "it did not end");
             std::thread::sleep(Duration::from_millis(20));
         }
         let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        if let Some(mut stderr) = child.stderr.take() {
+            stderr.read_to_string(&mut said).unwrap();
+        }
         (child.wait().unwrap().code(), said)
     }
 
@@ -110,15 +115,25 @@ fn is_mounted(dir: &Path) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(1) == dir.to_str())
 }
 
+/// Tried for a while: what another test starts as a process has a copy of every descriptor until it is another program, and
+/// an open file keeps a mount busy.
 fn umount(dir: &Path) -> bool {
     let program = if is_root() { "umount" } else { "fusermount3" };
     let arguments: &[&str] = if is_root() { &[] } else { &["-u"] };
-    std::process::Command::new(program)
-        .args(arguments)
-        .arg(dir)
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+    let once = || {
+        let mut command = std::process::Command::new(program);
+        command.args(arguments).arg(dir).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    let start = Instant::now();
+    loop {
+        if once() {
+            return true;
+        }
+        if !is_mounted(dir) || start.elapsed() > Duration::from_secs(30) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 fn is_root() -> bool {
@@ -185,17 +200,16 @@ fn signals_unmount_flush_and_export() {
     let mount = p.mount("tank m");
     assert_eq!(std::fs::read_to_string(p.at("m/-TERM")).unwrap(), "not synced");
     let held = std::fs::File::create(p.at("m/held")).unwrap();
+    let mut said = BufReader::new(p.running[mount].stderr.take().unwrap()).lines().map_while(Result::ok);
     p.signal(mount, "-TERM");
-    // an unmount is tried for two seconds before it is called busy
-    std::thread::sleep(Duration::from_millis(3000));
+    assert!(said.any(|line| line.contains("in use")), "it ended");
     assert!(p.is_mounted("m"), "what is in use stays mounted");
     p.signal(mount, "-TERM");
-    std::thread::sleep(Duration::from_millis(200));
+    assert!(said.any(|line| line.contains("still flushing")), "it ended");
     held.write_all_at(b"late", 0).unwrap();
     drop(held);
-    let (code, said) = p.ended(mount);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("in use") && said.contains("still flushing"), "{said}");
+    let rest: Vec<String> = said.collect();
+    assert_eq!(p.ended(mount).0, Some(0), "{rest:?}");
     let mount = p.mount("tank m");
     assert_eq!(std::fs::read_to_string(p.at("m/held")).unwrap(), "late");
     p.signal(mount, "-INT");
@@ -275,7 +289,9 @@ fn a_mounted_dataset_is_rolled_back_while_programs_use_it() {
         .unwrap();
     p.fails("dataset rollback tank/db@one", 1, &["tank/db@two", "-r"]);
     for _ in 0..3 {
+        let start = Instant::now();
         while !p.at("m/loop").exists() {
+            assert!(start.elapsed() < PATIENCE, "nothing is written");
             std::thread::sleep(Duration::from_millis(10));
         }
         p.run("dataset rollback tank/db@two");
@@ -394,13 +410,15 @@ fn iostat_counts_what_moves() {
         file.sync_all().unwrap();
     });
     writer.join().unwrap();
+    let start = Instant::now();
     let out = p.run("pool iostat -v tank 300ms 2 --json");
+    let took = start.elapsed().as_secs_f64();
     let reports: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(reports.len(), 2);
     assert!(reports[0]["total"]["write_bytes"].as_u64().unwrap() >= 16 << 20, "{}", reports[0]);
     assert!(reports[0]["total"]["flushes"].as_u64().unwrap() > 0);
     let seconds = reports[1]["seconds"].as_f64().unwrap();
-    assert!((0.2..3.0).contains(&seconds), "{seconds}");
+    assert!((0.2..took).contains(&seconds), "{seconds} of {took}");
     assert_eq!(reports[0]["files"].as_array().unwrap().len(), 1);
     let text = p.run("pool iostat -v tank");
     assert!(text.contains("/img"), "{text}");
@@ -460,7 +478,7 @@ fn in_the_background_with_a_log() {
     };
     let start = Instant::now();
     while !ended() {
-        assert!(start.elapsed() < Duration::from_secs(10), "it goes on after the export");
+        assert!(start.elapsed() < PATIENCE, "it goes on after the export");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(!p.is_mounted("m") && p.at("state/log/tank.log").exists());

@@ -57,7 +57,7 @@ fn wait_until_it_records(child: &Child) {
         let links = links.filter_map(|fd| std::fs::read_link(fd.path()).ok());
         links.filter(|to| to.to_string_lossy().contains("bpf")).count() > 8 && stack.contains("nanosleep")
     };
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(300);
     while !records() {
         assert!(Instant::now() < deadline, "the recorder does not start");
         std::thread::sleep(Duration::from_millis(50));

@@ -47,27 +47,8 @@ impl Live {
             .stdout(Stdio::piped())
             .spawn()
             .expect("poolwright starts");
-        let live = Live { child };
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !live.records() {
-            assert!(Instant::now() < deadline, "the recorder does not start");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        live
-    }
-
-    /// It holds its programs, and has come to sleep between two looks into the ring buffer.
-    fn records(&self) -> bool {
-        let stack = std::fs::read_to_string(format!("/proc/{}/wchan", self.child.id())).unwrap_or_default();
-        let programs = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()))
-            .map(|fds| {
-                fds.flatten()
-                    .filter_map(|fd| std::fs::read_link(fd.path()).ok())
-                    .filter(|to| to.to_string_lossy().contains("bpf"))
-                    .count()
-            })
-            .unwrap_or(0);
-        programs > 8 && stack.contains("nanosleep")
+        wait_until_it_records(&child);
+        Live { child }
     }
 
     fn signal(&self, name: &str) {
@@ -81,6 +62,21 @@ impl Live {
         let mut line = String::new();
         BufReader::new(self.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         (status.code(), line)
+    }
+}
+
+/// It holds its programs, and has come to sleep between two looks into the ring buffer.
+fn wait_until_it_records(child: &Child) {
+    let records = || {
+        let stack = std::fs::read_to_string(format!("/proc/{}/wchan", child.id())).unwrap_or_default();
+        let links = std::fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter().flatten().flatten();
+        let links = links.filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        links.filter(|to| to.to_string_lossy().contains("bpf")).count() > 8 && stack.contains("nanosleep")
+    };
+    let deadline = Instant::now() + Duration::from_secs(300);
+    while !records() {
+        assert!(Instant::now() < deadline, "the recorder does not start");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
@@ -127,7 +123,7 @@ fn a_killed_recorder_leaves_a_trace_that_opens() {
     let live = Live::start(dir.path(), &out);
     write(dir.path(), "f", 1000);
     // The first checkpoint comes after some seconds at the latest.
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(300);
     while Trace::load(&out).map_or(0, |trace| writes(&trace)) < 1000 {
         assert!(Instant::now() < deadline, "no checkpoint holds the writes");
         std::thread::sleep(Duration::from_millis(200));
@@ -147,20 +143,27 @@ fn a_process_that_ends_ends_the_recording() {
     }
     let dir = scratch();
     let out = dir.path().join("t.parquet");
-    // Writes until the trace, which is created once the process is followed, has been there for a while.
+    let stop = dir.path().join("stop");
+    // Once more after the recording has begun.
     let program = format!(
         "import os, time
-end = None
-while not end or time.monotonic() < end:
+while not os.path.exists({stop:?}):
     open('f', 'w').write('x')
-    time.sleep(0.05)
-    if not end and os.path.exists({:?}): end = time.monotonic() + 2",
-        out.to_str().unwrap()
+    time.sleep(0.01)
+open('f', 'w').write('x')"
     );
     let mut child = Command::new("python3").args(["-c", &program]).current_dir(dir.path()).spawn().unwrap();
-    let output = record(&["--pid", &child.id().to_string(), "--for", "2m", "-o", out.to_str().unwrap()]);
-    child.kill().unwrap();
+    let recorder = Command::new(BIN)
+        .args(["record", "--pid", &child.id().to_string(), "--for", "20m", "-o", out.to_str().unwrap()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("poolwright starts");
+    wait_until_it_records(&recorder);
+    std::fs::write(stop, "").unwrap();
     child.wait().unwrap();
+    let output = recorder.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("the process and its children ended"), "{text}");
