@@ -241,10 +241,11 @@ fn a_killed_run_goes_on_and_has_every_trial_once() {
     lab.wait_for(1);
     signal(&child, "-KILL");
     child.wait().unwrap();
+    // One of them, but for a machine on which this test has slept through more.
     let before = lab.stored();
-    assert!(before.len() == 1 && before.iter().all(|t| t.outcome.is_ok()), "{before:?}");
+    assert!((1..6).contains(&before.len()) && before.iter().all(|t| t.outcome.is_ok()), "{before:?}");
     let (code, said, summary) = lab.run("--scale long");
-    assert_eq!((code, &summary["skipped"]), (Some(0), &1.into()), "{said}");
+    assert_eq!((code, &summary["skipped"]), (Some(0), &before.len().into()), "{said}");
     let keys: BTreeSet<TrialKey> = lab.stored().into_iter().map(|t| t.key).collect();
     assert_eq!((keys.len(), lab.stored().len()), (6, 6), "every trial once");
     lab.assert_clean();
@@ -259,7 +260,8 @@ fn ctrl_c_discards_the_running_trial_and_leaves_nothing() {
         signal(&child, name);
         assert_eq!(child.wait().unwrap().code(), Some(130));
         lab.assert_clean();
-        assert_eq!(lab.stored().len(), 1);
+        let stored = lab.stored();
+        assert!((1..6).contains(&stored.len()) && stored.iter().all(|t| t.outcome.is_ok()), "{stored:?}");
     }
 }
 
