@@ -182,15 +182,23 @@ schedule_stripe(pw_played_t *p, int op, uint64_t offset, uint64_t bytes, uint64_
 	return (done);
 }
 
-void
-pw_device_wait(pw_played_t *p, int op, uint64_t offset, uint64_t bytes, uint64_t began)
+uint64_t
+pw_device_plan(pw_played_t *p, int op, uint64_t offset, uint64_t bytes, uint64_t began)
 {
 	if (!p->is.emulate)
-		return;
+		return (0);
 	pthread_mutex_lock(&p->lock);
 	/* It may have become none meanwhile. */
 	uint64_t done = !p->is.emulate ? 0 : p->is.disks == 1 ?
 	    schedule(&p->disks[0], &p->is, op, offset, bytes, began) : schedule_stripe(p, op, offset, bytes, began);
 	pthread_mutex_unlock(&p->lock);
-	wait_until(done);
+	return (done);
+}
+
+void
+pw_device_wait(pw_played_t *p, int op, uint64_t offset, uint64_t bytes, uint64_t began)
+{
+	uint64_t done = pw_device_plan(p, op, offset, bytes, began);
+	if (done != 0)
+		wait_until(done);
 }

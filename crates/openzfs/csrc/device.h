@@ -28,7 +28,9 @@ void pw_device_init(pw_played_t *, const pw_device_t *);
 void pw_device_fini(pw_played_t *);
 /* From now on it is another one, with all its clocks at rest. */
 void pw_device_become(pw_played_t *, const pw_device_t *);
-/* Returns when the device would have this request done, had it arrived at `began`. */
+/* When the device has this request done, if it arrives at `began`; 0 if none is played. */
+uint64_t pw_device_plan(pw_played_t *, int op, uint64_t offset, uint64_t bytes, uint64_t began);
+/* Returns at that time. */
 void pw_device_wait(pw_played_t *, int op, uint64_t offset, uint64_t bytes, uint64_t began);
 
 uint64_t pw_now_ns(void);

@@ -81,6 +81,8 @@ int pw_seam_file(const char *path, pw_vdev_stats_t *out);
 void pw_seam_on_host_error(void (*hook)(const char *path, int op, int err));
 /* Runs the device of all files without a pool: op 0 read, 1 write, 2 flush. For its test. */
 void pw_seam_exercise(int op, uint64_t offset, uint64_t bytes);
+/* The same by a clock of the caller's: when it is done if it arrives at `began`. Nothing is waited for. */
+uint64_t pw_seam_plan(int op, uint64_t offset, uint64_t bytes, uint64_t began);
 
 /* ---- pools (pool.c) ---- */
 

@@ -47,7 +47,7 @@ typedef struct rule {
 } rule_t;
 static pw_device_t everyone;
 static rule_t *rules;
-static pw_played_t alone = { .lock = PTHREAD_MUTEX_INITIALIZER };	/* for pw_seam_exercise */
+static pw_played_t alone = { .lock = PTHREAD_MUTEX_INITIALIZER };	/* for pw_seam_exercise and _plan */
 
 static const pw_device_t *
 rule_for(const char *path)
@@ -106,6 +106,12 @@ void
 pw_seam_exercise(int op, uint64_t offset, uint64_t bytes)
 {
 	pw_device_wait(&alone, op, offset, bytes, pw_now_ns());
+}
+
+uint64_t
+pw_seam_plan(int op, uint64_t offset, uint64_t bytes, uint64_t began)
+{
+	return (pw_device_plan(&alone, op, offset, bytes, began));
 }
 
 static void

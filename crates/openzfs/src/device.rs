@@ -209,13 +209,23 @@ impl Device {
 
     /// Sends one request to the device of all files, without a pool. `flush` ignores offset and length.
     pub fn exercise(_engine: crate::Engine, op: &str, offset: u64, bytes: u64) {
-        let op = match op {
-            "read" => 0,
-            "write" => 1,
-            _ => 2,
-        };
         // SAFETY: takes numbers only; the seam has its own lock.
-        unsafe { ffi::pw_seam_exercise(op, offset, bytes) }
+        unsafe { ffi::pw_seam_exercise(number(op), offset, bytes) }
+    }
+
+    /// The same by a clock of the caller's, and at once: when the request is done if it arrives at `began_ns`.
+    pub fn plan(_engine: crate::Engine, op: &str, offset: u64, bytes: u64, began_ns: u64) -> u64 {
+        // SAFETY: as above.
+        unsafe { ffi::pw_seam_plan(number(op), offset, bytes, began_ns) }
+    }
+}
+
+/// Of an operation, as the seam has it.
+fn number(op: &str) -> std::ffi::c_int {
+    match op {
+        "read" => 0,
+        "write" => 1,
+        _ => 2,
     }
 }
 

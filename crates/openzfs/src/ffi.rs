@@ -229,6 +229,7 @@ unsafe extern "C" {
     pub fn pw_seam_file(path: *const c_char, out: *mut pw_vdev_stats) -> c_int;
     pub fn pw_seam_on_host_error(hook: Option<extern "C" fn(path: *const c_char, op: c_int, err: c_int)>);
     pub fn pw_seam_exercise(op: c_int, offset: u64, bytes: u64);
+    pub fn pw_seam_plan(op: c_int, offset: u64, bytes: u64, began: u64) -> u64;
 
     pub fn pw_pool_create(
         name: *const c_char,
