@@ -132,21 +132,16 @@ mod tests {
 
     #[test]
     fn a_child_counts_while_it_lives_and_afterwards() {
-        let before = used(&[]);
-        let mut child = std::process::Command::new("sh")
-            .args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; read line"])
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        let pid = child.id() as i32;
+        let before = used(&[]).user;
+        let mut child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let start = Instant::now();
-        while used_by(pid).is_some_and(|t| t.user < 5) && start.elapsed() < Duration::from_secs(60) {
+        while used(&[]).user < before + 50 {
+            assert!(start.elapsed() < Duration::from_secs(300), "{:?}", used_by(child.id() as i32));
             std::thread::sleep(Duration::from_millis(10));
         }
-        let alive = used(&[]).user - before.user;
-        assert!(alive >= 5, "{alive}");
-        drop(child.stdin.take());
+        child.kill().unwrap();
         child.wait().unwrap();
-        assert!(used(&[]).user - before.user >= alive);
+        // Not all fifty: what another test has started may have gone to another parent, and its ticks with it.
+        assert!(used(&[]).user >= before + 25);
     }
 }

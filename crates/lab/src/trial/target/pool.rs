@@ -29,6 +29,8 @@ use crate::{Error, Result};
 const ANSWER: Duration = Duration::from_secs(900);
 /// How often somebody who waits looks around.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long the end of a mount process that answers no more may take.
+const ENDING: Duration = Duration::from_secs(10);
 /// The longest path of a socket (`sockaddr_un`), with the name that its owner gives it for a moment.
 const SOCKET_PATH: usize = 95;
 
@@ -169,12 +171,7 @@ impl PoolTarget {
         if line.contains("\"mounted\"") {
             return Ok(());
         }
-        // its end comes with its reason
-        let start = Instant::now();
-        while self.trouble().is_none() && start.elapsed() < Duration::from_secs(10) {
-            std::thread::sleep(LOOK);
-        }
-        Err(Error::Trial(self.trouble().unwrap_or_else(|| format!("mounting the pool: it said {line:?}"))))
+        Err(self.with_trouble(self.ending(format!("mounting the pool: it said {line:?}"))))
     }
 
     /// Waits for what a thread brings, or for Ctrl-C.
@@ -215,26 +212,29 @@ impl PoolTarget {
         });
         match self.wait_for(&answer, &what)? {
             Ok(Some(reply)) => Ok(reply),
-            Ok(None) => Err(Error::Trial(format!("{what}: nobody answers for the pool"))),
+            Ok(None) => Err(self.ending(format!("{what}: nobody answers for the pool"))),
             Err(poolwright_control::Error::Refused(fault)) if fault.is_busy() => {
                 Err(Error::Busy(format!("{what}: {fault}")))
             }
-            Err(why) => Err(Error::Trial(format!("{what}: {why}"))),
+            Err(poolwright_control::Error::Refused(fault)) => Err(Error::Trial(format!("{what}: {fault}"))),
+            Err(why) => Err(self.ending(format!("{what}: {why}"))),
         }
+    }
+
+    /// A connection ends a moment before its process, whose end is the reason.
+    fn ending(&self, why: String) -> Error {
+        let start = Instant::now();
+        while self.trouble().is_none() && start.elapsed() < ENDING {
+            std::thread::sleep(LOOK);
+        }
+        Error::Trial(why)
     }
 
     /// If the owner has ended, that is the reason.
     fn with_trouble(&self, why: Error) -> Error {
-        if matches!(why, Error::Interrupted) {
-            return why;
-        }
-        if !matches!(why, Error::Busy(_)) {
-            // a connection ends a moment before its process
-            std::thread::sleep(4 * LOOK);
-        }
         match self.trouble() {
-            Some(trouble) => Error::Trial(trouble),
-            None => why,
+            Some(trouble) if !matches!(why, Error::Interrupted) => Error::Trial(trouble),
+            _ => why,
         }
     }
 
