@@ -113,7 +113,7 @@ impl Place {
 }
 
 fn phase(name: &str) -> Value {
-    json!({"name": name, "limit_ns": 60_000_000_000u64})
+    json!({"name": name, "limit_ns": 600_000_000_000u64})
 }
 
 /// Reads what a trial says until a line has these words.
@@ -143,15 +143,15 @@ fn a_whole_trial() {
     let mut check = phase("check");
     check["cold"] = json!(true);
     let outcome = place.works(json!({
-        "parameters": {"pieces": 64, "pause": 0.05},
+        "parameters": {"pieces": 256, "pause": 0.0125, "half_way": 5},
         "datasets": {"db": {"recordsize": "16K", "compression": "lz4"}, "wal": {}},
         "phases": [load, check],
     }));
     let (load, check) = (&outcome.phases[0], &outcome.phases[1]);
     let value = |name: &str| load.measures.get(name).unwrap_or_else(|| panic!("no {name}: {load:?}")).value;
-    let bytes = f64::from(64 * (64 << 10));
-    assert!((3.2..60.0).contains(&value("wall_s")), "{}", value("wall_s"));
-    assert!((value("rate") * value("wall_s") - 64.0).abs() < 1.0);
+    let bytes = f64::from(256 * (64 << 10));
+    assert!((8.2..600.0).contains(&value("wall_s")), "{}", value("wall_s"));
+    assert!((value("rate") * value("wall_s") - 256.0).abs() < 1.0);
     // records of 16K take 8K, until half of them is written; then 16K
     assert!((0.95..1.05).contains(&(value("logical.db") / bytes)), "{}", value("logical.db"));
     let share = value("allocated.db") / bytes;
@@ -164,7 +164,7 @@ fn a_whole_trial() {
     assert_eq!(load.changes.len(), 1);
     assert_eq!(load.changes[0].1, "db.compression=off");
     assert!(load.changes[0].0 > 1.0 && load.changes[0].0 < value("wall_s"));
-    assert_eq!(load.histograms["db"]["write"].iter().map(|(_, calls)| calls).sum::<u64>(), 64);
+    assert_eq!(load.histograms["db"]["write"].iter().map(|(_, calls)| calls).sum::<u64>(), 256);
     assert_eq!(load.histograms["db"]["write"][0].0, 64 << 10);
     assert!(load.histograms["wal"].is_empty());
     for name in ["rate", "done", "arc_size", "vdev_write_bytes", "driver_cpu", "engine_cpu", "host_cpu"] {
@@ -178,7 +178,7 @@ fn a_whole_trial() {
     assert!(check.histograms.is_empty());
     assert!(outcome.versions["openzfs"].starts_with("2."), "{:?}", outcome.versions);
     assert_eq!(outcome.versions["lab-driver"], "1");
-    assert!(outcome.seconds > 3.2);
+    assert!(outcome.seconds > 8.2);
 }
 
 #[test]
@@ -190,7 +190,8 @@ fn a_trial_on_a_directory() {
     let outcome = place.works(json!({"target": target, "phases": [phase("load"), check]}));
     let measures = &outcome.phases[0].measures;
     assert_eq!(measures["logical.db"].value, f64::from(64 * (64 << 10)));
-    assert!(measures["allocated.db"].value >= measures["logical.db"].value);
+    // Three quarters of it compress away, where the host's file system compresses.
+    assert!(measures["allocated.db"].value >= measures["logical.db"].value * 0.2);
     assert!(!measures.contains_key("arc_size") && !measures.contains_key("engine_s"));
     let change = json!([{"progress": 0.1, "set": {"db.compression": "off"}}]);
     let mut load = phase("load");
@@ -229,11 +230,11 @@ fn drivers_that_misbehave() {
 fn a_driver_that_does_not_listen() {
     let place = Place::new();
     let mut short = phase("load");
-    short["limit_ns"] = json!(5_000_000_000u64); // it has to be deaf by then
+    short["limit_ns"] = json!(10_000_000_000u64); // it has to be deaf by then
     let target = json!({"directory": place.scratch});
     let start = Instant::now();
     place.fails(json!({"target": target, "parameters": {"do": "stubborn"}, "phases": [short]}), &["limit"]);
-    assert!(start.elapsed() > Duration::from_secs(15));
+    assert!(start.elapsed() > Duration::from_secs(20));
 }
 
 #[test]
@@ -276,7 +277,7 @@ fn a_trial_that_is_killed() {
     drop(said);
     child.wait().unwrap();
     let start = Instant::now();
-    while (place.mounted() || place.running().is_some()) && start.elapsed() < Duration::from_secs(30) {
+    while (place.mounted() || place.running().is_some()) && start.elapsed() < Duration::from_secs(300) {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(!place.mounted());
