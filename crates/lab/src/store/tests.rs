@@ -127,7 +127,10 @@ impl Server {
     fn control(&self, verb: &str) {
         let socket = self.dir.path().display();
         let options = format!("-c listen_addresses= -c fsync=off -c unix_socket_directories={socket}");
-        self.call("pg_ctl", &["-D", "data", "-w", "-t", "300", "-m", "immediate", "-l", "log", "-o", &options, verb]);
+        self.call(
+            "pg_ctl",
+            &["-D", "data", "-w", "-t", "300", "-m", "immediate", "-l", "log", "-o", &options, verb],
+        );
     }
 
     /// Runs one of its programs; PostgreSQL refuses to be root.
