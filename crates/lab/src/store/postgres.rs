@@ -24,14 +24,16 @@ pub(super) fn open(url: &str) -> Result<SqlStore<Postgres>> {
 /// `postgres://user:secret@host/db` as it may be shown.
 pub(super) fn without_password(url: &str) -> String {
     let Some((head, rest)) = url.split_once("://") else { return url.to_owned() };
-    let rest = rest.split_once('?').map_or(rest, |(before, _)| before);
-    match rest.rsplit_once('@') {
-        Some((user, place)) => {
-            let user = user.split(':').next().unwrap_or_default();
-            format!("{head}://{user}@{place}")
-        }
-        None => format!("{head}://{rest}"),
-    }
+    // All before the first `@` is user and password, even a `?`; not where a `/` says that the host has ended.
+    let Some((user, rest)) = rest.split_once('@').filter(|(user, _)| !user.contains('/')) else {
+        return format!("{head}://{}", rest.split('?').next().unwrap_or_default());
+    };
+    let user = user.split(':').next().unwrap_or_default();
+    // A password that holds an `@` goes on until the host's.
+    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let host = host.rsplit('@').next().unwrap_or_default();
+    let place = [host, path].concat();
+    format!("{head}://{user}@{}", place.split('?').next().unwrap_or_default())
 }
 
 /// The server's own words, which the error's text leaves out.

@@ -99,6 +99,9 @@ fn what_is_no_results_file_is_refused() {
 fn a_password_is_never_shown() {
     let shown = |place| super::shown(place);
     assert_eq!(shown("postgres://me:se@cret@db:5432/x?password=secret"), "postgres://me@db:5432/x");
+    assert_eq!(shown("postgres://me:se?cret@db/x"), "postgres://me@db/x");
+    assert_eq!(shown("postgres://me:s@e?cret@db/x?a=b@c"), "postgres://me@db/x");
+    assert_eq!(shown("postgres://db/x?user=a@b"), "postgres://db/x");
     assert_eq!(shown("postgresql:///lab?host=%2Frun"), "postgresql:///lab");
     assert_eq!(shown("lab:x@y.db"), "lab:x@y.db");
 }
