@@ -61,11 +61,13 @@ opendj() {
     fi
     say "Fetching OpenDJ with Maven, into target/lab/opendj (80 MB)."
     rm -rf "$new"
-    (cd "$LAB" && mvn -q -B "${RETRIES[@]}" "$UNPACK" "-Dartifact=$OPENDJ" "-DoutputDirectory=$new") \
+    mkdir "$new"
+    # The plugin writes a marker below the folder it is called in.
+    (cd "$new" && mvn -q -B "${RETRIES[@]}" "$UNPACK" "-Dartifact=$OPENDJ" "-DoutputDirectory=$new") \
         || die 1 "Maven could not fetch OpenDJ (above); check the network, and Maven's own settings.xml."
     rm -rf "$LAB/opendj"
     mv "$new/opendj" "$LAB/opendj"
-    rmdir "$new"
+    rm -rf "$new"
     echo "$OPENDJ" >"$LAB/opendj/fetched"
 }
 

@@ -17,6 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 HEAP = "1g"
 PACKAGE = "default-jre-headless"
+# Berkeley DB and OrientDB do not open a database whose file system they cannot find. A bare chroot lacks this file.
+MOUNTS = "/etc/mtab"
 COMPILERS = {"all": [], "quick": ["-XX:TieredStopAtLevel=1"]}
 
 
@@ -42,8 +44,10 @@ def main(driver, main_class, options=()):
         sys.exit(f"{name}: java cannot be started ({why}): apt install {PACKAGE}, or scripts/install.sh --for lab")
 
 
-def check(driver, tools=ROOT / "target" / "lab"):
+def check(driver, tools=ROOT / "target" / "lab", mounts=MOUNTS):
     """A line for each thing that is missing."""
+    if not os.access(mounts, os.R_OK):
+        yield f"{mounts} is not there, and Java finds no file system without it: ln -s /proc/self/mounts {mounts}"
     if shutil.which("java") is None:
         yield f"java is not installed: apt install {PACKAGE}, or scripts/install.sh --for lab"
     if not (Path(tools) / "jvm" / driver / "fingerprint").exists():

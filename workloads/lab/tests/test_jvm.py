@@ -31,6 +31,8 @@ class JvmTest(unittest.TestCase):
             (Path(tools) / "jvm" / "kv").mkdir(parents=True)
             (Path(tools) / "jvm" / "kv" / "fingerprint").touch()
             self.assertFalse([line for line in jvm.check("kv", tools) if "not built" in line])
+            lines = list(jvm.check("kv", tools, mounts=f"{tools}/mtab"))
+            self.assertTrue([line for line in lines if f"ln -s /proc/self/mounts {tools}/mtab" in line])
 
     def test_the_next_program_reads_the_specification(self):
         text = json.dumps({"long": "x" * 200_000})
