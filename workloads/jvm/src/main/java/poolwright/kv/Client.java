@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.concurrent.atomic.AtomicReference;
 import org.HdrHistogram.Histogram;
 import poolwright.driver.Failure;
 import poolwright.driver.Latencies;
@@ -21,9 +22,17 @@ final class Client {
     private final Histogram gets;
     private final Histogram puts;
     private final Histogram deletes;
+    private final AtomicReference<Throwable> failure;
     private long reads;
 
-    Client(Store store, DataSet data, SplittableRandom random, Latencies latencies) {
+    /** With the first failure of all threads, once there is one: then no operation is begun. */
+    Client(
+            Store store,
+            DataSet data,
+            SplittableRandom random,
+            Latencies latencies,
+            AtomicReference<Throwable> failure) {
+        this.failure = failure;
         this.store = store;
         this.data = data;
         this.random = random;
@@ -50,6 +59,7 @@ final class Client {
     }
 
     private List<Versioned> get(long number) {
+        goOn();
         byte[] key = data.key(number);
         long began = System.nanoTime();
         List<Versioned> found = store.get(key);
@@ -85,7 +95,14 @@ final class Client {
         return new Store.Put(data.key(number), new Versioned(data.value(number, clock.count(NODE) - 1), clock));
     }
 
+    private void goOn() {
+        if (failure.get() != null) {
+            throw new Failure("another thread failed");
+        }
+    }
+
     private void write(List<Store.Put> batch) {
+        goOn();
         long began = System.nanoTime();
         try {
             store.putAll(batch);

@@ -2,10 +2,10 @@ package poolwright.kv;
 
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
 import poolwright.driver.Latencies;
 
 /** Threads that do one kind of work at once. */
@@ -18,31 +18,36 @@ final class Crew {
 
     private Crew() {}
 
-    /** Runs the work on the plan's threads; the latencies of all, or the first failure. */
+    /**
+     * Runs the work on the plan's threads; the latencies of all, or the first failure. No thread uses the store any more when it
+     * returns: an engine in C that is closed under a reader takes the whole virtual machine along.
+     */
     static Latencies run(Plan plan, Store store, Work work) throws InterruptedException {
+        AtomicReference<Throwable> failure = new AtomicReference<>();
+        List<Latencies> each = new ArrayList<>();
         ExecutorService threads = Executors.newFixedThreadPool(plan.threads());
-        try {
-            List<Future<Latencies>> running = new ArrayList<>();
-            for (int number = 0; number < plan.threads(); number++) {
-                int thread = number;
-                running.add(threads.submit(() -> {
-                    Latencies own = new Latencies();
-                    work.run(thread, new Client(store, plan.data(), DataSet.random(plan.seed(), -1, thread), own));
-                    return own;
-                }));
-            }
-            Latencies all = new Latencies();
-            for (Future<Latencies> one : running) {
-                all.add(one.get());
-            }
-            return all;
-        } catch (ExecutionException failed) {
-            if (failed.getCause() instanceof RuntimeException exception) {
-                throw exception;
-            }
-            throw new IllegalStateException(failed.getCause());
-        } finally {
-            threads.shutdownNow();
+        for (int number = 0; number < plan.threads(); number++) {
+            int thread = number;
+            Latencies own = new Latencies();
+            each.add(own);
+            threads.execute(() -> {
+                try {
+                    work.run(thread, new Client(store, plan.data(), DataSet.random(plan.seed(), -1, thread), own, failure));
+                } catch (Throwable thrown) {
+                    failure.compareAndSet(null, thrown);
+                }
+            });
         }
+        threads.shutdown();
+        threads.awaitTermination(Long.MAX_VALUE, TimeUnit.NANOSECONDS);
+        if (failure.get() instanceof RuntimeException exception) {
+            throw exception;
+        }
+        if (failure.get() != null) {
+            throw new IllegalStateException(failure.get());
+        }
+        Latencies all = new Latencies();
+        each.forEach(all::add);
+        return all;
     }
 }
