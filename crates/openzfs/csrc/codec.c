@@ -11,10 +11,24 @@
 
 #include "engine.h"
 
+/* in the library, but declared in the one header that is not its own */
+extern const char *zfs_prop_values(zfs_prop_t);
+
 int
-pw_codec_lookup(const char *compression, uint64_t *property)
+pw_property_lookup(const char *property, const char *value, uint64_t *number)
 {
-	return (zfs_prop_string_to_index(ZFS_PROP_COMPRESSION, compression, property) == 0 ? 0 : EINVAL);
+	zfs_prop_t prop = zfs_name_to_prop(property);
+
+	if (prop == ZPROP_INVAL || zfs_prop_get_type(prop) != PROP_TYPE_INDEX)
+		return (ENOENT);
+	return (zfs_prop_string_to_index(prop, value, number) == 0 ? 0 : EINVAL);
+}
+
+const char *
+pw_property_values(const char *property)
+{
+	zfs_prop_t prop = zfs_name_to_prop(property);
+	return (prop == ZPROP_INVAL ? NULL : zfs_prop_values(prop));
 }
 
 static enum zio_compress
@@ -29,6 +43,8 @@ pw_codec_compress(uint64_t property, uint32_t gcd_alloc, uint32_t min_alloc, con
     size_t *psize)
 {
 	enum zio_compress c = algorithm(property);
+	/* `zstd` has no level in the property; as where a dataset is opened, that is the codec's default */
+	uint8_t level = zio_complevel_select(NULL, c, ZIO_COMPRESS_LEVEL(property), ZIO_COMPLEVEL_DEFAULT);
 	abd_t source, target, *to = &target;
 
 	if (c >= ZIO_COMPRESS_FUNCTIONS)
@@ -45,7 +61,7 @@ pw_codec_compress(uint64_t property, uint32_t gcd_alloc, uint32_t min_alloc, con
 		*psize = len;
 	else
 		*psize = zio_compress_data(c, &source, &to, len,
-		    zio_get_compression_max_size(c, gcd_alloc, min_alloc, len), ZIO_COMPRESS_LEVEL(property));
+		    zio_get_compression_max_size(c, gcd_alloc, min_alloc, len), level);
 	if (*psize > len)
 		*psize = len;
 	abd_free(&target);

@@ -147,7 +147,24 @@ pw_dataset_set(const char *name, const char *property, const char *value)
 	}
 	if ((error = check_value(name, prop, number)) != 0)
 		return (error);
+	if (prop == ZFS_PROP_QUOTA)
+		return (dsl_dir_set_quota(name, ZPROP_SRC_LOCAL, number));
+	if (prop == ZFS_PROP_REFQUOTA)
+		return (dsl_dataset_set_refquota(name, ZPROP_SRC_LOCAL, number));
 	return (dsl_prop_set_int(name, zfs_prop_to_name(prop), ZPROP_SRC_LOCAL, number));
+}
+
+int
+pw_dataset_inherit(const char *name, const char *property)
+{
+	zfs_prop_t prop;
+	int error = find_property(property, &prop);
+
+	if (error != 0)
+		return (error);
+	if (!zfs_prop_inheritable(prop))
+		return (EINVAL);
+	return (dsl_prop_inherit(name, zfs_prop_to_name(prop), ZPROP_SRC_INHERITED));
 }
 
 int

@@ -49,6 +49,16 @@ arc_available_memory(void)
 }
 
 /*
+ * The library's own version draws a number below a fifth of arc_all_memory(), cut to 32 bits, and aborts where that is 0:
+ * at every limit that is a multiple of 10G. Asked when a pool is closed.
+ */
+uint64_t
+arc_free_memory(void)
+{
+	return (PW_ASSUMED_FREE);
+}
+
+/*
  * Buffers in one piece. A kernel makes them of pages, because it has trouble to find room for more; the library does so
  * too, as an exercise, and then copies each into one piece before it decompresses, reads or writes it.
  */

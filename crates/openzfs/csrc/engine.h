@@ -106,6 +106,7 @@ typedef struct pw_pool_stats {
 int pw_pool_create(const char *name, const pw_vdev_group_t *groups, size_t ngroups, uint32_t ashift);
 int pw_pool_import(const char *name, const char *const *paths, size_t npaths, int readonly);
 int pw_pool_export(const char *name);
+int pw_pool_destroy(const char *name);	/* as an export, and the labels say that it was destroyed */
 int pw_pool_sync(const char *name);	/* waits until all that was written is in a txg on disk */
 int pw_pool_kick(const char *name);	/* starts a txg, waits for none */
 int pw_pool_stats(const char *name, pw_pool_stats_t *out);
@@ -124,8 +125,13 @@ typedef struct pw_scan {		/* the last one, kept in the pool; times in seconds si
 	uint64_t data_errors;		/* in the pool's error log, whoever met them */
 } pw_scan_t;
 
-typedef void pw_vdev_cb(uint64_t guid, const char *state, uint64_t read_errors, uint64_t write_errors,
-    uint64_t checksum_errors, void *arg);
+typedef struct pw_vdev_health {
+	uint64_t guid;
+	uint64_t allocated, size;	/* bytes; of the root, of top-level vdevs and of cache vdevs, else 0 */
+	uint64_t read_errors, write_errors, checksum_errors;
+} pw_vdev_health_t;
+
+typedef void pw_vdev_cb(const pw_vdev_health_t *vdev, const char *state, void *arg);
 
 /* EBUSY: one is running. `wait`: returns when it has ended, and so for one that is running. */
 int pw_pool_scrub(const char *name, int wait);
@@ -133,6 +139,8 @@ int pw_pool_scrub_stop(const char *name);	/* ENOENT: none is running */
 int pw_pool_scan(const char *name, pw_scan_t *out);
 /* All vdevs, the root first and each before its children, then those of the cache. */
 int pw_pool_vdevs(const char *name, pw_vdev_cb *each, void *arg);
+/* Takes a file out of use. *needed: the pool cannot do without it, and nothing was done. ENODEV: it has no such file. */
+int pw_pool_fault(const char *name, const char *path, int *needed);
 
 /* ---- datasets (dataset.c) ---- */
 
@@ -160,6 +168,8 @@ int pw_dataset_create(const char *name);
 int pw_dataset_destroy(const char *name);
 /* `value` as `zfs set` takes it, numbers in plain decimal bytes. EINVAL: no such value; ENOENT: no such property. */
 int pw_dataset_set(const char *name, const char *property, const char *value);
+/* Takes the value of the dataset above, or the default. EINVAL: it cannot be inherited. */
+int pw_dataset_inherit(const char *name, const char *property);
 /*
  * As `zfs get -p` prints it. `source` has room for PW_NAME_BYTES: the dataset that has set it, empty where nobody has,
  * `$recvd` where it was received.
@@ -270,8 +280,13 @@ int pw_file_blocks(pw_node_t *node, pw_blocks_t *out);	/* after a pool sync */
 
 /* ---- codecs (codec.c) ---- */
 
-/* The number behind a value of the compression property, level included; EINVAL if there is no such value. */
-int pw_codec_lookup(const char *compression, uint64_t *property);
+/*
+ * The number behind a property's value, a codec's level included. EINVAL: no such value; ENOENT: no such property, or
+ * one that takes a number or text.
+ */
+int pw_property_lookup(const char *property, const char *value, uint64_t *number);
+/* A property's values as the library's documentation lists them, divided by `|`; NULL if there is no such property. */
+const char *pw_property_values(const char *property);
 /*
  * Compresses one record as the write pipeline would. `out` has room for `len` bytes. *psize is 0 for a hole, `len`
  * when the record is stored raw, else the codec's output size before rounding.

@@ -92,7 +92,11 @@ tell(vdev_t *vd, pw_vdev_cb *each, void *arg)
 {
 	vdev_stat_t vs;
 	vdev_get_stats(vd, &vs);
-	each(vd->vdev_guid, state_name(&vs), vs.vs_read_errors, vs.vs_write_errors, vs.vs_checksum_errors, arg);
+	pw_vdev_health_t health = {
+		.guid = vd->vdev_guid, .allocated = vs.vs_alloc, .size = vs.vs_space, .read_errors = vs.vs_read_errors,
+		.write_errors = vs.vs_write_errors, .checksum_errors = vs.vs_checksum_errors,
+	};
+	each(&health, state_name(&vs), arg);
 	for (uint64_t i = 0; i < vd->vdev_children; i++)
 		tell(vd->vdev_child[i], each, arg);
 }
@@ -111,4 +115,48 @@ pw_pool_vdevs(const char *name, pw_vdev_cb *each, void *arg)
 	spa_config_exit(spa, SCL_CONFIG, FTAG);
 	spa_close(spa, FTAG);
 	return (0);
+}
+
+/* ---- a file that is lost ---- */
+
+static vdev_t *
+leaf_at(vdev_t *vd, const char *path)
+{
+	if (vd->vdev_ops->vdev_op_leaf)
+		return (vd->vdev_path != NULL && strcmp(vd->vdev_path, path) == 0 ? vd : NULL);
+	for (uint64_t i = 0; i < vd->vdev_children; i++) {
+		vdev_t *found = leaf_at(vd->vdev_child[i], path);
+		if (found != NULL)
+			return (found);
+	}
+	return (NULL);
+}
+
+/*
+ * A vdev that the pool cannot do without keeps its descriptor: vdev_fault() would open it again by its path, and with the
+ * old descriptor the data would go.
+ */
+int
+pw_pool_fault(const char *name, const char *path, int *needed)
+{
+	spa_t *spa;
+	uint64_t guid = 0;
+	int error = spa_open(name, &spa, FTAG);
+	if (error != 0)
+		return (error);
+	spa_vdev_state_enter(spa, SCL_NONE);
+	vdev_t *vd = leaf_at(spa->spa_root_vdev, path);
+	for (int i = 0; vd == NULL && i < spa->spa_l2cache.sav_count; i++)
+		vd = leaf_at(spa->spa_l2cache.sav_vdevs[i], path);
+	if (vd != NULL) {
+		guid = vd->vdev_guid;
+		*needed = vd->vdev_aux == NULL && vdev_dtl_required(vd);
+	}
+	(void) spa_vdev_state_exit(spa, NULL, 0);
+	if (vd == NULL)
+		error = ENODEV;
+	else if (!*needed)
+		error = vdev_fault(spa, guid, VDEV_AUX_EXTERNAL);
+	spa_close(spa, FTAG);
+	return (error);
 }

@@ -252,8 +252,8 @@ pw_pool_import(const char *name, const char *const *paths, size_t npaths, int re
 	return (error);
 }
 
-int
-pw_pool_export(const char *name)
+static void
+wait_for_closed_datasets(const char *name)
 {
 	spa_t *spa;
 
@@ -263,7 +263,20 @@ pw_pool_export(const char *name)
 			spa_evicting_os_wait(spa);
 		spa_close(spa, FTAG);
 	}
+}
+
+int
+pw_pool_export(const char *name)
+{
+	wait_for_closed_datasets(name);
 	return (spa_export(name, NULL, B_FALSE, B_FALSE));
+}
+
+int
+pw_pool_destroy(const char *name)
+{
+	wait_for_closed_datasets(name);
+	return (spa_destroy(name));
 }
 
 int

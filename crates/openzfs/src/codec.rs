@@ -8,9 +8,8 @@
 use std::ffi::c_void;
 use std::fmt;
 
-use crate::engine::c_text;
 use crate::error::check;
-use crate::{Engine, Error, Result, ffi};
+use crate::{Engine, Error, Result, ffi, property};
 
 /// The most a block pointer holds by itself (`BPE_PAYLOAD_SIZE`).
 pub const EMBEDDED_BYTES: usize = 112;
@@ -23,17 +22,16 @@ pub struct Compression {
 }
 
 impl Compression {
-    /// Parses `off`, `on`, `lz4`, `lzjb`, `zle`, `gzip`, `gzip-N`, `zstd`, `zstd-N`, `zstd-fast-N`.
+    /// Parses what [`property::compressions`] lists. An alias compresses as its meaning does.
+    ///
+    /// # Errors
+    /// If the library knows no such value; before the engine is started it knows none.
     pub fn parse(name: &str) -> Result<Compression> {
-        let c = c_text(name)?;
-        let mut property = 0;
-        // SAFETY: a C string and a writable integer; the table behind it is static, but made by the library's start.
-        let errno = unsafe { ffi::pw_codec_lookup(c.as_ptr(), &mut property) };
-        if errno != 0 || name == "inherit" {
-            return Err(Error::Invalid(format!(
-                "compression={name} is unknown; use off, on, lz4, lzjb, zle, gzip-1…9, zstd-1…19 or zstd-fast-1…1000"
-            )));
-        }
+        let number = property::number("compression", name).filter(|_| name != "inherit");
+        let property = number.ok_or_else(|| {
+            let known = property::find("compression").map_or("", |p| p.values);
+            Error::Invalid(format!("compression={name} is unknown; use {known}"))
+        })?;
         Ok(Compression { name: name.to_owned(), property })
     }
 

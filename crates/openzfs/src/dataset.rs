@@ -44,7 +44,7 @@ fn full(pool: &Pool, name: &str) -> Result<CString> {
 }
 
 fn set_raw(name: &CStr, property: &str, value: &str) -> Result<()> {
-    let known = property::find(property)?;
+    let known = property::find_settable(property)?;
     let plain = property::plain_value(known, value)?;
     let (p, v) = (c_text(known.name)?, c_text(&plain)?);
     // SAFETY: three C strings; the library copies them.
@@ -54,6 +54,10 @@ fn set_raw(name: &CStr, property: &str, value: &str) -> Result<()> {
             "{property}={value}: no such value; {} takes {}",
             known.name, known.values
         )));
+    }
+    if errno == libc::ENOSPC && property::is_limit(known) {
+        let on = name.to_string_lossy().into_owned();
+        return Err(Error::LimitBelowUse { limit: format!("{property}={value}"), on });
     }
     check("setting a property of", name.to_string_lossy(), errno)
 }
@@ -95,7 +99,7 @@ impl Dataset {
 
     /// The same, and where it comes from in `zfs get`'s words: `default`, `local`, `inherited from DATASET`, `received`.
     pub fn get_with_source(&self, property: &str) -> Result<(String, String)> {
-        let p = c_text(property::find(property)?.name)?;
+        let p = c_text(property::find_settable(property)?.name)?;
         let (mut value, mut source) = ([0u8; 1024], [0u8; NAME_BYTES]);
         // SAFETY: `value` is writable for its length, `source` for the name of a dataset.
         let errno = unsafe {
@@ -114,6 +118,21 @@ impl Dataset {
             from => format!("inherited from {from}"),
         };
         Ok((text(&value), source))
+    }
+
+    /// Removes a property's own value: it is then inherited from the dataset above, or has its default.
+    pub fn inherit(&self, property: &str) -> Result<()> {
+        let known = property::find_settable(property)?;
+        let p = c_text(known.name)?;
+        // SAFETY: two C strings.
+        let errno = unsafe { ffi::pw_dataset_inherit(self.inner.name.as_ptr(), p.as_ptr()) };
+        if errno == libc::EINVAL {
+            return Err(Error::Invalid(format!(
+                "{} cannot be inherited; set it to none to clear it",
+                known.name
+            )));
+        }
+        check("inheriting a property of", self.name(), errno)
     }
 
     /// Takes a snapshot.

@@ -96,9 +96,9 @@ const PROFILES: &[Row] = &[
 
 impl Device {
     /// No emulation: requests go to the host's file as they are, and flushes are real.
-    pub fn host() -> Device {
+    pub fn none() -> Device {
         Device {
-            name: "host".into(),
+            name: "none".into(),
             read_latency_ns: 0,
             write_latency_ns: 0,
             flush_latency_ns: 0,
@@ -116,12 +116,12 @@ impl Device {
         PROFILES.iter().map(|row| (row.0, row.1))
     }
 
-    /// `host` or `none`, a profile's name (`ssd` is `sata-ssd`), one with a number of disks before it (`4xhdd`: RAID 0 of
+    /// `none` (or `host`, its older name), a profile's name (`ssd` is `sata-ssd`), one with a number of disks before it (`4xhdd`: RAID 0 of
     /// four), or `read=80us,write=20us,flush=1ms,seek=0,read_bw=3G,write_bw=2G,iops=0,depth=32`
     /// (what is left out is nvme's). `measured` needs a directory: see [`Device::measure`].
     pub fn parse(text: &str) -> Result<Device> {
         if text == "host" || text == "none" {
-            return Ok(Device::host());
+            return Ok(Device::none());
         }
         if let Some(device) = Device::profile(text) {
             return Ok(device);
@@ -203,7 +203,7 @@ impl Device {
             iops: self.iops,
             queue_depth: self.queue_depth,
             disks: self.disks,
-            emulate: u32::from(self.name != "host"),
+            emulate: u32::from(self.name != "none"),
         }
     }
 
@@ -230,14 +230,13 @@ fn number(op: &str) -> std::ffi::c_int {
 }
 
 fn parse_time(text: &str) -> Result<u64> {
-    let bad = || Error::Invalid(format!("{text:?} is not a time; write 80us, 2ms or 0"));
-    let (digits, unit) = match text {
-        t if t.ends_with("us") => (&t[..t.len() - 2], 1e3),
-        t if t.ends_with("ms") => (&t[..t.len() - 2], 1e6),
-        t if t.ends_with("ns") => (&t[..t.len() - 2], 1.0),
-        t if t.ends_with('s') => (&t[..t.len() - 1], 1e9),
-        t => (t, 1.0),
-    };
+    let bad = || Error::Invalid(format!("{text:?} is not a time; write 80us (or 80µs), 2ms or 0"));
+    // The micro sign, and the Greek letter that looks the same.
+    let units = [("us", 1e3), ("µs", 1e3), ("\u{3bc}s", 1e3), ("ms", 1e6), ("ns", 1.0), ("s", 1e9)];
+    let (digits, unit) = units
+        .iter()
+        .find_map(|(unit, ns)| Some((text.strip_suffix(unit)?.trim_end(), *ns)))
+        .unwrap_or((text, 1.0));
     let value: f64 = digits.parse().map_err(|_| bad())?;
     if value.is_finite() && value >= 0.0 { Ok((value * unit) as u64) } else { Err(bad()) }
 }
@@ -349,7 +348,10 @@ mod tests {
         assert_eq!((d.read_latency_ns, d.queue_depth, d.read_bytes_s), (1_000_000, 4, 100 << 20));
         let raid = Device::parse("4xssd").unwrap();
         assert_eq!((raid.name.as_str(), raid.disks, raid.queue_depth), ("4xsata-ssd", 4, 32));
-        assert_eq!(Device::parse("none").unwrap(), Device::host());
+        assert_eq!(Device::parse("none").unwrap(), Device::none());
+        for time in ["80us", "80µs", "80\u{3bc}s", "0.08ms", "80000ns", "80000"] {
+            assert_eq!(Device::parse(&format!("read={time}")).unwrap().read_latency_ns, 80_000, "{time}");
+        }
         for bad in ["floppy", "0xssd", "99xssd", "4x", "xssd", "-1xssd", "read=fast", "colour=red", "read"] {
             assert!(Device::parse(bad).is_err(), "{bad}");
         }

@@ -37,6 +37,14 @@ pub enum Error {
     /// A property, value or specification that makes no sense.
     #[error("{0}")]
     Invalid(String),
+    /// A quota that the dataset exceeds already.
+    #[error("setting {limit} of {on}: it is less than what {on} uses or has reserved")]
+    LimitBelowUse {
+        /// The property and its value.
+        limit: String,
+        /// The dataset.
+        on: String,
+    },
     /// Files or datasets of the pool are still open.
     #[error("{0} is busy: a dataset or file of it is still open")]
     Busy(String),
@@ -66,6 +74,7 @@ impl Error {
         match self {
             Error::Engine { errno, .. } => Some(*errno),
             Error::Host { why, .. } => why.raw_os_error(),
+            Error::LimitBelowUse { .. } => Some(libc::ENOSPC),
             _ => None,
         }
     }

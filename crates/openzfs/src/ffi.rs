@@ -165,8 +165,8 @@ c_counters!(pw_scan {
     paused,
     data_errors,
 });
-pub type VdevCallback =
-    extern "C" fn(guid: u64, state: *const c_char, read: u64, write: u64, checksum: u64, arg: *mut c_void);
+c_counters!(pw_vdev_health { guid, allocated, size, read_errors, write_errors, checksum_errors });
+pub type VdevCallback = extern "C" fn(vdev: *const pw_vdev_health, state: *const c_char, arg: *mut c_void);
 c_counters!(pw_zil_stats {
     commits,
     itxs,
@@ -244,6 +244,7 @@ unsafe extern "C" {
         readonly: c_int,
     ) -> c_int;
     pub fn pw_pool_export(name: *const c_char) -> c_int;
+    pub fn pw_pool_destroy(name: *const c_char) -> c_int;
     pub fn pw_pool_sync(name: *const c_char) -> c_int;
     pub fn pw_pool_kick(name: *const c_char) -> c_int;
     pub fn pw_pool_stats(name: *const c_char, out: *mut pw_pool_stats) -> c_int;
@@ -251,11 +252,13 @@ unsafe extern "C" {
     pub fn pw_pool_scrub_stop(name: *const c_char) -> c_int;
     pub fn pw_pool_scan(name: *const c_char, out: *mut pw_scan) -> c_int;
     pub fn pw_pool_vdevs(name: *const c_char, each: VdevCallback, arg: *mut c_void) -> c_int;
+    pub fn pw_pool_fault(name: *const c_char, path: *const c_char, needed: *mut c_int) -> c_int;
     pub fn pw_pool_name(path: *const c_char, out: *mut c_char, len: usize) -> c_int;
 
     pub fn pw_dataset_create(name: *const c_char) -> c_int;
     pub fn pw_dataset_destroy(name: *const c_char) -> c_int;
     pub fn pw_dataset_set(name: *const c_char, property: *const c_char, value: *const c_char) -> c_int;
+    pub fn pw_dataset_inherit(name: *const c_char, property: *const c_char) -> c_int;
     pub fn pw_dataset_get(
         name: *const c_char,
         property: *const c_char,
@@ -357,7 +360,9 @@ unsafe extern "C" {
     pub fn pw_file_block_size(node: *mut pw_node) -> u64;
     pub fn pw_file_blocks(node: *mut pw_node, out: *mut pw_blocks) -> c_int;
 
-    pub fn pw_codec_lookup(compression: *const c_char, property: *mut u64) -> c_int;
+    pub fn pw_property_lookup(property: *const c_char, value: *const c_char, number: *mut u64) -> c_int;
+    #[cfg(test)]
+    pub fn pw_property_values(property: *const c_char) -> *const c_char;
     pub fn pw_codec_compress(
         property: u64,
         gcd_alloc: u32,

@@ -63,6 +63,12 @@ pub struct VdevHealth {
     pub guid: String,
     /// `ONLINE`, `DEGRADED`, `FAULTED`, `OFFLINE`, `REMOVED` or `UNAVAIL`, as `zpool status` has it.
     pub state: String,
+    /// Bytes allocated, of the root, a top-level vdev or a cache vdev; 0 of all others.
+    #[serde(default)]
+    pub allocated: u64,
+    /// Bytes it has room for, of the same.
+    #[serde(default)]
+    pub size: u64,
     /// Reads that failed.
     pub read_errors: u64,
     /// Writes that failed.
@@ -135,15 +141,18 @@ impl Pool {
 
     /// All vdevs, the root first and each before what it is made of, then those of the cache.
     pub fn vdevs(&self) -> Result<Vec<VdevHealth>> {
-        extern "C" fn each(guid: u64, state: *const c_char, r: u64, w: u64, c: u64, arg: *mut c_void) {
-            // SAFETY: called by pw_pool_vdevs below with the vector it was given and a C string.
-            let (all, state) = unsafe { (&mut *arg.cast::<Vec<VdevHealth>>(), CStr::from_ptr(state)) };
+        extern "C" fn each(vdev: *const ffi::pw_vdev_health, state: *const c_char, arg: *mut c_void) {
+            // SAFETY: called by pw_pool_vdevs below with a vdev, a C string and the vector it was given.
+            let (all, state, vdev) =
+                unsafe { (&mut *arg.cast::<Vec<VdevHealth>>(), CStr::from_ptr(state), *vdev) };
             all.push(VdevHealth {
-                guid: guid.to_string(),
+                guid: vdev.guid.to_string(),
                 state: state.to_string_lossy().into_owned(),
-                read_errors: r,
-                write_errors: w,
-                checksum_errors: c,
+                allocated: vdev.allocated,
+                size: vdev.size,
+                read_errors: vdev.read_errors,
+                write_errors: vdev.write_errors,
+                checksum_errors: vdev.checksum_errors,
             });
         }
         let mut all: Vec<VdevHealth> = Vec::new();

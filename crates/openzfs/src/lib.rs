@@ -14,6 +14,7 @@
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+mod changed;
 pub mod codec;
 mod dataset;
 mod device;
@@ -29,6 +30,7 @@ pub mod power;
 pub mod property;
 mod stats;
 
+pub use changed::{ChangedFile, FileChange};
 pub use codec::{Compression, Geometry};
 pub use dataset::Dataset;
 pub use device::Device;

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::changed::OpenFile;
 use crate::engine::c_text;
 use crate::error::check;
 use crate::{Dataset, Engine, Error, PoolStats, Result, VdevStats, ffi};
@@ -153,8 +154,8 @@ pub(crate) struct Inner {
     pub(crate) name: CString,
     engine: Engine,
     /// Held open and locked against a second process for as long as the pool is imported.
-    _locks: Vec<fs::File>,
-    paths: Vec<PathBuf>,
+    pub(crate) files: Vec<OpenFile>,
+    pub(crate) paths: Vec<PathBuf>,
     exported: bool,
 }
 
@@ -192,6 +193,7 @@ impl Pool {
             locks.push(make_file(&path, *bytes)?);
             made.push(path);
         }
+        let files = OpenFile::all(&made, locks)?;
         let result = create_raw(&name, spec, &made);
         if let Err(error) = result {
             for path in &made {
@@ -199,7 +201,7 @@ impl Pool {
             }
             return Err(error);
         }
-        Ok(Pool { inner: Arc::new(Inner { name, engine, _locks: locks, paths: made, exported: false }) })
+        Ok(Pool { inner: Arc::new(Inner { name, engine, files, paths: made, exported: false }) })
     }
 
     /// Imports the pool that lives in these files, which must be all of its files.
@@ -212,6 +214,7 @@ impl Pool {
             locks.push(lock(file.map_err(|why| host("opening", path, why))?, path)?);
             paths.push(std::path::absolute(path).map_err(|why| host("resolving", path, why))?);
         }
+        let files = OpenFile::all(&paths, locks)?;
         let c_name = c_text(&name)?;
         let c_paths = c_paths(&paths)?;
         let raw: Vec<*const c_char> = c_paths.iter().map(|p| p.as_ptr()).collect();
@@ -219,7 +222,7 @@ impl Pool {
         let errno =
             unsafe { ffi::pw_pool_import(c_name.as_ptr(), raw.as_ptr(), raw.len(), i32::from(readonly)) };
         check("importing the pool", &name, errno)?;
-        Ok(Pool { inner: Arc::new(Inner { name: c_name, engine, _locks: locks, paths, exported: false }) })
+        Ok(Pool { inner: Arc::new(Inner { name: c_name, engine, files, paths, exported: false }) })
     }
 
     /// The name of the pool whose label is in `file`.
@@ -253,6 +256,17 @@ impl Pool {
     pub fn export(self) -> Result<()> {
         let name = self.name().to_owned();
         Arc::try_unwrap(self.inner).map_err(|_| Error::Busy(name))?.export()
+    }
+
+    /// Destroys it: its labels say so, and it is found only where destroyed pools are looked for. Its files stay. Fails
+    /// if a dataset or file of it is still open.
+    pub fn destroy_pool(self) -> Result<()> {
+        let name = self.name().to_owned();
+        let mut inner = Arc::try_unwrap(self.inner).map_err(|_| Error::Busy(name.clone()))?;
+        // SAFETY: every dataset holds the value that was just taken, so none is open any more.
+        let errno = unsafe { ffi::pw_pool_destroy(inner.name.as_ptr()) };
+        inner.exported = errno == 0;
+        check("destroying the pool", name, errno)
     }
 
     /// Waits until all that was written is on disk in a transaction group.
@@ -334,7 +348,7 @@ fn create_raw(name: &CString, spec: &Spec, paths: &[PathBuf]) -> Result<()> {
     check("creating the pool", &spec.name, errno)
 }
 
-fn host(what: &'static str, path: &Path, why: std::io::Error) -> Error {
+pub(crate) fn host(what: &'static str, path: &Path, why: std::io::Error) -> Error {
     Error::Host { what, path: path.to_owned(), why }
 }
 
@@ -362,7 +376,7 @@ fn lock(file: fs::File, path: &Path) -> Result<fs::File> {
     Ok(file)
 }
 
-fn c_paths(paths: &[PathBuf]) -> Result<Vec<CString>> {
+pub(crate) fn c_paths(paths: &[PathBuf]) -> Result<Vec<CString>> {
     use std::os::unix::ffi::OsStrExt;
     let one = |p: &PathBuf| CString::new(p.as_os_str().as_bytes());
     paths

@@ -1,6 +1,11 @@
 //! Dataset properties in `zfs`'s spelling: the table of those that matter here, and `property=value` parsing.
 
+mod spelling;
+
 use std::collections::BTreeMap;
+
+pub(crate) use spelling::number;
+pub use spelling::{canonical, compressions};
 
 use crate::{Error, Result};
 
@@ -34,7 +39,7 @@ pub const PROPERTIES: &[Property] = &[
     Property {
         name: "compression",
         default: "on",
-        values: "off, on, lz4, lzjb, zle, gzip-1…9, zstd-1…19, zstd-fast-N",
+        values: "off, on, lz4, lzjb, zle, gzip[-1…9], zstd[-1…19], zstd-fast[-1…10, -20, -30 … -100, -500, -1000]",
         size: false,
         about: "codec of records written afterwards",
     },
@@ -69,7 +74,7 @@ pub const PROPERTIES: &[Property] = &[
     Property {
         name: "checksum",
         default: "on",
-        values: "on, off, fletcher4, sha256, sha512, skein, edonr, blake3",
+        values: "on, off, fletcher2, fletcher4, sha256, sha512, skein, edonr, blake3",
         size: false,
         about: "checksum of blocks written afterwards",
     },
@@ -91,16 +96,51 @@ pub const PROPERTIES: &[Property] = &[
     Property {
         name: "snapdir",
         default: "hidden",
-        values: "hidden, visible",
+        values: "disabled, hidden, visible",
         size: false,
-        about: "whether .zfs is listed in the root directory; it can be reached by name whatever this says",
+        about: "whether .zfs is listed in the root directory; hidden, it can still be reached by name",
     },
 ];
 
+/// Limits on what a dataset may take. They belong to a dataset, not to how data is stored: no trial tries them, and they
+/// are not inherited.
+pub const LIMITS: &[Property] = &[
+    Property {
+        name: "quota",
+        default: "none",
+        values: "none or a size",
+        size: true,
+        about: "what the dataset may use with its snapshots and all below it",
+    },
+    Property {
+        name: "refquota",
+        default: "none",
+        values: "none or a size",
+        size: true,
+        about: "what the dataset itself may refer to, snapshots and those below it left out",
+    },
+];
+
+/// Whether this is one of [`LIMITS`].
+pub fn is_limit(property: &Property) -> bool {
+    LIMITS.iter().any(|p| p.name == property.name)
+}
+
+/// The property of this name, limits included: what can be set on a dataset.
+pub fn find_settable(name: &str) -> Result<&'static Property> {
+    if let Some(limit) = LIMITS.iter().find(|p| p.name == name) {
+        return Ok(limit);
+    }
+    find(name).map_err(|_| {
+        let known: Vec<_> = PROPERTIES.iter().chain(LIMITS).map(|p| p.name).collect();
+        Error::Invalid(format!("there is no property {name:?} here; known: {}", known.join(", ")))
+    })
+}
+
 /// The property of this name.
 pub fn find(name: &str) -> Result<&'static Property> {
-    let alias = if name == "recsize" { "recordsize" } else { name };
-    PROPERTIES.iter().find(|p| p.name == alias).ok_or_else(|| {
+    let wanted = spelling::canonical_name(name);
+    PROPERTIES.iter().find(|p| p.name == wanted).ok_or_else(|| {
         let known: Vec<_> = PROPERTIES.iter().map(|p| p.name).collect();
         Error::Invalid(format!("there is no property {name:?} here; known: {}", known.join(", ")))
     })
@@ -142,34 +182,23 @@ pub fn parse_assignment(text: &str) -> Result<(String, String)> {
 
 /// Checks a value without an engine, so that a typing error shows before any work.
 pub fn check(name: &str, value: &str) -> Result<()> {
-    let known = find(name)?;
+    let known = find_settable(name)?;
     let fine = match known.name {
         "recordsize" => {
             parse_size(value).is_ok_and(|bytes| bytes.is_power_of_two() && (512..=16 << 20).contains(&bytes))
         }
-        "compression" => is_compression(value),
+        "compression" => compressions().iter().any(|known| known == value),
+        "quota" | "refquota" => value == "none" || parse_size(value).is_ok(),
         _ => known.values.split(", ").any(|v| v == value),
     };
     if fine { Ok(()) } else { Err(Error::Invalid(format!("{name}={value}: use {}", known.values))) }
 }
 
-/// The names that the engine's own table has; its levels of `zstd-fast` have gaps (`zfsprops(7)`).
-fn is_compression(value: &str) -> bool {
-    if ["off", "on", "lz4", "lzjb", "zle", "gzip", "zstd", "zstd-fast"].contains(&value) {
-        return true;
-    }
-    let level = |prefix: &str| {
-        let digits = value.strip_prefix(prefix)?;
-        digits.parse::<u32>().ok().filter(|level| level.to_string() == digits)
-    };
-    level("gzip-").is_some_and(|n| (1..=9).contains(&n))
-        || level("zstd-").is_some_and(|n| (1..=19).contains(&n))
-        || level("zstd-fast-")
-            .is_some_and(|n| matches!(n, 1..=9 | 500 | 1000) || (n % 10 == 0 && (10..=100).contains(&n)))
-}
-
 /// The value as the engine takes it: sizes in plain bytes.
 pub(crate) fn plain_value(property: &Property, value: &str) -> Result<String> {
+    if is_limit(property) && value == "none" {
+        return Ok("0".to_owned());
+    }
     if property.size { Ok(parse_size(value)?.to_string()) } else { Ok(value.to_owned()) }
 }
 

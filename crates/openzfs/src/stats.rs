@@ -4,7 +4,7 @@ use crate::ffi;
 use serde::{Deserialize, Serialize};
 
 macro_rules! counters {
-    ($(#[$doc:meta])* $name:ident from $raw:ident { $($(#[$fdoc:meta])* $field:ident),* $(,)? }) => {
+    ($(#[$doc:meta])* $name:ident from $raw:ident { $($(#[$fdoc:meta])* $field:ident $(: $kind:ident)?),* $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct $name { $($(#[$fdoc])* pub $field: u64),* }
@@ -14,12 +14,17 @@ macro_rules! counters {
         }
 
         impl $name {
-            /// What happened since `before`; levels (sizes) are differences too, wrapping at 2^64.
+            /// What happened since `before`: counters as differences, levels (sizes, states) as they are now.
             pub fn since(&self, before: &Self) -> Self {
-                $name { $($field: self.$field.wrapping_sub(before.$field)),* }
+                $name { $($field: counters!(@since $($kind)? self.$field, before.$field)),* }
             }
         }
     };
+    (@since level $now:expr, $before:expr) => {{
+        let _ = $before;
+        $now
+    }};
+    (@since $now:expr, $before:expr) => { $now.wrapping_sub($before) };
 }
 
 counters!(
@@ -60,21 +65,21 @@ counters!(
         /// Accesses to what was evicted from the frequently used state.
         mfu_ghost_hits,
         /// Bytes in use.
-        size,
+        size: level,
         /// Bytes aimed at (`c`).
-        target,
+        target: level,
         /// Bytes allowed (`c_max`).
-        max,
+        max: level,
         /// Bytes of buffers, as compressed on disk.
-        compressed_size,
+        compressed_size: level,
         /// Bytes of the same buffers, uncompressed.
-        uncompressed_size,
+        uncompressed_size: level,
         /// Reads answered by a cache vdev.
         l2_hits,
         /// Reads that a cache vdev did not have.
         l2_misses,
         /// Bytes on cache vdevs.
-        l2_size,
+        l2_size: level,
     }
 );
 
@@ -82,53 +87,53 @@ counters!(
     /// What the bytes of the ARC are, now.
     ArcSizes from pw_arc_sizes {
         /// Data not yet written, or being written.
-        anon_data,
+        anon_data: level,
         /// The same of metadata.
-        anon_metadata,
+        anon_metadata: level,
         /// Data used once of late, in buffers and uncompressed copies of them.
-        mru_data,
+        mru_data: level,
         /// The same of metadata.
-        mru_metadata,
+        mru_metadata: level,
         /// Of that data, what nobody holds.
-        mru_evictable_data,
+        mru_evictable_data: level,
         /// The same of metadata.
-        mru_evictable_metadata,
+        mru_evictable_metadata: level,
         /// Data used again.
-        mfu_data,
+        mfu_data: level,
         /// The same of metadata.
-        mfu_metadata,
+        mfu_metadata: level,
         /// Of that data, what nobody holds.
-        mfu_evictable_data,
+        mfu_evictable_data: level,
         /// The same of metadata.
-        mfu_evictable_metadata,
+        mfu_evictable_metadata: level,
         /// Evicted data used once that is remembered, uncompressed.
-        mru_ghost_data,
+        mru_ghost_data: level,
         /// The same of metadata.
-        mru_ghost_metadata,
+        mru_ghost_metadata: level,
         /// Evicted data used again that is remembered, uncompressed.
-        mfu_ghost_data,
+        mfu_ghost_data: level,
         /// The same of metadata.
-        mfu_ghost_metadata,
+        mfu_ghost_metadata: level,
         /// Data that is not to be kept.
-        uncached_data,
+        uncached_data: level,
         /// The same of metadata.
-        uncached_metadata,
+        uncached_metadata: level,
         /// Uncompressed copies for those who hold a compressed buffer.
-        overhead_size,
+        overhead_size: level,
         /// Headers of all buffers, the remembered ones included.
-        hdr_size,
+        hdr_size: level,
         /// Dbufs.
-        dbuf_size,
+        dbuf_size: level,
         /// Dnodes.
-        dnode_size,
+        dnode_size: level,
         /// Bonus buffers of dnodes.
-        bonus_size,
+        bonus_size: level,
         /// Share aimed at for metadata, in units of 2^-32, as the next two.
-        meta,
+        meta: level,
         /// Share of the data aimed at for what is used once.
-        pd,
+        pd: level,
         /// Share of the metadata aimed at for what is used once.
-        pm,
+        pm: level,
     }
 );
 
@@ -158,11 +163,11 @@ counters!(
     /// A pool's space and errors.
     PoolStats from pw_pool_stats {
         /// Bytes of all vdevs.
-        size,
+        size: level,
         /// Bytes allocated in the normal and log classes.
-        allocated,
+        allocated: level,
         /// Bytes free.
-        free,
+        free: level,
         /// Last transaction group on disk.
         txg,
         /// Read errors of the vdevs.
@@ -172,15 +177,15 @@ counters!(
         /// Checksum errors of the vdevs.
         checksum_errors,
         /// `bcloneused`: bytes on disk that clones share.
-        bclone_used,
+        bclone_used: level,
         /// `bclonesaved`: bytes that they would take if they did not.
-        bclone_saved,
+        bclone_saved: level,
         /// Sizes above `min_alloc` are rounded up to a multiple of this.
-        gcd_alloc,
+        gcd_alloc: level,
         /// The smallest allocation.
-        min_alloc,
+        min_alloc: level,
         /// 0 active, 1 suspended.
-        state,
+        state: level,
     }
 );
 
@@ -222,16 +227,32 @@ counters!(
     /// A dataset's space as `zfs get` shows it, in bytes, and its ratios times 100.
     DatasetStats from pw_dataset_stats {
         /// `used`.
-        used,
+        used: level,
         /// `referenced`.
-        referenced,
+        referenced: level,
         /// `logicalused`.
-        logicalused,
+        logicalused: level,
         /// `logicalreferenced`.
-        logicalreferenced,
+        logicalreferenced: level,
         /// `compressratio` × 100, indirect blocks included.
-        compressratio_x100,
+        compressratio_x100: level,
         /// `refcompressratio` × 100.
-        refcompressratio_x100,
+        refcompressratio_x100: level,
     }
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_levels_and_counters_differences() {
+        let before = ArcStats { hits: 10, size: 900, target: 800, l2_size: 70, ..ArcStats::default() };
+        let now = ArcStats { hits: 15, size: 300, target: 800, l2_size: 60, ..ArcStats::default() };
+        let moved = now.since(&before);
+        assert_eq!((moved.hits, moved.size, moved.target, moved.l2_size), (5, 300, 800, 60));
+        let before = PoolStats { free: 9, read_errors: 1, ..PoolStats::default() };
+        let now = PoolStats { free: 4, read_errors: 3, ..PoolStats::default() };
+        assert_eq!((now.since(&before).free, now.since(&before).read_errors), (4, 2));
+    }
+}

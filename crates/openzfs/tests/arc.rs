@@ -60,4 +60,23 @@ fn the_arc_stays_inside_its_limit_and_follows_a_new_one() {
     assert!(engine.arc_stats().size < 96 << 20, "back to {}", engine.arc_stats().size);
     let hits = engine.arc_stats();
     assert!(hits.demand_data_misses > 0 && hits.hits > 0, "{hits:?}");
+
+    every_limit_survives_an_export(engine, dir.path());
+}
+
+/// The library computes with the limit when a pool is closed; it aborted at multiples of 10G.
+fn every_limit_survives_an_export(engine: Engine, dir: &std::path::Path) {
+    let powers = (26..=43).map(|shift| 1u64 << shift);
+    let tens = (1..=20).map(|n| (n * 10) << 30);
+    for limit in powers.chain(tens).chain([100 << 30, 1000 << 30, 8000 << 30]) {
+        engine.set_arc(limit);
+        assert_eq!(engine.arc_stats().max, limit);
+        let file = dir.join("limit");
+        let pool = Pool::create(engine, &Spec::single("limit", &file, 12)).unwrap();
+        let ds = pool.create_dataset("d", &Settings::new()).unwrap();
+        ds.create_file("f").unwrap().write_at(0, &[7; 100_000]).unwrap();
+        drop(ds);
+        pool.export().unwrap_or_else(|why| panic!("a limit of {limit} bytes: {why}"));
+        std::fs::remove_file(&file).unwrap();
+    }
 }

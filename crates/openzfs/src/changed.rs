@@ -1,0 +1,111 @@
+//! Files of an open pool that were removed, replaced, truncated or moved behind its back.
+//!
+//! A pool keeps a descriptor of each of its files, so it goes on writing to a file that has no name any more. What is
+//! written then is gone with the process. These checks compare the descriptor with the path.
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::check;
+use crate::pool::{c_paths, host};
+use crate::{Pool, Result, ffi};
+
+/// What happened to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileChange {
+    /// Its last name was removed.
+    Removed,
+    /// Its last name was removed, and another file has that name now.
+    Replaced,
+    /// It is shorter than it was when the pool was opened.
+    Truncated,
+    /// It has another name now.
+    Moved,
+}
+
+impl FileChange {
+    /// As the end of a sentence that begins with the file: `was removed`.
+    pub fn words(self) -> &'static str {
+        match self {
+            FileChange::Removed => "was removed",
+            FileChange::Replaced => "was replaced by another file",
+            FileChange::Truncated => "was truncated",
+            FileChange::Moved => "was moved",
+        }
+    }
+}
+
+/// A file that is not what it was when the pool was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedFile {
+    /// Its path when the pool was opened.
+    pub path: PathBuf,
+    /// What happened.
+    pub change: FileChange,
+    /// A descriptor of this process through which its content can be read.
+    pub descriptor: i32,
+}
+
+/// A file as it was when the pool was opened.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    file: File,
+    size: u64,
+}
+
+impl OpenFile {
+    pub(crate) fn all(paths: &[PathBuf], files: Vec<File>) -> Result<Vec<OpenFile>> {
+        let one = |(path, file): (&PathBuf, File)| {
+            let size = file.metadata().map_err(|why| host("looking at", path, why))?.len();
+            Ok(OpenFile { file, size })
+        };
+        paths.iter().zip(files).map(one).collect()
+    }
+
+    fn change(&self, path: &Path) -> Option<FileChange> {
+        let open = self.file.metadata().ok()?;
+        if open.len() < self.size {
+            return Some(FileChange::Truncated);
+        }
+        let named = fs::metadata(path);
+        if named.as_ref().is_ok_and(|named| (named.dev(), named.ino()) == (open.dev(), open.ino())) {
+            return None;
+        }
+        match (open.nlink(), named) {
+            (0, Ok(_)) => Some(FileChange::Replaced),
+            (0, Err(_)) => Some(FileChange::Removed),
+            (_, Ok(_)) => Some(FileChange::Moved),
+            (_, Err(why)) => (why.kind() == std::io::ErrorKind::NotFound).then_some(FileChange::Moved),
+        }
+    }
+}
+
+impl Pool {
+    /// The files of the pool that were changed behind its back. Costs two system calls for each file.
+    pub fn changed_files(&self) -> Vec<ChangedFile> {
+        let one = |(path, open): (&PathBuf, &OpenFile)| {
+            let change = open.change(path)?;
+            Some(ChangedFile { path: path.clone(), change, descriptor: open.file.as_raw_fd() })
+        };
+        self.inner.paths.iter().zip(&self.inner.files).filter_map(one).collect()
+    }
+
+    /// Takes a file out of use, if the pool has the same data elsewhere; its state is then `FAULTED`. True: it has not,
+    /// and nothing was done.
+    ///
+    /// # Errors
+    /// If the pool has no such file in use.
+    pub fn fault_file(&self, path: &Path) -> Result<bool> {
+        let c = c_paths(&[path.to_owned()])?;
+        let mut needed = 0;
+        // SAFETY: the name of an imported pool, a C string and a place for the answer.
+        let errno = unsafe { ffi::pw_pool_fault(self.inner.name.as_ptr(), c[0].as_ptr(), &mut needed) };
+        check("taking out of use", path.display(), errno)?;
+        Ok(needed != 0)
+    }
+}

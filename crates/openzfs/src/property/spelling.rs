@@ -1,0 +1,145 @@
+//! The spellings that `zfs` takes for one property or value: which name stands for which, and every value of
+//! `compression`. `zfsprops(7)` documents them; the tests hold them against the library's own tables.
+
+use super::parse_size;
+use crate::engine::c_text;
+use crate::ffi;
+
+/// Other names of properties: the column titles of `zfs list` and `zfs get`, in lower case.
+const NAMES: &[(&str, &str)] =
+    &[("recsize", "recordsize"), ("compress", "compression"), ("redund_md", "redundant_metadata")];
+
+/// Values that stand for another one: property, value, meaning.
+const VALUES: &[(&str, &str, &str)] = &[
+    ("compression", "on", "lz4"),
+    ("compression", "gzip", "gzip-6"),
+    ("compression", "zstd", "zstd-3"),
+    ("compression", "zstd-fast", "zstd-fast-1"),
+    ("checksum", "on", "fletcher4"),
+];
+
+/// The levels of `zstd-fast`, which have gaps.
+const ZSTD_FAST: &[u32] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 500, 1000];
+
+/// Every value that `zfs set compression=` takes, aliases included.
+pub fn compressions() -> Vec<String> {
+    let plain = ["off", "on", "lz4", "lzjb", "zle", "gzip", "zstd", "zstd-fast"].map(str::to_owned);
+    let gzip = (1..=9).map(|level| format!("gzip-{level}"));
+    let zstd = (1..=19).map(|level| format!("zstd-{level}"));
+    let fast = ZSTD_FAST.iter().map(|level| format!("zstd-fast-{level}"));
+    plain.into_iter().chain(gzip).chain(zstd).chain(fast).collect()
+}
+
+/// The one spelling of all that mean the same to the engine: sizes in plain bytes, `lz4` for `compression=on`. A value
+/// that is unknown comes back as it is.
+pub fn canonical(property: &str, value: &str) -> String {
+    let property = canonical_name(property);
+    if super::PROPERTIES.iter().any(|known| known.name == property && known.size) {
+        return parse_size(value).map_or_else(|_| value.to_owned(), |bytes| bytes.to_string());
+    }
+    let alias = VALUES.iter().find(|(of, alias, _)| *of == property && *alias == value);
+    alias.map_or(value, |(_, _, meaning)| meaning).to_owned()
+}
+
+/// The name by which the table knows a property.
+pub(super) fn canonical_name(name: &str) -> &str {
+    NAMES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, known)| known)
+}
+
+/// The number that a pool keeps for a property's value; `None` if the library's table lacks one of them, and for
+/// properties that are numbers. The library fills its tables when the engine starts.
+pub(crate) fn number(property: &str, value: &str) -> Option<u64> {
+    let (property, value) = (c_text(property).ok()?, c_text(value).ok()?);
+    let mut number = 0;
+    // SAFETY: two C strings and a writable integer; the table behind them is static.
+    let errno = unsafe { ffi::pw_property_lookup(property.as_ptr(), value.as_ptr(), &mut number) };
+    (errno == 0).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+    use crate::codec::{Codec, Stored};
+    use crate::property::{PROPERTIES, check, find};
+    use crate::{Compression, Config, Engine, Geometry};
+
+    fn engine() -> Engine {
+        Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() })
+    }
+
+    #[test]
+    fn names_are_those_of_the_library() {
+        engine();
+        for (alias, name) in NAMES {
+            assert_eq!(find(alias).unwrap().name, *name);
+            let value = PROPERTIES.iter().find(|p| p.name == *name).unwrap().default;
+            assert_eq!(number(alias, value), number(name, value), "{alias}");
+        }
+    }
+
+    #[test]
+    fn values_are_those_of_the_library() {
+        engine();
+        for property in PROPERTIES.iter().filter(|p| !p.size && p.name != "copies") {
+            let name = c_text(property.name).unwrap();
+            // SAFETY: a C string; the library answers with a static one for every property that it knows.
+            let words = unsafe { CStr::from_ptr(ffi::pw_property_values(name.as_ptr())) }.to_str().unwrap();
+            let listed = words.split(" | ").map(str::trim).filter(|word| !word.contains(['[', ']', '<']));
+            for word in listed.chain(["", "sometimes", "inherit", "ON"]) {
+                let library = word != "inherit" && number(property.name, word).is_some();
+                assert_eq!(check(property.name, word).is_ok(), library, "{}={word}", property.name);
+            }
+        }
+    }
+
+    #[test]
+    fn an_alias_has_the_number_of_its_meaning_where_the_library_resolves_it_at_once() {
+        engine();
+        // `on` and `zstd` keep a number of their own in the pool and are resolved at the write.
+        for (property, alias, meaning) in
+            VALUES.iter().filter(|(_, alias, _)| !["on", "zstd"].contains(alias))
+        {
+            assert_eq!(number(property, alias).unwrap(), number(property, meaning).unwrap(), "{alias}");
+        }
+    }
+
+    #[test]
+    fn every_spelling_compresses_and_an_alias_as_its_meaning() {
+        let engine = engine();
+        // Words for the codecs that look for repeats, and zeros for zle.
+        let record: Vec<u8> = (0..128u32 << 10)
+            .map(|i| if i / 64 % 2 == 0 { 0 } else { b"transaction group "[(i % 18) as usize] })
+            .collect();
+        let size = |spelling: &str| {
+            let compression = Compression::parse(spelling).unwrap();
+            let mut codec = Codec::new(engine, &compression, record.len());
+            let stored = codec.store(&record, &Geometry::plain(9)).unwrap();
+            (stored, codec.compressed().len())
+        };
+        for spelling in compressions() {
+            let (stored, bytes) = size(&spelling);
+            assert_eq!((stored, bytes), size(&canonical("compression", &spelling)), "{spelling}");
+            if spelling == "off" {
+                assert_eq!(stored, Stored::Raw(record.len()));
+            } else {
+                assert!((1..record.len() * 7 / 8).contains(&bytes), "{spelling}: {bytes} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_have_one_spelling() {
+        for spelling in ["128K", "128k", "128KB", "128KiB", "131072", "0.125M"] {
+            check("recordsize", spelling).unwrap();
+            assert_eq!(canonical("recsize", spelling), "131072", "{spelling}");
+        }
+        for shift in 9..=24 {
+            check("recordsize", &(1u32 << shift).to_string()).unwrap();
+        }
+        assert_eq!(canonical("recordsize", "16M"), (16 << 20).to_string());
+        assert_eq!(canonical("recordsize", "some"), "some");
+        assert_eq!(canonical("primarycache", "metadata"), "metadata");
+    }
+}
