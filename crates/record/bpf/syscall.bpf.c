@@ -278,7 +278,12 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	u32 from = parent->tgid, to = child->tgid;
 	u8 one = 1;
 
-	if (from != to && bpf_map_lookup_elem(&tgids, &from) && bpf_map_update_elem(&tgids, &to, &one, BPF_ANY))
+	if (from == to)
+		return 0;
+	if (!bpf_map_lookup_elem(&tgids, &from))
+		/* Numbers are reused: an entry left by an ended process must not make a stranger followed. */
+		bpf_map_delete_elem(&tgids, &to);
+	else if (bpf_map_update_elem(&tgids, &to, &one, BPF_ANY))
 		count(COUNT_TABLE_FULL);
 	return 0;
 }

@@ -110,9 +110,10 @@ impl Probes {
         }
     }
 
-    /// Whether any followed process is left.
-    pub fn follows_any(&self) -> Result<bool> {
-        Ok(self.map("tgids")?.keys().next().is_some())
+    /// The followed processes, as far as the programs know: one may have ended.
+    pub fn followed(&self) -> Result<Vec<u32>> {
+        let number = |key: Vec<u8>| u32::from_ne_bytes(key[..4].try_into().expect("four bytes"));
+        Ok(self.map("tgids")?.keys().map(number).collect())
     }
 
     /// All entries of a map of requests, by value.

@@ -36,7 +36,7 @@ const SUBJECT_EVERY: Duration = Duration::from_millis(100);
 /// How to record.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The trace to write; an older trace of that name is replaced once recording is known to be permitted.
+    /// The trace to write; an older trace of that name is replaced by the first event.
     pub out: PathBuf,
     /// Size of the ring buffer in bytes; rounded up to a power of two from 64 KiB to 1 GiB. When it is full, events
     /// are lost (and counted).
@@ -193,6 +193,7 @@ impl Recorder {
     pub fn run(mut self, until: impl Fn() -> bool, mut progress: impl FnMut(&Progress)) -> Result<Summary> {
         let mut next_progress = Instant::now();
         let mut next_look = Instant::now();
+        let mut survivor = subject::Survivor::default();
         let ended = loop {
             let taken = drain(&self.ring, &self.inbox)?;
             if until() {
@@ -201,7 +202,7 @@ impl Recorder {
             let now = Instant::now();
             if now >= next_look {
                 next_look = now + SUBJECT_EVERY;
-                if matches!(self.subject, Subject::Pid(_)) && !self.probes.follows_any()? {
+                if matches!(self.subject, Subject::Pid(_)) && !survivor.exists(&self.probes)? {
                     break Ended::SubjectGone;
                 }
             }

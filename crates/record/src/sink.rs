@@ -104,9 +104,17 @@ impl Sink {
         }
     }
 
-    /// Ends it. What was only watched has no path and no length.
+    /// Ends it. What was only watched has no path and no length; neither has a recording without an event, which leaves
+    /// no trace.
     pub fn finish(self) -> Result<Summary> {
         match self {
+            Sink::Trace(mut writer) if writer.is_empty() => Ok(Summary {
+                path: PathBuf::new(),
+                events: 0,
+                files: writer.files().len(),
+                bytes: 0,
+                duration_ns: writer.meta_mut().duration_ns,
+            }),
             Sink::Trace(writer) => Ok(writer.finish()?),
             Sink::Watched(watched) => Ok(Summary {
                 path: PathBuf::new(),

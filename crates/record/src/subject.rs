@@ -160,27 +160,81 @@ fn follow_family(pid: u32, probes: &Probes, drain: &mut impl FnMut() -> Result<(
     Ok(())
 }
 
-/// The programs see the end of every followed process; one that ended just before it was followed would be waited for
-/// without end.
+/// The programs see the end of every followed process, but not of one that passed the tracepoint `sched_process_exit`
+/// before it was followed: its entry would stay.
 fn follow(pid: u32, probes: &Probes) -> Result<()> {
     probes.follow(pid)?;
     if alive(pid) { Ok(()) } else { probes.unfollow(pid) }
 }
 
-/// Whether any thread of the process still runs. A process whose parent has not yet asked for its end is in `/proc`,
-/// but runs no more.
-fn alive(pid: u32) -> bool {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
-    threads.flatten().filter_map(|thread| stat(&thread.path())).any(|(state, _)| !matches!(state, 'Z' | 'X'))
+/// Looks for a followed process that still runs.
+#[derive(Debug, Default)]
+pub(crate) struct Survivor {
+    /// The process found last. Asking for it first makes a look as cheap as reading one file of `/proc`.
+    last: Option<u32>,
 }
 
-/// State and parent of a process or thread, by its directory in `/proc`.
-fn stat(dir: &Path) -> Option<(char, u32)> {
-    let text = fs::read_to_string(dir.join("stat")).ok()?;
-    // The name in parentheses may hold anything; state and parent follow the last one.
-    let (_, rest) = text.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace();
-    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+impl Survivor {
+    /// Whether any followed process still runs. Processes that have ended without the programs removing them from the
+    /// map are removed here.
+    ///
+    /// # Errors
+    /// If the map of followed processes cannot be read or changed.
+    pub fn exists(&mut self, probes: &Probes) -> Result<bool> {
+        if self.last.is_some_and(alive) {
+            return Ok(true);
+        }
+        for pid in probes.followed()? {
+            if alive(pid) {
+                self.last = Some(pid);
+                return Ok(true);
+            }
+            probes.unfollow(pid)?;
+        }
+        Ok(false)
+    }
+}
+
+/// Whether any thread of the process still runs.
+fn alive(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().filter_map(|thread| stat(&thread.path())).any(|stat| stat.runs())
+}
+
+/// What `/proc/PID/stat` says of a process or thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    parent: u32,
+    /// The kernel's `PF_*` flags.
+    flags: u32,
+}
+
+/// Set when a thread begins to exit, before the tracepoint `sched_process_exit` (`include/linux/sched.h`).
+const PF_EXITING: u32 = 0x4;
+
+impl Stat {
+    /// Parses a line of `/proc/PID/stat` (`proc_pid_stat(5)`).
+    fn parse(text: &str) -> Option<Stat> {
+        // The name in parentheses may hold anything; the other fields follow the last one.
+        let (_, rest) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        Some(Stat {
+            state: fields.first()?.chars().next()?,
+            parent: fields.get(1)?.parse().ok()?,
+            flags: fields.get(6)?.parse().ok()?,
+        })
+    }
+
+    /// Whether the thread still issues system calls. A zombie does not, nor does a thread that is exiting: it may have
+    /// passed the tracepoint `sched_process_exit` and be in state `R` for a while.
+    fn runs(self) -> bool {
+        !matches!(self.state, 'Z' | 'X') && self.flags & PF_EXITING == 0
+    }
+}
+
+fn stat(dir: &Path) -> Option<Stat> {
+    Stat::parse(&fs::read_to_string(dir.join("stat")).ok()?)
 }
 
 /// All processes with their parents.
@@ -189,7 +243,56 @@ fn parents() -> Result<Vec<(u32, u32)>> {
     let entries = fs::read_dir(proc).map_err(|source| Error::Read { path: proc.to_owned(), source })?;
     let process = |entry: fs::DirEntry| {
         let pid = entry.file_name().to_str()?.parse::<u32>().ok()?;
-        Some((pid, stat(&entry.path())?.1))
+        Some((pid, stat(&entry.path())?.parent))
     };
     Ok(entries.flatten().filter_map(process).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::loader::Config;
+    use crate::probes;
+
+    #[test]
+    fn an_exiting_thread_does_not_run() {
+        let line = |state, flags| format!("77 (a) b (c) {state} 12 77 77 0 -1 {flags} 0 0 0 0 1 2");
+        let stat = |state, flags: u32| Stat::parse(&line(state, flags)).unwrap();
+        assert_eq!(stat('S', 4_194_304), Stat { state: 'S', parent: 12, flags: 4_194_304 });
+        assert!(stat('S', 4_194_304).runs());
+        assert!(!stat('Z', 0).runs());
+        // Between the tracepoint and its end a thread is running, with this flag set.
+        assert!(!stat('R', 4_194_304 | PF_EXITING).runs());
+        assert_eq!(Stat::parse("77 (a) S"), None);
+        assert!(alive(std::process::id()));
+    }
+
+    #[test]
+    fn an_entry_of_a_process_that_has_ended_is_removed() {
+        let attached =
+            probes::first_permitted(|set| Probes::attach(set, Config { dir: None, ring_bytes: 1 << 16 }));
+        let probes = match attached {
+            Ok(probes) => probes,
+            Err(why) => return eprintln!("SKIPPED an_entry_of_a_process_that_has_ended_is_removed: {why}"),
+        };
+        let mut ended = Command::new("true").spawn().unwrap();
+        while alive(ended.id()) {
+            std::thread::yield_now(); // it ends by itself, and stays a zombie until it is waited for
+        }
+        probes.follow(ended.id()).unwrap();
+        let mut survivor = Survivor::default();
+        assert!(!survivor.exists(&probes).unwrap());
+        assert!(probes.followed().unwrap().is_empty());
+        ended.wait().unwrap();
+
+        let mut running = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        probes.follow(running.id()).unwrap();
+        assert!(survivor.exists(&probes).unwrap());
+        assert_eq!(survivor.last, Some(running.id()));
+        drop(running.stdin.take());
+        running.wait().unwrap();
+        assert!(!survivor.exists(&probes).unwrap());
+    }
 }

@@ -60,7 +60,7 @@ fn nothing_stays_in_the_kernel() {
     let live = Live::start(Subject::Dir(scratch.path().to_owned()), &scratch.path().join("t.parquet"));
     let ours = own_programs();
     assert!(ours.len() >= 2, "entry and exit of system calls at least: {ours:?}");
-    live.finish();
+    live.stop();
     // The kernel frees programs a moment after the last descriptor, and the other test of this file may be recording.
     let deadline = Instant::now() + Duration::from_secs(300);
     while ProgInfoIter::default().any(|info| ours.contains(&info.id)) {

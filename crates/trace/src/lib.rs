@@ -42,5 +42,5 @@ pub use event::{Event, File, Flags, Meta, Op};
 pub use memory::Trace;
 pub use reader::{Events, Reader};
 pub use schema::FORMAT_VERSION;
-pub use units::{format_count, format_ns, format_size};
+pub use units::{counted, format_count, format_ns, format_size};
 pub use writer::{Summary, Writer};

@@ -23,11 +23,11 @@ pub fn format_size(bytes: u64) -> String {
     format!("{}{suffix}", text.unwrap_or_else(|| format!("{value:.0}")))
 }
 
-/// Nanoseconds with a unit and about three digits: `830ns`, `12.4us`, `1.25ms`, `31.0s`.
+/// Nanoseconds with a unit and about three digits: `830ns`, `12.4µs`, `1.25ms`, `31.0s`.
 pub fn format_ns(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns}ns"),
-        1_000..1_000_000 => (ns as f64 / 1e3, "us"),
+        1_000..1_000_000 => (ns as f64 / 1e3, "µs"),
         1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
         _ => (ns as f64 / 1e9, "s"),
     };
@@ -46,6 +46,11 @@ pub fn format_count(count: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// A count with its noun: `1 file`, `12,345 events`.
+pub fn counted(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", format_count(n), if n == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
@@ -76,10 +81,11 @@ mod tests {
     #[test]
     fn times_and_counts_read_well() {
         let times =
-            [(0, "0ns"), (999, "999ns"), (1250, "1.25us"), (12_400, "12.4us"), (3_100_000_000, "3.10s")];
+            [(0, "0ns"), (999, "999ns"), (1250, "1.25µs"), (12_400, "12.4µs"), (3_100_000_000, "3.10s")];
         for (ns, text) in times {
             assert_eq!(format_ns(ns), text);
         }
+        assert_eq!([0, 1, 2345].map(|n| counted(n, "file")), ["0 files", "1 file", "2,345 files"]);
         assert_eq!(format_count(0), "0");
         assert_eq!(format_count(999), "999");
         assert_eq!(format_count(1_234_567), "1,234,567");

@@ -55,9 +55,13 @@ pub struct Summary {
     pub duration_ns: u64,
 }
 
-/// Writes one trace. Dropped without [`Writer::finish`], it still writes what it holds, as far as that is possible.
+/// Writes one trace. It appears under its name with the first checkpoint that holds an event, or when it is finished.
+/// Dropped without [`Writer::finish`], it still writes what it holds, as far as that is possible; a trace without an event
+/// leaves no file then, and an older one of its name as it was.
 pub struct Writer {
     path: PathBuf,
+    /// Where the trace is until it holds an event; `None` once it has its name.
+    part: Option<PathBuf>,
     out: std::fs::File,
     /// Length of the file up to and with its last complete footer.
     good: u64,
@@ -89,22 +93,26 @@ enum State {
 }
 
 impl Writer {
-    /// Starts a trace at `path`: an empty one is on disk when this returns.
+    /// Starts a trace at `path`: an empty one is on disk beside it when this returns.
     ///
-    /// An older trace or an empty file of that name is replaced; anything else is left alone
-    /// ([`Error::NotOverwritten`]).
+    /// An older trace or an empty file of that name is replaced once there is an event; anything else is left alone.
+    ///
+    /// # Errors
+    /// [`Error::NotOverwritten`] if a file of that name is not a trace; an error of the disk if none can be written there.
     pub fn create(path: impl AsRef<Path>, meta: Meta) -> Result<Writer> {
         let path = path.as_ref().to_owned();
         refuse_foreign(&path)?;
+        let part = part_of(&path).map_err(io("create", &path))?;
         let out = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
-            .open(&path)
+            .open(part.as_ref().unwrap_or(&path))
             .map_err(io("create", &path))?;
         let now = Instant::now();
         let mut writer = Writer {
             path,
+            part,
             out,
             good: 0,
             pending: TrackedWrite::new(Vec::new()),
@@ -229,12 +237,23 @@ impl Writer {
         self.footer_bytes = footer.len();
         self.checkpointed = Instant::now();
         self.dirty = false;
+        if self.row_groups.is_empty() { Ok(()) } else { self.publish() }
+    }
+
+    /// Gives the trace its name.
+    fn publish(&mut self) -> Result<()> {
+        let Some(part) = &self.part else { return Ok(()) };
+        // A link keeps leading where it does.
+        let place = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        std::fs::rename(part, place).map_err(io("create", &self.path))?;
+        self.part = None;
         Ok(())
     }
 
-    /// Writes the rest and makes it durable.
+    /// Writes the rest and makes it durable. Without an event this is an empty trace.
     pub fn finish(mut self) -> Result<Summary> {
         self.checkpoint()?;
+        self.publish()?;
         self.out.sync_all().map_err(io("sync", &self.path))?;
         self.state = State::Finished;
         Ok(Summary {
@@ -309,8 +328,11 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if self.state == State::Open {
-            // Nobody is left to be told; the last checkpoint is on disk in any case.
+            // No caller is left to be told; the last checkpoint is on disk in any case.
             let _ = self.checkpoint();
+        }
+        if let Some(part) = self.part.take() {
+            let _ = std::fs::remove_file(part);
         }
     }
 }
@@ -319,6 +341,19 @@ impl Drop for Writer {
 fn checkpoint_interval(recorded: Duration, footer_bytes: usize) -> Duration {
     let cost = Duration::from_secs_f64(footer_bytes as f64 / FOOTER_BYTES_PER_SECOND);
     CHECKPOINT_MIN.max(recorded.mul_f64(CHECKPOINT_SHARE)).max(cost)
+}
+
+/// The file beside `path` that takes a trace until it holds an event; `None` for what cannot be replaced, such as a device.
+fn part_of(path: &Path) -> std::io::Result<Option<PathBuf>> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => return Ok(None),
+        Ok(_) => drop(OpenOptions::new().write(true).open(path)?), // a protected trace is not replaced
+        Err(_) => {}
+    }
+    let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let Some(name) = place.file_name() else { return Ok(None) };
+    let name = format!(".{}.part-{}", name.to_string_lossy(), std::process::id());
+    Ok(Some(place.with_file_name(name)))
 }
 
 /// A typing slip in `-o` must not cost a data file.

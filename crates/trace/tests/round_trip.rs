@@ -41,12 +41,11 @@ fn the_format_page_names_every_operation_and_flag() {
 fn an_empty_trace_opens() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
-    let writer = Writer::create(&path, common::meta()).unwrap();
-    // Nothing was finished yet, and the file is a trace already.
+    let summary = Writer::create(&path, common::meta()).unwrap().finish().unwrap();
+    assert_eq!((summary.events, summary.path), (0, path.clone()));
     let reader = Reader::open(&path).unwrap();
     assert!(reader.is_empty() && reader.events().next().is_none());
-    writer.finish().unwrap();
-    assert_eq!(Reader::open(&path).unwrap().meta().lost_events, 3);
+    assert_eq!(reader.meta().lost_events, 3);
 }
 
 #[test]
@@ -65,6 +64,47 @@ fn rows_are_sorted_inside_a_row_group_and_the_file_table_is_the_last_known() {
     assert_eq!(trace.events[0].offset, 10);
     assert_eq!(trace.files[0].role, "data");
     assert_eq!(trace.meta.duration_ns, 9 + 1000, "a missing duration is the end of the last operation");
+}
+
+#[test]
+fn a_trace_has_its_name_from_the_first_event_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    let names = || {
+        let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.map(|name| name.into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let begin = || {
+        let mut writer = Writer::create(&path, common::meta()).unwrap();
+        let id = writer.file(common::file("/db/a", "data", 0));
+        writer.checkpoint().unwrap();
+        (writer, id)
+    };
+    drop(begin());
+    assert!(names().is_empty(), "nothing was recorded: {:?}", names());
+    common::trace(10, 1).save(&path).unwrap();
+    let (mut writer, id) = begin();
+    assert_eq!(Reader::open(&path).unwrap().len(), 10, "the older one, until there is an event");
+    writer.push(common::event(1, Op::Read, id, 0, 1)).unwrap();
+    writer.checkpoint().unwrap();
+    assert_eq!((Reader::open(&path).unwrap().len(), names()), (1, vec!["t.parquet".to_owned()]));
+    drop(writer);
+    drop(begin());
+    assert_eq!((Reader::open(&path).unwrap().len(), names()), (1, vec!["t.parquet".to_owned()]));
+    // Asked for, an empty trace is one.
+    begin().0.finish().unwrap();
+    assert!(Reader::open(&path).unwrap().is_empty());
+}
+
+#[test]
+fn a_link_to_a_trace_stays_a_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let (real, link) = (dir.path().join("real.parquet"), dir.path().join("link.parquet"));
+    common::trace(10, 1).save(&real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    common::trace(20, 1).save(&link).unwrap();
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(Reader::open(&real).unwrap().len(), 20);
 }
 
 #[test]
@@ -102,7 +142,8 @@ fn checkpointed(path: &Path) -> (Trace, Vec<(u64, u64)>) {
     for file in &trace.files {
         writer.file(file.clone());
     }
-    let mut known = vec![(std::fs::metadata(path).unwrap().len(), 0)];
+    let begun = path.with_file_name(format!(".whole.parquet.part-{}", std::process::id()));
+    let mut known = vec![(std::fs::metadata(begun).unwrap().len(), 0)];
     for (i, event) in trace.events.iter().enumerate() {
         writer.push(*event).unwrap();
         if (i + 1) % 4000 == 0 {

@@ -81,8 +81,18 @@ impl Live {
 
     /// Waits for a recording that ends by itself.
     pub fn join(self) -> (Summary, Trace) {
-        let summary = self.thread.join().expect("no panic").expect("the recording succeeds");
-        (summary, Trace::load(&self.out).expect("the trace opens"))
+        let out = self.out.clone();
+        (self.wait(), Trace::load(&out).expect("the trace opens"))
+    }
+
+    fn wait(self) -> Summary {
+        self.thread.join().expect("no panic").expect("the recording succeeds")
+    }
+
+    /// Stops a recording that may have seen nothing, and so left no trace.
+    pub fn stop(self) -> Summary {
+        self.stop.store(true, Ordering::Relaxed);
+        self.wait()
     }
 
     pub fn finish(self) -> (Summary, Trace) {

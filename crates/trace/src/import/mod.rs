@@ -145,7 +145,12 @@ pub fn import(
         ..Meta::default()
     };
     let mut sink = Sink { writer: Writer::create(&partial, meta)?, ids: HashMap::new(), last_ns: 0 };
-    let done = importer.import(&mut Lines::new(source, &mut input), &mut sink).and_then(|()| sink.finish());
+    let done = importer.import(&mut Lines::new(source, &mut input), &mut sink).and_then(|()| match sink {
+        Sink { ref writer, .. } if writer.is_empty() => {
+            Err(Error::Import { path: source.to_owned(), why: "it holds no event".to_owned() })
+        }
+        sink => sink.finish(),
+    });
     let named = done.and_then(|summary| {
         std::fs::rename(&partial, target).map_err(io("create", target))?;
         Ok(Summary { path: target.to_owned(), ..summary })

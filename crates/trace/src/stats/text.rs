@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Group, Quantiles, SizeHistogram, Stats, Throughput};
 use crate::layout::Role;
-use crate::units::{format_count, format_ns, format_size};
+use crate::units::{counted, format_count, format_ns, format_size};
 
 const BAR: usize = 32;
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
@@ -23,6 +23,15 @@ pub fn render(stats: &Stats, files: usize) -> String {
     out
 }
 
+/// The headings of the table of roles that do not explain themselves.
+const MEANINGS: [&str; 5] = [
+    "seq r, w: reads, writes that begin where the thread's last one in the file ended",
+    "al r, w:  the largest power of two that divides 99 % of their offsets",
+    "wr/sync:  writes to a file between two syncs of it",
+    "wset:     distinct blocks of 4K (next column: 16K) read or written, in bytes",
+    "over:     bytes written per distinct byte written",
+];
+
 macro_rules! line {
     ($out:expr) => { $out.push('\n') };
     ($out:expr, $($arg:tt)*) => { writeln!($out, $($arg)*).expect("a String takes all") };
@@ -34,10 +43,10 @@ fn head(out: &mut String, stats: &Stats) {
     let active = stats.files.iter().filter(|f| !f.group.ops.is_empty()).count();
     line!(
         out,
-        "{:.1} s, {} events on {active} of {} files ({layout}), {} lost",
+        "{:.1} s, {} on {active} of {} ({layout}), {} lost",
         stats.duration_s,
-        format_count(stats.events),
-        stats.files.len(),
+        counted(stats.events, "event"),
+        counted(stats.files.len() as u64, "file"),
         format_count(stats.lost_events)
     );
     if stats.lost_events > 0 {
@@ -86,6 +95,9 @@ fn roles(out: &mut String, stats: &Stats) {
     }
     if stats.roles.len() > 1 {
         role_line(out, "all", &stats.total);
+    }
+    for meaning in MEANINGS {
+        line!(out, "{meaning}");
     }
     line!(out);
     line!(out, "{:<8}{:<7}{:>9}{:>9}{:>9}", "latency", "", "p50", "p99", "p99.9");

@@ -1,0 +1,82 @@
+//! The recording of a process ends when the process and all its children have ended.
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use common::{permitted, scratch};
+use poolwright_record::{Ended, Error, Options, Recorder, Subject};
+
+/// How long the recorder may take to notice that the process has ended. It looks every 100 ms.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Writes from three children, after a line of input.
+const PROGRAM: &str = "read -r go; for i in 1 2 3; do (echo $i >\"child$i\") & done; wait";
+
+/// How a recording went.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    Ended,
+    /// The process had ended before the recorder started.
+    TooLate,
+    Hung,
+}
+
+/// Records [`PROGRAM`], which goes on after `delay`, measured from the start of the recorder.
+fn record(delay: Duration) -> Outcome {
+    let scratch = scratch();
+    let mut child = Command::new("sh")
+        .args(["-c", PROGRAM])
+        .current_dir(scratch.path())
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("sh starts");
+    let pid = child.id();
+    let options = Options::new(scratch.path().join("t.parquet"));
+    let stop = Arc::new(AtomicBool::new(false));
+    let until = Arc::clone(&stop);
+    let (sender, result) = mpsc::channel();
+    let recording = std::thread::spawn(move || {
+        let run = |recorder: Recorder| recorder.run(|| until.load(Ordering::Relaxed), |_| {});
+        sender.send(Recorder::start(Subject::Pid(pid), &options).and_then(run)).expect("the test waits");
+    });
+    std::thread::sleep(delay);
+    drop(child.stdin.take());
+    child.wait().expect("sh ends");
+    let outcome = match result.recv_timeout(LIMIT) {
+        Ok(Ok(summary)) => {
+            assert_eq!(summary.ended, Ended::SubjectGone);
+            Outcome::Ended
+        }
+        Ok(Err(Error::Process { .. })) => Outcome::TooLate,
+        Ok(Err(why)) => panic!("the recording failed: {why}"),
+        Err(_) => Outcome::Hung,
+    };
+    stop.store(true, Ordering::Relaxed);
+    recording.join().expect("no panic");
+    outcome
+}
+
+/// The children start and end at each moment of the recorder's start and of its first looks.
+/// `POOLWRIGHT_RECORDINGS=1000` makes it that many.
+#[test]
+fn recordings_of_short_processes_end() {
+    if !permitted("recordings_of_short_processes_end") {
+        return;
+    }
+    let wanted = std::env::var("POOLWRIGHT_RECORDINGS").ok().and_then(|n| n.parse().ok()).unwrap_or(30);
+    let mut ended = 0;
+    for run in 0..wanted {
+        let delay = Duration::from_millis(run * 37 % 400);
+        match record(delay) {
+            Outcome::Ended => ended += 1,
+            Outcome::TooLate => {}
+            Outcome::Hung => panic!("recording {run} did not end within {LIMIT:?} (delay {delay:?})"),
+        }
+    }
+    println!("{ended} of {wanted} recordings ended with their process, the others had no process left");
+    assert!(ended > 0);
+}
