@@ -18,6 +18,8 @@ pub trait Owner: Send + Sync {
     fn get(&self, dataset: &str, properties: &[String]) -> Result<Vec<Value>, Fault>;
     /// Sets properties of a dataset, all or (if one is wrong) none.
     fn set(&self, dataset: &str, settings: &BTreeMap<String, String>) -> Result<(), Fault>;
+    /// Has a dataset inherit a property, and all below it if `recursive`. Gives the datasets it was done to.
+    fn inherit(&self, dataset: &str, property: &str, recursive: bool) -> Result<Vec<String>, Fault>;
     /// Creates a dataset, with those above it if `parents`.
     fn create(&self, dataset: &str, settings: &BTreeMap<String, String>, parents: bool) -> Result<(), Fault>;
     /// Takes a snapshot, of all below it too if `recursive`. Gives the snapshots taken.
@@ -44,6 +46,9 @@ pub fn answer(owner: &dyn Owner, request: &Request) -> Reply {
         Request::List => owner.list().and_then(json),
         Request::Get { dataset, properties } => owner.get(dataset, properties).and_then(json),
         Request::Set { dataset, settings } => owner.set(dataset, settings).and_then(json),
+        Request::Inherit { dataset, property, recursive } => {
+            owner.inherit(dataset, property, *recursive).and_then(json)
+        }
         Request::Create { dataset, settings, parents } => {
             owner.create(dataset, settings, *parents).and_then(json)
         }

@@ -1,8 +1,9 @@
 //! The asking end of the socket.
 
-use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
@@ -45,6 +46,11 @@ impl Client {
         Ok(Some(Client { pool: pool.to_owned(), pid, stream: BufReader::new(stream) }))
     }
 
+    /// The pool.
+    pub fn pool(&self) -> &str {
+        &self.pool
+    }
+
     /// The owner's process.
     pub fn pid(&self) -> i32 {
         self.pid
@@ -60,9 +66,18 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`] with the owner's own words, or that the owner ended or talks nonsense.
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T> {
-        let line = self.exchange(request).map_err(|why| self.protocol(why.to_string()))?;
-        if line.is_empty() {
-            return Err(self.protocol("it ended the connection".into()));
+        let (pool, pid) = (self.pool.clone(), self.pid);
+        if let Err(why) = self.send(request) {
+            // A request that has not arrived in whole is not carried out.
+            let closed = matches!(why.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
+            return Err(if closed { Error::Closed { pool, pid } } else { self.protocol(why.to_string()) });
+        }
+        let mut line = String::new();
+        match self.stream.read_line(&mut line) {
+            Ok(0) => return Err(Error::Ended { pool, pid }),
+            Err(why) if why.kind() == ErrorKind::ConnectionReset => return Err(Error::Ended { pool, pid }),
+            Err(why) => return Err(self.protocol(why.to_string())),
+            Ok(_) => {}
         }
         match serde_json::from_str(&line) {
             Ok(Reply::Ok(value)) => {
@@ -73,13 +88,29 @@ impl Client {
         }
     }
 
-    fn exchange(&mut self, request: &Request) -> std::io::Result<String> {
+    /// Waits until the owner has closed the connection, at most so long. Whether it has. An owner that closes its pool
+    /// does so when its files are free.
+    pub fn wait_ended(&mut self, longest: Duration) -> bool {
+        let end = Instant::now() + longest;
+        let mut rest = [0; 512];
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.stream.get_ref().set_read_timeout(Some(left)).is_err() {
+                return false;
+            }
+            match self.stream.read(&mut rest) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(_) => return true,
+            }
+        }
+    }
+
+    fn send(&mut self, request: &Request) -> std::io::Result<()> {
         let mut text = serde_json::to_string(request)?;
         text.push('\n');
-        self.stream.get_mut().write_all(text.as_bytes())?;
-        let mut line = String::new();
-        self.stream.read_line(&mut line)?;
-        Ok(line)
+        self.stream.get_mut().write_all(text.as_bytes())
     }
 
     fn protocol(&self, why: String) -> Error {

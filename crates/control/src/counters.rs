@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use poolwright_openzfs::{ArcStats, PoolStats, VdevStats, ZilStats};
+use poolwright_openzfs::{ArcStats, PoolStats, VdevHealth, VdevStats, ZilStats};
 use serde::{Deserialize, Serialize};
 
 /// A snapshot of all counters of one owner.
@@ -30,6 +30,9 @@ pub struct Counters {
     pub arc: ArcStats,
     /// What each vdev file moved.
     pub files: Vec<FileCounters>,
+    /// The vdevs with their space and errors, the root first and each before what it is made of, then those of the cache.
+    #[serde(default)]
+    pub vdevs: Vec<VdevHealth>,
     /// Per dataset that is open (mounted).
     pub datasets: Vec<DatasetCounters>,
     /// Per mount.

@@ -28,9 +28,29 @@ impl Fault {
         Fault::new(libc::EINVAL, message)
     }
 
+    /// The answer of an owner that is closing its pool to every request: ask again when that process has ended.
+    pub fn ending(pool: &str, pid: u32) -> Fault {
+        Fault::new(
+            libc::ESHUTDOWN,
+            format!(
+                "process {pid} is closing {pool} and takes no more requests; try again when it has ended"
+            ),
+        )
+    }
+
     /// Whether it was refused because somebody uses the thing.
     pub fn is_busy(&self) -> bool {
         self.errno == libc::EBUSY
+    }
+
+    /// Whether it was refused for safety: the thing is in use, or a mount point must not be covered.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.errno, libc::EBUSY | libc::EPERM | libc::ENOTEMPTY)
+    }
+
+    /// Whether the owner is closing the pool: see [`Fault::ending`].
+    pub fn is_ending(&self) -> bool {
+        self.errno == libc::ESHUTDOWN
     }
 }
 
@@ -94,17 +114,50 @@ pub enum Error {
         /// What came.
         why: String,
     },
+    /// The owner closed the connection before it had the whole request, so it did nothing of it.
+    #[error("process {pid}, which had {pool} open, has closed its socket")]
+    Closed {
+        /// The pool.
+        pool: String,
+        /// Its owner.
+        pid: i32,
+    },
+    /// The owner ended after it got the request and before it answered.
+    #[error(
+        "process {pid}, which had {pool} open, ended before it answered\n\
+         hint: the log of a mount with --background is below {}", crate::state_dir().join("log").display()
+    )]
+    Ended {
+        /// The pool.
+        pool: String,
+        /// Its owner.
+        pid: i32,
+    },
     /// The request was not fulfilled.
     #[error(transparent)]
     Refused(#[from] Fault),
 }
 
 impl Error {
-    /// Whether this is a refusal for safety, because somebody uses the pool or a part of it.
-    pub fn is_busy(&self) -> bool {
+    /// Whether this is a refusal for safety: the pool or a part of it is in use, or [`Fault::is_refusal`].
+    pub fn is_refusal(&self) -> bool {
         match self {
             Error::InUse { .. } => true,
-            Error::Refused(fault) => fault.is_busy(),
+            Error::Refused(fault) => fault.is_refusal(),
+            _ => false,
+        }
+    }
+
+    /// Whether the request itself was wrong: an unknown property, a value that is not one, a name that cannot be one.
+    pub fn is_invalid(&self) -> bool {
+        matches!(self, Error::Refused(fault) if fault.errno == libc::EINVAL)
+    }
+
+    /// Whether the owner is ending and did nothing of the request: it can be asked again after that.
+    pub fn is_ending(&self) -> bool {
+        match self {
+            Error::Closed { .. } => true,
+            Error::Refused(fault) => fault.is_ending(),
             _ => false,
         }
     }

@@ -1,16 +1,20 @@
 //! An open pool of the engine that answers for itself: for one request of a verb, or for as long as it is mounted.
 
+mod files;
+mod properties;
+mod snapshots;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use poolwright_openzfs::property::{self, Settings};
+use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Dataset, Engine, Pool, ScanState};
 
 use crate::{
-    Counters, DatasetCounters, DatasetInfo, Fault, FileCounters, Kind, MountCounters, Mounted, Owner,
-    PoolInfo, Scrub, ScrubHow, Value, name,
+    Counters, DatasetCounters, DatasetInfo, Fault, FileCounters, FileFault, Kind, MountCounters, Mounted,
+    Owner, PoolInfo, Scrub, ScrubHow, Value, name,
 };
 
 type Answer<T> = Result<T, Fault>;
@@ -21,11 +25,36 @@ pub trait Mounts: Send + Sync {
     fn list(&self) -> Vec<(Mounted, MountCounters)>;
     /// The open handle of a mounted dataset.
     fn dataset(&self, name: &str) -> Option<Dataset>;
+    /// Waits for the end of a mount of this dataset that was unmounted and is still writing. `EBUSY` if that takes long.
+    fn settle(&self, _dataset: &str) -> Result<(), Fault> {
+        Ok(())
+    }
     /// Adds one.
     fn mount(&self, pool: &Pool, wanted: &Mounted) -> Result<Mounted, Fault>;
     /// Takes a mounted dataset back to its latest snapshot; `None` if it is not mounted.
     fn roll_back(&self, dataset: &str, snapshot: &str) -> Option<Result<(), Fault>>;
-    /// Ends all, or as many as can be ended: `EBUSY` names the one in use.
+    /// Looks at a snapshot of a mounted dataset, which the mount may have open; `None` if the dataset is not mounted.
+    fn with_snapshot(
+        &self,
+        _dataset: &str,
+        _snapshot: &str,
+        _look: &mut dyn FnMut(&Dataset),
+    ) -> Option<Answer<()>> {
+        None
+    }
+    /// Closes a snapshot of a mounted dataset and keeps it closed while `then` runs; `None` if the dataset is not
+    /// mounted. `EBUSY` if a program uses the snapshot.
+    fn without_snapshot(
+        &self,
+        _dataset: &str,
+        _snapshot: &str,
+        _then: &mut dyn FnMut() -> Answer<()>,
+    ) -> Option<Answer<()>> {
+        None
+    }
+    /// From now on nothing can be changed through a mount: `EIO`.
+    fn refuse_changes(&self) {}
+    /// Ends all or, if one of them is in use, none: `EBUSY` names that one.
     fn release(&self) -> Result<(), Fault>;
     /// Whether this process stays as the pool's owner.
     fn owns(&self) -> bool;
@@ -72,6 +101,8 @@ pub struct Host {
     since_unix_ns: u64,
     /// One change of the tree of datasets at a time; also keeps a dataset from being opened twice.
     tree: Mutex<()>,
+    /// What has happened to the files, as far as it was noticed.
+    faults: Mutex<Vec<FileFault>>,
 }
 
 fn unix_ns(time: SystemTime) -> u64 {
@@ -81,12 +112,24 @@ fn unix_ns(time: SystemTime) -> u64 {
 impl Host {
     /// Answers for this pool, which is in these files and was opened at `since`.
     pub fn new(pool: Pool, files: Vec<PathBuf>, since: SystemTime, mounts: Arc<dyn Mounts>) -> Host {
-        Host { pool, files, mounts, since_unix_ns: unix_ns(since), tree: Mutex::new(()) }
+        Host {
+            pool,
+            files,
+            mounts,
+            since_unix_ns: unix_ns(since),
+            tree: Mutex::new(()),
+            faults: Mutex::default(),
+        }
     }
 
     /// The pool.
     pub fn pool(&self) -> &Pool {
         &self.pool
+    }
+
+    /// The files that the pool is in.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// Gives the pool back, to be exported.
@@ -157,79 +200,17 @@ impl Host {
 
     fn info(&self, full: &str) -> DatasetInfo {
         let snapshot = full.split_once('@');
-        let opened = match snapshot {
-            // a snapshot is opened through its dataset's handle
-            Some((dataset, snap)) => self.open(dataset).and_then(|d| Ok(d.open_snapshot(&self.pool, snap)?)),
-            None => self.open(full),
-        };
         let kind = if snapshot.is_some() { Kind::Snapshot } else { Kind::Filesystem };
-        let read = opened.and_then(|d| {
-            let room = if snapshot.is_none() { d.room().ok().map(|room| room.available) } else { None };
-            Ok((d.stats()?, room))
-        });
+        let read = match snapshot {
+            Some((dataset, snapshot)) => self.snapshot_stats(dataset, snapshot).map(|stats| (stats, None)),
+            None => self.open(full).and_then(|d| Ok((d.stats()?, d.room().ok().map(|room| room.available)))),
+        };
         let (stats, available, trouble) = match read {
             Ok((stats, available)) => (Some(stats), available, None),
-            // a snapshot that somebody looks at through a mount
-            Err(fault) if fault.is_busy() && snapshot.is_some() => (None, None, None),
             Err(fault) => (None, None, Some(fault.message)),
         };
         let mounted_on = self.mounted_on(full);
         DatasetInfo { name: full.to_owned(), kind, stats, available, mounted_on, trouble }
-    }
-
-    /// What `zfs get` calls read-only properties.
-    fn figures(&self, full: &str) -> Answer<Vec<Value>> {
-        let info = self.info(full);
-        let stats = info.stats.ok_or_else(|| Fault::new(libc::EIO, info.trouble.unwrap_or_default()))?;
-        let value = |property: &str, value: String, size| Value {
-            dataset: full.to_owned(),
-            property: property.to_owned(),
-            value,
-            size,
-            source: "-".to_owned(),
-        };
-        let ratio = |x100: u64| format!("{}.{:02}", x100 / 100, x100 % 100);
-        let dirs: Vec<_> = info.mounted_on.iter().map(|dir| dir.display().to_string()).collect();
-        let mut all = vec![
-            value("type", if info.kind == Kind::Snapshot { "snapshot" } else { "filesystem" }.into(), false),
-            value("used", stats.used.to_string(), true),
-            value("referenced", stats.referenced.to_string(), true),
-            value("logicalused", stats.logicalused.to_string(), true),
-            value("logicalreferenced", stats.logicalreferenced.to_string(), true),
-            value("compressratio", ratio(stats.compressratio_x100), false),
-            value("refcompressratio", ratio(stats.refcompressratio_x100), false),
-            value("mounted", if dirs.is_empty() { "no" } else { "yes" }.into(), false),
-            value("mountpoint", if dirs.is_empty() { "-".into() } else { dirs.join(",") }, false),
-        ];
-        if let Some(available) = info.available {
-            all.insert(1, value("available", available.to_string(), true));
-        }
-        Ok(all)
-    }
-
-    fn settings_of(&self, full: &str) -> Answer<Vec<Value>> {
-        let dataset = self.open(full)?;
-        let one = |p: &property::Property| {
-            let (value, source) = dataset.get_with_source(p.name)?;
-            Ok(Value { dataset: full.to_owned(), property: p.name.to_owned(), value, size: p.size, source })
-        };
-        property::PROPERTIES.iter().map(one).collect()
-    }
-
-    /// Sets all or, when one is refused, puts back what was set before it.
-    fn set_all(dataset: &Dataset, settings: &Settings) -> Answer<()> {
-        let mut before: Vec<(&str, String)> = Vec::new();
-        for (property, value) in settings {
-            let old = dataset.get(property)?;
-            if let Err(why) = dataset.set(property, value) {
-                for (property, old) in before.iter().rev() {
-                    dataset.set(property, old)?;
-                }
-                return Err(why.into());
-            }
-            before.push((property, old));
-        }
-        Ok(())
     }
 
     fn create_one(&self, dataset: &str, settings: &Settings) -> Answer<()> {
@@ -250,12 +231,6 @@ impl Host {
             self.names()?.into_iter().filter(|n| n != root && name::is_below(n, root)).collect();
         names.sort_by_key(|n| (std::cmp::Reverse(n.matches('/').count()), !n.contains('@')));
         Ok(names)
-    }
-
-    /// `pool.destroy` takes the name inside the pool, and `@snapshot` for one of the root dataset, which is then joined
-    /// with a `/`; so that one is refused by the engine.
-    fn destroy_one(&self, full: &str) -> Answer<()> {
-        Ok(self.pool.destroy(name::inside(full))?)
     }
 
     fn start_or_stop_scrub(&self, how: ScrubHow) -> Answer<()> {
@@ -301,6 +276,8 @@ impl Host {
 
 impl Owner for Host {
     fn status(&self) -> Answer<PoolInfo> {
+        // First: it may change the states of vdevs.
+        let file_faults = self.file_faults();
         Ok(PoolInfo {
             pool: self.pool.name().to_owned(),
             pid: std::process::id(),
@@ -313,6 +290,7 @@ impl Owner for Host {
             vdevs: self.pool.vdevs()?,
             scan: self.pool.scan()?,
             data_errors: self.pool.data_errors()?,
+            file_faults,
         })
     }
 
@@ -335,6 +313,7 @@ impl Owner for Host {
             stats: self.pool.stats()?,
             arc: self.pool.engine().arc_stats(),
             files: self.pool.vdev_stats().into_iter().map(file).collect(),
+            vdevs: self.pool.vdevs()?,
             datasets: names.into_iter().filter_map(dataset).collect(),
             mounts,
         })
@@ -342,7 +321,7 @@ impl Owner for Host {
 
     fn list(&self) -> Answer<Vec<DatasetInfo>> {
         let _tree = self.lock();
-        self.pool.sync()?;
+        self.settle()?;
         Ok(self.names()?.iter().map(|name| self.info(name)).collect())
     }
 
@@ -354,7 +333,7 @@ impl Owner for Host {
             self.check_mine(dataset)?
         }
         self.must_exist(dataset)?;
-        self.pool.sync()?;
+        self.settle()?;
         let mut all = self.figures(dataset)?;
         if !dataset.contains('@') {
             all.extend(self.settings_of(dataset)?);
@@ -376,12 +355,22 @@ impl Owner for Host {
         let _tree = self.lock();
         self.check_mine(dataset)?;
         self.must_exist(dataset)?;
+        self.refuse_lost()?;
         Self::set_all(&self.open(dataset)?, settings)
+    }
+
+    fn inherit(&self, dataset: &str, property: &str, recursive: bool) -> Answer<Vec<String>> {
+        let _tree = self.lock();
+        self.check_mine(dataset)?;
+        self.must_exist(dataset)?;
+        self.refuse_lost()?;
+        self.inherit_property(dataset, property, recursive)
     }
 
     fn create(&self, dataset: &str, settings: &BTreeMap<String, String>, parents: bool) -> Answer<()> {
         let _tree = self.lock();
         self.check_mine(dataset)?;
+        self.refuse_lost()?;
         let names = self.names()?;
         let exists = |name: &str| names.iter().any(|known| known == name);
         if exists(dataset) {
@@ -405,6 +394,7 @@ impl Owner for Host {
         let (dataset, snapshot) = name::check_snapshot(full)?;
         self.check_mine(dataset)?;
         self.must_exist(dataset)?;
+        self.refuse_lost()?;
         let names = self.names()?;
         let wanted: Vec<&String> = names
             .iter()
@@ -426,21 +416,20 @@ impl Owner for Host {
         self.check_mine(dataset)?;
         self.must_exist(full)?;
         self.refuse_recorded(dataset)?;
-        let inside = name::inside(dataset);
-        while let Some(latest) = self.pool.latest_snapshot(inside)?.filter(|latest| latest != snapshot) {
-            if !recursive {
-                return Err(Fault::new(
-                    libc::EEXIST,
-                    format!(
-                        "{dataset}@{latest} is later than {full}; -r destroys it, and all others after {full}"
-                    ),
-                ));
-            }
-            self.pool.destroy(&format!("{inside}@{latest}"))?;
+        self.refuse_lost()?;
+        let later = self.later_snapshots(dataset, snapshot)?;
+        if let (Some(latest), false) = (later.first(), recursive) {
+            return Err(Fault::new(
+                libc::EEXIST,
+                format!(
+                    "{dataset}@{latest} is later than {full}; -r destroys it, and all others after {full}"
+                ),
+            ));
         }
+        self.destroy_snapshots(dataset, &later)?;
         match self.mounts.roll_back(dataset, snapshot) {
             Some(done) => done,
-            None => Ok(self.pool.rollback(inside, snapshot)?),
+            None => Ok(self.pool.rollback(name::inside(dataset), snapshot)?),
         }
     }
 
@@ -453,10 +442,11 @@ impl Owner for Host {
         }
         if full == self.pool.name() {
             return Err(Fault::invalid(format!(
-                "{full} is the pool itself: export it and remove its files, nothing here does that"
+                "{full} is the pool itself\nhint: `poolwright pool destroy {full}` destroys a pool"
             )));
         }
         self.must_exist(full)?;
+        self.refuse_lost()?;
         let below = if full.contains('@') { Vec::new() } else { self.below(full)? };
         if let (Some(first), false) = (below.first(), recursive) {
             return Err(Fault::new(
@@ -474,22 +464,27 @@ impl Owner for Host {
     }
 
     fn scrub(&self, how: ScrubHow) -> Answer<Scrub> {
+        self.refuse_lost()?;
         self.scrub_as_asked(how)
     }
 
     fn sync(&self) -> Answer<()> {
+        self.refuse_lost()?;
         Ok(self.pool.sync()?)
     }
 
     fn mount(&self, wanted: &Mounted) -> Answer<Mounted> {
+        self.mounts.settle(&wanted.dataset)?;
         let _tree = self.lock();
         self.check_mine(&wanted.dataset)?;
         self.must_exist(&wanted.dataset)?;
         self.refuse_mounted(&wanted.dataset, "mounted twice")?;
+        self.refuse_lost()?;
         self.mounts.mount(&self.pool, wanted)
     }
 
     fn release(&self) -> Answer<()> {
+        self.refuse_lost()?;
         self.mounts.release()
     }
 }

@@ -40,6 +40,6 @@ pub use counters::{Counters, DatasetCounters, FileCounters, MountCounters};
 pub use error::{Error, Fault, Result};
 pub use holder::Holder;
 pub use host::{Host, Mounts, NoMounts};
-pub use message::{DatasetInfo, Kind, Mounted, PoolInfo, Reply, Request, Scrub, ScrubHow, Value};
+pub use message::{DatasetInfo, FileFault, Kind, Mounted, PoolInfo, Reply, Request, Scrub, ScrubHow, Value};
 pub use place::{runtime_dir, socket_path, state_dir};
-pub use server::Server;
+pub use server::{ENDING, Server};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use poolwright_openzfs::{DatasetStats, PoolStats, Scan, ScanState, VdevHealth};
+use poolwright_openzfs::{DatasetStats, FileChange, PoolStats, Scan, ScanState, VdevHealth};
 use serde::{Deserialize, Serialize};
 
 use crate::Fault;
@@ -32,6 +32,16 @@ pub enum Request {
         dataset: String,
         /// Property → value, as `zfs set` takes them.
         settings: BTreeMap<String, String>,
+    },
+    /// Removes a dataset's own value of a property: a list of the datasets it was done to.
+    Inherit {
+        /// Dataset.
+        dataset: String,
+        /// Property.
+        property: String,
+        /// Of all datasets below it too.
+        #[serde(default)]
+        recursive: bool,
     },
     /// Creates a dataset.
     Create {
@@ -124,6 +134,12 @@ pub struct Mounted {
     /// The trace its I/O is recorded into.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<PathBuf>,
+    /// Over what is there: a system directory, files, another mount, the caller's working directory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overlay: bool,
+    /// The process that asks, as the socket knows it; not a part of the request.
+    #[serde(skip)]
+    pub caller: Option<i32>,
 }
 
 /// A pool that is open, from inside.
@@ -154,6 +170,25 @@ pub struct PoolInfo {
     /// Blocks that could not be read whole.
     #[serde(default)]
     pub data_errors: u64,
+    /// Files that were removed, replaced, truncated or moved since the pool was opened.
+    #[serde(default)]
+    pub file_faults: Vec<FileFault>,
+}
+
+/// A file of an open pool that is not what it was when the pool was opened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileFault {
+    /// Its path when the pool was opened.
+    pub path: PathBuf,
+    /// What happened to it.
+    pub change: FileChange,
+    /// Whether the pool has the same data nowhere else. It then refuses all changes.
+    pub lost: bool,
+    /// `/proc/PID/fd/N`, through which the content can be read while the owner lives.
+    pub content: PathBuf,
+    /// Where it was moved to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_to: Option<PathBuf>,
 }
 
 /// What a name in a pool is.

@@ -234,3 +234,76 @@ fn many_clients_at_once() {
     assert_eq!(served.client().ask::<Vec<DatasetInfo>>(&Request::List).unwrap().len(), 9);
     served.end();
 }
+
+#[test]
+fn an_owner_that_is_ending_says_so_until_it_has_ended() {
+    let mut served = Served::new("ending");
+    let path = served.socket();
+    let connect = || Client::connect_at(&path, "ending").unwrap().expect("it listens");
+    let (mut before, mut silent) = (connect(), connect());
+    before.ask::<PoolInfo>(&Request::Status).unwrap();
+    let server = served.server.take().unwrap();
+    server.end();
+    assert_eq!(Arc::strong_count(&served.host), 1, "it has let go of the pool");
+    for client in [&mut before, &mut connect()] {
+        let refused = client.ask::<PoolInfo>(&Request::Status).unwrap_err();
+        assert!(refused.is_ending() && refused.to_string().contains("is closing ending"), "{refused}");
+        assert!(!client.wait_ended(std::time::Duration::from_millis(1)), "it has not ended");
+    }
+    drop(server);
+    assert!(before.wait_ended(std::time::Duration::from_secs(300)));
+    let closed = silent.ask::<PoolInfo>(&Request::Status).unwrap_err();
+    assert!(closed.is_ending(), "what was never received can be asked of the next owner: {closed}");
+    assert!(Client::connect_at(&path, "ending").unwrap().is_none());
+    served.end();
+}
+
+#[test]
+fn requests_wait_for_an_owner_that_is_starting() {
+    let mut served = Served::new("starting");
+    served.server = None;
+    let server = Server::reserve_at(&served.socket(), "starting").unwrap();
+    let client = served.client();
+    let asking = std::thread::spawn(move || {
+        let mut client = client;
+        client.ask::<PoolInfo>(&Request::Status).map(|info| info.pool)
+    });
+    // It is asked before it serves, as far as a test can tell without waiting for time to pass.
+    std::thread::yield_now();
+    server.serve(Arc::clone(&served.host) as Arc<dyn Owner>);
+    assert_eq!(asking.join().unwrap().unwrap(), "starting");
+    drop(server);
+
+    let server = Server::reserve_at(&served.socket(), "starting").unwrap();
+    let mut client = served.client();
+    let asking =
+        std::thread::spawn(move || client.ask::<PoolInfo>(&Request::Status).unwrap_err().is_ending());
+    server.end();
+    assert!(asking.join().unwrap(), "one that could not start is as one that is ending");
+    drop(server);
+    served.end();
+}
+
+#[test]
+fn the_socket_of_the_next_owner_stays() {
+    let mut served = Served::new("next");
+    let first = served.server.take().unwrap();
+    first.end();
+    let next = std::thread::scope(|scope| {
+        let next = scope.spawn(|| served.serve());
+        // It waits for the first to end, and then takes the place.
+        drop(first);
+        next.join().unwrap().unwrap()
+    });
+    assert!(served.socket().exists());
+    served.client().ask::<PoolInfo>(&Request::Status).unwrap();
+
+    let (path, other) = (served.socket(), served.dir.path().join("other.sock"));
+    let third = Server::start_at(&other, "next", Arc::clone(&served.host) as Arc<dyn Owner>).unwrap();
+    std::fs::rename(&other, &path).unwrap();
+    drop(next);
+    assert!(path.exists(), "it is not the one that ended");
+    std::fs::rename(&path, &other).unwrap();
+    drop(third);
+    served.end();
+}
