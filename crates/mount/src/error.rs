@@ -21,6 +21,37 @@ pub enum Error {
         /// What is wrong with it, and what to do.
         why: String,
     },
+    /// The system needs what is there.
+    #[error("cannot mount on {}: {why}\nhint: {hint}", path.display())]
+    Unsafe {
+        /// Its real path.
+        path: PathBuf,
+        /// What it is.
+        why: &'static str,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// A mount would hide files.
+    #[error(
+        "cannot mount on {}: it is not empty (it holds {first:?})\n\
+         hint: name an empty directory, or mount over it with -O", path.display()
+    )]
+    NotEmpty {
+        /// Its real path.
+        path: PathBuf,
+        /// The first name in it.
+        first: String,
+    },
+    /// A mount would hide another one, or a directory that the caller works in.
+    #[error("cannot mount on {}: {why}\nhint: {hint}", path.display())]
+    Covered {
+        /// Its real path.
+        path: PathBuf,
+        /// What it is.
+        why: String,
+        /// What to do.
+        hint: &'static str,
+    },
     /// A server that is gone left its mount behind.
     #[error(
         "{path} is a dead mount (\"Transport endpoint is not connected\"): its server has ended without unmounting. \

@@ -187,6 +187,32 @@ impl FileSystem {
         done.map(Some)
     }
 
+    /// Whether a request changes the file system, or asks for changes to be made durable.
+    pub(crate) fn is_change(request: &Request<'_>) -> bool {
+        match &request.op {
+            Op::Open(open) => open.flags & libc::O_TRUNC as u32 != 0,
+            Op::Write(..)
+            | Op::Setattr(_)
+            | Op::Symlink { .. }
+            | Op::Mknod(..)
+            | Op::Mkdir(..)
+            | Op::Unlink(_)
+            | Op::Rmdir(_)
+            | Op::Rename { .. }
+            | Op::Link { .. }
+            | Op::Create(..)
+            | Op::Tmpfile(_)
+            | Op::Fsync(_)
+            | Op::Fsyncdir(_)
+            | Op::Fallocate(_)
+            | Op::CopyFileRange(_)
+            | Op::Setxattr(_)
+            | Op::Removexattr(_)
+            | Op::Syncfs => true,
+            _ => false,
+        }
+    }
+
     /// An answer that could not be delivered: takes back what it handed out.
     pub(crate) fn undelivered(&self, request: &Request<'_>, bytes: &[u8]) {
         let entry = || EntryOut::read_from_prefix(bytes).ok().map(|(entry, rest)| (entry.nodeid, rest));

@@ -17,12 +17,16 @@ mod mountpoint;
 mod observe;
 mod options;
 pub mod proto;
+mod safety;
 mod session;
+mod snapshot;
 mod uring;
 
 pub use counters::Counters;
 pub use error::{Error, Result};
 pub use mount::Mount;
-pub use mountpoint::is_dead;
+pub use mountpoint::{check_answer, is_dead};
 pub use observe::{Observer, Operation};
 pub use options::{Caching, Options};
+pub use safety::{check_mount_point, refuse_working_directory};
+pub use snapshot::SnapshotInUse;

@@ -16,7 +16,7 @@ use crate::options::{Caching, Options};
 use crate::proto::wire::init;
 use crate::proto::{MAX_WRITE, Negotiated, Wanted};
 use crate::session::Session;
-use crate::{Error, Result, device, uring};
+use crate::{Error, Result, device, safety, uring};
 
 /// A dataset that is mounted and served by threads of this process.
 ///
@@ -24,9 +24,11 @@ use crate::{Error, Result, device, uring};
 /// has been dropped.
 #[derive(Debug)]
 pub struct Mount {
-    point: MountPoint,
+    pub(crate) point: MountPoint,
+    /// The device number that its files have.
+    device: u64,
     dataset: String,
-    session: Arc<Session>,
+    pub(crate) session: Arc<Session>,
     threads: Mutex<Vec<JoinHandle<Result<()>>>>,
     /// One rollback at a time, with what is told after it.
     rolling: Mutex<()>,
@@ -39,7 +41,7 @@ impl std::fmt::Debug for Session {
 }
 
 impl Mount {
-    /// Mounts a dataset of `pool` on a directory. When this returns, programs can use it.
+    /// Mounts a dataset of `pool` on a directory. When this returns, programs can use it: a `statfs` was answered.
     pub fn start(pool: &Pool, dataset: &Dataset, mountpoint: &Path, options: &Options) -> Result<Mount> {
         let name = dataset.name().to_owned();
         let fs = FileSystem::new(pool, dataset, options).map_err(|why| Error::Engine {
@@ -61,15 +63,36 @@ impl Mount {
                 return Err(why);
             }
         };
+        let threads = Mutex::new(threads);
+        let mut mount = Mount { point, device: 0, dataset: name, session, threads, rolling: Mutex::new(()) };
+        mount.device = mount.point.answer()?;
         if options.caching != Caching::Through {
-            read_ahead(point.path());
+            read_ahead(mount.path());
         }
-        Ok(Mount { point, dataset: name, session, threads: Mutex::new(threads), rolling: Mutex::new(()) })
+        Ok(mount)
     }
 
     /// Where it is mounted.
     pub fn path(&self) -> &Path {
         self.point.path()
+    }
+
+    /// Whether it is still among the mounts that this process sees. It may be in use all the same: by programs that had
+    /// files open when it was taken out of sight, or in another mount namespace.
+    pub fn is_mounted(&self) -> bool {
+        safety::is_mounted(self.device, self.point.path())
+    }
+
+    /// Whether its serving threads end, as they do when nothing uses it: only what is not on disk yet is to be
+    /// written.
+    pub fn is_ending(&self) -> bool {
+        self.session.is_ending()
+    }
+
+    /// Whether [`Mount::unmount`] would find it free: [`Error::Busy`] if not. `inside` are mounts below it that are unmounted
+    /// before it.
+    pub fn check_idle(&self, inside: &[&Path]) -> Result<()> {
+        if self.is_ending() { Ok(()) } else { self.point.check_idle(inside) }
     }
 
     /// What was served so far.
@@ -113,6 +136,12 @@ impl Mount {
     /// Takes it out of sight at once, even while programs use it. They may go on; it ends with the last of them.
     pub fn detach(&self) -> Result<()> {
         self.point.detach()
+    }
+
+    /// From now on everything that would change the dataset, or make changes durable, fails with `EIO`: what is written
+    /// would be lost.
+    pub fn refuse_changes(&self) {
+        self.session.refuses_changes.store(true, Ordering::Relaxed);
     }
 
     /// The dataset. Waits while it is being rolled back; `None` if it could not be opened again after that.

@@ -17,11 +17,16 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
 use crate::options::Options;
+use crate::safety::check_mount_point;
 use crate::{Error, Result, device};
 
 const HELPER: &str = "fusermount3";
 /// What `/proc/mounts` shows behind `fuse.`.
 const SUBTYPE: &str = "poolwright";
+
+/// How often, and after which time again, a mount in use is tried: a program that is just ending gets a moment.
+const TRIES: u32 = 20;
+const RETRY: Duration = Duration::from_millis(100);
 
 /// How a mount was made, and so how it is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +50,7 @@ impl MountPoint {
         root_mode: u32,
         options: &Options,
     ) -> Result<(MountPoint, OwnedFd)> {
-        let path = usable(path)?;
+        let path = check_mount_point(path, options.overlay)?;
         let refused =
             |why: String| Error::Refused { source_name: source.to_owned(), path: path.clone(), why };
         if rustix::process::geteuid().is_root() {
@@ -67,14 +72,46 @@ impl MountPoint {
 
     /// Unmounts. A program that is just ending gets a moment.
     pub(crate) fn unmount(&self) -> Result<()> {
-        const TRIES: u32 = 20;
         for _ in 0..TRIES {
             match self.once(UnmountFlags::empty()) {
-                Err(Error::Busy { .. }) => std::thread::sleep(Duration::from_millis(100)),
+                Err(Error::Busy { .. }) => std::thread::sleep(RETRY),
                 done => return done,
             }
         }
         self.once(UnmountFlags::empty())
+    }
+
+    /// Whether [`MountPoint::unmount`] would find it free: [`Error::Busy`] if not. `inside` are mounts below it that are to be
+    /// unmounted before. Nothing is changed.
+    pub(crate) fn check_idle(&self, inside: &[&Path]) -> Result<()> {
+        for _ in 0..TRIES {
+            if !self.is_busy(inside) {
+                return Ok(());
+            }
+            std::thread::sleep(RETRY);
+        }
+        if self.is_busy(inside) { Err(Error::Busy { path: self.path.clone() }) } else { Ok(()) }
+    }
+
+    fn is_busy(&self, inside: &[&Path]) -> bool {
+        if self.by == By::Helper || !inside.is_empty() {
+            return is_used(&self.path, inside);
+        }
+        // `MNT_EXPIRE` (umount(2)) says EBUSY, or marks a mount that is free and says EAGAIN; a marked one it unmounts. Any
+        // access takes the mark away.
+        let touch = || drop(std::fs::metadata(&self.path));
+        touch();
+        let asked = rustix::mount::unmount(&self.path, UnmountFlags::EXPIRE | UnmountFlags::NOFOLLOW);
+        touch();
+        asked == Err(Errno::BUSY)
+    }
+
+    /// Waits until a program gets an answer from it, and gives the device number that its files have.
+    pub(crate) fn answer(&self) -> Result<u64> {
+        check_answer(&self.path)?;
+        let meta = std::fs::metadata(&self.path);
+        let meta = meta.map_err(|why| Error::Device { doing: "looking at the fresh mount", why })?;
+        Ok(std::os::unix::fs::MetadataExt::dev(&meta))
     }
 
     /// Takes the mount out of sight; it ends when the last program lets go of it.
@@ -111,14 +148,30 @@ impl MountPoint {
     }
 }
 
-/// Whether looking at a directory failed so because it is a mount whose server has ended without unmounting. The second
-/// is for whoever looks while the connection is still being taken down.
-pub fn is_dead(why: &std::io::Error) -> bool {
-    matches!(why.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED))
+/// Waits until a FUSE mount on this directory has answered a `statfs`. One of another user, who did not let others in, is
+/// taken at its word.
+///
+/// # Errors
+/// [`Error::Device`] if nothing is mounted there, or its server has ended.
+pub fn check_answer(path: &Path) -> Result<()> {
+    const FUSE_SUPER_MAGIC: u32 = 0x6573_5546;
+    let unanswered = |why| Err(Error::Device { doing: "asking the mount for its room (statfs)", why });
+    match rustix::fs::statfs(path) {
+        Ok(found) if found.f_type as u32 == FUSE_SUPER_MAGIC => Ok(()),
+        Ok(_) => unanswered(std::io::Error::other("nothing of ours is mounted there")),
+        Err(Errno::ACCESS) => Ok(()),
+        Err(why) => unanswered(why.into()),
+    }
 }
 
-/// The directory's real path, if something can be mounted there.
-fn usable(path: &Path) -> Result<PathBuf> {
+/// Whether looking at a directory failed so because it is a mount whose server has ended without unmounting. The second
+/// and third (of `/dev/fuse` and of io_uring) are the answers while the connection is still being taken down.
+pub fn is_dead(why: &std::io::Error) -> bool {
+    matches!(why.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED | libc::ECANCELED))
+}
+
+/// The directory's real path, if it is a directory.
+pub(crate) fn usable(path: &Path) -> Result<PathBuf> {
     let wrong = |why: &str| Error::MountPoint { path: path.to_owned(), why: why.to_owned() };
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_dir() => {}
@@ -132,6 +185,23 @@ fn usable(path: &Path) -> Result<PathBuf> {
         Err(why) => return Err(wrong(&why.to_string())),
     }
     path.canonicalize().map_err(|why| wrong(&why.to_string()))
+}
+
+/// Whether a process that we may look into has a file open below a directory, or works there; `inside` is left out.
+fn is_used(dir: &Path, inside: &[&Path]) -> bool {
+    let below = |link: PathBuf| {
+        let at = std::fs::read_link(link);
+        at.is_ok_and(|at| at.starts_with(dir) && !inside.iter().any(|other| at.starts_with(other)))
+    };
+    let uses = |process: PathBuf| {
+        let open = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        below(process.join("cwd"))
+            || below(process.join("root"))
+            || open.into_iter().any(|fd| below(fd.path()))
+    };
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let is_process = |name: &std::ffi::OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    all.filter(|entry| is_process(&entry.file_name())).any(|entry| uses(entry.path()))
 }
 
 enum Direct {

@@ -39,6 +39,8 @@ pub struct Options {
     pub uring: bool,
     /// How long the kernel may trust names and attributes. Nobody else changes them; what changes them here tells it.
     pub trust: Duration,
+    /// Mount over a directory that holds something: see [`crate::check_mount_point`].
+    pub overlay: bool,
     /// Is told of every operation.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -53,6 +55,7 @@ impl Default for Options {
             allow_other: false,
             uring: true,
             trust: Duration::from_secs(3600),
+            overlay: false,
             observer: None,
         }
     }
@@ -68,6 +71,7 @@ impl std::fmt::Debug for Options {
             .field("allow_other", &self.allow_other)
             .field("uring", &self.uring)
             .field("trust", &self.trust)
+            .field("overlay", &self.overlay)
             .field("observer", &self.observer.is_some())
             .finish()
     }

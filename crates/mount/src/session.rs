@@ -49,6 +49,8 @@ pub(crate) struct Session {
     pub(crate) agreed: Negotiated,
     /// io_uring was agreed on and then not taken.
     pub(crate) ring_refused: AtomicBool,
+    /// The pool has lost a file: what would change something fails with `EIO`.
+    pub(crate) refuses_changes: AtomicBool,
     tallies: Vec<Tally>,
     running: AtomicUsize,
     finished: Mutex<Option<NodeResult<()>>>,
@@ -69,6 +71,7 @@ impl Session {
             device: Arc::new(device),
             agreed,
             ring_refused: AtomicBool::new(false),
+            refuses_changes: AtomicBool::new(false),
             tallies: (0..workers).map(|_| Tally::new()).collect(),
             running: AtomicUsize::new(workers),
             finished: Mutex::new(None),
@@ -96,6 +99,11 @@ impl Session {
             let end = self.gate.pass(0).as_ref().map_or(Err(Errno(libc::EIO)), |fs| fs.finish());
             *self.finished.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
         }
+    }
+
+    /// Whether a worker has left, which they do when the mount is gone.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.running.load(Ordering::Acquire) < self.tallies.len()
     }
 
     /// How putting away went; `None` while somebody serves.
@@ -138,6 +146,9 @@ impl Session {
     /// A defect of ours must not leave a program waiting for ever.
     pub(crate) fn guarded(&self, request: &Request<'_>, out: &mut [u8], worker: &Worker<'_>) -> Answer {
         let serve = || match &*self.gate.pass(worker.number) {
+            Some(_) if self.refuses_changes.load(Ordering::Relaxed) && FileSystem::is_change(request) => {
+                FileSystem::lost(request, worker)
+            }
             Some(fs) => fs.serve(request, out, worker),
             None => FileSystem::lost(request, worker),
         };

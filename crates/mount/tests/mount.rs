@@ -25,6 +25,49 @@ fn in_use() {
 }
 
 #[test]
+fn asking_whether_it_is_in_use_changes_nothing() {
+    let Some(t) = Fixture::new("idle", Options::default()) else { return };
+    for _ in 0..3 {
+        t.mount().check_idle(&[]).unwrap();
+        t.mount().check_idle(&[std::path::Path::new("/nonexistent")]).unwrap();
+        assert!(t.mount().is_mounted() && !t.mount().is_ending());
+    }
+    let file = File::create(t.at("f")).unwrap();
+    let below = t.at("dir");
+    fs::create_dir(&below).unwrap();
+    for inside in [&[][..], &[below.as_path()][..]] {
+        assert!(matches!(t.mount().check_idle(inside), Err(Error::Busy { .. })));
+        assert!(t.mount().is_mounted());
+    }
+    drop(file);
+    t.mount().check_idle(&[]).unwrap();
+    t.mount().unmount().unwrap();
+    assert!(!t.mount().is_mounted() && t.mount().is_ending());
+    t.mount().check_idle(&[]).unwrap();
+}
+
+#[test]
+fn what_is_there_is_not_covered_unless_asked_for() {
+    let Some(t) = Fixture::new("covered", Options::default()) else { return };
+    let full = t.vdev().parent().unwrap().join("full");
+    fs::create_dir_all(full.join("below")).unwrap();
+    let other = || {
+        drop(t.pool().create_dataset("other", &Default::default()));
+        t.pool().open_dataset("other").unwrap()
+    };
+    let start = |path: &std::path::Path, overlay| {
+        let options = Options { overlay, ..Options::default() };
+        Mount::start(t.pool(), &other(), path, &options)
+    };
+    assert!(matches!(start(&full, false), Err(Error::NotEmpty { .. })));
+    assert!(matches!(start(&t.root(), false), Err(Error::Covered { .. })));
+    let over = start(&full, true).unwrap();
+    assert!(!full.join("below").exists());
+    over.unmount().unwrap();
+    assert!(full.join("below").exists());
+}
+
+#[test]
 fn out_of_sight() {
     let Some(mut t) = Fixture::new("detach", Options::default()) else { return };
     let mut file = File::create(t.at("f")).unwrap();

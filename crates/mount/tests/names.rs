@@ -284,6 +284,15 @@ fn snapshots() {
     assert_eq!(errno(fs::write(t.at(".zfs/snapshot/monday/dir/f"), b"no")), libc::EROFS);
     assert_eq!(errno(fs::remove_dir(t.at(".zfs/snapshot/monday/dir"))), libc::EROFS);
     assert_eq!(errno(fs::metadata(t.at(".zfs/snapshot/tuesday"))), libc::ENOENT);
+    // the kernel knows the name for a second more
+    t.dataset().set("snapdir", "disabled").unwrap();
+    let began = std::time::Instant::now();
+    while fs::metadata(t.at(".zfs")).is_ok() {
+        assert!(began.elapsed().as_secs() < 60, "snapdir=disabled hides nothing");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    t.dataset().set("snapdir", "hidden").unwrap();
+    assert_eq!(names(&t.at(".zfs/snapshot")), ["monday"]);
 }
 
 #[test]

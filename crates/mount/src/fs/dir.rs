@@ -156,7 +156,7 @@ impl FileSystem {
     pub(super) fn control_entry(&self, nodeid: u64) -> EntryOut {
         EntryOut {
             nodeid,
-            entry_valid: self.options.trust.as_secs(),
+            entry_valid: CONTROL_TRUST.as_secs(), // `snapdir` may be set at any time
             attr_valid: CONTROL_TRUST.as_secs(),
             attr: self.control_attr(nodeid).ok().flatten().unwrap_or_default(),
             ..EntryOut::default()

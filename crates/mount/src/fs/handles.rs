@@ -140,6 +140,13 @@ impl Handles {
         }
     }
 
+    /// How many are open in a tree.
+    pub(crate) fn count(&self, tree: u16) -> usize {
+        let of = |place: &Option<Place>| matches!(place, Some(Place::Open(handle)) if handle.tree == tree);
+        let shards = self.shards.iter().map(|shard| shard.read().unwrap_or_else(PoisonError::into_inner));
+        shards.map(|slab| slab.all.iter().filter(|place| of(place)).count()).sum()
+    }
+
     /// Closes all.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {

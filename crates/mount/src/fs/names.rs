@@ -18,6 +18,9 @@ impl FileSystem {
             Place::Control | Place::Snapshots => return self.lookup_control(parent, name, out),
             Place::Object { tree: HEAD, object } if object == self.root_object => {
                 if name == super::dir::CONTROL_NAME {
+                    if self.head.get("snapdir").is_ok_and(|value| value == "disabled") {
+                        return Err(Errno(libc::ENOENT)); // not to be remembered: the property may be set back
+                    }
                     return answer(out, &self.control_entry(place::CONTROL_ID));
                 }
             }

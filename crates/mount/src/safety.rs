@@ -1,0 +1,230 @@
+//! Which directories nothing is mounted over.
+//!
+//! A mount hides what is below its directory, from every program of the machine. So a system directory, a directory that
+//! holds something, one that is a mount point already and one that the caller works in are refused, unless the caller asks
+//! for it (`overlay`). `/` and the kernel's own file systems are always refused.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// Nothing is mounted on these and below them.
+const NEVER: &[&str] = &["/proc", "/sys", "/dev"];
+/// Below `/dev`, and an ordinary place for files.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Directories of the Filesystem Hierarchy Standard 3.0, and of Debian; `/mnt` is meant to be mounted on. Names are those
+/// behind symbolic links too, as where `/bin` leads to `/usr/bin`.
+const SYSTEM: &str = "/bin /boot /boot/efi /dev/shm /etc /etc/opt /home /lib /lib32 /lib64 /libx32 /media /opt /root \
+                      /run /run/lock /run/user /sbin /srv /tmp /usr /usr/bin /usr/games /usr/include /usr/lib \
+                      /usr/lib32 /usr/lib64 /usr/libexec /usr/libx32 /usr/local /usr/sbin /usr/share /usr/src /var \
+                      /var/backups /var/cache /var/lib /var/local /var/lock /var/log /var/mail /var/opt /var/run \
+                      /var/spool /var/tmp";
+
+/// The directory's real path, if something may be mounted there; with `overlay` also over what is there.
+///
+/// # Errors
+/// [`Error::MountPoint`], [`Error::DeadMount`], and for what must not be hidden [`Error::Unsafe`], [`Error::NotEmpty`] and
+/// [`Error::Covered`].
+pub fn check_mount_point(path: &Path, overlay: bool) -> Result<PathBuf> {
+    let path = crate::mountpoint::usable(path)?;
+    refuse_system(&path, overlay)?;
+    if overlay {
+        return Ok(path);
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    if let Some(source) = mounted_on(&mounts, &path) {
+        let why = format!("{source} is mounted there already");
+        let hint = "unmount that first, or mount over it with -O";
+        return Err(Error::Covered { path, why, hint });
+    }
+    let wrong = |why: std::io::Error| Error::MountPoint { path: path.clone(), why: why.to_string() };
+    match std::fs::read_dir(&path).map_err(wrong)?.next() {
+        None => Ok(path),
+        Some(Err(why)) => Err(wrong(why)),
+        Some(Ok(first)) => {
+            let first = first.file_name().to_string_lossy().into_owned();
+            Err(Error::NotEmpty { path, first })
+        }
+    }
+}
+
+/// Refuses a directory that is the working directory of this process or of one that it descends from: a shell in it would
+/// go on in the hidden directory.
+///
+/// # Errors
+/// [`Error::Covered`] with that process.
+pub fn refuse_working_directory(path: &Path, process: i32) -> Result<()> {
+    let mut next = Some(process);
+    while let Some(pid) = next.filter(|pid| *pid > 0) {
+        if std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == path) {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            let why = format!("it is the working directory of process {pid} ({})", name.trim_end());
+            let hint = "change to another directory first, or mount over it with -O";
+            return Err(Error::Covered { path: path.to_owned(), why, hint });
+        }
+        next = parent(&std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// The parent's id in `/proc/PID/stat`: the second word behind the name, which may hold anything.
+fn parent(stat: &str) -> Option<i32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// `path` is canonical.
+fn refuse_system(path: &Path, overlay: bool) -> Result<()> {
+    let refused = |why, hint| Err(Error::Unsafe { path: path.to_owned(), why, hint });
+    let shared = path.starts_with(SHARED_MEMORY);
+    if path == Path::new("/") || NEVER.iter().any(|never| path.starts_with(never) && !shared) {
+        return refused("the system cannot run without what is there", "name an empty directory");
+    }
+    if !overlay && SYSTEM.split(' ').any(|dir| path == Path::new(dir)) {
+        return refused("it is a system directory", "name an empty directory, or mount over it with -O");
+    }
+    Ok(())
+}
+
+/// The last that is mounted on a directory, in the words of `/proc/self/mountinfo`.
+fn mounted_on(mountinfo: &str, path: &Path) -> Option<String> {
+    let found = mountinfo
+        .lines()
+        .rev()
+        .find(|line| line.split(' ').nth(4).is_some_and(|at| unescape(at) == path.as_os_str().as_bytes()))?;
+    let mut words = found.split_once(" - ")?.1.split(' ');
+    let kind = words.next()?;
+    let source = String::from_utf8_lossy(&unescape(words.next()?)).into_owned();
+    Some(if source == "none" || source == kind { kind.to_owned() } else { format!("{source} ({kind})") })
+}
+
+/// Whether the file system with this device number is mounted on a directory. The number alone does not tell: the kernel
+/// gives it to the next mount as soon as it is free.
+pub(crate) fn is_mounted(device: u64, path: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo");
+    mounts.is_ok_and(|mounts| is_listed(&mounts, device, path))
+}
+
+fn is_listed(mountinfo: &str, device: u64, path: &Path) -> bool {
+    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    mountinfo.lines().any(|line| {
+        let mut words = line.split(' ').skip(2);
+        words.next() == Some(&number)
+            && words.nth(1).is_some_and(|at| unescape(at) == path.as_os_str().as_bytes())
+    })
+}
+
+/// `\040` is a blank: spaces, tabs, line ends and backslashes are written so.
+fn unescape(word: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(word.len());
+    let mut rest = word.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let octal =
+            after.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(code) => {
+                out.push(code);
+                rest = &after[3..];
+            }
+            None => {
+                out.push(byte);
+                rest = after;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(path: &str, overlay: bool) -> bool {
+        matches!(refuse_system(Path::new(path), overlay), Err(Error::Unsafe { .. }))
+    }
+
+    #[test]
+    fn the_system_is_never_covered() {
+        for path in ["/", "/proc", "/proc/self/fd", "/sys", "/sys/fs/cgroup", "/dev", "/dev/pts"] {
+            assert!(refused(path, false) && refused(path, true), "{path}");
+        }
+    }
+
+    #[test]
+    fn system_directories_are_covered_only_if_asked_for() {
+        let all = "/run /etc /usr /bin /sbin /lib /lib32 /lib64 /libx32 /usr/lib /usr/lib64 /usr/bin /usr/local /boot /var \
+                   /var/lib /var/log /home /root /tmp /opt /srv /media /dev/shm";
+        for path in all.split_whitespace() {
+            assert!(refused(path, false), "{path}");
+            assert!(!refused(path, true), "{path} with -O");
+        }
+        let free = "/mnt /mnt/db /home/db /srv/db /var/lib/mysql /dev/shm/db /library /lib-x /tmp/x /opt/db /rootfs /procs";
+        for path in free.split_whitespace() {
+            assert!(!refused(path, false), "{path}");
+        }
+    }
+
+    #[test]
+    fn links_lead_to_what_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, to) in
+            [("root", "/"), ("proc", "/proc"), ("up", "/proc/../dev/"), ("self", "/proc/self/root")]
+        {
+            std::os::unix::fs::symlink(to, dir.path().join(name)).unwrap();
+            let found = check_mount_point(&dir.path().join(name), true);
+            assert!(matches!(found, Err(Error::Unsafe { .. })), "{name}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn what_holds_files_is_covered_only_if_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        assert_eq!(check_mount_point(dir.path(), false).unwrap(), real);
+        std::fs::write(dir.path().join(".hidden"), "").unwrap();
+        let refused = check_mount_point(dir.path(), false).unwrap_err();
+        assert!(matches!(&refused, Error::NotEmpty { first, .. } if first == ".hidden"), "{refused}");
+        assert!(refused.to_string().contains("\nhint: "), "{refused}");
+        assert_eq!(check_mount_point(dir.path(), true).unwrap(), real);
+    }
+
+    #[test]
+    fn mount_points_are_found_by_their_real_names() {
+        let info = "30 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                    40 30 0:50 / /a\\040b\\134c rw shared:1 - fuse.poolwright tank/db rw\n\
+                    41 30 0:51 / /t rw - tmpfs tmpfs rw\n42 41 0:52 / /t rw - tmpfs none rw\n";
+        assert_eq!(mounted_on(info, Path::new("/a b\\c")).unwrap(), "tank/db (fuse.poolwright)");
+        assert_eq!(mounted_on(info, Path::new("/t")).unwrap(), "tmpfs");
+        assert_eq!(mounted_on(info, Path::new("/a")), None);
+        let device = rustix::fs::makedev(0, 50);
+        assert!(is_listed(info, device, Path::new("/a b\\c")));
+        assert!(!is_listed(info, device, Path::new("/t")), "the number of another mount");
+        assert!(!is_listed(info, rustix::fs::makedev(0, 53), Path::new("/t")));
+        let proc = std::os::unix::fs::MetadataExt::dev(&std::fs::metadata("/proc").unwrap());
+        assert!(is_mounted(proc, Path::new("/proc")) && !is_mounted(proc, Path::new("/")));
+    }
+
+    #[test]
+    fn a_working_directory_of_the_caller_or_above_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        // A shell in the directory, with a child that works elsewhere.
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "(cd / && exec sh -c 'echo $$; read end'); :"])
+            .current_dir(&real)
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let out = shell.stdout.take().unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).unwrap();
+        let child: i32 = line.trim().parse().unwrap();
+        let refused = refuse_working_directory(&real, child).unwrap_err().to_string();
+        assert!(refused.contains(&format!("process {} (sh)", shell.id())), "{refused}");
+        refuse_working_directory(&real, std::process::id() as i32).unwrap();
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert_eq!(parent("7 (a) b (c) S 3 7 7 0"), Some(3));
+    }
+}
