@@ -52,6 +52,8 @@ impl Stamp {
 pub struct Input {
     pub(crate) files: Vec<Entry>,
     pub(crate) skipped: Vec<Skipped>,
+    /// Whether a file was skipped for want of a permission.
+    denied: bool,
     pub(crate) special: u64,
     pub(crate) empty: u64,
     paths: Vec<PathBuf>,
@@ -103,6 +105,7 @@ impl Input {
     }
 
     fn skip(&mut self, path: &Path, why: &io::Error) {
+        self.denied |= why.kind() == io::ErrorKind::PermissionDenied;
         self.skipped.push(Skipped { path: path.to_owned(), why: why.to_string() });
     }
 
@@ -152,12 +155,16 @@ impl Input {
         if self.files.is_empty() {
             let paths = self.paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
             let found = match self.skipped.first() {
-                Some(first) => format!(
-                    "{} unreadable, the first being {}: {}; run it as a user who may read them",
-                    self.skipped.len(),
-                    first.path.display(),
-                    first.why
-                ),
+                Some(first) => {
+                    let hint = if self.denied {
+                        "\nhint: run poolwright as a user who may read the files"
+                    } else {
+                        ""
+                    };
+                    let (path, why) = (first.path.display(), &first.why);
+                    format!("{} cannot be read, the first is {path}: {why}{hint}", self.skipped.len())
+                }
+                None if self.empty == 1 => "the one file there has no content".into(),
                 None if self.empty > 0 => format!("all {} files there have no content", self.empty),
                 None if self.special > 0 => "there are only sockets, pipes or devices".into(),
                 None => "there is no file".into(),

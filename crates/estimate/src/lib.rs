@@ -23,6 +23,7 @@ mod result;
 mod sample;
 mod source;
 mod statistics;
+pub mod student;
 
 use std::time::Instant;
 

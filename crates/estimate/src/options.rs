@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use poolwright_openzfs::{Compression, Geometry};
+use poolwright_openzfs::{Compression, Geometry, property};
 
 use crate::{Error, Result};
 
@@ -57,14 +57,9 @@ pub(crate) const CODECS: &[(&str, f64)] = &[
 ];
 
 pub(crate) fn nominal_speed(name: &str) -> f64 {
-    let alias = match name {
-        "on" => "lz4",
-        "gzip" => "gzip-6",
-        "zstd" => "zstd-3",
-        other => other,
-    };
-    let known = CODECS.iter().find(|(n, _)| *n == alias).map(|(_, speed)| *speed);
-    known.unwrap_or(if alias.starts_with("zstd-fast") { 400.0 } else { 100.0 })
+    let name = property::canonical("compression", name);
+    let known = CODECS.iter().find(|(n, _)| *n == name).map(|(_, speed)| *speed);
+    known.unwrap_or(if name.starts_with("zstd-fast") { 400.0 } else { 100.0 })
 }
 
 /// How the pool's data vdevs are built.
@@ -131,7 +126,7 @@ impl fmt::Display for Layout {
 pub struct Options {
     /// Powers of two, 512 to 16M.
     pub recordsizes: Vec<u64>,
-    /// As the `compression` property takes them; `all` stands for every codec and level.
+    /// As the `compression` property takes them; `all` stands for every codec and level, of zstd-fast for 1 and 10.
     pub compressions: Vec<String>,
     /// 9 to 16.
     pub ashifts: Vec<u32>,

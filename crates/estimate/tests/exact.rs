@@ -99,6 +99,25 @@ fn nothing_but_zeros_and_nothing_but_noise() {
 }
 
 #[test]
+fn every_spelling_of_compression_takes_what_a_dataset_with_it_takes() {
+    let spellings = poolwright_openzfs::property::compressions();
+    let codecs: Vec<&str> = spellings.iter().map(String::as_str).collect();
+    let bytes = common::mixed(600_000, 40_000, 11);
+    compare(&bytes, 128 << 10, 9, Layout::Plain, &codecs);
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = common::file(dir.path(), "source", &bytes);
+    let estimate = common::full(&path, &[128 << 10], &codecs, &[9], &[Layout::Plain]);
+    let size = |name: &str| estimate.cell(128 << 10, name, 9).unwrap().allocated_bytes;
+    for (spelling, meaning) in
+        [("on", "lz4"), ("gzip", "gzip-6"), ("zstd", "zstd-3"), ("zstd-fast", "zstd-fast-1")]
+    {
+        assert_eq!(size(spelling), size(meaning), "{spelling}");
+        assert!(size(spelling) < size("off"), "{spelling}");
+    }
+}
+
+#[test]
 fn large_records() {
     let bytes = common::mixed(20_000_000, 400_000, 7);
     compare(&bytes, 16 << 20, 12, Layout::Plain, &["off", "lz4", "zstd-3"]);

@@ -99,7 +99,7 @@ fn main() {
         ashift: 12,
         arc_bytes: 256 << 20,
         dirty_bytes: 512 << 20,
-        device: Device::host(),
+        device: Device::none(),
         txg_timeout_s: 5,
     };
     let settings =

@@ -127,6 +127,9 @@ impl Capture {
         }
         capture.lay_out(trace);
         if capture.files.iter().all(|f| f.extents.is_empty()) {
+            if capture.rate < 1.0 {
+                return Err(Error::SampleTooSmall { max: options.max_bytes, touched });
+            }
             return Err(Error::Nothing(
                 "the trace has no read or write on the wanted files: nothing to replay".into(),
             ));

@@ -192,7 +192,7 @@ fn add_zil(a: ZilStats, b: ZilStats) -> ZilStats {
 
 impl Drop for EngineTarget {
     fn drop(&mut self) {
-        self.engine.set_device(&Device::host());
+        self.engine.set_device(&Device::none());
         self.files.clear();
     }
 }

@@ -40,6 +40,17 @@ pub enum Error {
     /// Nothing of the trace can be replayed.
     #[error("{0}")]
     Nothing(String),
+    /// The sample is so small that it holds nothing of the trace.
+    #[error(
+        "a sample of {} of the {} that the trace touches holds no read and no write\nhint: give more with --sample-bytes",
+        size(*max), size(*touched)
+    )]
+    SampleTooSmall {
+        /// The most bytes to take.
+        max: u64,
+        /// What the trace touches.
+        touched: u64,
+    },
     /// A specification or capture that does not parse.
     #[error("{} is not a {what}: {why}", path.display())]
     Malformed {
@@ -59,6 +70,10 @@ pub enum Error {
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
+}
+
+fn size(bytes: u64) -> String {
+    poolwright_trace::format_size(bytes) + if bytes < 1024 { "B" } else { "" }
 }
 
 /// Attaches what was tried and on what to a host error.

@@ -74,7 +74,7 @@ fn the_engine_conforms() {
         ashift: 12,
         arc_bytes: 128 << 20,
         dirty_bytes: 128 << 20,
-        device: Device::host(),
+        device: Device::none(),
         txg_timeout_s: 5,
     };
     let settings =

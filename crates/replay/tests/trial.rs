@@ -77,7 +77,7 @@ fn engine(dir: &Path) -> TargetSpec {
         ashift: 12,
         arc_bytes: 64 << 20,
         dirty_bytes: 128 << 20,
-        device: Device::host(),
+        device: Device::none(),
         txg_timeout_s: 5,
     })
 }

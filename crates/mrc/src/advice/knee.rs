@@ -21,7 +21,8 @@ pub struct Knee {
 }
 
 /// The smallest size whose reads are within 5 % of the fewest (and within 0.05 % of the requests, of a curve that reaches
-/// zero).
+/// zero). A curve whose largest size is the first such one, and does not hold all that is used again, has none: the
+/// fewest reads are not known.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Enough {
     /// Size of the cache.

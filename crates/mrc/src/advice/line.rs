@@ -51,6 +51,11 @@ impl Line {
         self.settled
     }
 
+    /// The largest size; `None` of nothing.
+    pub fn largest(&self) -> Option<u64> {
+        self.points.last().map(|p| p.0)
+    }
+
     /// Reads at `bytes`; `None` where the curve does not reach.
     pub fn at(&self, bytes: u64) -> Option<Reads> {
         let after = self.points.partition_point(|p| p.0 < bytes);

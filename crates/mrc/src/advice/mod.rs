@@ -99,7 +99,8 @@ pub fn advise(curve: &Curve, given: &Given) -> Advice {
     }
     Advice {
         knee,
-        enough: knee::enough(&line),
+        enough: knee::enough(&line)
+            .filter(|enough| line.settled() || Some(enough.cache_bytes) < line.largest()),
         today: given.host.arc_max_bytes.map(|today| step(today, GIB)),
         // Nothing is beyond the last size.
         steps: curve.points.iter().rev().skip(1).rev().map(|p| step(p.cache_bytes, step_bytes)).collect(),

@@ -73,6 +73,17 @@ fn what_does_not_bend_has_no_knee_and_says_so() {
 }
 
 #[test]
+fn nothing_is_enough_where_the_curve_still_falls_at_its_largest_size() {
+    let enough = |points: &[(u64, f64)]| advise(&gib(points), &DISK).enough.map(|e| e.cache_bytes / GIB);
+    assert_eq!(enough(&[(1, 0.9)]), None, "one size says nothing of others");
+    assert_eq!(enough(&[(1, 0.9), (2, 0.7)]), None);
+    assert_eq!(enough(&[(1, 0.9), (2, 0.7), (4, 0.69)]), Some(2));
+    // With 100,000 records in 1,000,000 requests no cache misses less than this.
+    assert_eq!(enough(&[(1, 0.9), (2, 0.1)]), Some(2));
+    assert_eq!(enough(&[(1, 0.1)]), Some(1));
+}
+
+#[test]
 fn a_gigabyte_is_worth_what_it_saves() {
     let advice = advise(&bent(), &DISK);
     assert_eq!(advice.step_bytes, GIB);

@@ -183,10 +183,10 @@ impl Skipped {
     /// Each count that is not zero, and what happened to those events.
     pub fn counts(&self) -> Vec<(u64, &'static str)> {
         let all = [
-            (self.zero_length, "events of no length were left out"),
-            (self.too_far, "events past the largest offset (2^60, or 2^40 records) were left out"),
-            (self.too_long, "events longer than 2 GiB were left out"),
-            (self.unsorted, "events that go back in time were kept where they stand"),
+            (self.zero_length, "of no length left out"),
+            (self.too_far, "past the largest offset (2^60, or 2^40 records) left out"),
+            (self.too_long, "longer than 2 GiB left out"),
+            (self.unsorted, "out of time order, used as read"),
         ];
         all.into_iter().filter(|(count, _)| *count > 0).collect()
     }
