@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Compression, Config, Engine, Geometry, codec};
-use poolwright_replay::{Capture, capture};
+use poolwright_replay::Capture;
 
 use crate::candidates::{difference, with};
+use crate::groups::Group;
 use crate::objective::Metrics;
 use crate::plan::{self, Plan, Verdict};
 use crate::race::Outcome;
 use crate::roles::{Files, place};
 use crate::screen::Screened;
 use crate::tuner::{Tuner, recommended_ashift};
-use crate::{Result, database, evidence, machine, memory};
+use crate::{Result, database, evidence, headline, machine, memory};
 
 /// A change has to be worth the rewriting of the files: 3 % of the objective.
 const WORTHWHILE: f64 = 0.03;
@@ -21,36 +21,36 @@ const WORTHWHILE: f64 = 0.03;
 const NAMED: usize = 50;
 
 impl Tuner<'_> {
-    /// What is to be said of one role; `outcome` is that of its race, if there was one.
+    /// What is to be said of the first of `roles`, which share a dataset; `outcome` is that of their race, if there was one.
     pub(crate) fn role_of_plan(
         &self,
-        name: &str,
+        roles: &[String],
         files: &Files,
         screened: &[Screened],
         outcome: Option<&Outcome>,
     ) -> plan::Role {
+        let (name, together_with) = roles.split_first().expect("a race is of one role at least");
         let today = &self.current.settings;
         let better = outcome.is_some_and(|o| o.is_better(WORTHWHILE));
         let chosen = outcome.and_then(|o| o.best.map(|i| &o.others[i].settings)).filter(|_| better);
         let recommended = chosen.map(|c| difference(c, today)).unwrap_or_default();
         let mut notes = Vec::new();
-        if let Some(fit) = self.fits.get(name) {
+        if !together_with.is_empty() {
             notes.push(format!(
-                "to fit the time allowed, trials replayed the first {:.0} s of the recording on {:.0} % of the regions",
-                fit.seconds,
-                if capture::is_whole(name) { 100.0 } else { fit.thin * self.capture.rate * 100.0 }
+                "tried together with {}: they lie in the same directory and would share a dataset",
+                together_with.join(" and ")
             ));
         }
-        if outcome.is_none() {
-            notes.push(
-                "too little of the recorded I/O was on these files to try settings; nothing is recommended"
-                    .into(),
-            );
+        notes.extend(self.fits.get(name).and_then(|fit| fit.cuts(roles, self.recorded())));
+        if let Some(simpler) = outcome.filter(|_| better).and_then(|o| o.left_out.as_ref()) {
+            notes.push(simpler.clone());
         }
         if recommended.contains_key("recordsize") || recommended.contains_key("compression") {
+            let n = files.paths.len() as u64;
             notes.push(format!(
-                "takes effect for what is written from then on: {} files have to be written again",
-                files.paths.len()
+                "takes effect for what is written from then on: {} {} to be written again",
+                poolwright_trace::counted(n, "file"),
+                if n == 1 { "has" } else { "have" }
             ));
         }
         let place = place(&self.survey, &self.request.dir, name);
@@ -66,31 +66,10 @@ impl Tuner<'_> {
             recommended,
             safe_because: BTreeMap::new(),
             io: (files.ops > 0).then(|| files.io.clone()),
+            together_with: together_with.to_vec(),
             evidence: evidence::collect(outcome, better, screened, today, self.request.goal, self.ashift),
             gain: outcome.filter(|_| better).map(|o| evidence::gains(&o.pairs)).unwrap_or_default(),
             notes,
-        }
-    }
-
-    /// Roles that cannot leave their directory get what is recommended for the data that lies there.
-    pub(crate) fn reconcile(&self, roles: &mut [plan::Role]) {
-        let lead: BTreeMap<String, (u64, Settings)> = roles.iter().fold(BTreeMap::new(), |mut map, r| {
-            let ops = r.io.as_ref().map_or(0, |io| io.bytes.values().sum::<u64>());
-            let entry = map.entry(r.place.mountpoint.clone()).or_insert_with(|| (0, Settings::new()));
-            if ops >= entry.0 {
-                *entry = (ops, r.recommended.clone());
-            }
-            map
-        });
-        for role in roles {
-            let shared = &lead[&role.place.mountpoint].1;
-            if role.recommended != *shared {
-                role.notes.push(
-                    "lies in the same directory as files with more I/O and shares their dataset".into(),
-                );
-                role.recommended = shared.clone();
-                role.gain.clear();
-            }
         }
     }
 
@@ -99,6 +78,7 @@ impl Tuner<'_> {
         let verdict =
             if roles.iter().any(|r| !r.recommended.is_empty()) { Verdict::Change } else { Verdict::Keep };
         let gain = evidence::gains(&pairs);
+        let costs = headline::costs(&roles, &gain);
         let database = self.database_settings(&roles);
         let (device_ashift, why) = recommended_ashift(&self.request.dir);
         let subject = self.subject();
@@ -114,7 +94,7 @@ impl Tuner<'_> {
             seeds: vec![self.request.seed],
             data: data_summary(&self.capture)?,
             trace: Some(self.trace_summary()),
-            why: why_of(verdict, &roles, &gain),
+            why: headline::why(verdict, &roles, &gain, &costs),
             roles,
             pool: plan::Pool {
                 ashift: self.request.ashift.map_or(device_ashift, |a| a as u8),
@@ -124,6 +104,7 @@ impl Tuner<'_> {
             database,
             memory: Some(memory),
             gain,
+            costs,
             trials: self.trials,
             failed_trials: self.failed,
             seconds: self.began.elapsed().as_secs_f64(),
@@ -186,6 +167,20 @@ impl Tuner<'_> {
     }
 }
 
+/// Roles that share a dataset with a raced one get what is recommended for it.
+pub(crate) fn reconcile(roles: &mut [plan::Role], raced: &[Group]) {
+    for group in raced {
+        let Some(lead) = group.roles.first() else { continue };
+        let Some(shared) = roles.iter().find(|r| r.role == *lead).map(|r| r.recommended.clone()) else {
+            continue;
+        };
+        let followers = |r: &&mut plan::Role| r.place.mountpoint == group.mountpoint && r.role != *lead;
+        for role in roles.iter_mut().filter(followers) {
+            role.recommended = shared.clone();
+        }
+    }
+}
+
 fn paths(files: &Files) -> Vec<String> {
     if files.paths.len() <= NAMED {
         return files.paths.iter().map(|p| p.display().to_string()).collect();
@@ -209,41 +204,6 @@ fn common_directory(files: &Files) -> Option<String> {
         }
     }
     Some(common.display().to_string())
-}
-
-fn why_of(verdict: Verdict, roles: &[plan::Role], gain: &plan::Gains) -> String {
-    if verdict == Verdict::Keep {
-        return "No setting that was tried is better than today's beyond noise.".into();
-    }
-    let changes: Vec<String> = roles
-        .iter()
-        .filter(|r| !r.gain.is_empty())
-        .map(|r| {
-            let set: Vec<String> = r.recommended.iter().map(|(k, v)| format!("{k}={v}")).collect();
-            format!("{} with {}", r.role, set.join(" "))
-        })
-        .collect();
-    let said = [
-        ("allocated_bytes", "space"),
-        ("mean_latency_ns", "mean latency"),
-        ("vdev_write_bytes", "bytes written to devices"),
-    ];
-    let effects: Vec<String> = said
-        .iter()
-        .filter_map(|(metric, words)| {
-            let g = gain.get(*metric)?;
-            if g.verdict == plan::GainVerdict::Noise || g.change.abs() < 0.005 {
-                return Some(format!("{words} unchanged"));
-            }
-            Some(format!(
-                "{words} {:+.0} % ({:+.0} to {:+.0})",
-                g.change * 100.0,
-                g.ci95.0 * 100.0,
-                g.ci95.1 * 100.0
-            ))
-        })
-        .collect();
-    format!("{}: {}.", changes.join("; "), effects.join(", "))
 }
 
 /// Entropy and compressibility of the captured bytes that are the files' own, over at most 64 MiB of 128K chunks.

@@ -1,6 +1,6 @@
 //! What is tried, per role: one table.
 
-use poolwright_openzfs::property::{Settings, parse_size};
+use poolwright_openzfs::property::{Settings, canonical, parse_size};
 
 /// What is varied for a role: every combination of recordsize and compression, then each refinement on the best.
 #[derive(Debug)]
@@ -75,28 +75,18 @@ pub fn with(base: &Settings, over: &Settings) -> Settings {
     settings
 }
 
-/// A value as the engine takes it: `on` is `lz4`, `16384` is `16K`.
-pub fn normal(property: &str, value: &str) -> String {
-    match (property, value) {
-        ("compression", "on") => "lz4".to_string(),
-        ("compression", "zstd") => "zstd-3".to_string(),
-        ("compression", "gzip") => "gzip-6".to_string(),
-        ("recordsize", size) => parse_size(size).map_or_else(|_| size.to_string(), |n| n.to_string()),
-        _ => value.to_string(),
-    }
-}
-
 /// Whether two settings are the same to the engine.
 pub fn same(a: &Settings, b: &Settings) -> bool {
     let all = |s: &Settings| -> Vec<(String, String)> {
-        s.iter().map(|(k, v)| (k.clone(), normal(k, v))).collect()
+        s.iter().map(|(k, v)| (k.clone(), canonical(k, v))).collect()
     };
     all(a) == all(b)
 }
 
 /// What of `wanted` is not so today.
 pub fn difference(wanted: &Settings, today: &Settings) -> Settings {
-    let differs = |(k, v): &(&String, &String)| today.get(*k).is_none_or(|t| normal(k, t) != normal(k, v));
+    let differs =
+        |(k, v): &(&String, &String)| today.get(*k).is_none_or(|t| canonical(k, t) != canonical(k, v));
     wanted.iter().filter(differs).map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
@@ -125,6 +115,11 @@ mod tests {
         };
         assert!(same(&s("128K", "on"), &s("131072", "lz4")));
         assert!(!same(&s("128K", "on"), &s("128K", "zstd")));
+        for spelling in poolwright_openzfs::property::compressions() {
+            let meaning = canonical("compression", &spelling);
+            assert!(same(&s("128K", &spelling), &s("128k", &meaning)), "{spelling}");
+        }
+        assert!(same(&s("8K", "zstd-fast"), &s("8192", "zstd-fast-1")));
         assert_eq!(
             difference(&s("16K", "lz4"), &s("128K", "on")),
             Settings::from([("recordsize".into(), "16K".into())])

@@ -24,6 +24,9 @@ pub enum Error {
     /// There is nothing to tune.
     #[error("{0}")]
     Nothing(String),
+    /// The recording is of other files than those of the directory.
+    #[error("{0}")]
+    OtherFiles(String),
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -12,6 +12,8 @@ pub mod database;
 mod error;
 mod evidence;
 mod fit;
+mod groups;
+mod headline;
 pub mod machine;
 mod memory;
 pub mod model;

@@ -20,15 +20,15 @@ pub(crate) fn describe(arc_bytes: u64, device: &Device, backing: &Path) -> plan:
         cores: std::thread::available_parallelism().map_or(1, |n| n.get()) as u32,
         memory_bytes: memory_bytes("MemTotal"),
         arc_bytes: Some(arc_bytes),
-        backing: Some(crate::current::look(backing, &BTreeMap::new()).file_system),
+        backing: Some(file_system(backing)),
         device: plan::Device {
-            profile: if device.name == "host" { "none".into() } else { device.name.clone() },
+            profile: device.name.clone(),
             read_latency_ns: some(device.read_latency_ns),
             write_latency_ns: some(device.write_latency_ns),
             flush_latency_ns: some(device.flush_latency_ns),
             read_bytes_s: some(device.read_bytes_s),
             write_bytes_s: some(device.write_bytes_s),
-            queue_depth: (device.name != "host").then_some(device.queue_depth),
+            queue_depth: (device.name != "none").then_some(device.queue_depth),
         },
         versions: BTreeMap::from([("poolwright".to_string(), env!("CARGO_PKG_VERSION").to_string())]),
     }
@@ -58,6 +58,11 @@ fn field(path: &str, name: &str) -> Option<String> {
     let text = read_to_string(path).ok()?;
     let line = text.lines().find(|l| l.starts_with(name))?;
     Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// The type of the file system that holds a directory: `ext4`, `zfs`.
+pub fn file_system(dir: &Path) -> String {
+    crate::current::look(dir, &BTreeMap::new()).file_system
 }
 
 /// A line of `/proc/meminfo` in bytes; 0 if it is not there.

@@ -9,7 +9,7 @@ use poolwright_mrc::openzfs::PrimaryCache;
 use poolwright_mrc::{Access, Kind, Lru, Model, OpenZfs, Run};
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property::Settings;
-use poolwright_trace::{File, Trace, format_count, format_size};
+use poolwright_trace::{File, Op, Trace, format_count, format_size};
 
 use crate::accesses::{Accesses, Records};
 use crate::candidates::{of_interest, same, with};
@@ -56,7 +56,7 @@ pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &Atom
     let reading = Reading { trace, known: &known, recordsize, stop };
     let mut memory = Memory { recordsizes, host, ..Memory::default() };
     let first = reading.first()?;
-    if let Some(why) = too_short(trace, &first) {
+    if let Some(why) = reading.uncached().or_else(|| too_short(trace, &first)) {
         memory.unknown = Some(why);
         return Ok(memory);
     }
@@ -167,16 +167,34 @@ impl Reading<'_> {
         Ok(run)
     }
 
+    /// By file: whether the ARC may hold its data.
+    fn cached(&self) -> Vec<bool> {
+        let cached = |file: &File| self.known.get(file.role.as_str()).is_none_or(|k| k.cached);
+        self.trace.files.iter().map(cached).collect()
+    }
+
+    /// Why there is nothing to say where `primarycache` keeps what was read out of the ARC.
+    fn uncached(&self) -> Option<String> {
+        let cached = self.cached();
+        let reads = |wanted: bool| {
+            let events = self.trace.events.iter().filter(|e| e.op == Op::Read);
+            events.filter(|e| cached.get(e.file as usize) == Some(&wanted)).count() as u64
+        };
+        let (inside, outside) = (reads(true), reads(false));
+        (inside < LEAST_READS && outside > inside).then(|| {
+            format!(
+                "primarycache keeps the data of {} of the {} reads in the recording out of the ARC",
+                format_count(outside),
+                format_count(inside + outside)
+            )
+        })
+    }
+
     /// Shows the recording to `see`; the number of different records.
     fn pass(&self, mut see: impl FnMut(&[Access], &[u64])) -> Result<u64> {
         let whole = Records { recordsize: 128 << 10, ratio: 1.0 };
         let of = |file: &File| self.known.get(file.role.as_str()).map_or(whole, |k| k.records);
-        let cached: Vec<bool> = self
-            .trace
-            .files
-            .iter()
-            .map(|file| self.known.get(file.role.as_str()).is_none_or(|k| k.cached))
-            .collect();
+        let cached = self.cached();
         let events = self.trace.events.iter().filter(|e| cached.get(e.file as usize).is_some_and(|c| *c));
         let mut accesses = Accesses::new(self.trace, of)?;
         accesses.each(events, |chunk, keys| {

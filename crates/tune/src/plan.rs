@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 mod evidence;
 mod memory;
-pub use evidence::{Evidence, EvidenceKind, Gain, GainVerdict, Measured, Outcome, Spread};
+pub use evidence::{Cost, Evidence, EvidenceKind, Gain, GainVerdict, Measured, Outcome, Spread};
 pub use memory::Memory;
 
 /// [`Plan::format`] of every plan.
@@ -57,6 +57,9 @@ pub struct Plan {
     /// Gain of the whole plan against today.
     #[serde(default)]
     pub gain: Gains,
+    /// What the recommended settings make much worse.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<Cost>,
     /// Replays run, repeats and failed ones counted.
     pub trials: u64,
     /// How many of `trials` gave no result.
@@ -315,9 +318,12 @@ pub struct Role {
     /// What the trace saw of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io: Option<RoleIo>,
+    /// Other roles of the same dataset whose I/O was replayed in the same trials.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together_with: Vec<String>,
     /// Everything that was tried, best objective first.
     pub evidence: Vec<Evidence>,
-    /// Gain of `recommended` against `current`, all other roles as today.
+    /// Gain of `recommended` against `current`, for the role and those of `together_with`; all others as today.
     pub gain: Gains,
     /// Remarks for the person who applies it.
     #[serde(default)]

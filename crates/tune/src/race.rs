@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::Replay;
 
+use crate::candidates::difference;
 use crate::objective::{Goal, Metrics, metrics};
-use crate::statistics::{Change, median, paired_change};
+use crate::statistics::{Change, median, paired_change, t975};
 use crate::{Error, Result};
 
 /// A setting and what its trials gave.
@@ -56,6 +57,8 @@ pub struct Outcome {
     pub others: Vec<Runner>,
     /// Index into `others` of the one that went into the confirmation.
     pub best: Option<usize>,
+    /// Why a setting with a better median is not the one that was confirmed.
+    pub left_out: Option<String>,
     /// The pairs of the confirmation: today's and the best one's metrics, side by side in time.
     pub pairs: Vec<(Metrics, Metrics)>,
     /// The objective's change in the confirmation; below 0 is better than today.
@@ -94,6 +97,7 @@ impl Race<'_> {
             today: Runner::new(today),
             others: candidates.into_iter().map(Runner::new).collect(),
             best: None,
+            left_out: None,
             pairs: Vec::new(),
             change: None,
             trials: 0,
@@ -114,7 +118,11 @@ impl Race<'_> {
             alive.truncate(alive.len().div_ceil(2).max(2));
         }
         if let Some(&best) = alive.first() {
-            let best = self.refine(&mut o, best, refinements, began)?;
+            let refined = self.refine(&mut o, best, refinements, began)?;
+            let best = simplest(&o, refined, self.goal);
+            if best != refined {
+                o.left_out = Some(left_out(&o, refined, best));
+            }
             o.best = Some(best);
             self.confirm(&mut o, best, began)?;
         }
@@ -237,6 +245,51 @@ impl Race<'_> {
     }
 }
 
+/// Of `best` and the raced settings that change a part of what `best` changes, the one that changes least among those
+/// within the noise of `best`. A setting with a single trial is not known well enough to be preferred.
+fn simplest(o: &Outcome, best: usize, goal: Goal) -> usize {
+    let today = o.today.median();
+    let Some((deviation, freedom)) = noise(o, goal, &today) else { return best };
+    let log = |i: usize| goal.objective(&o.others[i].median(), &today).ln();
+    let changes = |i: usize| difference(&o.others[i].settings, &o.today.settings);
+    let trials = |i: usize| o.others[i].trials.len();
+    if trials(best) < 2 {
+        return best;
+    }
+    let (reference, all) = (log(best), changes(best));
+    let within = |i: usize| {
+        let some = changes(i);
+        let part =
+            !some.is_empty() && some.len() < all.len() && some.iter().all(|(k, v)| all.get(k) == Some(v));
+        let error = deviation * (1.0 / trials(best) as f64 + 1.0 / trials(i).max(1) as f64).sqrt();
+        part && trials(i) >= 2 && log(i) - reference <= t975(freedom) * error
+    };
+    let simpler = (0..o.others.len()).filter(|i| within(*i));
+    simpler
+        .min_by(|a, b| (changes(*a).len().cmp(&changes(*b).len())).then(log(*a).total_cmp(&log(*b))))
+        .unwrap_or(best)
+}
+
+/// The standard deviation of a trial's objective, as a logarithm, and its degrees of freedom: pooled over all settings
+/// that were tried more than once. `None` where none was.
+fn noise(o: &Outcome, goal: Goal, today: &Metrics) -> Option<(f64, usize)> {
+    let (mut squares, mut freedom) = (0.0, 0);
+    for runner in std::iter::once(&o.today).chain(&o.others).filter(|r| r.trials.len() > 1) {
+        let logs: Vec<f64> = runner.trials.iter().map(|t| goal.objective(t, today).ln()).collect();
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        squares += logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+        freedom += logs.len() - 1;
+    }
+    (freedom > 0).then(|| ((squares / freedom as f64).sqrt(), freedom))
+}
+
+/// What is said of a setting that lost to a simpler one.
+fn left_out(o: &Outcome, refined: usize, chosen: usize) -> String {
+    let more = difference(&o.others[refined].settings, &o.others[chosen].settings);
+    let more: Vec<String> = more.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    format!("{} is left out: what it brings lies within the noise of the trials", more.join(" "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,6 +349,56 @@ mod tests {
         // first rounds does not count.
         let better = (0..200).filter(|seed| race(*seed, 0.3, 16, &[16, 16, 16]).is_better(0.0)).count();
         assert!(better <= 12, "{better} of 200 races found a winner among equals");
+    }
+
+    /// Property and value.
+    type Changes = &'static [(&'static str, &'static str)];
+
+    /// An outcome whose settings took these space figures, today's 100.
+    fn outcome(tried: &[(Changes, &[f64])]) -> Outcome {
+        let runner = |settings: Settings, space: &[f64]| Runner {
+            settings,
+            trials: space.iter().map(|v| Metrics::from([("allocated_bytes".into(), *v)])).collect(),
+            failures: Vec::new(),
+        };
+        let today = setting(128);
+        let with = |changes: Changes| {
+            let changes = changes.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            crate::candidates::with(&today, &changes)
+        };
+        Outcome {
+            today: runner(today.clone(), &[99.0, 101.0, 100.0]),
+            others: tried.iter().map(|(changes, space)| runner(with(changes), space)).collect(),
+            best: None,
+            left_out: None,
+            pairs: Vec::new(),
+            change: None,
+            trials: 0,
+        }
+    }
+
+    #[test]
+    fn a_property_that_wins_by_less_than_the_noise_is_left_out() {
+        const PLAIN: Changes = &[("recordsize", "16K")];
+        const MORE: Changes = &[("recordsize", "16K"), ("primarycache", "metadata")];
+        let o = outcome(&[(PLAIN, &[46.5, 47.5, 47.0]), (MORE, &[45.0, 47.0, 46.0])]);
+        assert_eq!(simplest(&o, 1, Goal::Balanced), 0, "0.46 against 0.47");
+        assert!(
+            left_out(&o, 1, 0).starts_with("primarycache=metadata is left out"),
+            "{}",
+            left_out(&o, 1, 0)
+        );
+        // What it brings is beyond the noise.
+        let o = outcome(&[(PLAIN, &[46.5, 47.5, 47.0]), (MORE, &[38.0, 39.0, 38.5])]);
+        assert_eq!(simplest(&o, 1, Goal::Balanced), 1);
+        // As good, but another setting and no simpler one; a single trial; nothing is known of the noise.
+        let o = outcome(&[(&[("recordsize", "8K")], &[46.5, 47.5, 47.0]), (MORE, &[45.0, 47.0, 46.0])]);
+        assert_eq!(simplest(&o, 1, Goal::Balanced), 1);
+        let o = outcome(&[(PLAIN, &[47.0]), (MORE, &[45.0, 47.0, 46.0])]);
+        assert_eq!(simplest(&o, 1, Goal::Balanced), 1);
+        let mut o = outcome(&[(PLAIN, &[47.0]), (MORE, &[46.0])]);
+        o.today.trials.truncate(1);
+        assert_eq!(simplest(&o, 1, Goal::Balanced), 1);
     }
 
     #[test]

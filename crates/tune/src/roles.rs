@@ -62,6 +62,41 @@ pub(crate) fn survey(dir: &Path, trace: &Trace) -> Survey {
     survey
 }
 
+/// How the files of a recording that were read or written lie to a directory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Fitting {
+    pub inside: u64,
+    pub outside: u64,
+    /// Operations on the files outside.
+    pub ops_outside: u64,
+    pub ops: u64,
+    /// One of the files outside.
+    pub example: Option<String>,
+}
+
+/// Which of the trace's files lie in `dir`, an absolute path without symbolic links.
+pub(crate) fn fitting(dir: &Path, trace: &Trace) -> Fitting {
+    let mut ops = vec![0u64; trace.files.len()];
+    for event in trace.events.iter().filter(|e| matches!(e.op, Op::Read | Op::Write)) {
+        ops[event.file as usize] += 1;
+    }
+    let mut found = Fitting::default();
+    for (file, ops) in trace.files.iter().zip(ops).filter(|(_, ops)| *ops > 0) {
+        let path = Path::new(&file.path);
+        // A file that is gone has the place that the recording names.
+        let place = path.canonicalize().or_else(|_| std::path::absolute(path));
+        found.ops += ops;
+        if place.is_ok_and(|place| place.starts_with(dir)) || path.starts_with(dir) {
+            found.inside += 1;
+        } else {
+            found.outside += 1;
+            found.ops_outside += ops;
+            found.example.get_or_insert_with(|| file.path.clone());
+        }
+    }
+    found
+}
+
 fn add(histogram: &mut Vec<(u64, u64)>, low: u64) {
     match histogram.binary_search_by_key(&low, |(l, _)| *l) {
         Ok(i) => histogram[i].1 += 1,
@@ -158,3 +193,50 @@ const SEPARABLE: &[(&str, &str, &str, &str)] = &[
     ("rocksdb", "wal", "wal", "wal_dir=DIR"),
     ("influxdb", "wal", "wal", "[data] wal-dir = DIR"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use poolwright_trace::{Event, File, Flags};
+
+    fn trace(paths: &[(&str, Op)]) -> Trace {
+        let file = |(path, _): &(&str, Op)| File { path: (*path).into(), ..File::default() };
+        let event = |(i, (_, op)): (usize, &(&str, Op))| Event {
+            t_ns: 0,
+            dur_ns: 1,
+            op: *op,
+            file: i as u32,
+            offset: 0,
+            len: 4096,
+            pid: 1,
+            tid: 1,
+            flags: Flags::default(),
+        };
+        Trace {
+            files: paths.iter().map(file).collect(),
+            events: paths.iter().enumerate().map(event).collect(),
+            ..Trace::default()
+        }
+    }
+
+    #[test]
+    fn files_of_the_recording_are_told_apart_by_the_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = dir.path().canonicalize().unwrap().join("db");
+        std::fs::create_dir(&db).unwrap();
+        std::fs::write(db.join("table"), b"x").unwrap();
+        std::os::unix::fs::symlink(&db, dir.path().join("link")).unwrap();
+        let text = |path: PathBuf| path.to_str().unwrap().to_owned();
+        let here = text(db.join("table"));
+        let linked = text(dir.path().join("link/table"));
+        let gone = text(db.join("gone"));
+        let beside = text(dir.path().join("db2/table"));
+        let all = trace(&[(&here, Op::Read), (&linked, Op::Read), (&gone, Op::Write), (&beside, Op::Read)]);
+        let found = fitting(&db, &all);
+        let expected =
+            Fitting { inside: 3, outside: 1, ops_outside: 1, ops: 4, example: Some(beside.clone()) };
+        assert_eq!(found, expected);
+        // A file that was only opened says nothing.
+        assert_eq!(fitting(&db, &trace(&[(&beside, Op::Open)])), Fitting::default());
+    }
+}

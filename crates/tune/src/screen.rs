@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use poolwright_estimate::{Cell, Estimate, Input, Options};
-use poolwright_openzfs::property::Settings;
+use poolwright_openzfs::property::{self, Settings};
 use poolwright_replay::Capture;
 use poolwright_trace::Trace;
 use rayon::prelude::*;
@@ -73,16 +73,17 @@ pub(crate) fn estimate(
     Ok(Some(estimate))
 }
 
-/// `on` is lz4 to the engine.
-pub(crate) fn canonical(compression: &str) -> String {
-    if compression == "on" { "lz4".into() } else { compression.into() }
+/// The spelling under which the estimate has a codec: `lz4` for `on`.
+fn canonical(compression: &str) -> String {
+    property::canonical("compression", compression)
 }
 
 /// What the model is asked about.
 pub(crate) struct Question<'a> {
     pub trace: &'a Trace,
     pub capture: &'a Capture,
-    pub role: &'a str,
+    /// Those that share the dataset.
+    pub roles: &'a [String],
     pub goal: Goal,
     pub ashift: u32,
     pub around: &'a Surroundings,
@@ -145,6 +146,6 @@ pub(crate) fn screen(
 }
 
 fn events<'a>(q: &Question<'a>) -> impl Iterator<Item = &'a poolwright_trace::Event> + Clone {
-    let (trace, capture, role) = (q.trace, q.capture, q.role);
-    trace.events.iter().filter(move |e| capture.roles[e.file as usize] == role && capture.keeps(e))
+    let (trace, capture, roles) = (q.trace, q.capture, q.roles);
+    trace.events.iter().filter(move |e| roles.contains(&capture.roles[e.file as usize]) && capture.keeps(e))
 }

@@ -1,14 +1,10 @@
 //! Medians and paired intervals.
 
-/// Two-sided 97.5 % quantiles of Student's t by degrees of freedom, 1 to 30.
-const T975: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-];
+pub use poolwright_estimate::student::Z975;
 
 /// The 97.5 % quantile of Student's t with these degrees of freedom, 1 at least.
 pub fn t975(freedom: usize) -> f64 {
-    T975.get(freedom - 1).copied().unwrap_or(1.96)
+    poolwright_estimate::student::t975(freedom as f64)
 }
 
 /// The middle value, or the mean of the two middle ones; NaN for none.
@@ -63,6 +59,18 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn many_pairs_have_the_interval_of_as_many() {
+        // 41 pairs that differ by e^±0.1: by Student's t with 40 degrees, 2.021, not by the normal 1.960.
+        let pairs: Vec<(f64, f64)> =
+            (0..41).map(|i| (1.0, if i % 2 == 0 { 0.1f64 } else { -0.1 }.exp())).collect();
+        let c = paired_change(&pairs).unwrap();
+        let half = ((1.0 + c.ci95.1).ln() - (1.0 + c.ci95.0).ln()) / 2.0;
+        let mean = 0.1 / 41.0;
+        let deviation = ((41.0 * 0.01 - 41.0 * mean * mean) / 40.0f64).sqrt();
+        assert!((half / (deviation / 41f64.sqrt()) - 2.021).abs() < 1e-3, "{half}");
     }
 
     #[test]

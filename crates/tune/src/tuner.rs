@@ -11,14 +11,16 @@ use poolwright_openzfs::{Config, Device, Engine};
 use poolwright_replay::{Capture, EngineOptions, Replay, Spec, TargetSpec, capture, child};
 use poolwright_trace::{Reader, Trace, stats};
 
+use crate::assemble::reconcile;
 use crate::candidates::{difference, grid, with};
 use crate::current::{Current, look, physical_sector};
 use crate::fit::{self, Calibration, Fit, WARM_SHARE};
+use crate::groups::{Group, Load, Loads};
 use crate::model::Surroundings;
 use crate::objective::{Goal, Metrics, metrics};
 use crate::plan::{self, Plan};
 use crate::race::{Limits, Outcome, Race};
-use crate::roles::{Files, Survey, place, survey};
+use crate::roles::{Files, Survey, fitting, place, survey};
 use crate::screen::{Question, Screened, estimate, screen};
 use crate::{Error, Result};
 
@@ -66,8 +68,6 @@ pub struct Progress {
     pub share: f64,
 }
 
-/// A role with less than this share of both operations and bytes of the trace is not raced.
-const NEGLIGIBLE: f64 = 0.01;
 /// The largest record tried; the capture takes regions of this size whole.
 const REGION: u64 = 1 << 20;
 /// Of the whole plan against today.
@@ -99,6 +99,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     if survey.files == 0 {
         return Err(Error::Nothing(format!("{} holds no file that can be read", request.dir.display())));
     }
+    let warnings = check_files(&request.dir, &trace)?.into_iter().collect();
     progress(&Progress { doing: "taking the bytes that the trace touches".into(), share: 0.0 });
     let capture = take(request, &trace)?;
     let current = look(&request.dir, &request.stated);
@@ -114,10 +115,40 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         trials: 0,
         failed: 0,
         fits: BTreeMap::new(),
-        warnings: Vec::new(),
+        warnings,
         progress,
     };
     tuner.run()
+}
+
+/// Refuses a recording of other files; warns of one that is partly of other files.
+fn check_files(dir: &Path, trace: &Trace) -> Result<Option<String>> {
+    let found = fitting(dir, trace);
+    let Some(example) = &found.example else { return Ok(None) };
+    if found.inside == 0 {
+        let subject = &trace.meta.subject;
+        let recorded = match subject.strip_prefix("dir:") {
+            Some(other) => format!("it was made of {other}: name that directory, or record this one"),
+            None => format!("it was made with the subject {subject:?}; record this directory (--for 60s)"),
+        };
+        let lies = match found.outside {
+            1 => format!("the only file in the recording, {example}, does not lie in {}", dir.display()),
+            n => format!(
+                "none of the {n} files in the recording lies in {} (the first is {example})",
+                dir.display()
+            ),
+        };
+        return Err(Error::OtherFiles(format!("{lies}\nhint: {recorded}")));
+    }
+    let share = found.ops_outside as f64 / found.ops.max(1) as f64;
+    Ok(Some(format!(
+        "{} of the {} files in the recording, with {:.0} % of its reads and writes, do not lie in {} (such as {example}): \
+         their I/O is replayed, but nothing is known of the other files there",
+        found.outside,
+        found.inside + found.outside,
+        share * 100.0,
+        dir.display()
+    )))
 }
 
 /// The trace with a role for every file: what no layout knows is judged by its use.
@@ -204,44 +235,37 @@ impl Tuner<'_> {
     fn run(&mut self) -> Result<Plan> {
         self.check_surroundings();
         let names: Vec<String> = self.survey.roles.keys().cloned().collect();
-        let raced = self.to_race(&names);
+        let loads = self.loads();
+        let raced = loads.to_race();
         let mut roles = Vec::new();
         // The busiest first, each with its share of what is left; the others only estimated.
-        for (i, name) in raced.iter().enumerate() {
+        for (i, group) in raced.iter().enumerate() {
             let budget = self.left().mul_f64(share_of_the_rest(raced.len(), i));
-            roles.push(self.role(name, Some(budget))?);
+            roles.push(self.role(&group.roles, Some(budget))?);
         }
-        for name in names.iter().filter(|n| !raced.contains(n)) {
-            roles.push(self.role(name, None)?);
+        let leads = |name: &String| raced.iter().any(|g| g.roles.first() == Some(name));
+        for name in names.iter().filter(|n| !leads(n)) {
+            let mut role = self.role(std::slice::from_ref(name), None)?;
+            role.notes.insert(0, loads.why_not(name, &raced));
+            role.together_with = together_with(name, &raced);
+            roles.push(role);
         }
-        self.reconcile(&mut roles);
+        reconcile(&mut roles, &raced);
         roles.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.role.cmp(&b.role)));
         let together = self.together(&roles)?;
         self.plan(roles, together)
     }
 
-    /// Roles with I/O that count, most of it first; of several that share a directory only the busiest.
-    fn to_race(&self, names: &[String]) -> Vec<String> {
-        let mut busy: Vec<String> =
-            names.iter().filter(|r| self.share_of(r) >= NEGLIGIBLE && self.fills(r)).cloned().collect();
-        busy.sort_by(|a, b| self.share_of(b).total_cmp(&self.share_of(a)));
-        let mut taken = Vec::new();
-        busy.retain(|role| {
-            let mountpoint = place(&self.survey, &self.request.dir, role).mountpoint;
-            let first = !taken.contains(&mountpoint);
-            taken.push(mountpoint);
-            first
-        });
-        busy
-    }
-
-    /// The role's share of operations or of bytes in the trace, whichever is larger.
-    fn share_of(&self, role: &str) -> f64 {
-        let bytes = |f: &Files| f.io.bytes.values().sum::<u64>() as f64;
-        let all_ops: u64 = self.survey.roles.values().map(|f| f.ops).sum();
-        let all_bytes: f64 = self.survey.roles.values().map(bytes).sum();
-        let f = &self.survey.roles[role];
-        (f.ops as f64 / all_ops.max(1) as f64).max(bytes(f) / all_bytes.max(1.0))
+    /// What the recording did to each role, and where the role lies.
+    fn loads(&self) -> Loads {
+        let load = |(role, files): (&String, &Files)| Load {
+            role: role.clone(),
+            mountpoint: place(&self.survey, &self.request.dir, role).mountpoint,
+            ops: files.ops,
+            bytes: files.io.bytes.values().sum(),
+            captured: self.fills(role),
+        };
+        Loads::new(self.survey.roles.iter().map(load).collect())
     }
 
     fn fills(&self, role: &str) -> bool {
@@ -249,13 +273,6 @@ impl Tuner<'_> {
     }
 
     fn check_surroundings(&mut self) {
-        let meta = &self.trace.meta;
-        if meta.lost_events > 0 {
-            self.warnings.push(format!(
-                "{} events were lost while recording; rates are too low by that",
-                meta.lost_events
-            ));
-        }
         let rate = self.capture.rate;
         if rate < 1.0 {
             self.warnings.push(format!(
@@ -274,7 +291,8 @@ impl Tuner<'_> {
         }
         let n = self.survey.skipped.len();
         if n > 0 {
-            self.warnings.push(format!("{n} files could not be read and are left out; see subject.skipped"));
+            let files = poolwright_trace::counted(n as u64, "unreadable file");
+            self.warnings.push(format!("{files} left out; see subject.skipped"));
         }
     }
 
@@ -316,9 +334,11 @@ impl Tuner<'_> {
         Ok(result?)
     }
 
-    /// Estimates, screens and, with a share of the budget, races one role.
-    fn role(&mut self, name: &str, budget: Option<Duration>) -> Result<plan::Role> {
+    /// Estimates, screens and, with a share of the budget, races roles that share a dataset; what is said stands under
+    /// the first of them.
+    fn role(&mut self, roles: &[String], budget: Option<Duration>) -> Result<plan::Role> {
         let began = Instant::now();
+        let name = roles[0].as_str();
         let today = self.current.settings.clone();
         let files = self.survey.roles[name].clone();
         let the_grid = grid(name);
@@ -338,17 +358,17 @@ impl Tuner<'_> {
         let question = Question {
             trace: &self.trace,
             capture: &self.capture,
-            role: name,
+            roles,
             goal: self.request.goal,
             ashift: self.ashift,
             around: &self.surroundings(),
         };
         let screened = screen(&question, the_grid, &today, space.as_ref())?;
         let outcome = match budget {
-            Some(budget) => Some(self.race(name, &screened, budget.saturating_sub(began.elapsed()))?),
+            Some(budget) => Some(self.race(roles, &screened, budget.saturating_sub(began.elapsed()))?),
             None => None,
         };
-        Ok(self.role_of_plan(name, &files, &screened, outcome.as_ref()))
+        Ok(self.role_of_plan(roles, &files, &screened, outcome.as_ref()))
     }
 
     fn surroundings(&self) -> Surroundings {
@@ -361,15 +381,16 @@ impl Tuner<'_> {
         }
     }
 
-    fn race(&mut self, name: &str, screened: &[Screened], budget: Duration) -> Result<Outcome> {
+    fn race(&mut self, roles: &[String], screened: &[Screened], budget: Duration) -> Result<Outcome> {
         let began = Instant::now();
+        let name = roles[0].as_str();
         let today = self.current.settings.clone();
         let mut survivors: Vec<Settings> =
             screened.iter().filter(|s| s.survives).map(|s| with(&today, &s.settings)).collect();
-        let calibration = self.calibrate(name, &today)?;
+        let calibration = self.calibrate(roles, &today)?;
         let left = budget.saturating_sub(began.elapsed());
         let arc = self.request.arc_bytes as f64 * self.capture.rate;
-        let fit = fit::fit(calibration, name, left.as_secs_f64(), arc, self.recorded(), survivors.len());
+        let fit = fit::fit(calibration, roles, left.as_secs_f64(), arc, self.recorded(), survivors.len());
         survivors.truncate(fit.settings);
         self.fits.insert(name.to_owned(), fit);
         let refinements: Vec<Settings> = grid(name)
@@ -382,8 +403,7 @@ impl Tuner<'_> {
         let mut run = |settings: &Settings| {
             done += 1;
             self.say(format!("{name}: trial {done}: {}", spelled(settings, &today)));
-            let spec =
-                self.spec(vec![name.to_owned()], BTreeMap::from([(name.to_owned(), settings.clone())]));
+            let spec = self.spec(roles.to_vec(), for_all(roles, settings));
             self.trial(&spec)
         };
         let limits = Limits { budget: left, pairs: fit.pairs };
@@ -391,19 +411,16 @@ impl Tuner<'_> {
     }
 
     /// One short trial of today's settings tells how long they take.
-    fn calibrate(&mut self, name: &str, today: &Settings) -> Result<Calibration> {
-        self.say(format!("{name}: how long a trial takes"));
-        let seconds = fit::calibration_seconds(name).min(self.recorded());
-        let spec = Spec {
-            first_seconds: Some(seconds),
-            ..self.spec(vec![name.to_owned()], BTreeMap::from([(name.to_owned(), today.clone())]))
-        };
+    fn calibrate(&mut self, roles: &[String], today: &Settings) -> Result<Calibration> {
+        self.say(format!("{}: how long a trial takes", roles[0]));
+        let seconds = fit::calibration_seconds(roles).min(self.recorded());
+        let spec = Spec { first_seconds: Some(seconds), ..self.spec(roles.to_vec(), for_all(roles, today)) };
         let began = Instant::now();
         let replay = self.trial(&spec)?;
         Ok(Calibration::of(&replay, seconds, began.elapsed().as_secs_f64()))
     }
 
-    fn recorded(&self) -> f64 {
+    pub(crate) fn recorded(&self) -> f64 {
         (self.trace.meta.duration_ns as f64 / 1e9).max(1.0)
     }
 
@@ -421,7 +438,8 @@ impl Tuner<'_> {
         // All roles run side by side: a second of the recording takes what the slowest of them takes alone.
         let slowest = self.fits.values().map(|f| f.trial_s / f.seconds).fold(1e-3, f64::max);
         let each = self.left().as_secs_f64() / f64::from(2 * PAIRS_TOGETHER);
-        let seconds = ((each - 1.0) / slowest).clamp(2.0, self.recorded());
+        let seconds = ((each - 1.0) / slowest).clamp(2.0, self.recorded().max(2.0));
+        self.warnings.extend(cuts_together(seconds, self.recorded(), thin));
         for i in 0..PAIRS_TOGETHER {
             self.say(format!("the whole plan against today: pair {} of {PAIRS_TOGETHER}", i + 1));
             let mut one = |new: bool| -> Result<Option<Metrics>> {
@@ -440,6 +458,34 @@ impl Tuner<'_> {
         }
         Ok(pairs)
     }
+}
+
+/// What the time allowed has cut from the comparison of the whole plan.
+fn cuts_together(seconds: f64, recorded: f64, thin: f64) -> Option<String> {
+    let mut cuts = Vec::new();
+    if seconds < 0.99 * recorded {
+        cuts.push(format!("over the first {seconds:.0} s of {recorded:.0}"));
+    }
+    if thin < 0.995 {
+        cuts.push(format!("on {:.0} % of the captured regions", thin * 100.0));
+    }
+    (!cuts.is_empty()).then(|| {
+        format!(
+            "to fit the time allowed, the whole plan was compared with today's settings {}",
+            cuts.join(" and ")
+        )
+    })
+}
+
+/// One dataset's settings for each of the roles that share it.
+fn for_all(roles: &[String], settings: &Settings) -> BTreeMap<String, Settings> {
+    roles.iter().map(|role| (role.clone(), settings.clone())).collect()
+}
+
+/// The other roles that are replayed in the same trials as `role`.
+pub(crate) fn together_with(role: &str, raced: &[Group]) -> Vec<String> {
+    let group = raced.iter().find(|g| g.roles.iter().any(|r| r == role));
+    group.into_iter().flat_map(|g| &g.roles).filter(|r| *r != role).cloned().collect()
 }
 
 /// Only what differs from today, as `zfs set` takes it.

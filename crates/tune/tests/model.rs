@@ -67,7 +67,7 @@ fn predicted_bytes_are_near_the_engines() {
         arc_bytes: 64 << 20,
         dirty_bytes: 512 << 20,
         txg_ns: 5_000_000_000,
-        device: Device::host(),
+        device: Device::none(),
         cores: 2.0,
     };
     let packing = Packing { ratio: 1.0, compress_bytes_s: f64::INFINITY, decompress_bytes_s: f64::INFINITY };
@@ -86,7 +86,7 @@ fn predicted_bytes_are_near_the_engines() {
                 ashift: 12,
                 arc_bytes: around.arc_bytes,
                 dirty_bytes: 512 << 20,
-                device: Device::host(),
+                device: Device::none(),
                 txg_timeout_s: 5,
             }),
             settings: BTreeMap::from([("data".to_string(), settings.clone())]),
@@ -129,7 +129,7 @@ fn what_may_not_be_cached_is_read_each_time() {
         arc_bytes: 1 << 30,
         dirty_bytes: 512 << 20,
         txg_ns: 5_000_000_000,
-        device: Device::host(),
+        device: Device::none(),
         cores: 2.0,
     };
     let packing = Packing { ratio: 1.0, compress_bytes_s: f64::INFINITY, decompress_bytes_s: f64::INFINITY };

@@ -101,6 +101,19 @@ pub struct Gain {
     pub verdict: GainVerdict,
 }
 
+/// A metric that the recommended settings make worse by more than a tenth, with all of its 95 % interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// The role whose own comparison shows it; missing where that of the whole plan does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The metric.
+    pub metric: String,
+    /// Its figures.
+    #[serde(flatten)]
+    pub gain: Gain,
+}
+
 /// Whether a change is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -1,0 +1,146 @@
+//! Which roles are raced. Roles that lie in one directory would share a dataset, and so its settings: they are replayed
+//! together, and one race decides for all of them.
+
+/// A group with less than this share of both operations and bytes of the trace is not raced.
+const NEGLIGIBLE: f64 = 0.01;
+
+/// A role's share of the recording.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    pub role: String,
+    /// Directory that its dataset would be mounted on.
+    pub mountpoint: String,
+    /// Reads, writes and syncs.
+    pub ops: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// Whether the capture holds bytes of it; without any there is nothing to replay.
+    pub captured: bool,
+}
+
+/// Roles that share a directory and are replayed together.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Group {
+    /// Directory that their dataset would be mounted on.
+    pub mountpoint: String,
+    /// The busiest first: it gives the group's candidates, and the plan shows the evidence under it.
+    pub roles: Vec<String>,
+}
+
+/// Loads of all roles with the recording's totals.
+#[derive(Clone, Debug)]
+pub(crate) struct Loads {
+    all: Vec<Load>,
+    ops: f64,
+    bytes: f64,
+}
+
+impl Loads {
+    pub fn new(all: Vec<Load>) -> Loads {
+        let ops = all.iter().map(|l| l.ops).sum::<u64>().max(1) as f64;
+        let bytes = all.iter().map(|l| l.bytes).sum::<u64>().max(1) as f64;
+        Loads { all, ops, bytes }
+    }
+
+    /// The share of the operations or of the bytes, whichever is larger.
+    fn share(&self, loads: &[&Load]) -> f64 {
+        let ops: u64 = loads.iter().map(|l| l.ops).sum();
+        let bytes: u64 = loads.iter().map(|l| l.bytes).sum();
+        (ops as f64 / self.ops).max(bytes as f64 / self.bytes)
+    }
+
+    /// The groups worth a race, the busiest first.
+    pub fn to_race(&self) -> Vec<Group> {
+        let mut mountpoints: Vec<&str> = self.all.iter().map(|l| l.mountpoint.as_str()).collect();
+        mountpoints.sort_unstable();
+        mountpoints.dedup();
+        let mut groups: Vec<(f64, Group)> = Vec::new();
+        for mountpoint in mountpoints {
+            let mut loads: Vec<&Load> =
+                self.all.iter().filter(|l| l.mountpoint == mountpoint && l.captured).collect();
+            loads.sort_by(|a, b| self.share(&[b]).total_cmp(&self.share(&[a])));
+            let share = self.share(&loads);
+            if share >= NEGLIGIBLE {
+                let roles = loads.into_iter().map(|l| l.role.clone()).collect();
+                groups.push((share, Group { mountpoint: mountpoint.to_owned(), roles }));
+            }
+        }
+        groups.sort_by(|a, b| b.0.total_cmp(&a.0));
+        groups.into_iter().map(|(_, group)| group).collect()
+    }
+
+    /// Why `role` has no trials under its own name.
+    pub fn why_not(&self, role: &str, raced: &[Group]) -> String {
+        let Some(load) = self.all.iter().find(|l| l.role == role) else { return String::new() };
+        let group = raced.iter().find(|g| g.mountpoint == load.mountpoint);
+        let lead = group.and_then(|g| g.roles.first());
+        if let (Some(group), Some(lead)) = (group, lead)
+            && group.roles.iter().any(|r| r == role)
+        {
+            return format!(
+                "tried together with {lead}: both lie in {} and would share a dataset; the figures stand under {lead}",
+                group.mountpoint
+            );
+        }
+        let shared = lead.map_or_else(
+            || "nothing is recommended".to_owned(),
+            |lead| format!("these files share a dataset with {lead} and get its settings"),
+        );
+        if load.ops == 0 {
+            return format!("no read, write or sync of these files was recorded; {shared}");
+        }
+        if !load.captured {
+            return format!("no read and no write of these files was recorded, only syncs; {shared}");
+        }
+        format!(
+            "{} of the {:.0} recorded reads, writes and syncs are too few to try settings with; {shared}",
+            load.ops, self.ops
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(role: &str, mountpoint: &str, ops: u64, bytes: u64) -> Load {
+        Load { role: role.into(), mountpoint: mountpoint.into(), ops, bytes, captured: bytes > 0 }
+    }
+
+    #[test]
+    fn a_log_beside_its_data_is_raced_with_it() {
+        // SQLite: the log cannot leave the directory.
+        let loads = Loads::new(vec![load("data", "/db", 9000, 40 << 20), load("wal", "/db", 919, 6 << 20)]);
+        let raced = loads.to_race();
+        assert_eq!(raced, [Group { mountpoint: "/db".into(), roles: vec!["data".into(), "wal".into()] }]);
+        let why = loads.why_not("wal", &raced);
+        assert!(why.starts_with("tried together with data") && !why.contains("too few"), "{why}");
+    }
+
+    #[test]
+    fn directories_are_raced_apart_and_the_busiest_first() {
+        let loads = Loads::new(vec![
+            load("binlog", "/db", 3, 4096),
+            load("data", "/db", 1000, 10 << 20),
+            load("wal", "/db-wal", 5000, 20 << 20),
+            load("temp", "/db-temp", 9, 8192),
+            load("backup", "/db-backup", 0, 0),
+            load("index", "/db-index", 400, 0),
+        ]);
+        let raced = loads.to_race();
+        let roles: Vec<Vec<String>> = raced.iter().map(|g| g.roles.clone()).collect();
+        assert_eq!(roles, [vec!["wal".to_owned()], vec!["data".into(), "binlog".into()]]);
+        assert!(loads.why_not("temp", &raced).starts_with("9 of the 6412 recorded reads"));
+        assert!(loads.why_not("backup", &raced).starts_with("no read, write or sync"));
+        assert!(loads.why_not("index", &raced).contains("only syncs"));
+        assert!(loads.why_not("backup", &raced).ends_with("nothing is recommended"));
+    }
+
+    #[test]
+    fn small_roles_of_one_directory_count_together() {
+        let mut all = vec![load("data", "/elsewhere", 1000, 1 << 20)];
+        all.extend(["other", "temp"].map(|role| load(role, "/db", 8, 8192)));
+        let groups = Loads::new(all).to_race();
+        assert_eq!(groups.len(), 2, "{groups:?}");
+    }
+}

@@ -1,0 +1,221 @@
+//! The plan in a sentence, and what it costs.
+//!
+//! One rule for every output: the sentence quotes the comparison of the whole plan, with its intervals. It claims no change
+//! where that interval holds 0, and no gain that the trials of the changed roles alone did not show as well.
+
+use crate::objective::HIGHER_IS_BETTER;
+use crate::plan::{Cost, Gain, GainVerdict, Gains, Role, Verdict};
+
+/// Metrics of the sentence.
+const SAID: [(&str, &str); 3] = [
+    ("allocated_bytes", "space"),
+    ("mean_latency_ns", "mean latency"),
+    ("vdev_write_bytes", "bytes written to devices"),
+];
+
+/// A metric that is worse by more than this, with all of its 95 % interval, is a cost.
+const COST: f64 = 0.1;
+
+/// Metrics that say the same as another one: named only where that one is no cost.
+const SAME_AS: [(&str, &str); 3] = [
+    ("space_ratio", "allocated_bytes"),
+    ("vdev_write_bytes", "write_amplification"),
+    ("vdev_read_bytes", "read_amplification"),
+];
+
+/// The verdict in a few sentences.
+pub(crate) fn why(verdict: Verdict, roles: &[Role], gain: &Gains, costs: &[Cost]) -> String {
+    if verdict == Verdict::Keep {
+        return "No setting that was tried is better than today's beyond noise.".into();
+    }
+    let changes: Vec<String> = roles.iter().filter(|r| !r.gain.is_empty()).map(change).collect();
+    let effects: Vec<String> =
+        SAID.iter().filter_map(|(metric, words)| effect(metric, words, roles, gain)).collect();
+    let mut text = format!("{}. ", changes.join("; "));
+    if effects.is_empty() {
+        text += "The whole plan could not be compared with today's settings.";
+    } else {
+        text +=
+            &format!("The whole plan against today's settings, with 95 % intervals: {}.", effects.join(", "));
+    }
+    let mut metrics: Vec<&str> = costs.iter().map(|c| c.metric.as_str()).collect();
+    metrics.sort_unstable();
+    metrics.dedup();
+    match metrics.len() {
+        0 => {}
+        1 => text += " One figure gets clearly worse: see the costs.",
+        n => text += &format!(" {n} figures get clearly worse: see the costs."),
+    }
+    text
+}
+
+/// `data and wal with recordsize=16K`.
+fn change(role: &Role) -> String {
+    let set: Vec<String> = role.recommended.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    format!("{} with {}", names(role), set.join(" "))
+}
+
+/// The role, and those that share its dataset and its trials.
+fn names(role: &Role) -> String {
+    let all: Vec<&str> =
+        std::iter::once(role.role.as_str()).chain(role.together_with.iter().map(String::as_str)).collect();
+    match all.split_last() {
+        Some((last, first)) if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => role.role.clone(),
+    }
+}
+
+/// What the whole plan does to a metric, as far as it is known.
+fn effect(metric: &str, words: &str, roles: &[Role], gain: &Gains) -> Option<String> {
+    let g = gain.get(metric)?;
+    if g.verdict == GainVerdict::Noise {
+        return Some(format!("no clear change in {words} ({})", range(g)));
+    }
+    if g.change.abs() < 0.005 {
+        return Some(format!("{words} unchanged"));
+    }
+    let alone: Vec<(&Role, &Gain)> = roles.iter().filter_map(|r| Some((r, r.gain.get(metric)?))).collect();
+    let shown = alone.iter().any(|(_, g)| g.verdict == GainVerdict::Better);
+    if g.verdict == GainVerdict::Better && !alone.is_empty() && !shown {
+        let others: Vec<String> =
+            alone.iter().map(|(r, g)| format!("{} for {}", range(g), names(r))).collect();
+        return Some(format!(
+            "no clear change in {words} ({} for all files together, but {} by the trials of its own)",
+            range(g),
+            others.join(" and ")
+        ));
+    }
+    Some(format!("{words} {:+.0} % ({:+.0} to {:+.0})", g.change * 100.0, g.ci95.0 * 100.0, g.ci95.1 * 100.0))
+}
+
+/// `-14 to +3 %`.
+fn range(g: &Gain) -> String {
+    format!("{:+.0} to {:+.0} %", g.ci95.0 * 100.0, g.ci95.1 * 100.0)
+}
+
+/// Every metric that the recommended settings make worse by more than a tenth, the whole interval counted: of the whole
+/// plan, then of the roles' own comparisons where that of the whole plan does not name it.
+pub(crate) fn costs(roles: &[Role], gain: &Gains) -> Vec<Cost> {
+    let mut all = costs_of(None, gain);
+    for role in roles {
+        for cost in costs_of(Some(&role.role), &role.gain) {
+            if !all.iter().any(|c| c.role.is_none() && c.metric == cost.metric) {
+                all.push(cost);
+            }
+        }
+    }
+    all
+}
+
+fn costs_of(role: Option<&str>, gain: &Gains) -> Vec<Cost> {
+    let costly = |metric: &str| {
+        gain.get(metric).is_some_and(|g| {
+            if HIGHER_IS_BETTER.contains(&metric) { g.ci95.1 < -COST } else { g.ci95.0 > COST }
+        })
+    };
+    let twin = |metric: &str| SAME_AS.iter().any(|(name, of)| *name == metric && costly(of));
+    let found = gain.iter().filter(|(metric, _)| costly(metric) && !twin(metric));
+    found
+        .map(|(metric, g)| Cost { role: role.map(str::to_owned), metric: metric.clone(), gain: *g })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{CurrentSource, Place, Settings};
+
+    fn gain(change: f64, ci95: (f64, f64), verdict: GainVerdict) -> Gain {
+        Gain { from: 1.0, to: 1.0 + change, change, ci95, pairs: 3, verdict }
+    }
+
+    fn gains(all: &[(&str, Gain)]) -> Gains {
+        all.iter().map(|(metric, gain)| ((*metric).to_owned(), *gain)).collect()
+    }
+
+    fn role(gain: Gains) -> Role {
+        Role {
+            role: "data".into(),
+            path: "/db".into(),
+            paths: vec!["/db".into()],
+            files: 1,
+            bytes: 1 << 20,
+            place: Place::default(),
+            current: Settings::new(),
+            current_source: CurrentSource::ZfsDefaults { why: "a test".into() },
+            recommended: Settings::from([("recordsize".into(), "16K".into())]),
+            safe_because: Settings::new(),
+            io: None,
+            together_with: vec!["wal".into()],
+            evidence: Vec::new(),
+            gain,
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_change_inside_the_noise_is_not_claimed() {
+        let whole = gains(&[
+            ("allocated_bytes", gain(-0.12, (-0.13, -0.11), GainVerdict::Better)),
+            ("mean_latency_ns", gain(-0.2, (-0.4, 0.1), GainVerdict::Noise)),
+        ]);
+        let said = why(Verdict::Change, &[role(whole.clone())], &whole, &[]);
+        assert!(
+            said.starts_with("data and wal with recordsize=16K. The whole plan against today's"),
+            "{said}"
+        );
+        assert!(said.contains("space -12 % (-13 to -11)"), "{said}");
+        assert!(said.contains("no clear change in mean latency (-40 to +10 %)"), "{said}");
+        assert!(!said.contains("mean latency -"), "{said}");
+    }
+
+    #[test]
+    fn a_gain_that_the_role_alone_does_not_show_is_not_claimed() {
+        let metric = "mean_latency_ns";
+        let whole = gains(&[(metric, gain(-0.32, (-0.34, -0.3), GainVerdict::Better))]);
+        let alone = gains(&[(metric, gain(-0.14, (-0.3, 0.04), GainVerdict::Noise))]);
+        let said = why(Verdict::Change, &[role(alone)], &whole, &[]);
+        assert!(
+            said.contains("no clear change in mean latency (-34 to -30 % for all files together"),
+            "{said}"
+        );
+        assert!(said.contains("but -30 to +4 % for data and wal"), "{said}");
+        // Where it does, the whole plan's figures are quoted.
+        let said = why(Verdict::Change, &[role(whole.clone())], &whole, &[]);
+        assert!(said.contains("mean latency -32 % (-34 to -30)"), "{said}");
+        // A loss is said in any case.
+        let worse = gains(&[(metric, gain(0.3, (0.2, 0.4), GainVerdict::Worse))]);
+        let said = why(Verdict::Change, &[role(gains(&[]))], &worse, &[]);
+        assert!(said.contains("mean latency +30 % (+20 to +40)"), "{said}");
+    }
+
+    #[test]
+    fn whatever_gets_much_worse_is_a_cost() {
+        let whole = gains(&[
+            ("allocated_bytes", gain(0.47, (0.47, 0.47), GainVerdict::Worse)),
+            ("space_ratio", gain(-0.32, (-0.32, -0.32), GainVerdict::Worse)),
+            ("mean_latency_ns", gain(0.8, (0.7, 0.9), GainVerdict::Worse)),
+            ("ops_s", gain(-0.4, (-0.45, -0.35), GainVerdict::Worse)),
+            ("cpu_ns_per_op", gain(0.12, (0.04, 0.2), GainVerdict::Worse)),
+            ("write_amplification", gain(-0.6, (-0.7, -0.5), GainVerdict::Better)),
+        ]);
+        let alone = gains(&[
+            ("mean_latency_ns", gain(0.9, (0.8, 1.0), GainVerdict::Worse)),
+            ("fsync_p99_ns", gain(8.27, (5.0, 12.0), GainVerdict::Worse)),
+        ]);
+        let roles = [role(alone)];
+        let all = costs(&roles, &whole);
+        let said: Vec<(Option<&str>, &str)> =
+            all.iter().map(|c| (c.role.as_deref(), c.metric.as_str())).collect();
+        let expected = [
+            (None, "allocated_bytes"),
+            (None, "mean_latency_ns"),
+            (None, "ops_s"),
+            (Some("data"), "fsync_p99_ns"),
+        ];
+        assert_eq!(said, expected);
+        assert_eq!(all[3].gain.change, 8.27);
+        let said = why(Verdict::Change, &roles, &whole, &all);
+        assert!(said.ends_with("4 figures get clearly worse: see the costs."), "{said}");
+    }
+}
