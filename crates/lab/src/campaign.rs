@@ -266,9 +266,28 @@ pub struct Claim {
     /// Better is less (time, space) and not more.
     #[serde(default)]
     pub lower: bool,
+    /// How many times better `better` is, where the sentence says more than a direction: `far`, `hardly`, `as well as`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<Times>,
+    /// A figure that `better` keeps to and `than` does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
+    /// The sentence speaks of `than` first, and so do the figures behind it.
+    #[serde(default)]
+    pub than_first: bool,
     /// The original's figures for `better` and `than`; with `least`, the second one is that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<[f64; 2]>,
+}
+
+/// How many times better one case has to be: at least so much, and at most.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// The least factor that the sentence means.
+    pub least: f64,
+    /// The largest one, if there is any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<f64>,
 }
 
 /// A line of the closing table.

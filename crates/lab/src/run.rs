@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use poolwright_openzfs::property;
 use poolwright_tune::machine;
 
 pub use child::Progress;
@@ -175,10 +176,22 @@ pub fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a S
     Ok(studies)
 }
 
+/// The largest ARC of any case, in bytes.
+fn largest_arc(campaign: &Campaign, options: &Options, studies: &[&Study]) -> u64 {
+    let arcs = studies.iter().flat_map(|study| {
+        let of = |case: &_| order::conditions(campaign, study, &options.scale, case).pool.arc;
+        order::cases(study).iter().map(of).collect::<Vec<String>>()
+    });
+    arcs.filter_map(|arc| property::parse_size(&arc).ok()).max().unwrap_or(0)
+}
+
 fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study]) -> Result<Ground> {
     checks::drivers(&options.home, studies)?;
     match &options.directory {
-        None => checks::fuse()?,
+        None => {
+            checks::fuse()?;
+            checks::memory(largest_arc(campaign, options, studies), machine::memory_bytes("MemTotal"))?;
+        }
         Some(dir) => checks::space(dir, campaign.space(&options.scale))?,
     }
     for dir in [options.home.tools(), options.home.cache(&campaign.name)] {

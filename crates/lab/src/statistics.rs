@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 pub use poolwright_tune::statistics::median;
-use poolwright_tune::statistics::t975;
+use poolwright_tune::statistics::{Z975, t975};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -63,7 +63,7 @@ fn bootstrap(values: &[f64], seed: u64) -> (f64, f64) {
     medians.sort_by(f64::total_cmp);
     let (low, high) = (medians[RESAMPLES / 40 - 1], medians[RESAMPLES - RESAMPLES / 40]);
     let n = values.len() as f64;
-    let (middle, wider) = (median(values), t975(values.len() - 1) / 1.96 * (n / (n - 1.0)).sqrt());
+    let (middle, wider) = (median(values), t975(values.len() - 1) / Z975 * (n / (n - 1.0)).sqrt());
     (middle - (middle - low) * wider, middle + (high - middle) * wider)
 }
 
@@ -172,6 +172,15 @@ impl Ratio {
         })
     }
 
+    /// The first over the second.
+    pub fn inverse(&self) -> Ratio {
+        Ratio {
+            ratio: 1.0 / self.ratio,
+            interval: self.interval.map(|(low, high)| (1.0 / high, 1.0 / low)),
+            pairs: self.pairs,
+        }
+    }
+
     /// What it says.
     pub fn verdict(&self) -> Verdict {
         match self.interval {
@@ -220,8 +229,7 @@ pub fn pairs(study: &Study, trials: &[Trial], measure: &str, first: &Case, secon
     Values::of(study, trials, measure).pairs(first, second)
 }
 
-/// A claim's `better` over `than`, or over `least`. It agrees if that is [`Verdict::Higher`], or `Lower` where less is
-/// better.
+/// A claim's `better` over `than`, or over `least`.
 pub fn claim(study: &Study, trials: &[Trial], claim: &Claim) -> Option<Ratio> {
     Ratio::of(&claim_pairs(study, trials, claim))
 }

@@ -156,3 +156,20 @@ fn text_from_outside_cannot_become_mark_up() {
     let markdown = report::markdown(&report);
     assert!(!markdown.contains("<script") && !markdown.contains("<img"), "{markdown}");
 }
+
+#[test]
+fn tables_of_a_study_fit_a_terminal() {
+    let (campaign, run, trials) = made_up::run(1);
+    let report = Report::new(&campaign, 7, &run, &trials);
+    for (width, most) in [(None, 100), (Some(80), 80)] {
+        let text = report::text(&report, poolwright_report::Terminal { width, ansi: false });
+        let mut table = false;
+        let studies = text.lines().take_while(|line| *line != "Failed trials");
+        for line in studies {
+            // from the rule below a heading to the empty line after the last row
+            table = (table || line.starts_with('─')) && !line.is_empty();
+            assert!(!table || line.chars().count() <= most, "{width:?}: {line}");
+        }
+        assert!(text.contains('─'), "{text}");
+    }
+}

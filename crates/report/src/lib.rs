@@ -18,7 +18,7 @@ pub mod plot;
 pub mod table;
 pub mod units;
 
-pub use page::{Callout, Page, Section};
+pub use page::{Callout, GENERATOR, Page, Section};
 pub use plot::{Axis, Better, Mark, Plot};
 pub use table::{Cell, Column, Table, Terminal, Tone};
 pub use units::Unit;

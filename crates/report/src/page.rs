@@ -9,6 +9,9 @@ use crate::escape::html;
 use crate::plot::{self, Plot};
 use crate::table::{Table, Tone, tone_class};
 
+/// The element of every page by which a file is known to be one.
+pub const GENERATOR: &str = "<meta name=\"generator\" content=\"Poolwright\">";
+
 /// What a callout says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callout {
@@ -70,7 +73,7 @@ impl Page {
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
              script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+             {GENERATOR}\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
              <style>\n{style}</style>\n</head>\n<body>\n<header><h1>{title}</h1><p>{subtitle}</p></header>\n"
         );
         let named = || self.sections.iter().enumerate().filter(|(_, s)| !s.heading.is_empty());

@@ -145,6 +145,9 @@ impl Terminal {
     }
 }
 
+/// Between two columns.
+const GAP: usize = 2;
+
 /// Rows under named columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
@@ -192,6 +195,42 @@ impl Table {
         out
     }
 
+    /// As [`Table::terminal`], cut into several tables where it is wider than the terminal: each has the first `keep`
+    /// columns, and as many of the others as fit.
+    pub fn terminal_in_parts(&self, to: Terminal, keep: usize) -> String {
+        let Some(limit) = to.width.filter(|limit| self.width() > *limit) else { return self.terminal(to) };
+        let widths = self.natural_widths();
+        let keep = keep.min(widths.len());
+        let kept: usize = widths[..keep].iter().map(|w| w + GAP).sum();
+        let mut parts: Vec<Vec<usize>> = Vec::new();
+        let mut used = 0;
+        for (i, width) in widths.iter().enumerate().skip(keep) {
+            if parts.is_empty() || used + GAP + width > limit {
+                parts.push((0..keep).collect());
+                used = kept + width;
+            } else {
+                used += GAP + width;
+            }
+            parts.last_mut().expect("just pushed").push(i);
+        }
+        let part = |at: &Vec<usize>| {
+            let rows = self.rows.iter().map(|row| at.iter().map(|i| row[*i].clone()).collect()).collect();
+            Table { columns: at.iter().map(|i| self.columns[*i].clone()).collect(), rows }.terminal(to)
+        };
+        parts.iter().map(part).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Columns of a terminal that the whole table takes.
+    pub fn width(&self) -> usize {
+        let widths = self.natural_widths();
+        widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+    }
+
+    fn natural_widths(&self) -> Vec<usize> {
+        let titles: Vec<String> = self.columns.iter().map(|c| escape::line(&c.title)).collect();
+        self.widths(&titles, &self.shown(escape::line))
+    }
+
     fn line<'a>(
         &self,
         out: &mut String,
@@ -222,7 +261,7 @@ impl Table {
     fn narrow(&self, widths: &mut [usize], limit: usize) {
         const LEAST: usize = 8; // fewer letters say nothing
         loop {
-            let total: usize = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+            let total: usize = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
             let widest = (0..widths.len()).filter(|&i| !self.columns[i].right).max_by_key(|&i| widths[i]);
             match widest {
                 Some(i) if total > limit && widths[i] > LEAST => widths[i] -= 1,
@@ -391,6 +430,31 @@ mod tests {
         assert!(out.contains('…') && out.contains("118 µs") && out.contains("024.ibd"), "{out}");
         let tiny = sample().terminal(Terminal { width: Some(1), ansi: false });
         assert!(tiny.contains("118 µs") && tiny.contains("1.40G"), "{tiny}");
+    }
+
+    #[test]
+    fn a_wide_table_comes_in_parts_that_fit() {
+        let names: Vec<String> = (0..30).map(|i| format!("measure {i}")).collect();
+        let all = [Column::left("case")].into_iter().chain(names.iter().map(|n| Column::right(n)));
+        let mut t = Table::new(all);
+        for case in ["off", "on"] {
+            t.row(
+                [Cell::text(case)].into_iter().chain((0..30).map(|i| Cell::num(f64::from(i), Unit::Count))),
+            );
+        }
+        let to = Terminal { width: Some(80), ansi: false };
+        let out = t.terminal_in_parts(to, 1);
+        assert!(out.lines().all(|l| columns(l) <= 80), "{out}");
+        assert!(
+            names.iter().all(|n| out.split_whitespace().collect::<Vec<_>>().join(" ").contains(n.as_str()))
+        );
+        let parts: Vec<&str> = out.split("\n\n").collect();
+        assert!(parts.len() > 2 && parts.iter().all(|p| p.starts_with("case") && p.contains("off")), "{out}");
+        assert_eq!(t.terminal_in_parts(Terminal::PLAIN, 1), t.terminal(Terminal::PLAIN));
+        let wide = Terminal { width: Some(t.width()), ansi: false };
+        assert_eq!(t.terminal_in_parts(wide, 1), t.terminal(wide));
+        // One column that is wider than the terminal still has a part.
+        assert!(t.terminal_in_parts(Terminal { width: Some(5), ansi: false }, 1).contains("measure 29"));
     }
 
     #[test]

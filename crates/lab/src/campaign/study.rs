@@ -8,7 +8,8 @@ use serde_json::Value as Json;
 use super::text::{Fields, Node};
 use super::values::{self, unknown_role};
 use super::{
-    Campaign, Case, Change, Claim, Factor, Level, Parameters, Phase, Place, Recommend, Stop, Study, parse,
+    Campaign, Case, Change, Claim, Factor, Level, Parameters, Phase, Place, Recommend, Stop, Study, Times,
+    parse,
 };
 use crate::Result;
 
@@ -349,8 +350,17 @@ fn claim(node: &Node<'_>, study: &Study) -> Result<Claim> {
         than,
         least,
         lower: fields.get("lower").map_or(Ok(false), |n| n.flag())?,
+        times: fields.get("times").map(|n| times(&n)).transpose()?,
+        limit: fields.get("limit").map(|n| n.number_in(f64::MIN_POSITIVE, 1e18)).transpose()?,
+        than_first: fields.get("than_first").map_or(Ok(false), |n| n.flag())?,
         report: fields.get("report").map(report).transpose()?,
     };
+    if least.is_some() && (claim.times.is_some() || claim.limit.is_some() || claim.than_first) {
+        return Err(node.error("times, limit and than_first go with than, not with least"));
+    }
+    if claim.times.is_some() && claim.limit.is_some() {
+        return Err(node.error("a claim has either times or limit"));
+    }
     if least.is_none() && !claim.better.keys().eq(claim.than.keys()) {
         return Err(node.error("better and than have to name the same factors"));
     }
@@ -359,6 +369,20 @@ fn claim(node: &Node<'_>, study: &Study) -> Result<Claim> {
     }
     fields.end()?;
     Ok(claim)
+}
+
+/// `2`, or `[0.9, 1.1]`.
+fn times(node: &Node<'_>) -> Result<Times> {
+    let Ok(both) = node.list() else {
+        return Ok(Times { least: node.number_in(1e-6, 1e6)?, most: None });
+    };
+    match both.as_slice() {
+        [least, most] => {
+            let least = least.number_in(1e-6, 1e6)?;
+            Ok(Times { least, most: Some(most.number_in(least, 1e6)?) })
+        }
+        _ => Err(node.wrong("a number, or two: the least and the largest")),
+    }
 }
 
 fn recommend(node: &Node<'_>, study: &Study) -> Result<Recommend> {

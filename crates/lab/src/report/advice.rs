@@ -202,6 +202,9 @@ fn against(wanted: &Recommend, best: &Candidate, other: &Candidate) -> Claim {
         than: other.case.clone(),
         least: None,
         lower: !wanted.higher,
+        times: None,
+        limit: None,
+        than_first: false,
         report: None,
     }
 }
@@ -232,7 +235,10 @@ fn verdict(
 fn kept(study: &Study, wanted: &Recommend, all: &[Candidate]) -> Vec<(String, String)> {
     let today: Vec<(String, String)> =
         wanted.properties.iter().map(|p| (p.clone(), base(study, &wanted.dataset, p))).collect();
-    let tried = all.iter().any(|c| c.set == today);
+    let same = |(a, b): (&(String, String), &(String, String))| {
+        a.0 == b.0 && property::canonical(&a.0, &a.1) == property::canonical(&b.0, &b.1)
+    };
+    let tried = all.iter().any(|c| c.set.len() == today.len() && c.set.iter().zip(&today).all(same));
     if tried { today } else { all.first().map(|c| c.set.clone()).unwrap_or_default() }
 }
 

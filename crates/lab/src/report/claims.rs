@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{measures, words};
-use crate::campaign::{Case, Claim, Study};
+use crate::campaign::{Case, Claim, Study, Times};
 use crate::statistics::{self, Ratio, Verdict as Direction};
 use crate::store::Trial;
 
@@ -11,12 +11,14 @@ use crate::store::Trial;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The interval of the ratio lies wholly on the side that the original says.
+    /// The interval of the ratio lies wholly where the original says.
     Agrees,
-    /// It lies wholly on the other side.
+    /// It lies wholly elsewhere.
     DoesNotAgree,
-    /// It holds 1.
+    /// It holds 1, and the original only says a direction.
     NoDifference,
+    /// It holds the bound that the original's sentence means.
+    Unclear,
     /// There is no interval: a single pair of trials.
     TooFew,
     /// One of the two cases has no figure.
@@ -25,10 +27,11 @@ pub enum Verdict {
 
 impl Verdict {
     /// All of them, in the order they are counted in.
-    pub const ALL: [Verdict; 5] = [
+    pub const ALL: [Verdict; 6] = [
         Verdict::Agrees,
         Verdict::DoesNotAgree,
         Verdict::NoDifference,
+        Verdict::Unclear,
         Verdict::TooFew,
         Verdict::NotMeasured,
     ];
@@ -39,6 +42,7 @@ impl Verdict {
             Verdict::Agrees => "agrees",
             Verdict::DoesNotAgree => "does not agree",
             Verdict::NoDifference => "no difference beyond noise",
+            Verdict::Unclear => "too close to tell",
             Verdict::TooFew => "too few trials to tell",
             Verdict::NotMeasured => "not measured",
         }
@@ -64,6 +68,15 @@ pub struct ClaimResult {
     pub least: Option<f64>,
     /// Better is less.
     pub lower: bool,
+    /// How many times better it has to be, where the sentence says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times: Option<Times>,
+    /// What `better` has to keep to, and `than` not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
+    /// The sentence speaks of `than` first.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub than_first: bool,
     /// The original's figures for `better` and `than`.
     pub original: Option<[f64; 2]>,
     /// Ours: medians over all pairs.
@@ -90,7 +103,7 @@ fn result(study: &Study, trials: &[Trial], claim: &Claim) -> ClaimResult {
     let pairs = statistics::claim_pairs(study, trials, claim);
     let unit = words::unit(study, trials, &claim.measure);
     let ours = words::medians(&pairs).map(|(than, better)| [better, than]);
-    let verdict = verdict(ratio.as_ref(), claim.lower);
+    let verdict = verdict(claim, ratio.as_ref(), &pairs);
     ClaimResult {
         study: study.name.clone(),
         line: line(claim, verdict, &unit, ours, ratio.as_ref()),
@@ -101,6 +114,9 @@ fn result(study: &Study, trials: &[Trial], claim: &Claim) -> ClaimResult {
         than: claim.than.clone(),
         least: claim.least,
         lower: claim.lower,
+        times: claim.times,
+        limit: claim.limit,
+        than_first: claim.than_first,
         original: claim.report,
         ours,
         ratio: ratio.as_ref().map(|r| r.ratio),
@@ -110,19 +126,48 @@ fn result(study: &Study, trials: &[Trial], claim: &Claim) -> ClaimResult {
     }
 }
 
-fn verdict(ratio: Option<&Ratio>, lower: bool) -> Verdict {
-    match ratio.map(Ratio::verdict) {
-        None => Verdict::NotMeasured,
-        Some(Direction::TooFew) => Verdict::TooFew,
-        Some(Direction::NoDifference) => Verdict::NoDifference,
-        Some(Direction::Lower) if lower => Verdict::Agrees,
-        Some(Direction::Higher) if !lower => Verdict::Agrees,
-        Some(Direction::Lower | Direction::Higher) => Verdict::DoesNotAgree,
+fn verdict(claim: &Claim, ratio: Option<&Ratio>, pairs: &[(f64, f64)]) -> Verdict {
+    let Some(ratio) = ratio else { return Verdict::NotMeasured };
+    let Some((low, high)) = ratio.interval else { return Verdict::TooFew };
+    if let Some(limit) = claim.limit {
+        return on_both_sides(pairs, limit, claim.lower);
+    }
+    // How many times better.
+    let (low, high) = if claim.lower { (1.0 / high, 1.0 / low) } else { (low, high) };
+    match claim.times {
+        None if low > 1.0 => Verdict::Agrees,
+        None if high < 1.0 => Verdict::DoesNotAgree,
+        None => Verdict::NoDifference,
+        Some(times) => {
+            let most = times.most.unwrap_or(f64::INFINITY);
+            match (low >= times.least && high <= most, high < times.least || low > most) {
+                (true, _) => Verdict::Agrees,
+                (_, true) => Verdict::DoesNotAgree,
+                _ => Verdict::Unclear,
+            }
+        }
     }
 }
 
-/// `agrees: all imports faster than none – here 812/s against 190/s, 4.27x (4.10x to 4.41x); the original 6k/s against
-/// 1.4k/s, 4.29x`.
+/// Whether `better` keeps to the limit and `than` does not, each beyond noise.
+fn on_both_sides(pairs: &[(f64, f64)], limit: f64, lower: bool) -> Verdict {
+    let side = |pick: fn(&(f64, f64)) -> f64| {
+        let figures: Vec<(f64, f64)> = pairs.iter().map(|pair| (limit, pick(pair))).collect();
+        Ratio::of(&figures).map_or(Direction::TooFew, |r| r.verdict())
+    };
+    let (than, better) = (side(|p| p.0), side(|p| p.1));
+    let (inside, outside) =
+        if lower { (Direction::Lower, Direction::Higher) } else { (Direction::Higher, Direction::Lower) };
+    match (better, than) {
+        (Direction::TooFew, _) | (_, Direction::TooFew) => Verdict::TooFew,
+        (better, than) if better == inside && than == outside => Verdict::Agrees,
+        (better, than) if better == outside || than == inside => Verdict::DoesNotAgree,
+        _ => Verdict::Unclear,
+    }
+}
+
+/// `agrees: all imports faster than none – here 812/s (all) against 190/s (none), 4.27x (4.10x to 4.41x); the original
+/// 6k/s against 1.4k/s, 4.29x`. The figures stand in the sentence's order.
 fn line(
     claim: &Claim,
     verdict: Verdict,
@@ -131,12 +176,24 @@ fn line(
     ratio: Option<&Ratio>,
 ) -> String {
     let mut line = format!("{}: {}", verdict.words(), claim.text);
-    if let Some([better, than]) = ours {
-        let show = |v| measures::format(&claim.measure, unit, v);
-        line += &format!(" – here {}{}{}", show(better), bound(claim.least, claim.lower), show(than));
+    let show = |v| measures::format(&claim.measure, unit, v);
+    match (ours, claim.least) {
+        (Some([better, least]), Some(_)) => {
+            line += &format!(" – here {}{}{}", show(better), bound(claim.lower), show(least));
+        }
+        (Some([better, than]), None) => {
+            let (names_better, names_than) = words::apart(&claim.better, &claim.than);
+            let better = format!("{} ({names_better})", show(better));
+            let than = format!("{} ({names_than})", show(than));
+            let [first, second] = ordered(claim.than_first, [better, than]);
+            line += &format!(" – here {first} against {second}");
+        }
+        (None, _) => {}
     }
     if let Some(ratio) = ratio {
-        line += &format!(", {}", words::ratio(ratio));
+        let shown = if claim.than_first { ratio.inverse() } else { ratio.clone() };
+        line += &format!(", {}", words::ratio(&shown));
+        line += &wanted(claim, unit);
         if verdict == Verdict::TooFew && ratio.ratio != 1.0 {
             let same = (ratio.ratio < 1.0) == claim.lower;
             line += if same { ", in the same direction" } else { ", in the other direction" };
@@ -148,22 +205,40 @@ fn line(
     line
 }
 
-/// What stands between the two figures.
-fn bound(least: Option<f64>, lower: bool) -> &'static str {
-    match (least, lower) {
-        (None, _) => " against ",
-        (Some(_), false) => ", wanted at least ",
-        (Some(_), true) => ", wanted at most ",
+/// Of the better case and the other one, the one that the sentence names first.
+pub fn ordered<T>(than_first: bool, [better, than]: [T; 2]) -> [T; 2] {
+    if than_first { [than, better] } else { [better, than] }
+}
+
+/// What the ratio as it is shown, or the figures, have to be for the sentence to hold; nothing for a mere direction.
+fn wanted(claim: &Claim, unit: &str) -> String {
+    if let Some(limit) = claim.limit {
+        let (inside, outside) = if claim.lower { ("below", "above") } else { ("above", "below") };
+        let (better, than) = words::apart(&claim.better, &claim.than);
+        let limit = measures::format(&claim.measure, unit, limit);
+        return format!(", wanted {inside} {limit} ({better}) and {outside} it ({than})");
     }
+    claim.times.map_or(String::new(), |times| {
+        format!(", wanted {}", words::range(times, claim.lower != claim.than_first))
+    })
+}
+
+/// What stands between the two figures.
+fn bound(lower: bool) -> &'static str {
+    if lower { ", wanted at most " } else { ", wanted at least " }
 }
 
 /// The original's figures, in the measure's unit as a campaign gives them, and their ratio.
-fn original(claim: &Claim, unit: &str, [better, than]: [f64; 2]) -> String {
+fn original(claim: &Claim, unit: &str, figures: [f64; 2]) -> String {
     let show = |v| measures::format(&claim.measure, unit, v);
     if claim.least.is_some() {
-        return show(better);
+        return show(figures[0]);
     }
-    let ratio = Some(better / than).filter(|r| r.is_finite());
+    let [first, second] = ordered(claim.than_first, figures);
+    let ratio = Some(first / second).filter(|r| r.is_finite());
     let ratio = ratio.map_or(String::new(), |r| format!(", {}", poolwright_report::Unit::Ratio.format(r)));
-    format!("{} against {}{ratio}", show(better), show(than))
+    format!("{} against {}{ratio}", show(first), show(second))
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use poolwright_report::{Cell, Column, Table, Tone, Unit};
 
 use super::advice::{Advice, Choice};
 use super::cells::Figure;
-use super::claims::{ClaimResult, Verdict};
+use super::claims::{self, ClaimResult, Verdict};
 use super::compare::Comparison;
 use super::{Report, StudyReport, measures, words};
 
@@ -52,12 +52,25 @@ pub fn claims(claims: &[ClaimResult]) -> Table {
     let mut table = Table::new(columns);
     for claim in claims {
         let show = |v: Option<f64>| v.map_or_else(Cell::missing, |v| number(&claim.measure, &claim.unit, v));
+        let sides = [
+            show(claim.ours.map(|o| o[0])).note(words::levels(&claim.better)),
+            show(claim.ours.map(|o| o[1])).note(than(claim)),
+        ];
+        let [first, second] = claims::ordered(claim.than_first, sides);
+        let inverse = |r: f64| if claim.than_first { 1.0 / r } else { r };
+        let ci95 = claim.ci95.map(|(low, high)| match claim.than_first {
+            true => (1.0 / high, 1.0 / low),
+            false => (low, high),
+        });
         let mut row = vec![
             Cell::text(claim.verdict.words()).tone(tone(claim.verdict)),
             Cell::text(&claim.text).note(&claim.measure),
-            show(claim.ours.map(|o| o[0])).note(words::levels(&claim.better)),
-            show(claim.ours.map(|o| o[1])).note(than(claim)),
-            claim.ratio.map_or_else(Cell::missing, |r| Cell::num(r, Unit::Ratio)).note(interval(claim.ci95)),
+            first,
+            second,
+            claim
+                .ratio
+                .map_or_else(Cell::missing, |r| Cell::num(inverse(r), Unit::Ratio))
+                .note(interval(ci95)),
         ];
         row.extend(claim.original.map(|figures| original(claim, figures)));
         table.row(row);
@@ -74,10 +87,11 @@ fn than(claim: &ClaimResult) -> String {
     }
 }
 
-fn original(claim: &ClaimResult, [better, than]: [f64; 2]) -> Cell {
+fn original(claim: &ClaimResult, figures: [f64; 2]) -> Cell {
     if claim.least.is_some() {
-        return number(&claim.measure, &claim.unit, better);
+        return number(&claim.measure, &claim.unit, figures[0]);
     }
+    let [better, than] = claims::ordered(claim.than_first, figures);
     let show = |v| measures::format(&claim.measure, &claim.unit, v);
     Cell::num(better / than, Unit::Ratio).note(format!("{} against {}", show(better), show(than)))
 }
@@ -91,7 +105,7 @@ pub fn tone(verdict: Verdict) -> Tone {
     match verdict {
         Verdict::Agrees => Tone::Good,
         Verdict::DoesNotAgree => Tone::Bad,
-        Verdict::NoDifference => Tone::Strong,
+        Verdict::NoDifference | Verdict::Unclear => Tone::Strong,
         Verdict::TooFew | Verdict::NotMeasured => Tone::Muted,
     }
 }

@@ -7,10 +7,13 @@ use super::claims::Verdict;
 use super::compare::Comparison;
 use super::{Report, tables, words};
 
+/// What a study's table may take where no terminal says: a campaign has dozens of measures.
+const PIPE_COLUMNS: usize = 100;
+
 /// Of a study without trials.
 pub const NOT_RUN: &str = "No trial of this study has been run.";
 
-/// For a terminal: claims and advice first, then the tables.
+/// For a terminal: claims and advice first, then the tables, in parts where they are wide.
 pub fn text(report: &Report, to: Terminal) -> String {
     let mut out = format!("{}\n{}\n\n", line(&report.title), line(&subtitle(report)));
     out += &format!("{}\n", line(&verdicts(report)));
@@ -34,7 +37,8 @@ pub fn text(report: &Report, to: Terminal) -> String {
             out += &format!("{NOT_RUN}\n");
             continue;
         }
-        out += &tables::study(study).terminal(to);
+        let parts = Terminal { width: to.width.or(Some(PIPE_COLUMNS)), ..to };
+        out += &tables::study(study).terminal_in_parts(parts, study.factors.len());
     }
     if !report.failed.is_empty() {
         out += &format!("\nFailed trials\n{}", tables::failed(report).terminal(to));
@@ -104,6 +108,7 @@ pub fn verdicts(report: &Report) -> String {
         Verdict::DoesNotAgree if n == 1 => "1 does not agree".to_owned(),
         Verdict::DoesNotAgree => format!("{n} do not agree"),
         Verdict::NoDifference => format!("{n} with no difference beyond noise"),
+        Verdict::Unclear => format!("{n} too close to tell"),
         Verdict::TooFew => format!("{n} with too few trials to tell"),
         Verdict::NotMeasured => format!("{n} not measured"),
     });

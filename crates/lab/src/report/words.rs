@@ -2,7 +2,7 @@
 
 use super::cells::Figure;
 use super::measures;
-use crate::campaign::{Case, Study};
+use crate::campaign::{Case, Study, Times};
 use crate::statistics::{self, Ratio};
 use crate::store::Trial;
 
@@ -11,6 +11,26 @@ pub fn case(study: &Study, case: &Case) -> String {
     let varied = study.factors.iter().filter(|f| f.levels.len() > 1);
     let levels: Vec<&str> = varied.filter_map(|f| case.get(&f.name)).map(String::as_str).collect();
     if levels.is_empty() { "the only case".to_owned() } else { levels.join(", ") }
+}
+
+/// The levels in which two cases that name the same factors differ: `all` and `none`.
+pub fn apart(a: &Case, b: &Case) -> (String, String) {
+    let differ = |one: &Case, other: &Case| {
+        let levels = one.iter().filter(|(factor, level)| other.get(*factor) != Some(*level));
+        levels.map(|(_, level)| level.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    (differ(a, b), differ(b, a))
+}
+
+/// `at least 2.00x`, `0.90x to 1.10x`; with `inverse`, of the ratio the other way round.
+pub fn range(times: Times, inverse: bool) -> String {
+    let show = |v: f64| poolwright_report::Unit::Ratio.format(if inverse { 1.0 / v } else { v });
+    match (times.most, inverse) {
+        (None, false) => format!("at least {}", show(times.least)),
+        (None, true) => format!("at most {}", show(times.least)),
+        (Some(most), false) => format!("{} to {}", show(times.least), show(most)),
+        (Some(most), true) => format!("{} to {}", show(most), show(times.least)),
+    }
 }
 
 /// A case of a claim: `primarycache=all`.

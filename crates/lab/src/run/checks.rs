@@ -1,7 +1,9 @@
 //! What has to be there before a run starts: better now than after an hour.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use poolwright_trace::format_size;
@@ -43,8 +45,29 @@ fn missing_for(program: &Path, name: &str) -> Vec<String> {
     }
 }
 
-/// A mount needs the device; who may mount is seen by the first trial.
+/// A mount needs the device, and an ordinary user's mount the set-user-id program `fusermount3`.
 pub(super) fn fuse() -> Result<()> {
+    device()?;
+    helper(rustix::process::geteuid().is_root(), std::env::var_os("PATH").as_deref())
+}
+
+/// Whether this user can mount: root by a system call, others with `fusermount3` in one of the directories of `path`.
+fn helper(root: bool, path: Option<&OsStr>) -> Result<()> {
+    let executable = |dir: PathBuf| {
+        std::fs::metadata(dir.join("fusermount3"))
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    if root || path.is_some_and(|path| std::env::split_paths(path).any(executable)) {
+        return Ok(());
+    }
+    Err(Error::Missing(
+        "fusermount3 is not in the PATH, and without it only root can mount a dataset\nhint: install the package fuse3, \
+         run it as root, or measure the host's own file system with --target directory:PATH"
+            .into(),
+    ))
+}
+
+fn device() -> Result<()> {
     let opened = std::fs::File::options().read(true).write(true).open("/dev/fuse");
     opened.map(drop).map_err(|why| {
         Error::Missing(format!(
@@ -52,6 +75,18 @@ pub(super) fn fuse() -> Result<()> {
              the host's own file system with --target directory:PATH"
         ))
     })
+}
+
+/// Whether the machine has the memory for the largest ARC of a run; both in bytes, and 0 stands for an unknown memory.
+pub(super) fn memory(arc: u64, memory: u64) -> Result<()> {
+    if memory == 0 || arc <= memory {
+        return Ok(());
+    }
+    Err(Error::Missing(format!(
+        "this campaign has a case with an ARC of {}, and the machine has only {} of memory",
+        format_size(arc),
+        format_size(memory)
+    )))
 }
 
 /// Free space where the trials work.
@@ -67,4 +102,31 @@ pub(super) fn space(dir: &Path, needed: u64) -> Result<()> {
         format_size(free),
         format_size(needed)
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arc_above_the_machines_memory_is_refused_before_the_run() {
+        assert!(memory(1 << 30, 1 << 30).is_ok() && memory(1 << 40, 0).is_ok());
+        let why = memory(64 << 30, 24 << 30).unwrap_err().to_string();
+        assert!(why.contains("64G") && why.contains("24G"), "{why}");
+    }
+
+    #[test]
+    fn an_ordinary_user_needs_fusermount3_before_the_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Some(dir.path().as_os_str());
+        assert!(helper(true, None).is_ok());
+        let why = helper(false, path).unwrap_err().to_string();
+        assert!(why.contains("fusermount3 is not in the PATH") && why.contains("\nhint: "), "{why}");
+        let program = dir.path().join("fusermount3");
+        std::fs::write(&program, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(helper(false, path).is_err(), "it cannot be run");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(helper(false, path).is_ok());
+    }
 }

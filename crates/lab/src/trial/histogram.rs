@@ -25,6 +25,9 @@ fn of_trace(recorded: &Recorded, window: (Instant, Instant)) -> Result<BTreeMap<
     let at = |moment: Instant| moment.saturating_duration_since(recorded.began).as_nanos() as u64;
     let edge = EDGE.as_nanos() as u64;
     let (first, last) = (at(window.0).saturating_sub(edge), at(window.1) + edge);
+    if !recorded.trace.exists() {
+        return Ok(BTreeMap::new()); // no file of this role was used, so the mount wrote none
+    }
     let reader = Reader::open(&recorded.trace).map_err(wrong)?;
     let mut kinds: BTreeMap<String, SizeHistogram> = BTreeMap::new();
     for event in reader.events() {

@@ -1,8 +1,10 @@
 //! One bar per setting, from zero, with an error bar at its end: the figures of a table as a picture.
 
+use std::cmp::Ordering;
+
 use super::draw::{Anchor, Drawing, fit, text_width};
 use super::frame::{self, Swatch};
-use super::scale::{Axis, Scale};
+use super::scale::{Axis, Scale, robust};
 use super::{Mark, Plot, WIDTH};
 
 /// A bar.
@@ -81,8 +83,19 @@ impl Plot for Bars {
             0 | 1 => Vec::new(),
             _ => groups.iter().enumerate().map(|(i, g)| (Swatch::Bar(i % 7), (*g).to_owned())).collect(),
         };
-        let top = frame::head(&mut d, &self.title, "", &legend, self.width);
         let drawn: Vec<&Bar> = self.bars.iter().filter(|b| self.axis.takes(b.value)).collect();
+        let ends = || {
+            drawn.iter().flat_map(|b| {
+                let (lo, hi) = b.ends(&self.axis).unwrap_or((b.value, b.value));
+                [b.value, lo, hi]
+            })
+        };
+        // A bar is whole or it lies; only its error bar may go beyond the axis.
+        let (low, high) = robust(&self.axis, ends());
+        let value = |end: fn(f64, f64) -> f64, first| drawn.iter().map(|b| b.value).fold(first, end);
+        let (low, high) = (value(f64::min, low), value(f64::max, high));
+        let about = if ends().any(|v| v < low || v > high) { frame::ARROWS } else { "" };
+        let top = frame::head(&mut d, &self.title, about, &legend, self.width);
         let bottom = top + ROW * drawn.len().max(2) as f64 + 6.0;
         d.set_height(bottom + 44.0);
         if drawn.is_empty() {
@@ -93,11 +106,13 @@ impl Plot for Bars {
         let left = names.min(self.width * 0.42) + 12.0;
         let figures = drawn.iter().map(|b| text_width(&self.shown(b), 12.0)).fold(20.0, f64::max);
         let right = (self.width - figures - 16.0).max(left + 40.0);
-        let ends = drawn.iter().flat_map(|b| {
-            let (lo, hi) = b.ends(&self.axis).unwrap_or((b.value, b.value));
-            [b.value, lo, hi]
-        });
-        let x = Scale::fit(&self.axis, ends, left, right, if self.width < 600.0 { 3 } else { 6 });
+        let x = Scale::fit(
+            &self.axis,
+            ends().map(|v| v.clamp(low, high)),
+            left,
+            right,
+            if self.width < 600.0 { 3 } else { 6 },
+        );
         frame::x_axis(&mut d, &x, top, bottom, (left + right) / 2.0);
         for (row, bar) in drawn.iter().enumerate() {
             let group = groups.iter().position(|g| *g == bar.group).unwrap_or(0) % 7;
@@ -124,13 +139,35 @@ impl Bars {
             // a figure of nearly nothing is still there
             d.rect(zero.min(at), y - 7.0, (at - zero).abs().max(1.0), 14.0, &format!("bar s{group}"));
             if let Some((lo, hi)) = ends {
-                let (lo, hi) = (x.at(lo), x.at(hi));
-                d.line((lo, y), (hi, y), "whisker sink");
-                d.line((lo, y - 4.0), (lo, y + 4.0), "whisker sink");
-                d.line((hi, y - 4.0), (hi, y + 4.0), "whisker sink");
+                d.line((x.at(lo), y), (x.at(hi), y), "whisker sink");
+                for v in [lo, hi] {
+                    match x.side(v) {
+                        Ordering::Equal => d.line((x.at(v), y - 4.0), (x.at(v), y + 4.0), "whisker sink"),
+                        side => frame::beside(d, side, x.at(v), y),
+                    }
+                }
             }
         });
         let beyond = ends.map_or(at, |(_, hi)| x.at(hi)).max(at).max(zero);
         d.text(beyond + 8.0, y + 4.0, class, Anchor::Start, &self.shown(bar));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Unit;
+
+    #[test]
+    fn a_wild_error_bar_is_cut_and_a_bar_never() {
+        let mut plot = Bars::new("t", Axis::new("x", Unit::None));
+        for i in 0..9 {
+            let value = 10.0 + f64::from(i);
+            plot = plot.bar("b", "g", value, Some((value - 1.0, value + 1.0)), Mark::None);
+        }
+        let wild = plot.clone().bar("wild", "g", 12.0, Some((0.1, 9000.0)), Mark::None).draw().inline();
+        assert!(wild.contains('▸') && wild.contains(frame::ARROWS), "{wild}");
+        let long = plot.bar("long", "g", 9000.0, Some((8999.0, 9001.0)), Mark::None).draw().inline();
+        assert!(long.contains("9000") || long.contains("9,000") || long.contains("9k"), "{long}");
     }
 }

@@ -1,5 +1,7 @@
 //! What the plots share: title, legend, axes and grid.
 
+use std::cmp::Ordering;
+
 use super::draw::{Anchor, Drawing, fit, text_width};
 use super::scale::Scale;
 
@@ -90,6 +92,27 @@ pub(super) fn x_axis(d: &mut Drawing, x: &Scale, top: f64, bottom: f64, middle: 
 /// Room that a vertical axis' labels need.
 pub(super) fn label_room(y: &Scale) -> f64 {
     y.ticks.iter().map(|t| text_width(&y.label(*t), 12.0)).fold(20.0, f64::max) + 12.0
+}
+
+/// What an arrow in a plot means.
+pub(super) const ARROWS: &str = "an arrow points to what lies beyond the axis";
+
+/// A mark at the edge of a plot for what lies beyond it, left or right.
+pub(super) fn beside(d: &mut Drawing, side: Ordering, x: f64, y: f64) {
+    match side {
+        Ordering::Less => d.text(x - 1.0, y + 4.0, "label", Anchor::End, "◂"),
+        Ordering::Greater => d.text(x + 1.0, y + 4.0, "label", Anchor::Start, "▸"),
+        Ordering::Equal => {}
+    }
+}
+
+/// The same, below or above.
+pub(super) fn above(d: &mut Drawing, side: Ordering, x: f64, y: f64) {
+    match side {
+        Ordering::Less => d.text(x, y + 11.0, "label", Anchor::Middle, "▾"),
+        Ordering::Greater => d.text(x, y - 3.0, "label", Anchor::Middle, "▴"),
+        Ordering::Equal => {}
+    }
 }
 
 /// Says how many figures are not in the picture.

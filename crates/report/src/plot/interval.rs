@@ -1,8 +1,10 @@
 //! What would change, and how sure that is: one row per metric, from → to, and the 95 % interval of the change.
 
+use std::cmp::Ordering;
+
 use super::draw::{Anchor, Drawing, fit, text_width};
 use super::frame;
-use super::scale::{Axis, Scale};
+use super::scale::{Axis, Scale, robust};
 use super::{Better, Plot, WIDTH};
 use crate::units::Unit;
 
@@ -81,13 +83,18 @@ impl Plot for Intervals {
     fn draw(&self) -> Drawing {
         const ROW: f64 = 30.0;
         let mut d = Drawing::new(self.width, 0.0, &self.title);
-        let top =
-            frame::head(&mut d, &self.title, "dot: measured change; bar: its 95 % interval", &[], self.width);
-        let bottom = top + 20.0 + ROW * self.rows.len().max(1) as f64;
-        d.set_height(bottom + 44.0);
         let [from, to, change] = &self.words;
         let axis = Axis::new(change, Unit::Change);
         let drawn: Vec<&Row> = self.rows.iter().filter(|r| r.drawable(&axis)).collect();
+        let ends = || drawn.iter().flat_map(|r| [r.change, r.ci95.0, r.ci95.1]);
+        let (low, high) = robust(&axis, ends());
+        let mut about = "dot: measured change; bar: its 95 % interval".to_owned();
+        if ends().any(|v| v < low || v > high) {
+            about += &format!("; {}", frame::ARROWS);
+        }
+        let top = frame::head(&mut d, &self.title, &about, &[], self.width);
+        let bottom = top + 20.0 + ROW * self.rows.len().max(1) as f64;
+        d.set_height(bottom + 44.0);
         if drawn.is_empty() {
             frame::nothing(&mut d, self.width / 2.0, (top + bottom) / 2.0);
             return d;
@@ -99,8 +106,8 @@ impl Plot for Intervals {
         let heads = [from.as_str(), to, "change"];
         let (from, to) = (widest(|r| &r.from, from), widest(|r| &r.to, to));
         let right = self.width - from - to - 144.0;
-        let ends = drawn.iter().flat_map(|r| [r.change, r.ci95.0, r.ci95.1, 0.0]);
-        let x = Scale::fit(&axis, ends, names, right, 6);
+        let shown = ends().map(|v| v.clamp(low, high)).chain([0.0]);
+        let x = Scale::fit(&axis, shown, names, right, 6);
         frame::x_axis(&mut d, &x, top + 16.0, bottom, (names + right) / 2.0);
         d.line((x.at(0.0), top + 10.0), (x.at(0.0), bottom), "zero");
         let columns = [right + 26.0 + from, right + 56.0 + from + to, self.width - 2.0];
@@ -134,9 +141,15 @@ impl Row {
         d.tip(&tip, |d| {
             let whisker = format!("whisker {class}");
             d.line((x0, y), (x1, y), &whisker);
-            d.line((x0, y - 4.0), (x0, y + 4.0), &whisker);
-            d.line((x1, y - 4.0), (x1, y + 4.0), &whisker);
-            d.circle(x.at(self.change), y, 5.0, &format!("dot {class}"));
+            for (v, at) in [(lo, x0), (hi, x1)] {
+                match x.side(v) {
+                    Ordering::Equal => d.line((at, y - 4.0), (at, y + 4.0), &whisker),
+                    side => frame::beside(d, side, at, y),
+                }
+            }
+            if x.side(self.change) == Ordering::Equal {
+                d.circle(x.at(self.change), y, 5.0, &format!("dot {class}"));
+            }
         });
         let (arrow, from, to) = (columns[0] + 15.0, &self.from, &self.to);
         d.text(columns[0], y + 4.0, "sub", Anchor::End, from);
@@ -150,6 +163,24 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_wild_interval_does_not_squeeze_the_others() {
+        let mut plot = Intervals::new("t");
+        for i in 0..9 {
+            let change = 0.02 * f64::from(i) - 0.1;
+            let ci95 = (change - 0.05, change + 0.05);
+            plot = plot.row(&format!("m{i}"), Unit::None, (1.0, 1.0), (change, ci95), Better::Lower);
+        }
+        let tame = plot.draw().inline();
+        assert!(!tame.contains('▸') && !tame.contains(frame::ARROWS));
+        let wild =
+            plot.row("wild", Unit::None, (1.0, 9.0), (8.27, (-0.9, 40.0)), Better::Lower).draw().inline();
+        assert!(wild.contains('▸') && wild.contains('◂') && wild.contains(frame::ARROWS));
+        // Its figures are there all the same, and the axis is that of the others.
+        assert!(wild.contains("+827.0 %") || wild.contains("+827 %"), "{wild}");
+        assert!(!wild.contains(">+4000 %<") && !wild.contains(">+1000 %<"), "{wild}");
+    }
 
     #[test]
     fn the_interval_decides_not_the_dot() {

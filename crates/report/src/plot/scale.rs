@@ -1,5 +1,7 @@
 //! From a figure to a place on the paper, and the ticks between.
 
+use std::cmp::Ordering;
+
 use crate::units::Unit;
 
 /// A yottabyte, thirty million years in nanoseconds: what is beyond is a mistake somewhere, and would squeeze
@@ -104,9 +106,49 @@ impl Scale {
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
+    /// Whether a figure lies below (`Less`) or above (`Greater`) what the axis shows; `Equal` where it is on it.
+    pub fn side(&self, v: f64) -> Ordering {
+        if v < self.lo {
+            Ordering::Less
+        } else if v > self.hi {
+            Ordering::Greater
+        } else {
+            Ordering::Equal
+        }
+    }
+
     pub fn label(&self, v: f64) -> String {
         self.axis.unit.tick(v)
     }
+}
+
+/// Fewer figures than this are all shown.
+const FEW: usize = 12;
+/// How many interquartile ranges beyond a quartile an axis goes: Tukey's outer fences.
+const FENCE: f64 = 3.0;
+/// A range is cut only where that makes it shorter by this factor.
+const WORTH: f64 = 1.5;
+
+/// The range to show of `values`, so that a few of them far away do not squeeze the others: up to Tukey's outer fences
+/// (J. W. Tukey, *Exploratory Data Analysis*, 1977), in logarithms on a logarithmic axis. Without such figures it has no
+/// ends.
+pub(super) fn robust(axis: &Axis, values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    let shown = |v: f64| if axis.log { v.ln() } else { v };
+    let mut all: Vec<f64> = values.into_iter().filter(|v| axis.takes(*v)).map(shown).collect();
+    all.sort_by(f64::total_cmp);
+    let whole = (f64::NEG_INFINITY, f64::INFINITY);
+    if all.len() < FEW {
+        return whole;
+    }
+    let quartile = |share: f64| all[((all.len() - 1) as f64 * share).round() as usize];
+    let (first, third) = (quartile(0.25), quartile(0.75));
+    let reach = FENCE * (third - first);
+    let (lo, hi) = (first - reach, third + reach);
+    let (least, most) = (all[0], all[all.len() - 1]);
+    if reach <= 0.0 || most - least <= WORTH * (hi.min(most) - lo.max(least)) {
+        return whole;
+    }
+    if axis.log { (lo.exp(), hi.exp()) } else { (lo, hi) }
 }
 
 fn linear_range(axis: &Axis, lo: f64, hi: f64, count: usize) -> (f64, f64, Vec<f64>) {
@@ -222,6 +264,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_few_figures_far_away_do_not_stretch_the_range() {
+        let mut values: Vec<f64> = (0..30).map(f64::from).collect();
+        let axis = Axis::new("x", Unit::None);
+        assert_eq!(robust(&axis, values.iter().copied()), (f64::NEG_INFINITY, f64::INFINITY));
+        values.push(5000.0);
+        let (lo, hi) = robust(&axis, values.iter().copied());
+        assert!(lo < 0.0 && (30.0..200.0).contains(&hi), "{lo} {hi}");
+        // On a logarithmic axis a thousand times is far, ten times is not.
+        let log = || Axis::new("x", Unit::None).log();
+        let powers = || (0..30).map(|i| f64::from(i % 5) + 1.0);
+        assert_eq!(robust(&log(), powers().chain([50.0])).1, f64::INFINITY);
+        assert!(robust(&log(), powers().chain([1e9])).1 < 1e6);
+        // Few figures, and figures that are all but alike, are all shown.
+        assert_eq!(robust(&axis, [1.0, 2.0, 3.0, 1e6]).1, f64::INFINITY);
+        assert_eq!(robust(&axis, [[1.0; 20], [9.0; 20]].concat()[..25].iter().copied()).1, f64::INFINITY);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The trade-off as a picture: one point per setting, and the line of those that nothing beats in both respects.
 
+use std::cmp::Ordering;
+
 use super::draw::{Anchor, Drawing, colour, fit, text_width};
 use super::frame::{self, Swatch};
-use super::scale::{Axis, Scale};
+use super::scale::{Axis, Scale, robust};
 use super::{Better, Mark, Plot, WIDTH};
 
 /// One setting.
@@ -133,17 +135,16 @@ impl Plot for Scatter {
             .filter(|&i| self.x.takes(self.points[i].x) && self.y.takes(self.points[i].y))
             .collect();
         let front = self.front(&drawn);
-        let top = frame::head(&mut d, &self.title, "", &self.legend(front.len()), width) + 22.0;
+        let on = || drawn.iter().map(|&i| &self.points[i]);
+        let xs = Shown::new(&self.x, on().map(|p| (p.x, p.x_range, p.mark)));
+        let ys = Shown::new(&self.y, on().map(|p| (p.y, p.y_range, p.mark)));
+        let about = if xs.cut || ys.cut { frame::ARROWS } else { "" };
+        let top = frame::head(&mut d, &self.title, about, &self.legend(front.len()), width) + 22.0;
         let bottom = height - 58.0;
         let right = width - 14.0;
-        let ends = |v: f64, range: Option<(f64, f64)>| match range {
-            Some((lo, hi)) => [v, lo, hi],
-            None => [v; 3],
-        };
-        let on = || drawn.iter().map(|&i| &self.points[i]);
-        let y = Scale::fit(&self.y, on().flat_map(|p| ends(p.y, p.y_range)), bottom, top, 5);
+        let y = Scale::fit(&self.y, ys.values, bottom, top, 5);
         let left = frame::label_room(&y);
-        let x = Scale::fit(&self.x.clone().padded(), on().flat_map(|p| ends(p.x, p.x_range)), left, right, 7);
+        let x = Scale::fit(&self.x.clone().padded(), xs.values, left, right, 7);
         if drawn.is_empty() {
             frame::nothing(&mut d, width / 2.0, (top + bottom) / 2.0);
         } else {
@@ -157,6 +158,30 @@ impl Plot for Scatter {
         }
         frame::left_out(&mut d, self.points.len() - drawn.len(), right, top - 16.0);
         d
+    }
+}
+
+/// What an axis has to hold.
+struct Shown {
+    values: Vec<f64>,
+    /// Something lies beyond it.
+    cut: bool,
+}
+
+impl Shown {
+    /// Figures and the ends of their error bars up to a robust range; today's setting and the advised one in any case.
+    fn new(axis: &Axis, points: impl Iterator<Item = (f64, Option<(f64, f64)>, Mark)> + Clone) -> Shown {
+        let ends = |(v, range, _): (f64, Option<(f64, f64)>, Mark)| {
+            let (lo, hi) = range.unwrap_or((v, v));
+            [v, lo, hi]
+        };
+        let (mut low, mut high) = robust(axis, points.clone().flat_map(ends));
+        for (v, _, _) in points.clone().filter(|p| p.2 != Mark::None) {
+            (low, high) = (low.min(v), high.max(v));
+        }
+        let all: Vec<f64> = points.flat_map(ends).filter(|v| axis.takes(*v)).collect();
+        let cut = all.iter().any(|v| *v < low || *v > high);
+        Shown { values: all.into_iter().map(|v| v.clamp(low, high)).collect(), cut }
     }
 }
 
@@ -193,7 +218,11 @@ impl Scatter {
                 if let Some((lo, hi)) = p.y_range.filter(|(lo, hi)| self.y.takes(*lo) && self.y.takes(*hi)) {
                     d.line((px, y.at(lo)), (px, y.at(hi)), &class);
                 }
-                d.shape(group, px, py, 5.0);
+                frame::beside(d, x.side(p.x), px, py);
+                frame::above(d, y.side(p.y), px, py);
+                if x.side(p.x) == Ordering::Equal && y.side(p.y) == Ordering::Equal {
+                    d.shape(group, px, py, 5.0);
+                }
                 match p.mark {
                     Mark::None => {}
                     Mark::Today => d.circle(px, py, 10.0, "today"),
@@ -290,6 +319,20 @@ mod tests {
     fn plot(points: Vec<Point>) -> Scatter {
         let axis = |t| Axis::new(t, Unit::None);
         Scatter::new("t", axis("space"), axis("latency"), (Better::Higher, Better::Lower), points)
+    }
+
+    #[test]
+    fn one_wild_setting_does_not_squeeze_the_others() {
+        let tame = || (0..12).map(|i| Point::new(f64::from(i), 5.0 + f64::from(i % 4), "g", "p"));
+        assert!(!plot(tame().collect()).draw().inline().contains(frame::ARROWS));
+        let wild = || Point::new(5.0, 9000.0, "g", "wild");
+        let svg = plot(tame().chain([wild()]).collect()).draw().inline();
+        assert!(svg.contains('▴') && svg.contains(frame::ARROWS), "{svg}");
+        assert!(!svg.contains(">10000<") && !svg.contains(">8000<") && !svg.contains(">8,000<"), "{svg}");
+        assert!(svg.contains("wild"), "its figures are there when it is pointed at");
+        // The advised setting is never cut off.
+        let chosen = plot(tame().chain([wild().mark(Mark::Chosen)]).collect()).draw().inline();
+        assert!(!chosen.contains('▴') && !chosen.contains(frame::ARROWS), "{chosen}");
     }
 
     #[test]

@@ -260,6 +260,8 @@ impl PoolTarget {
                 caching: Some(self.spec.caching.clone()),
                 threads: None,
                 record: record.then(|| trace.clone()),
+                overlay: false,
+                caller: None,
             };
             let began = Instant::now();
             self.ask_patiently::<Mounted>(&Request::Mount(mounted))?;
