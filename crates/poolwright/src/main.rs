@@ -9,7 +9,12 @@ macro_rules! tell {
     }};
 }
 
+#[macro_use]
+mod stdout;
+
 mod commands;
+mod failure;
+mod help;
 mod interrupt;
 mod mrc_page;
 mod output;
@@ -19,12 +24,12 @@ mod scratch;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-/// Fits storage to a database: records its I/O, tries settings on the real OpenZFS engine in user space, and says which
+/// Fit OpenZFS to a database: record its I/O, try settings on the real OpenZFS engine in user space, and learn which
 /// to use, with evidence. No kernel module is needed.
 #[derive(Debug, Parser)]
-#[command(name = "poolwright", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+#[command(name = "poolwright", arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -47,11 +52,35 @@ enum Verb {
     Lab(commands::lab::Args),
     #[command(hide = true)]
     Trial(commands::trial::Args),
+    #[command(hide = true)]
+    MountLog(commands::mount::log::Args),
 }
 
 fn main() -> ExitCode {
     quiet_panics();
-    let result = match Cli::parse().verb {
+    ExitCode::from(match parse() {
+        Ok(cli) => stdout::guard(|| run(cli.verb)),
+        Err(said) => help_or_usage(&said),
+    })
+}
+
+/// The command line with its help texts completed.
+fn parse() -> clap::error::Result<Cli> {
+    let command = help::complete(Cli::command()).version(help::VERSION.as_str());
+    Cli::from_arg_matches(&command.try_get_matches()?)
+}
+
+/// Prints what was asked for (`--help`, `--version`) or what is wrong with the arguments; the exit code.
+fn help_or_usage(said: &clap::Error) -> u8 {
+    match said.print() {
+        Err(why) if !said.use_stderr() => stdout::report(&why),
+        _ => u8::try_from(said.exit_code()).unwrap_or(2),
+    }
+}
+
+/// Runs the verb; the exit code.
+fn run(verb: Verb) -> u8 {
+    let result = match verb {
         Verb::Estimate(args) => commands::estimate::run(args),
         Verb::Record(args) => commands::record::run(args),
         Verb::Trace(args) => commands::trace::run(args),
@@ -63,36 +92,24 @@ fn main() -> ExitCode {
         Verb::Mount(args) => commands::mount::run(args),
         Verb::Lab(args) => commands::lab::run(args),
         Verb::Trial(args) => commands::trial::run(args),
+        Verb::MountLog(args) => commands::mount::log::run(args),
     };
     match result {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => code,
         Err(error) => {
-            eprintln!("poolwright: {error:#}");
-            let usage = error.downcast_ref::<commands::options::Usage>().is_some();
-            let refused = error.downcast_ref::<commands::pool::reach::Refused>().is_some();
-            ExitCode::from(if interrupt::requested() {
-                130
-            } else if usage {
-                2
-            } else if refused {
-                3
-            } else {
-                1
-            })
+            tell!("{}", failure::message(&error));
+            failure::exit_code(&error)
         }
     }
 }
 
-/// A user sees a sentence, never a backtrace; `poolwright … | head` ends quietly.
+/// A user sees a sentence, never a backtrace.
 fn quiet_panics() {
     std::panic::set_hook(Box::new(|info| {
         let payload = info.payload();
         let text =
             payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
         let text = text.unwrap_or("no reason given");
-        if text.contains("Broken pipe") {
-            std::process::exit(0);
-        }
         let place = info.location().map_or(String::new(), |l| format!(" ({}:{})", l.file(), l.line()));
         eprintln!(
             "poolwright: a defect of this program: {text}{place}; please report it with the command you ran"

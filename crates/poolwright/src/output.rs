@@ -1,38 +1,262 @@
-//! A file that is written whole or not at all: opened before a long run, so that a place that cannot be written shows
-//! then, and put in its place at the end.
+//! Output files: refused before the work where they cannot be written or would replace a user's file, and put in their
+//! place whole or not at all.
 
-use std::fs::File;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context as _, anyhow};
 
-/// A file beside its place, which it gets when it is written. Dropped before, it leaves what was there as it was.
+use crate::failure::{Refused, Usage, hint};
+
+/// What an output file holds, which tells a file that Poolwright made from a user's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A plan of `tune`: JSON with the format's name.
+    Plan,
+    /// An HTML page with Poolwright as its generator.
+    Page,
+    /// Another program's format, which does not say who wrote it.
+    Export,
+}
+
+impl Kind {
+    /// Whether Poolwright made this file. An empty file counts: nothing is lost with it.
+    fn made(self, file: &mut File) -> io::Result<bool> {
+        let mut head = Vec::new();
+        file.take(4096).read_to_end(&mut head)?;
+        let head = String::from_utf8_lossy(&head);
+        let start: String = head.split_whitespace().collect();
+        Ok(head.is_empty()
+            || match self {
+                Kind::Plan => start.starts_with(r#"{"format":"poolwright-plan""#),
+                Kind::Page => head.contains(poolwright_report::GENERATOR),
+                Kind::Export => false,
+            })
+    }
+
+    /// Whether the file that is replaced is kept, as NAME.1.
+    fn is_kept(self) -> bool {
+        matches!(self, Kind::Plan | Kind::Page)
+    }
+}
+
+/// The option of every verb that writes such a file.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Force {
+    /// Replace an output file that Poolwright did not make
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// An output file. Dropped before [`Output::commit`], it leaves what was there as it was.
+#[derive(Debug)]
 pub struct Output {
     path: PathBuf,
-    part: PathBuf,
+    kind: Kind,
     file: File,
+    /// The file beside the path that is written first; none for a device or a pipe, which is written directly.
+    part: Option<PathBuf>,
 }
 
 impl Output {
-    /// Opens it.
-    pub fn open(path: &Path) -> anyhow::Result<Output> {
-        let name = path.file_name().with_context(|| format!("{} is not a file name", path.display()))?;
-        let part = path.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
-        let file = File::create(&part).with_context(|| format!("writing beside {}", path.display()))?;
-        Ok(Output { path: path.to_owned(), part, file })
+    /// Opens the output, beside its path if that is a regular file or does not exist.
+    ///
+    /// # Errors
+    /// If the path cannot be written; with [`Refused`] if it holds a file that Poolwright did not make and `force` is not
+    /// set.
+    pub fn open(path: &Path, kind: Kind, force: Force) -> anyhow::Result<Output> {
+        let failed = || format!("cannot write {}", path.display());
+        let found = match fs::metadata(path) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => None,
+            found => Some(found.with_context(failed)?),
+        };
+        let (file, part) = match found {
+            Some(meta) if meta.is_dir() => {
+                return Err(anyhow!("it is a directory")).with_context(failed).context(Usage);
+            }
+            Some(meta) if !meta.is_file() => {
+                (File::options().write(true).open(path).with_context(failed)?, None)
+            }
+            existing => {
+                if existing.is_some() && !force.force {
+                    refuse_foreign(path, kind)?;
+                }
+                let part = beside(path).with_context(failed)?;
+                (File::create(&part).with_context(failed)?, Some(part))
+            }
+        };
+        Ok(Output { path: path.to_owned(), kind, file, part })
     }
 
-    /// Writes it, and puts it in its place.
+    /// Opens several outputs, which must not be the same file.
+    ///
+    /// # Errors
+    /// As [`Output::open`]; with [`Usage`] if two paths name one file.
+    pub fn open_both(
+        (one, kind): (&Path, Kind),
+        (other, other_kind): (&Path, Kind),
+        force: Force,
+    ) -> anyhow::Result<(Output, Output)> {
+        let first = Output::open(one, kind, force)?;
+        let same = std::path::absolute(one).ok() == std::path::absolute(other).ok();
+        if same && first.part.is_some() {
+            return Err(anyhow!("{} is named for two outputs", one.display())).context(Usage);
+        }
+        Ok((first, Output::open(other, other_kind, force)?))
+    }
+
+    /// Writes the text, and commits.
+    ///
+    /// # Errors
+    /// As the file system says; what was at the path stays then.
     pub fn write(mut self, text: &str) -> anyhow::Result<()> {
-        let written =
-            self.file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&self.part, &self.path));
-        written.with_context(|| format!("writing {}", self.path.display()))
+        self.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", self.path.display()))?;
+        self.commit()
+    }
+
+    /// Puts the file at its path. A plan or page that was there is kept with `.1` added to its name.
+    ///
+    /// # Errors
+    /// As the file system says; what was at the path stays then.
+    pub fn commit(mut self) -> anyhow::Result<()> {
+        let put = |part: &Path| {
+            self.file.sync_all()?;
+            if self.kind.is_kept() && self.path.metadata().is_ok_and(|meta| meta.len() > 0) {
+                keep(&self.path)?;
+            }
+            fs::rename(part, &self.path)
+        };
+        if let Some(part) = &self.part {
+            put(part).with_context(|| format!("cannot write {}", self.path.display()))?;
+            self.part = None;
+        }
+        Ok(())
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.part); // gone already where it was renamed
+        if let Some(part) = &self.part {
+            let _ = fs::remove_file(part);
+        }
+    }
+}
+
+fn refuse_foreign(path: &Path, kind: Kind) -> anyhow::Result<()> {
+    let read = || File::open(path).and_then(|mut file| kind.made(&mut file));
+    if read().with_context(|| format!("cannot read {}", path.display()))? {
+        return Ok(());
+    }
+    let why = match kind {
+        Kind::Export => "it exists",
+        Kind::Plan | Kind::Page => "it exists, and Poolwright did not make it",
+    };
+    Err(anyhow!(why))
+        .with_context(|| format!("cannot replace {}", path.display()))
+        .context(hint("name another file, or use --force to replace this one"))
+        .context(Refused)
+}
+
+/// The name under which a file is written first: hidden, in the same directory.
+fn beside(path: &Path) -> anyhow::Result<PathBuf> {
+    let name = path.file_name().context("it has no file name")?;
+    Ok(path.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id())))
+}
+
+/// Links the file to NAME.1 as well, in place of an older one.
+fn keep(path: &Path) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".1");
+    let kept = PathBuf::from(name);
+    match fs::remove_file(&kept) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+        _ => {}
+    }
+    // A file system without hard links gets a copy.
+    fs::hard_link(path, &kept).or_else(|_| fs::copy(path, &kept).map(drop))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOT_FORCED: Force = Force { force: false };
+    const FORCED: Force = Force { force: true };
+
+    fn write(path: &Path, kind: Kind, force: Force, text: &str) -> anyhow::Result<()> {
+        Output::open(path, kind, force)?.write(text)
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+        let mut names: Vec<String> = fs::read_dir(dir).unwrap().map(name).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_users_file_is_replaced_by_force_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notes.json");
+        for kind in [Kind::Plan, Kind::Page, Kind::Export] {
+            fs::write(&path, "{\"mine\": true}").unwrap();
+            let error = Output::open(&path, kind, NOT_FORCED).unwrap_err();
+            assert!(error.is::<Refused>(), "{kind:?}: {error:#}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), "{\"mine\": true}");
+            assert_eq!(names(dir.path()), ["notes.json"]);
+            write(&path, kind, FORCED, "new").unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+            let _ = fs::remove_file(dir.path().join("notes.json.1"));
+        }
+        fs::write(&path, "").unwrap();
+        write(&path, Kind::Plan, NOT_FORCED, "over an empty file").unwrap();
+    }
+
+    #[test]
+    fn the_previous_plan_and_page_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = |kind, n: u32| match kind {
+            Kind::Page => format!("<!doctype html>\n<head>{}</head>{n}", poolwright_report::GENERATOR),
+            _ => format!("{{\n  \"format\": \"poolwright-plan\",\n  \"n\": {n}\n}}\n"),
+        };
+        for (name, kind) in [("p.json", Kind::Plan), ("r.html", Kind::Page)] {
+            let path = dir.path().join(name);
+            let text = |n| text(kind, n);
+            for n in 1..=3 {
+                write(&path, kind, NOT_FORCED, &text(n)).unwrap();
+            }
+            assert_eq!(fs::read_to_string(&path).unwrap(), text(3));
+            assert_eq!(fs::read_to_string(dir.path().join(format!("{name}.1"))).unwrap(), text(2));
+            drop(Output::open(&path, kind, NOT_FORCED).unwrap());
+            assert_eq!(fs::read_to_string(&path).unwrap(), text(3), "an output that was not written");
+        }
+        assert_eq!(names(dir.path()), ["p.json", "p.json.1", "r.html", "r.html.1"]);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &Path| Output::open(path, Kind::Page, NOT_FORCED);
+        assert!(at(dir.path()).unwrap_err().is::<Usage>());
+        assert!(at(&dir.path().join("no/such/page.html")).is_err());
+        assert!(at(Path::new("/usr")).unwrap_err().is::<Usage>());
+        let one = dir.path().join("one");
+        let both = Output::open_both((&one, Kind::Plan), (&one, Kind::Page), NOT_FORCED);
+        assert!(both.unwrap_err().is::<Usage>());
+        assert!(names(dir.path()).is_empty());
+        // A device is written directly.
+        at(Path::new("/dev/null")).unwrap().write("page").unwrap();
+        assert!(at(Path::new("/dev/full")).unwrap().write("page").is_err());
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Everything on the page comes from the plan alone, so that an old plan can be drawn again.
 
+pub mod caveats;
 mod evidence;
 pub mod memory;
 mod picture;
@@ -12,7 +13,7 @@ mod tests;
 pub mod words;
 
 use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
-use poolwright_tune::plan::{Gain, Plan, Verdict};
+use poolwright_tune::plan::{Gain, GainVerdict, Plan, Verdict};
 
 /// The whole page.
 pub fn html(plan: &Plan) -> String {
@@ -22,9 +23,14 @@ pub fn html(plan: &Plan) -> String {
     let top = page.section("");
     verdict(top, plan);
     tiles(top, plan);
-    warnings(top, plan);
+    caveats(top, plan);
     if !plan.roles.is_empty() {
         settings(page.section("Settings"), plan);
+    }
+    if let Some(plot) = picture::gains(&plan.gain) {
+        let caption =
+            format!("{} All files together, today's settings against the plan's.", role::pairs(&plan.gain));
+        page.section("The whole plan").plot(&plot, &caption);
     }
     if !plan.database.is_empty() {
         database(page.section("Database"), plan);
@@ -77,10 +83,16 @@ fn tiles(top: &mut Section, plan: &Plan) {
     let shown = words::headline(&plan.goal, has).into_iter().filter_map(|name| {
         let (title, gain) = match (plan.gain.get(name), of_role(name)) {
             (Some(gain), _) => (words::title(name).to_owned(), gain),
-            (None, Some((role, gain))) => (format!("{}, {} alone", words::title(name), role.role), gain),
+            (None, Some((role, gain))) => {
+                (format!("{}, {} alone", words::title(name), words::replayed(role)), gain)
+            }
             (None, None) => return None,
         };
-        Some((title, Unit::Change.format(gain.change), remark(name, gain), words::tone(gain)))
+        let value = match gain.verdict {
+            GainVerdict::Noise => "no clear change".to_owned(),
+            _ => Unit::Change.format(gain.change),
+        };
+        Some((title, value, remark(name, gain), words::tone(gain)))
     });
     let all: Vec<(String, String, String, Tone)> = shown.collect();
     if !all.is_empty() {
@@ -95,40 +107,20 @@ fn remark(name: &str, gain: &Gain) -> String {
     format!("{figures}, {} · 95\u{a0}% interval {}", words::verdict(gain), whole(words::interval(gain)))
 }
 
-fn warnings(top: &mut Section, plan: &Plan) {
-    let problems = plan.problems();
-    if !problems.is_empty() {
-        top.callout(Callout::Warning, "Do not follow this plan as it stands", &problems.join("; "));
+/// What gets much worse, and then all warnings in one place.
+fn caveats(top: &mut Section, plan: &Plan) {
+    let costs = caveats::costs(plan);
+    if !costs.is_empty() {
+        top.callout(
+            Callout::Warning,
+            "What it costs",
+            &format!("Worse by more than a tenth: {}.", costs.join("; ")),
+        );
     }
-    match &plan.trace {
-        None => {
-            let text = "No I/O was recorded, so nothing was replayed: what is said of latency and write \
-                        amplification, if anything, is computed and not measured.";
-            top.callout(Callout::Warning, "Estimates only", text);
-        }
-        Some(trace) if trace.lost_events > 0 => {
-            let lost = words::counted(trace.lost_events, "event");
-            let text = "The replay does less than the database did; record again on a quieter machine or for \
-                        a shorter time.";
-            top.callout(Callout::Warning, &format!("The recording lost {lost}"), text);
-        }
-        Some(_) => {}
-    }
-    let unseen = plan.trace.iter().flat_map(|t| &t.unseen).filter(|u| u.count > 0);
-    let unseen = unseen.map(|u| format!("{} was met {} and is not in the trace", u.what, times(u.count)));
-    let all: Vec<String> = plan.warnings.iter().cloned().chain(unseen).collect();
-    // few enough to be seen one by one, or a list
-    if all.len() > 3 {
+    let all = caveats::warnings(plan);
+    if !all.is_empty() {
         top.heading("Before you trust this").list(&all);
-    } else {
-        for warning in &all {
-            top.callout(Callout::Warning, "Before you trust this", warning);
-        }
     }
-}
-
-fn times(n: u64) -> String {
-    if n == 1 { "once".to_owned() } else { words::counted(n, "time") }
 }
 
 /// One row per role: what is there, what should be, and what it brings alone.
@@ -165,7 +157,7 @@ fn settings(section: &mut Section, plan: &Plan) {
     section.table(&table);
     if !metrics.is_empty() {
         section.paragraph(
-            "Each row's figures are for that role alone, the others as today. Green and orange are changes \
+            "Each row's figures are for that role alone, or with those that share its dataset, the others as today. Green and orange are changes \
              beyond the noise, for better and for worse; grey is inside it.",
         );
     }

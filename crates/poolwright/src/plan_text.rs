@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use poolwright_report::{Cell, Column, Table, Terminal, Tone, Unit, escape};
-use poolwright_tune::plan::{CurrentSource, Evidence, EvidenceKind, Outcome, Plan, Role, Verdict};
+use poolwright_tune::plan::{CurrentSource, Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Verdict};
 
-use crate::plan_page::{memory, words};
+use crate::plan_page::{caveats, memory, words};
 
 /// Alternatives shown per role, today's and the recommended one counted.
 const ALTERNATIVES: usize = 5;
@@ -17,6 +17,8 @@ const ALTERNATIVES: usize = 5;
 pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Result<()> {
     let mut text = Text { out, terminal };
     text.verdict(plan)?;
+    text.costs(plan)?;
+    text.together(plan)?;
     let (tried, quiet): (Vec<&Role>, Vec<&Role>) =
         plan.roles.iter().partition(|r| plan.trace.is_none() || was_tried(r));
     for role in tried {
@@ -107,7 +109,10 @@ impl<W: Write> Text<'_, W> {
         for (property, why) in &role.safe_because {
             self.wrapped("  safe  ", 8, &format!("{property}: {why}"))?;
         }
-        self.gains(role)?;
+        if !role.gain.is_empty() {
+            self.wrapped("  ", 2, &format!("{} alone, all else as today:", words::replayed(role)))?;
+            self.gains(&role.gain)?;
+        }
         self.alternatives(plan, role)?;
         for note in &role.notes {
             self.wrapped("  - ", 4, note)?;
@@ -115,12 +120,35 @@ impl<W: Write> Text<'_, W> {
         Ok(())
     }
 
-    /// Roles with too little I/O for trials, a line each at most.
+    /// What gets much worse.
+    fn costs(&mut self, plan: &Plan) -> io::Result<()> {
+        let costs = caveats::costs(plan);
+        if costs.is_empty() {
+            return Ok(());
+        }
+        self.heading("costs", "worse by more than a tenth, the whole 95 % interval counted")?;
+        for cost in &costs {
+            let mark = self.style("!", Tone::Bad);
+            self.wrapped(&format!("  {mark} "), 4, cost)?;
+        }
+        Ok(())
+    }
+
+    /// The figures that the verdict quotes.
+    fn together(&mut self, plan: &Plan) -> io::Result<()> {
+        if plan.gain.is_empty() {
+            return Ok(());
+        }
+        self.heading("the whole plan", "all files together, today's settings against the plan's")?;
+        self.gains(&plan.gain)
+    }
+
+    /// Roles without trials of their own, each with the reason.
     fn quiet(&mut self, roles: &[&Role]) -> io::Result<()> {
         if roles.is_empty() {
             return Ok(());
         }
-        self.heading("the rest", "too little I/O was recorded on it to try settings")?;
+        self.heading("the rest", "no trials of its own")?;
         for role in roles {
             let what = if role.recommended.is_empty() {
                 "keep".to_owned()
@@ -129,14 +157,14 @@ impl<W: Write> Text<'_, W> {
             };
             let size = format!("{} in {}", words::bytes(role.bytes), words::counted(role.files, "file"));
             self.wrapped("  ", 2, &format!("{}  {}  {size}: {what}", role.role, role.path))?;
+            for note in &role.notes {
+                self.wrapped("    - ", 6, note)?;
+            }
         }
         Ok(())
     }
 
-    fn gains(&mut self, role: &Role) -> io::Result<()> {
-        if role.gain.is_empty() {
-            return Ok(());
-        }
+    fn gains(&mut self, gains: &Gains) -> io::Result<()> {
         let mut table = Table::new([
             Column::left("metric"),
             Column::right("today"),
@@ -145,9 +173,9 @@ impl<W: Write> Text<'_, W> {
             Column::right("95 % interval"),
             Column::right("meaning"),
         ]);
-        let shown = role.gain.keys().map(String::as_str).filter(|name| SHOWN.contains(name));
+        let shown = gains.keys().map(String::as_str).filter(|name| SHOWN.contains(name));
         for name in words::ordered(shown) {
-            let (gain, unit) = (&role.gain[name], words::unit(name));
+            let (gain, unit) = (&gains[name], words::unit(name));
             table.row([
                 Cell::text(words::title(name)),
                 Cell::num(gain.from, unit),
@@ -244,11 +272,7 @@ impl<W: Write> Text<'_, W> {
     }
 
     fn warnings(&mut self, plan: &Plan) -> io::Result<()> {
-        let refused =
-            plan.problems().into_iter().map(|p| format!("do not follow this plan as it stands: {p}"));
-        let lost = plan.trace.as_ref().map_or(0, |t| t.lost_events);
-        let lost = (lost > 0).then(|| format!("the recording lost {}", words::counted(lost, "event")));
-        let all: Vec<String> = refused.chain(lost).chain(plan.warnings.iter().cloned()).collect();
+        let all = caveats::warnings(plan);
         if all.is_empty() {
             return Ok(());
         }
@@ -411,117 +435,4 @@ fn wrap(text: &str, room: usize) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn fixture() -> Plan {
-        let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/plan.json"));
-        serde_json::from_str(text).expect("the fixture is a plan")
-    }
-
-    fn printed(plan: &Plan, width: Option<usize>) -> String {
-        let mut out = Vec::new();
-        print(plan, &mut out, Terminal { width, ansi: false }).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn a_change_says_what_to_set_what_it_brings_and_what_is_safe() {
-        let text = printed(&fixture(), None);
-        for part in [
-            "Change: 16K records with zstd-3",
-            "  set   recordsize=16K compression=zstd-3\n",
-            "  was   recordsize=128K compression=lz4  (OpenZFS's defaults: the directory is on ext4)",
-            "−78.6 to −75.0 %",
-            "inside the noise",
-            "23 screened out, 1 failed",
-            "innodb_doublewrite = OFF  (now ON, needs a restart)",
-            "only  with recordsize=16K",
-            "memory  for the ARC; computed",
-            "  Knee at 192M: 12.6 % of the requests read from the device.\n",
-            "ashift=12: the device's",
-            "! 1 file could not be read",
-            "  zfs create -o recordsize=16K -o compression=zstd-3 POOL/data\n    to be mounted on /srv/mariadb/data, for what is in /srv/mariadb/data today",
-            "A file keeps the record size",
-        ] {
-            assert!(text.contains(part), "{part:?} is not in\n{text}");
-        }
-        assert!(!text.contains('\u{1b}'));
-    }
-
-    #[test]
-    fn lines_fit_the_terminal() {
-        for width in [80, 100, 132] {
-            let text = printed(&fixture(), Some(width));
-            let long = text.lines().find(|l| l.chars().count() > width);
-            assert_eq!(long, None, "{width}");
-            assert!(text.lines().all(|l| l == l.trim_end()), "{text}");
-        }
-    }
-
-    #[test]
-    fn keeping_needs_no_next_step() {
-        let mut plan = fixture();
-        plan.verdict = Verdict::Keep;
-        plan.trace = None;
-        plan.why = "nothing beats today's".into();
-        plan.database.clear();
-        plan.warnings.clear();
-        plan.roles.truncate(1);
-        let role = &mut plan.roles[0];
-        role.recommended.clear();
-        role.gain.clear();
-        role.evidence.clear();
-        let text = printed(&plan, Some(80));
-        assert!(text.starts_with("Keep: nothing beats today's\n"), "{text}");
-        assert!(text.contains("  keep  recordsize=128K compression=lz4"), "{text}");
-        assert!(text.contains("no recording, estimates only"), "{text}");
-        assert!(!text.contains("\nnext") && !text.contains("before you trust"), "{text}");
-    }
-
-    #[test]
-    fn estimates_are_shown_where_nothing_was_replayed() {
-        let mut plan = fixture();
-        let role = &mut plan.roles[0];
-        role.evidence.retain(|e| e.kind == EvidenceKind::Estimate);
-        role.evidence[3].outcome = Outcome::Raced;
-        role.evidence[4].outcome = Outcome::Current;
-        let text = printed(&plan, None);
-        assert!(text.contains("\n  estimated"), "{text}");
-        assert!(text.contains("19 screened out\n"), "{text}");
-    }
-
-    #[test]
-    fn the_shortlist_always_has_what_is_compared() {
-        let plan = fixture();
-        let trials = || plan.roles[0].evidence.iter().filter(|e| e.objective.is_some());
-        let backwards: Vec<&Evidence> = trials().collect::<Vec<_>>().into_iter().rev().collect();
-        for order in [trials().collect(), backwards] {
-            let shown = shortlist(&order);
-            assert_eq!(shown.len(), ALTERNATIVES);
-            let has = |outcome| shown.iter().any(|e| e.outcome == outcome);
-            assert!(has(Outcome::Recommended) && has(Outcome::Current));
-        }
-    }
-
-    #[test]
-    fn what_is_to_be_copied_is_quoted_and_cannot_steer_the_terminal() {
-        let mut plan = fixture();
-        let role = &mut plan.roles[0];
-        role.place.dataset = Some("tank/my db".into());
-        role.recommended.insert("compression".into(), "lz4; reboot".into());
-        role.path = "/srv/\u{1b}]0;title\u{7}\nx".into();
-        let text = printed(&plan, None);
-        let command = "zfs set recordsize=16K 'compression=lz4; reboot' 'tank/my db'\n";
-        assert!(text.contains(command), "{text}");
-        assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text:?}");
-    }
-
-    #[test]
-    fn words_longer_than_the_line_stay_whole() {
-        assert_eq!(wrap("a bb ccc", 4), ["a bb", "ccc"]);
-        assert_eq!(wrap("a /very/long/path b", 6), ["a", "/very/long/path", "b"]);
-        assert_eq!(wrap("", 6), [""]);
-        assert_eq!(wrap("ab  cd", 3), ["ab", "cd"]);
-    }
-}
+mod tests;

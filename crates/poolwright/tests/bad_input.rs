@@ -121,7 +121,7 @@ fn wrong_arguments_are_usage_errors() {
     refused(&["tune", data, "--arc", "1M"], 2, &["64M"]);
     refused(&["replay", trace, "-o", "disk:recordsize=16K"], 2, &["disk", "wal"]);
     refused(&["replay", trace, "-o", "compression=lzma"], 2, &["lzma", "zstd"]);
-    refused(&["replay", trace, "--device", "floppy"], 1, &["floppy", "nvme"]);
+    refused(&["replay", trace, "--device", "floppy"], 2, &["floppy", "nvme"]);
     refused(&["mount", "tank", data, "--device", "floppy"], 2, &["floppy", "sata-ssd"]);
     refused(&["mount", "tank", data, "--device", "hdd,cache0"], 2, &["cache0", "NAME=KIND"]);
     refused(&["replay", trace, "--ashift", "20"], 2, &["20"]);
@@ -210,9 +210,9 @@ fn a_full_scratch_directory_is_seen_before_the_work() {
         );
         return;
     }
-    let replay = poolwright(&["replay", text(&trace), "--scratch", text(&small), "--device", "host"]);
+    let replay = poolwright(&["replay", text(&trace), "--scratch", text(&small), "--device", "none"]);
     let outputs = [dir.path().join("p.json"), dir.path().join("r.html")];
-    let args = ["tune", text(&data), "--trace", text(&trace), "--scratch", text(&small), "--device", "host"];
+    let args = ["tune", text(&data), "--trace", text(&trace), "--scratch", text(&small), "--device", "none"];
     let tune =
         poolwright(&[&args[..], &["--plan", text(&outputs[0]), "--report", text(&outputs[1])]].concat());
     let left = is_empty(&small);
@@ -276,7 +276,7 @@ fn a_killed_trial_is_named_and_a_killed_tool_leaves_no_process() {
     tool.wait().unwrap();
     assert!(gone(trial), "the trial outlived its parent");
     assert!(!is_empty(&scratch));
-    let next = poolwright(&["replay", text(&trace), "--scratch", text(&scratch), "--device", "host"]);
+    let next = poolwright(&["replay", text(&trace), "--scratch", text(&scratch), "--device", "none"]);
     assert!(next.status.success(), "{}", said(&next));
     assert!(is_empty(&scratch));
 }
@@ -319,7 +319,7 @@ fn tune_recommends_or_keeps_and_touches_nothing() {
     let before = snapshot(&data);
     let (plan, report) = (dir.path().join("plan.json"), dir.path().join("report.html"));
     let args =
-        ["tune", text(&data), "--trace", text(&trace), "--budget", "15s", "--device", "host", "--json"];
+        ["tune", text(&data), "--trace", text(&trace), "--budget", "15s", "--device", "none", "--json"];
     let output = poolwright(&[&args[..], &["--plan", text(&plan), "--report", text(&report)]].concat());
     let json: serde_json::Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&output)));

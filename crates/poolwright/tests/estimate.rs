@@ -46,6 +46,52 @@ fn tables_are_for_people() {
     poolwright().arg(dir.path()).assert().success().stdout(shown);
 }
 
+/// Columns and lines of a screen, less the line of the prompt.
+const SCREEN: (usize, usize) = (80, 23);
+
+fn printed(options: &[&str], path: &std::path::Path) -> String {
+    let out = poolwright().args(options).arg(path).assert().success().get_output().stdout.clone();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn the_default_grid_fits_a_screen() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows: String = (0..40_000).map(|i| format!("{i:06} customer {:03}; ", i * 7919 % 997)).collect();
+    fs::write(dir.path().join("rows"), &rows).unwrap();
+    for options in [&["--full"][..], &["--within", "5%"]] {
+        let text = printed(options, dir.path());
+        assert!(text.lines().all(|line| line.chars().count() <= SCREEN.0), "{text}");
+        assert!(text.lines().count() <= SCREEN.1, "{} lines:\n{text}", text.lines().count());
+        assert!(text.starts_with("1 file, "), "{text}");
+        for word in ["ashift=12, plain", "best at ashift=9: ", ", 13: ", "zstd-3", "  1M", "--long"] {
+            assert!(text.contains(word), "no {word:?}:\n{text}");
+        }
+        assert!(!text.contains("ashift=9, plain"), "{text}");
+    }
+    let long = printed(&["--full", "--long"], dir.path());
+    assert!(
+        ["ashift=9, plain", "ashift=12, plain", "ashift=13, plain"].iter().all(|t| long.contains(t)),
+        "{long}"
+    );
+    let asked = printed(&["--full", "--ashift", "9,13"], dir.path());
+    assert!(asked.contains("ashift=9, plain") && asked.contains("ashift=13, plain"), "{asked}");
+    // More codecs than fit beside each other.
+    let all = printed(&["--full", "-o", "compression=all", "-o", "recordsize=128K"], dir.path());
+    assert!(all.lines().all(|line| line.chars().count() <= SCREEN.0), "{all}");
+    assert!(all.contains("zstd-19") && all.contains("lzjb"), "{all}");
+}
+
+#[test]
+fn a_file_in_a_block_pointer_is_not_called_a_hole() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("tiny"), "abc\n").unwrap();
+    let text = printed(&["-o", "compression=off,lz4"], dir.path());
+    assert!(!text.contains("all holes") && text.contains("no block"), "{text}");
+    assert!(text.starts_with("1 file, 4B: "), "{text}");
+    assert!(text.contains("which the block pointer holds"), "{text}");
+}
+
 #[test]
 fn bad_input_is_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -84,5 +84,5 @@ fn what_is_not_there_is_said() {
     no(&["unheard-of"], "there are no results lab-unheard-of.db; `poolwright lab run unheard-of` makes them");
     no(&["made-up", "--run", "9"], "lab-made-up.db has no run 9 of made-up; it has 1");
     no(&["other", "--results", "lab-made-up.db"], "lab-made-up.db has no run of other");
-    no(&["made-up", "-o", "no/such/folder.html"], "creating no/such/folder.html");
+    no(&["made-up", "-o", "no/such/folder.html"], "cannot write no/such/folder.html");
 }

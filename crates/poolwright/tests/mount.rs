@@ -136,6 +136,14 @@ fn umount(dir: &Path) -> bool {
     }
 }
 
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn is_root() -> bool {
     std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
@@ -371,9 +379,10 @@ fn one_process_owns_the_pool() {
     std::fs::write(p.at("n/file"), "in the other dataset").unwrap();
     assert!(!p.at("m/file").exists());
     // nobody else gets in, even where the socket cannot be found
+    std::fs::create_dir(p.at("free")).unwrap();
     std::fs::rename(p.at("run"), p.at("away")).unwrap();
     p.fails("pool import tank img", 3, &["refused", "in use", &pid]);
-    p.fails("mount tank n", 3, &["refused", "in use", &pid]);
+    p.fails("mount tank free", 3, &["refused", "in use", &pid]);
     std::fs::rename(p.at("away"), p.at("run")).unwrap();
     p.fails("pool create tank other:128M", 3, &["in use", &pid]);
 
@@ -470,18 +479,23 @@ fn in_the_background_with_a_log() {
     let pid = mounted["pid"].as_u64().unwrap() as u32;
     assert_eq!(mounted["owner"], true);
     std::fs::write(p.at("m/file"), "x").unwrap();
+    let log = p.at("state/log/tank.log");
+    // The process that logs has its own time.
+    wait_until("the mount is logged", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text.ends_with('\n'))
+    });
+    let text = std::fs::read_to_string(&log).unwrap();
+    let (time, words) = text.trim_end().split_once(&format!(" [{pid}] ")).expect(&text);
+    assert!(time.len() == 20 && time.starts_with("20") && time.ends_with('Z'), "{text}");
+    assert_eq!(words, format!("note: tank mounted on {}", p.at("m").display()));
     p.run("pool export tank");
     // Where nobody collects orphans, what has ended stays as a zombie.
     let ended = || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
     };
-    let start = Instant::now();
-    while !ended() {
-        assert!(start.elapsed() < PATIENCE, "it goes on after the export");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(!p.is_mounted("m") && p.at("state/log/tank.log").exists());
+    wait_until("the mount process ends after the export", ended);
+    assert!(!p.is_mounted("m"));
 }
 
 #[test]
@@ -517,4 +531,12 @@ fn a_mount_records_its_own_trace() {
     let path = |f: &Value| f["path"].as_str().unwrap_or_default().to_owned();
     let table = files.iter().find(|f| path(f).ends_with("/m/db/renamed.ibd")).expect("under its last name");
     assert_eq!((table["size"].as_u64(), table["role"].as_str()), (Some(65536), Some("data")));
+
+    // Nothing recorded: no trace.
+    let mount = p.mount("tank m --record out/idle.parquet");
+    assert!(umount(&p.at("m")));
+    let (code, said) = p.ended(mount);
+    assert!(code == Some(0) && said.contains("nothing was recorded"), "{code:?} {said}");
+    let left: Vec<_> = std::fs::read_dir(p.at("out")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["t.parquet"]);
 }

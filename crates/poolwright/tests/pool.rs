@@ -131,7 +131,7 @@ fn datasets_from_birth_to_death() {
     p.fails("dataset get -o colour sync tank/x", 2, &["source"]);
     p.fails("dataset set snapdir=sometimes tank/x", 2, &["hidden, visible"]);
     assert!(p.run("dataset get all tank/x").contains("compressratio"));
-    p.fails("dataset get colour tank/x", 1, &["colour", "recordsize"]);
+    p.fails("dataset get colour tank/x", 2, &["colour", "recordsize"]);
     p.fails("dataset set recordsize=3K tank/x", 2, &["recordsize=3K"]);
     p.fails("dataset set tank/x recordsize", 2, &["PROP=VALUE"]);
     p.fails("dataset set recordsize=8K tank/none", 1, &["no such dataset", "dataset list"]);
@@ -148,7 +148,7 @@ fn datasets_from_birth_to_death() {
     assert_eq!(listed(&p, "dataset list -H -t snapshot tank/x"), ["tank/x@one"]);
 
     p.fails("dataset destroy tank/x", 3, &["refused", "-r"]);
-    p.fails("dataset destroy -r tank", 1, &["the pool itself"]);
+    p.fails("dataset destroy -r tank", 2, &["the pool itself"]);
     p.run("dataset destroy tank/x/y@one");
     p.fails("dataset destroy tank/x/y@one", 1, &["no such snapshot"]);
     let gone = p.json("dataset destroy -r tank/x");
@@ -264,4 +264,93 @@ fn damaged_registry_entries_are_named_and_others_work() {
     std::fs::write(p.at("state/pools/broken.json"), "{").unwrap();
     p.fails("dataset list broken", 1, &["broken.json", "import the pool again"]);
     assert_eq!(listed(&p, "pool list -H"), ["tank"]);
+}
+
+#[test]
+fn properties_are_inherited_and_limits_are_not() {
+    let p = Place::new();
+    p.run("pool create tank a:128M -O compression=lz4");
+    p.run("dataset create -p tank/x/y -o compression=zstd");
+    p.run("dataset set compression=gzip recordsize=8K tank/x");
+    assert_eq!(p.json("dataset inherit compression tank/x")["datasets"], serde_json::json!(["tank/x"]));
+    let got = p.run("dataset get -H -o value,source compression tank/x tank/x/y");
+    assert_eq!(got, "lz4\tinherited from tank\nzstd\tlocal\n");
+    let done = p.json("dataset inherit -r compression tank");
+    assert_eq!(done["datasets"], serde_json::json!(["tank", "tank/x", "tank/x/y"]));
+    assert_eq!(
+        p.run("dataset get -H -o value,source compression tank tank/x/y"),
+        "on\tdefault\non\tdefault\n"
+    );
+    assert_eq!(p.run("dataset get -H -o value,source recordsize tank/x/y"), "8K\tinherited from tank/x\n");
+    p.fails("dataset inherit colour tank/x", 2, &["no property \"colour\"", "recordsize", "quota"]);
+    p.fails("dataset set recordsize=5K tank/x", 2, &["recordsize=5K"]);
+    p.fails(
+        "dataset inherit quota tank/x",
+        2,
+        &["not inherited", "\nhint: `poolwright dataset set quota=none tank/x`"],
+    );
+    p.fails("dataset inherit sync tank/none", 1, &["no such dataset"]);
+
+    assert_eq!(
+        p.run("dataset get -H quota,refquota tank/x"),
+        "tank/x\tquota\tnone\tdefault\ntank/x\trefquota\tnone\tdefault\n"
+    );
+    p.run("dataset set quota=64M refquota=32M tank/x");
+    assert_eq!(p.run("dataset get -H -o value,source quota,refquota tank/x"), "64M\tlocal\n32M\tlocal\n");
+    assert_eq!(p.run("dataset get -H -p -o value quota tank/x tank/x/y"), "67108864\n0\n");
+    let list = p.json("dataset list tank/x");
+    assert!(list["datasets"][0]["available"].as_u64().unwrap() <= 32 << 20, "{list}");
+    let below = p.json("dataset list tank/x/y");
+    let room = below["datasets"][0]["available"].as_u64().unwrap();
+    assert!(room <= 64 << 20 && room > 32 << 20, "{below}");
+    p.fails("dataset set quota=much tank/x", 2, &["quota=much", "none or a size"]);
+    p.fails("dataset set quota=4K tank/x", 1, &["quota=4K", "less than what tank/x uses"]);
+    assert_eq!(p.run("dataset get -H -o value quota tank/x"), "64M\n");
+    p.run("dataset set quota=none tank/x");
+    assert_eq!(p.run("dataset get -H -o value quota tank/x"), "none\n");
+}
+
+#[test]
+fn a_pool_is_imported_by_a_file_of_it() {
+    let p = Place::new();
+    p.run("pool create tank mirror a:128M b:128M log l:128M");
+    p.run("pool export tank");
+    let found = p.json("pool import b");
+    assert_eq!(
+        (found["pool"].as_str(), found["files"].as_array().unwrap().len()),
+        (Some("tank"), 3),
+        "{found}"
+    );
+    p.run("pool export tank");
+    let dir = p.dir.path().display().to_string();
+    assert!(p.run(&format!("pool import {dir}")).contains("pool: tank"), "a directory is listed");
+    p.run(&format!("pool import tank {dir}"));
+    p.run("pool export tank");
+    assert!(p.run("pool import ./a ./b ./l").contains("tank imported"));
+    p.run("pool export tank");
+    std::fs::copy(p.at("a"), p.at("copy")).unwrap();
+    p.fails("pool import b", 1, &["/a", "/copy", "are the same vdev"]);
+    std::fs::write(p.at("text"), "no pool").unwrap();
+    p.fails("pool import text", 1, &["holds no pool"]);
+    p.fails("pool import ./none", 1, &["none"]);
+    p.fails("pool import", 2, &["--dir"]);
+    assert!(p.run("pool import --help").contains("pool import -D /srv/tank.img"));
+}
+
+#[test]
+fn a_pool_is_destroyed_and_brought_back() {
+    let p = Place::new();
+    p.run("pool create tank a:128M");
+    p.run("dataset create tank/x");
+    p.fails("pool destroy tan", 1, &["no pool \"tan\" is known"]);
+    let done = p.run("pool destroy tank");
+    assert!(done.starts_with("tank destroyed; its files stay: ") && done.contains("/a"), "{done}");
+    assert_eq!(files_in(p.dir.path()), ["a"]);
+    assert!(listed(&p, "pool list -H").is_empty());
+    p.fails("dataset list tank", 1, &["no pool"]);
+    p.fails("pool import tank a", 1, &["importing tank: the pool was destroyed", "import -D"]);
+    p.run("pool import -D tank a");
+    assert_eq!(listed(&p, "dataset list -H"), ["tank", "tank/x"]);
+    p.run("pool export tank");
+    p.run("pool import a");
 }

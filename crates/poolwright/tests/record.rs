@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use poolwright_trace::{Op, Trace};
+use poolwright_trace::{Event, Op, Trace};
 
 const BIN: &str = env!("CARGO_BIN_EXE_poolwright");
 
@@ -182,6 +182,33 @@ fn an_idle_directory_is_said_to_be_idle() {
         record(&["--dir", dir.path().to_str().unwrap(), "--for", "100ms", "-o", out.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output).contains("nothing was recorded"), "{}", said(&output));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "an empty trace was left behind");
+
+    // An older trace stays as it was.
+    let event = Event {
+        t_ns: 1,
+        dur_ns: 5,
+        op: Op::Write,
+        file: 0,
+        offset: 0,
+        len: 8192,
+        pid: 1,
+        tid: 1,
+        flags: poolwright_trace::Flags::default(),
+    };
+    let files = vec![poolwright_trace::File { path: "/db/x".to_owned(), ..Default::default() }];
+    let elsewhere = scratch();
+    let out = elsewhere.path().join("t.parquet");
+    Trace { files, events: vec![event], ..Trace::default() }.save(&out).unwrap();
+    let before = std::fs::read(&out).unwrap();
+    let args =
+        ["--dir", dir.path().to_str().unwrap(), "--for", "100ms", "--json", "-o", out.to_str().unwrap()];
+    let output = record(&args);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(object["trace"].is_null() && object["events"] == 0, "{object}");
+    assert_eq!(std::fs::read(&out).unwrap(), before);
+    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 1);
 }
 
 #[test]

@@ -60,29 +60,33 @@ fn an_export_comes_back() {
     poolwright(dir.path()).args(["trace", "import", "back", "-o", "back.parquet"]).assert().success();
     assert_eq!(Reader::open(dir.path().join("back.parquet")).unwrap().len(), 5);
     // A second time only with --force.
-    poolwright(dir.path()).args(args).assert().code(1);
+    poolwright(dir.path()).args(args).assert().code(3);
     poolwright(dir.path()).args(args).arg("--force").assert().success();
     let onto = ["trace", "export", "t.parquet", "-o", "t.parquet", "--force"];
-    poolwright(dir.path()).args(onto).assert().code(1);
+    poolwright(dir.path()).args(onto).assert().code(2);
     assert_eq!(Reader::open(dir.path().join("t.parquet")).unwrap().len(), 5);
 }
 
 #[test]
-fn bad_input_is_a_clear_message_and_exit_code_1() {
+fn bad_input_is_a_clear_message_and_its_exit_code() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("table.ibd"), vec![1; 9000]).unwrap();
     std::fs::write(dir.path().join("bad.log"), "fio version 3 iolog\n0 /a add\n1 /a read x 1\n").unwrap();
     std::fs::write(dir.path().join("cut.parquet"), b"PAR1PWTRSEAL").unwrap();
-    let cases: [(&[&str], &str); 6] = [
-        (&["show", "missing.parquet"], "cannot open missing.parquet"),
-        (&["show", "table.ibd"], "table.ibd is not a Poolwright trace: it is not a Parquet file"),
-        (&["show", "."], "it is a directory"),
-        (&["show", "cut.parquet"], "cut.parquet is truncated"),
-        (&["import", "bad.log", "-o", "t.parquet"], "bad.log:3: expected the offset in bytes, found \"x\""),
-        (&["import", "bad.log", "-o", "table.ibd"], "will not overwrite table.ibd"),
+    let cases: [(u8, &[&str], &str); 6] = [
+        (1, &["show", "missing.parquet"], "cannot open missing.parquet"),
+        (1, &["show", "table.ibd"], "table.ibd is not a Poolwright trace: it is not a Parquet file"),
+        (1, &["show", "."], "it is a directory"),
+        (1, &["show", "cut.parquet"], "cut.parquet is truncated"),
+        (
+            1,
+            &["import", "bad.log", "-o", "t.parquet"],
+            "bad.log:3: expected the offset in bytes, found \"x\"",
+        ),
+        (3, &["import", "bad.log", "-o", "table.ibd"], "will not overwrite table.ibd"),
     ];
-    for (args, part) in cases {
-        let failed = poolwright(dir.path()).arg("trace").args(args).assert().code(1);
+    for (code, args, part) in cases {
+        let failed = poolwright(dir.path()).arg("trace").args(args).assert().code(i32::from(code));
         let output = failed.get_output();
         let message = String::from_utf8_lossy(&output.stderr);
         assert!(message.contains(part), "{args:?}: {message}");
@@ -126,4 +130,37 @@ fn a_torn_trace_is_shown_with_a_warning() {
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((shown["events"].as_u64(), shown["torn_bytes"].as_u64()), (Some(1), Some(100)));
     assert!(String::from_utf8_lossy(&output.stderr).contains("torn"));
+
+    // Cut where no event is whole: an error, with what is lost.
+    let torn: Vec<Event> = (0..5000).map(|i| Event { t_ns: i, offset: i * 8192, ..event }).collect();
+    let files = vec![File { path: "/db/x".to_owned(), ..File::default() }];
+    Trace { meta: Meta::default(), files, events: torn }.save(&path).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &whole[..whole.len() * 7 / 10]).unwrap();
+    for line in
+        ["trace show t.parquet", "trace show t.parquet --json", "trace export t.parquet", "mrc t.parquet"]
+    {
+        let done = poolwright(dir.path()).args(line.split(' ')).assert().code(1);
+        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        let of = format!("of its {} bytes", whole.len() * 7 / 10);
+        assert!(said.contains("no event before the torn part") && said.contains(&of), "{line}: {said}");
+        assert!(done.get_output().stdout.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn a_failed_import_leaves_an_older_trace_and_nothing_else() {
+    let dir = imported();
+    let before = std::fs::read(dir.path().join("t.parquet")).unwrap();
+    std::fs::write(dir.path().join("nothing"), "fio version 3 iolog\n").unwrap();
+    std::fs::write(dir.path().join("bad"), format!("{LOG}50 /db/t.ibd read x 1\n")).unwrap();
+    for source in ["nothing", "bad", "missing"] {
+        for target in ["t.parquet", "new.parquet"] {
+            poolwright(dir.path()).args(["trace", "import", source, "-o", target]).assert().code(1);
+        }
+    }
+    assert_eq!(std::fs::read(dir.path().join("t.parquet")).unwrap(), before);
+    let mut names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["bad", "log", "nothing", "t.parquet"]);
 }

@@ -7,11 +7,13 @@ use clap::Subcommand;
 use poolwright_control::{DatasetInfo, Kind, Request, Value, name};
 use poolwright_trace::format_size;
 
+use poolwright_openzfs::property;
+
 use super::options::Usage;
 use super::pool::reach::{PoolFiles, Reach, known, parse_dataset, parse_either, parse_snapshot, print_json};
 use super::pool::{listing, settings};
 
-/// Datasets and snapshots of pools on files
+/// Manage datasets and snapshots of pools on files
 ///
 /// Works on a mounted pool (through its mount process) and on one that nobody has open alike. Properties take effect at
 /// once; what is written already keeps its record size, compression and checksum.
@@ -25,6 +27,7 @@ pub struct Args {
 enum Verb {
     Create(CreateArgs),
     Set(SetArgs),
+    Inherit(InheritArgs),
     Get(GetArgs),
     List(ListArgs),
     Snapshot(SnapshotArgs),
@@ -37,6 +40,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     match args.verb {
         Verb::Create(args) => create(args),
         Verb::Set(args) => set(args),
+        Verb::Inherit(args) => inherit(args),
         Verb::Get(args) => get(args),
         Verb::List(args) => list(args),
         Verb::Snapshot(args) => snapshot(args),
@@ -78,6 +82,9 @@ fn create(args: CreateArgs) -> anyhow::Result<u8> {
 }
 
 /// Set properties of a dataset, at once
+///
+/// quota limits what the dataset uses with its snapshots and all below it, refquota what it uses itself: a size, or none.
+/// A write over a limit fails with EDQUOT ("Disk quota exceeded").
 #[derive(Debug, clap::Args)]
 struct SetArgs {
     /// One or several PROP=VALUE, then one or several datasets
@@ -108,6 +115,51 @@ fn set(args: SetArgs) -> anyhow::Result<u8> {
     }
     if args.json {
         print_json(&serde_json::json!({"datasets": datasets, "settings": settings}))?;
+    }
+    Ok(0)
+}
+
+/// Remove a dataset's own value of a property, so that it has that of the dataset above, or the default
+///
+/// quota and refquota are not inherited: `dataset set quota=none` clears them.
+#[derive(Debug, clap::Args)]
+struct InheritArgs {
+    /// The property
+    #[arg(value_name = "PROPERTY")]
+    property: String,
+
+    /// One or several datasets
+    #[arg(value_name = "DATASET", required = true, value_parser = parse_dataset)]
+    datasets: Vec<String>,
+
+    /// And all datasets below them
+    #[arg(short = 'r')]
+    recursive: bool,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: property, datasets (those it was done to)
+    #[arg(long)]
+    json: bool,
+}
+
+fn inherit(args: InheritArgs) -> anyhow::Result<u8> {
+    let known = property::find_settable(&args.property).context(Usage)?;
+    if property::is_limit(known) {
+        let why = "it belongs to one dataset and is not inherited";
+        let hint = format!("`poolwright dataset set {}=none {}` clears it", known.name, args.datasets[0]);
+        return Err(anyhow::anyhow!("{}: {why}\nhint: {hint}", known.name)).context(Usage);
+    }
+    let mut done: Vec<String> = Vec::new();
+    for dataset in &args.datasets {
+        let (dataset, property) = (dataset.clone(), known.name.to_owned());
+        let pool = name::pool_of(&dataset).to_owned();
+        let request = Request::Inherit { dataset, property, recursive: args.recursive };
+        done.extend(Reach::once::<Vec<String>>(&pool, &args.files, &request)?);
+    }
+    if args.json {
+        print_json(&serde_json::json!({"property": known.name, "datasets": done}))?;
     }
     Ok(0)
 }
@@ -183,6 +235,7 @@ impl Field {
             Field::Property => v.property.clone(),
             Field::Source => v.source.clone(),
             Field::Value => match v.value.parse() {
+                Ok(0u64) if v.property.ends_with("quota") && !plain => "none".to_owned(),
                 Ok(bytes) if v.size && !plain => format_size(bytes),
                 _ if v.property.ends_with("ratio") && !plain => format!("{}x", v.value),
                 _ => v.value.clone(),

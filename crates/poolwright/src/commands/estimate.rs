@@ -10,20 +10,22 @@ use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_estimate as estimate;
 use poolwright_estimate::{Cell, Ended, Estimate, Input, Layout, Method, Options, Progress};
 use poolwright_openzfs::property;
-use poolwright_report::{Cell as TableCell, Column, Table, Terminal, Tone};
-use poolwright_trace::{format_count, format_size};
+use poolwright_report::{Cell as TableCell, Column, Table, Terminal, Tone, Unit};
+use poolwright_trace::{counted, format_size};
 
 use super::options::{parse_size, parse_time};
-use crate::interrupt;
+use crate::{interrupt, stdout};
 
 /// Wrong usage that only the values show.
 const WRONG_USAGE: u8 = 2;
+/// The sector size that the text shows where none was asked for: that of most disks.
+const SHOWN_ASHIFT: u32 = 12;
 /// A redrawn table faster than this cannot be read.
 const REDRAW: Duration = Duration::from_millis(250);
 /// Work that is shorter shows no progress.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Space and codec speed of files per recordsize, compression and ashift
+/// Estimate space and codec speed of files per recordsize, compression and ashift
 ///
 /// Runs OpenZFS's own codecs on places drawn from the files, until every ratio is known within 1 %; --full reads
 /// everything and is exact. Nothing is written.
@@ -33,17 +35,22 @@ pub struct Args {
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 
-    /// Settings to try: -o recordsize=8K,16K -o compression=off,lz4,zstd-3 (all: every codec and level)
+    /// Settings to try: -o recordsize=8K,16K -o compression=off,lz4,zstd-3 (all: every codec and level, of zstd-fast 1 and 10)
+    /// [default: recordsize=4K to 1M, compression=off,lz4,zstd-1,zstd-3,gzip-6]
     #[arg(short = 'o', value_name = "PROPERTY=VALUE,…")]
     options: Vec<String>,
 
-    /// Sector sizes as powers of two
-    #[arg(long, value_delimiter = ',', value_name = "N,…", default_value = "9,12,13")]
-    ashift: Vec<u32>,
+    /// Sector sizes as powers of two [default: 9,12,13, of which the text shows 12]
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    ashift: Option<Vec<u32>>,
 
     /// Vdev layouts: plain, mirror, raidz1:N, raidz2:N, raidz3:N with N disks in a vdev
     #[arg(long, value_delimiter = ',', value_name = "LAYOUT,…", default_value = "plain")]
     layout: Vec<String>,
+
+    /// Print every sector size, and the space and interval of each setting
+    #[arg(long)]
+    long: bool,
 
     /// Read and compress everything: exact to the byte
     #[arg(long)]
@@ -86,7 +93,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     };
     options.cancel = interrupt::watch()?;
     let input = Input::paths(&args.paths)?;
-    let mut screen = Screen::new();
+    let choice = choice(&args);
+    let mut screen = Screen::new(choice);
     let found = estimate::estimate(&input, &options, &mut |p| screen.show(p));
     screen.clear();
     let found = match found {
@@ -96,7 +104,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if args.json {
         println!("{}", serde_json::to_string(&found)?);
     } else {
-        print!("{}", text(&found, Terminal::stdout()));
+        print!("{}", text(&found, choice, stdout::terminal()));
     }
     warn(&found);
     Ok(if found.ended == Ended::Interrupted { 130 } else { 0 })
@@ -109,7 +117,7 @@ fn wrong(error: &anyhow::Error) -> u8 {
 
 fn options(args: &Args) -> anyhow::Result<Options> {
     let mut options = Options {
-        ashifts: args.ashift.clone(),
+        ashifts: args.ashift.clone().unwrap_or_else(|| Options::default().ashifts),
         layouts: args.layout.iter().map(|l| Layout::parse(l)).collect::<estimate::Result<_>>()?,
         full: args.full,
         within: args.within,
@@ -153,18 +161,19 @@ fn parse_rate(text: &str) -> Result<u64, String> {
 /// The table so far on a terminal, redrawn in place.
 struct Screen {
     bar: Option<ProgressBar>,
+    choice: Choice,
     began: Instant,
     drawn: Instant,
 }
 
 impl Screen {
-    fn new() -> Screen {
+    fn new(choice: Choice) -> Screen {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new_spinner();
             bar.set_style(ProgressStyle::with_template("{msg}").expect("a constant template"));
             bar
         });
-        Screen { bar, began: Instant::now(), drawn: Instant::now() }
+        Screen { bar, choice, began: Instant::now(), drawn: Instant::now() }
     }
 
     fn show(&mut self, progress: &Progress<'_>) {
@@ -173,7 +182,7 @@ impl Screen {
             return;
         }
         self.drawn = Instant::now();
-        let table = tables(progress.cells, Terminal { width: None, ..Terminal::stdout() });
+        let table = tables(progress.cells, self.choice, stdout::terminal());
         bar.set_message(format!("{table}{}", status(progress)));
     }
 
@@ -200,47 +209,114 @@ fn status(p: &Progress<'_>) -> String {
     }
 }
 
-fn text(found: &Estimate, to: Terminal) -> String {
+/// What of the settings is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    /// A table of one sector size, and the best of the others: what fits a screen.
+    Short,
+    /// Every sector size and layout.
+    All,
+    /// The same, each setting with its space and its interval however wide that is.
+    Long,
+}
+
+fn choice(args: &Args) -> Choice {
+    match args.ashift {
+        _ if args.long => Choice::Long,
+        None if args.layout.len() == 1 => Choice::Short,
+        _ => Choice::All,
+    }
+}
+
+fn text(found: &Estimate, choice: Choice, to: Terminal) -> String {
     let how = match found.method {
         Method::Full => "all of it read".to_owned(),
         Method::Sampled => {
-            format!(
-                "{} read at {} places, seed {}",
-                format_size(found.sampled_bytes),
-                found.places,
-                found.seed
-            )
+            let places = counted(found.places, "place");
+            format!("{} read at {places}, seed {}", format_size(found.sampled_bytes), found.seed)
         }
     };
     format!(
-        "{} files, {}: {how}, in {:.1} s; entropy {:.2} bits/byte\n\n{}{}",
-        format_count(found.files),
-        format_size(found.logical_bytes),
+        "{}, {}: {how}, in {:.1} s; entropy {:.2} bits/byte\n{}{}",
+        counted(found.files, "file"),
+        Unit::Bytes.format(found.logical_bytes as f64),
         found.seconds,
         found.entropy_bits,
-        tables(&found.cells, to),
+        tables(&found.cells, choice, to),
         speeds(&found.cells, to),
     )
 }
 
-/// One table per layout and ashift: recordsizes down, codecs across.
-fn tables(cells: &[Cell], to: Terminal) -> String {
+/// Cells of one layout and ashift.
+type Group<'a> = ((String, u32), Vec<&'a Cell>);
+
+fn groups(cells: &[Cell]) -> Vec<Group<'_>> {
     let mut groups: BTreeMap<(String, u32), Vec<&Cell>> = BTreeMap::new();
     for cell in cells {
         groups.entry((cell.layout.to_string(), cell.ashift)).or_default().push(cell);
     }
-    let mut out = String::new();
-    for ((layout, ashift), cells) in groups {
-        out.push_str(&format!(
-            "ashift={ashift}, {layout}: ratio and space of the records (* best within the intervals)\n"
-        ));
-        out.push_str(&table(&cells).terminal(to));
-        out.push('\n');
+    groups.into_iter().collect()
+}
+
+/// One table per layout and ashift: recordsizes down, codecs across.
+fn tables(cells: &[Cell], choice: Choice, to: Terminal) -> String {
+    let mut groups = groups(cells);
+    let shown = groups.iter().position(|((_, ashift), _)| *ashift == SHOWN_ASHIFT).unwrap_or(0);
+    let others = match choice {
+        Choice::Short if shown < groups.len() => {
+            let one = groups.remove(shown);
+            std::mem::replace(&mut groups, vec![one])
+        }
+        _ => Vec::new(),
+    };
+    let mut out: String = groups.iter().map(|group| section(group, choice, to)).collect();
+    let others = others.iter().filter_map(|((_, ashift), cells)| Some(format!("{ashift}: {}", best(cells)?)));
+    let others: Vec<String> = others.collect();
+    if !others.is_empty() {
+        out.push_str(&format!("best at ashift={}; all: --long\n", others.join(", ")));
     }
+    if cells.iter().any(|cell| !cell.ratio.is_finite()) {
+        out.push_str("no block: holes, and records of up to 112 bytes, which the block pointer holds\n");
+    }
+    out.push('\n');
     out
 }
 
-fn table(cells: &[&Cell]) -> Table {
+/// `2.35x (1M zstd-3)`: the setting with the highest ratio.
+fn best(cells: &[&Cell]) -> Option<String> {
+    let best = cells.iter().max_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
+    Some(format!("{} ({} {})", ratio(best), format_size(best.recordsize), best.compression))
+}
+
+fn section(((layout, ashift), cells): &Group<'_>, choice: Choice, to: Terminal) -> String {
+    // What fits the terminal, or 80 columns of a pipe: the interval goes first, then the space.
+    let limit = to.width.unwrap_or(80);
+    let styles = [Style::Full, Style::Space, Style::Ratio];
+    let fits =
+        styles.into_iter().find(|style| choice == Choice::Long || table(cells, *style).width() <= limit);
+    let style = fits.unwrap_or(Style::Ratio);
+    let widest = cells.iter().map(|cell| cell.error()).fold(0.0, f64::max);
+    let interval = match style {
+        Style::Space | Style::Ratio if widest > 0.0 => format!(", {}", interval(widest)),
+        _ => String::new(),
+    };
+    let space = if style == Style::Ratio { "" } else { " and space" };
+    let width = if choice == Choice::Long { to.width } else { Some(limit) };
+    format!(
+        "\nashift={ashift}, {layout}: ratio{space} of the records{interval} (* best within the intervals)\n{}",
+        table(cells, style).terminal_in_parts(Terminal { width, ..to }, 1)
+    )
+}
+
+/// How much a cell says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Full,
+    Space,
+    Ratio,
+}
+
+fn table(cells: &[&Cell], style: Style) -> Table {
     let mut codecs: Vec<&str> = Vec::new();
     for cell in cells {
         if !codecs.contains(&cell.compression.as_str()) {
@@ -253,21 +329,28 @@ fn table(cells: &[&Cell]) -> Table {
     let mut table = Table::new([Column::right("recordsize")].into_iter().chain(columns));
     for row in cells.chunks(codecs.len()) {
         let first = TableCell::text(format_size(row[0].recordsize));
-        table.row([first].into_iter().chain(row.iter().map(|c| shown(c, c.ratio_ci95[1] >= floor))));
+        table.row([first].into_iter().chain(row.iter().map(|c| shown(c, style, c.ratio_ci95[1] >= floor))));
     }
     table
 }
 
-fn shown(cell: &Cell, best: bool) -> TableCell {
-    let mark = if best { "*" } else { "" };
-    let error = match cell.error() {
-        0.0 => String::new(),
-        wide if wide > 0.995 => " ±?".to_owned(),
-        error => format!(" ±{:.1}%", error * 100.0),
-    };
-    let ratio = if cell.ratio.is_finite() { format!("{:.2}x", cell.ratio) } else { "all holes".to_owned() };
-    let text = format!("{mark}{ratio}{error} {}", format_size(cell.allocated_bytes));
+fn shown(cell: &Cell, style: Style, best: bool) -> TableCell {
+    let mut text = format!("{}{}", if best { "*" } else { "" }, ratio(cell));
+    if style == Style::Full && cell.error() > 0.0 {
+        text.push_str(&format!(" {}", interval(cell.error())));
+    }
+    if style != Style::Ratio {
+        text.push_str(&format!(" {}", format_size(cell.allocated_bytes)));
+    }
     TableCell::text(text).tone(if best { Tone::Good } else { Tone::Plain })
+}
+
+fn ratio(cell: &Cell) -> String {
+    if cell.ratio.is_finite() { format!("{:.2}x", cell.ratio) } else { "no block".to_owned() }
+}
+
+fn interval(error: f64) -> String {
+    if error > 0.995 { "±?".to_owned() } else { format!("±{:.1}%", error * 100.0) }
 }
 
 /// Codecs down; the slowest and the fastest recordsize.
@@ -305,12 +388,15 @@ fn warn(found: &Estimate) {
     }
     if found.changed > 0 {
         eprintln!(
-            "poolwright: {} files changed while they were read; their figures mix old and new",
-            found.changed
+            "poolwright: {} changed during the reading; the figures mix old and new",
+            counted(found.changed, "file")
         );
     }
     if found.special > 0 {
-        eprintln!("poolwright: {} sockets, pipes or devices were left out", found.special);
+        eprintln!(
+            "poolwright: left out: {} (sockets, pipes, devices)",
+            counted(found.special, "special file")
+        );
     }
     match found.ended {
         Ended::Done => {}

@@ -13,7 +13,7 @@ use poolwright_lab::{Campaign, Home};
 
 use super::options::Usage;
 
-/// Experiments with real databases: campaigns of trials on datasets with known properties
+/// Run experiments with real databases: campaigns of trials on datasets with known properties
 ///
 /// A campaign is a file that says which database is driven, on which datasets, and what is varied. Each trial is a
 /// process of its own on fresh datasets; the results are in one file, from which the report is made.

@@ -2,6 +2,8 @@
 
 mod background;
 mod device;
+pub mod log;
+mod lost;
 mod record;
 mod table;
 
@@ -11,12 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context as _, bail};
-use poolwright_control::{Client, Host, Mounted, Mounts, Owner, Request, Server, name};
+use anyhow::Context as _;
+use poolwright_control::{Fault, Host, Mounted, Mounts, Owner, PoolInfo, Request, Server, name};
 use poolwright_openzfs::Engine;
 
-use super::options::{Usage, parse_size};
-use super::pool::reach::{self, Opened, PoolFiles, explained, parse_dataset};
+use super::options::{Usage, default_arc, parse_arc, parse_size};
+use super::pool::reach::{self, Opened, PoolFiles, Refused, explained, parse_dataset};
 use device::Devices;
 use table::Table;
 
@@ -56,6 +58,11 @@ pub struct Args {
     #[arg(long)]
     background: bool,
 
+    /// Mount over a directory that is not empty, a mount point already, a system directory or your working directory; never
+    /// over /, /proc, /sys and /dev
+    #[arg(short = 'O')]
+    overlay: bool,
+
     /// Record the I/O of this mount into a trace, until it is unmounted
     #[arg(long, value_name = "TRACE")]
     record: Option<PathBuf>,
@@ -86,49 +93,69 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         tell!("poolwright: {}", device::RISK);
     }
     let pool = name::pool_of(&args.dataset);
-    if let Some(client) = Client::connect(pool).map_err(explained)? {
-        return add(client, &args, &wanted);
-    }
-    if args.background && !args.detached {
-        return background::start(pool);
+    if add(&args, &wanted)? {
+        return Ok(0);
     }
     let files = reach::files_of(pool, &args.files)?;
-    let arc = args.arc.unwrap_or_else(|| (crate::scratch::available_memory() / 2).max(64 << 20));
+    if args.background && !args.detached {
+        return background::start(pool, &wanted.dir);
+    }
+    let arc = args.arc.unwrap_or_else(default_arc);
     watch_signals()?;
     if args.detached {
         background::detach()?;
     }
     args.device.play(&files)?;
-    match reach::open(pool, &files, arc)? {
-        Opened::Owned(client) => add(client, &args, &wanted),
-        Opened::Here(opened) => own(opened, files, &args, &wanted),
+    loop {
+        if let Opened::Here(opened) = reach::open(pool, &files, arc)? {
+            return own(opened, files, &args, &wanted);
+        }
+        if add(&args, &wanted)? {
+            return Ok(0);
+        }
     }
 }
 
-/// Has the pool's owner add this mount.
-fn add(mut client: Client, args: &Args, wanted: &Mounted) -> anyhow::Result<u8> {
+/// Has the pool's owner add this mount; false without an owner.
+fn add(args: &Args, wanted: &Mounted) -> anyhow::Result<bool> {
+    let mut pid = 0;
+    let mounted = reach::ask_owner(name::pool_of(&args.dataset), |owner| {
+        pid = owner.pid();
+        if args.device.any() {
+            // Only for the answer of an owner that is ending.
+            owner.ask::<PoolInfo>(&Request::Status)?;
+            let words = format!(
+                "process {pid} has the pool open; --device applies only to the first mount of a pool"
+            );
+            return Err(Fault::invalid(words).into());
+        }
+        owner.ask::<Mounted>(&Request::Mount(wanted.clone()))
+    });
+    let mounted = mounted.with_context(|| format!("mounting by process {pid}, which has the pool open"))?;
+    let Some(mounted) = mounted else { return Ok(false) };
     if args.arc.is_some() {
-        tell!(
-            "poolwright: --arc is not used: process {} has the pool open with an ARC of its own",
-            client.pid()
-        );
+        tell!("poolwright: --arc is not used: process {pid} has the pool open with an ARC of its own");
     }
     if !args.tunable.is_empty() {
-        tell!("poolwright: --tunable is not used: process {} has the pool open with its own", client.pid());
+        tell!("poolwright: --tunable is not used: process {pid} has the pool open with its own");
     }
-    if args.device.any() {
-        bail!(
-            "process {} has the pool open, and its files behave like what the first mount was told; give --device to that one \
-             only",
-            client.pid()
-        );
-    }
-    let pid = client.pid();
-    let mounted = client.ask(&Request::Mount(wanted.clone())).map_err(explained);
-    let mounted: Mounted =
-        mounted.with_context(|| format!("mounting by process {pid}, which has the pool open"))?;
+    check_visible(&mounted.dir, pid)?;
     announce(args, &mounted, pid as u32, false);
-    Ok(0)
+    Ok(true)
+}
+
+/// A mount that another process made is where this one sees it.
+fn check_visible(dir: &Path, pid: i32) -> anyhow::Result<()> {
+    match poolwright_mount::check_answer(dir) {
+        Ok(()) => Ok(()),
+        Err(why) => Err(why).with_context(|| {
+            format!(
+                "process {pid} has mounted it, and {} does not answer here: it was unmounted since, or that process is \
+                 in another mount namespace",
+                dir.display()
+            )
+        }),
+    }
 }
 
 /// Owns the pool until its last mount ends.
@@ -144,31 +171,59 @@ fn own(
     }
     let table = Arc::new(Table::default());
     let host = Arc::new(Host::new(pool, files, SystemTime::now(), Arc::clone(&table) as Arc<dyn Mounts>));
-    let served = serve(&host, &table, args, wanted);
-    // The server is gone and with it every thread that had the host.
+    let server = Server::reserve(name::pool_of(&args.dataset)).map_err(explained);
+    let served = match &server {
+        Ok(server) => serve(server, &host, &table, args, wanted),
+        Err(_) => Ok(lost::Watch::default()),
+    };
+    // Who asks from now on hears that the pool is being closed, until the end of its socket says that it is.
+    if let Ok(server) = &server {
+        server.end();
+    }
+    if served.as_ref().is_ok_and(lost::Watch::has_lost) {
+        drop(server);
+        served?.abandon(&host);
+    }
     let host = Arc::into_inner(host).context("a request is still being answered")?;
     let exported = host.into_pool().export();
+    if args.detached && exported.is_ok() {
+        tell!("poolwright: note: {} exported", name::pool_of(&args.dataset));
+    }
+    drop(server?);
     served?;
     exported?;
     Ok(0)
 }
 
-fn serve(host: &Arc<Host>, table: &Table, args: &Args, wanted: &Mounted) -> anyhow::Result<()> {
-    let server = Server::start(name::pool_of(&args.dataset), Arc::clone(host) as Arc<dyn Owner>);
-    let server = server.map_err(explained)?;
+fn serve(
+    server: &Server,
+    host: &Arc<Host>,
+    table: &Table,
+    args: &Args,
+    wanted: &Mounted,
+) -> anyhow::Result<lost::Watch> {
     let mounted = host.mount(wanted).map_err(|fault| explained(fault.into()))?;
+    // Not before: without this mount there is nothing that requests could be added to.
+    server.serve(Arc::clone(host) as Arc<dyn Owner>);
     announce(args, &mounted, std::process::id(), true);
+    if args.detached {
+        table.log();
+    }
     let mut seen = 0;
+    let mut watch = lost::Watch::default();
     while table.wait(Duration::from_millis(200)) {
+        if table.serves() {
+            watch.look(host, SIGNALS.load(Ordering::Relaxed));
+        }
         let signals = SIGNALS.load(Ordering::Relaxed);
         if signals > seen {
             seen = signals;
-            tell!("poolwright: unmounting, and writing what is not on disk yet");
+            tell!("poolwright: note: unmounting, and writing what is not on disk yet");
             unmount_all(table, host)?;
         }
     }
-    drop(server);
-    Ok(())
+    watch.hold(host, || SIGNALS.load(Ordering::Relaxed));
+    Ok(watch)
 }
 
 /// Signals that came; the handler only counts, and says from the second on that this is not forgotten.
@@ -191,7 +246,7 @@ fn unmount_all(table: &Table, host: &Host) -> anyhow::Result<()> {
     const SAY_EVERY: Duration = Duration::from_secs(10);
     let mut said: Option<Instant> = None;
     loop {
-        match table.release() {
+        match table.unmount_free() {
             Ok(()) => return Ok(()),
             Err(fault) if fault.is_busy() => {
                 if said.is_none() {
@@ -222,12 +277,6 @@ fn announce(args: &Args, mounted: &Mounted, pid: u32, owner: bool) {
     let _ = writeln!(out, "{said}").and_then(|()| out.flush());
 }
 
-/// For clap: the engine's ARC has a least size.
-fn parse_arc(text: &str) -> Result<u64, String> {
-    let bytes = parse_size(text)?;
-    if bytes < 64 << 20 { Err("the engine takes 64M at least".into()) } else { Ok(bytes) }
-}
-
 /// For clap: `NAME=VALUE` of the engine.
 fn parse_tunable(text: &str) -> Result<(String, u64), String> {
     let known = || Engine::tunables().collect::<Vec<_>>().join(", ");
@@ -241,13 +290,21 @@ fn parse_tunable(text: &str) -> Result<(String, u64), String> {
 
 /// What is asked for, checked as far as that goes without the pool.
 fn wanted(args: &Args) -> anyhow::Result<Mounted> {
-    let dir = directory(&args.dir)?;
+    let dir = directory(&args.dir, args.overlay)?;
     let record = match &args.record {
         Some(path) => Some(std::path::absolute(path).context("resolving the trace's path")?),
         None => None,
     };
-    let mut wanted =
-        Mounted { dataset: args.dataset.clone(), dir, readonly: false, caching: None, threads: None, record };
+    let mut wanted = Mounted {
+        dataset: args.dataset.clone(),
+        dir,
+        readonly: false,
+        caching: None,
+        threads: None,
+        record,
+        overlay: args.overlay,
+        caller: None,
+    };
     for option in &args.options {
         match option.split_once('=') {
             None if option == "readonly" || option == "ro" => wanted.readonly = true,
@@ -267,22 +324,19 @@ fn wanted(args: &Args) -> anyhow::Result<Mounted> {
     Ok(wanted)
 }
 
-/// The mount point as an absolute path without links, as the kernel will show it.
-fn directory(dir: &Path) -> anyhow::Result<PathBuf> {
-    // `canonicalize` alone does not touch what is mounted there
-    let real = std::fs::metadata(dir).and_then(|_| dir.canonicalize());
-    let real = match real {
-        Ok(real) => real,
-        Err(why) if poolwright_mount::is_dead(&why) => bail!(
-            "{0} is a dead mount: its process has ended without unmounting. Clear it with `umount {0}` and mount again",
-            dir.display()
-        ),
-        Err(why) => {
-            return Err(why).with_context(|| format!("the mount point {} cannot be used", dir.display()));
+/// The mount point as an absolute path without links, as the kernel will show it. The process that mounts checks it again,
+/// and so the owner of the pool for those who ask it.
+fn directory(dir: &Path, overlay: bool) -> anyhow::Result<PathBuf> {
+    use poolwright_mount::Error as E;
+    let own = std::process::id() as i32;
+    let checked = poolwright_mount::check_mount_point(dir, overlay).and_then(|real| {
+        if !overlay {
+            poolwright_mount::refuse_working_directory(&real, own)?;
         }
-    };
-    if !real.is_dir() {
-        bail!("{} is not a directory", real.display());
-    }
-    Ok(real)
+        Ok(real)
+    });
+    checked.map_err(|why| match why {
+        E::Unsafe { .. } | E::NotEmpty { .. } | E::Covered { .. } => anyhow::Error::new(why).context(Refused),
+        other => other.into(),
+    })
 }

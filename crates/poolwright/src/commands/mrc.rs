@@ -20,7 +20,6 @@ use poolwright_mrc::lanes::Progress;
 use poolwright_mrc::openzfs::PrimaryCache;
 use poolwright_mrc::sample::Amount;
 use poolwright_mrc::{Curve, Input, Kind};
-use poolwright_report::Terminal;
 use poolwright_trace::layout::Role;
 use poolwright_trace::{format_count, format_size};
 
@@ -28,7 +27,7 @@ use super::options::{Usage, check_trace, parse_size, parse_time};
 use super::record::parse_buffer;
 use crate::interrupt;
 use crate::mrc_page::Divided;
-use crate::output::Output;
+use crate::output::{self, Output};
 use meaning::Meaning;
 use models::{Arcs, Ask, ModelName};
 use ratios::{Compressed, Ratios};
@@ -38,7 +37,7 @@ use sizes::Sizes;
 /// Work that is shorter shows no progress.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Miss-ratio curves: how much cache a database needs
+/// Draw miss-ratio curves: how much cache a database needs
 ///
 /// Shows a trace to models of a cache of many sizes, in one reading. The trace is one of Poolwright's, or a .lis or
 /// oracleGeneral file (plain or packed by zstd); with --dir or --pid it is what a database does now, and nothing is
@@ -75,7 +74,7 @@ pub struct Args {
     model: Vec<ModelName>,
 
     /// Sizes of the cache in bytes, with K, M or G; up to 16 that end where all of the trace fits if left
-    /// out, and begin at 64M for openzfs
+    /// out. The least is 64M for openzfs, and one record for the others
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = parse_cache)]
     sizes: Vec<u64>,
 
@@ -135,17 +134,22 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     interrupt::watch().context("cannot watch for Ctrl-C")?;
     let began = Instant::now();
     // Opened before the long run: a place that cannot be written shows now.
-    let report = args.meaning.report.as_deref().map(Output::open).transpose()?;
+    let page = |path: &PathBuf| Output::open(path, output::Kind::Page, args.meaning.force);
+    let report = args.meaning.report.as_ref().map(page).transpose()?;
     let (mut found, split) = match &args.file {
         Some(_) => file(&args)?,
         None => (live::run(&args)?, None),
     };
     found.seconds = began.elapsed().as_secs_f64();
+    if found.ended == Ended::Empty {
+        show::warn(&found); // a curve of nothing would say that every cache answers everything
+        return Ok(1);
+    }
     let explanation = args.meaning.explain(&found, split);
     if args.json {
         println!("{}", show::json(&found, &explanation));
     } else {
-        print!("{}", show::text(&found, &explanation, Terminal::stdout()));
+        print!("{}", show::text(&found, &explanation, crate::stdout::terminal()));
     }
     if let Some(report) = report {
         report.write(&meaning::html(&found, &explanation))?;
@@ -157,11 +161,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
             "poolwright: openzfs in a sample reads nothing ahead; in full it is the curve of --no-prefetch"
         );
     }
-    Ok(match found.ended {
-        Ended::Done => 0,
-        Ended::Interrupted => 130,
-        Ended::Empty => 1,
-    })
+    Ok(if found.ended == Ended::Interrupted { 130 } else { 0 })
 }
 
 fn file(args: &Args) -> anyhow::Result<(Found, Option<Divided>)> {
@@ -176,6 +176,7 @@ fn file(args: &Args) -> anyhow::Result<(Found, Option<Divided>)> {
     if args.meaning.split.is_some() {
         meaning::check_split(input.format())?;
     }
+    sizes::check(&args.sizes, &args.model, &recordsizes(args, input.unit()))?;
     let source = path.display().to_string();
     let ratios = args.compressed.ratios(&recordsizes(args, input.unit()))?;
     let sizes = match Sizes::asked(&args.sizes) {

@@ -7,6 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property::{self, Settings};
+use poolwright_trace::{Reader, counted};
+
+pub use crate::failure::Usage;
 
 /// What a trial runs on: the same options for `replay` and `tune`.
 #[derive(Debug, clap::Args)]
@@ -15,9 +18,9 @@ pub struct TrialOptions {
     #[arg(long, value_name = "SIZE", value_parser = parse_arc)]
     pub arc: Option<u64>,
 
-    /// Device to emulate under the pool: host, measured (256M are written under TMPDIR), measured:DIR, nvme, sata-ssd (or ssd), hdd, sas-15k, san, ebs-gp3, 4xssd (RAID 0 of so many), or numbers such as
+    /// Device to emulate under the pool: none, measured (256M are written under TMPDIR), measured:DIR, nvme, sata-ssd (or ssd), hdd, sas-15k, san, ebs-gp3, 4xssd (RAID 0 of so many), or numbers such as
     /// read=80us,write=20us,flush=1ms,read_bw=3G,write_bw=2G,iops=0,depth=32
-    #[arg(long, value_name = "PROFILE", default_value = "measured")]
+    #[arg(long, value_name = "PROFILE", default_value = "measured", value_parser = parse_device)]
     pub device: String,
 
     /// Directory for scratch files. Left out, memory (/dev/shm) if it has the room, else TMPDIR
@@ -36,7 +39,7 @@ pub struct TrialOptions {
 impl TrialOptions {
     /// The ARC limit, chosen if it was not given.
     pub fn arc_bytes(&self) -> u64 {
-        self.arc.unwrap_or_else(|| (crate::scratch::available_memory() / 2).max(64 << 20))
+        self.arc.unwrap_or_else(default_arc)
     }
 
     /// The device. `measured` measures the one below TMPDIR: nothing is written beside a database unless its directory
@@ -66,20 +69,66 @@ pub fn dirty_bytes() -> u64 {
     (crate::scratch::total_memory() / 10).clamp(64 << 20, 4 << 30)
 }
 
-/// Opens a trace and says if its end is torn (a recorder that was killed); what is before that is used.
+/// Opens a trace and says if its end is torn ([`say_torn`]).
 pub fn check_trace(path: &std::path::Path) -> anyhow::Result<()> {
-    if let Some(torn) = poolwright_trace::Reader::open(path)?.recovered() {
-        eprintln!(
-            "poolwright: {} is cut off: its last {torn} bytes are no whole part, what is before them is used",
-            path.display()
+    say_torn(&poolwright_trace::Reader::open(path)?)
+}
+
+/// Says what is lost of a trace whose end is torn, by a killed recorder or an incomplete copy. An error where no event is
+/// left.
+pub fn say_torn(trace: &Reader) -> anyhow::Result<()> {
+    let Some(lost) = trace.recovered() else { return Ok(()) };
+    let (path, events) = (trace.path().display(), trace.len());
+    if events == 0 {
+        bail!(
+            "{path} is torn: it holds no event before the torn part, which is {lost} of its {} bytes\n\
+             hint: copy the trace again, or record again",
+            trace.good_len() + lost
         );
     }
+    eprintln!(
+        "warning: {path} is torn: {} behind its last checkpoint lost; {} before them {} used\n\
+         hint: `truncate -s {} {path}` makes the file whole for other programs",
+        counted(lost, "byte"),
+        counted(events, "event"),
+        if events == 1 { "is" } else { "are" },
+        trace.good_len(),
+    );
     Ok(())
 }
 
-fn parse_arc(text: &str) -> Result<u64, String> {
-    let bytes = parse_size(text)?;
-    if bytes < 64 << 20 { Err("the engine takes 64M at least".into()) } else { Ok(bytes) }
+/// For clap: a device of [`TrialOptions::device`].
+fn parse_device(text: &str) -> Result<String, String> {
+    let measured = text == "measured" || text.starts_with("measured:");
+    if !measured {
+        Device::parse(text).map_err(|why| why.to_string())?;
+    }
+    Ok(text.to_owned())
+}
+
+/// The least ARC of the engine, in bytes: four of the largest records.
+pub const LEAST_ARC: u64 = 64 << 20;
+
+/// The ARC limit where none is given: half of the memory that is available.
+pub fn default_arc() -> u64 {
+    (crate::scratch::available_memory() / 2).max(LEAST_ARC)
+}
+
+/// For clap: an ARC limit that the engine takes and this machine has.
+pub fn parse_arc(text: &str) -> Result<u64, String> {
+    check_arc(parse_size(text)?, crate::scratch::total_memory())
+}
+
+/// Checks an ARC limit against the memory of a machine; 0 stands for unknown.
+fn check_arc(bytes: u64, memory: u64) -> Result<u64, String> {
+    if bytes < LEAST_ARC {
+        return Err("the smallest ARC is 64M".into());
+    }
+    if memory != 0 && bytes > memory {
+        let memory = poolwright_trace::format_size(memory);
+        return Err(format!("the machine has only {memory} of memory"));
+    }
+    Ok(bytes)
 }
 
 /// For clap: `16K` to bytes.
@@ -95,16 +144,6 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     match digits.parse::<f64>() {
         Ok(n) if n > 0.0 && n * factor < 1e7 => Ok(Duration::from_secs_f64(n * factor)),
         _ => Err(format!("{text:?} is not a time; write 30s, 5m or 1h")),
-    }
-}
-
-/// Marks an error as wrong usage: exit code 2.
-#[derive(Debug)]
-pub struct Usage;
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("wrong usage")
     }
 }
 
@@ -186,6 +225,19 @@ mod tests {
             let back = parse_size(&poolwright_trace::format_size(bytes)).unwrap();
             assert!(back.abs_diff(bytes) as f64 <= bytes as f64 * 0.006, "{bytes} {back}");
         }
+    }
+
+    #[test]
+    fn an_arc_fits_the_machine() {
+        let memory = 24 << 30;
+        for ok in [LEAST_ARC, 10 << 30, memory] {
+            assert_eq!(check_arc(ok, memory), Ok(ok));
+        }
+        for bad in [LEAST_ARC - 1, memory + 1, 1_000_000 << 40] {
+            assert!(check_arc(bad, memory).is_err(), "{bad}");
+        }
+        assert_eq!(check_arc(memory, 0), Ok(memory));
+        assert!(parse_arc("1000000T").is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod reach;
 
 mod create;
+mod destroy;
 mod import;
 mod iostat;
 mod scan;
@@ -15,7 +16,7 @@ use clap::Subcommand;
 pub use create::settings;
 pub use status::listing;
 
-/// Pools on files, opened by the engine in user space
+/// Manage pools on files, opened by the engine in user space
 ///
 /// There is no daemon: a pool that is mounted is asked through its mount process, any other is opened for the verb and
 /// exported again. A pool that was created or imported here is found by its name, until it is exported.
@@ -28,6 +29,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Create(create::Args),
+    Destroy(destroy::Args),
     Import(import::Args),
     Export(import::ExportArgs),
     Status(status::Args),
@@ -40,6 +42,7 @@ enum Verb {
 pub fn run(args: Args) -> anyhow::Result<u8> {
     match args.verb {
         Verb::Create(args) => create::run(args),
+        Verb::Destroy(args) => destroy::run(args),
         Verb::Import(args) => import::run(args),
         Verb::Export(args) => import::export(args),
         Verb::Status(args) => status::run(args),

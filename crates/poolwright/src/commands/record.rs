@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_record::{Ended, Options, Progress, Recorder, Subject, Summary};
-use poolwright_trace::{format_count, format_ns, format_size};
+use poolwright_trace::{counted, format_count, format_ns, format_size};
 
 use super::options::{parse_size, parse_time};
 use crate::interrupt;
 
-/// Records a live database's file I/O into a trace
+/// Record a live database's file I/O into a trace
 ///
 /// Needs root, or CAP_BPF and CAP_PERFMON. Without: `poolwright trace import` reads the log of a fio job.
 #[derive(Debug, clap::Args)]
@@ -69,8 +69,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     if summary.trace.events == 0 {
         eprintln!(
-            "nothing was recorded: no process read, wrote or opened a file of {what}; \
-             is it the directory the database uses, and is there load on it?"
+            "poolwright: nothing was recorded: no process read, wrote or opened a file of {what}\n\
+             hint: name the directory that the database uses, and put load on it"
         );
         return Ok(if stop.load(Ordering::Relaxed) { 130 } else { 1 });
     }
@@ -102,17 +102,17 @@ pub(super) fn show(bar: &ProgressBar, progress: &Progress) {
     let lost =
         if progress.lost > 0 { format!(", {} LOST", format_count(progress.lost)) } else { String::new() };
     bar.set_message(format!(
-        "{:.0} s, {} events, {}, {} files{lost}",
+        "{:.0} s, {}, {}, {}{lost}",
         progress.elapsed.as_secs_f64(),
-        format_count(progress.events),
+        counted(progress.events, "event"),
         format_size(progress.bytes),
-        progress.files,
+        counted(progress.files as u64, "file"),
     ));
 }
 
 fn json(summary: &Summary) -> serde_json::Value {
     serde_json::json!({
-        "trace": summary.trace.path,
+        "trace": (summary.trace.events > 0).then_some(&summary.trace.path),
         "events": summary.trace.events,
         "files": summary.trace.files,
         "bytes": summary.bytes,
@@ -130,11 +130,14 @@ fn json(summary: &Summary) -> serde_json::Value {
 }
 
 fn text(summary: &Summary) -> String {
+    let place = match summary.trace.events {
+        0 => "no trace written".into(),
+        _ => summary.trace.path.display().to_string(),
+    };
     let mut out = format!(
-        "{}: {} events, {} file(s), {}, {} read and written, probe set {}\n",
-        summary.trace.path.display(),
-        format_count(summary.trace.events),
-        summary.trace.files,
+        "{place}: {}, {}, {}, {} read and written, probe set {}\n",
+        counted(summary.trace.events, "event"),
+        counted(summary.trace.files as u64, "file"),
         format_ns(summary.meta.duration_ns),
         format_size(summary.bytes),
         summary.meta.probe_set,

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_replay::{Capture, EngineOptions, Error, Replay, Spec, TargetSpec, capture, child};
-use poolwright_report::{Cell, Column, Table, Terminal, Unit};
-use poolwright_trace::{Trace, format_ns, format_size};
+use poolwright_report::{Cell, Column, Table, Unit};
+use poolwright_trace::{File, Op, Trace, format_ns, format_size};
 use poolwright_tune::objective::metrics;
 use poolwright_tune::statistics::{median, paired_change};
 
-use super::options::{self, PerRole, TrialOptions};
+use super::options::{self, PerRole, TrialOptions, Usage};
 use crate::interrupt;
 use crate::scratch::Scratch;
 
-/// Replays a trace on the engine, or in a directory, and measures
+/// Replay a trace on the engine, or in a directory, and measure
 ///
 /// Fills a pool with the bytes that the files have now, runs the trace once to reach a steady state, then measures.
 /// Several values for a property (-o recordsize=8K,16K) are tried in turn, interleaved over the repeats.
@@ -77,14 +77,15 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch()?;
     if args.paced.is_some_and(|speed| speed <= 0.0 || !speed.is_finite()) {
-        bail!("--paced takes a speed above 0, such as 1 or 2.5");
+        return Err(anyhow!("--paced takes a speed above 0, such as 1 or 2.5")).context(options::Usage);
     }
     let settings = options::combinations(&args.options)?;
     options::check_trace(&args.trace)?;
     let trace = Trace::load(&args.trace)?;
     let roles = roles_of(&trace);
-    if let Some(unknown) = args.role.iter().find(|r| !roles.contains(r)) {
-        bail!("{} has no file of the role {unknown:?}; it has {}", args.trace.display(), roles.join(", "));
+    check_roles(&args, &settings, &roles).context(Usage)?;
+    if let Some(data) = &args.data {
+        check_data(data, &args, &trace).context(Usage)?;
     }
     let scratch = Scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes * 4)?;
     prepare(&args, &trace, scratch.path(), largest_record(&settings))?;
@@ -127,7 +128,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
                 bar.inc(1);
                 continue;
             }
-            bar.set_message(spelled(&settings[i]));
+            bar.set_message(label(&args, &settings[i]));
             let interrupted = || stop.load(std::sync::atomic::Ordering::Relaxed);
             let spec = spec(&settings[i]);
             match child::run(&program, &spec, scratch.path(), args.trial_timeout, &interrupted) {
@@ -148,9 +149,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if args.json {
         print_json(&runs, &comparisons, &stopped)?;
     } else {
-        print_table(&settings, &runs);
+        print_table(&args, &settings, &runs);
         print_comparisons(&settings, &comparisons);
-        print_stopped(&stopped, args.repeat);
+        print_stopped(&args, &stopped);
     }
     if runs.iter().all(Vec::is_empty) {
         bail!("no trial came to its end; give them more time (--trial-timeout) or less to do (--first 10s)");
@@ -167,10 +168,11 @@ struct Stopped {
     limit_s: f64,
 }
 
-fn print_stopped(stopped: &[Stopped], repeat: u32) {
+fn print_stopped(args: &Args, stopped: &[Stopped]) {
+    let repeat = args.repeat;
     for s in stopped {
         let trial = if repeat == 1 { String::new() } else { format!(" in trial {} of {repeat}", s.trial) };
-        println!("Stopped after {} s{trial}, which is no result: {}.", s.limit_s, spelled(&s.settings));
+        println!("Stopped after {} s{trial}, which is no result: {}.", s.limit_s, label(args, &s.settings));
     }
 }
 
@@ -202,7 +204,7 @@ fn prepare(args: &Args, trace: &Trace, scratch: &Path, region: u64) -> anyhow::R
         seed: args.trial.seed,
         roles: args.role.clone(),
     };
-    let base = trace.meta.subject.strip_prefix("dir:").map(PathBuf::from);
+    let base = base(&trace);
     let taken = Capture::take(&trace, &options, |path| locate(path, args.data.as_deref(), base.as_deref()))?;
     if taken.real_bytes == 0 {
         eprintln!(
@@ -215,16 +217,83 @@ fn prepare(args: &Args, trace: &Trace, scratch: &Path, region: u64) -> anyhow::R
     Ok(())
 }
 
+/// Every role that is named has to be one that is replayed: what is set for another one has no effect.
+fn check_roles(args: &Args, settings: &[PerRole], roles: &[String]) -> anyhow::Result<()> {
+    let there = roles.join(", ");
+    if let Some(unknown) = args.role.iter().find(|r| !roles.contains(r)) {
+        bail!("{} has no file of the role {unknown:?}; it has {there}", args.trace.display());
+    }
+    let named = settings.iter().flat_map(|s| s.keys()).filter(|role| *role != "*");
+    for role in named {
+        if !roles.contains(role) {
+            bail!(
+                "-o {role}:… sets nothing: {} has no file of that role; it has {there}",
+                args.trace.display()
+            );
+        }
+        if !args.role.is_empty() && !args.role.contains(role) {
+            bail!("-o {role}:… sets nothing: --role replays only {}", args.role.join(", "));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a directory that holds none of the files to replay, and says how many are missing in it.
+fn check_data(data: &Path, args: &Args, trace: &Trace) -> anyhow::Result<()> {
+    if !data.is_dir() {
+        bail!("--data {}: there is no such directory", data.display());
+    }
+    let base = base(trace);
+    let mut touched = vec![false; trace.files.len()];
+    for event in trace.events.iter().filter(|e| matches!(e.op, Op::Read | Op::Write | Op::Map)) {
+        touched[event.file as usize] = true;
+    }
+    let wanted = |r: &str| args.role.is_empty() || args.role.contains(&role(r));
+    let files: Vec<&File> =
+        trace.files.iter().zip(&touched).filter(|(f, t)| **t && wanted(&f.role)).map(|(f, _)| f).collect();
+    let missing: Vec<&&File> =
+        files.iter().filter(|f| !locate(&f.path, Some(data), base.as_deref()).is_file()).collect();
+    let Some(first) = missing.first() else { return Ok(()) };
+    if missing.len() == files.len() {
+        let lies = match files.len() {
+            1 => format!("the only file that the trace reads or writes, {}, is not there", first.path),
+            n => format!(
+                "none of the {n} files that the trace reads or writes is there (the first is {})",
+                first.path
+            ),
+        };
+        bail!(
+            "--data {}: {lies}\nhint: name the directory that holds them, or leave --data out if they are where the \
+             trace says",
+            data.display()
+        );
+    }
+    eprintln!(
+        "poolwright: warning: {} of the {} files that the trace reads or writes are not in {} (such as {}): their bytes \
+         are made up",
+        missing.len(),
+        files.len(),
+        data.display(),
+        first.path
+    );
+    Ok(())
+}
+
+/// The directory that was recorded, where the trace says.
+fn base(trace: &Trace) -> Option<PathBuf> {
+    trace.meta.subject.strip_prefix("dir:").map(PathBuf::from)
+}
+
 /// The real file behind a path of the trace: below `data` at the same place as below the recorded directory, or with
-/// the same path, or with the same name.
+/// the same path, or with the same name. Where `data` is named, no other place is looked at.
 fn locate(path: &str, data: Option<&Path>, base: Option<&Path>) -> PathBuf {
     let path = Path::new(path);
     let Some(data) = data else { return path.to_owned() };
     let relative = base.and_then(|b| path.strip_prefix(b).ok()).map(|rest| data.join(rest));
     let whole = data.join(path.strip_prefix("/").unwrap_or(path));
     let by_name = path.file_name().map(|name| data.join(name));
-    let candidates = [relative, Some(whole), by_name];
-    candidates.iter().flatten().find(|p| p.exists()).cloned().unwrap_or_else(|| path.to_owned())
+    let candidates = [relative, Some(whole.clone()), by_name];
+    candidates.into_iter().flatten().find(|p| p.exists()).unwrap_or(whole)
 }
 
 fn bar(trials: u64) -> ProgressBar {
@@ -233,6 +302,14 @@ fn bar(trials: u64) -> ProgressBar {
     let bar = ProgressBar::new(trials).with_style(style);
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+/// What a row of the table is of: the settings, or the directory's file system, which has none.
+fn label(args: &Args, per_role: &PerRole) -> String {
+    match &args.dir {
+        None => spelled(per_role),
+        Some(dir) => format!("{} in {}", poolwright_tune::machine::file_system(dir), dir.display()),
+    }
 }
 
 fn spelled(per_role: &PerRole) -> String {
@@ -311,24 +388,22 @@ fn print_comparisons(settings: &[PerRole], comparisons: &[Comparison]) {
         };
         table.row(std::iter::once(Cell::text(spelled(&c.settings))).chain(COMPARED.iter().map(cell)));
     }
-    print!("{}", table.terminal(Terminal::stdout()));
+    print!("{}", table.terminal_in_parts(crate::stdout::terminal(), 1));
 }
 
 /// One trial as the documented object; several as `{"runs":[…],"comparisons":[…],"stopped":[…]}`.
 fn print_json(runs: &[Vec<Replay>], comparisons: &[Comparison], stopped: &[Stopped]) -> anyhow::Result<()> {
     let all: Vec<&Replay> = runs.iter().flatten().collect();
-    let mut out = std::io::stdout().lock();
-    if let ([one], []) = (all.as_slice(), stopped) {
-        serde_json::to_writer(&mut out, one)?;
+    let object = if let ([one], []) = (all.as_slice(), stopped) {
+        serde_json::to_string(one)?
     } else {
-        let several = serde_json::json!({ "runs": all, "comparisons": comparisons, "stopped": stopped });
-        serde_json::to_writer(&mut out, &several)?;
-    }
-    println!();
+        serde_json::json!({ "runs": all, "comparisons": comparisons, "stopped": stopped }).to_string()
+    };
+    println!("{object}");
     Ok(())
 }
 
-fn print_table(settings: &[PerRole], runs: &[Vec<Replay>]) {
+fn print_table(args: &Args, settings: &[PerRole], runs: &[Vec<Replay>]) {
     let mut table = Table::new([
         Column::left("settings"),
         Column::right("ops/s"),
@@ -358,7 +433,7 @@ fn print_table(settings: &[PerRole], runs: &[Vec<Replay>]) {
             )
         };
         table.row([
-            Cell::text(spelled(per_role)),
+            Cell::text(label(args, per_role)),
             of(&|r| Some(r.ops_per_second), Unit::Count),
             latency(&["read"], false),
             latency(&["read"], true),
@@ -367,7 +442,11 @@ fn print_table(settings: &[PerRole], runs: &[Vec<Replay>]) {
             latency(&["fdatasync", "fsync"], true),
             of(&|r| r.write_amplification, Unit::None),
             of(
-                &|r| Some(r.arc.hits as f64 / (r.arc.hits + r.arc.iohits + r.arc.misses).max(1) as f64),
+                &|r| {
+                    // A directory has no ARC, and a trial without accesses no share of hits.
+                    let accesses = r.arc.hits + r.arc.iohits + r.arc.misses;
+                    (accesses > 0).then(|| r.arc.hits as f64 / accesses as f64)
+                },
                 Unit::Fraction,
             ),
             of(&|r| Some(r.allocated_bytes as f64), Unit::Bytes),
@@ -375,7 +454,7 @@ fn print_table(settings: &[PerRole], runs: &[Vec<Replay>]) {
             of(&|r| Some(r.cpu_seconds), Unit::Seconds),
         ]);
     }
-    print!("{}", table.terminal(Terminal::stdout()));
+    print!("{}", table.terminal_in_parts(crate::stdout::terminal(), 1));
     let Some(one) = runs.iter().flatten().next() else { return };
     let trials = runs.iter().map(Vec::len).max().unwrap_or(0);
     println!(

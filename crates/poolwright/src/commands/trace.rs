@@ -1,21 +1,25 @@
 //! `poolwright trace`: look at a trace, bring one in from another tool, hand one on to another.
 
-use std::fs::File;
-use std::io::{BufWriter, Write, stdout};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow};
 use clap::builder::PossibleValuesParser;
 use clap::{Subcommand, ValueEnum};
 use poolwright_trace::export::{self, Exported, Format};
 use poolwright_trace::import::{self, IMPORTERS};
-use poolwright_trace::{Reader, format_count, format_size, stats};
+use poolwright_trace::{Reader, counted, format_size, stats};
 use serde_json::json;
+
+use super::options::say_torn;
+use crate::failure::Usage;
+use crate::output::{Force, Kind, Output};
+use crate::stdout::Stdout;
 
 /// Wrong usage that only the values show.
 const WRONG_USAGE: u8 = 2;
 
-/// Look at traces, import and export them.
+/// Look at traces, import and export them
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -56,9 +60,8 @@ enum Verb {
         /// The format to write
         #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
         format: ExportFormat,
-        /// Replace the output if it exists
-        #[arg(long)]
-        force: bool,
+        #[command(flatten)]
+        force: Force,
     },
 }
 
@@ -87,16 +90,7 @@ pub fn run(args: Args) -> Result<u8> {
 
 fn open(trace: &Path) -> Result<Reader> {
     let reader = Reader::open(trace)?;
-    if let Some(bytes) = reader.recovered() {
-        eprintln!(
-            "warning: the end of {} is torn, as a killed recorder leaves it: {} after the last checkpoint are not used; \
-             `truncate -s {} {}` makes the file whole for other programs",
-            trace.display(),
-            format_size(bytes),
-            reader.good_len(),
-            trace.display()
-        );
-    }
+    say_torn(&reader)?;
     Ok(reader)
 }
 
@@ -104,7 +98,7 @@ fn show(trace: &Path, files: usize, json: bool) -> Result<u8> {
     let reader = open(trace)?;
     let stats = stats::collect(&reader)?;
     let text = if json { serde_json::to_string(&stats)? + "\n" } else { stats::render(&stats, files) };
-    print(&text)?;
+    print!("{text}");
     Ok(0)
 }
 
@@ -118,19 +112,19 @@ fn import(source: &Path, output: &Path, format: Option<&str>, json: bool) -> Res
         format!("{object}\n")
     } else {
         format!(
-            "{}: {} events on {} files, {} ({})\n",
+            "{}: {} on {}, {} ({})\n",
             summary.path.display(),
-            format_count(summary.events),
-            summary.files,
+            counted(summary.events, "event"),
+            counted(summary.files as u64, "file"),
             format_size(summary.bytes),
             importer.name()
         )
     };
-    print(&text)?;
+    print!("{text}");
     Ok(0)
 }
 
-fn export(trace: &Path, output: &Path, format: Format, force: bool, json: bool) -> Result<u8> {
+fn export(trace: &Path, output: &Path, format: Format, force: Force, json: bool) -> Result<u8> {
     let to_stdout = output.as_os_str() == "-";
     if to_stdout && json {
         eprintln!(
@@ -140,26 +134,26 @@ fn export(trace: &Path, output: &Path, format: Format, force: bool, json: bool) 
     }
     let reader = open(trace)?;
     let done = if to_stdout {
-        quiet_on_closed_pipe(export::export(&reader, format, &mut BufWriter::new(stdout().lock()), output))?
+        export::export(&reader, format, &mut BufWriter::new(Stdout), output)?
     } else {
-        if !force && output.exists() {
-            bail!("will not overwrite {}: it exists; choose another name or give --force", output.display());
-        }
         if same_file(trace, output) {
-            bail!("cannot export {} onto itself; choose another name", trace.display());
+            return Err(anyhow!("cannot export {} onto itself", trace.display())).context(Usage);
         }
-        let file = File::create(output).with_context(|| format!("cannot create {}", output.display()))?;
-        export::export(&reader, format, &mut BufWriter::new(file), output)?
+        let mut file = BufWriter::new(Output::open(output, Kind::Export, force)?);
+        let done = export::export(&reader, format, &mut file, output)?;
+        let file = file.into_inner().map_err(|why| why.into_error());
+        file.with_context(|| format!("cannot write {}", output.display()))?.commit()?;
+        done
     };
-    report(&done, output, format, to_stdout, json)?;
+    report(&done, output, format, to_stdout, json);
     Ok(0)
 }
 
-fn report(done: &Exported, output: &Path, format: Format, to_stdout: bool, json: bool) -> Result<()> {
+fn report(done: &Exported, output: &Path, format: Format, to_stdout: bool, json: bool) {
     for (op, count) in &done.skipped {
         eprintln!(
-            "note: {} {op} events are left out: {} has no such operation",
-            format_count(*count),
+            "note: left out {}: {} has no such operation",
+            counted(*count, &format!("{op} event")),
             format.name()
         );
     }
@@ -167,33 +161,14 @@ fn report(done: &Exported, output: &Path, format: Format, to_stdout: bool, json:
         let object = json!({
             "format": format.name(), "output": output, "events": done.events, "skipped": done.skipped,
         });
-        return print(&format!("{object}\n"));
+        println!("{object}");
+        return;
     }
     if !to_stdout {
-        print(&format!("{}: {} events ({})\n", output.display(), format_count(done.events), format.name()))?;
+        println!("{}: {} ({})", output.display(), counted(done.events, "event"), format.name());
     }
-    Ok(())
 }
 
 fn same_file(one: &Path, other: &Path) -> bool {
     matches!((one.canonicalize(), other.canonicalize()), (Ok(a), Ok(b)) if a == b)
-}
-
-/// A reader that has seen enough (`| head`) is no failure.
-fn quiet_on_closed_pipe(done: poolwright_trace::Result<Exported>) -> Result<Exported> {
-    match done {
-        Err(poolwright_trace::Error::Io { source, .. })
-            if source.kind() == std::io::ErrorKind::BrokenPipe =>
-        {
-            Ok(Exported::default())
-        }
-        other => Ok(other?),
-    }
-}
-
-fn print(text: &str) -> Result<()> {
-    match stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("cannot write to standard output"),
-    }
 }

@@ -10,7 +10,7 @@ use poolwright_replay::{Spec, child, trial};
 
 use crate::interrupt;
 
-/// Runs one trial in this process and prints its result as JSON
+/// Run one trial in this process and prints its result as JSON
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Specification of the trial
@@ -55,7 +55,6 @@ fn say(what: &serde_json::Value) {
 }
 
 fn print(result: &impl serde::Serialize) -> anyhow::Result<u8> {
-    serde_json::to_writer(std::io::stdout().lock(), result)?;
-    println!();
+    println!("{}", serde_json::to_string(result)?);
     Ok(0)
 }

@@ -7,21 +7,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_openzfs::property::Settings;
 use poolwright_record::{Options, Recorder, Subject};
-use poolwright_report::Terminal;
-use poolwright_trace::{format_count, format_size};
+use poolwright_trace::{counted, format_size};
 use poolwright_tune::objective::GOALS;
 use poolwright_tune::plan::{Plan, Verdict};
 use poolwright_tune::{Goal, Request, tune};
 
 use super::options::{self, TrialOptions, Usage, parse_time};
-use crate::output::Output;
+use crate::output::{Force, Kind, Output};
 use crate::scratch::Scratch;
+use crate::stdout::Stdout;
 use crate::{interrupt, plan_page, plan_text};
 
-/// Recommends settings for a database, with evidence: the main job
+/// Recommend settings for a database, with evidence: the main job
 ///
 /// Records the database's I/O (or takes a trace), samples its files, replays the recording on the OpenZFS engine under
 /// candidate settings, and says per role what beats today's. Nothing of the database is changed; its files are only
@@ -45,7 +46,7 @@ pub struct Args {
     keep_trace: Option<PathBuf>,
 
     /// What counts most
-    #[arg(long, default_value = "balanced", value_parser = parse_goal)]
+    #[arg(long, default_value = "balanced", value_parser = goals())]
     goal: Goal,
 
     /// Property of today, where `zfs get` cannot say it: -o recordsize=16K. Otherwise OpenZFS's defaults
@@ -69,6 +70,9 @@ pub struct Args {
     report: PathBuf,
 
     #[command(flatten)]
+    force: Force,
+
+    #[command(flatten)]
     trial: TrialOptions,
 
     /// Print the plan as JSON on standard output
@@ -76,9 +80,10 @@ pub struct Args {
     json: bool,
 }
 
-fn parse_goal(text: &str) -> Result<Goal, String> {
-    let names: Vec<&str> = GOALS.iter().map(|row| row.1).collect();
-    Goal::parse(text).ok_or_else(|| format!("there is no goal {text:?}; use {}", names.join(", ")))
+/// For clap: the goals by name.
+fn goals() -> impl TypedValueParser<Value = Goal> {
+    PossibleValuesParser::new(GOALS.iter().map(|row| row.1))
+        .map(|name| Goal::parse(&name).expect("only names of the table are possible"))
 }
 
 /// Tunes; the value is the exit code.
@@ -87,7 +92,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let dir = checked_dir(&args.dir)?;
     let stated = stated(&args.options)?;
     // Opened before the long run: a place that cannot be written shows now.
-    let outputs = Outputs::open(&args.plan, &args.report)?;
+    let outputs = Outputs::open(&args)?;
     let scratch = Scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes * 4)?;
     let trace = match &args.trace {
         Some(trace) => {
@@ -101,7 +106,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         }
     };
     if stop.load(Ordering::Relaxed) {
-        return Ok(outputs.abandon());
+        return Ok(interrupted(&args, outputs));
     }
     let request = Request {
         device: args.trial.device()?,
@@ -133,18 +138,18 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     bar.finish_and_clear();
     let plan = match plan {
         Ok(plan) => plan,
-        Err(error) if error.is_interruption() => return Ok(outputs.abandon()),
+        Err(error) if error.is_interruption() => return Ok(interrupted(&args, outputs)),
         Err(error) => {
-            outputs.abandon();
-            return Err(error.into());
+            let usage = matches!(error, poolwright_tune::Error::OtherFiles(_));
+            let error = anyhow::Error::from(error);
+            return Err(if usage { error.context(Usage) } else { error });
         }
     };
     outputs.write(&plan)?;
     if args.json {
-        serde_json::to_writer(std::io::stdout().lock(), &plan)?;
-        println!();
+        println!("{}", serde_json::to_string(&plan)?);
     } else {
-        plan_text::print(&plan, &mut std::io::stdout().lock(), Terminal::stdout())?;
+        plan_text::print(&plan, &mut Stdout, crate::stdout::terminal())?;
         println!("\nWritten: {} and {}.", args.plan.display(), args.report.display());
     }
     Ok(if plan.verdict == Verdict::Keep { 4 } else { 0 })
@@ -184,16 +189,23 @@ fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -
     let summary = recorder.run(until, |progress| {
         bar.set_position(progress.elapsed.as_millis() as u64);
         bar.set_message(format!(
-            "{:.0} s, {} events",
+            "{:.0} s, {}",
             progress.elapsed.as_secs_f64(),
-            format_count(progress.events)
+            counted(progress.events, "event")
         ));
     })?;
     bar.finish_and_clear();
+    if summary.trace.events == 0 && !stop.load(Ordering::Relaxed) {
+        bail!(
+            "nothing was recorded: no process read, wrote or opened a file of {}\n\
+             hint: put load on the database while it is recorded, or record for longer (--for 5m)",
+            dir.display()
+        );
+    }
     eprintln!(
-        "Recorded {} events on {} files in {:.0} s (probe set {}, {} lost, trace of {}).",
-        format_count(summary.trace.events),
-        summary.trace.files,
+        "Recorded {} on {} in {:.0} s (probe set {}, {} lost, trace of {}).",
+        counted(summary.trace.events, "event"),
+        counted(summary.trace.files as u64, "file"),
         summary.trace.duration_ns as f64 / 1e9,
         summary.meta.probe_set,
         summary.meta.lost_events,
@@ -216,17 +228,66 @@ struct Outputs {
 }
 
 impl Outputs {
-    fn open(plan: &Path, report: &Path) -> anyhow::Result<Outputs> {
-        Ok(Outputs { plan: Output::open(plan)?, report: Output::open(report)? })
+    fn open(args: &Args) -> anyhow::Result<Outputs> {
+        let (plan, report) = (args.plan.as_path(), args.report.as_path());
+        let (plan, report) = Output::open_both((plan, Kind::Plan), (report, Kind::Page), args.force)?;
+        Ok(Outputs { plan, report })
     }
 
     fn write(self, plan: &Plan) -> anyhow::Result<()> {
         self.plan.write(&(serde_json::to_string_pretty(plan)? + "\n"))?;
         self.report.write(&plan_page::html(plan))
     }
+}
 
-    /// Interrupted: nothing is left, what was there before stays.
-    fn abandon(self) -> u8 {
-        130
+/// Says what is kept; what was there before stays.
+fn interrupted(args: &Args, outputs: Outputs) -> u8 {
+    drop(outputs);
+    eprintln!("{}", kept(args));
+    130
+}
+
+fn kept(args: &Args) -> String {
+    let plan = format!(
+        "poolwright: interrupted: no plan was made, {} and {} are as they were before",
+        args.plan.display(),
+        args.report.display()
+    );
+    let recording = match (&args.trace, &args.keep_trace) {
+        (Some(_), _) => return plan,
+        (None, Some(kept)) if kept.exists() => {
+            format!("the recording is kept in {0}; go on with --trace {0}", kept.display())
+        }
+        (None, _) => "the recording is not kept; --keep-trace FILE keeps the next one".to_owned(),
+    };
+    format!("{plan}\nhint: {recording}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn said(line: &[&str]) -> String {
+        kept(&Line::parse_from([&["tune", "/db"], line].concat()).args)
+    }
+
+    #[test]
+    fn an_interrupted_run_says_what_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = dir.path().join("kept.parquet");
+        let name = kept.to_str().unwrap();
+        assert!(said(&[]).contains("plan.json and report.html are as they were"), "{}", said(&[]));
+        assert!(said(&[]).contains("the recording is not kept"), "{}", said(&[]));
+        assert!(said(&["--keep-trace", name]).contains("the recording is not kept"));
+        std::fs::write(&kept, "x").unwrap();
+        assert!(said(&["--keep-trace", name]).ends_with(&format!("go on with --trace {name}")));
+        assert!(!said(&["--trace", name]).contains("hint"));
     }
 }

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use poolwright_report::plot::{HALF, HeatMap, Intervals, Point, Scatter, WIDTH};
 use poolwright_report::{Axis, Better, Mark, Section, Unit};
-use poolwright_tune::plan::{Evidence, EvidenceKind, Outcome, Plan, Role, Spread};
+use poolwright_tune::plan::{Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Spread};
 
 use super::words;
 
-/// What would change in this role, metric by metric; `None` where nothing was compared.
-pub fn gains(role: &Role) -> Option<Intervals> {
-    if role.gain.is_empty() {
+/// What would change, metric by metric; `None` where nothing was compared.
+pub fn gains(all: &Gains) -> Option<Intervals> {
+    if all.is_empty() {
         return None;
     }
-    let names = words::ordered(role.gain.keys().map(String::as_str));
+    let names = words::ordered(all.keys().map(String::as_str));
     let plot = names.into_iter().fold(Intervals::new("What would change"), |plot, name| {
-        let g = &role.gain[name];
+        let g = &all[name];
         plot.row(
             words::title(name),
             words::unit(name),

@@ -2,7 +2,7 @@
 
 use poolwright_report::plot::{Histogram, WIDTH};
 use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
-use poolwright_tune::plan::{CurrentSource, Plan, Role};
+use poolwright_tune::plan::{CurrentSource, Gains, Plan, Role};
 
 use super::{evidence, picture, words};
 
@@ -11,7 +11,7 @@ pub fn section(section: &mut Section, plan: &Plan, role: &Role) {
     section.paragraph(&place(plan, role));
     properties(section, role);
     section.list(&role.notes);
-    if let Some(plot) = picture::gains(role) {
+    if let Some(plot) = picture::gains(&role.gain) {
         section.plot(&plot, &gains_caption(role));
     }
     picture::trade_off(section, plan, role);
@@ -81,15 +81,26 @@ fn properties(section: &mut Section, role: &Role) {
 }
 
 fn gains_caption(role: &Role) -> String {
-    let pairs = || role.gain.values().map(|g| g.pairs);
+    let whose = match role.together_with.len() {
+        0 => String::new(),
+        _ => format!(" {} were replayed together.", words::replayed(role)),
+    };
+    format!(
+        "{}{whose} The other roles had today's settings. An interval that holds 0 is inside the noise.",
+        pairs(&role.gain)
+    )
+}
+
+/// What the figures rest on.
+pub fn pairs(gain: &Gains) -> String {
+    let pairs = || gain.values().map(|g| g.pairs);
     let (least, most) = (pairs().min().unwrap_or(0), pairs().max().unwrap_or(0));
-    let sources = match (least, most) {
+    match (least, most) {
         (0, 0) => "Both sides are estimates; nothing was replayed.".to_owned(),
         (0, most) => format!("Up to {most} interleaved pairs of trials; some figures are estimates."),
         (least, most) if least == most => format!("{most} interleaved pairs of trials."),
         (least, most) => format!("{least} to {most} interleaved pairs of trials."),
-    };
-    format!("{sources} The other roles had today's settings. An interval that holds 0 is inside the noise.")
+    }
 }
 
 /// What the recording saw of the role.

@@ -1,7 +1,7 @@
 //! The page of a made-up plan, of the documented example, and of plans that hold next to nothing.
 
 use poolwright_mrc::advice::{Explained, Given};
-use poolwright_tune::plan::{EvidenceKind, GainVerdict, Measured, Outcome, Plan, Unseen, Verdict};
+use poolwright_tune::plan::{Cost, EvidenceKind, GainVerdict, Measured, Outcome, Plan, Unseen, Verdict};
 
 use super::html;
 
@@ -158,7 +158,9 @@ fn only_what_can_be_compared_shares_a_picture() {
 fn nothing_found_is_a_page_too() {
     let page = html(&bare());
     assert!(page.contains("<div class=\"callout note\"><b>Keep today"));
-    assert!(page.contains("nothing was found") && page.contains("Estimates only"));
+    assert!(
+        page.contains("nothing was found") && page.contains("No I/O was recorded, so nothing was replayed")
+    );
     assert!(!page.contains("class=\"tiles\"") && !page.contains("<figure>"));
     assert!(section(&page, "data").contains("Nothing was tried for this role."));
     assert!(section(&page, "What it ran on").contains("None was given or made."));
@@ -209,6 +211,27 @@ fn what_is_wrong_with_a_plan_stands_above_it() {
 }
 
 #[test]
+fn all_warnings_stand_in_one_place_and_costs_before_them() {
+    let mut plan = fixture();
+    let mut gain = plan.gain["mean_latency_ns"];
+    (gain.change, gain.ci95) = (0.8, (0.7, 0.9));
+    plan.costs = vec![Cost { role: None, metric: "mean_latency_ns".into(), gain }];
+    for warnings in [1, 2, 7] {
+        plan.warnings = (0..warnings).map(|i| format!("warning {i}.")).collect();
+        plan.trace.as_mut().unwrap().lost_events = 17;
+        let page = html(&plan);
+        let top = &page[..page.find("<h2>").unwrap()];
+        assert_eq!(page.matches("Before you trust this").count(), 1);
+        let list = &top[top.find("<h3>Before you trust this</h3>").expect("a heading")..];
+        assert_eq!(list.matches("<li>").count(), warnings + 1, "{list}");
+        let costs = top.find("What it costs").expect("a box of costs");
+        assert!(costs < top.find("Before you trust this").unwrap());
+        assert!(top[costs..].contains("mean latency +80.0 % (+70.0 to +90.0 %)"), "{top}");
+    }
+    assert!(section(&html(&plan), "The whole plan").contains("What would change"));
+}
+
+#[test]
 fn a_gain_inside_the_noise_or_only_estimated_is_called_that() {
     let mut plan = fixture();
     let gain = plan.gain.get_mut("allocated_bytes").unwrap();
@@ -217,7 +240,8 @@ fn a_gain_inside_the_noise_or_only_estimated_is_called_that() {
     (gain.ci95, gain.verdict) = ((-0.8, 0.1), GainVerdict::Noise);
     let page = html(&plan);
     assert!(page.contains("better, estimated"));
-    assert!(page.contains("<div class=\"value muted\">−76.8 %</div>") && page.contains("inside the noise"));
+    assert!(page.contains("<div class=\"value muted\">no clear change</div>"));
+    assert!(page.contains("inside the noise"));
 }
 
 #[test]

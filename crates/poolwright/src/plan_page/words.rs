@@ -243,6 +243,15 @@ pub fn role_name(roles: &[Role], role: &Role) -> String {
     if twins > 1 { format!("{} in {}", role.role, role.path) } else { role.role.clone() }
 }
 
+/// The roles whose I/O the trials of `role` replayed: `data`, `data and wal`.
+pub fn replayed(role: &Role) -> String {
+    match role.together_with.split_last() {
+        None => role.role.clone(),
+        Some((last, [])) => format!("{} and {last}", role.role),
+        Some((last, more)) => format!("{}, {} and {last}", role.role, more.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,7 @@
 //! What the tests of pools share: a place of their own to run the program in.
 
+#![allow(dead_code)] // not every test file uses all of it
+
 use std::path::PathBuf;
 
 use assert_cmd::Command;

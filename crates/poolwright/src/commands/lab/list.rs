@@ -2,9 +2,9 @@
 
 use poolwright_lab::campaign::SMALL;
 use poolwright_lab::{Campaign, order};
-use poolwright_report::{Cell, Column, Table, Terminal};
+use poolwright_report::{Cell, Column, Table};
 
-/// Lists the shipped campaigns
+/// List the shipped campaigns
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print one JSON array on standard output
@@ -28,7 +28,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         let count = trials(c).to_string();
         table.row([&c.name, &count, &c.title, &c.needs.join(" ")].map(|text| Cell::text(text.clone())));
     }
-    print!("{}", table.terminal(Terminal::stdout()));
+    print!("{}", table.terminal(crate::stdout::terminal()));
     Ok(0)
 }
 

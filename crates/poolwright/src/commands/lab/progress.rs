@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_lab::TrialKey;
 use poolwright_lab::run::{Event, Progress};
+use poolwright_trace::counted;
 
 /// Shows events on standard error.
 pub struct Shown {
@@ -50,7 +51,11 @@ impl Shown {
                     self.line("the campaign's file has changed since its last run, so this is a new run; the old one is kept");
                 }
                 if skipped > 0 {
-                    self.line(&format!("{skipped} of {trials} trials are in the results already; going on"));
+                    self.line(&format!(
+                        "{skipped} of {} {} in the results already; going on",
+                        counted(trials as u64, "trial"),
+                        if trials == 1 { "is" } else { "are" }
+                    ));
                 }
             }
             Event::Trial { key, number, of, left } => self.trial_begins(key, number, of, left),

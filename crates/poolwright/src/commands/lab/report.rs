@@ -1,16 +1,15 @@
 //! `poolwright lab report`.
 
-use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use poolwright_lab::report::{self, Comparison, Report};
 use poolwright_lab::store::{Run, Store, Trial};
 use poolwright_lab::{Campaign, store};
-use poolwright_report::Terminal;
 
-/// Makes the report of a run: a page for a browser, and what it says in short on the terminal
+use crate::output::{Force, Kind, Output};
+
+/// Make the report of a run: a page for a browser, and what it says in short on the terminal
 ///
 /// From the results alone: the campaign's file is in them as it was.
 #[derive(Debug, clap::Args)]
@@ -34,6 +33,9 @@ pub struct Args {
     /// The page. Left out: lab-CAMPAIGN.html here, or none with --markdown, --csv or --json
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
+
+    #[command(flatten)]
+    force: Force,
 
     /// Print Markdown on standard output
     #[arg(long, group = "format")]
@@ -76,11 +78,12 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let other = other.transpose()?;
     let short = args.markdown || args.csv || args.json;
     let output = args.output.clone().or_else(|| (!short).then(|| PathBuf::from(format!("lab-{name}.html"))));
-    let opened = output.as_deref().map(create).transpose()?;
+    let page = |path: &PathBuf| Output::open(path, Kind::Page, args.force);
+    let opened = output.as_ref().map(page).transpose()?;
     let loaded = load(found)?;
     let other = other.map(load).transpose()?;
     let against = other.map(|other| report::compare(&loaded.report, &other.report));
-    if let (Some(mut file), Some(path)) = (opened, &output) {
+    if let Some(file) = opened {
         let page = report::html(
             &loaded.report,
             &loaded.campaign,
@@ -88,24 +91,20 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
             &loaded.trials,
             against.as_ref(),
         );
-        file.write_all(page.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+        file.write(&page)?;
     }
     if short {
         print!("{}", printed(&args, &loaded, against.as_ref())?);
         return Ok(0);
     }
-    print!("{}", report::text(&loaded.report, Terminal::stdout()));
+    print!("{}", report::text(&loaded.report, crate::stdout::terminal()));
     if let Some(against) = &against {
-        print!("\n{}", report::comparison(against, Terminal::stdout()));
+        print!("\n{}", report::comparison(against, crate::stdout::terminal()));
     }
     if let Some(path) = output {
         println!("\nThe page: {}", path.display());
     }
     Ok(0)
-}
-
-fn create(path: &Path) -> anyhow::Result<File> {
-    File::create(path).with_context(|| format!("creating {}", path.display()))
 }
 
 /// What is asked for instead of the text.

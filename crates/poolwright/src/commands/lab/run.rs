@@ -7,12 +7,13 @@ use anyhow::{Context as _, bail};
 use poolwright_lab::campaign::SMALL;
 use poolwright_lab::run::{self, Options, Summary};
 use poolwright_lab::{Campaign, store};
+use poolwright_trace::counted;
 
 use super::progress::{Shown, spelled, words};
 use crate::commands::options::{Usage, this_program};
 use crate::interrupt;
 
-/// Runs a campaign: all of its trials that are not in the results yet
+/// Run a campaign: all of its trials that are not in the results yet
 ///
 /// After an interruption, a crash or a failed trial the same command goes on where it was. The results are for
 /// `lab report`.
@@ -135,9 +136,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 
 fn print_summary(campaign: &Campaign, place: &str, summary: &Summary) {
     println!(
-        "{}: {} trials done in {}, {} were there, {} failed; run {} in {place}",
+        "{}: {} done in {}, {} there before, {} failed; run {} in {place}",
         campaign.name,
-        summary.done,
+        counted(summary.done as u64, "trial"),
         words(Duration::from_secs_f64(summary.seconds)),
         summary.skipped,
         summary.failed.len(),

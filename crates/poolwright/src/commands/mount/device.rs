@@ -39,7 +39,7 @@ impl Devices {
 
     /// Whether any device is played at all.
     pub fn any(&self) -> bool {
-        let host = Device::host();
+        let host = Device::none();
         self.all != host || self.named.iter().any(|(_, device)| *device != host)
     }
 

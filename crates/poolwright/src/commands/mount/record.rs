@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use poolwright_control::Mounted;
 use poolwright_mount::proto::Opcode;
 use poolwright_mount::{Caching, Observer, Operation, Options};
@@ -194,7 +194,11 @@ impl Scribe {
         }
     }
 
+    /// An error where nothing was recorded: then there is no trace.
     fn finish(mut self) -> anyhow::Result<Summary> {
+        if self.writer.is_empty() {
+            bail!("nothing was recorded, so no trace was written");
+        }
         for known in self.known.values() {
             if let Some(id) = known.id {
                 self.writer.file_mut(id)?.size = known.size;

@@ -10,7 +10,7 @@ use poolwright_record::{Recorder, Subject, Summary, Watcher};
 use poolwright_trace::{Event, File};
 
 use super::show::{Ended, Found};
-use super::sizes::Sizes;
+use super::sizes::{self, Sizes};
 use super::{Args, ask, check, models, recordsizes, select};
 use crate::commands::record;
 use crate::interrupt;
@@ -67,6 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<Found> {
     let what = subject.describe();
     let (feed, input) = live(select(args));
     check(args, input.unit())?;
+    sizes::check(&args.sizes, &args.model, &recordsizes(args, input.unit()))?;
     let sizes = Sizes::asked(&args.sizes).unwrap_or(Sizes::Halves);
     let ratios = args.compressed.ratios(&recordsizes(args, input.unit()))?;
     let ask = ask(args, &input, sizes, ratios);

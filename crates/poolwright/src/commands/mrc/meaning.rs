@@ -17,6 +17,7 @@ use super::{Bar, Progress, parse_cache};
 use crate::commands::options::Usage;
 use crate::interrupt;
 use crate::mrc_page::{self, Divided, Report};
+use crate::output::Force;
 
 /// Divisions of the memory: every eighth.
 const DIVISIONS: u32 = 9;
@@ -38,6 +39,9 @@ pub struct Meaning {
     /// Write a report here, one self-contained HTML file
     #[arg(short = 'o', long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub force: Force,
 }
 
 /// Curves with what they mean, and what else was asked for.

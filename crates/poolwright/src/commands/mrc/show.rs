@@ -3,7 +3,7 @@
 use poolwright_mrc::lanes::Progress;
 use poolwright_mrc::{Curve, Lanes, Point, Skipped, Unsaid};
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
-use poolwright_trace::{format_count, format_size};
+use poolwright_trace::{counted, format_count, format_size};
 use serde_json::json;
 
 use super::meaning::Explanation;
@@ -17,7 +17,7 @@ pub enum Ended {
     Done,
     /// Somebody pressed Ctrl-C; the figures are of what was read until then.
     Interrupted,
-    /// There was nothing to read.
+    /// There was nothing to read, and so there is no curve.
     Empty,
 }
 
@@ -142,7 +142,9 @@ pub fn text(found: &Found, explanation: &Explanation, to: Terminal) -> String {
 
 fn title(curve: &Curve) -> String {
     let records = match curve.recordsize {
+        Some(bytes) if curve.records == 1 => format!("record of {}", format_size(bytes)),
         Some(bytes) => format!("records of {}", format_size(bytes)),
+        None if curve.records == 1 => "object".to_owned(),
         None => "objects".to_owned(),
     };
     let about = if curve.sample.is_some() { "about " } else { "" };
@@ -157,9 +159,9 @@ fn title(curve: &Curve) -> String {
         None => String::new(),
     };
     format!(
-        "{}: {} requests for {about}{} {records}{sample}\n",
+        "{}: {} for {about}{} {records}{sample}\n",
         curve.model,
-        format_count(curve.requests),
+        counted(curve.requests, "request"),
         format_count(curve.records)
     )
 }
@@ -233,7 +235,7 @@ pub fn warnings(found: &Found) -> Vec<String> {
         .skipped
         .counts()
         .into_iter()
-        .map(|(count, what)| format!("{} {what}", format_count(count)))
+        .map(|(count, what)| format!("{} {what}", counted(count, "event")))
         .collect();
     if found.lost_events > 0 {
         all.push(format!(
@@ -257,7 +259,10 @@ pub fn warnings(found: &Found) -> Vec<String> {
              there load on it?",
             found.source
         )),
-        (Ended::Empty, _) => all.push(format!("{} has no request that counts", found.source)),
+        (Ended::Empty, _) => all.push(format!(
+            "{} holds no request that a cache would see: there is no curve to draw",
+            found.source
+        )),
     }
     all
 }

@@ -1,14 +1,19 @@
 //! The sizes of the caches: as asked for, or what is worth a look.
 
+use anyhow::Context as _;
 use poolwright_mrc::footprint::{Footprint, grid};
 use poolwright_trace::format_size;
 
 use super::meaning::with_today;
 use super::models::ModelName;
+use crate::commands::options::Usage;
 use crate::scratch;
 
 /// The least that `zfs_arc_max` takes (`arc_tuning_update` in arc.c).
 pub const LEAST_ARC: u64 = 64 << 20;
+
+/// The least record that OpenZFS has (`SPA_MINBLOCKSIZE`); for traces of objects, whose sizes are their own.
+const SMALLEST_RECORD: u64 = 512;
 
 /// What OpenZFS's ARC holds beside a record (header, indirect block) and beside all of them (the pool's own), so that the
 /// last size still holds all of the trace; as [`poolwright_mrc::openzfs::Options`] has them, rounded up.
@@ -71,37 +76,43 @@ impl Sizes {
         }
     }
 
-    /// What has to be said of sizes that OpenZFS does not take.
+    /// What has to be said where the trace is too small for more than one size of OpenZFS's ARC.
     pub fn note(&self, models: &[ModelName]) -> Option<String> {
-        if !models.contains(&ModelName::Openzfs) {
-            return None;
-        }
-        let least = format_size(LEAST_ARC);
-        match self {
-            Sizes::Asked(sizes) => {
-                let small: Vec<String> = sizes
-                    .iter()
-                    .take_while(|size| **size < LEAST_ARC)
-                    .map(|size| format_size(*size))
-                    .collect();
-                (!small.is_empty()).then(|| {
-                    format!(
-                        "OpenZFS takes no ARC below {least} (zfs_arc_max): the openzfs model's figures for {} are of caches \
-                         that cannot be",
-                        small.join(", ")
-                    )
-                })
-            }
-            Sizes::Touched { bytes, .. } => (self.of(ModelName::Openzfs) == [LEAST_ARC]).then(|| {
-                format!(
-                    "all that the trace touches ({}) fits into the smallest ARC that OpenZFS takes, {least}; \
-                     --model lru or arc looks at smaller caches",
-                    format_size(*bytes)
-                )
-            }),
-            Sizes::Halves => None,
-        }
+        let Sizes::Touched { bytes, .. } = self else { return None };
+        let one = models.contains(&ModelName::Openzfs) && self.of(ModelName::Openzfs) == [LEAST_ARC];
+        one.then(|| {
+            format!(
+                "all that the trace touches ({}) fits into the smallest ARC that OpenZFS takes, {}; \
+                 --model lru or arc looks at smaller caches",
+                format_size(*bytes),
+                format_size(LEAST_ARC)
+            )
+        })
     }
+}
+
+/// Refuses sizes below what a cache of these models can be: 64M for OpenZFS's ARC (`zfs_arc_max`), one of the largest
+/// records for the others.
+pub fn check(sizes: &[u64], models: &[ModelName], recordsizes: &[u64]) -> anyhow::Result<()> {
+    let Some(size) = sizes.iter().min() else { return Ok(()) };
+    let shown = format_size(*size);
+    if models.contains(&ModelName::Openzfs) && *size < LEAST_ARC {
+        let least = format_size(LEAST_ARC);
+        return Err(anyhow::anyhow!(
+            "--sizes {shown}: OpenZFS takes no ARC below {least} (zfs_arc_max)\n\
+             hint: --model lru or arc looks at smaller caches"
+        ))
+        .context(Usage);
+    }
+    let record = recordsizes.iter().max().copied().unwrap_or(SMALLEST_RECORD);
+    if *size < record {
+        return Err(anyhow::anyhow!(
+            "--sizes {shown}: this cache is smaller than one record of {}",
+            format_size(record)
+        ))
+        .context(Usage);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -126,9 +137,28 @@ mod tests {
 
         let asked = Sizes::asked(&[128 * MIB, MIB, 2 * MIB, MIB]).unwrap();
         assert_eq!(asked.of(ModelName::Openzfs), [MIB, 2 * MIB, 128 * MIB]);
-        assert!(asked.note(&[ModelName::Openzfs]).unwrap().contains("for 1M, 2M are"));
+        assert_eq!(asked.note(&[ModelName::Openzfs]), None);
         assert!(Sizes::asked(&[]).is_none());
         assert!(Sizes::Halves.of(ModelName::Openzfs)[0] >= 64 * MIB);
         assert_eq!(Sizes::Halves.of(ModelName::Arc).len(), 16);
+    }
+
+    #[test]
+    fn a_cache_holds_a_record_and_openzfs_has_its_own_least() {
+        use ModelName::{Lru, Openzfs};
+        let refusal = |sizes: &[u64], models: &[ModelName], records: &[u64]| {
+            check(sizes, models, records).err().map(|why| {
+                assert!(why.downcast_ref::<Usage>().is_some());
+                format!("{why:#}")
+            })
+        };
+        assert!(refusal(&[64 * MIB, 1], &[Openzfs], &[8192]).unwrap().contains("no ARC below 64M"));
+        assert!(refusal(&[8191], &[Lru], &[4096, 8192]).unwrap().contains("one record of 8K"));
+        assert!(refusal(&[511], &[Lru], &[]).is_some());
+        let fine: [(&[u64], _, &[u64]); 4] =
+            [(&[8192], Lru, &[8192]), (&[512], Lru, &[]), (&[64 * MIB], Openzfs, &[8192]), (&[], Lru, &[])];
+        for (sizes, model, records) in fine {
+            assert_eq!(refusal(sizes, &[model], records), None, "{sizes:?}");
+        }
     }
 }

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use poolwright_control::registry::{self, Entry};
-use poolwright_control::{Client, Error};
-use poolwright_openzfs::property::Settings;
+use poolwright_control::{Error, Request};
+use poolwright_openzfs::property::{self, Settings};
 use poolwright_openzfs::{Pool, Spec, Use};
 
-use super::reach::{self, Refused, explained, parse_pool, print_json};
+use super::reach::{self, Refused, parse_pool, print_json};
 use crate::commands::options::{self, Usage};
 
 /// Create a pool on files
@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(short = 'o', value_name = "PROP=VALUE")]
     pool_property: Vec<String>,
 
-    /// Property of the root dataset, which the others inherit: recordsize=16K, compression=lz4, …
+    /// Property of the root dataset: recordsize=16K, compression=lz4, …, which the others inherit; quota=SIZE
     #[arg(short = 'O', value_name = "PROP=VALUE")]
     property: Vec<String>,
 
@@ -87,6 +87,26 @@ fn ashift(properties: &[String]) -> anyhow::Result<u32> {
 
 /// `property=value` options without roles and lists, checked before anything is made.
 pub fn settings(assignments: &[String]) -> anyhow::Result<Settings> {
+    let (limits, assignments): (Vec<&String>, Vec<&String>) =
+        assignments.iter().partition(|text| limit(text).is_some());
+    let assignments: Vec<String> = assignments.into_iter().cloned().collect();
+    let mut settings = stored(&assignments)?;
+    for (name, value) in limits.iter().filter_map(|text| limit(text)) {
+        property::check(name, value).context(Usage)?;
+        settings.insert(name.to_owned(), value.to_owned());
+    }
+    Ok(settings)
+}
+
+/// A limit, and its value.
+fn limit(text: &str) -> Option<(&'static str, &str)> {
+    let (name, value) = text.split_once('=')?;
+    let known = property::LIMITS.iter().find(|p| p.name == name)?;
+    Some((known.name, value))
+}
+
+/// Those that say how data is stored.
+fn stored(assignments: &[String]) -> anyhow::Result<Settings> {
     let mut all = options::combinations(assignments)?;
     let only = all.pop().filter(|one| all.is_empty() && one.keys().all(|role| role == "*"));
     let Some(mut only) = only else {
@@ -98,11 +118,13 @@ pub fn settings(assignments: &[String]) -> anyhow::Result<Settings> {
 
 /// A name that is taken would hide the pool that has it.
 fn refuse_known(pool: &str) -> anyhow::Result<()> {
-    if let Some(owner) = Client::connect(pool).map_err(explained)? {
-        let todo = "give the new pool another name".into();
-        let what = owner.command();
-        return Err(explained(Error::InUse { pool: pool.into(), pid: owner.pid(), what, todo }));
-    }
+    reach::ask_owner::<()>(pool, |owner| match owner.ask::<serde_json::Value>(&Request::Status) {
+        Err(why) if why.is_ending() => Err(why),
+        _ => {
+            let todo = "give the new pool another name".into();
+            Err(Error::InUse { pool: pool.into(), pid: owner.pid(), what: owner.command(), todo })
+        }
+    })?;
     let Some(entry) = registry::find(pool)? else { return Ok(()) };
     let files: Vec<_> = entry.files.iter().map(|p| p.display().to_string()).collect();
     Err(anyhow::anyhow!(

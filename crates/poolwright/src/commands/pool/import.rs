@@ -4,46 +4,100 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use poolwright_control::label::{self, Found, State};
+use poolwright_control::label::{self, Found, Label, State};
 use poolwright_control::registry::{self, Entry};
-use poolwright_control::{Client, Error, Holder, Request};
+use poolwright_control::{ENDING, Error, Holder, PoolInfo, Request};
+use poolwright_trace::counted;
+
+use crate::commands::options::Usage;
 
 use super::reach::{self, PoolFiles, Reach, Refused, explained, parse_pool, print_json};
+use crate::commands::mount::log;
 
 /// Find pools in files, or open one and remember where it is
 ///
-/// With a directory only, says which pools its files hold. With a pool's name, opens that pool once (which plays back
-/// what a killed process left in its logs), lists its datasets, and remembers its files under its name.
+/// With a directory only, says which pools its files hold. With a file or a pool's name, opens that pool once (which plays
+/// back what a killed process left in its logs), lists its datasets, and remembers its files under its name.
 #[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "poolwright pool import [OPTIONS] FILE\n       poolwright pool import [OPTIONS] POOL FILE…\n       \
+                      poolwright pool import [OPTIONS] [POOL] -d DIR\n       poolwright pool import [OPTIONS] [POOL] DIR"
+)]
 pub struct Args {
-    /// The pool; left out, the pools that are found are listed
-    #[arg(value_name = "POOL", value_parser = parse_pool)]
-    pool: Option<String>,
+    /// The pool, or left out: a file of it, whose other files are looked for beside it; a directory, whose pools are listed
+    #[arg(value_name = "POOL")]
+    first: Option<String>,
 
-    /// All of its files
+    /// All files of the pool, or the directory that they are in
     #[arg(value_name = "FILE", conflicts_with = "dir")]
     files: Vec<PathBuf>,
 
     /// Look for pools in the files of this directory
-    #[arg(short, long, value_name = "DIR", required_unless_present = "files")]
+    #[arg(short, long, value_name = "DIR")]
     dir: Option<PathBuf>,
+
+    /// A pool that was destroyed too
+    #[arg(short = 'D')]
+    destroyed: bool,
 
     /// Print one JSON object: {"pools":[…]} where they are listed, else pool, files, datasets
     #[arg(long)]
     json: bool,
 }
 
+/// What is to be imported.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    /// The pools of a directory are listed.
+    List(PathBuf),
+    /// The pool that these files belong to.
+    Files(Vec<PathBuf>),
+    /// A pool by its name, in these files.
+    Named(String, Vec<PathBuf>),
+    /// A pool by its name, in a directory.
+    Pick(String, PathBuf),
+}
+
+impl Wanted {
+    /// A word that is a path, or cannot be a pool's name, is a file. One that could be both is a file if it is alone and
+    /// there is such a file; before files it is the pool.
+    fn of(args: &Args) -> anyhow::Result<Wanted> {
+        let named = |word: &String| parse_pool(word).map_err(|why| anyhow::anyhow!(why).context(Usage));
+        let (word, path) = match (&args.first, &args.dir) {
+            (None, Some(dir)) => return Ok(Wanted::List(dir.clone())),
+            (Some(pool), Some(dir)) => return Ok(Wanted::Pick(named(pool)?, dir.clone())),
+            (None, None) => {
+                let why = "name a file of the pool, or with --dir DIR the directory that its files are in";
+                return Err(anyhow::anyhow!(why)).context(Usage);
+            }
+            (Some(word), None) => (word, PathBuf::from(word)),
+        };
+        match args.files.as_slice() {
+            [] if path.is_dir() => Ok(Wanted::List(path)),
+            [] if path.exists() || parse_pool(word).is_err() => Ok(Wanted::Files(vec![path])),
+            [] => {
+                let why = "there is no such file; name the pool's files behind its name, or their directory with --dir DIR";
+                Err(anyhow::anyhow!("{word}: {why}")).context(Usage)
+            }
+            files if parse_pool(word).is_err() => {
+                Ok(Wanted::Files([path].into_iter().chain(files.iter().cloned()).collect()))
+            }
+            [dir] if dir.is_dir() => Ok(Wanted::Pick(word.clone(), dir.clone())),
+            files => Ok(Wanted::Named(word.clone(), files.to_vec())),
+        }
+    }
+}
+
 /// Imports; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    let Some(pool) = &args.pool else {
-        let dir = args.dir.as_deref().expect("clap asks for one of them");
-        return list(dir, args.json);
+    let found = match Wanted::of(&args)? {
+        Wanted::List(dir) => return list(&dir, args.json),
+        Wanted::Pick(pool, dir) => pick(&pool, &dir)?,
+        Wanted::Named(pool, files) => reach::check_name(&pool, &reach::ordered(&files)?)?,
+        Wanted::Files(files) => of_files(&files)?,
     };
-    let found = match &args.dir {
-        Some(dir) => pick(pool, dir)?,
-        None => reach::check_name(pool, &reach::ordered(&args.files)?)?,
-    };
-    refuse_incomplete(&found)?;
+    let pool = &found.pool;
+    refuse_incomplete(&found, args.destroyed)?;
     refuse_other(pool, &found.files)?;
     if found.state == State::Active && Holder::of(&found.files[0]).is_none() {
         eprintln!("poolwright: {pool} was not exported by its last user{}", host_of(&found));
@@ -56,12 +110,55 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         print_json(&serde_json::json!({"pool": pool, "files": found.files, "datasets": datasets}))?;
         return Ok(0);
     }
-    println!("{pool} imported from {} file(s):", found.files.len());
+    println!("{pool} imported from {}:", counted(found.files.len() as u64, "file"));
     for dataset in &datasets {
         let trouble = dataset.trouble.as_ref().map_or_else(String::new, |why| format!("  ({why})"));
         println!("  {}{trouble}", dataset.name);
     }
     Ok(0)
+}
+
+/// The pool that these files belong to. If one file is named, its other files are looked for in the same directory.
+fn of_files(files: &[PathBuf]) -> anyhow::Result<Found> {
+    let mut labels = label::read_all(&reach::ordered(files)?)?;
+    let names = || files.iter().map(|f| f.display().to_string()).collect::<Vec<_>>().join(", ");
+    let one = |labels: &[(PathBuf, Label)]| -> anyhow::Result<Found> {
+        let mut found = label::group(labels);
+        match (found.pop(), found.is_empty()) {
+            (Some(one), true) => Ok(one),
+            (Some(_), false) => bail!("{} belong to several pools", names()),
+            (None, _) => bail!("{} holds no pool: no label in it can be read", names()),
+        }
+    };
+    let found = one(&labels)?;
+    if files.len() > 1 || found.missing.is_empty() && found.missing_tops == 0 {
+        return Ok(found);
+    }
+    for beside in beside(&found.files[0], found.guid)? {
+        match labels.iter().find(|(_, known)| known.guid == beside.1.guid) {
+            None => labels.push(beside),
+            Some((path, _)) if *path == beside.0 => {}
+            Some((path, _)) => {
+                bail!(
+                    "{} and {} are the same vdev; name all files of the pool",
+                    path.display(),
+                    beside.0.display()
+                )
+            }
+        }
+    }
+    one(&labels)
+}
+
+/// Files of a pool in the directory of this one.
+fn beside(file: &Path, pool_guid: u64) -> anyhow::Result<Vec<(PathBuf, Label)>> {
+    let dir = file.parent().unwrap_or(Path::new("/"));
+    let listing = std::fs::read_dir(dir).with_context(|| format!("listing {}", dir.display()))?;
+    let mut paths: Vec<PathBuf> =
+        listing.flatten().map(|entry| entry.path()).filter(|p| p.is_file()).collect();
+    paths.sort();
+    let label = |path: PathBuf| Label::read(&path).ok().flatten().map(|label| (path, label));
+    Ok(paths.into_iter().filter_map(label).filter(|(_, label)| label.pool_guid == pool_guid).collect())
 }
 
 fn pick(pool: &str, dir: &Path) -> anyhow::Result<Found> {
@@ -78,9 +175,13 @@ fn pick(pool: &str, dir: &Path) -> anyhow::Result<Found> {
     }
 }
 
-fn refuse_incomplete(found: &Found) -> anyhow::Result<()> {
-    if found.state == State::Destroyed {
-        bail!("{} was destroyed with `zpool destroy`; only `zpool import -D` brings it back", found.pool);
+fn refuse_incomplete(found: &Found, destroyed: bool) -> anyhow::Result<()> {
+    if found.state == State::Destroyed && !destroyed {
+        bail!(
+            "importing {0}: the pool was destroyed\nhint: `poolwright pool import -D {1}` brings it back",
+            found.pool,
+            found.files[0].display()
+        );
     }
     if found.missing_tops > 0 {
         bail!(
@@ -175,20 +276,20 @@ pub struct ExportArgs {
 /// Exports; the value is the exit code.
 pub fn export(args: ExportArgs) -> anyhow::Result<u8> {
     let pool = args.pool.as_str();
-    let owner = Client::connect(pool).map_err(explained)?;
-    let files = match owner {
-        Some(client) => release(pool, client)?,
-        None => {
-            let files = reach::files_of(pool, &args.files)?;
-            if files.iter().all(|file| !file.exists()) {
-                eprintln!("poolwright: none of the files of {pool} is there; it is forgotten");
-            } else {
-                Reach::once::<()>(pool, &args.files, &Request::Sync)?;
-            }
-            files
+    let (files, closed) = match release(pool)? {
+        Some(files) => {
+            let closed = reach::check_name(pool, &files).is_ok_and(|found| found.state == State::Exported);
+            (files, closed)
         }
+        None => (reach::files_of(pool, &args.files)?, false),
     };
+    if files.iter().all(|file| !file.exists()) {
+        eprintln!("poolwright: none of the files of {pool} is there; it is forgotten");
+    } else if !closed {
+        Reach::once::<()>(pool, &PoolFiles { pool_file: files.clone() }, &Request::Sync)?;
+    }
     registry::forget(pool)?;
+    note_kept_log(pool);
     if args.json {
         print_json(&serde_json::json!({"pool": pool, "files": files}))?;
     } else {
@@ -197,13 +298,40 @@ pub fn export(args: ExportArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Has the owner unmount and waits until it let go of the files.
-fn release(pool: &str, mut client: Client) -> anyhow::Result<Vec<PathBuf>> {
-    let info: poolwright_control::PoolInfo = client.ask(&Request::Status).map_err(explained)?;
-    client.ask::<()>(&Request::Release).map_err(explained)?;
+/// Removes the log of a pool that is closed, or says that it is kept.
+pub(super) fn note_kept_log(pool: &str) {
+    if let Some(log) = log::remove_routine(pool) {
+        tell!(
+            "poolwright: note: the log of {pool} is kept, because it holds more than routine lines: {}",
+            log.display()
+        );
+    }
+}
+
+/// Has the pool's owner unmount everything, and waits until it has let go of the files, which it returns; `None` without an
+/// owner.
+pub(super) fn release(pool: &str) -> anyhow::Result<Option<Vec<PathBuf>>> {
+    let released = reach::ask_owner(pool, |owner| {
+        let info: PoolInfo = owner.ask(&Request::Status)?;
+        owner.ask::<()>(&Request::Release)?;
+        Ok((info.files, owner.pid()))
+    })?;
+    let Some((files, pid)) = released else { return Ok(None) };
+    wait_closed(pool, pid, &files)?;
+    Ok(Some(files))
+}
+
+/// Waits until the owner, which has unmounted everything, has let go of the files.
+fn wait_closed(pool: &str, pid: i32, files: &[PathBuf]) -> anyhow::Result<()> {
     let start = Instant::now();
-    while let Some(holder) = info.files.iter().find_map(|file| Holder::of(file)) {
-        if start.elapsed() > Duration::from_secs(120) {
+    let answers =
+        || reach::ask_owner(pool, |owner| owner.ask::<PoolInfo>(&Request::Status).map(|_| owner.pid()));
+    while answers()? == Some(pid) && start.elapsed() < ENDING {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    while let Some(holder) = files.iter().find_map(|file| Holder::of(file)).filter(|holder| holder.pid == pid)
+    {
+        if start.elapsed() > ENDING {
             return Err(explained(Error::InUse {
                 pool: pool.to_owned(),
                 pid: holder.pid,
@@ -213,5 +341,5 @@ fn release(pool: &str, mut client: Client) -> anyhow::Result<Vec<PathBuf>> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Ok(info.files)
+    Ok(())
 }

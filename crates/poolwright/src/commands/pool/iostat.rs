@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use poolwright_control::label::{self, Found};
+use poolwright_control::label::{Found, Label, Vdev};
 use poolwright_control::{Counters, Request};
-use poolwright_openzfs::VdevStats;
+use poolwright_openzfs::{ArcStats, VdevHealth, VdevStats};
 use poolwright_trace::{format_ns, format_size};
 use serde::Serialize;
 
@@ -45,7 +45,9 @@ pub struct Args {
     #[command(flatten)]
     files: PoolFiles,
 
-    /// Print one JSON object per report: pool, seconds, allocated, free, total, files, arc, all as differences
+    /// Print one JSON object per report: pool, seconds, allocated, free, total, files, vdevs, arc. Counters are those of
+    /// the interval; sizes (allocated, free, and of arc size, target, max, compressed_size, uncompressed_size, l2_size) are
+    /// as they are at its end
     #[arg(long)]
     json: bool,
 }
@@ -59,7 +61,9 @@ struct Report {
     free: u64,
     total: VdevStats,
     files: Vec<Moved>,
-    arc: poolwright_openzfs::ArcStats,
+    /// Space and errors of each vdev, as they are.
+    vdevs: Vec<VdevHealth>,
+    arc: ArcStats,
 }
 
 #[derive(Debug, Serialize)]
@@ -99,6 +103,7 @@ impl Report {
             free: now.stats.free,
             total: sum(files.iter().map(|f| &f.moved)),
             files,
+            vdevs: now.vdevs.clone(),
             arc: before.map_or(now.arc, |b| now.arc.since(&b.arc)),
         }
     }
@@ -152,15 +157,15 @@ fn follow(
 
 fn layout(reach: &mut Reach) -> anyhow::Result<Option<Found>> {
     let info: poolwright_control::PoolInfo = reach.ask(&Request::Status)?;
-    let labels = label::read_all(&info.files)?;
-    Ok(label::group(&labels).into_iter().find(|found| found.pool == info.pool))
+    Ok(super::status::layout(&info.pool, &info.files, &info.file_faults))
 }
 
 fn print(args: &Args, report: &Report, layout: Option<&Found>) -> anyhow::Result<()> {
     if args.json {
         return print_json(report);
     }
-    let mut rows = vec![row(&report.pool, &report.total, report, true)];
+    let space = Some((report.allocated, report.free));
+    let mut rows = vec![row(&report.pool, &report.total, report, space, Some(&report.arc))];
     if args.verbose {
         rows.extend(file_rows(report, layout));
     }
@@ -176,6 +181,9 @@ fn print(args: &Args, report: &Report, layout: Option<&Found>) -> anyhow::Result
         "<read wait",
         "<write wait",
         "<flush wait",
+        "<arc size",
+        "<arc target",
+        "<arc hit%",
     ];
     print!("{}", listing(TITLES, &rows, false));
     Ok(())
@@ -185,7 +193,7 @@ fn print(args: &Args, report: &Report, layout: Option<&Found>) -> anyhow::Result
 fn file_rows(report: &Report, layout: Option<&Found>) -> Vec<Vec<String>> {
     let moved = |path: &Path| report.files.iter().find(|f| f.path == path).map(|f| f.moved);
     let Some(found) = layout else {
-        let line = |f: &Moved| row(&format!("  {}", f.path.display()), &f.moved, report, false);
+        let line = |f: &Moved| row(&format!("  {}", f.path.display()), &f.moved, report, None, None);
         return report.files.iter().map(line).collect();
     };
     let mut rows = Vec::new();
@@ -194,17 +202,44 @@ fn file_rows(report: &Report, layout: Option<&Found>) -> Vec<Vec<String>> {
             let leaves = vdev.leaves();
             let all: Vec<VdevStats> = leaves.iter().filter_map(|leaf| moved(leaf.path.as_deref()?)).collect();
             let log = if vdev.is_log && depth == 1 { " (log)" } else { "" };
-            rows.push(row(&format!("{}{title}{log}", "  ".repeat(depth)), &sum(all.iter()), report, false));
+            let title = format!("{}{title}{log}", "  ".repeat(depth));
+            rows.push(row(&title, &sum(all.iter()), report, space(report, vdev), None));
         });
     }
     for path in &found.cache {
         let title = format!("  {} (cache)", path.display());
-        rows.push(row(&title, &moved(path).unwrap_or_default(), report, false));
+        let guid = Label::read(path).ok().flatten().map_or(0, |label| label.guid);
+        let space = space_of(report, &guid.to_string());
+        rows.push(row(&title, &moved(path).unwrap_or_default(), report, space, None));
     }
     rows
 }
 
-fn row(title: &str, moved: &VdevStats, report: &Report, space: bool) -> Vec<String> {
+/// Allocated and free bytes of a vdev. The files of a mirror or raidz have none of their own.
+fn space(report: &Report, vdev: &Vdev) -> Option<(u64, u64)> {
+    space_of(report, &vdev.guid.to_string())
+}
+
+fn space_of(report: &Report, guid: &str) -> Option<(u64, u64)> {
+    let vdev = report.vdevs.iter().find(|v| v.guid == guid && v.size > 0)?;
+    Some((vdev.allocated, vdev.size.saturating_sub(vdev.allocated)))
+}
+
+/// Accesses that the ARC answered, of all; `-` if there were none.
+fn hit_ratio(arc: &ArcStats) -> String {
+    match arc.hits + arc.iohits + arc.misses {
+        0 => "-".to_owned(),
+        all => format!("{:.1}", 100.0 * arc.hits as f64 / all as f64),
+    }
+}
+
+fn row(
+    title: &str,
+    moved: &VdevStats,
+    report: &Report,
+    space: Option<(u64, u64)>,
+    arc: Option<&ArcStats>,
+) -> Vec<String> {
     let rate = |n: u64| n as f64 / report.seconds;
     let ops = |n: u64| match rate(n) {
         r if r < 10.0 => format!("{r:.1}"),
@@ -212,11 +247,11 @@ fn row(title: &str, moved: &VdevStats, report: &Report, space: bool) -> Vec<Stri
     };
     let bytes = |n: u64| format_size(rate(n) as u64);
     let wait = |ns: u64, n: u64| ns.checked_div(n).map_or_else(|| "-".to_owned(), format_ns);
-    let size = |n: u64| if space { format_size(n) } else { "-".to_owned() };
+    let size = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), format_size);
     vec![
         title.to_owned(),
-        size(report.allocated),
-        size(report.free),
+        size(space.map(|(allocated, _)| allocated)),
+        size(space.map(|(_, free)| free)),
         ops(moved.read_ops),
         ops(moved.write_ops),
         ops(moved.flushes),
@@ -225,5 +260,8 @@ fn row(title: &str, moved: &VdevStats, report: &Report, space: bool) -> Vec<Stri
         wait(moved.read_ns, moved.read_ops),
         wait(moved.write_ns, moved.write_ops),
         wait(moved.flush_ns, moved.flushes),
+        size(arc.map(|arc| arc.size)),
+        size(arc.map(|arc| arc.target)),
+        arc.map_or_else(|| "-".to_owned(), hit_ratio),
     ]
 }

@@ -6,30 +6,30 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use poolwright_control::label::{self, Found};
-use poolwright_control::{Client, Error, Holder, Host, NoMounts, Reply, Request, answer, name, registry};
+use poolwright_control::{
+    Client, ENDING, Error, Holder, Host, NoMounts, Reply, Request, answer, name, registry,
+};
 use poolwright_openzfs::{Config, Engine, Pool};
 use serde::de::DeserializeOwned;
 
 use crate::commands::options::dirty_bytes;
+pub use crate::failure::Refused;
+use crate::failure::Usage;
 
 /// ARC of a verb that has the pool open only for itself.
 const VERB_ARC: u64 = 128 << 20;
 /// How long a pool that somebody is just opening or closing is waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Marks an error as a refusal for safety: exit code 3.
-#[derive(Debug)]
-pub struct Refused;
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("refused")
-    }
-}
-
 /// An error of the control crate with the right exit code.
 pub fn explained(error: Error) -> anyhow::Error {
-    if error.is_busy() { anyhow::Error::new(error).context(Refused) } else { error.into() }
+    if error.is_refusal() {
+        anyhow::Error::new(error).context(Refused)
+    } else if error.is_invalid() {
+        anyhow::Error::new(error).context(Usage)
+    } else {
+        error.into()
+    }
 }
 
 /// The option every verb has that finds a pool by its name.
@@ -68,7 +68,14 @@ pub fn engine(arc_bytes: u64) -> Engine {
 /// Somebody who answers for a pool.
 pub enum Reach {
     /// The process that has it mounted.
-    Owner(Client),
+    Owner {
+        /// The connection to it.
+        client: Client,
+        /// Where the pool is, should that process be closing it.
+        files: PoolFiles,
+        /// Whether it has answered: then what comes later is not to be answered by another process.
+        answered: bool,
+    },
     /// This one, for this verb.
     Here(Box<Host>),
 }
@@ -76,27 +83,42 @@ pub enum Reach {
 impl Reach {
     /// Asks the pool's owner; without one, opens the pool from the files that are given or registered.
     pub fn open(pool: &str, files: &PoolFiles) -> anyhow::Result<Reach> {
+        let owner = |client| Reach::Owner { client, files: files.clone(), answered: false };
         if let Some(client) = Client::connect(pool).map_err(explained)? {
-            return Ok(Reach::Owner(client));
+            return Ok(owner(client));
         }
-        let files = files_of(pool, files)?;
+        let paths = files_of(pool, files)?;
         let since = SystemTime::now();
-        Ok(match open(pool, &files, VERB_ARC)? {
-            Opened::Owned(client) => Reach::Owner(client),
+        Ok(match open(pool, &paths, VERB_ARC)? {
+            Opened::Owned(client) => owner(client),
             Opened::Here(opened) => {
-                Reach::Here(Box::new(Host::new(opened, files, since, Arc::new(NoMounts))))
+                Reach::Here(Box::new(Host::new(opened, paths, since, Arc::new(NoMounts))))
             }
         })
     }
 
-    /// Asks, and waits for the answer.
+    /// Asks, and waits for the answer. An owner that is closing the pool is waited for, and then the pool is opened.
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> anyhow::Result<T> {
-        match self {
-            Reach::Owner(client) => client.ask(request).map_err(explained),
-            Reach::Here(host) => match answer(&**host, request) {
-                Reply::Ok(value) => Ok(serde_json::from_value(value)?),
-                Reply::Error(fault) => Err(explained(fault.into())),
-            },
+        let mut ending = Ending::default();
+        loop {
+            let (client, files) = match self {
+                Reach::Here(host) => {
+                    return match answer(&**host, request) {
+                        Reply::Ok(value) => Ok(serde_json::from_value(value)?),
+                        Reply::Error(fault) => Err(explained(fault.into())),
+                    };
+                }
+                Reach::Owner { client, files, answered } => match client.ask(request) {
+                    Err(why) if why.is_ending() && !*answered => (client, files.clone()),
+                    reply => {
+                        *answered = true;
+                        return reply.map_err(explained);
+                    }
+                },
+            };
+            let pool = client.pool().to_owned();
+            ending.wait(client)?;
+            *self = Reach::open(&pool, &files)?;
         }
     }
 
@@ -115,6 +137,56 @@ impl Reach {
         reach.finish()?;
         reply
     }
+}
+
+/// The wait for an owner that is closing its pool.
+#[derive(Default)]
+pub struct Ending {
+    since: Option<Instant>,
+    said: bool,
+}
+
+impl Ending {
+    /// How often it is asked again: it may go on, if it could not unmount everything.
+    const LOOK: Duration = Duration::from_millis(200);
+    /// What takes no longer is not worth a line.
+    const QUIET: Duration = Duration::from_secs(2);
+
+    /// Waits a little. An error when it has taken too long.
+    pub fn wait(&mut self, owner: &mut Client) -> anyhow::Result<()> {
+        let taken = self.since.get_or_insert_with(Instant::now).elapsed();
+        let (pool, pid) = (owner.pool().to_owned(), owner.pid());
+        if taken > ENDING {
+            let todo = format!(
+                "it has been closing the pool for {} s\nhint: try again when it has ended",
+                taken.as_secs()
+            );
+            return Err(explained(Error::InUse { pool, pid, what: owner.command(), todo }));
+        }
+        if taken > Self::QUIET && !self.said {
+            self.said = true;
+            tell!(
+                "poolwright: note: waiting for process {pid}, which writes the last changes of {pool} and exports it"
+            );
+        }
+        owner.wait_ended(Self::LOOK);
+        Ok(())
+    }
+}
+
+/// Asks the pool's owner; `None` without one. One that is closing the pool is waited for, and counts as none.
+pub fn ask_owner<T>(
+    pool: &str,
+    mut ask: impl FnMut(&mut Client) -> Result<T, Error>,
+) -> anyhow::Result<Option<T>> {
+    let mut ending = Ending::default();
+    while let Some(mut client) = Client::connect(pool).map_err(explained)? {
+        match ask(&mut client) {
+            Err(why) if why.is_ending() => ending.wait(&mut client)?,
+            reply => return reply.map(Some).map_err(explained),
+        }
+    }
+    Ok(None)
 }
 
 /// How a pool turned out to be open.

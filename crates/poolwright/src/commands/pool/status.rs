@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use poolwright_control::label::{self, Found, Vdev};
-use poolwright_control::{PoolInfo, Request, Scrub, registry};
+use poolwright_control::{FileFault, PoolInfo, Request, Scrub, registry};
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
 use serde::Serialize;
 
@@ -49,15 +49,18 @@ impl Status {
             Ok(info) => info.files.clone(),
             Err(_) => reach::files_of(pool, files)?,
         };
-        let labels: Vec<_> =
-            (paths.iter()).filter_map(|path| Some((path.clone(), label::Label::read(path).ok()??))).collect();
-        let layout = label::group(&labels).into_iter().find(|found| found.pool == pool);
         let (info, trouble) = match asked {
-            Ok(info) => (Some(info), None),
+            Ok(info) => {
+                let reports: Vec<String> = info.file_faults.iter().map(|fault| fault.report(pool)).collect();
+                (Some(info), (!reports.is_empty()).then(|| reports.join("\n")))
+            }
             Err(why) => (None, Some(format!("{why:#}"))),
         };
+        let faults = info.as_ref().map_or(&[][..], |info| &info.file_faults);
+        let layout = layout(pool, &paths, faults);
         let state = match &info {
             None => "UNAVAIL",
+            Some(info) if info.file_faults.iter().any(|fault| fault.lost) => "UNAVAIL",
             Some(info) if info.stats.state != 0 => "SUSPENDED",
             Some(info) => info.vdevs.first().map_or("ONLINE", |root| &root.state),
         }
@@ -71,6 +74,7 @@ impl Status {
             info.stats.read_errors + info.stats.write_errors + info.stats.checksum_errors + info.data_errors
         };
         self.state == "ONLINE"
+            && self.trouble.is_none()
             && self.info.as_ref().is_some_and(|info| errors(info) == 0)
             && self.layout.as_ref().is_some_and(|found| found.missing.is_empty())
     }
@@ -78,6 +82,17 @@ impl Status {
     fn missing(&self) -> &[PathBuf] {
         self.layout.as_ref().map_or(&[], |found| &found.missing)
     }
+}
+
+/// How a pool is made up, from the labels of its files. Those of a file that was removed are read through its owner.
+pub fn layout(pool: &str, paths: &[PathBuf], faults: &[FileFault]) -> Option<Found> {
+    let read = |path: &PathBuf| {
+        let fault = faults.iter().find(|fault| fault.path == *path);
+        let label = label::Label::read(fault.map_or(path, |fault| &fault.content)).ok()??;
+        Some((path.clone(), label))
+    };
+    let labels: Vec<_> = paths.iter().filter_map(read).collect();
+    label::group(&labels).into_iter().find(|found| found.pool == pool)
 }
 
 fn all(pool: Option<&String>, files: &PoolFiles) -> anyhow::Result<Vec<Status>> {
@@ -106,7 +121,11 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 fn text(status: &Status) -> String {
     let mut out = format!("  pool: {}\n state: {}\n", status.pool, status.state);
     if let Some(trouble) = &status.trouble {
-        out.push_str(&format!("status: {trouble}\n"));
+        let lines = trouble.lines().map(|line| match line.strip_prefix("hint: ") {
+            Some(hint) => format!("action: {hint}\n"),
+            None => format!("status: {line}\n"),
+        });
+        out.extend(lines);
     }
     if let Some(info) = &status.info {
         out.push_str(&format!("  used: {}\n", users(info)));
@@ -117,7 +136,11 @@ fn text(status: &Status) -> String {
     }
     out.push_str(&format!("config:\n\n{}", config(status)));
     if let Some(info) = info {
+        let lost = info.file_faults.iter().find(|fault| fault.lost);
         let errors = match info.data_errors {
+            _ if lost.is_some() => lost.map_or_else(String::new, |f| {
+                format!("{} {}; changes fail with EIO", f.path.display(), f.change.words())
+            }),
             0 => "No known data errors".to_owned(),
             n => format!("{n} blocks cannot be read whole"),
         };
@@ -137,17 +160,24 @@ fn users(info: &PoolInfo) -> String {
 }
 
 fn config(status: &Status) -> String {
-    let mut table = Table::new([
+    let mut columns = vec![
         Column::left("NAME"),
         Column::left("STATE"),
         Column::right("READ"),
         Column::right("WRITE"),
         Column::right("CKSUM"),
-    ]);
+    ];
+    let noted = status.info.as_ref().is_some_and(|info| !info.file_faults.is_empty());
+    columns.extend(noted.then(|| Column::left("")));
+    let width = columns.len();
+    let mut table = Table::new(columns);
     let mut top = vec![Cell::text(&status.pool), Cell::text(&status.state)];
     if let Some(info) = &status.info {
         let s = &info.stats;
         top.extend(counts([s.read_errors, s.write_errors, s.checksum_errors]));
+    }
+    if noted {
+        top.resize_with(width, || Cell::text(""));
     }
     table.row(top);
     let Some(found) = &status.layout else { return table.terminal(Terminal::stdout()) };
@@ -159,7 +189,10 @@ fn config(status: &Status) -> String {
         for vdev in vdevs {
             tree(vdev, 1, &mut |depth, title, vdev| {
                 let mut cells = vec![Cell::text(format!("{}{title}", "  ".repeat(depth)))];
-                cells.extend(health(status, vdev.guid, || from_labels(status, vdev)));
+                cells.extend(cells_of(status, vdev));
+                if noted {
+                    cells.resize_with(width, || Cell::text(""));
+                }
                 table.row(cells);
             });
         }
@@ -190,6 +223,21 @@ fn health<'a>(status: &'a Status, guid: u64, otherwise: impl FnOnce() -> &'a str
         }
         None => vec![Cell::text(otherwise())],
     }
+}
+
+/// State, errors and, for a file that was changed behind the pool's back, what happened to it.
+fn cells_of(status: &Status, vdev: &Vdev) -> Vec<Cell> {
+    let faults = status.info.as_ref().map_or(&[][..], |info| &info.file_faults);
+    let of = |leaf: &Vdev| faults.iter().find(|fault| Some(&fault.path) == leaf.path.as_ref());
+    let mut cells = health(status, vdev.guid, || from_labels(status, vdev));
+    if vdev.leaves().into_iter().any(|leaf| of(leaf).is_some_and(|fault| fault.lost)) {
+        cells[0] = Cell::text("UNAVAIL");
+    }
+    if let (Some(fault), true) = (of(vdev), vdev.children.is_empty()) {
+        cells.resize_with(4, || Cell::text(""));
+        cells.push(Cell::text(format!("file {}", fault.change.words())));
+    }
+    cells
 }
 
 /// The state of a vdev of a pool that cannot be opened, or of a file that is gone.

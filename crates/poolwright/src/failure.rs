@@ -1,0 +1,145 @@
+//! How a verb's failure is shown, and its exit code.
+//!
+//! A failure is an [`anyhow::Error`]: a chain of causes, the outermost first. Markers in the chain give
+//! the exit code ([`Usage`], [`Refused`]) and lines that say what to do ([`hint`]).
+
+use std::fmt;
+
+use crate::interrupt;
+
+/// Exit code: the work failed.
+const FAILED: u8 = 1;
+/// Exit code: wrong usage.
+const USAGE: u8 = 2;
+/// Exit code: refused for safety.
+const REFUSED: u8 = 3;
+/// Exit code: interrupted by the user.
+const INTERRUPTED: u8 = 130;
+
+/// Starts a line that says what to do, in a message of its own or at the end of one.
+const HINT: &str = "hint: ";
+
+/// Marks an error as wrong usage: exit code 2.
+#[derive(Debug)]
+pub struct Usage;
+
+/// Marks an error as a refusal for safety: exit code 3.
+#[derive(Debug)]
+pub struct Refused;
+
+impl fmt::Display for Usage {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("refused")
+    }
+}
+
+/// A context that says what to do about an error.
+pub fn hint(todo: impl fmt::Display) -> String {
+    format!("{HINT}{todo}")
+}
+
+/// The exit code of a verb that failed.
+pub fn exit_code(error: &anyhow::Error) -> u8 {
+    if interrupt::requested() {
+        INTERRUPTED
+    } else if error.downcast_ref::<Usage>().is_some() {
+        USAGE
+    } else if error.downcast_ref::<Refused>().is_some() || error.chain().any(keeps_a_file) {
+        REFUSED
+    } else {
+        FAILED
+    }
+}
+
+/// Whether this is the refusal to write a trace over a file that is not one.
+fn keeps_a_file(cause: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(cause.downcast_ref(), Some(poolwright_trace::Error::NotOverwritten { .. }))
+}
+
+/// The message on standard error: what failed, its causes, then the hints, a line each.
+pub fn message(error: &anyhow::Error) -> String {
+    let parts: Vec<String> = error.chain().map(ToString::to_string).collect();
+    let (message, hints) = join(&parts);
+    let mut lines = vec![format!("poolwright: {message}")];
+    lines.extend(hints);
+    lines.join("\n")
+}
+
+/// Joins the causes, and collects the hints. A cause that the part before it quotes already is left out, whole or up to
+/// the words that both share.
+fn join(parts: &[String]) -> (String, Vec<String>) {
+    let mut message = String::new();
+    let mut hints: Vec<String> = Vec::new();
+    for part in parts {
+        let mut words = Vec::new();
+        for line in part.lines() {
+            if !line.starts_with(HINT) {
+                words.push(line);
+            } else if !hints.iter().any(|known| known == line) {
+                hints.push(line.to_owned());
+            }
+        }
+        let words = words.join("\n");
+        let new = match words.split_once(": ") {
+            Some((subject, rest)) if ends_with_words(&message, subject) => rest,
+            _ => words.as_str(),
+        };
+        if new.is_empty() || message.contains(new) {
+            continue;
+        }
+        if !message.is_empty() {
+            message.push_str(": ");
+        }
+        message.push_str(new);
+    }
+    (message, hints)
+}
+
+/// Whether the text ends with these words, and not in the middle of a longer word.
+fn ends_with_words(text: &str, words: &str) -> bool {
+    text.strip_suffix(words).is_some_and(|before| before.is_empty() || before.ends_with([' ', ':', '(']))
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context as _, anyhow};
+
+    use super::*;
+
+    fn shown(parts: &[&str]) -> String {
+        join(&parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>()).0
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let absent = "No such file or directory (os error 2)";
+        assert_eq!(shown(&["cannot open t", absent]), format!("cannot open t: {absent}"));
+        let quoted = format!("cannot open t: {absent}");
+        assert_eq!(shown(&[&quoted, absent]), quoted);
+        assert_eq!(
+            shown(&["-o recordsize=5K", "recordsize=5K: not a power of two"]),
+            "-o recordsize=5K: not a power of two"
+        );
+        // Only where the same thing is meant.
+        assert_eq!(shown(&["copying data", "a: too long"]), "copying data: a: too long");
+        assert_eq!(shown(&["opening /x/a", "a: too long"]), "opening /x/a: a: too long");
+    }
+
+    #[test]
+    fn hints_come_last_and_markers_give_the_code() {
+        let error = anyhow!("it exists\nhint: name another file").context("writing p").context(Refused);
+        assert_eq!(message(&error), "poolwright: refused: writing p: it exists\nhint: name another file");
+        assert_eq!(exit_code(&error), REFUSED);
+        let error = Err::<(), _>(anyhow!("no such file")).context(hint("create it")).context("reading p");
+        let error = error.context(hint("create it")).context(Usage).unwrap_err();
+        assert_eq!(message(&error), "poolwright: reading p: no such file\nhint: create it");
+        assert_eq!(exit_code(&error), USAGE);
+        assert_eq!(exit_code(&anyhow!("broken")), FAILED);
+    }
+}

@@ -1,0 +1,170 @@
+//! A made-up plan at the terminal.
+
+use super::*;
+use poolwright_tune::plan::{Cost, Unseen};
+
+fn fixture() -> Plan {
+    let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/plan.json"));
+    serde_json::from_str(text).expect("the fixture is a plan")
+}
+
+fn printed(plan: &Plan, width: Option<usize>) -> String {
+    let mut out = Vec::new();
+    print(plan, &mut out, Terminal { width, ansi: false }).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn a_change_says_what_to_set_what_it_brings_and_what_is_safe() {
+    let text = printed(&fixture(), None);
+    for part in [
+        "Change: 16K records with zstd-3",
+        "  set   recordsize=16K compression=zstd-3\n",
+        "  was   recordsize=128K compression=lz4  (OpenZFS's defaults: the directory is on ext4)",
+        "−78.6 to −75.0 %",
+        "inside the noise",
+        "23 screened out, 1 failed",
+        "innodb_doublewrite = OFF  (now ON, needs a restart)",
+        "only  with recordsize=16K",
+        "memory  for the ARC; computed",
+        "  Knee at 192M: 12.6 % of the requests read from the device.\n",
+        "ashift=12: the device's",
+        "! 1 file could not be read",
+        "  zfs create -o recordsize=16K -o compression=zstd-3 POOL/data\n    to be mounted on /srv/mariadb/data, for what is in /srv/mariadb/data today",
+        "A file keeps the record size",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    assert!(!text.contains('\u{1b}'));
+}
+
+#[test]
+fn costs_come_first_and_name_metric_and_figures() {
+    let mut plan = fixture();
+    let mut gain = plan.gain["mean_latency_ns"];
+    (gain.change, gain.ci95) = (0.8, (0.7, 0.9));
+    plan.costs = vec![
+        Cost { role: None, metric: "mean_latency_ns".into(), gain },
+        Cost { role: Some("data".into()), metric: "fsync_p99_ns".into(), gain },
+    ];
+    plan.roles[0].together_with = vec!["wal".into()];
+    let text = printed(&plan, None);
+    let costs = text.find("\ncosts  ").expect("a block of costs");
+    assert!(costs < text.find("\ndata  ").unwrap(), "{text}");
+    assert!(text.contains("  ! mean latency +80.0 % (+70.0 to +90.0 %), "), "{text}");
+    assert!(text.contains("  ! fsync p99 +80.0 %") && text.contains(": data and wal alone\n"), "{text}");
+    plan.costs.clear();
+    assert!(!printed(&plan, None).contains("\ncosts"));
+}
+
+#[test]
+fn the_verdict_stands_over_the_figures_that_it_quotes() {
+    let text = printed(&fixture(), None);
+    let whole = text.find("\nthe whole plan  ").expect("the comparison of the whole plan");
+    let role = text.find("\ndata  ").unwrap();
+    assert!(whole < role && text[whole..role].contains("write amplification"), "{text}");
+    assert!(text[role..].contains("  data alone, all else as today:\n"), "{text}");
+}
+
+#[test]
+fn roles_without_trials_say_why() {
+    let mut plan = fixture();
+    plan.roles[2].notes = vec!["tried together with data: both lie in /srv/mariadb".into()];
+    let text = printed(&plan, None);
+    let rest = &text[text.find("\nthe rest").expect("the binlog has no trials")..];
+    assert!(rest.contains("    - tried together with data"), "{rest}");
+    assert!(!text.contains("too little I/O"), "{text}");
+}
+
+#[test]
+fn all_warnings_stand_in_one_place() {
+    let mut plan = fixture();
+    plan.roles[0].recommended.insert("sync".into(), "disabled".into());
+    plan.warnings = (0..5).map(|i| format!("warning {i}")).collect();
+    let trace = plan.trace.as_mut().unwrap();
+    trace.lost_events = 17;
+    trace.unseen = vec![Unseen { what: "direct maps".into(), count: 2 }];
+    let text = printed(&plan, None);
+    assert_eq!(text.matches("before you trust this").count(), 1, "{text}");
+    let section = &text[text.find("before you trust this").unwrap()..text.find("\nnext").unwrap()];
+    for part in ["sync=disabled is not safe", "lost 17 events", "warning 4", "direct maps was met 2 times"] {
+        assert!(section.contains(part), "{part:?} is not in {section}");
+    }
+}
+
+#[test]
+fn lines_fit_the_terminal() {
+    for width in [80, 100, 132] {
+        let text = printed(&fixture(), Some(width));
+        let long = text.lines().find(|l| l.chars().count() > width);
+        assert_eq!(long, None, "{width}");
+        assert!(text.lines().all(|l| l == l.trim_end()), "{text}");
+    }
+}
+
+#[test]
+fn keeping_needs_no_next_step() {
+    let mut plan = fixture();
+    plan.verdict = Verdict::Keep;
+    plan.trace = None;
+    plan.why = "nothing beats today's".into();
+    plan.database.clear();
+    plan.warnings.clear();
+    plan.roles.truncate(1);
+    let role = &mut plan.roles[0];
+    role.recommended.clear();
+    role.gain.clear();
+    role.evidence.clear();
+    let text = printed(&plan, Some(80));
+    assert!(text.starts_with("Keep: nothing beats today's\n"), "{text}");
+    assert!(text.contains("  keep  recordsize=128K compression=lz4"), "{text}");
+    assert!(text.contains("no recording, estimates only"), "{text}");
+    assert!(!text.contains("\nnext") && text.matches("before you trust").count() == 1, "{text}");
+    assert!(text.contains("  ! No I/O was recorded, so nothing was replayed"), "{text}");
+}
+
+#[test]
+fn estimates_are_shown_where_nothing_was_replayed() {
+    let mut plan = fixture();
+    let role = &mut plan.roles[0];
+    role.evidence.retain(|e| e.kind == EvidenceKind::Estimate);
+    role.evidence[3].outcome = Outcome::Raced;
+    role.evidence[4].outcome = Outcome::Current;
+    let text = printed(&plan, None);
+    assert!(text.contains("\n  estimated"), "{text}");
+    assert!(text.contains("19 screened out\n"), "{text}");
+}
+
+#[test]
+fn the_shortlist_always_has_what_is_compared() {
+    let plan = fixture();
+    let trials = || plan.roles[0].evidence.iter().filter(|e| e.objective.is_some());
+    let backwards: Vec<&Evidence> = trials().collect::<Vec<_>>().into_iter().rev().collect();
+    for order in [trials().collect(), backwards] {
+        let shown = shortlist(&order);
+        assert_eq!(shown.len(), ALTERNATIVES);
+        let has = |outcome| shown.iter().any(|e| e.outcome == outcome);
+        assert!(has(Outcome::Recommended) && has(Outcome::Current));
+    }
+}
+
+#[test]
+fn what_is_to_be_copied_is_quoted_and_cannot_steer_the_terminal() {
+    let mut plan = fixture();
+    let role = &mut plan.roles[0];
+    role.place.dataset = Some("tank/my db".into());
+    role.recommended.insert("compression".into(), "lz4; reboot".into());
+    role.path = "/srv/\u{1b}]0;title\u{7}\nx".into();
+    let text = printed(&plan, None);
+    let command = "zfs set recordsize=16K 'compression=lz4; reboot' 'tank/my db'\n";
+    assert!(text.contains(command), "{text}");
+    assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text:?}");
+}
+
+#[test]
+fn words_longer_than_the_line_stay_whole() {
+    assert_eq!(wrap("a bb ccc", 4), ["a bb", "ccc"]);
+    assert_eq!(wrap("a /very/long/path b", 6), ["a", "/very/long/path", "b"]);
+    assert_eq!(wrap("", 6), [""]);
+    assert_eq!(wrap("ab  cd", 3), ["ab", "cd"]);
+}

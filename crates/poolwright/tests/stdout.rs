@@ -1,0 +1,99 @@
+//! Standard output that cannot be written, under every kind of verb: a full one is exit code 1 and a plain message, a
+//! closed one ends quietly with 0, and a pool that was open is exported.
+
+mod common;
+
+use std::fs::File;
+use std::process::{Output, Stdio};
+
+use common::Place;
+
+const LOG: &str = "fio version 3 iolog\n0 /db/t.ibd add\n1 /db/t.ibd open\n10 /db/t.ibd read 0 16384\n\
+                   20 /db/t.ibd write 16384 16384\n30 /db/t.ibd sync 0 0\n40 /db/t.ibd close\n";
+
+/// In this order: each finds what the one before has made, although that could not say so.
+const PRINTING: &[&str] = &[
+    "--help",
+    "--version",
+    "estimate --help",
+    "estimate data",
+    "estimate data --long",
+    "estimate data --json",
+    "trace import log -o t.parquet",
+    "trace import log -o u.parquet --json",
+    "trace show t.parquet",
+    "trace show t.parquet --json",
+    "trace export t.parquet",
+    "trace export t.parquet --format fio-iolog",
+    "mrc t.parquet",
+    "mrc t.parquet --json",
+    "lab list",
+    "lab list --json",
+    "pool status",
+    "pool create tank d0:1G",
+    "pool list",
+    "pool list --json",
+    "pool status tank",
+    "pool iostat tank",
+    "dataset list",
+    "dataset get all tank",
+    "dataset get compression tank --json",
+    "pool scrub tank",
+    "pool export tank",
+    "pool import -d .",
+    "pool import tank d0",
+];
+
+fn place() -> Place {
+    let place = Place::new();
+    std::fs::write(place.at("data"), b"transaction group ".repeat(20_000)).unwrap();
+    std::fs::write(place.at("log"), LOG).unwrap();
+    place
+}
+
+fn run(place: &Place, line: &str, stdout: Stdio) -> (Output, String) {
+    let mut command = place.plain();
+    command.args(line.split_whitespace()).stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, said)
+}
+
+fn full() -> Stdio {
+    File::options().write(true).open("/dev/full").unwrap().into()
+}
+
+fn closed() -> Stdio {
+    std::io::pipe().unwrap().1.into()
+}
+
+#[test]
+fn a_full_standard_output_is_a_failure_with_a_plain_message() {
+    let place = place();
+    for line in PRINTING {
+        let (output, said) = run(&place, line, full());
+        assert_eq!(output.status.code(), Some(1), "{line}: {said}");
+        assert!(said.contains("cannot write to standard output: No space left"), "{line}: {said}");
+        assert!(!said.contains("defect") && !said.contains("panicked"), "{line}: {said}");
+    }
+    assert_eq!(place.json("pool list")["pools"][0]["health"], "ONLINE");
+}
+
+#[test]
+fn a_closed_standard_output_ends_quietly() {
+    let place = place();
+    for line in PRINTING {
+        let (output, said) = run(&place, line, closed());
+        assert_eq!(output.status.code(), Some(0), "{line}: {said}");
+        assert!(!said.contains("standard output") && !said.contains("defect"), "{line}: {said}");
+    }
+    assert_eq!(place.json("pool list")["pools"][0]["health"], "ONLINE");
+}
+
+#[test]
+fn a_full_standard_error_changes_no_exit_code() {
+    let place = place();
+    let mut command = place.plain();
+    let code = command.args(["estimate", "none"]).stderr(full()).status().unwrap().code();
+    assert_eq!(code, Some(1));
+}
