@@ -19,6 +19,8 @@ BENCH_SMOKE=0
 INSTALL=yes
 NAMES=()
 GROUP=
+# Seconds that one bench may take.
+BENCH_LIMIT=14400
 
 parse_arguments() {
     while [ $# -gt 0 ]; do
@@ -32,6 +34,7 @@ parse_arguments() {
         shift
     done
     export BENCH_SMOKE
+    [ "$BENCH_SMOKE" = 0 ] || BENCH_LIMIT=900
 }
 
 chosen() {
@@ -61,7 +64,7 @@ run_bench() {
     # tee is fed outside the group: a process that a bench leaves behind must not keep the pipe open and us waiting.
     exec {out}> >(exec tee "$RESULTS/$name.log")
     tee=$!
-    setsid "$bench" </dev/null >&"$out" 2>&1 &
+    setsid "$POOLWRIGHT_ROOT/scripts/limit.py" --program "$BENCH_LIMIT" "$bench" </dev/null >&"$out" 2>&1 &
     GROUP=$!
     exec {out}>&-
     wait "$GROUP" || status=$?

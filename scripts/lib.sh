@@ -44,6 +44,13 @@ step() {
     printf '== %s: %d s\n' "$title" $((SECONDS - began))
 }
 
+# limited SECONDS COMMAND...: runs a program with a time limit; one that exceeds it is named and ended, with status 124.
+limited() {
+    local seconds=$1
+    shift
+    "$POOLWRIGHT_ROOT/scripts/limit.py" --program "$seconds" "$@"
+}
+
 # as_root COMMAND...: runs a command with the rights of root.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then

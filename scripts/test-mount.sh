@@ -17,6 +17,8 @@ DATABASES=()
 SUITES=()
 CRASHES=(--kills 60 --cuts 60)
 FAILED=()
+# Seconds that a part may take.
+PART_LIMIT=14400
 
 parse_arguments() {
     while [ $# -gt 0 ]; do
@@ -39,7 +41,7 @@ part() {
     local name=$1
     shift
     printf '\n== %s\n' "$name"
-    "$POOLWRIGHT_ROOT/scripts/mount/$name.sh" "$@" || FAILED+=("$name")
+    limited "$PART_LIMIT" "$POOLWRIGHT_ROOT/scripts/mount/$name.sh" "$@" || FAILED+=("$name")
 }
 
 main() {

@@ -4,6 +4,7 @@
 # usage: scripts/test.sh [--no-install]
 #
 # Installs what the tests use, builds, then runs the scripts of scripts/tests and the tests of the workspace.
+# Each test has a time limit (scripts/limit.py), and is named when it exceeds it.
 # A test that needs a right this user does not have (recording with eBPF needs root) says that it was left out.
 #
 # Exit status: 0 all passed, 1 a test failed, 2 wrong usage.
@@ -11,11 +12,14 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
+# Seconds that a script of scripts/tests may take.
+SCRIPT_LIMIT=600
+
 script_tests() {
     local test failed=()
     for test in "$POOLWRIGHT_ROOT"/scripts/tests/*.sh; do
         say "-- ${test#"$POOLWRIGHT_ROOT/"}"
-        "$test" || failed+=("${test##*/}")
+        limited "$SCRIPT_LIMIT" "$test" || failed+=("${test##*/}")
     done
     [ ${#failed[@]} -eq 0 ] || die 1 "failed: ${failed[*]} (their messages are above)"
 }
@@ -23,6 +27,13 @@ script_tests() {
 # Property tests draw the same cases in each run, or a change would be refused for what another one brought; to look for
 # more, set another number.
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
+
+# Cargo starts each test program through this, so that a test that hangs is named and ended.
+workspace_tests() {
+    local runner
+    runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
+    env "$runner=$POOLWRIGHT_ROOT/scripts/limit.py" cargo test --release --locked --workspace
+}
 
 main() {
     local install=yes
@@ -36,7 +47,7 @@ main() {
     cd "$POOLWRIGHT_ROOT"
     step "Build" cargo build --release --locked --workspace --all-targets
     step "Tests of the scripts and the whole program" script_tests
-    step "Tests of the workspace" cargo test --release --locked --workspace
+    step "Tests of the workspace" workspace_tests
 }
 
 main "$@"

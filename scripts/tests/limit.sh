@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The time limit of tests: the test that exceeds it is named, its processes are ended, and nothing else is changed.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
+
+SCRATCH=$(mktemp -d)
+trap 'rm -rf "$SCRATCH"' EXIT
+LIMIT=$POOLWRIGHT_ROOT/scripts/limit.py
+
+# expect STATUS PATTERN WHAT COMMAND...
+expect() {
+    local wanted=$1 pattern=$2 what=$3 status=0
+    shift 3
+    "$@" >"$SCRATCH/out" 2>&1 || status=$?
+    { [ $status = "$wanted" ] && grep -qE -- "$pattern" "$SCRATCH/out"; } ||
+        die 1 "$what: status $status, and printed: $(cat "$SCRATCH/out")"
+}
+
+# What the standard test harness prints of three tests, the second of which hangs with a process below it.
+cat >"$SCRATCH/hangs" <<EOF2
+#!/bin/sh
+echo 'test quick ... ok'
+echo 'test slow::but_ends has been running for over 60 seconds'
+echo 'test hangs has been running for over 60 seconds'
+echo 'test slow::but_ends ... ok'
+sleep 1000 &
+echo \$! >"$SCRATCH/below"
+wait
+EOF2
+chmod +x "$SCRATCH/hangs"
+expect 124 '^hangs: time limit exceeded: hangs ran for over 61 seconds$' "a test that hangs" \
+    "$LIMIT" --each 61 --program 100 "$SCRATCH/hangs"
+# Ended, whether its parent has asked for its status or not.
+grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$(cat "$SCRATCH/below")/status" &&
+    die 1 "a process of a test that hung is still running"
+expect 124 '^hangs: time limit of 1 seconds exceeded; running for over 60 seconds: hangs$' "a program that hangs" \
+    "$LIMIT" --each 900 --program 1 "$SCRATCH/hangs"
+
+CARGO_TARGET_X_RUNNER=y expect 1 . "the runner's variable" "$LIMIT" sh -c 'echo checked; env | grep -q ^CARGO_TARGET_X_RUNNER='
+expect 0 '^out$' "a program that ends" "$LIMIT" sh -c 'echo out'
+expect 7 '^err$' "a status" "$LIMIT" sh -c 'echo err >&2; exit 7'
+expect 137 . "a killed program" "$LIMIT" sh -c 'echo killed; kill -9 $$'
+# A process that a test leaves behind keeps its output open.
+# shellcheck disable=SC2016 # the inner shell expands it
+expect 3 '^left$' "a process left behind" "$LIMIT" --program 500 sh -c 'sleep 600 & echo $! >"$0"; echo left; exit 3' "$SCRATCH/left"
+kill "$(cat "$SCRATCH/left")" 2>/dev/null || true
