@@ -171,9 +171,16 @@ pub fn is_dead(why: &std::io::Error) -> bool {
 }
 
 /// The directory's real path, if it is a directory.
+///
+/// The kernel answers `stat` of a dead mount's root from its cache for as long as it trusts what it has; `statfs` always
+/// asks the server.
 pub(crate) fn usable(path: &Path) -> Result<PathBuf> {
     let wrong = |why: &str| Error::MountPoint { path: path.to_owned(), why: why.to_owned() };
-    match std::fs::metadata(path) {
+    let found = std::fs::metadata(path).and_then(|meta| match rustix::fs::statfs(path) {
+        Err(why) if is_dead(&why.into()) => Err(why.into()),
+        _ => Ok(meta),
+    });
+    match found {
         Ok(meta) if meta.is_dir() => {}
         Ok(_) => return Err(wrong("it is no directory; name an empty one")),
         Err(why) if is_dead(&why) => {

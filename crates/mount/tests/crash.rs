@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -95,36 +95,64 @@ fn check(root: &Path, done: u64, case: &str) {
     }
 }
 
+/// The victim, mounted below `dir`; `None`, said as `SKIPPED`, where mounting is not possible.
+fn start_victim(test: &str, dir: &Path) -> Option<Child> {
+    fs::create_dir(dir.join("mnt")).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["victim", "--exact", "--ignored", "--nocapture"])
+        .env("POOLWRIGHT_MOUNT_CRASH_DIR", dir)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let first = lines.find(|l| l.starts_with("mounted ") || l.starts_with("refused ")).unwrap();
+    if let Some(why) = first.strip_prefix("refused ") {
+        child.wait().unwrap();
+        eprintln!("SKIPPED {test}: {why}");
+        return None;
+    }
+    Some(child)
+}
+
+/// Checks that the mount that a killed server left is recognised, unmounts it and mounts the dataset again.
+fn mount_again(dir: &Path) -> (Pool, Mount) {
+    let pool = Pool::import(common::engine(), &[dir.join("vdev")], false).unwrap();
+    let dataset = pool.open_dataset("d").unwrap();
+    let root = dir.join("mnt");
+    let start = || Mount::start(&pool, &dataset, &root, &Options::default());
+    match start() {
+        Err(Error::DeadMount { .. }) => {}
+        other => panic!("a dead mount was taken for something else: {other:?}"),
+    }
+    unmount(&root, UnmountFlags::DETACH).unwrap();
+    let mount = start().unwrap();
+    (pool, mount)
+}
+
 #[test]
 fn killed() {
     for round in 0..6u64 {
         let tmp = tempfile::tempdir().unwrap();
+        let Some(mut child) = start_victim("killed", tmp.path()) else { return };
         let root = tmp.path().join("mnt");
-        fs::create_dir(&root).unwrap();
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["victim", "--exact", "--ignored", "--nocapture"])
-            .env("POOLWRIGHT_MOUNT_CRASH_DIR", tmp.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let first = lines.find(|l| l.starts_with("mounted ") || l.starts_with("refused ")).unwrap();
-        if let Some(why) = first.strip_prefix("refused ") {
-            child.wait().unwrap();
-            eprintln!("SKIPPED killed: {why}");
-            return;
-        }
         let done = work(&root, 3 + 37 * round, || child.kill().unwrap());
         child.wait().unwrap();
-
-        let pool = Pool::import(common::engine(), &[tmp.path().join("vdev")], false).unwrap();
-        let dataset = pool.open_dataset("d").unwrap();
-        let start = || Mount::start(&pool, &dataset, &root, &Options::default());
-        assert!(matches!(start(), Err(Error::DeadMount { .. })), "the dead mount is recognised");
-        unmount(&root, UnmountFlags::DETACH).unwrap();
-        let mount = start().unwrap();
+        let (_pool, mount) = mount_again(tmp.path());
         check(&root, done, &format!("round {round}"));
         mount.unmount().unwrap();
     }
+}
+
+/// The kernel has the root's attributes in its cache and answers `stat` from there.
+#[test]
+fn a_dead_mount_is_recognised_although_its_attributes_are_cached() {
+    let tmp = tempfile::tempdir().unwrap();
+    let Some(mut child) = start_victim("a_dead_mount_is_recognised", tmp.path()) else { return };
+    let root = tmp.path().join("mnt");
+    fs::metadata(&root).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (_pool, mount) = mount_again(tmp.path());
+    mount.unmount().unwrap();
 }
