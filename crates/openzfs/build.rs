@@ -15,6 +15,7 @@ const DEFINES: &[(&str, &str)] = &[
 const SOURCES: &[&str] = &[
     "engine", "seam", "pool", "health", "dataset", "layout", "node", "attr", "dir", "name", "xattr", "file",
     "clone", "blocks", "handoff", "log", "replay", "codec", "power", "backlog", "device",
+    "library", "fault", "check",
 ];
 
 fn main() {
@@ -46,6 +47,9 @@ fn main() {
     for (name, value) in DEFINES {
         build.define(name, *value);
     }
+    let library = library(&build);
+    println!("cargo:rerun-if-changed={}", library.display());
+    build.define("PW_LIBZPOOL_BUILD_ID", format!("\"{}\"", build_id(&library)).as_str());
     build.define("PW_OPENZFS_VERSION", format!("\"{}\"", zfs.version).as_str());
     for define in signatures(&zfs.include_paths) {
         build.define(define, None);
@@ -58,6 +62,28 @@ fn main() {
     println!("cargo:rustc-link-lib=dylib=nvpair");
     println!("cargo:rustc-link-lib=dylib=m");
     println!("cargo:rerun-if-changed=csrc");
+}
+
+/// The shared library that the linker will find as `-lzpool`, without links.
+fn library(build: &cc::Build) -> PathBuf {
+    let asked = build.get_compiler().to_command().arg("-print-file-name=libzpool.so").output();
+    let path = asked.ok().and_then(|out| String::from_utf8(out.stdout).ok()).unwrap_or_default();
+    PathBuf::from(path.trim()).canonicalize().unwrap_or_else(|why| {
+        eprintln!("poolwright-openzfs cannot find libzpool.so, which the compiler calls {path:?}: {why}");
+        exit(1)
+    })
+}
+
+/// The library's build id in hexadecimal, from its note of type 3 by "GNU" (elf(5)); empty if it has none. Structures of
+/// libzpool change between releases with the same soname, so the engine compares this with the library it runs on.
+fn build_id(library: &PathBuf) -> String {
+    let bytes = std::fs::read(library).unwrap_or_else(|why| {
+        eprintln!("poolwright-openzfs cannot read {}: {why}", library.display());
+        exit(1)
+    });
+    let is_note = |w: &[u8]| w[..4] == [4, 0, 0, 0] && w[5..8] == [0; 3] && w[8..16] == *b"\x03\0\0\0GNU\0";
+    let id = bytes.windows(16).position(is_note).and_then(|at| bytes.get(at + 16..at + 16 + usize::from(bytes[at + 4])));
+    id.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Signatures that changed within 2.3 (2.3.2 in Debian 12's backports, a later one in Debian 13): header, function, what

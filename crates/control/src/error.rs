@@ -45,7 +45,7 @@ impl Fault {
 
     /// Whether it was refused for safety: the thing is in use, or a mount point must not be covered.
     pub fn is_refusal(&self) -> bool {
-        matches!(self.errno, libc::EBUSY | libc::EPERM | libc::ENOTEMPTY)
+        matches!(self.errno, libc::EBUSY | libc::EPERM | libc::ENOTEMPTY | libc::EROFS)
     }
 
     /// Whether the owner is closing the pool: see [`Fault::ending`].
@@ -59,6 +59,7 @@ impl From<poolwright_openzfs::Error> for Fault {
         use poolwright_openzfs::Error as E;
         let errno = match &error {
             E::Locked(_) | E::Busy(_) => libc::EBUSY,
+            refusal if refusal.is_refusal() => libc::EPERM,
             E::Exists(_) => libc::EEXIST,
             other => other.errno().unwrap_or(libc::EINVAL),
         };

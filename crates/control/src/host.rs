@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use poolwright_openzfs::property::Settings;
-use poolwright_openzfs::{Dataset, Engine, Pool, ScanState};
+use poolwright_openzfs::{Access, Dataset, Engine, Pool, ScanState};
 
 use crate::{
     Counters, DatasetCounters, DatasetInfo, Fault, FileCounters, FileFault, Kind, MountCounters, Mounted,
@@ -172,8 +172,13 @@ impl Host {
     fn open(&self, dataset: &str) -> Answer<Dataset> {
         match self.mounts.dataset(dataset) {
             Some(open) => Ok(open),
-            None => Ok(self.pool.open_dataset(name::inside(dataset))?),
+            None => Ok(self.pool.open_dataset_with(name::inside(dataset), self.access())?),
         }
+    }
+
+    /// How datasets are opened to look at them: their figures and properties, not their nodes.
+    fn access(&self) -> Access {
+        Access { readonly: self.pool.is_readonly(), ignore_acls: true }
     }
 
     fn mounted_on(&self, dataset: &str) -> Vec<PathBuf> {
@@ -355,7 +360,7 @@ impl Owner for Host {
         let _tree = self.lock();
         self.check_mine(dataset)?;
         self.must_exist(dataset)?;
-        self.refuse_lost()?;
+        self.refuse_unwritable()?;
         Self::set_all(&self.open(dataset)?, settings)
     }
 
@@ -363,14 +368,14 @@ impl Owner for Host {
         let _tree = self.lock();
         self.check_mine(dataset)?;
         self.must_exist(dataset)?;
-        self.refuse_lost()?;
+        self.refuse_unwritable()?;
         self.inherit_property(dataset, property, recursive)
     }
 
     fn create(&self, dataset: &str, settings: &BTreeMap<String, String>, parents: bool) -> Answer<()> {
         let _tree = self.lock();
         self.check_mine(dataset)?;
-        self.refuse_lost()?;
+        self.refuse_unwritable()?;
         let names = self.names()?;
         let exists = |name: &str| names.iter().any(|known| known == name);
         if exists(dataset) {
@@ -394,7 +399,7 @@ impl Owner for Host {
         let (dataset, snapshot) = name::check_snapshot(full)?;
         self.check_mine(dataset)?;
         self.must_exist(dataset)?;
-        self.refuse_lost()?;
+        self.refuse_unwritable()?;
         let names = self.names()?;
         let wanted: Vec<&String> = names
             .iter()
@@ -404,9 +409,8 @@ impl Owner for Host {
         if let Some(taken) = wanted.iter().map(|n| spelled(n)).find(|s| names.contains(s)) {
             return Err(Fault::new(libc::EEXIST, format!("{taken}: there is such a snapshot already")));
         }
-        for dataset in &wanted {
-            self.open(dataset)?.snapshot(snapshot)?;
-        }
+        let inside: Vec<&str> = wanted.iter().map(|dataset| name::inside(dataset)).collect();
+        self.pool.snapshot_all(&inside, snapshot)?;
         Ok(wanted.into_iter().map(spelled).collect())
     }
 
@@ -416,7 +420,7 @@ impl Owner for Host {
         self.check_mine(dataset)?;
         self.must_exist(full)?;
         self.refuse_recorded(dataset)?;
-        self.refuse_lost()?;
+        self.refuse_unwritable()?;
         let later = self.later_snapshots(dataset, snapshot)?;
         if let (Some(latest), false) = (later.first(), recursive) {
             return Err(Fault::new(
@@ -446,7 +450,7 @@ impl Owner for Host {
             )));
         }
         self.must_exist(full)?;
-        self.refuse_lost()?;
+        self.refuse_unwritable()?;
         let below = if full.contains('@') { Vec::new() } else { self.below(full)? };
         if let (Some(first), false) = (below.first(), recursive) {
             return Err(Fault::new(
@@ -464,7 +468,7 @@ impl Owner for Host {
     }
 
     fn scrub(&self, how: ScrubHow) -> Answer<Scrub> {
-        self.refuse_lost()?;
+        self.refuse_unwritable()?;
         self.scrub_as_asked(how)
     }
 
@@ -479,6 +483,9 @@ impl Owner for Host {
         self.check_mine(&wanted.dataset)?;
         self.must_exist(&wanted.dataset)?;
         self.refuse_mounted(&wanted.dataset, "mounted twice")?;
+        if !wanted.readonly {
+            self.refuse_readonly()?;
+        }
         self.refuse_lost()?;
         self.mounts.mount(&self.pool, wanted)
     }

@@ -125,6 +125,9 @@ pub struct Mounted {
     /// Nothing can be written.
     #[serde(default)]
     pub readonly: bool,
+    /// Files are served although their ACLs say more than their modes; only for reading.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_acls: bool,
     /// `through`, `pages` or `writeback`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caching: Option<String>,

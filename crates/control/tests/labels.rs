@@ -6,7 +6,7 @@ use poolwright_control::label::{self, Label, State};
 use poolwright_openzfs::{Config, Engine, Pool, Spec};
 
 fn engine() -> Engine {
-    Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() })
+    Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }).unwrap()
 }
 
 fn create(dir: &Path, name: &str, vdevs: &str, ashift: u32) -> Pool {

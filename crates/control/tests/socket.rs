@@ -22,7 +22,7 @@ struct Served {
 impl Served {
     fn new(pool: &str) -> Served {
         let dir = tempfile::tempdir().unwrap();
-        let engine = Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() });
+        let engine = Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }).unwrap();
         let file = dir.path().join("vdev");
         let opened = Pool::create(engine, &Spec::single(pool, &file, 12)).unwrap();
         let host = Arc::new(Host::new(opened, vec![file], std::time::SystemTime::now(), Arc::new(NoMounts)));

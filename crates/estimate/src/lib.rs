@@ -49,8 +49,10 @@ pub fn estimate(
 ) -> Result<Estimate> {
     let began = Instant::now();
     // the codecs need none of the ARC; a running engine keeps its limits
-    let engine = Engine::running()
-        .unwrap_or_else(|| Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }));
+    let engine = match Engine::running() {
+        Some(engine) => engine,
+        None => Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() })?,
+    };
     let grid = Grid::new(options)?;
     let source = Source::new(input, options.rate);
     let mut logical = input.logical_bytes();

@@ -16,7 +16,7 @@ use crate::options::{Caching, Options};
 use crate::proto::wire::init;
 use crate::proto::{MAX_WRITE, Negotiated, Wanted};
 use crate::session::Session;
-use crate::{Error, Result, device, safety, uring};
+use crate::{Error, Result, device, uring};
 
 /// A dataset that is mounted and served by threads of this process.
 ///
@@ -25,8 +25,6 @@ use crate::{Error, Result, device, safety, uring};
 #[derive(Debug)]
 pub struct Mount {
     pub(crate) point: MountPoint,
-    /// The device number that its files have.
-    device: u64,
     dataset: String,
     pub(crate) session: Arc<Session>,
     threads: Mutex<Vec<JoinHandle<Result<()>>>>,
@@ -64,8 +62,8 @@ impl Mount {
             }
         };
         let threads = Mutex::new(threads);
-        let mut mount = Mount { point, device: 0, dataset: name, session, threads, rolling: Mutex::new(()) };
-        mount.device = mount.point.answer()?;
+        let mut mount = Mount { point, dataset: name, session, threads, rolling: Mutex::new(()) };
+        mount.point.answer()?;
         if options.caching != Caching::Through {
             read_ahead(mount.path());
         }
@@ -80,7 +78,7 @@ impl Mount {
     /// Whether it is still among the mounts that this process sees. It may be in use all the same: by programs that had
     /// files open when it was taken out of sight, or in another mount namespace.
     pub fn is_mounted(&self) -> bool {
-        safety::is_mounted(self.device, self.point.path())
+        self.point.is_mounted()
     }
 
     /// Whether its serving threads end, as they do when nothing uses it: only what is not on disk yet is to be

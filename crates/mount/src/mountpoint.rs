@@ -17,7 +17,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
 use crate::options::Options;
-use crate::safety::check_mount_point;
+use crate::safety::{self, check_mount_point};
 use crate::{Error, Result, device};
 
 const HELPER: &str = "fusermount3";
@@ -40,6 +40,8 @@ enum By {
 pub(crate) struct MountPoint {
     path: PathBuf,
     by: By,
+    /// The device number that its files have; 0 until it has answered.
+    device: u64,
 }
 
 impl MountPoint {
@@ -55,7 +57,7 @@ impl MountPoint {
             |why: String| Error::Refused { source_name: source.to_owned(), path: path.clone(), why };
         if rustix::process::geteuid().is_root() {
             match directly(&path, source, root_mode, options) {
-                Ok(device) => return Ok((MountPoint { path, by: By::Kernel }, device)),
+                Ok(device) => return Ok((MountPoint { path, by: By::Kernel, device: 0 }, device)),
                 // root of a container without the right to mount: the helper may have it
                 Err(Direct::Refused(Errno::PERM)) if helper_exists() => {}
                 Err(Direct::Refused(why)) => return Err(refused(explain(why))),
@@ -63,7 +65,7 @@ impl MountPoint {
             }
         }
         let device = by_helper(&path, source, options).map_err(refused)?;
-        Ok((MountPoint { path, by: By::Helper }, device))
+        Ok((MountPoint { path, by: By::Helper, device: 0 }, device))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -106,12 +108,29 @@ impl MountPoint {
         asked == Err(Errno::BUSY)
     }
 
-    /// Waits until a program gets an answer from it, and gives the device number that its files have.
-    pub(crate) fn answer(&self) -> Result<u64> {
+    /// Waits until a program gets an answer from it, and notes the device number that its files have.
+    pub(crate) fn answer(&mut self) -> Result<()> {
         check_answer(&self.path)?;
         let meta = std::fs::metadata(&self.path);
         let meta = meta.map_err(|why| Error::Device { doing: "looking at the fresh mount", why })?;
-        Ok(std::os::unix::fs::MetadataExt::dev(&meta))
+        self.device = std::os::unix::fs::MetadataExt::dev(&meta);
+        Ok(())
+    }
+
+    /// Whether it is still among the mounts that this process sees.
+    pub(crate) fn is_mounted(&self) -> bool {
+        safety::is_mounted(self.device, &self.path)
+    }
+
+    /// Refuses to unmount by path what is mounted on top of it.
+    fn refuse_covered(&self) -> Result<()> {
+        match safety::covering(self.device, &self.path) {
+            Some(source) if self.device != 0 => Err(Error::Unmount {
+                path: self.path.clone(),
+                why: format!("{source} is mounted on top of it\nhint: unmount that first"),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Takes the mount out of sight; it ends when the last program lets go of it.
@@ -120,13 +139,15 @@ impl MountPoint {
     }
 
     fn once(&self, flags: UnmountFlags) -> Result<()> {
+        self.refuse_covered()?;
         let path = self.path.clone();
         if self.by == By::Helper {
             return self.once_by_helper(flags.contains(UnmountFlags::DETACH));
         }
         match rustix::mount::unmount(&self.path, flags | UnmountFlags::NOFOLLOW) {
             Ok(()) => Ok(()),
-            Err(Errno::INVAL) => Ok(()), // nothing is mounted there (any more)
+            // Nothing of ours is mounted there any more; or a mount above it hides it.
+            Err(Errno::INVAL | Errno::NOENT) if self.device == 0 || !self.is_mounted() => Ok(()),
             Err(Errno::BUSY) => Err(Error::Busy { path }),
             Err(why) => Err(Error::Unmount { path, why: why.to_string() }),
         }

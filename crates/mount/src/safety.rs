@@ -98,6 +98,19 @@ fn mounted_on(mountinfo: &str, path: &Path) -> Option<String> {
     Some(if source == "none" || source == kind { kind.to_owned() } else { format!("{source} ({kind})") })
 }
 
+/// What is mounted on top of the file system with this device number, on the same directory.
+pub(crate) fn covering(device: u64, path: &Path) -> Option<String> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    covering_in(&mounts, device, path)
+}
+
+/// Mounts of one directory are listed in their order.
+fn covering_in(mountinfo: &str, device: u64, path: &Path) -> Option<String> {
+    let lines: Vec<&str> = mountinfo.lines().collect();
+    let own = lines.iter().rposition(|line| is_listed(line, device, path))?;
+    mounted_on(&lines[own + 1..].join("\n"), path)
+}
+
 /// Whether the file system with this device number is mounted on a directory. The number alone does not tell: the kernel
 /// gives it to the next mount as soon as it is free.
 pub(crate) fn is_mounted(device: u64, path: &Path) -> bool {
@@ -226,5 +239,18 @@ mod tests {
         drop(shell.stdin.take());
         shell.wait().unwrap();
         assert_eq!(parent("7 (a) b (c) S 3 7 7 0"), Some(3));
+    }
+
+    #[test]
+    fn what_is_mounted_on_top_is_found() {
+        let below = "36 25 0:31 / /mnt/a rw - fuse.poolwright tank/a rw\n";
+        let above = "37 36 0:32 / /mnt/a rw - tmpfs tmpfs rw\n";
+        let beside = "38 25 0:33 / /mnt/b rw - tmpfs tmpfs rw\n";
+        let device = rustix::fs::makedev(0, 31);
+        let on = |mounts: &str| covering_in(mounts, device, Path::new("/mnt/a"));
+        assert_eq!(on(&format!("{below}{beside}")), None);
+        assert_eq!(on(&format!("{below}{beside}{above}")).as_deref(), Some("tmpfs"));
+        assert_eq!(on(&format!("{above}{below}")), None, "ours is on top");
+        assert_eq!(on(above), None, "ours is gone");
     }
 }

@@ -117,6 +117,7 @@ update(pw_node_t *node, const pw_set_t *set, dmu_tx_t *tx)
 
 	pw_now(now);
 	mutex_enter(&node->lock);
+	const uint64_t old_mode = node->mode, old_flags = node->flags;
 	if (s.mask & PW_SET_MODE)
 		n = add_mode(node, s.mode, bulk, n, &count, aces);
 	if (s.mask & PW_SET_UID)
@@ -128,6 +129,10 @@ update(pw_node_t *node, const pw_set_t *set, dmu_tx_t *tx)
 	if (s.mask & PW_SET_MTIME)
 		SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_MTIME], NULL, s.mtime, 16);
 	int error = pw_attr_update(node, bulk, n, now, tx);
+	if (error != 0) {
+		node->mode = old_mode;
+		node->flags = old_flags;
+	}
 	mutex_exit(&node->lock);
 	return (error);
 }
@@ -160,7 +165,8 @@ pw_attr_set(pw_node_t *node, const pw_set_t *set)
 		return (error);
 	}
 	error = update(node, &rest, tx);
-	pw_log_set(node, tx, &rest);
+	if (error == 0)
+		pw_log_set(node, tx, &rest);
 	dmu_tx_commit(tx);
 	return (error);
 }

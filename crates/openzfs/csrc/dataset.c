@@ -49,9 +49,17 @@ pw_dataset_destroy(const char *name)
 }
 
 int
-pw_dataset_snapshot(const char *name, const char *snapshot)
+pw_dataset_snapshot(const char *const *names, size_t n, size_t *failed)
 {
-	return (dmu_objset_snapshot_one(name, snapshot));
+	nvlist_t *wanted = fnvlist_alloc(), *errors = fnvlist_alloc();
+	for (size_t i = 0; i < n; i++)
+		fnvlist_add_boolean(wanted, names[i]);
+	int error = dsl_dataset_snapshot(wanted, NULL, errors);
+	for (*failed = 0; error != 0 && *failed + 1 < n && !nvlist_exists(errors, names[*failed]); )
+		(*failed)++;
+	fnvlist_free(wanted);
+	fnvlist_free(errors);
+	return (error);
 }
 
 int
@@ -240,14 +248,18 @@ read_master_node(pw_dataset_t *ds)
 static int
 start_log(pw_dataset_t *ds)
 {
-	int error = pw_replay_check(ds);
+	int error = pw_log_check(ds);
 	if (error != 0)
 		return (error);
 	ds->zilog = zil_open(ds->os, pw_log_get_data, &ds->sums);
-	if ((error = pw_node_drain_queue(ds)) == 0)
-		zil_replay(ds->os, ds, pw_replay);
-	else
-		zil_close(ds->zilog);
+	error = pw_node_drain_queue(ds);
+	if (error == 0)
+		error = pw_log_replay(ds);
+	if (error != 0) {
+		/* Not zil_close(), which would begin a new log in the place of the one that is left. */
+		ds->zilog->zl_get_data = NULL;
+		ds->zilog = NULL;
+	}
 	return (error);
 }
 
@@ -267,11 +279,14 @@ let_go(pw_dataset_t *ds)
 }
 
 int
-pw_dataset_open(const char *name, int readonly, pw_dataset_t **out)
+pw_dataset_open(const char *name, int how, pw_dataset_t **out, pw_log_trouble_t *trouble)
 {
 	pw_dataset_t *ds = umem_zalloc(sizeof (*ds), UMEM_NOFAIL);
 	(void) strlcpy(ds->name, name, sizeof (ds->name));
-	ds->readonly = readonly || strchr(name, '@') != NULL;
+	memset(trouble, 0, sizeof (*trouble));
+	ds->trouble = trouble;
+	ds->readonly = (how & PW_OPEN_READONLY) || strchr(name, '@') != NULL;
+	ds->ignore_acls = (how & PW_OPEN_IGNORE_ACLS) != 0;
 	int error = dmu_objset_own(name, DMU_OST_ZFS, ds->readonly ? B_TRUE : B_FALSE, B_TRUE, ds, &ds->os);
 	if (error != 0) {
 		umem_free(ds, sizeof (*ds));
@@ -284,13 +299,19 @@ pw_dataset_open(const char *name, int readonly, pw_dataset_t **out)
 	error = read_master_node(ds);
 	if (error == 0 && !ds->readonly)
 		error = start_log(ds);
+	ds->trouble = NULL;
 	if (error != 0) {
-		ds->zilog = NULL;
 		let_go(ds);
 		return (error);
 	}
 	*out = ds;
 	return (0);
+}
+
+uint64_t
+pw_dataset_log_pending(pw_dataset_t *ds)
+{
+	return (ds->readonly && !dmu_objset_is_snapshot(ds->os) ? pw_log_pending(ds) : 0);
 }
 
 void

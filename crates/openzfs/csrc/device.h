@@ -9,6 +9,8 @@
 #include "engine.h"
 
 enum { PW_OP_READ, PW_OP_WRITE, PW_OP_FLUSH };
+/* Of a failure: no request of one file, but the pool as a whole. */
+enum { PW_OP_POOL = 3 };
 
 /* One disk's clocks: `queue_depth` requests at once, and one pipe that all share. */
 typedef struct pw_disk {

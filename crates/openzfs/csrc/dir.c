@@ -81,25 +81,42 @@ count_entry(pw_node_t *dir, int by, int subdirectory, dmu_tx_t *tx)
 	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_LINKS], NULL, &dir->links, 8);
 	SA_ADD_BULK_ATTR(bulk, n, attr[ZPL_MTIME], NULL, now, 16);
 	int error = pw_attr_update(dir, bulk, n, now, tx);
+	if (error != 0) {
+		dir->size -= by;
+		if (subdirectory)
+			dir->links -= by;
+	}
 	mutex_exit(&dir->lock);
 	return (error);
 }
 
+static int
+remove_entry(pw_node_t *dir, const char *name, dmu_tx_t *tx)
+{
+	objset_t *os = dir->ds->os;
+	return (dir->ds->normalization != 0 ? zap_remove_norm(os, dir->object, name, MT_NORMALIZE, tx) :
+	    zap_remove(os, dir->object, name, tx));
+}
+
+/* After an error of this call and the next, everything is as it was; VERIFY0 ends the process before the transaction can. */
 int
 pw_dir_enter(pw_node_t *dir, const char *name, uint64_t object, uint64_t mode, dmu_tx_t *tx)
 {
 	uint64_t entry = object | (uint64_t)IFTODT(mode) << 60;
 	int error = zap_add(dir->ds->os, dir->object, name, 8, 1, &entry, tx);
-	return (error != 0 ? error : count_entry(dir, 1, S_ISDIR(mode), tx));
+	if (error == 0 && (error = count_entry(dir, 1, S_ISDIR(mode), tx)) != 0)
+		VERIFY0(remove_entry(dir, name, tx));
+	return (error);
 }
 
 int
-pw_dir_leave(pw_node_t *dir, const char *name, uint64_t mode, dmu_tx_t *tx)
+pw_dir_leave(pw_node_t *dir, const char *name, const pw_node_t *node, dmu_tx_t *tx)
 {
-	pw_dataset_t *ds = dir->ds;
-	int error = ds->normalization != 0 ? zap_remove_norm(ds->os, dir->object, name, MT_NORMALIZE, tx) :
-	    zap_remove(ds->os, dir->object, name, tx);
-	return (error != 0 ? error : count_entry(dir, -1, S_ISDIR(mode), tx));
+	uint64_t entry = node->object | (uint64_t)IFTODT(node->mode) << 60;
+	int error = remove_entry(dir, name, tx);
+	if (error == 0 && (error = count_entry(dir, -1, S_ISDIR(node->mode), tx)) != 0)
+		VERIFY0(zap_add(dir->ds->os, dir->object, name, 8, 1, &entry, tx));
+	return (error);
 }
 
 /* ---- making ---- */
@@ -154,7 +171,9 @@ pw_dir_create_object(pw_node_t *dir, pw_made_t *made, dmu_tx_t *tx)
 		pw_now(made->crtime);
 	}
 	int error = allocate(dir->ds, made, tx);
-	return (error != 0 ? error : pw_layout_make(dir->ds->os, dir->ds->attr, made, tx));
+	if (error == 0 && (error = pw_layout_make(dir->ds->os, dir->ds->attr, made, tx)) != 0)
+		VERIFY0(dmu_object_free(dir->ds->os, made->object, tx));
+	return (error);
 }
 
 int

@@ -135,6 +135,28 @@ sched_yield(void)
 	return (evicts ? 0 : (int)syscall(SYS_sched_yield));
 }
 
+/*
+ * The host's name as labels carry it. With the mark, a pool that a killed process of this engine left open is told from one
+ * that a kernel or another host may have open now.
+ */
+const char *
+pw_engine_host(void)
+{
+	return (utsname()->nodename);
+}
+
+utsname_t *
+utsname(void)
+{
+	static __thread utsname_t host;
+	struct utsname found;
+	if (host.nodename[0] == '\0' && uname(&found) == 0) {
+		host = found;
+		(void) snprintf(host.nodename, sizeof (host.nodename), "%.50s (poolwright)", found.nodename);
+	}
+	return (&host);
+}
+
 int
 pw_engine_start(const pw_engine_config_t *config)
 {
@@ -295,10 +317,4 @@ pw_engine_arc_sizes(pw_arc_sizes_t *out)
 		.pd = arc_pd,
 		.pm = arc_pm,
 	};
-}
-
-const char *
-pw_engine_version(void)
-{
-	return (PW_OPENZFS_VERSION);
 }

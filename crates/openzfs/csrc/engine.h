@@ -50,7 +50,22 @@ void pw_engine_arc_sizes(pw_arc_sizes_t *out);
 /* A module parameter by its name; ENOENT if it is not one that can be set here. */
 int pw_engine_set_tunable(const char *name, uint64_t value);
 const char *pw_engine_tunable(uint64_t index);	/* the names; NULL behind the last */
-const char *pw_engine_version(void);
+
+/* ---- the library that is loaded (library.c) ---- */
+
+/* Writes the build id of the loaded libzpool, in hexadecimal; ENOEXEC if it is not the one that this was compiled for. */
+int pw_library_build_id(char *out, size_t room);
+const char *pw_library_built_for(void);	/* the build id of the one it was compiled for */
+const char *pw_library_version(void);	/* and its OpenZFS version */
+
+/* ---- vdevs that cannot be written (fault.c) ---- */
+
+/*
+ * Called from any thread when a write (op 1) or flush (2) of a vdev's file fails. `needed`: the pool cannot do without that
+ * vdev, and the hook must end the process; else the vdev is being faulted. Op 3: all copies of something failed; `path` is
+ * the pool's name.
+ */
+void pw_fault_on_host_error(void (*hook)(const char *path, int op, int err, int needed));
 
 /* ---- the seam between vdevs and the host (seam.c) ---- */
 
@@ -77,8 +92,6 @@ int pw_seam_set_device(const char *path, const pw_device_t *device);
 void pw_seam_totals(pw_vdev_stats_t *out);
 /* Those of one vdev file; ENOENT if it is not open. */
 int pw_seam_file(const char *path, pw_vdev_stats_t *out);
-/* Called once, from any thread, when the host refuses a vdev write or flush. It must not return to go on. */
-void pw_seam_on_host_error(void (*hook)(const char *path, int op, int err));
 /* Runs the device of all files without a pool: op 0 read, 1 write, 2 flush. For its test. */
 void pw_seam_exercise(int op, uint64_t offset, uint64_t bytes);
 /* The same by a clock of the caller's: when it is done if it arrives at `began`. Nothing is waited for. */
@@ -110,8 +123,18 @@ int pw_pool_destroy(const char *name);	/* as an export, and the labels say that 
 int pw_pool_sync(const char *name);	/* waits until all that was written is in a txg on disk */
 int pw_pool_kick(const char *name);	/* starts a txg, waits for none */
 int pw_pool_stats(const char *name, pw_pool_stats_t *out);
-/* Reads the labels of one file: pool name into out; ENOENT if there is no pool in it. */
-int pw_pool_name(const char *path, char *out, size_t len);
+enum { PW_NAME_BYTES = 256, PW_HOST_BYTES = 65 };
+
+typedef struct pw_label {		/* what a file's best label says */
+	char pool[PW_NAME_BYTES];
+	char host[PW_HOST_BYTES];	/* that had the pool open last */
+	uint64_t guid;			/* of the pool */
+	uint64_t active;		/* it was not exported */
+} pw_label_t;
+
+int pw_pool_label(const char *path, pw_label_t *out);	/* ENOENT: the file holds no pool */
+/* What a label says when this engine, on this host, had the pool open. */
+const char *pw_engine_host(void);
 
 /* ---- how a pool is (health.c) ---- */
 
@@ -174,16 +197,30 @@ int pw_dataset_inherit(const char *name, const char *property);
  * As `zfs get -p` prints it. `source` has room for PW_NAME_BYTES: the dataset that has set it, empty where nobody has,
  * `$recvd` where it was received.
  */
-enum { PW_NAME_BYTES = 256 };
 int pw_dataset_get(const char *name, const char *property, char *value, size_t len, char *source);
-int pw_dataset_snapshot(const char *name, const char *snapshot);
+/* Snapshots by their full names, all in one transaction group; *failed is the one that was refused. */
+int pw_dataset_snapshot(const char *const *names, size_t n, size_t *failed);
 int pw_snapshot_destroy(const char *full_name);
 /* Full name of the latest snapshot; ENOENT: there is none. */
 int pw_dataset_latest(const char *name, char *out, size_t len);
 /* To the latest snapshot, by its full name. EEXIST: there are later ones; EBUSY: the dataset is open. */
 int pw_dataset_rollback(const char *name, const char *snapshot);
 int pw_dataset_list(const char *root, void (*each)(const char *name, void *arg), void *arg);
-int pw_dataset_open(const char *name, int readonly, pw_dataset_t **out);
+
+/* Why an intent log cannot be replayed. Zero where it is not known. */
+typedef struct pw_log_trouble {
+	int error;			/* 0: it is not the log */
+	const char *what;
+	uint64_t seq, type, object;	/* the record */
+	uint64_t vdev, offset, size;	/* the block that cannot be read: first copy, bytes */
+} pw_log_trouble_t;
+
+/* Bits of `how`. Without IGNORE_ACLS a node whose ACL says more than its mode cannot be opened: EOPNOTSUPP. */
+enum { PW_OPEN_READONLY = 1, PW_OPEN_IGNORE_ACLS = 2 };
+/* A log that cannot be replayed whole is left as it is, and nothing is opened; `trouble` says why. */
+int pw_dataset_open(const char *name, int how, pw_dataset_t **out, pw_log_trouble_t *trouble);
+/* Records in the log of a dataset that is open read-only: acknowledged changes that cannot be seen in it. */
+uint64_t pw_dataset_log_pending(pw_dataset_t *ds);
 void pw_dataset_close(pw_dataset_t *ds);
 int pw_dataset_stats(pw_dataset_t *ds, pw_dataset_stats_t *out);
 int pw_dataset_space(pw_dataset_t *ds, pw_space_t *out);

@@ -44,6 +44,14 @@ wanted_block_size(pw_node_t *node, uint64_t end)
 	return (MIN(most, P2ROUNDUP_TYPED(end, SPA_MINBLOCKSIZE, uint64_t)));
 }
 
+static void
+set_size_in_memory(pw_node_t *node, uint64_t size)
+{
+	mutex_enter(&node->lock);
+	node->size = size;
+	mutex_exit(&node->lock);
+}
+
 /*
  * One transaction's worth. `grow` is the block size to set first, or 0. `end`, if not 0, is where the file ends after it:
  * a replayed record brings a whole block, of which the bytes behind the end belong to records that follow.
@@ -76,7 +84,10 @@ write_chunk(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int
 			node->size = end;
 		mutex_exit(&node->lock);
 		error = pw_attr_touch(node, longer, tx);
-		pw_log_write(node, tx, offset, len, sync, size_before);
+		if (error == 0)
+			pw_log_write(node, tx, offset, len, sync, size_before);
+		else if (longer)
+			set_size_in_memory(node, size_before);
 	}
 	dmu_tx_commit(tx);
 	return (error);
@@ -181,11 +192,12 @@ set_size_locked(pw_node_t *node, uint64_t size, int log)
 	}
 	if (grow != node->dn->dn_datablksz)
 		(void) dmu_object_set_blocksize(node->ds->os, node->object, grow, 0, tx);
-	mutex_enter(&node->lock);
-	node->size = size;
-	mutex_exit(&node->lock);
+	uint64_t size_before = node->size;
+	set_size_in_memory(node, size);
 	error = pw_attr_touch(node, 1, tx);
-	if (log)
+	if (error != 0)
+		set_size_in_memory(node, size_before);
+	else if (log)
 		pw_log_set(node, tx, &(pw_set_t) { .mask = PW_SET_SIZE, .size = size });
 	dmu_tx_commit(tx);
 	return (error);
@@ -234,7 +246,8 @@ pw_free_range(pw_node_t *node, uint64_t offset, uint64_t len)
 			dmu_tx_abort(tx);
 		} else {
 			error = pw_attr_touch(node, 0, tx);
-			pw_log_punch(node, tx, offset, len);
+			if (error == 0)
+				pw_log_punch(node, tx, offset, len);
 			dmu_tx_commit(tx);
 		}
 	}

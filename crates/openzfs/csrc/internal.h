@@ -42,6 +42,8 @@ struct pw_dataset {
 	uint64_t normalization;		/* of names; U8_TEXTPREP_TOUPPER in it: case is folded */
 	int utf8only;
 	int readonly;
+	int ignore_acls;		/* serve nodes whose ACL says more than their mode */
+	pw_log_trouble_t *trouble;	/* of the call that opens it: why its log cannot be replayed */
 	uint64_t replayed;		/* log records replayed when it was opened */
 	/*
 	 * Order of locks: renames, a directory's names (of two directories: only under `renames`), a node's range, the
@@ -112,7 +114,7 @@ int pw_attr_update(pw_node_t *node, sa_bulk_attr_t *bulk, int n, uint64_t now[2]
 /* dir.c: entries; the directory's names held, in `tx` */
 int pw_dir_find(pw_node_t *dir, const char *name, uint64_t *object);
 int pw_dir_enter(pw_node_t *dir, const char *name, uint64_t object, uint64_t mode, dmu_tx_t *tx);
-int pw_dir_leave(pw_node_t *dir, const char *name, uint64_t mode, dmu_tx_t *tx);
+int pw_dir_leave(pw_node_t *dir, const char *name, const pw_node_t *node, dmu_tx_t *tx);
 int pw_dir_check_name(pw_dataset_t *ds, const char *name);
 /* What making a node in a directory needs, and the node itself; made->object is 0 for a new number. */
 void pw_dir_hold_create(dmu_tx_t *tx, pw_node_t *dir, const char *name, const pw_made_t *made);
@@ -150,9 +152,22 @@ void pw_log_xattr(pw_node_t *node, dmu_tx_t *tx, const char *name, const void *v
 int pw_log_settle(pw_dataset_t *ds, uint64_t object, int error, int sync);
 zil_get_data_t pw_log_get_data;
 
-/* replay.c: playing them back */
-extern zil_replay_func_t *const pw_replay[TX_MAX_TYPE];
-int pw_replay_check(pw_dataset_t *ds);	/* ENOTSUP: a record in the log that is not played back here */
+/* What a SETATTR record of the log sets here. */
+enum { SETATTR_SETS = PW_SET_MODE | PW_SET_UID | PW_SET_GID | PW_SET_SIZE | PW_SET_ATIME | PW_SET_MTIME };
+
+/* check.c: reading the log before it is replayed. Fills ds->trouble. */
+int pw_log_check(pw_dataset_t *ds);
+int pw_log_refuse(pw_dataset_t *ds, const lr_t *lr, int error, const char *what);
+/* Records of a log that was not replayed. */
+uint64_t pw_log_pending(pw_dataset_t *ds);
+/* The block that an indirect write's data is in: into `out`, which has room for it, or with NULL just checked. */
+int pw_log_read_block(pw_dataset_t *ds, const lr_write_t *lr, void *out);
+
+/* replay.c: playing it back */
+int pw_log_replay(pw_dataset_t *ds);
+
+/* fault.c: waits until the vdevs that failed are out of use */
+void pw_fault_settle(void);
 
 /* dataset.c */
 void pw_objset_disown(objset_t *os, const void *tag);

@@ -7,6 +7,17 @@
 
 #include "internal.h"
 
+/*
+ * A transaction cannot be aborted once it is assigned, so a step that fails has those before it taken back. Where that
+ * fails too, the process ends here: a transaction that is not committed never reaches the disk, and what does is whole.
+ */
+static void
+taken_back(int error)
+{
+	if (error != 0)
+		panic("a change of a directory failed half done and cannot be taken back (error %d)", error);
+}
+
 /* What became of a node that lost a name. */
 static int
 lose_name(pw_node_t *node, int *last, dmu_tx_t *tx)
@@ -17,16 +28,35 @@ lose_name(pw_node_t *node, int *last, dmu_tx_t *tx)
 
 	pw_now(now);
 	mutex_enter(&node->lock);
+	const uint64_t links = node->links;
 	node->links = pw_node_is_dir(node) || node->links <= 1 ? 0 : node->links - 1;
 	*last = node->links == 0;
 	SA_ADD_BULK_ATTR(bulk, n, node->ds->attr[ZPL_LINKS], NULL, &node->links, 8);
-	int error = pw_attr_update(node, bulk, n, now, tx);
-	if (error == 0 && *last)
-		error = zap_add_int(node->ds->os, node->ds->delete_queue, node->object, tx);
-	if (error == 0 && *last)
-		node->unlinked = 1;
+	int error = *last ? zap_add_int(node->ds->os, node->ds->delete_queue, node->object, tx) : 0;
+	if (error == 0) {
+		error = pw_attr_update(node, bulk, n, now, tx);
+		if (error != 0 && *last)
+			taken_back(zap_remove_int(node->ds->os, node->ds->delete_queue, node->object, tx));
+	}
+	if (error == 0)
+		node->unlinked = *last;
+	else
+		node->links = links;
 	mutex_exit(&node->lock);
 	return (error);
+}
+
+/* Takes lose_name back. */
+static void
+regain_name(pw_node_t *node, uint64_t links, int last, dmu_tx_t *tx)
+{
+	mutex_enter(&node->lock);
+	if (last)
+		taken_back(zap_remove_int(node->ds->os, node->ds->delete_queue, node->object, tx));
+	node->links = links;
+	node->unlinked = 0;
+	taken_back(sa_update(node->sa, node->ds->attr[ZPL_LINKS], &node->links, sizeof (node->links), tx));
+	mutex_exit(&node->lock);
 }
 
 /* What became of a node that has a name in another place: its parent and its change time. */
@@ -83,9 +113,12 @@ remove_locked(pw_node_t *dir, const char *name, pw_node_t *node, uint64_t *gone)
 		dmu_tx_abort(tx);
 		return (error);
 	}
-	error = pw_dir_leave(dir, name, node->mode, tx);
-	if (error == 0)
+	error = pw_dir_leave(dir, name, node, tx);
+	if (error == 0) {
 		error = lose_name(node, &last, tx);
+		if (error != 0)
+			taken_back(pw_dir_enter(dir, name, node->object, node->mode, tx));
+	}
 	if (error == 0)
 		pw_log_remove(dir, tx, name, node->object, directory, last);
 	dmu_tx_commit(tx);
@@ -170,10 +203,13 @@ link_locked(pw_node_t *dir, const char *name, pw_node_t *node, int *wait)
 		return (error);
 	}
 	error = gain_link(node, wait, tx);
-	if (error == 0 && (error = pw_dir_enter(dir, name, node->object, node->mode, tx)) != 0)
-		(void) lose_name(node, &last, tx);
-	if (error == 0)
-		error = move_to(node, dir, tx);
+	if (error == 0) {
+		error = pw_dir_enter(dir, name, node->object, node->mode, tx);
+		if (error == 0 && (error = move_to(node, dir, tx)) != 0)
+			taken_back(pw_dir_leave(dir, name, node, tx));
+		if (error != 0)
+			taken_back(lose_name(node, &last, tx));
+	}
 	if (error == 0)
 		pw_log_link(dir, tx, name, node->object);
 	dmu_tx_commit(tx);
@@ -216,11 +252,18 @@ typedef struct rename {
 static int
 below(pw_node_t *dir, pw_node_t *above, int *yes)
 {
-	uint64_t object = dir->object;
+	uint64_t object = dir->object, mark = 0;
 	pw_dataset_t *ds = dir->ds;
 	*yes = 0;
-	while (object != ds->root) {
+	for (uint64_t steps = 0, until = 1; object != ds->root; steps++) {
 		pw_node_t *node;
+		/* Parents on a damaged disk may form a circle. Brent's method: a mark, set again after 1, 2, 4, … steps. */
+		if (object == mark)
+			return (EIO);
+		if (steps == until) {
+			mark = object;
+			until *= 2;
+		}
 		if (object == above->object) {
 			*yes = 1;
 			return (0);
@@ -286,32 +329,85 @@ hold_rename(dmu_tx_t *tx, const rename_t *r)
 		pw_dir_hold_create(tx, r->from, r->name, r->whiteout);
 }
 
-/* In the transaction: both names leave, then come back where they belong. */
+/* Both names leave. Taken back as a whole by names_return. */
+static int
+names_leave(const rename_t *r, int *last, dmu_tx_t *tx)
+{
+	int error = pw_dir_leave(r->from, r->name, r->node, tx);
+	if (error != 0 || r->target == NULL)
+		return (error);
+	error = pw_dir_leave(r->to, r->new_name, r->target, tx);
+	if (error == 0 && !(r->flags & PW_RENAME_EXCHANGE)) {
+		error = lose_name(r->target, last, tx);
+		if (error != 0)
+			taken_back(pw_dir_enter(r->to, r->new_name, r->target->object, r->target->mode, tx));
+	}
+	if (error != 0)
+		taken_back(pw_dir_enter(r->from, r->name, r->node->object, r->node->mode, tx));
+	return (error);
+}
+
+static void
+names_return(const rename_t *r, uint64_t links, int last, dmu_tx_t *tx)
+{
+	if (r->target != NULL) {
+		if (!(r->flags & PW_RENAME_EXCHANGE))
+			regain_name(r->target, links, last, tx);
+		taken_back(pw_dir_enter(r->to, r->new_name, r->target->object, r->target->mode, tx));
+	}
+	taken_back(pw_dir_enter(r->from, r->name, r->node->object, r->node->mode, tx));
+}
+
+/* Enters a node under a name; taken back by leave_again. */
+static int
+enter(pw_node_t *dir, const char *name, pw_node_t *node, dmu_tx_t *tx)
+{
+	int error = pw_dir_enter(dir, name, node->object, node->mode, tx);
+	if (error == 0 && (error = move_to(node, dir, tx)) != 0)
+		taken_back(pw_dir_leave(dir, name, node, tx));
+	return (error);
+}
+
+static void
+leave_again(pw_node_t *dir, const char *name, pw_node_t *node, pw_node_t *back, dmu_tx_t *tx)
+{
+	taken_back(pw_dir_leave(dir, name, node, tx));
+	taken_back(move_to(node, back, tx));
+}
+
+static int
+leave_whiteout(const rename_t *r, dmu_tx_t *tx)
+{
+	int error = pw_dir_create_object(r->from, r->whiteout, tx);
+	if (error != 0)
+		return (error);
+	error = pw_dir_enter(r->from, r->name, r->whiteout->object, r->whiteout->mode, tx);
+	if (error != 0)
+		taken_back(dmu_object_free(r->from->ds->os, r->whiteout->object, tx));
+	return (error);
+}
+
+/* In the transaction: both names leave, then come back where they belong. After an error everything is as it was. */
 static int
 move_names(const rename_t *r, uint64_t *gone, dmu_tx_t *tx)
 {
-	int last = 0, exchange = r->flags & PW_RENAME_EXCHANGE;
-	int error = pw_dir_leave(r->from, r->name, r->node->mode, tx);
-	if (error == 0 && r->target != NULL) {
-		error = pw_dir_leave(r->to, r->new_name, r->target->mode, tx);
-		if (error == 0 && !exchange)
-			error = lose_name(r->target, &last, tx);
+	const uint64_t links = r->target != NULL ? r->target->links : 0;
+	int last = 0;
+	int error = names_leave(r, &last, tx);
+	if (error != 0)
+		return (error);
+	error = enter(r->to, r->new_name, r->node, tx);
+	if (error == 0) {
+		if (r->flags & PW_RENAME_EXCHANGE)
+			error = enter(r->from, r->name, r->target, tx);
+		else if (r->whiteout != NULL)
+			error = leave_whiteout(r, tx);
+		if (error != 0)
+			leave_again(r->to, r->new_name, r->node, r->from, tx);
 	}
-	if (error == 0)
-		error = pw_dir_enter(r->to, r->new_name, r->node->object, r->node->mode, tx);
-	if (error == 0)
-		error = move_to(r->node, r->to, tx);
-	if (error == 0 && exchange) {
-		error = pw_dir_enter(r->from, r->name, r->target->object, r->target->mode, tx);
-		if (error == 0)
-			error = move_to(r->target, r->from, tx);
-	}
-	if (error == 0 && r->whiteout != NULL) {
-		error = pw_dir_create_object(r->from, r->whiteout, tx);
-		if (error == 0)
-			error = pw_dir_enter(r->from, r->name, r->whiteout->object, r->whiteout->mode, tx);
-	}
-	if (last)
+	if (error != 0)
+		names_return(r, links, last, tx);
+	else if (last)
 		*gone = r->target->object;
 	return (error);
 }

@@ -51,6 +51,13 @@ read_attributes(pw_dataset_t *ds, pw_node_t *node)
 	return (sa_bulk_lookup(node->sa, bulk, n));
 }
 
+/* An ACL of entries that no mode can say. Directories of extended attributes are not looked up by users. */
+static int
+says_more_than_mode(const pw_node_t *node)
+{
+	return (!(node->flags & (ZFS_ACL_TRIVIAL | ZFS_XATTR)));
+}
+
 static int
 load(pw_dataset_t *ds, uint64_t object, pw_node_t *node)
 {
@@ -67,8 +74,13 @@ load(pw_dataset_t *ds, uint64_t object, pw_node_t *node)
 		error = dmu_bonus_hold_by_dnode(dn, NULL, &bonus, DMU_READ_NO_PREFETCH);
 	if (error == 0)
 		error = sa_handle_get_from_db(ds->os, bonus, NULL, SA_HDL_PRIVATE, &node->sa);
-	if (error == 0 && (error = read_attributes(ds, node)) != 0)
-		sa_handle_destroy(node->sa);
+	if (error == 0) {
+		error = read_attributes(ds, node);
+		if (error == 0 && says_more_than_mode(node) && !ds->ignore_acls)
+			error = EOPNOTSUPP;
+		if (error != 0)
+			sa_handle_destroy(node->sa);
+	}
 	if (error != 0)
 		dnode_rele(dn, node);
 	node->unlinked = node->links == 0;

@@ -140,26 +140,35 @@ pw_pool_create(const char *name, const pw_vdev_group_t *groups, size_t ngroups, 
 }
 
 int
-pw_pool_name(const char *path, char *out, size_t len)
+pw_pool_label(const char *path, pw_label_t *out)
 {
 	nvlist_t *label = NULL;
-	const char *name;
-	int labels = 0, fd = open64(path, O_RDONLY | O_CLOEXEC);
+	const char *text;
+	uint64_t state = POOL_STATE_EXPORTED;
+	int labels = 0, fd = open64(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
+	memset(out, 0, sizeof (*out));
 	if (fd < 0)
 		return (errno);
 	int error = zpool_read_label(fd, &label, &labels);
 	(void) close(fd);
 	if (error != 0 || label == NULL)
 		return (ENOENT);
-	error = nvlist_lookup_string(label, ZPOOL_CONFIG_POOL_NAME, &name) == 0 ? 0 : ENOENT;
-	if (error == 0)
-		(void) strlcpy(out, name, len);
+	if (nvlist_lookup_string(label, ZPOOL_CONFIG_POOL_NAME, &text) == 0)
+		(void) strlcpy(out->pool, text, sizeof (out->pool));
+	if (nvlist_lookup_string(label, ZPOOL_CONFIG_HOSTNAME, &text) == 0)
+		(void) strlcpy(out->host, text, sizeof (out->host));
+	(void) nvlist_lookup_uint64(label, ZPOOL_CONFIG_POOL_GUID, &out->guid);
+	(void) nvlist_lookup_uint64(label, ZPOOL_CONFIG_POOL_STATE, &state);
+	out->active = state == POOL_STATE_ACTIVE;
 	nvlist_free(label);
-	return (error);
+	return (0);
 }
 
-/* The list of cache vdevs in the MOS; NULL if there is none. */
+/* The list takes some hundred bytes for each cache vdev. */
+enum { CACHE_LIST_MAX = 16 << 20 };
+
+/* The list of cache vdevs in the MOS; NULL if there is none, or none that makes sense. */
 static nvlist_t *
 cache_list(spa_t *spa)
 {
@@ -169,8 +178,10 @@ cache_list(spa_t *spa)
 
 	if (object == 0 || dmu_bonus_hold(spa->spa_meta_objset, object, FTAG, &db) != 0)
 		return (NULL);
-	size = *(uint64_t *)db->db_data;
+	size = db->db_size < sizeof (size) ? 0 : *(uint64_t *)db->db_data;
 	dmu_buf_rele(db, FTAG);
+	if (size == 0 || size > CACHE_LIST_MAX)
+		return (NULL);
 	char *packed = umem_alloc(size, UMEM_NOFAIL);
 	if (dmu_read(spa->spa_meta_objset, object, 0, size, packed, DMU_READ_PREFETCH) != 0 ||
 	    nvlist_unpack(packed, size, &list, 0) != 0)
@@ -268,6 +279,7 @@ wait_for_closed_datasets(const char *name)
 int
 pw_pool_export(const char *name)
 {
+	pw_fault_settle();
 	wait_for_closed_datasets(name);
 	return (spa_export(name, NULL, B_FALSE, B_FALSE));
 }
@@ -275,6 +287,7 @@ pw_pool_export(const char *name)
 int
 pw_pool_destroy(const char *name)
 {
+	pw_fault_settle();
 	wait_for_closed_datasets(name);
 	return (spa_destroy(name));
 }

@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * Playing the intent log back when a dataset is opened after a crash. Records come in their order; each is one
- * transaction, which ticks it off, even where nothing is left to do.
+ * Replaying the intent log when a dataset is opened after a crash. Records come in their order; each is one transaction,
+ * which ticks it off, even where nothing is left to do. check.c has read the whole log before.
  *
- * Replay stops at the first record that fails, and the rest of the log is thrown away then. So the whole log is read
- * first, and a dataset whose log holds a kind of record that is not played back here, or is of the other byte order, is
- * refused with its log left as it is: a kernel can still play it back.
+ * The library's zil_replay() throws the log away at the first record that fails. Here it stays, with the records that were
+ * replayed ticked off, so that the next import, or a kernel, goes on where this one stopped.
  */
 
 #include <sys/stat.h>
 #include <sys/zfs_context.h>
 #include <sys/dmu_tx.h>
+#include <sys/dsl_pool.h>
 #include <sys/spa.h>
 #include <sys/zfs_znode.h>
 
 #include "internal.h"
-
-/* What a record may ask for; a kernel adds ATTR_CTIME and, for ftruncate(2), ATTR_FILE, which say nothing new. */
-enum { SETATTR_SETS = PW_SET_MODE | PW_SET_UID | PW_SET_GID | PW_SET_SIZE | PW_SET_ATIME | PW_SET_MTIME };
-enum { SETATTR_KNOWN = SETATTR_SETS | 1 << 6 | 1 << 13 };
 
 /* Ticks a record off that changes nothing: what it concerns is gone by a later record, or was done already. */
 static int
@@ -35,11 +31,11 @@ tick_off(pw_dataset_t *ds)
 	return (0);
 }
 
-/* The result of an operation that may find its work done or its object gone. */
+/* The result of an operation whose object may be gone by a later record of the same log. */
 static int
 done(pw_dataset_t *ds, int error)
 {
-	return (error == ENOENT || error == ESTALE || error == EEXIST ? tick_off(ds) : error);
+	return (error == ENOENT || error == ESTALE ? tick_off(ds) : error);
 }
 
 /* ---- what a name became: the first node is the directory ---- */
@@ -76,10 +72,13 @@ play_create(pw_node_t *dir, void *record)
 
 	if (lr->lr_create.lr_common.lrc_txtype == TX_SYMLINK)
 		made.target = name + strlen(name) + 1;
-	if (pw_dir_find(dir, name, &there) == 0)
-		return (tick_off(dir->ds));
-	/* A number that was freed in this txg cannot be claimed yet: the log waits for the txg and tries again. */
-	int error = dnode_try_claim(dir->ds->os, made.object, (int)(made.dnode_size >> DNODE_SHIFT));
+	int error = pw_dir_find(dir, name, &there);
+	if (error == 0)
+		return (there == made.object ? tick_off(dir->ds) : EEXIST);
+	if (error != ENOENT)
+		return (error);
+	/* A number that was freed in this txg cannot be claimed yet: see replay_record. */
+	error = dnode_try_claim(dir->ds->os, made.object, (int)(made.dnode_size >> DNODE_SHIFT));
 	return (error != 0 ? error : pw_dir_make_as(dir, name, &made));
 }
 
@@ -147,7 +146,7 @@ play_write(pw_node_t *node, void *record)
 		 * An indirect record brings its whole block, and all of it is wanted, even what lies behind the file's
 		 * end: a later write to the same block may be in the log as a mere TX_WRITE2, with its bytes only here.
 		 */
-		uint64_t block = BP_GET_LSIZE(&lr->lr_blkptr);
+		uint64_t block = BP_GET_LSIZE(&lr->lr_blkptr);	/* 0 of some holes */
 		if (len < block) {
 			offset -= offset % block;
 			len = block;
@@ -228,7 +227,56 @@ static play_t *const plays[TX_MAX_TYPE] = {
 	[TX_CLONE_RANGE] = play_clone,
 };
 
-/* ---- reading it first ---- */
+/* ---- the log ---- */
+
+typedef struct {
+	pw_dataset_t *ds;
+	char *record;			/* a copy, with room for the block that a write points to */
+} replay_t;
+
+/*
+ * Every record begins with the number of a node. One that is not there was removed later in the same log. Any other error
+ * ends the replay.
+ */
+static int
+play(pw_dataset_t *ds, void *record)
+{
+	const lr_ooo_t *lr = record;
+	pw_node_t *node;
+
+	int error = pw_node_get(ds, LR_FOID_GET_OBJ(lr->lr_foid), &node);
+	if (error != 0)
+		return (done(ds, error));
+	error = plays[lr->lr_common.lrc_txtype](node, record);
+	pw_node_release(node);
+	return (error);
+}
+
+static int
+replay_record(zilog_t *zilog, const lr_t *lr, void *arg, uint64_t claim_txg)
+{
+	replay_t *r = arg;
+	pw_dataset_t *ds = r->ds;
+
+	zilog->zl_replaying_seq = lr->lrc_seq;
+	if (lr->lrc_seq <= zilog->zl_header->zh_replay_seq || lr->lrc_txg < claim_txg)
+		return (0);		/* done already */
+	memcpy(r->record, lr, lr->lrc_reclen);
+	if (lr->lrc_txtype == TX_WRITE && lr->lrc_reclen == sizeof (lr_write_t)) {
+		int error = pw_log_read_block(ds, (const lr_write_t *)lr, r->record + lr->lrc_reclen);
+		if (error != 0)
+			return (error);
+	}
+	ds->replayed++;
+	int error = play(ds, r->record);
+	if (error != 0) {
+		/* What was freed in this txg can be claimed when it is on disk. */
+		txg_wait_synced(dmu_objset_pool(ds->os), 0);
+		memcpy(r->record, lr, lr->lrc_reclen);
+		error = play(ds, r->record);
+	}
+	return (error == 0 ? 0 : pw_log_refuse(ds, lr, error, "a record cannot be replayed"));
+}
 
 static int
 any_block(zilog_t *zilog, const blkptr_t *bp, void *arg, uint64_t txg)
@@ -237,53 +285,28 @@ any_block(zilog_t *zilog, const blkptr_t *bp, void *arg, uint64_t txg)
 	return (0);
 }
 
-static int
-known_record(zilog_t *zilog, const lr_t *lr, void *arg, uint64_t txg)
-{
-	(void) zilog; (void) txg;
-	if (lr->lrc_txtype >= TX_MAX_TYPE || plays[lr->lrc_txtype] == NULL ||
-	    (lr->lrc_txtype == TX_SETATTR &&
-	    (((const lr_setattr_t *)lr)->lr_mask & ~(uint64_t)SETATTR_KNOWN) != 0))
-		*(int *)arg = ENOTSUP;
-	return (0);
-}
-
 int
-pw_replay_check(pw_dataset_t *ds)
+pw_log_replay(pw_dataset_t *ds)
 {
-	zilog_t *zilog = dmu_objset_zil(ds->os);
-	int unknown = 0;
-	if (!(zilog->zl_header->zh_flags & ZIL_REPLAY_NEEDED))
+	zilog_t *zilog = ds->zilog;
+	dsl_pool_t *dp = dmu_objset_pool(ds->os);
+	replay_t replay = { .ds = ds };
+	int error = 0;
+
+	if (!(zilog->zl_header->zh_flags & ZIL_REPLAY_NEEDED)) {
+		(void) zil_destroy(zilog, B_TRUE);
 		return (0);
-	if (BP_SHOULD_BYTESWAP(&zilog->zl_header->zh_log))
-		return (ENOTSUP);
-	(void) zil_parse(zilog, any_block, known_record, &unknown, zilog->zl_header->zh_claim_txg, B_FALSE);
-	return (unknown);
+	}
+	replay.record = vmem_alloc(2 * SPA_MAXBLOCKSIZE, KM_SLEEP);
+	/* The delete queue's removals first. */
+	txg_wait_synced(dp, 0);
+	zilog->zl_replay = B_TRUE;
+	zilog->zl_replay_time = ddi_get_lbolt();
+	error = zil_parse(zilog, any_block, replay_record, &replay, zilog->zl_header->zh_claim_txg, B_TRUE);
+	vmem_free(replay.record, 2 * SPA_MAXBLOCKSIZE);
+	if (error == 0)
+		(void) zil_destroy(zilog, B_FALSE);
+	txg_wait_synced(dp, 0);
+	zilog->zl_replay = B_FALSE;
+	return (error == 0 ? 0 : pw_log_refuse(ds, NULL, error, "a block of the log cannot be read"));
 }
-
-/* ---- playing it back ---- */
-
-/*
- * Every record begins with the number of a node. One that is not there was removed later in the same log; and where a
- * record concerns a single node, all that follow are worth more than one that cannot be read.
- */
-static int
-play(void *arg, void *record, boolean_t byteswap)
-{
-	pw_dataset_t *ds = arg;
-	const lr_ooo_t *lr = record;
-	const uint64_t type = lr->lr_common.lrc_txtype;
-	pw_node_t *node;
-
-	if (byteswap || plays[type] == NULL)
-		return (ENOTSUP);	/* never: pw_replay_check refused such a log */
-	ds->replayed++;
-	int error = pw_node_get(ds, lr->lr_foid, &node);
-	if (error != 0)
-		return (TX_OOO(type) ? tick_off(ds) : done(ds, error));
-	error = plays[type](node, record);
-	pw_node_release(node);
-	return (error);
-}
-
-zil_replay_func_t *const pw_replay[TX_MAX_TYPE] = { [0 ... TX_MAX_TYPE - 1] = play };

@@ -2,8 +2,8 @@
 /*
  * The seam between vdevs and the host's files. The executable's definitions of zfs_file_* take the place of the
  * library's, so that every byte that a vdev moves passes here: it is counted, can be delayed like a device of
- * another kind (device.c) or lost like one whose power fails (power.c), and a refusal of the host (a full disk) is seen
- * before the pool suspends on it.
+ * another kind (device.c) or lost like one whose power fails (power.c). What the host refuses goes up to the library, whose
+ * events come back to fault.c.
  */
 
 #include <fcntl.h>
@@ -37,7 +37,6 @@ typedef struct seam_file {
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 static seam_file_t *files;
 static counters_t total;
-static void (*host_error)(const char *path, int op, int err);
 
 /* What a file that is opened will behave like: all are alike, but for those that have a rule. Under files_lock. */
 typedef struct rule {
@@ -168,20 +167,6 @@ pw_seam_file(const char *path, pw_vdev_stats_t *out)
 	}
 	pthread_mutex_unlock(&files_lock);
 	return (error);
-}
-
-void
-pw_seam_on_host_error(void (*hook)(const char *path, int op, int err))
-{
-	host_error = hook;
-}
-
-static int
-refused(zfs_file_t *fp, int op, int err)
-{
-	if (host_error != NULL)
-		host_error(((seam_file_t *)fp)->path, op, err);
-	return (err);
 }
 
 int
@@ -315,7 +300,7 @@ zfs_file_pwrite(zfs_file_t *fp, const void *buf, size_t count, loff_t off, ASHIF
 	uint64_t began = pw_now_ns();
 	int error = write_host(fp, buf, count, off);
 	if (error != 0)
-		return (refused(fp, PW_OP_WRITE, error));
+		return (error);
 	finish(fp, PW_OP_WRITE, off, count, began);
 	if (resid != NULL)
 		*resid = 0;
@@ -344,7 +329,7 @@ zfs_file_fsync(zfs_file_t *fp, int flags)
 	uint64_t began = pw_now_ns();
 	int error = flush_host(fp);
 	if (error != 0)
-		return (refused(fp, PW_OP_FLUSH, error));
+		return (error);
 	finish(fp, PW_OP_FLUSH, 0, 0, began);
 	return (0);
 }

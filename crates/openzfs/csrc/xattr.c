@@ -163,7 +163,8 @@ store_list(pw_node_t *node, const char *name, const void *value, size_t len, nvl
 			node->xattrs = list;
 		}
 		mutex_exit(&node->lock);
-		pw_log_xattr(node, tx, name, value, len);
+		if (error == 0)
+			pw_log_xattr(node, tx, name, value, len);
 		dmu_tx_commit(tx);
 	}
 	fnvlist_pack_free(packed, size);

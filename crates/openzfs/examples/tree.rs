@@ -296,7 +296,7 @@ fn list(trees: &mut [(String, Opened)]) -> Outcome {
 fn make(vdev: PathBuf, seed: u64, nodes: usize) -> Outcome {
     let mut spec = Spec::single(&format!("tree{seed}"), vdev.clone(), 12);
     spec.groups = vec![VdevGroup { files: vec![(vdev, VDEV_BYTES)], ..spec.groups.remove(0) }];
-    let pool = Pool::create(Engine::start(&config()), &spec)?;
+    let pool = Pool::create(Engine::start(&config()).expect("starting the engine"), &spec)?;
     let mut trees = vec![(".", pool.open_dataset("")?)];
     for (name, settings) in DATASETS {
         let settings: Settings = settings.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect();
@@ -343,7 +343,7 @@ fn run(words: &[String]) -> Outcome {
     if let ("make", [seed, nodes]) = (verb, &numbers[..]) {
         return make(vdev, *seed, *nodes as usize);
     }
-    let pool = Pool::import(Engine::start(&config()), &[vdev], read_only)?;
+    let pool = Pool::import(Engine::start(&config()).expect("starting the engine"), &[vdev], read_only)?;
     let mut trees = open(&pool)?;
     let way = |n: u64, commit| Way { operations: n as usize, any_name: true, commit, apart: false, no_empty };
     match (verb, &numbers[..]) {

@@ -12,6 +12,15 @@ use crate::{DatasetStats, Error, File, Pool, Result, ZilStats, ffi, pool};
 /// `PW_NAME_BYTES` of engine.h: room for the name of a dataset.
 const NAME_BYTES: usize = 256;
 
+/// How a dataset is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// For reading only; its log is not replayed.
+    pub readonly: bool,
+    /// Serve nodes whose ACL says more than their mode as if they had none. Without this they cannot be opened.
+    pub ignore_acls: bool,
+}
+
 /// An open dataset. Closed when its last handle and file are gone.
 #[derive(Clone, Debug)]
 pub struct Dataset {
@@ -70,14 +79,29 @@ impl Dataset {
         for (property, value) in settings {
             set_raw(&c, property, value)?;
         }
-        Dataset::open(pool, name, false)
+        Dataset::open(pool, name, Access::default())
     }
 
-    pub(crate) fn open(pool: &Pool, name: &str, readonly: bool) -> Result<Dataset> {
+    pub(crate) fn open(pool: &Pool, name: &str, access: Access) -> Result<Dataset> {
         let c = full(pool, name)?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: a C string, and a place for the pointer that is only used on success.
-        let errno = unsafe { ffi::pw_dataset_open(c.as_ptr(), i32::from(readonly), &mut raw) };
+        let mut trouble = ffi::pw_log_trouble {
+            error: 0,
+            what: std::ptr::null(),
+            seq: 0,
+            kind: 0,
+            object: 0,
+            vdev: 0,
+            offset: 0,
+            size: 0,
+        };
+        let how = i32::from(access.readonly) | i32::from(access.ignore_acls) << 1;
+        // SAFETY: a C string, a place for the pointer that is only used on success, and a writable struct.
+        let errno = unsafe { ffi::pw_dataset_open(c.as_ptr(), how, &mut raw, &mut trouble) };
+        if errno != 0 && trouble.error != 0 {
+            let dataset = c.to_string_lossy().into_owned();
+            return Err(Error::Log { dataset, why: log_trouble(&trouble), errno: trouble.error });
+        }
         check("opening the dataset", c.to_string_lossy(), errno)?;
         Ok(Dataset { inner: Arc::new(Inner { raw, name: c, _pool: pool.inner.clone() }) })
     }
@@ -120,6 +144,19 @@ impl Dataset {
         Ok((text(&value), source))
     }
 
+    /// The kind of ACLs that a kernel serves in it: `off`, `posix` or `nfsv4`. This engine serves modes only.
+    pub fn acl_type(&self) -> Result<String> {
+        let (mut value, mut source) = ([0u8; 1024], [0u8; NAME_BYTES]);
+        // SAFETY: as above.
+        let errno = unsafe {
+            let (name, property, room) = (self.inner.name.as_ptr(), c"acltype".as_ptr(), value.len());
+            ffi::pw_dataset_get(name, property, value.as_mut_ptr().cast(), room, source.as_mut_ptr().cast())
+        };
+        check("reading the property acltype of", self.name(), errno)?;
+        let end = value.iter().position(|b| *b == 0).unwrap_or(value.len());
+        Ok(String::from_utf8_lossy(&value[..end]).into_owned())
+    }
+
     /// Removes a property's own value: it is then inherited from the dataset above, or has its default.
     pub fn inherit(&self, property: &str) -> Result<()> {
         let known = property::find_settable(property)?;
@@ -137,10 +174,7 @@ impl Dataset {
 
     /// Takes a snapshot.
     pub fn snapshot(&self, snapshot: &str) -> Result<()> {
-        let s = c_text(snapshot)?;
-        // SAFETY: two C strings.
-        let errno = unsafe { ffi::pw_dataset_snapshot(self.inner.name.as_ptr(), s.as_ptr()) };
-        check("taking a snapshot of", self.name(), errno)
+        snapshot_all(&[&format!("{}@{snapshot}", self.name())])
     }
 
     /// Opens a snapshot of this dataset, read-only.
@@ -206,6 +240,12 @@ impl Dataset {
         ZilStats::from(raw)
     }
 
+    /// Records in its log that were not replayed, because it is open read-only: acknowledged changes that it does not show.
+    pub fn log_pending(&self) -> u64 {
+        // SAFETY: an open dataset.
+        unsafe { ffi::pw_dataset_log_pending(self.inner.raw) }
+    }
+
     /// Log records played back when it was opened.
     pub fn replayed(&self) -> u64 {
         let mut n = 0;
@@ -213,6 +253,37 @@ impl Dataset {
         unsafe { ffi::pw_dataset_replayed(self.inner.raw, &mut n) };
         n
     }
+}
+
+/// Takes snapshots, by their full names, of datasets of one pool: of all of them at one instant, or of none.
+fn snapshot_all(names: &[impl AsRef<str>]) -> Result<()> {
+    let c: Vec<CString> = names.iter().map(|name| c_text(name.as_ref())).collect::<Result<_>>()?;
+    let raw: Vec<*const c_char> = c.iter().map(|name| name.as_ptr()).collect();
+    let mut failed = 0;
+    // SAFETY: an array of C strings that lives over the call, and a writable number.
+    let errno = unsafe { ffi::pw_dataset_snapshot(raw.as_ptr(), raw.len(), &mut failed) };
+    let on = names.get(failed).map_or_else(String::new, |name| name.as_ref().to_owned());
+    check("taking the snapshot", on, errno)
+}
+
+/// What is wrong with a log, in a sentence's part.
+fn log_trouble(trouble: &ffi::pw_log_trouble) -> String {
+    // SAFETY: null, or a static C string of the C side.
+    let what = unsafe { (!trouble.what.is_null()).then(|| CStr::from_ptr(trouble.what)) };
+    let what = what.map_or_else(String::new, |what| what.to_string_lossy().into_owned());
+    let mut text = format!("{what}: {}", crate::error::explain(trouble.error));
+    let mut details = Vec::new();
+    if trouble.seq != 0 {
+        details.push(format!("record {}, type {}, object {}", trouble.seq, trouble.kind, trouble.object));
+    }
+    if trouble.size != 0 {
+        let (vdev, offset, size) = (trouble.vdev, trouble.offset, trouble.size);
+        details.push(format!("block of {size} bytes at offset {offset:#x} of top-level vdev {vdev}"));
+    }
+    if !details.is_empty() {
+        text.push_str(&format!(" ({})", details.join("; ")));
+    }
+    text
 }
 
 pub(crate) fn list(pool: &Pool) -> Result<Vec<String>> {
@@ -230,9 +301,20 @@ pub(crate) fn list(pool: &Pool) -> Result<Vec<String>> {
 }
 
 impl Pool {
+    /// Takes a snapshot of each of these datasets, named without the pool's name, at one instant: of all of them, or after
+    /// an error of none.
+    pub fn snapshot_all(&self, datasets: &[&str], snapshot: &str) -> Result<()> {
+        let full = |name: &&str| {
+            let between = if name.is_empty() { "" } else { "/" };
+            format!("{}{between}{name}@{snapshot}", self.name())
+        };
+        snapshot_all(&datasets.iter().map(full).collect::<Vec<_>>())
+    }
+
     /// Opens a snapshot of a dataset, read-only; `dataset` without the pool's name.
     pub fn open_snapshot(&self, dataset: &str, snapshot: &str) -> Result<Dataset> {
-        Dataset::open(self, &format!("{dataset}@{snapshot}"), true)
+        let readonly = Access { readonly: true, ignore_acls: true };
+        Dataset::open(self, &format!("{dataset}@{snapshot}"), readonly)
     }
 
     /// Name of a dataset's latest snapshot, without the dataset's; `None` if it has none.

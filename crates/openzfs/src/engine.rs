@@ -2,10 +2,10 @@
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::check;
-use crate::{ArcSizes, ArcStats, Device, Error, Result, VdevStats, ffi};
+use crate::{ArcSizes, ArcStats, Device, Error, Result, VdevStats, ffi, library};
 
 /// The engine's limits. Sizes are bytes.
 #[derive(Clone, Debug)]
@@ -37,39 +37,42 @@ pub struct Engine {
 /// Where the library would keep its list of pools. No file can be there, and pools are opened with `cachefile=none`.
 const NO_CACHE_FILE: &CStr = c"/proc/self/poolwright-keeps-no-cachefile";
 
-static RUNNING: OnceLock<Engine> = OnceLock::new();
+static RUNNING: Mutex<Option<Engine>> = Mutex::new(None);
 
 impl Engine {
     /// Starts the engine, or gives the running one with the new limits.
-    pub fn start(config: &Config) -> Engine {
-        let mut first = false;
-        let engine = *RUNNING.get_or_init(|| {
-            first = true;
-            let c = ffi::pw_engine_config {
-                cache_path: NO_CACHE_FILE.as_ptr(),
-                arc_bytes: config.arc_bytes,
-                dirty_bytes: config.dirty_bytes,
-                txg_timeout_s: config.txg_timeout_s,
-                vdev_threads: config.vdev_threads,
-            };
-            // SAFETY: called once (OnceLock); the path is a static C string and the struct lives over the call.
-            unsafe {
-                ffi::pw_seam_on_host_error(Some(host_refused));
-                ffi::pw_engine_start(&c);
-            }
-            Engine { _private: () }
-        });
-        if !first {
+    ///
+    /// # Errors
+    /// [`Error::OtherLibrary`]: the libzpool that is loaded is not the one that the engine was compiled for.
+    pub fn start(config: &Config) -> Result<Engine> {
+        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = *running {
             engine.set_arc(config.arc_bytes);
             engine.set_dirty(config.dirty_bytes);
             engine.set_txg_timeout(config.txg_timeout_s);
+            return Ok(engine);
         }
-        engine
+        library::check()?;
+        let c = ffi::pw_engine_config {
+            cache_path: NO_CACHE_FILE.as_ptr(),
+            arc_bytes: config.arc_bytes,
+            dirty_bytes: config.dirty_bytes,
+            txg_timeout_s: config.txg_timeout_s,
+            vdev_threads: config.vdev_threads,
+        };
+        // SAFETY: called once (RUNNING); the path is a static C string and the struct lives over the call.
+        unsafe {
+            ffi::pw_fault_on_host_error(Some(host_refused));
+            ffi::pw_engine_start(&c);
+        }
+        let engine = Engine { _private: () };
+        *running = Some(engine);
+        Ok(engine)
     }
 
     /// The engine, if it has been started in this process.
     pub fn running() -> Option<Engine> {
-        RUNNING.get().copied()
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The ARC limit, at once; the ARC itself follows as I/O happens.
@@ -147,23 +150,30 @@ impl Engine {
         check("setting the device of", &name, errno)
     }
 
-    /// The OpenZFS version the engine was built with.
+    /// The OpenZFS version of the library that is loaded.
     pub fn version() -> String {
-        // SAFETY: a static C string.
-        unsafe { CStr::from_ptr(ffi::pw_engine_version()) }.to_string_lossy().into_owned()
+        library::version()
     }
 }
 
-/// The host refused a vdev's write. A pool cannot go on without it (it would suspend and wait for ever), and nothing of
-/// it is lost but what was never acknowledged: say why, and end.
-extern "C" fn host_refused(path: *const c_char, op: c_int, err: c_int) {
-    // SAFETY: the seam passes the path of an open vdev file.
+/// The host refused a vdev's write or flush. What the pool can do without is being faulted. With another the pool cannot go
+/// on (it would suspend and wait for ever), and nothing of it is lost but what was never acknowledged: say why, and end.
+extern "C" fn host_refused(path: *const c_char, op: c_int, err: c_int, needed: c_int) {
+    // SAFETY: the C side passes the path of an open vdev file, or the pool's name.
     let path = unsafe { CStr::from_ptr(path) }.to_string_lossy();
     let why = std::io::Error::from_raw_os_error(err);
-    let what = if op == 2 { "flush" } else { "write" };
+    let what = match op {
+        1 => format!("the host refused a write to the pool file {path}: {why}"),
+        2 => format!("the host refused a flush of the pool file {path}: {why}"),
+        _ => format!("the pool {path} cannot be read or written any more: all copies of a block failed"),
+    };
+    if needed == 0 {
+        eprintln!("poolwright: {what}\nhint: the pool goes on without that file; `poolwright pool status` shows it");
+        return;
+    }
     eprintln!(
-        "poolwright: the host refused a {what} to the pool file {path}: {why}. Free space there, or put the pool on \
-         another file system (--scratch DIR)."
+        "poolwright: {what}\nhint: this process ends; the pool is as it was at its last acknowledged change. Free space \
+         there, or move the file to another file system"
     );
     // SAFETY: ends the process without running exit handlers that would wait for the pool.
     unsafe { libc::_exit(1) }

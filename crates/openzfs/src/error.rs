@@ -45,13 +45,65 @@ pub enum Error {
         /// The dataset.
         on: String,
     },
+    /// The host's kernel has the pool open.
+    #[error(
+        "opening {}: the kernel of this host has imported its pool, {pool}; two systems that write to one pool destroy it\n\
+         hint: use zpool and zfs for {pool}, or give it up there first: zpool export {pool}", file.display()
+    )]
+    ImportedByKernel {
+        /// The pool's name.
+        pool: String,
+        /// The file that was to be opened.
+        file: PathBuf,
+    },
+    /// A label says that the pool is open, and not by this engine on this host.
+    #[error(
+        "opening {}: its pool, {pool}, was not exported by its last user, the host {host:?}; it may be open there\n\
+         hint: make sure that no virtual machine and no other host has it open, then use --force", file.display()
+    )]
+    NotExported {
+        /// The pool's name.
+        pool: String,
+        /// The file that was to be opened.
+        file: PathBuf,
+        /// The host that had it open last, as the label spells it; empty if the label does not say.
+        host: String,
+    },
+    /// The libzpool that is loaded is not the one that the engine was compiled for.
+    #[error(
+        "starting the engine: the loaded libzpool (build id {loaded}) is not the one that this program was compiled for \
+         (build id {built_for}, OpenZFS {version}); with another one it would damage pools\n\
+         hint: rebuild it with this library: cargo build --release"
+    )]
+    OtherLibrary {
+        /// Build id of the loaded library, in hexadecimal; empty if it has none.
+        loaded: String,
+        /// Build id that was there when the engine was compiled.
+        built_for: String,
+        /// Its OpenZFS version.
+        version: String,
+    },
+    /// The intent log of a dataset cannot be replayed whole. It is left as it is.
+    #[error(
+        "opening the dataset {dataset}: its intent log cannot be replayed: {why}. The log is left as it is, and nothing in \
+         the dataset was lost\n\
+         hint: -o readonly mounts {dataset} without what is in the log; a kernel's zpool may be able to replay it"
+    )]
+    Log {
+        /// Its full name.
+        dataset: String,
+        /// The record or the block, and what is wrong with it.
+        why: String,
+        /// The errno behind it.
+        errno: i32,
+    },
     /// Files or datasets of the pool are still open.
     #[error("{0} is busy: a dataset or file of it is still open")]
     Busy(String),
 }
 
 /// The host's words for an errno, and the engine's meaning where that is another.
-fn explain(errno: i32) -> String {
+pub(crate) fn explain(errno: i32) -> String {
     match errno {
         libc::ENOTSUP => {
             "not supported: it needs a feature, layout or log record this engine does not write".into()
@@ -75,7 +127,16 @@ impl Error {
             Error::Engine { errno, .. } => Some(*errno),
             Error::Host { why, .. } => why.raw_os_error(),
             Error::LimitBelowUse { .. } => Some(libc::ENOSPC),
+            Error::Log { errno, .. } => Some(*errno),
             _ => None,
         }
+    }
+
+    /// Whether the work was refused because it could do harm, and did not fail.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Error::ImportedByKernel { .. } | Error::NotExported { .. } | Error::OtherLibrary { .. }
+        )
     }
 }

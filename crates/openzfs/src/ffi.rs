@@ -134,6 +134,12 @@ c_counters!(pw_vdev_stats {
     write_ns,
     flush_ns
 });
+c_struct!(pw_label { pool: [c_char; 256], host: [c_char; 65], guid: u64, active: u64 });
+
+c_struct!(pw_log_trouble {
+    error: c_int, what: *const c_char, seq: u64, kind: u64, object: u64, vdev: u64, offset: u64, size: u64
+});
+
 c_struct!(pw_vdev_group { layout: c_int, parity: c_int, usage: c_int, npaths: usize, paths: *const *const c_char });
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -222,12 +228,19 @@ unsafe extern "C" {
     pub fn pw_engine_arc_sizes(out: *mut pw_arc_sizes);
     pub fn pw_engine_set_tunable(name: *const c_char, value: u64) -> c_int;
     pub fn pw_engine_tunable(index: u64) -> *const c_char;
-    pub fn pw_engine_version() -> *const c_char;
+    pub fn pw_engine_host() -> *const c_char;
+
+    pub fn pw_library_build_id(out: *mut c_char, room: usize) -> c_int;
+    pub fn pw_library_built_for() -> *const c_char;
+    pub fn pw_library_version() -> *const c_char;
+
+    pub fn pw_fault_on_host_error(
+        hook: Option<extern "C" fn(path: *const c_char, op: c_int, err: c_int, needed: c_int)>,
+    );
 
     pub fn pw_seam_set_device(path: *const c_char, device: *const pw_device) -> c_int;
     pub fn pw_seam_totals(out: *mut pw_vdev_stats);
     pub fn pw_seam_file(path: *const c_char, out: *mut pw_vdev_stats) -> c_int;
-    pub fn pw_seam_on_host_error(hook: Option<extern "C" fn(path: *const c_char, op: c_int, err: c_int)>);
     pub fn pw_seam_exercise(op: c_int, offset: u64, bytes: u64);
     pub fn pw_seam_plan(op: c_int, offset: u64, bytes: u64, began: u64) -> u64;
 
@@ -253,7 +266,7 @@ unsafe extern "C" {
     pub fn pw_pool_scan(name: *const c_char, out: *mut pw_scan) -> c_int;
     pub fn pw_pool_vdevs(name: *const c_char, each: VdevCallback, arg: *mut c_void) -> c_int;
     pub fn pw_pool_fault(name: *const c_char, path: *const c_char, needed: *mut c_int) -> c_int;
-    pub fn pw_pool_name(path: *const c_char, out: *mut c_char, len: usize) -> c_int;
+    pub fn pw_pool_label(path: *const c_char, out: *mut pw_label) -> c_int;
 
     pub fn pw_dataset_create(name: *const c_char) -> c_int;
     pub fn pw_dataset_destroy(name: *const c_char) -> c_int;
@@ -266,14 +279,20 @@ unsafe extern "C" {
         len: usize,
         source: *mut c_char,
     ) -> c_int;
-    pub fn pw_dataset_snapshot(name: *const c_char, snapshot: *const c_char) -> c_int;
+    pub fn pw_dataset_snapshot(names: *const *const c_char, n: usize, failed: *mut usize) -> c_int;
     pub fn pw_snapshot_destroy(full_name: *const c_char) -> c_int;
     pub fn pw_dataset_list(
         root: *const c_char,
         each: extern "C" fn(name: *const c_char, arg: *mut c_void),
         arg: *mut c_void,
     ) -> c_int;
-    pub fn pw_dataset_open(name: *const c_char, readonly: c_int, out: *mut *mut pw_dataset) -> c_int;
+    pub fn pw_dataset_open(
+        name: *const c_char,
+        how: c_int,
+        out: *mut *mut pw_dataset,
+        trouble: *mut pw_log_trouble,
+    ) -> c_int;
+    pub fn pw_dataset_log_pending(ds: *mut pw_dataset) -> u64;
     pub fn pw_dataset_close(ds: *mut pw_dataset);
     pub fn pw_dataset_stats(ds: *mut pw_dataset, out: *mut pw_dataset_stats) -> c_int;
     pub fn pw_dataset_zil_stats(ds: *mut pw_dataset, out: *mut pw_zil_stats);

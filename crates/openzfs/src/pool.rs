@@ -9,7 +9,8 @@ use std::sync::Arc;
 use crate::changed::OpenFile;
 use crate::engine::c_text;
 use crate::error::check;
-use crate::{Dataset, Engine, Error, PoolStats, Result, VdevStats, ffi};
+use crate::label::{self, Label};
+use crate::{Access, Dataset, Engine, Error, PoolStats, Result, VdevStats, ffi};
 
 /// A vdev file made without a size. Sparse. A small vdev forces a transaction group every few seconds of writing and
 /// so changes what is measured.
@@ -143,6 +144,15 @@ fn check_groups(groups: &[VdevGroup]) -> Result<()> {
     Ok(())
 }
 
+/// How a pool is imported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Import {
+    /// Nothing is written, not even the pool's state: logs are not replayed.
+    pub readonly: bool,
+    /// Although its label says that another host has it open.
+    pub force: bool,
+}
+
 /// An imported pool. Exported when the last handle, dataset and file of it are gone.
 #[derive(Clone, Debug)]
 pub struct Pool {
@@ -156,6 +166,7 @@ pub(crate) struct Inner {
     /// Held open and locked against a second process for as long as the pool is imported.
     pub(crate) files: Vec<OpenFile>,
     pub(crate) paths: Vec<PathBuf>,
+    pub(crate) readonly: bool,
     exported: bool,
 }
 
@@ -187,25 +198,32 @@ impl Pool {
         }
         check_groups(&spec.groups)?;
         let name = c_text(&spec.name)?;
-        let (mut locks, mut made) = (Vec::new(), Vec::new());
+        let mut made = NewFiles::default();
         for (path, bytes) in spec.groups.iter().flat_map(|g| &g.files) {
             let path = std::path::absolute(path).map_err(|why| host("resolving", path, why))?;
-            locks.push(make_file(&path, *bytes)?);
-            made.push(path);
+            made.add(path, *bytes)?;
         }
-        let files = OpenFile::all(&made, locks)?;
-        let result = create_raw(&name, spec, &made);
-        if let Err(error) = result {
-            for path in &made {
-                let _ = fs::remove_file(path);
-            }
-            return Err(error);
-        }
-        Ok(Pool { inner: Arc::new(Inner { name, engine, files, paths: made, exported: false }) })
+        create_raw(&name, spec, &made.paths())?;
+        let (paths, locks) = made.keep();
+        let files = OpenFile::all(&paths, locks)?;
+        Ok(Pool { inner: Arc::new(Inner { name, engine, files, paths, readonly: false, exported: false }) })
     }
 
-    /// Imports the pool that lives in these files, which must be all of its files.
+    /// Imports the pool that lives in these files, which must be all of its files. Read-only, no byte of them changes.
+    ///
+    /// # Errors
+    /// As [`Pool::import_with`].
     pub fn import(engine: Engine, files: &[PathBuf], readonly: bool) -> Result<Pool> {
+        Pool::import_with(engine, files, Import { readonly, force: false })
+    }
+
+    /// The same, with all options.
+    ///
+    /// # Errors
+    /// [`Error::Locked`], [`Error::ImportedByKernel`] and [`Error::NotExported`] where something else has the pool open, or
+    /// may have; [`Error::Invalid`] where there is no pool.
+    pub fn import_with(engine: Engine, files: &[PathBuf], how: Import) -> Result<Pool> {
+        let readonly = how.readonly;
         let first = files.first().ok_or_else(|| Error::Invalid("name the pool's files".into()))?;
         let name = Pool::name_in(first)?;
         let (mut locks, mut paths) = (Vec::new(), Vec::new());
@@ -214,6 +232,8 @@ impl Pool {
             locks.push(lock(file.map_err(|why| host("opening", path, why))?, path)?);
             paths.push(std::path::absolute(path).map_err(|why| host("resolving", path, why))?);
         }
+        // With the locks held: no other process of this engine changes the labels now.
+        label::refuse_open_elsewhere(&paths, how.force)?;
         let files = OpenFile::all(&paths, locks)?;
         let c_name = c_text(&name)?;
         let c_paths = c_paths(&paths)?;
@@ -222,29 +242,27 @@ impl Pool {
         let errno =
             unsafe { ffi::pw_pool_import(c_name.as_ptr(), raw.as_ptr(), raw.len(), i32::from(readonly)) };
         check("importing the pool", &name, errno)?;
-        Ok(Pool { inner: Arc::new(Inner { name: c_name, engine, files, paths, exported: false }) })
+        Ok(Pool { inner: Arc::new(Inner { name: c_name, engine, files, paths, readonly, exported: false }) })
     }
 
     /// The name of the pool whose label is in `file`.
     pub fn name_in(file: &Path) -> Result<String> {
-        let c = c_paths(&[file.to_owned()])?;
-        let mut out = [0u8; 256];
-        // SAFETY: `out` is writable for its length and is NUL-terminated by the callee on success.
-        let errno = unsafe { ffi::pw_pool_name(c[0].as_ptr(), out.as_mut_ptr().cast(), out.len()) };
-        if errno == libc::ENOENT && file.exists() {
-            return Err(Error::Invalid(format!(
-                "{} holds no pool: none of its four labels is whole",
-                file.display()
-            )));
+        match Label::read(file)?.pool {
+            name if name.is_empty() => {
+                Err(Error::Invalid(format!("{} is a cache vdev: its label names no pool", file.display())))
+            }
+            name => Ok(name),
         }
-        check("reading the pool labels of", file.display(), errno)?;
-        let end = out.iter().position(|b| *b == 0).unwrap_or(out.len());
-        Ok(String::from_utf8_lossy(&out[..end]).into_owned())
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
         self.inner.name.to_str().expect("pool names are UTF-8: they were made from a str")
+    }
+
+    /// Whether it was imported read-only: then no byte of its files changes.
+    pub fn is_readonly(&self) -> bool {
+        self.inner.readonly
     }
 
     /// The engine it runs on.
@@ -271,12 +289,18 @@ impl Pool {
 
     /// Waits until all that was written is on disk in a transaction group.
     pub fn sync(&self) -> Result<()> {
+        if self.is_readonly() {
+            return Ok(());
+        }
         // SAFETY: a NUL-terminated name of an imported pool, as in the calls below.
         check("syncing the pool", self.name(), unsafe { ffi::pw_pool_sync(self.inner.name.as_ptr()) })
     }
 
     /// Closes the open transaction group and lets it sync, without waiting.
     pub fn kick(&self) -> Result<()> {
+        if self.is_readonly() {
+            return Ok(());
+        }
         // SAFETY: see `sync`.
         check("starting a txg of", self.name(), unsafe { ffi::pw_pool_kick(self.inner.name.as_ptr()) })
     }
@@ -310,7 +334,15 @@ impl Pool {
 
     /// Opens a dataset, replaying its log if it has one.
     pub fn open_dataset(&self, name: &str) -> Result<Dataset> {
-        Dataset::open(self, name, false)
+        Dataset::open(self, name, Access::default())
+    }
+
+    /// The same with all options.
+    ///
+    /// # Errors
+    /// [`Error::Log`]: its log cannot be replayed whole.
+    pub fn open_dataset_with(&self, name: &str, access: Access) -> Result<Dataset> {
+        Dataset::open(self, name, access)
     }
 
     /// Names of all datasets and snapshots, the root first.
@@ -352,16 +384,50 @@ pub(crate) fn host(what: &'static str, path: &Path, why: std::io::Error) -> Erro
     Error::Host { what, path: path.to_owned(), why }
 }
 
-fn make_file(path: &Path, bytes: u64) -> Result<fs::File> {
-    let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-    let file = file.map_err(|why| host("creating", path, why))?;
-    let meta = file.metadata().map_err(|why| host("looking at", path, why))?;
-    if meta.len() != 0 {
-        return Err(Error::Exists(path.to_owned()));
+/// Files that are being made into a pool. Unless they are kept, dropping this removes those that it made, and empties those
+/// that were there and empty.
+#[derive(Default)]
+struct NewFiles(Vec<NewFile>);
+
+struct NewFile {
+    path: PathBuf,
+    file: fs::File,
+    existed: bool,
+}
+
+impl NewFiles {
+    fn add(&mut self, path: PathBuf, bytes: u64) -> Result<()> {
+        let open = |new: bool| fs::OpenOptions::new().read(true).write(true).create_new(new).open(&path);
+        let (file, existed) = match open(true) {
+            Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => (open(false), true),
+            made => (made, false),
+        };
+        let file = file.map_err(|why| host("creating", &path, why))?;
+        let meta = file.metadata().map_err(|why| host("looking at", &path, why))?;
+        if !meta.is_file() || meta.len() != 0 {
+            return Err(Error::Exists(path));
+        }
+        let file = lock(file, &path)?;
+        let sized = file.set_len(bytes).map_err(|why| host("making sparse", &path, why));
+        self.0.push(NewFile { path, file, existed });
+        sized
     }
-    let file = lock(file, path)?;
-    file.set_len(bytes).map_err(|why| host("making sparse", path, why))?;
-    Ok(file)
+
+    fn paths(&self) -> Vec<PathBuf> {
+        self.0.iter().map(|new| new.path.clone()).collect()
+    }
+
+    fn keep(mut self) -> (Vec<PathBuf>, Vec<fs::File>) {
+        std::mem::take(&mut self.0).into_iter().map(|new| (new.path, new.file)).unzip()
+    }
+}
+
+impl Drop for NewFiles {
+    fn drop(&mut self) {
+        for new in &self.0 {
+            let _ = if new.existed { new.file.set_len(0) } else { fs::remove_file(&new.path) };
+        }
+    }
 }
 
 fn lock(file: fs::File, path: &Path) -> Result<fs::File> {

@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn values_are_checked_as_the_engine_does() {
-        crate::Engine::start(&crate::Config { arc_bytes: 64 << 20, ..Default::default() });
+        crate::Engine::start(&crate::Config { arc_bytes: 64 << 20, ..Default::default() }).unwrap();
         let numbered = ["gzip-", "zstd-", "zstd-fast-", "lz4-"].into_iter();
         let numbered = numbered.flat_map(|prefix| (0..=1010).map(move |n| format!("{prefix}{n}")));
         let plain =

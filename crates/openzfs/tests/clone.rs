@@ -12,7 +12,7 @@ const MIB: u64 = 1 << 20;
 
 /// Transaction groups only when asked for.
 fn engine() -> Engine {
-    Engine::start(&Config { arc_bytes: 128 << 20, txg_timeout_s: 3600, ..Config::default() })
+    Engine::start(&Config { arc_bytes: 128 << 20, txg_timeout_s: 3600, ..Config::default() }).unwrap()
 }
 
 fn create(vdev: &Path, name: &str, recordsize: &str) -> (Pool, Dataset) {

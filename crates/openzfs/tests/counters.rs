@@ -6,7 +6,7 @@ use poolwright_openzfs::{Config, Dataset, Engine, Pool, Spec};
 /// Transaction groups only when asked for: what one of them has taken before its sync is not in the log, and each of them
 /// writes some metadata more.
 fn engine() -> Engine {
-    Engine::start(&Config { arc_bytes: 128 << 20, txg_timeout_s: 3600, ..Config::default() })
+    Engine::start(&Config { arc_bytes: 128 << 20, txg_timeout_s: 3600, ..Config::default() }).unwrap()
 }
 
 fn settings(pairs: &[(&str, &str)]) -> Settings {

@@ -22,7 +22,7 @@ fn row(i: u64) -> Vec<u8> {
 fn victim() {
     let Ok(vdev) = std::env::var("POOLWRIGHT_CRASH_VDEV") else { return };
     let logbias = std::env::var("POOLWRIGHT_CRASH_LOGBIAS").unwrap();
-    let engine = Engine::start(&Config::default());
+    let engine = Engine::start(&Config::default()).unwrap();
     let pool = Pool::create(engine, &Spec::single("crash", PathBuf::from(vdev), 12)).unwrap();
     let settings: Settings = [
         ("recordsize".into(), "16K".into()),
@@ -60,7 +60,7 @@ fn victim() {
 }
 
 fn check(vdev: &Path, acknowledged: u64) -> u64 {
-    let pool = Pool::import(Engine::start(&Config::default()), &[vdev.to_owned()], false).unwrap();
+    let pool = Pool::import(Engine::start(&Config::default()).unwrap(), &[vdev.to_owned()], false).unwrap();
     let ds = pool.open_dataset("d").unwrap();
     for part in 0..acknowledged.div_ceil(50) {
         let (first, end) = (part * 50, (part * 50 + 50).min(acknowledged));

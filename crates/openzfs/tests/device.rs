@@ -36,7 +36,7 @@ fn near(what: &str, want: f64, got: f64) {
 #[test]
 fn emulated_figures_come_out() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let engine = Engine::start(&Config::default());
+    let engine = Engine::start(&Config::default()).unwrap();
     let device = |text: &str| engine.set_device(&Device::parse(text).unwrap());
     // Latency at depth 1.
     device("read=1ms,depth=1,read_bw=0,iops=0");
@@ -71,7 +71,7 @@ fn emulated_figures_come_out() {
 #[test]
 fn a_request_takes_its_time() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let engine = Engine::start(&Config::default());
+    let engine = Engine::start(&Config::default()).unwrap();
     engine.set_device(&Device::parse("read=1ms,depth=1,read_bw=0,iops=0").unwrap());
     let mut took = Vec::new();
     for i in 0..200 {
@@ -89,7 +89,7 @@ fn a_request_takes_its_time() {
 #[test]
 fn files_are_devices_of_their_own() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let engine = Engine::start(&Config::default());
+    let engine = Engine::start(&Config::default()).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let paths = ["fast", "slow"].map(|name| dir.path().join(name));
     let files = paths.iter().map(|p| (p.clone(), 1 << 30)).collect();

@@ -138,7 +138,7 @@ fn victim() {
     let Ok(vdev) = std::env::var("POOLWRIGHT_LOG_VDEV") else { return };
     // Groups end neither after five seconds nor when some dirty data has gathered.
     let config = Config { txg_timeout_s: 3600, dirty_bytes: 4 << 30, ..Config::default() };
-    let pool = Pool::create(Engine::start(&config), &Spec::single("log", vdev, 12)).unwrap();
+    let pool = Pool::create(Engine::start(&config).unwrap(), &Spec::single("log", vdev, 12)).unwrap();
     let datasets = DATASETS.iter().map(|(name, logbias, recordsize)| {
         let settings = [("recordsize", *recordsize), ("logbias", *logbias), ("compression", "lz4")];
         let settings: Settings = settings.map(|(name, value)| (name.into(), value.into())).into();
@@ -184,7 +184,7 @@ fn one_group_is_played_back_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let vdev = dir.path().join("vdev");
     run_and_kill(&vdev);
-    let pool = Pool::import(Engine::start(&Config::default()), &[vdev], false).unwrap();
+    let pool = Pool::import(Engine::start(&Config::default()).unwrap(), &[vdev], false).unwrap();
     let files = files();
     for (name, logbias, recordsize) in DATASETS {
         let ds = pool.open_dataset(name).unwrap();

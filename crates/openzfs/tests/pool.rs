@@ -6,7 +6,7 @@ use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Engine, Pool, Spec};
 
 fn engine() -> Engine {
-    Engine::start(&Config { arc_bytes: 128 << 20, ..Config::default() })
+    Engine::start(&Config { arc_bytes: 128 << 20, ..Config::default() }).unwrap()
 }
 
 fn settings(pairs: &[(&str, &str)]) -> Settings {

@@ -147,7 +147,7 @@ fn engine() -> Engine {
         dirty_bytes: 64 << 20,
         txg_timeout_s: 1,
         ..Config::default()
-    })
+    }).unwrap()
 }
 
 fn create(dir: &Path, layout: &str, logbias: &str) -> (Pool, Dataset) {

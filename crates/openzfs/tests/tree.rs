@@ -13,7 +13,7 @@ mod model;
 use model::{Model, Random};
 
 fn engine() -> Engine {
-    Engine::start(&Config { arc_bytes: 128 << 20, ..Config::default() })
+    Engine::start(&Config { arc_bytes: 128 << 20, ..Config::default() }).unwrap()
 }
 
 fn create(vdev: &Path, name: &str) -> (Pool, Dataset) {

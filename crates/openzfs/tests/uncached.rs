@@ -20,7 +20,7 @@ fn read_through(engine: Engine, file: &File) -> f64 {
 
 #[test]
 fn a_record_is_read_once_or_at_every_call() {
-    let engine = Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() });
+    let engine = Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let pool = Pool::create(engine, &Spec::single("uncached", dir.path().join("v"), 12)).unwrap();
     let settings = [("recordsize", "128K"), ("compression", "off"), ("primarycache", "none")];

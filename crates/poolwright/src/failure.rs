@@ -50,16 +50,17 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
         INTERRUPTED
     } else if error.downcast_ref::<Usage>().is_some() {
         USAGE
-    } else if error.downcast_ref::<Refused>().is_some() || error.chain().any(keeps_a_file) {
+    } else if error.downcast_ref::<Refused>().is_some() || error.chain().any(is_refusal) {
         REFUSED
     } else {
         FAILED
     }
 }
 
-/// Whether this is the refusal to write a trace over a file that is not one.
-fn keeps_a_file(cause: &(dyn std::error::Error + 'static)) -> bool {
+/// Whether this is a library's refusal: to write a trace over a file that is not one, or to open a pool.
+fn is_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(cause.downcast_ref(), Some(poolwright_trace::Error::NotOverwritten { .. }))
+        || cause.downcast_ref().is_some_and(poolwright_openzfs::Error::is_refusal)
 }
 
 /// The message on standard error: what failed, its causes, then the hints, a line each.

@@ -59,7 +59,7 @@ impl EngineTarget {
             dirty_bytes: options.dirty_bytes,
             txg_timeout_s: if paced { options.txg_timeout_s } else { 3600 },
             ..Config::default()
-        });
+        })?;
         let pool = scratch_pool(engine, &options.scratch, options.ashift)?;
         let mut datasets = BTreeMap::new();
         let none = Settings::new();

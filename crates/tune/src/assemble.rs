@@ -210,7 +210,7 @@ fn common_directory(files: &Files) -> Option<String> {
 fn data_summary(capture: &Capture) -> Result<plan::Data> {
     const CHUNK: u64 = 128 << 10;
     const MOST: u64 = 64 << 20;
-    let engine = Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() });
+    let engine = Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() })?;
     let geometry = Geometry::plain(9);
     let codecs = [Compression::parse("lz4")?, Compression::parse("zstd-3")?];
     let mut codecs = codecs.map(|c| codec::Codec::new(engine, &c, CHUNK as usize));

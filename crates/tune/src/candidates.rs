@@ -100,7 +100,7 @@ mod tests {
             assert_eq!(GRIDS.iter().filter(|g| g.roles.contains(&role.name())).count(), 1, "{role}");
         }
         // The codec table is the library's own.
-        poolwright_openzfs::Engine::start(&poolwright_openzfs::Config::default());
+        poolwright_openzfs::Engine::start(&poolwright_openzfs::Config::default()).unwrap();
         for settings in GRIDS.iter().flat_map(Grid::combinations) {
             poolwright_openzfs::Compression::parse(&settings["compression"]).unwrap();
             assert!(of_interest(&settings).0.is_power_of_two());

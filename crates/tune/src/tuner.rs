@@ -92,7 +92,7 @@ pub(crate) struct Tuner<'a> {
 pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Plan> {
     let began = Instant::now();
     // Only the codecs run in this process; pools live in the trials.
-    Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() });
+    Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() })?;
     progress(&Progress { doing: "reading the trace".into(), share: 0.0 });
     let trace = with_roles(&request.trace)?;
     let survey = survey(&request.dir, &trace);

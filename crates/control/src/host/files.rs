@@ -93,6 +93,29 @@ impl Host {
         }
     }
 
+    /// `EROFS` if the pool was imported read-only.
+    pub(super) fn refuse_readonly(&self) -> Answer<()> {
+        if !self.pool.is_readonly() {
+            return Ok(());
+        }
+        let (pool, pid) = (self.pool.name(), std::process::id());
+        let dirs: Vec<String> =
+            self.mounts.list().iter().map(|(mounted, _)| mounted.dir.display().to_string()).collect();
+        Err(Fault::new(
+            libc::EROFS,
+            format!(
+                "process {pid} has {pool} open read-only (mount -o readonly)\nhint: unmount {} first",
+                dirs.join(" and ")
+            ),
+        ))
+    }
+
+    /// Refuses a change of a pool that cannot take one.
+    pub(super) fn refuse_unwritable(&self) -> Answer<()> {
+        self.refuse_readonly()?;
+        self.refuse_lost()
+    }
+
     /// Brings the figures up to date. Those of a pool that has lost a file stay as they are.
     pub(super) fn settle(&self) -> Answer<()> {
         if self.lost_file().is_none() {

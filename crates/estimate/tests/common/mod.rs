@@ -87,7 +87,7 @@ pub fn mixed(len: usize, stretch: usize, seed: u64) -> Vec<u8> {
 }
 
 pub fn engine() -> Engine {
-    Engine::start(&Config { arc_bytes: 128 << 20, dirty_bytes: 128 << 20, ..Config::default() })
+    Engine::start(&Config { arc_bytes: 128 << 20, dirty_bytes: 128 << 20, ..Config::default() }).unwrap()
 }
 
 /// A pool on sparse files in `dir`, with a name of its own: tests run side by side in one process.

@@ -66,7 +66,7 @@ mod tests {
     use crate::{Compression, Config, Engine, Geometry};
 
     fn engine() -> Engine {
-        Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() })
+        Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }).unwrap()
     }
 
     #[test]

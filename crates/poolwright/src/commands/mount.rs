@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use poolwright_control::{Fault, Host, Mounted, Mounts, Owner, PoolInfo, Request, Server, name};
-use poolwright_openzfs::Engine;
+use poolwright_openzfs::{Engine, Import};
 
 use super::options::{Usage, default_arc, parse_arc, parse_size};
 use super::pool::reach::{self, Opened, PoolFiles, Refused, explained, parse_dataset};
@@ -36,7 +36,8 @@ pub struct Args {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
-    /// readonly; caching=through (every read and write reaches the engine), pages (the kernel's page cache) or writeback
+    /// readonly (the pool is imported read-only by the first mount, and no byte of its files changes); ignore-acls (serve
+    /// files whose ACLs say more than their modes, read-only); caching=through (every read and write reaches the engine), pages (the kernel's page cache) or writeback
     /// (writes too); threads=N that serve requests
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
     options: Vec<String>,
@@ -106,8 +107,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         background::detach()?;
     }
     args.device.play(&files)?;
+    let how = Import { readonly: wanted.readonly, force: args.files.force };
     loop {
-        if let Opened::Here(opened) = reach::open(pool, &files, arc)? {
+        if let Opened::Here(opened) = reach::open(pool, &files, arc, how)? {
             return own(opened, files, &args, &wanted);
         }
         if add(&args, &wanted)? {
@@ -299,6 +301,7 @@ fn wanted(args: &Args) -> anyhow::Result<Mounted> {
         dataset: args.dataset.clone(),
         dir,
         readonly: false,
+        ignore_acls: false,
         caching: None,
         threads: None,
         record,
@@ -309,18 +312,20 @@ fn wanted(args: &Args) -> anyhow::Result<Mounted> {
         match option.split_once('=') {
             None if option == "readonly" || option == "ro" => wanted.readonly = true,
             None if option == "rw" => wanted.readonly = false,
+            None if option == "ignore-acls" => wanted.ignore_acls = true,
             Some(("caching", how)) if table::caching(how).is_some() => wanted.caching = Some(how.to_owned()),
             Some(("threads", n)) if n.parse().is_ok_and(|n: usize| (1..=256).contains(&n)) => {
                 wanted.threads = n.parse().ok();
             }
             _ => {
                 return Err(anyhow::anyhow!(
-                    "-o {option}: options are readonly, caching=through|pages|writeback, threads=1…256"
+                    "-o {option}: options are readonly, ignore-acls, caching=through|pages|writeback, threads=1…256"
                 ))
                 .context(Usage);
             }
         }
     }
+    wanted.readonly |= wanted.ignore_acls;
     Ok(wanted)
 }
 

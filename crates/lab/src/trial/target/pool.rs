@@ -257,6 +257,7 @@ impl PoolTarget {
                 dataset: self.dataset(&role),
                 dir: self.path(&role),
                 readonly: false,
+                ignore_acls: false,
                 caching: Some(self.spec.caching.clone()),
                 threads: None,
                 record: record.then(|| trace.clone()),

@@ -51,7 +51,7 @@ impl Devices {
         let named = self.named.iter().map(|(name, device)| Ok((find(name, files)?, device)));
         let named: Vec<(&Path, &Device)> = named.collect::<anyhow::Result<_>>()?;
         let vdev_threads = (THREADS_PER_VDEV * files.len()).min(MOST_THREADS) as u32;
-        let engine = Engine::start(&Config { vdev_threads, ..Config::default() });
+        let engine = Engine::start(&Config { vdev_threads, ..Config::default() })?;
         engine.set_device(&self.all);
         for (file, device) in named {
             engine.set_device_of(file, device)?;

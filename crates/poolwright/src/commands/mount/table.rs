@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use poolwright_control::{ENDING, Fault, MountCounters, Mounted, Mounts, name};
 use poolwright_mount::{Caching, Mount, Options, SnapshotInUse, refuse_working_directory};
-use poolwright_openzfs::{Dataset, Pool};
+use poolwright_openzfs::{Access, Dataset, Pool};
 
 use super::record::Recording;
 
@@ -245,7 +245,9 @@ impl Table {
         wanted: &Mounted,
         mut options: Options,
     ) -> Result<(Arc<Mount>, Option<Recording>), Fault> {
-        let dataset = open(pool, &wanted.dataset)?;
+        let dataset = open(pool, wanted)?;
+        refuse_acls(&dataset, wanted)?;
+        note_pending_log(&dataset);
         if dataset.replayed() > 0 {
             tell!(
                 "poolwright: {}: {} log records of an earlier crash were played back",
@@ -339,15 +341,45 @@ fn halfway(why: Fault, unmounted: &[String]) -> Fault {
 }
 
 /// Opens a dataset; one that a verb is just looking at is waited for.
-fn open(pool: &Pool, dataset: &str) -> Result<Dataset, Fault> {
+fn open(pool: &Pool, wanted: &Mounted) -> Result<Dataset, Fault> {
+    // In a pool that can be written a log is replayed, also for those who only read.
+    let access = Access { readonly: pool.is_readonly(), ignore_acls: wanted.ignore_acls };
     let start = Instant::now();
     loop {
-        match pool.open_dataset(name::inside(dataset)).map_err(Fault::from) {
+        match pool.open_dataset_with(name::inside(&wanted.dataset), access).map_err(Fault::from) {
             Err(why) if why.is_busy() && start.elapsed() < GLANCE => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             opened => return opened,
         }
+    }
+}
+
+/// Refuses a dataset whose files may have ACLs that say more than their modes.
+fn refuse_acls(dataset: &Dataset, wanted: &Mounted) -> Result<(), Fault> {
+    let kind = dataset.acl_type()?;
+    if kind == "off" || wanted.ignore_acls {
+        return Ok(());
+    }
+    let name = dataset.name();
+    Err(Fault::new(
+        libc::EPERM,
+        format!(
+            "mounting {name}: acltype={kind}, and this engine serves modes only: a program could do what an ACL forbids\n\
+             hint: -o ignore-acls mounts {name} read-only, with modes and without ACLs"
+        ),
+    ))
+}
+
+/// Acknowledged changes that a dataset of a read-only pool does not show.
+fn note_pending_log(dataset: &Dataset) {
+    match dataset.log_pending() {
+        0 => {}
+        n => tell!(
+            "poolwright: note: {}: its log holds {n} records of the last changes before a crash, which a read-only pool does \
+             not show; a mount without readonly replays them",
+            dataset.name()
+        ),
     }
 }
 

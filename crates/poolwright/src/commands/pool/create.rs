@@ -46,7 +46,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     refuse_known(&args.pool)?;
     let files = check_files(&spec)?;
 
-    let pool = Pool::create(reach::engine(128 << 20), &spec).map_err(|why| match why {
+    let pool = Pool::create(reach::engine(128 << 20)?, &spec).map_err(|why| match why {
         poolwright_openzfs::Error::Exists(_) => anyhow::Error::new(why).context(Refused),
         poolwright_openzfs::Error::Locked(path) => reach::in_use(&args.pool, &path),
         other => other.into(),

@@ -40,6 +40,10 @@ pub struct Args {
     #[arg(short = 'D')]
     destroyed: bool,
 
+    /// Import the pool although its label says that another host has it open
+    #[arg(short, long)]
+    force: bool,
+
     /// Print one JSON object: {"pools":[…]} where they are listed, else pool, files, datasets
     #[arg(long)]
     json: bool,
@@ -99,10 +103,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let pool = &found.pool;
     refuse_incomplete(&found, args.destroyed)?;
     refuse_other(pool, &found.files)?;
-    if found.state == State::Active && Holder::of(&found.files[0]).is_none() {
-        eprintln!("poolwright: {pool} was not exported by its last user{}", host_of(&found));
-    }
-    let files = PoolFiles { pool_file: found.files.clone() };
+    let files = PoolFiles { pool_file: found.files.clone(), force: args.force };
     let datasets: Vec<poolwright_control::DatasetInfo> = Reach::once(pool, &files, &Request::List)?;
     let last_scrub = registry::find(pool)?.and_then(|entry| entry.last_scrub);
     registry::save(&Entry { pool: pool.clone(), files: found.files.clone(), last_scrub })?;
@@ -286,7 +287,8 @@ pub fn export(args: ExportArgs) -> anyhow::Result<u8> {
     if files.iter().all(|file| !file.exists()) {
         eprintln!("poolwright: none of the files of {pool} is there; it is forgotten");
     } else if !closed {
-        Reach::once::<()>(pool, &PoolFiles { pool_file: files.clone() }, &Request::Sync)?;
+        let files = PoolFiles { pool_file: files.clone(), force: args.files.force };
+        Reach::once::<()>(pool, &files, &Request::Sync)?;
     }
     registry::forget(pool)?;
     note_kept_log(pool);

@@ -9,7 +9,7 @@ use poolwright_control::label::{self, Found};
 use poolwright_control::{
     Client, ENDING, Error, Holder, Host, NoMounts, Reply, Request, answer, name, registry,
 };
-use poolwright_openzfs::{Config, Engine, Pool};
+use poolwright_openzfs::{Config, Engine, Import, Pool};
 use serde::de::DeserializeOwned;
 
 use crate::commands::options::dirty_bytes;
@@ -38,6 +38,10 @@ pub struct PoolFiles {
     /// A file of the pool, repeated for each; needed where the pool was neither created nor imported here
     #[arg(long = "pool-file", value_name = "FILE")]
     pub pool_file: Vec<PathBuf>,
+
+    /// Open the pool although its label says that another host has it open
+    #[arg(long = "force", id = "force_import")]
+    pub force: bool,
 }
 
 /// For clap: a pool's name.
@@ -61,7 +65,10 @@ pub fn parse_either(text: &str) -> Result<String, String> {
 }
 
 /// Starts the engine with this ARC, in bytes.
-pub fn engine(arc_bytes: u64) -> Engine {
+///
+/// # Errors
+/// If the loaded libzpool is not the one that this program was compiled for.
+pub fn engine(arc_bytes: u64) -> poolwright_openzfs::Result<Engine> {
     Engine::start(&Config { arc_bytes, dirty_bytes: dirty_bytes(), ..Config::default() })
 }
 
@@ -89,7 +96,8 @@ impl Reach {
         }
         let paths = files_of(pool, files)?;
         let since = SystemTime::now();
-        Ok(match open(pool, &paths, VERB_ARC)? {
+        let how = Import { readonly: false, force: files.force };
+        Ok(match open(pool, &paths, VERB_ARC, how)? {
             Opened::Owned(client) => owner(client),
             Opened::Here(opened) => {
                 Reach::Here(Box::new(Host::new(opened, paths, since, Arc::new(NoMounts))))
@@ -198,13 +206,13 @@ pub enum Opened {
 }
 
 /// Imports a pool. One that somebody is just opening, closing or asking something is waited for a little.
-pub fn open(pool: &str, files: &[PathBuf], arc_bytes: u64) -> anyhow::Result<Opened> {
+pub fn open(pool: &str, files: &[PathBuf], arc_bytes: u64, how: Import) -> anyhow::Result<Opened> {
     check_name(pool, files)?;
     let start = Instant::now();
     loop {
-        match import(pool, files, arc_bytes) {
+        match import(pool, files, arc_bytes, how) {
             Ok(opened) => return Ok(Opened::Here(opened)),
-            Err(why) if why.downcast_ref::<Refused>().is_none() || start.elapsed() > PATIENCE => {
+            Err(why) if why.downcast_ref::<Error>().is_none() || start.elapsed() > PATIENCE => {
                 return Err(why);
             }
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
@@ -246,8 +254,8 @@ pub fn check_name(pool: &str, files: &[PathBuf]) -> anyhow::Result<Found> {
 }
 
 /// Imports a pool, and says who has it if somebody does.
-pub fn import(pool: &str, files: &[PathBuf], arc_bytes: u64) -> anyhow::Result<Pool> {
-    Pool::import(engine(arc_bytes), files, false).map_err(|why| match why {
+fn import(pool: &str, files: &[PathBuf], arc_bytes: u64, how: Import) -> anyhow::Result<Pool> {
+    Pool::import_with(engine(arc_bytes)?, files, how).map_err(|why| match why {
         poolwright_openzfs::Error::Locked(path) => in_use(pool, &path),
         other => other.into(),
     })

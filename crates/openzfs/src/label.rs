@@ -1,0 +1,139 @@
+//! What the label of a pool's file says, and whether another system may have the pool open.
+
+use std::ffi::{CStr, c_char};
+use std::path::{Path, PathBuf};
+
+use crate::error::check;
+use crate::{Error, Result, ffi, pool};
+
+/// Where OpenZFS's kernel module shows the pools that it has imported: a directory for each, by its name.
+const KERNEL_POOLS: &str = "/proc/spl/kstat/zfs";
+
+/// The best label of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Label {
+    /// The pool's name; empty in the label of a cache vdev.
+    pub(crate) pool: String,
+    /// The pool's number; 0 in the label of a cache vdev.
+    guid: u64,
+    /// It was not exported: it is open now, or its last user was killed.
+    active: bool,
+    /// The host that had it open last.
+    host: String,
+}
+
+fn text(raw: &[c_char]) -> String {
+    let bytes: Vec<u8> = raw.iter().take_while(|c| **c != 0).map(|c| c.cast_unsigned()).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl Label {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the file holds no pool.
+    pub(crate) fn read(file: &Path) -> Result<Label> {
+        let c = pool::c_paths(&[file.to_owned()])?;
+        let mut raw = ffi::pw_label { pool: [0; 256], host: [0; 65], guid: 0, active: 0 };
+        // SAFETY: a C string and a writable struct; the callee ends the texts in it with a NUL.
+        let errno = unsafe { ffi::pw_pool_label(c[0].as_ptr(), &mut raw) };
+        if errno == libc::ENOENT && file.exists() {
+            return Err(Error::Invalid(format!(
+                "{} holds no pool: none of its four labels is whole",
+                file.display()
+            )));
+        }
+        check("reading the pool labels of", file.display(), errno)?;
+        let (pool, host) = (text(&raw.pool), text(&raw.host));
+        Ok(Label { pool, guid: raw.guid, active: raw.active != 0, host })
+    }
+}
+
+/// The host's name as this engine writes it into labels.
+fn own_host() -> String {
+    // SAFETY: a C string that lives as long as the calling thread.
+    unsafe { CStr::from_ptr(ffi::pw_engine_host()) }.to_string_lossy().into_owned()
+}
+
+/// Refuses the files of a pool that the host's kernel has imported and, without `force`, of one that was not exported by
+/// its last user, unless that was this engine on this host: two systems that write to one pool destroy it. Locks are of no
+/// help: a kernel's import takes none.
+pub(crate) fn refuse_open_elsewhere(files: &[PathBuf], force: bool) -> Result<()> {
+    let imported = kernel_pools(Path::new(KERNEL_POOLS)).map_err(|why| Error::Host {
+        what: "looking for the pools of the kernel in",
+        path: KERNEL_POOLS.into(),
+        why,
+    })?;
+    for file in files {
+        // A cache vdev does not say whose it is; a file without a label is refused by the import.
+        let Ok(label) = Label::read(file) else { continue };
+        if label.pool.is_empty() {
+            continue;
+        }
+        if imported.iter().any(|pool| pool.is(&label)) {
+            return Err(Error::ImportedByKernel { pool: label.pool, file: file.clone() });
+        }
+        if label.active && !force && label.host != own_host() {
+            return Err(Error::NotExported { pool: label.pool, file: file.clone(), host: label.host });
+        }
+    }
+    Ok(())
+}
+
+/// A pool that the kernel has imported.
+#[derive(Debug, PartialEq, Eq)]
+struct KernelPool {
+    name: String,
+    /// `None` where the kernel does not show it (before OpenZFS 2.2): then the name has to do.
+    guid: Option<u64>,
+}
+
+impl KernelPool {
+    fn is(&self, label: &Label) -> bool {
+        self.guid.map_or(self.name == label.pool, |guid| guid == label.guid)
+    }
+}
+
+/// The pools below `root`; none where there is no such directory, as without the kernel module.
+fn kernel_pools(root: &Path) -> std::io::Result<Vec<KernelPool>> {
+    let listing = match std::fs::read_dir(root) {
+        Ok(listing) => listing,
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(why) => return Err(why),
+    };
+    let mut pools = Vec::new();
+    for entry in listing {
+        let entry = entry?;
+        if !entry.file_type()?.is_dir() {
+            continue;
+        }
+        let guid = std::fs::read_to_string(entry.path().join("guid")).ok();
+        pools.push(KernelPool {
+            name: entry.file_name().to_string_lossy().into_owned(),
+            guid: guid.and_then(|text| text.trim().parse().ok()),
+        });
+    }
+    Ok(pools)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn label(pool: &str, guid: u64) -> Label {
+        Label { pool: pool.into(), guid, active: false, host: "db1".into() }
+    }
+
+    /// A tree as OpenZFS 2.3.2 shows it in `/proc/spl/kstat/zfs`, and, in `old`, as 2.1 does.
+    #[test]
+    fn pools_of_the_kernel_are_found_by_their_number() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/kstat-zfs");
+        let pools = kernel_pools(&root).unwrap();
+        let is = |name: &str, guid| pools.iter().any(|pool| pool.is(&label(name, guid)));
+        assert!(is("tank", 17_313_046_012_841_462_823), "{pools:?}");
+        assert!(is("renamed on import", 17_313_046_012_841_462_823), "the number counts, not the name");
+        assert!(!is("tank", 5), "another pool of the same name");
+        assert!(is("old", 5) && !is("older", 5), "without a number the name has to do");
+        assert_eq!(kernel_pools(Path::new("/nonexistent")).unwrap(), Vec::new());
+    }
+}
