@@ -14,9 +14,12 @@ const DEFINES: &[(&str, &str)] = &[
 ];
 const SOURCES: &[&str] = &[
     "engine", "seam", "pool", "health", "dataset", "layout", "node", "attr", "dir", "name", "xattr", "file",
-    "clone", "blocks", "handoff", "log", "replay", "codec", "power", "backlog", "device",
+    "clone", "blocks", "handoff", "log", "replay", "codec", "device",
     "library", "fault", "check",
 ];
+
+/// With the feature `fault-injection` only.
+const FAULT_INJECTION: &[&str] = &["inject", "power", "backlog"];
 
 fn main() {
     let zfs = match pkg_config::Config::new().cargo_metadata(false).atleast_version("2.3").probe("libzfs") {
@@ -54,7 +57,12 @@ fn main() {
     for define in signatures(&zfs.include_paths) {
         build.define(define, None);
     }
-    for source in SOURCES {
+    let mut sources = SOURCES.to_vec();
+    if std::env::var_os("CARGO_FEATURE_FAULT_INJECTION").is_some() {
+        build.define("PW_FAULT_INJECTION", None);
+        sources.extend(FAULT_INJECTION);
+    }
+    for source in sources {
         build.file(format!("csrc/{source}.c"));
     }
     build.compile("poolwright_engine");

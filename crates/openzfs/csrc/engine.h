@@ -92,8 +92,10 @@ int pw_seam_set_device(const char *path, const pw_device_t *device);
 void pw_seam_totals(pw_vdev_stats_t *out);
 /* Those of one vdev file; ENOENT if it is not open. */
 int pw_seam_file(const char *path, pw_vdev_stats_t *out);
+#ifdef PW_FAULT_INJECTION
 /* Runs the device of all files without a pool: op 0 read, 1 write, 2 flush. For its test. */
 void pw_seam_exercise(int op, uint64_t offset, uint64_t bytes);
+#endif
 /* The same by a clock of the caller's: when it is done if it arrives at `began`. Nothing is waited for. */
 uint64_t pw_seam_plan(int op, uint64_t offset, uint64_t bytes, uint64_t began);
 

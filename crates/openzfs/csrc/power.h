@@ -20,6 +20,8 @@ typedef struct pw_power_options {
 	uint32_t lie;		/* flushes are acknowledged and do nothing */
 } pw_power_options_t;
 
+#ifdef PW_FAULT_INJECTION	/* a program that is shipped has none of this */
+
 /* Turns the cache on, or gives the running one new options and counts from 0 again. */
 void pw_power_start(const pw_power_options_t *options);
 /* Writes what is cached to the files and turns the cache off. */
@@ -48,4 +50,34 @@ int pw_power_flush(pw_power_slot_t *slot, int fd);
 /* The handle is being closed; what it wrote stays cached, as in a drive. */
 void pw_power_detach(pw_power_slot_t *slot);
 
+#else
+
+typedef char pw_power_slot_t;
+
+static inline void pw_power_from_environment(void) {}
+static inline int pw_power_is_on(void) { return (0); }
+static inline void pw_power_detach(pw_power_slot_t *slot) { (void) slot; }
+
+static inline int
+pw_power_read(pw_power_slot_t *slot, int fd, void *buf, size_t count, uint64_t offset, size_t *done)
+{
+	(void) slot; (void) fd; (void) buf; (void) count; (void) offset; (void) done;
+	return (PW_POWER_OFF);
+}
+
+static inline int
+pw_power_write(pw_power_slot_t *slot, int fd, const void *buf, size_t count, uint64_t offset)
+{
+	(void) slot; (void) fd; (void) buf; (void) count; (void) offset;
+	return (PW_POWER_OFF);
+}
+
+static inline int
+pw_power_flush(pw_power_slot_t *slot, int fd)
+{
+	(void) slot; (void) fd;
+	return (PW_POWER_OFF);
+}
+
+#endif
 #endif

@@ -18,6 +18,7 @@
 
 #include "device.h"
 #include "internal.h"
+#include "inject.h"
 #include "power.h"
 
 typedef struct counters {
@@ -101,11 +102,13 @@ pw_seam_set_device(const char *path, const pw_device_t *is)
 	return (error);
 }
 
+#ifdef PW_FAULT_INJECTION
 void
 pw_seam_exercise(int op, uint64_t offset, uint64_t bytes)
 {
 	pw_device_wait(&alone, op, offset, bytes, pw_now_ns());
 }
+#endif
 
 uint64_t
 pw_seam_plan(int op, uint64_t offset, uint64_t bytes, uint64_t began)
@@ -244,7 +247,7 @@ zfs_file_close(zfs_file_t *fp)
 }
 
 static int
-read_host(zfs_file_t *fp, void *buf, size_t count, loff_t off, size_t *done)
+read_bytes(zfs_file_t *fp, void *buf, size_t count, loff_t off, size_t *done)
 {
 	if (pw_power_is_on())
 		return (pw_power_read(&((seam_file_t *)fp)->power, fp->f_fd, buf, count, off, done));
@@ -253,6 +256,18 @@ read_host(zfs_file_t *fp, void *buf, size_t count, loff_t off, size_t *done)
 		return (errno);
 	*done = n;
 	return (0);
+}
+
+static int
+read_host(zfs_file_t *fp, void *buf, size_t count, loff_t off, size_t *done)
+{
+	int damage = 0;
+	int error = pw_inject_before(((seam_file_t *)fp)->path, PW_OP_READ, &count, &damage);
+	if (error == 0)
+		error = read_bytes(fp, buf, count, off, done);
+	if (error == 0 && damage && *done != 0)
+		((char *)buf)[*done / 2] ^= 1;
+	return (error);
 }
 
 int
@@ -274,6 +289,10 @@ zfs_file_pread(zfs_file_t *fp, void *buf, size_t count, loff_t off, ssize_t *res
 static int
 write_host(zfs_file_t *fp, const void *buf, size_t count, loff_t off)
 {
+	size_t wanted = count;
+	int damage = 0, injected = pw_inject_before(((seam_file_t *)fp)->path, PW_OP_WRITE, &wanted, &damage);
+	if (injected != 0)
+		return (injected);
 	if (pw_power_is_on()) {
 		int error = pw_power_write(&((seam_file_t *)fp)->power, fp->f_fd, buf, count, off);
 		if (error != PW_POWER_OFF)
@@ -310,6 +329,10 @@ zfs_file_pwrite(zfs_file_t *fp, const void *buf, size_t count, loff_t off, ASHIF
 static int
 flush_host(zfs_file_t *fp)
 {
+	size_t none = 0;
+	int damage = 0, injected = pw_inject_before(((seam_file_t *)fp)->path, PW_OP_FLUSH, &none, &damage);
+	if (injected != 0)
+		return (injected);
 	if (pw_power_is_on()) {
 		int error = pw_power_flush(&((seam_file_t *)fp)->power, fp->f_fd);
 		if (error != PW_POWER_OFF)

@@ -207,7 +207,8 @@ impl Device {
         }
     }
 
-    /// Sends one request to the device of all files, without a pool. `flush` ignores offset and length.
+    /// Sends one request to the device of all files, without a pool; for a test. `flush` ignores offset and length.
+    #[cfg(feature = "fault-injection")]
     pub fn exercise(_engine: crate::Engine, op: &str, offset: u64, bytes: u64) {
         // SAFETY: takes numbers only; the seam has its own lock.
         unsafe { ffi::pw_seam_exercise(number(op), offset, bytes) }

@@ -241,6 +241,7 @@ unsafe extern "C" {
     pub fn pw_seam_set_device(path: *const c_char, device: *const pw_device) -> c_int;
     pub fn pw_seam_totals(out: *mut pw_vdev_stats);
     pub fn pw_seam_file(path: *const c_char, out: *mut pw_vdev_stats) -> c_int;
+    #[cfg(feature = "fault-injection")]
     pub fn pw_seam_exercise(op: c_int, offset: u64, bytes: u64);
     pub fn pw_seam_plan(op: c_int, offset: u64, bytes: u64, began: u64) -> u64;
 

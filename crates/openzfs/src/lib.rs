@@ -24,10 +24,13 @@ mod error;
 mod ffi;
 mod file;
 mod health;
+#[cfg(feature = "fault-injection")]
+pub mod inject;
 mod label;
 mod library;
 pub mod node;
 mod pool;
+#[cfg(feature = "fault-injection")]
 pub mod power;
 pub mod property;
 mod stats;

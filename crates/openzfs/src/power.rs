@@ -1,4 +1,4 @@
-//! Power loss, simulated at the seam: a testing facility, off unless asked for.
+//! Power loss, simulated at the seam: a testing facility, which exists only with the cargo feature `fault-injection`.
 //!
 //! With it on, every vdev write goes into a volatile write cache in memory, as in a drive without power-loss
 //! protection; reads see the cache, and only a flush makes a file's cached writes durable. At a power cut a random
@@ -15,7 +15,8 @@
 //! once, when the first vdev is opened:
 //!
 //! ```sh
-//! POOLWRIGHT_POWER=after=1234,seed=7 poolwright mount tank /mnt
+//! cargo build --release -p poolwright --features fault-injection --target-dir target/fault-injection
+//! POOLWRIGHT_POWER=after=1234,seed=7 target/fault-injection/release/poolwright mount tank /mnt
 //! ```
 //!
 //! `after=N` cuts the power at the N-th write or flush of a vdev; without it there is only the cache, and `kill -9` is

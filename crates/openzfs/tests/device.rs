@@ -68,6 +68,7 @@ fn emulated_figures_come_out() {
 
 /// A request is done when the device has it done, not before. How much later depends on the machine: on one busy core the
 /// processor that a waiting thread yields comes back after milliseconds.
+#[cfg(feature = "fault-injection")]
 #[test]
 fn a_request_takes_its_time() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
