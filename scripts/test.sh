@@ -28,12 +28,16 @@ script_tests() {
 # more, set another number.
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 
-# Cargo starts each test program through this, so that a test that hangs is named and ended.
-workspace_tests() {
+# limited_tests ARGUMENTS...: `cargo test`. Cargo starts each test program through limit.py, so that a test that hangs is named
+# and ended.
+limited_tests() {
     local runner
     runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
-    env "$runner=$POOLWRIGHT_ROOT/scripts/limit.py" cargo test --release --locked --workspace
+    env "$runner=$POOLWRIGHT_ROOT/scripts/limit.py" cargo test --release --locked "$@"
 }
+
+# Faults of the host and simulated power cuts: a program that is shipped has none of this.
+fault_tests() { limited_tests -p poolwright-openzfs --features fault-injection --test power --test faults --test torn --test device; }
 
 main() {
     local install=yes
@@ -47,7 +51,8 @@ main() {
     cd "$POOLWRIGHT_ROOT"
     step "Build" cargo build --release --locked --workspace --all-targets
     step "Tests of the scripts and the whole program" script_tests
-    step "Tests of the workspace" workspace_tests
+    step "Tests with injected faults" fault_tests
+    step "Tests of the workspace" limited_tests --workspace
 }
 
 main "$@"

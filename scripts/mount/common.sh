@@ -26,11 +26,17 @@ mount_prepare() {
     mount_program
 }
 
-# The program, built if POOLWRIGHT does not name one.
+# The program, built if POOLWRIGHT does not name one; with MOUNT_FEATURES, in a directory of its own, so that a program with
+# simulated power cuts is never taken for the one that is shipped.
 mount_program() {
+    local target=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target} features=()
     [ -z "${POOLWRIGHT:-}" ] || return 0
-    (cd "$POOLWRIGHT_ROOT" && cargo build --release --locked --quiet -p poolwright)
-    POOLWRIGHT=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
+    if [ -n "${MOUNT_FEATURES:-}" ]; then
+        target=$target/$MOUNT_FEATURES
+        features=(--features "$MOUNT_FEATURES")
+    fi
+    (cd "$POOLWRIGHT_ROOT" && cargo build --release --locked --quiet -p poolwright --target-dir "$target" ${features[@]+"${features[@]}"})
+    POOLWRIGHT=$target/release/poolwright
 }
 
 # mount_up MODE: mounts the pool (and makes it, if its file is not there); MODE is through, pages or writeback.

@@ -11,10 +11,13 @@
 #              names    files written, synced and renamed over others, linked, removed; their directory synced
 #              blocks   ranges of files overwritten, buffered and direct, then synced
 #              mariadb  commits of four clients, sync_binlog=1, innodb_flush_log_at_trx_commit=1
+#              mariadb-nodoublewrite       the same with innodb_doublewrite=OFF: pages must not be torn
+#              postgres-nofullpagewrites   PostgreSQL with full_page_writes=off and page checksums; use --set recordsize=8K
 #   --modes    how the mount caches, drawn for each (default through,pages,writeback)
 #   --minutes  stop after so many minutes, even if fewer were done
 #   --seed     repeats a run's draws (default: random, printed)
 #   --set      a property of the dataset, beside recordsize=16K and compression=lz4
+#   --expect-damage   the run fails if nothing is lost: for configurations that must not work
 #   --lie      the drives' flushes do nothing: losses must be found, or these tests cannot find any
 #
 # A failure is printed with its seed and keeps the pool's file if POOLWRIGHT_KEEP_POOLS=DIR is set. Needs root.
@@ -26,6 +29,7 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 case ${1:-} in -h | --help) usage_from "$0"; exit 0 ;; esac
+MOUNT_FEATURES=fault-injection
 mount_prepare
 python3 "$POOLWRIGHT_ROOT/scripts/mount/crash/crashes.py" --poolwright "$POOLWRIGHT" \
     --pool "$POOL" --scratch "$SCRATCH/work" "$@" || exit $?

@@ -12,17 +12,8 @@ use serde_json::Value;
 
 mod common;
 
-/// For what has to come, on however busy a machine.
-const PATIENCE: Duration = Duration::from_secs(300);
-
-macro_rules! skip_without_fuse {
-    () => {
-        if let Err(why) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
-            eprintln!("skipped: /dev/fuse cannot be opened: {why}");
-            return;
-        }
-    };
-}
+use common::mounted::{PATIENCE, umount_soon as umount};
+use common::skip_without_fuse;
 
 /// A pool `tank`, and directories to mount on. Whatever is mounted there is unmounted with it.
 struct Place(common::Place);
@@ -69,24 +60,6 @@ fn is_mounted(dir: &Path) -> bool {
 
 fn is_root() -> bool {
     std::fs::metadata("/proc/self").unwrap().uid() == 0
-}
-
-/// Unmounts, as soon as nothing uses it: a process that another test is just starting has a copy of every descriptor.
-fn umount(dir: &Path) -> bool {
-    let (program, option) = if is_root() { ("umount", "-v") } else { ("fusermount3", "-u") };
-    let once = || {
-        let mut command = Command::new(program);
-        command.arg(option).arg(dir).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    let start = Instant::now();
-    while !once() {
-        if start.elapsed() > Duration::from_secs(30) {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    true
 }
 
 fn wait_until(what: &str, done: impl Fn() -> bool) {

@@ -11,95 +11,8 @@ use serde_json::Value;
 
 mod common;
 
-/// For what has to come, on however busy a machine.
-const PATIENCE: Duration = Duration::from_secs(300);
-
-macro_rules! skip_without_fuse {
-    () => {
-        if let Err(why) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
-            eprintln!("skipped: /dev/fuse cannot be opened: {why}");
-            return;
-        }
-    };
-}
-
-/// A pool that is mounted on `m`, by a process in the background.
-struct Mounted {
-    place: common::Place,
-    pid: u64,
-}
-
-impl Deref for Mounted {
-    type Target = common::Place;
-
-    fn deref(&self) -> &common::Place {
-        &self.place
-    }
-}
-
-impl Mounted {
-    /// A pool on these vdevs.
-    fn on(vdevs: &str) -> Mounted {
-        let place = common::Place::new();
-        place.run(&format!("pool create tank {vdevs}"));
-        std::fs::create_dir(place.at("m")).unwrap();
-        let mut mounted = Mounted { place, pid: 0 };
-        mounted.mount();
-        mounted
-    }
-
-    fn mount(&mut self) {
-        self.pid = self.json("mount tank m --background --arc 64M")["pid"].as_u64().unwrap();
-    }
-
-    fn status(&self) -> (i32, Value) {
-        let done = self.command("pool status tank --json").output().unwrap();
-        let status: Value = serde_json::from_slice(&done.stdout).unwrap();
-        (done.status.code().unwrap(), status["pools"][0].clone())
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.at("state/log/tank.log")).unwrap_or_default()
-    }
-
-    fn kill(&self) {
-        Command::new("kill").arg(self.pid.to_string()).status().unwrap();
-    }
-
-    fn is_alive(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-    }
-
-    fn umount(&self) {
-        until("it can be unmounted", || umount(&self.at("m")));
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if self.is_alive() {
-            umount(&self.at("m"));
-            let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).status();
-            umount(&self.at("m"));
-        }
-    }
-}
-
-fn umount(dir: &Path) -> bool {
-    let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
-    let mut command = if root { Command::new("umount") } else { Command::new("fusermount3") };
-    command.args(if root { &[][..] } else { &["-u"] }).arg(dir).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < PATIENCE, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use common::mounted::{Mounted, PATIENCE, umount, until, write};
+use common::skip_without_fuse;
 
 /// Bytes that no codec makes shorter.
 fn noise(len: usize, mut seed: u64) -> Vec<u8> {
@@ -112,13 +25,6 @@ fn noise(len: usize, mut seed: u64) -> Vec<u8> {
 
 fn errno<T: std::fmt::Debug>(result: std::io::Result<T>) -> i32 {
     result.unwrap_err().raw_os_error().unwrap()
-}
-
-/// Writes, and has it made durable.
-fn write(path: PathBuf, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = std::fs::File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl Tuner<'_> {
             if roles.iter().any(|r| !r.recommended.is_empty()) { Verdict::Change } else { Verdict::Keep };
         let gain = evidence::gains(&pairs);
         let costs = headline::costs(&roles, &gain);
-        let database = self.database_settings(&roles);
+        let database = self.database_settings();
         let (device_ashift, why) = recommended_ashift(&self.request.dir);
         let subject = self.subject();
         let memory = memory::advise(&self.trace, &roles, &self.request.device, &self.request.stop)?;
@@ -113,13 +113,8 @@ impl Tuner<'_> {
         })
     }
 
-    fn database_settings(&self, roles: &[plan::Role]) -> Vec<plan::DatabaseSetting> {
-        let Some(found) = &self.survey.found else { return Vec::new() };
-        let page = found.layout.page_size(&found.root).map(|p| u64::from(p.bytes));
-        let data = roles.iter().find(|r| r.role == "data");
-        let settings = data.map(|r| with(&r.current, &r.recommended)).unwrap_or_default();
-        let recordsize = settings.get("recordsize").cloned().unwrap_or_else(|| "128K".into());
-        database::advise(found.layout.name, page, &recordsize)
+    fn database_settings(&self) -> Vec<plan::DatabaseSetting> {
+        self.survey.found.as_ref().map_or_else(Vec::new, |found| database::advise(found.layout.name))
     }
 
     fn subject(&self) -> plan::Subject {

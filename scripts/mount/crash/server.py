@@ -23,6 +23,7 @@ class MariaDb(Load):
     most_seconds = 1.5
     MANY = 700
     BODY = "repeat(md5(concat(client, '-', n)), 1 + n % 40)"
+    extra = ()
 
     def __init__(self, seed, scratch):
         super().__init__(seed)
@@ -45,7 +46,7 @@ class MariaDb(Load):
             "--innodb-data-file-path=ibdata1:5M:autoextend", "--log-bin=mysql-bin", "--sync-binlog=1", "--max-binlog-size=4M",
             "--expire-logs-days=1", "--performance-schema=OFF", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=1",
             "--innodb-flush-method=" + self.draw.choice(["fsync", "O_DIRECT"]), f"--tmpdir={os.path.dirname(self.socket)}",
-            "--innodb-buffer-pool-dump-at-shutdown=OFF", "--innodb-buffer-pool-load-at-startup=OFF", "--key-buffer-size=1M",
+            "--innodb-buffer-pool-dump-at-shutdown=OFF", "--innodb-buffer-pool-load-at-startup=OFF", "--key-buffer-size=1M", *self.extra,
         ]
 
     def prepare(self, directory):
@@ -180,3 +181,10 @@ class MariaDb(Load):
         self.tried = kept
         self.sql("truncate crash.entry")
         self.tried = [0] * self.threads
+
+
+class NoDoublewrite(MariaDb):
+    """The same without InnoDB's protection against pages that are written in part."""
+
+    name = "mariadb-nodoublewrite"
+    extra = ("--skip-innodb-doublewrite", "--innodb-max-dirty-pages-pct=0", "--innodb-io-capacity=2000")

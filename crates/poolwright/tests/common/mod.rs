@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // not every test file uses all of it
 
+pub mod mounted;
+
 use std::path::PathBuf;
 
 use assert_cmd::Command;
@@ -57,3 +59,16 @@ impl Place {
         assert!(!said.contains("panicked") && !said.contains("defect"), "{line}: {said}");
     }
 }
+
+/// Ends a test where nothing can be mounted, and says so.
+#[allow(unused_macros)]
+macro_rules! skip_without_fuse {
+    () => {
+        if let Err(why) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+            eprintln!("skipped: /dev/fuse cannot be opened: {why}");
+            return;
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use skip_without_fuse;

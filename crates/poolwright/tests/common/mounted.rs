@@ -1,0 +1,112 @@
+//! A pool that is mounted in the background, for as long as a test runs.
+
+use std::io::Write as _;
+use std::ops::Deref;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::Place;
+
+/// For what has to come, on however busy a machine.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A pool that is mounted on `m`, by a process in the background.
+pub struct Mounted {
+    pub place: Place,
+    pub pid: u64,
+}
+
+impl Deref for Mounted {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.place
+    }
+}
+
+impl Mounted {
+    /// A pool on these vdevs.
+    pub fn on(vdevs: &str) -> Mounted {
+        let place = Place::new();
+        place.run(&format!("pool create tank {vdevs}"));
+        std::fs::create_dir(place.at("m")).unwrap();
+        let mut mounted = Mounted { place, pid: 0 };
+        mounted.mount();
+        mounted
+    }
+
+    pub fn mount(&mut self) {
+        self.pid = self.json("mount tank m --background --arc 64M")["pid"].as_u64().unwrap();
+    }
+
+    pub fn status(&self) -> (i32, Value) {
+        let done = self.command("pool status tank --json").output().unwrap();
+        let status: Value = serde_json::from_slice(&done.stdout).unwrap();
+        (done.status.code().unwrap(), status["pools"][0].clone())
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.at("state/log/tank.log")).unwrap_or_default()
+    }
+
+    pub fn kill(&self) {
+        Command::new("kill").arg(self.pid.to_string()).status().unwrap();
+    }
+
+    pub fn is_alive(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    }
+
+    pub fn umount(&self) {
+        until("it can be unmounted", || umount(&self.at("m")));
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.is_alive() {
+            umount(&self.at("m"));
+            let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).status();
+            umount(&self.at("m"));
+        }
+    }
+}
+
+pub fn umount(dir: &Path) -> bool {
+    let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    let mut command = if root { Command::new("umount") } else { Command::new("fusermount3") };
+    command.args(if root { &[][..] } else { &["-u"] }).arg(dir).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Unmounts, as soon as nothing uses it: a process that another test is just starting has a copy of every descriptor.
+pub fn umount_soon(dir: &Path) -> bool {
+    let start = Instant::now();
+    while !umount(dir) {
+        if start.elapsed() > Duration::from_secs(30) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    true
+}
+
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Writes, and has it made durable.
+pub fn write(path: PathBuf, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = std::fs::File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}

@@ -1,0 +1,171 @@
+//! What the program refuses because it could harm a pool, with exit code 3: a pool that another host has open, a library
+//! that it was not compiled for; and what a read-only mount leaves alone.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+mod common;
+
+use common::mounted::{Mounted, umount, until, write};
+use common::{Place, skip_without_fuse};
+
+/// The libzpool that the program loads.
+fn library() -> PathBuf {
+    let listed = Command::new("ldd").arg(assert_cmd::cargo::cargo_bin!("poolwright")).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let line = listed.lines().find(|line| line.contains("libzpool.so")).unwrap();
+    PathBuf::from(line.split("=> ").nth(1).unwrap().split(' ').next().unwrap())
+}
+
+/// A package upgrade replaces the library under the same name; its structures may be others.
+#[test]
+fn another_library_is_refused() {
+    let p = Place::new();
+    let name = library().file_name().unwrap().to_owned();
+    let mut bytes = std::fs::read(library()).unwrap();
+    // The build id's note: sizes, type 3, "GNU", then the id.
+    let note = bytes.windows(8).position(|w| w == b"\x03\0\0\0GNU\0").expect("the library has a build id");
+    bytes[note + 8] ^= 0xff;
+    std::fs::create_dir(p.at("lib")).unwrap();
+    std::fs::write(p.at("lib").join(name), bytes).unwrap();
+    for (line, code) in [("pool create tank img:1G", Some(3)), ("--version", Some(0))] {
+        let mut command = p.plain();
+        command.args(line.split(' ')).env("LD_LIBRARY_PATH", p.at("lib"));
+        let done = command.output().unwrap();
+        let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+        assert_eq!(done.status.code(), code, "{line}: {said}");
+        let words: &[&str] =
+            if code == Some(3) { &["refused", "build id", "hint: rebuild"] } else { &["unknown version"] };
+        words.iter().for_each(|word| assert!(said.contains(word), "{line}: does not say {word:?}: {said}"));
+    }
+    assert!(!p.at("img").exists());
+    p.run("pool create tank img:1G");
+}
+
+/// Test switches that weaken durability are not in a program that is shipped.
+#[test]
+fn the_program_has_no_simulated_power_cuts() {
+    let program = std::fs::read(assert_cmd::cargo::cargo_bin!("poolwright")).unwrap();
+    let has = |word: &[u8]| program.windows(word.len()).any(|w| w == word);
+    assert!(has(b"POOLWRIGHT_RUNTIME_DIR"), "the search works");
+    assert!(!has(b"POOLWRIGHT_POWER"));
+}
+
+/// A pool on `img` whose log holds what its dataset does not: its mount was killed.
+fn crashed(p: &Place, host: Option<&'static std::ffi::CStr>) -> bool {
+    p.run("pool create tank img:256M");
+    std::fs::create_dir(p.at("m")).unwrap();
+    let mut command = p.plain();
+    command.args("mount tank m --background --json".split(' '));
+    if let Some(host) = host {
+        // SAFETY: between fork and exec; two system calls that allocate nothing.
+        unsafe {
+            command.pre_exec(move || {
+                let set = libc::unshare(libc::CLONE_NEWUTS) == 0
+                    && libc::sethostname(host.as_ptr(), host.count_bytes()) == 0;
+                if set { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+            });
+        }
+    }
+    let done = match command.output() {
+        Ok(done) => done,
+        Err(why) => {
+            eprintln!("skipped: no other host name can be set: {why}");
+            return false;
+        }
+    };
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let pid = serde_json::from_slice::<serde_json::Value>(&done.stdout).unwrap()["pid"].to_string();
+    write(p.at("m/row"), b"acknowledged").unwrap();
+    assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+    until("the mount process is gone", || !Path::new(&format!("/proc/{pid}/fd/0")).exists());
+    until("it can be unmounted", || umount(&p.at("m")));
+    true
+}
+
+#[test]
+fn a_pool_that_another_host_has_open_is_refused() {
+    skip_without_fuse!();
+    let p = Place::new();
+    if !crashed(&p, Some(c"elsewhere")) {
+        return;
+    }
+    let words = ["refused", "elsewhere", "--force"];
+    for line in [
+        "pool import tank img",
+        "pool scrub tank",
+        "pool export tank",
+        "dataset list -r tank",
+        "dataset set atime=off tank",
+        "mount tank m",
+        "mount -o readonly tank m",
+    ] {
+        p.fails(line, 3, &words);
+    }
+    p.run("pool import --force tank img");
+    p.run("dataset list -r tank");
+}
+
+#[test]
+fn a_read_only_mount_changes_no_byte() {
+    skip_without_fuse!();
+    let p = Place::new();
+    crashed(&p, None);
+    let before = std::fs::read(p.at("img")).unwrap();
+    let said = p.command("mount -o readonly tank m --background").assert().success();
+    let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
+    assert!(said.contains("which a read-only pool does not show"), "{said}");
+    assert!(std::fs::read_dir(p.at("m")).unwrap().count() <= 1, "what the log holds is not shown");
+    assert_eq!(write(p.at("m/new"), b"x").unwrap_err().raw_os_error(), Some(libc::EROFS));
+    for line in ["dataset set atime=off tank", "dataset snapshot tank@s", "pool scrub tank", "dataset create tank/d"] {
+        p.fails(line, 3, &["refused", "read-only", "unmount"]);
+    }
+    p.run("dataset list -r tank");
+    p.run("dataset get recordsize tank");
+    until("it can be unmounted", || umount(&p.at("m")));
+    until("the owner has ended", || p.command("pool status tank").output().unwrap().stdout.is_empty() || !p.at("run/tank.sock").exists());
+    assert!(std::fs::read(p.at("img")).unwrap() == before, "the file has changed");
+    p.run("pool import tank img");
+    assert!(std::fs::read(p.at("img")).unwrap() != before, "the search for changes works");
+}
+
+/// A file system that is full under one side of a mirror: the pool goes on, and says so.
+#[test]
+fn a_full_disk_under_one_side_of_a_mirror() {
+    skip_without_fuse!();
+    let Some(small) = Small::new() else {
+        eprintln!("skipped: no small file system can be mounted");
+        return;
+    };
+    let mounted = Mounted::on(&format!("mirror img:1G {}:1G", small.0.path().join("img").display()));
+    let block: Vec<u8> = (0..1u32 << 20).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    for i in 0..12 {
+        write(mounted.at("m").join(format!("f{i}")), &block).unwrap();
+    }
+    until("the file is taken out of use", || mounted.status().1["state"] == "DEGRADED");
+    for i in 0..12 {
+        assert!(std::fs::read(mounted.at("m").join(format!("f{i}"))).unwrap() == block, "f{i}");
+    }
+    assert!(mounted.log().contains("the pool goes on without that file"), "{}", mounted.log());
+    mounted.umount();
+    until("the owner has ended", || !mounted.is_alive());
+}
+
+/// A file system with little room.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn new() -> Option<Small> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=24M", "poolwright-test"]).arg(dir.path());
+        mount.status().is_ok_and(|status| status.success()).then(|| Small(dir))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
