@@ -37,7 +37,10 @@ limited_tests() {
 }
 
 # Faults of the host and simulated power cuts: a program that is shipped has none of this.
-fault_tests() { limited_tests -p poolwright-openzfs --features fault-injection --test power --test faults --test torn --test device; }
+fault_tests() {
+    limited_tests -p poolwright-openzfs --features fault-injection --test power --test faults --test torn --test stress \
+        --test device
+}
 
 main() {
     local install=yes

@@ -60,13 +60,21 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 /// Whether this is a library's refusal: to write a trace over a file that is not one, or to open a pool.
 fn is_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(cause.downcast_ref(), Some(poolwright_trace::Error::NotOverwritten { .. }))
-        || cause.downcast_ref().is_some_and(poolwright_openzfs::Error::is_refusal)
+        || is_pool_refusal(cause)
+}
+
+/// Whether this is the engine's refusal to open a pool.
+fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.downcast_ref().is_some_and(poolwright_openzfs::Error::is_refusal)
 }
 
 /// The message on standard error: what failed, its causes, then the hints, a line each.
 pub fn message(error: &anyhow::Error) -> String {
     let parts: Vec<String> = error.chain().map(ToString::to_string).collect();
-    let (message, hints) = join(&parts);
+    let (mut message, hints) = join(&parts);
+    if error.chain().any(is_pool_refusal) && !message.starts_with("refused") {
+        message.insert_str(0, "refused: ");
+    }
     let mut lines = vec![format!("poolwright: {message}")];
     lines.extend(hints);
     lines.join("\n")

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use poolwright_openzfs::{Compression, Config, Engine, Geometry, codec};
 use poolwright_replay::Capture;
 
-use crate::candidates::{difference, with};
+use crate::candidates::difference;
 use crate::groups::Group;
 use crate::objective::Metrics;
 use crate::plan::{self, Plan, Verdict};

@@ -33,6 +33,18 @@ impl Place {
         command
     }
 
+    /// A command that runs what its arguments name, in this place and on a host of this name. Needs root.
+    pub fn on_host(&self, host: &str) -> std::process::Command {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--uts", "sh", "-c", &format!("hostname {host} && exec \"$@\""), "sh"]);
+        let plain = self.plain();
+        command.current_dir(self.dir.path());
+        for (name, value) in plain.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command
+    }
+
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::from_std(self.plain());
         command.args(line.split_whitespace());
