@@ -25,6 +25,8 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
 EXTRA_SOURCE=/etc/apt/sources.list.d/poolwright-openzfs.sources
+POLICY=/usr/sbin/policy-rc.d
+CLUSTER_DIR=/etc/postgresql-common/createcluster.d
 CARGO_DENY_VERSION=0.20.2
 ZFS_MINIMUM=2.3
 PURPOSE=run
@@ -76,6 +78,45 @@ wanted() {
     done
     return 1
 }
+
+# Functions that take back what must not outlive this script.
+UNDO=()
+
+# Has them run at the end of the script, however it ends. A signal is acted on when the running program (apt-get) has ended:
+# before that, what it needs must stay.
+undo_at_end() {
+    trap undo_all EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+}
+
+undo_all() {
+    local i
+    trap '' HUP INT TERM
+    for ((i = ${#UNDO[@]} - 1; i >= 0; i--)); do
+        "${UNDO[i]}" || warn "${UNDO[i]} failed"
+    done
+    UNDO=()
+}
+
+# undo_now FUNCTION: runs it before the end. It stays in the list until it is done.
+undo_now() {
+    "$1"
+    forget "$1"
+}
+
+# forget FUNCTION: takes it off the list.
+forget() {
+    local other left=()
+    for other in "${UNDO[@]}"; do
+        [ "$other" = "$1" ] || left+=("$other")
+    done
+    UNDO=(${left[@]+"${left[@]}"})
+}
+
+# is_to_undo FUNCTION: is it on the list?
+is_to_undo() { case " ${UNDO[*]-} " in *" $1 "*) ;; *) return 1 ;; esac; }
 
 installed_version() { dpkg-query -W -f '${db:Status-Status} ${Version}\n' "$1" 2>/dev/null | sed -n 's/^installed //p' | head -n 1 || true; }
 candidate_version() { LC_ALL=C apt-cache policy "$1" | sed -n 's/^  Candidate: //p' | grep -v '(none)' || true; }
@@ -195,6 +236,8 @@ stanza_options() {
     esac
 }
 
+remove_source() { as_root rm -f "$EXTRA_SOURCE"; }
+
 # Lets apt see OpenZFS 2.3 if it does not yet.
 add_zfs_source() {
     local mirror entry uri suite
@@ -208,6 +251,7 @@ add_zfs_source() {
     say "  in $EXTRA_SOURCE"
     say "  (to take it out again: rm $EXTRA_SOURCE && apt-get update)"
     [ $DRY_RUN = no ] || return 0
+    UNDO+=(remove_source)
     {
         echo "# OpenZFS user-space libraries for Poolwright; written by its scripts/install.sh."
         echo "# Nothing else uses this file: remove it and run apt-get update to take the source out."
@@ -217,10 +261,11 @@ add_zfs_source() {
     as_root chmod 644 "$EXTRA_SOURCE"
     if ! as_root apt-get update -qq -o APT::Update::Error-Mode=any -o DPkg::Lock::Timeout=300 -o Acquire::Retries=5 \
         -o Dir::Etc::sourcelist="$EXTRA_SOURCE" -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0; then
-        as_root rm -f "$EXTRA_SOURCE"
+        undo_now remove_source
         die 1 "apt could not read '$suite contrib' from $uri (see above); the added source was removed again.
   Check the network, or that this mirror carries $suite."
     fi
+    forget remove_source # apt has read it: it stays
 }
 
 # Without --no-remove apt might solve a conflict by taking out something of the user's.
@@ -232,15 +277,21 @@ apt_install() {
     }
 }
 
-# PostgreSQL's package makes a cluster and starts it, unless it is told not to.
+remove_cluster_switch() { as_root rm -f "$CLUSTER_DIR/poolwright.conf"; }
+remove_cluster_dir() { as_root rmdir --ignore-fail-on-non-empty "$CLUSTER_DIR"; }
+
+# PostgreSQL's package makes a cluster and starts it, unless this file says otherwise. The user's own clusters are made as
+# ever, so the file must not stay.
 install_postgresql() {
-    local directory=/etc/postgresql-common/createcluster.d existed=no
-    [ -d "$directory" ] && existed=yes
-    as_root mkdir -p "$directory"
-    echo "create_main_cluster = false" | as_root tee "$directory/poolwright.conf" >/dev/null
+    if [ ! -d "$CLUSTER_DIR" ]; then
+        UNDO+=(remove_cluster_dir)
+        as_root mkdir -p "$CLUSTER_DIR"
+    fi
+    UNDO+=(remove_cluster_switch)
+    echo "create_main_cluster = false" | as_root tee "$CLUSTER_DIR/poolwright.conf" >/dev/null
     apt_install postgresql
-    as_root rm -f "$directory/poolwright.conf"
-    [ $existed = yes ] || as_root rmdir --ignore-fail-on-non-empty "$directory"
+    undo_now remove_cluster_switch
+    ! is_to_undo remove_cluster_dir || undo_now remove_cluster_dir
 }
 
 # zfs_family VERSION: the missing packages and those they need in exactly that version. Each has to be
@@ -253,28 +304,31 @@ zfs_family() {
     done | sort -u
 }
 
-# install_without_services PACKAGE...: no daemon starts, by the way Debian has for that.
+remove_policy() { as_root rm -f "$POLICY"; }
+
+# install_without_services PACKAGE...: no daemon starts, by the way Debian has for that. A policy that is there is the
+# user's, unless it is one of ours: of a run that was killed.
 install_without_services() {
-    local policy=/usr/sbin/policy-rc.d own=no service
-    if [ ! -e $policy ]; then
-        own=yes
-        printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null
-        as_root chmod 755 $policy
+    local mark="written by Poolwright's scripts/install.sh" service
+    if [ ! -e "$POLICY" ] || grep -qF "$mark" "$POLICY"; then
+        UNDO+=(remove_policy)
+        printf '#!/bin/sh\n# %s, which removes it again\nexit 101\n' "$mark" | as_root tee "$POLICY" >/dev/null
+        as_root chmod 755 "$POLICY"
     fi
-    # In a subshell, because a failure ends it, and the policy must not stay.
-    (apt_install "$@") || { [ $own = no ] || as_root rm -f $policy; exit 1; }
-    [ $own = no ] || as_root rm -f $policy
+    apt_install "$@"
+    ! is_to_undo remove_policy || undo_now remove_policy
     for service in "$@"; do
         ! command -v systemctl >/dev/null 2>&1 || as_root systemctl disable --quiet "$service" || true
     done
 }
 
+remove_log() { rm -f "$APT_LOG"; }
+
 install_packages() {
     local version='' suite package services plain=() zfs=()
+    undo_at_end
     APT_LOG=$(mktemp)
-    # The path is final, so it may be expanded now.
-    # shellcheck disable=SC2064
-    trap "rm -f '$APT_LOG'" EXIT
+    UNDO+=(remove_log)
     if [ ${#ZFS_MISSING[@]} -gt 0 ]; then
         version=$(zfs_available)
         [ -n "$version" ] || { add_zfs_source; version=$(zfs_available); }
