@@ -1,0 +1,34 @@
+//! The host's memory.
+
+/// `MemAvailable` in bytes; `None` where the host does not say.
+pub fn available() -> Option<u64> {
+    field("MemAvailable")
+}
+
+/// `MemTotal` in bytes; `None` where the host does not say.
+pub fn total() -> Option<u64> {
+    field("MemTotal")
+}
+
+/// A line of `/proc/meminfo` in bytes.
+pub fn field(name: &str) -> Option<u64> {
+    in_text(&std::fs::read_to_string("/proc/meminfo").ok()?, name)
+}
+
+fn in_text(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    rest.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kibibytes_are_read() {
+        let text = "MemTotal:       16 kB\nMemFree:   1 kB\nMemAvailable:   8 kB\n";
+        assert_eq!(in_text(text, "MemAvailable"), Some(8192));
+        assert_eq!(in_text(text, "MemAvail"), None);
+        assert!(available() <= total());
+    }
+}

@@ -1,0 +1,266 @@
+//! Files (0600) and directories (0700) of this user alone. The mode is set by the call that makes them, so that there is no
+//! moment in which another user can open them; a umask can only take more away.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, fchmod, fstat, openat};
+use rustix::process::geteuid;
+
+/// Mode of a private file.
+pub const FILE: u32 = 0o600;
+/// Mode of a private directory.
+pub const DIR: u32 = 0o700;
+/// Mode of a file that the umask alone restricts, for what a user may want to show to others.
+pub const SHARED_FILE: u32 = 0o666;
+
+/// Why a directory or file at a predictable path is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsafe {
+    /// It belongs to this user id.
+    Owner(u32),
+    /// It is not a directory, or a link to one.
+    NotADirectory,
+    /// It is not a regular file.
+    NotAFile,
+}
+
+impl std::fmt::Display for Unsafe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unsafe::Owner(uid) => write!(f, "it belongs to user {uid}"),
+            Unsafe::NotADirectory => f.write_str("it is not a directory"),
+            Unsafe::NotAFile => f.write_str("it is not a regular file"),
+        }
+    }
+}
+
+impl std::error::Error for Unsafe {}
+
+fn refused(why: Unsafe) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}
+
+/// Whether an error of this module is a refusal, and not one of the host.
+pub fn refusal(error: &io::Error) -> Option<Unsafe> {
+    error.get_ref()?.downcast_ref().copied()
+}
+
+/// Makes a file for reading and writing, which must not exist.
+///
+/// # Errors
+/// As the host says.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(FILE).open(path)
+}
+
+/// Makes a file for writing at a predictable path, in place of what a killed process left there. A link is replaced, not
+/// followed. `mode` is [`FILE`] or [`SHARED_FILE`].
+///
+/// # Errors
+/// As the host says: in a directory with a sticky bit, another user's file cannot be replaced.
+pub fn create_fresh(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    match options.open(path) {
+        Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
+            std::fs::remove_file(path)?;
+            options.open(path)
+        }
+        opened => opened,
+    }
+}
+
+/// Makes a file for writing, or empties the one of that name, in a directory that is private already.
+///
+/// # Errors
+/// As the host says; if the name is a link.
+pub fn create(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32;
+    OpenOptions::new().write(true).create(true).truncate(true).mode(FILE).custom_flags(flags).open(path)
+}
+
+/// [`create`], and writes all of it.
+///
+/// # Errors
+/// As the host says.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    create(path)?.write_all(bytes)
+}
+
+/// Makes a directory, which must not exist.
+///
+/// # Errors
+/// As the host says.
+pub fn make_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(DIR).create(path)
+}
+
+/// Makes a directory with its parents. Those that exist stay as they are.
+///
+/// # Errors
+/// As the host says.
+pub fn make_dirs(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(DIR).create(path)
+}
+
+/// A directory at a predictable path that is this user's, open and closed to others.
+#[derive(Debug)]
+pub struct OwnDir {
+    path: PathBuf,
+    dir: OwnedFd,
+}
+
+impl OwnDir {
+    /// Makes the directory with its parents, or takes the one that exists if it is this user's; permissions of others are
+    /// taken away. Its name may not be a link.
+    ///
+    /// # Errors
+    /// With [`Unsafe`] (see [`refusal`]) if another user made it or it is not a directory; as the host says.
+    pub fn open(path: &Path) -> io::Result<OwnDir> {
+        make_dirs(path).or_else(|why| match why.kind() {
+            io::ErrorKind::AlreadyExists => Err(refused(Unsafe::NotADirectory)),
+            _ => Err(why),
+        })?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = openat(CWD, path, flags, Mode::empty()).map_err(|why| match why {
+            rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP => refused(Unsafe::NotADirectory),
+            why => why.into(),
+        })?;
+        let stat = fstat(&dir)?;
+        if stat.st_uid != geteuid().as_raw() {
+            return Err(refused(Unsafe::Owner(stat.st_uid)));
+        }
+        if stat.st_mode & 0o077 != 0 {
+            fchmod(&dir, Mode::from_raw_mode(DIR))?;
+        }
+        Ok(OwnDir { path: path.to_owned(), dir })
+    }
+
+    /// Opens a file in it for reading and writing, or makes it; what is in it stays.
+    ///
+    /// # Errors
+    /// With [`Unsafe`] if it is not a regular file of this user, a link included; as the host says.
+    pub fn file(&self, name: &str) -> io::Result<File> {
+        // A pipe would block, a link would lead elsewhere.
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(&self.dir, name, flags, Mode::from_raw_mode(FILE)).map_err(|why| match why {
+            rustix::io::Errno::LOOP | rustix::io::Errno::ISDIR | rustix::io::Errno::NXIO => {
+                refused(Unsafe::NotAFile)
+            }
+            why => why.into(),
+        })?;
+        let file = File::from(file);
+        let meta = file.metadata()?;
+        if !meta.is_file() {
+            return Err(refused(Unsafe::NotAFile));
+        }
+        if meta.uid() != geteuid().as_raw() {
+            return Err(refused(Unsafe::Owner(meta.uid())));
+        }
+        Ok(file)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsFd for OwnDir {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+}
+
+/// Whether an open file is still the one of this name.
+pub fn is_at(open: impl AsFd, path: &Path) -> bool {
+    let there = std::fs::symlink_metadata(path);
+    matches!((fstat(open), there), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.dev(), b.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::symlink_metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn what_is_made_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        create_new(&at("new")).unwrap();
+        create(&at("made")).unwrap();
+        create_fresh(&at("fresh"), FILE).unwrap();
+        write(&at("written"), b"x").unwrap();
+        make_dirs(&at("a/b")).unwrap();
+        for file in ["new", "made", "fresh", "written"] {
+            assert_eq!(mode(&at(file)), 0o600, "{file}");
+        }
+        assert_eq!((mode(&at("a")), mode(&at("a/b"))), (0o700, 0o700));
+        assert!(create_new(&at("new")).is_err());
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("precious"), "precious").unwrap();
+        for name in ["one", "two", "dir"] {
+            symlink(at("precious"), at(name)).unwrap();
+        }
+        create(&at("one")).unwrap_err();
+        create_fresh(&at("two"), FILE).unwrap().write_all(b"x").unwrap();
+        assert!(!at("two").is_symlink());
+        let own = OwnDir::open(&at("own")).unwrap();
+        symlink(at("precious"), at("own/lock")).unwrap();
+        assert_eq!(refusal(&own.file("lock").unwrap_err()), Some(Unsafe::NotAFile));
+        assert_eq!(std::fs::read_to_string(at("precious")).unwrap(), "precious");
+        assert_eq!(refusal(&OwnDir::open(&at("dir")).unwrap_err()), Some(Unsafe::NotADirectory));
+        std::fs::create_dir(at("elsewhere")).unwrap();
+        symlink(at("elsewhere"), at("link")).unwrap();
+        assert_eq!(refusal(&OwnDir::open(&at("link")).unwrap_err()), Some(Unsafe::NotADirectory));
+    }
+
+    #[test]
+    fn an_own_directory_is_closed_to_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("own");
+        std::fs::create_dir(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let own = OwnDir::open(&path).unwrap();
+        assert_eq!(mode(&path), 0o700);
+        let mut file = own.file("lock").unwrap();
+        file.write_all(b"kept").unwrap();
+        own.file("lock").unwrap();
+        assert_eq!(std::fs::read_to_string(path.join("lock")).unwrap(), "kept");
+        assert_eq!(mode(&path.join("lock")), 0o600);
+        rustix::fs::mknodat(
+            CWD,
+            path.join("pipe"),
+            rustix::fs::FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        assert_eq!(refusal(&own.file("pipe").unwrap_err()), Some(Unsafe::NotAFile));
+    }
+
+    #[test]
+    fn another_users_directory_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("theirs");
+        std::fs::create_dir(&path).unwrap();
+        if std::os::unix::fs::chown(&path, Some(12345), None).is_err() {
+            eprintln!("not tested: only root can give a directory away");
+            return;
+        }
+        assert_eq!(refusal(&OwnDir::open(&path).unwrap_err()), Some(Unsafe::Owner(12345)));
+    }
+}

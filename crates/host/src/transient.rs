@@ -1,0 +1,117 @@
+//! What must not outlive the process: files, directories, and processes that work in them. A second Ctrl-C ends the process
+//! without its destructors; [`remove_all`] does their work then.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::scratch;
+
+static ITEMS: Mutex<Items> = Mutex::new(Items { next: 0, all: Vec::new() });
+
+struct Items {
+    next: u64,
+    all: Vec<(u64, Item)>,
+}
+
+#[derive(Debug)]
+enum Item {
+    /// A file or directory.
+    Path(PathBuf),
+    /// A child, which is killed.
+    Child(OwnedFd),
+    /// The scratch directories of processes that have ended, in a directory.
+    Scratch(PathBuf, &'static str),
+}
+
+fn items() -> MutexGuard<'static, Items> {
+    ITEMS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Something that [`remove_all`] takes care of while this lives. Dropped, it removes nothing.
+#[derive(Debug)]
+pub struct Transient(u64);
+
+impl Transient {
+    /// A file or directory, which is removed.
+    pub fn new(path: &Path) -> Transient {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Transient::register(Item::Path(path))
+    }
+
+    /// A child of this process, which is killed first. `None` if it has ended, or the kernel has no handles of processes.
+    pub fn child(id: u32) -> Option<Transient> {
+        let pid = Pid::from_raw(i32::try_from(id).ok()?)?;
+        Some(Transient::register(Item::Child(pidfd_open(pid, PidfdFlags::empty()).ok()?)))
+    }
+
+    /// Scratch directories in `parent` whose process has ended by then, such as those of a child.
+    pub fn scratch(parent: &Path, prefix: &'static str) -> Transient {
+        Transient::register(Item::Scratch(parent.to_owned(), prefix))
+    }
+
+    fn register(item: Item) -> Transient {
+        let mut items = items();
+        let id = items.next;
+        items.next += 1;
+        items.all.push((id, item));
+        Transient(id)
+    }
+}
+
+impl Drop for Transient {
+    fn drop(&mut self) {
+        items().all.retain(|(id, _)| *id != self.0);
+    }
+}
+
+/// Kills and removes all that is registered, before the process ends without its destructors. From then on nothing can be
+/// registered or dropped: other threads wait for the end of the process there.
+pub fn remove_all() {
+    let items = items();
+    for (_, item) in &items.all {
+        if let Item::Child(child) = item {
+            kill(child);
+        }
+    }
+    for (_, item) in &items.all {
+        match item {
+            Item::Child(_) => {}
+            Item::Scratch(parent, prefix) => drop(scratch::sweep(parent, prefix)),
+            Item::Path(path) => persistently_remove(path),
+        }
+    }
+    std::mem::forget(items);
+}
+
+fn kill(child: &OwnedFd) {
+    const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+    if pidfd_send_signal(child, Signal::KILL).is_ok() {
+        // Readable once the process has ended.
+        let _ = poll(&mut [PollFd::new(child, PollFlags::IN)], Some(&PATIENCE));
+    }
+}
+
+/// Another thread may still be making files there.
+fn persistently_remove(path: &Path) {
+    const ATTEMPTS: u32 = 20;
+    for _ in 0..ATTEMPTS {
+        if remove(path).is_ok() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => std::fs::remove_file(path),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(why) => Err(why),
+    }
+}
