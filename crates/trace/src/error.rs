@@ -50,6 +50,19 @@ pub enum Error {
         /// What does not fit.
         why: String,
     },
+    /// More events than this machine can hold.
+    #[error("{} holds {}, which take {} in memory, and {} are available; record for a shorter time", path.display(),
+        crate::counted(*events, "event"), crate::format_size(*needed), crate::format_size(*available))]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// How many it says.
+        events: u64,
+        /// Bytes that they take.
+        needed: u64,
+        /// Bytes that there are.
+        available: u64,
+    },
     /// A trace is never written over a file that is something else.
     #[error("will not overwrite {}: it is not a Poolwright trace; choose another name or remove it", path.display())]
     NotOverwritten {

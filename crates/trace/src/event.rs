@@ -106,6 +106,16 @@ pub struct Event {
     pub flags: Flags,
 }
 
+/// No call moves more bytes than this on Linux (`MAX_RW_COUNT` is a page less).
+pub const LONGEST_CALL: u64 = 1 << 31;
+
+impl Event {
+    /// Whether it reads or writes `len` bytes: reads, writes and page faults; the call of `mmap` itself touches nothing.
+    pub fn moves_bytes(&self) -> bool {
+        matches!(self.op, Op::Read | Op::Write) || (self.op == Op::Map && self.dur_ns == 0)
+    }
+}
+
 /// How the operation was issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u16);

@@ -31,6 +31,7 @@ pub mod export;
 pub mod import;
 pub mod layout;
 mod memory;
+mod pages;
 mod reader;
 mod schema;
 pub mod stats;

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use crate::{Event, File, Meta, Reader, Result, Summary, Writer};
+use poolwright_host::memory;
+
+use crate::{Error, Event, File, Meta, Reader, Result, Summary, Writer};
 
 /// A trace read into memory: 56 bytes an event.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,9 +19,26 @@ pub struct Trace {
 
 impl Trace {
     /// Reads a trace from disk.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] if the events that it claims to hold take more memory than is available; as [`Reader::events`].
     pub fn load(path: impl AsRef<Path>) -> Result<Trace> {
         let reader = Reader::open(path)?;
-        let mut events = reader.events().collect::<Result<Vec<_>>>()?;
+        // Sorting takes half as much again.
+        let needed = reader.len().saturating_mul(size_of::<Event>() as u64 * 3 / 2);
+        let available = memory::available().unwrap_or(u64::MAX);
+        if needed > available {
+            return Err(Error::TooLarge {
+                path: reader.path().to_owned(),
+                events: reader.len(),
+                needed,
+                available,
+            });
+        }
+        let mut events = Vec::with_capacity(reader.len() as usize);
+        for event in reader.events() {
+            events.push(event?);
+        }
         events.sort_by_key(|event| event.t_ns);
         Ok(Trace { meta: reader.meta().clone(), files: reader.files().to_vec(), events })
     }

@@ -5,32 +5,48 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parquet::column::reader::get_typed_column_reader;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::properties::ReaderProperties;
 use parquet::file::reader::RowGroupReader;
 use parquet::file::serialized_reader::SerializedRowGroupReader;
+use poolwright_host::{private, regular};
 
 use crate::checksum::{SEAL_LEN, SEAL_MAGIC, crc32, seal};
 use crate::error::{Error, Result, io};
+use crate::event::LONGEST_CALL;
+use crate::pages;
 use crate::schema::{self, FORMAT_VERSION, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION};
 use crate::{Event, File, Flags, Meta, Op};
+
+mod part;
+use part::{Part, extent};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Length of the footer's length and the magic behind it.
 const TAIL: u64 = 8;
-/// Far above any footer that [`crate::Writer`] makes; keeps a damaged length from taking the memory.
-const FOOTER_LIMIT: u64 = 1 << 30;
+/// Far above any footer that [`crate::Writer`] makes (a million files take as much); keeps a claimed length from taking the
+/// memory.
+const FOOTER_LIMIT: u64 = 128 << 20;
 /// Rows that one row group may claim to have; the writer's have 2^18.
-const ROW_GROUP_LIMIT: i64 = 1 << 24;
+const ROW_GROUP_LIMIT: i64 = 1 << 20;
+/// Bytes of one row group in the file; the writer's have a few MiB.
+const ROW_GROUP_BYTES: u64 = 256 << 20;
+/// Seals in front of something that is no footer. A torn trace has one at most; a crafted one could have each read in turn.
+const FALSE_SEALS: u32 = 16;
+/// The longest name of a role, which becomes a dataset's name in a replay.
+const LONGEST_ROLE: usize = 32;
+/// Roles that a trace may name; there are seven.
+const ROLES: usize = 64;
 
 /// An open trace. Cheap to keep: events are read only by [`Reader::events`] and [`Reader::row_group`].
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
-    file: Arc<Disk>,
+    file: Disk,
     metadata: ParquetMetaData,
     meta: Meta,
     files: Vec<File>,
@@ -58,17 +74,13 @@ impl Reader {
     /// Opens a trace. If its end is torn, the last complete footer before it is used ([`Reader::recovered`]).
     pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
         let path = path.as_ref().to_owned();
-        let file = Disk::open(&path).map_err(io("open", &path))?;
-        let stat = file.metadata().map_err(io("read", &path))?;
         let foreign = |why: &str| Error::NotATrace { path: path.clone(), why: why.to_owned() };
-        if !stat.is_file() {
-            return Err(foreign(if stat.is_dir() {
-                "it is a directory"
-            } else {
-                "it is not a regular file"
-            }));
-        }
-        let len = stat.len();
+        let file = regular::open(&path).map_err(|why| match private::refusal(&why) {
+            Some(_) if path.is_dir() => foreign("it is a directory"),
+            Some(_) => foreign("it is not a regular file"),
+            None => io("open", &path)(why),
+        })?;
+        let len = file.metadata().map_err(io("read", &path))?.len();
         if len == 0 {
             return Err(foreign("it is empty"));
         }
@@ -93,14 +105,15 @@ impl Reader {
         let corrupt = |why: String| Error::Corrupt { path: path.clone(), why };
         let meta = serde_json::from_str(pair(KEY_META).unwrap_or(""))
             .map_err(|e| corrupt(format!("its description cannot be read ({e})")))?;
-        let files = serde_json::from_str(pair(KEY_FILES).unwrap_or(""))
+        let files: Vec<File> = serde_json::from_str(pair(KEY_FILES).unwrap_or(""))
             .map_err(|e| corrupt(format!("its file table cannot be read ({e})")))?;
+        check_roles(&files).map_err(corrupt)?;
         let columns = Columns::find(&metadata).map_err(corrupt)?;
         check_extents(&metadata, good).map_err(corrupt)?;
         let checksums = parse_checksums(pair(KEY_CHECKSUMS).unwrap_or(""))
             .filter(|sums| sums.len() == metadata.num_row_groups())
             .ok_or_else(|| corrupt("its checksums cannot be read".to_owned()))?;
-        Ok(Reader { path, file: Arc::new(file), meta, files, columns, checksums, len, good, metadata })
+        Ok(Reader { path, file, meta, files, columns, checksums, len, good, metadata })
     }
 
     /// The file it was opened from.
@@ -154,33 +167,39 @@ impl Reader {
     /// # Panics
     /// If `index` is not below [`Reader::row_groups`].
     pub fn row_group(&self, index: usize) -> Result<Vec<Event>> {
-        self.verify(index)?;
-        self.decode(index).map_err(|why| self.corrupt(format!("row group {index}: {why}")))
+        let bytes = self.verified(index)?;
+        self.decode(index, bytes).map_err(|why| self.corrupt(format!("row group {index}: {why}")))
     }
 
     fn corrupt(&self, why: String) -> Error {
         Error::Corrupt { path: self.path.clone(), why }
     }
 
-    /// Compares a row group with its checksum, so that the decoder never sees damaged pages.
-    fn verify(&self, index: usize) -> Result<()> {
+    /// A row group's bytes, compared with its checksum, so that the decoder never sees damaged pages.
+    fn verified(&self, index: usize) -> Result<Bytes> {
         let (start, length) = extent(self.metadata.row_group(index));
         let mut bytes = vec![0; length as usize];
         self.file.read_exact_at(&mut bytes, start).map_err(io("read", &self.path))?;
         if crc32(&bytes) == self.checksums[index] {
-            return Ok(());
+            return Ok(Bytes::from(bytes));
         }
         Err(self.corrupt(format!("row group {index} does not match its checksum")))
     }
 
-    fn decode(&self, index: usize) -> Result<Vec<Event>, String> {
+    /// Decodes what was checked, from the same bytes: the file may change in the meantime.
+    fn decode(&self, index: usize, bytes: Bytes) -> Result<Vec<Event>, String> {
         let group = self.metadata.row_group(index);
+        let source = Part::new(group, bytes);
         let pages = self.metadata.page_index_for_row_group(index);
         let properties = Arc::new(ReaderProperties::builder().build());
-        let reader = SerializedRowGroupReader::new(self.file.clone(), group, pages, properties)
+        let reader = SerializedRowGroupReader::new(Arc::new(source.clone()), group, pages, properties)
             .map_err(|e| e.to_string())?;
         let rows = group.num_rows() as usize;
         let at = self.columns;
+        for column in at.all() {
+            let chunk = source.of(group.column(column)).ok_or("its columns lie outside it")?;
+            pages::check(chunk, rows as u64).map_err(|why| format!("column {column}: {why}"))?;
+        }
         let t_ns = take::<Int64Type>(&reader, at.t_ns, rows)?;
         let dur_ns = take::<Int64Type>(&reader, at.dur_ns, rows)?;
         let ops = decode_ops(&take::<ByteArrayType>(&reader, at.op, rows)?)?;
@@ -204,7 +223,11 @@ impl Reader {
             tid: tid[i] as u32,
             flags: Flags(flags[i] as u16),
         };
-        Ok((0..rows).map(event).collect())
+        let possible = |event: Event| Event {
+            len: if event.moves_bytes() { event.len.min(LONGEST_CALL) } else { event.len },
+            ..event
+        };
+        Ok((0..rows).map(event).map(possible).collect())
     }
 }
 
@@ -236,6 +259,11 @@ impl Iterator for Events<'_> {
 }
 
 impl Columns {
+    fn all(&self) -> [usize; 9] {
+        let c = self;
+        [c.t_ns, c.dur_ns, c.op, c.file, c.offset, c.len, c.pid, c.tid, c.flags]
+    }
+
     fn find(metadata: &ParquetMetaData) -> Result<Columns, String> {
         let ours = schema::descriptor();
         let theirs = metadata.file_metadata().schema_descr();
@@ -273,9 +301,19 @@ fn parse_checksums(digits: &str) -> Option<Vec<u32>> {
     digits.as_bytes().chunks(8).map(sum).collect()
 }
 
-/// Start and length of a row group in the file. Its columns follow each other without gaps.
-fn extent(group: &RowGroupMetaData) -> (u64, u64) {
-    (group.file_offset().unwrap_or(0).max(0) as u64, group.compressed_size().max(0) as u64)
+/// A role becomes the name of a dataset in a replay, which makes one for each.
+fn check_roles(files: &[File]) -> Result<(), String> {
+    let mut roles: Vec<&str> = files.iter().map(|file| file.role.as_str()).collect();
+    roles.sort_unstable();
+    roles.dedup();
+    let is_word = |role: &str| {
+        role.len() <= LONGEST_ROLE
+            && role.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+    };
+    if let Some(odd) = roles.iter().find(|role| !is_word(role)) {
+        return Err(format!("{odd:?} is not a role"));
+    }
+    if roles.len() > ROLES { Err(format!("it names {} roles", roles.len())) } else { Ok(()) }
 }
 
 fn check_version(path: &Path, version: &str) -> Result<()> {
@@ -292,6 +330,9 @@ fn check_extents(metadata: &ParquetMetaData, end: u64) -> Result<(), String> {
             return Err(format!("row group {index} claims {} events", group.num_rows()));
         }
         let (first, length) = extent(group);
+        if length > ROW_GROUP_BYTES {
+            return Err(format!("row group {index} claims {length} bytes"));
+        }
         let mut inside = first.checked_add(length).is_some_and(|stop| stop <= end);
         for column in group.columns() {
             let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
@@ -309,11 +350,12 @@ fn check_extents(metadata: &ParquetMetaData, end: u64) -> Result<(), String> {
 
 /// The last complete footer and where it ends.
 fn find_footer(file: &Disk, path: &Path, len: u64) -> Result<(ParquetMetaData, u64)> {
-    if let Some(metadata) = footer_before(file, len).map_err(io("read", path))? {
+    if let Footer::Whole(metadata) = footer_before(file, len).map_err(io("read", path))? {
         return Ok((metadata, len));
     }
     const STEP: u64 = 1 << 20;
     let mut end = len;
+    let mut seals = 0;
     while end > TAIL {
         let start = end.saturating_sub(STEP).max(4);
         let mut bytes = vec![0; (end - start) as usize];
@@ -323,9 +365,13 @@ fn find_footer(file: &Disk, path: &Path, len: u64) -> Result<(ParquetMetaData, u
                 continue;
             }
             let stop = start + at as u64 + 4;
-            let found = footer_before(file, stop).map_err(io("read", path))?;
-            if let Some(metadata) = found {
-                return Ok((metadata, stop));
+            match footer_before(file, stop).map_err(io("read", path))? {
+                Footer::Whole(metadata) => return Ok((metadata, stop)),
+                Footer::Damaged if seals == FALSE_SEALS => {
+                    return Err(Error::Truncated { path: path.to_owned() });
+                }
+                Footer::Damaged => seals += 1,
+                Footer::None => {}
             }
         }
         if start == 4 {
@@ -336,33 +382,41 @@ fn find_footer(file: &Disk, path: &Path, len: u64) -> Result<(ParquetMetaData, u
     Err(Error::Truncated { path: path.to_owned() })
 }
 
+/// What ends at a place of the file.
+enum Footer {
+    Whole(ParquetMetaData),
+    /// A seal stands before it, and does not match.
+    Damaged,
+    None,
+}
+
 /// The footer that ends exactly at `end`, if one does and matches its seal.
-fn footer_before(file: &Disk, end: u64) -> std::io::Result<Option<ParquetMetaData>> {
+fn footer_before(file: &Disk, end: u64) -> std::io::Result<Footer> {
     if end < 4 + SEAL_LEN + TAIL {
-        return Ok(None);
+        return Ok(Footer::None);
     }
     let mut tail = [0; TAIL as usize];
     file.read_exact_at(&mut tail, end - TAIL)?;
     let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
     if &tail[4..] != MAGIC || length == 0 || length > (end - TAIL - SEAL_LEN - 4).min(FOOTER_LIMIT) {
-        return Ok(None);
+        return Ok(Footer::None);
     }
     let start = end - TAIL - length;
     let mut found = [0; SEAL_LEN as usize];
     file.read_exact_at(&mut found, start - SEAL_LEN)?;
     if &found[..8] != SEAL_MAGIC {
-        return Ok(None);
+        return Ok(Footer::None);
     }
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(&mut bytes, start)?;
     if seal(&bytes) != found {
-        return Ok(None);
+        return Ok(Footer::Damaged);
     }
-    Ok(ParquetMetaDataReader::decode_metadata(&bytes).ok())
+    Ok(ParquetMetaDataReader::decode_metadata(&bytes).map_or(Footer::Damaged, Footer::Whole))
 }
 
 fn take<T: DataType>(
-    group: &SerializedRowGroupReader<'_, Disk>,
+    group: &SerializedRowGroupReader<'_, Part>,
     column: usize,
     rows: usize,
 ) -> Result<Vec<T::T>, String> {
@@ -392,3 +446,6 @@ fn decode_ops(names: &[ByteArray]) -> Result<Vec<Op>, String> {
     };
     names.iter().map(decode).collect()
 }
+
+#[cfg(test)]
+mod tests;

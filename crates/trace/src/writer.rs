@@ -18,6 +18,7 @@ use parquet::file::metadata::{
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::{SerializedRowGroupWriter, TrackedWrite};
 use parquet::schema::types::SchemaDescPtr;
+use poolwright_host::{Transient, private};
 
 use crate::checksum::{crc32, seal};
 use crate::error::{Error, Result, io};
@@ -61,7 +62,7 @@ pub struct Summary {
 pub struct Writer {
     path: PathBuf,
     /// Where the trace is until it holds an event; `None` once it has its name.
-    part: Option<PathBuf>,
+    part: Option<(PathBuf, Transient)>,
     out: std::fs::File,
     /// Length of the file up to and with its last complete footer.
     good: u64,
@@ -103,12 +104,13 @@ impl Writer {
         let path = path.as_ref().to_owned();
         refuse_foreign(&path)?;
         let part = part_of(&path).map_err(io("create", &path))?;
-        let out = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(part.as_ref().unwrap_or(&path))
-            .map_err(io("create", &path))?;
+        // A trace is private: it names a database's files and says how each is used. A device or a pipe exists already.
+        let out = match &part {
+            Some(part) => private::create_fresh(part, private::FILE),
+            None => OpenOptions::new().write(true).open(&path),
+        };
+        let out = out.map_err(io("create", &path))?;
+        let part = part.map(|part| (part.clone(), Transient::new(&part)));
         let now = Instant::now();
         let mut writer = Writer {
             path,
@@ -242,7 +244,7 @@ impl Writer {
 
     /// Gives the trace its name.
     fn publish(&mut self) -> Result<()> {
-        let Some(part) = &self.part else { return Ok(()) };
+        let Some((part, _)) = &self.part else { return Ok(()) };
         // A link keeps leading where it does.
         let place = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         std::fs::rename(part, place).map_err(io("create", &self.path))?;
@@ -331,7 +333,7 @@ impl Drop for Writer {
             // No caller is left to be told; the last checkpoint is on disk in any case.
             let _ = self.checkpoint();
         }
-        if let Some(part) = self.part.take() {
+        if let Some((part, _)) = self.part.take() {
             let _ = std::fs::remove_file(part);
         }
     }

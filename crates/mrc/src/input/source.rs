@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use poolwright_host::{private, regular};
+
 use crate::{Error, Result};
 
 /// What a file packed by zstd begins with (RFC 8878, 3.1.1).
@@ -48,12 +50,14 @@ impl Source {
     /// Opens a file; one that begins as zstd's do is unpacked.
     pub fn open(path: &Path) -> Result<Source> {
         let io = |action, source| Error::Io { action, path: path.to_owned(), source };
-        let mut file = File::open(path).map_err(|e| io("open", e))?;
+        let mut file = regular::open(path).map_err(|e| match private::refusal(&e) {
+            None => io("open", e),
+            Some(_) => {
+                let why = if path.is_dir() { "it is a directory" } else { "it is not a regular file" };
+                malformed(path, "the file itself", why)
+            }
+        })?;
         let stat = file.metadata().map_err(|e| io("read", e))?;
-        if !stat.is_file() {
-            let why = if stat.is_dir() { "it is a directory" } else { "it is not a regular file" };
-            return Err(malformed(path, "the file itself", why));
-        }
         let mut head = Vec::new();
         (&mut file).take(4).read_to_end(&mut head).map_err(|e| io("read", e))?;
         std::io::Seek::rewind(&mut file).map_err(|e| io("read", e))?;

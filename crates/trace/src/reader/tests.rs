@@ -1,0 +1,212 @@
+//! Traces that were made to hurt their reader: small files whose seals and checksums are right and whose claims are not.
+
+use std::time::{Duration, Instant};
+
+use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaDataWriter};
+
+use super::part::column_extent;
+use super::*;
+use crate::{Flags, Trace};
+
+/// What is wrong with a trace.
+#[derive(Default)]
+struct Lie {
+    /// Row groups that all name the same bytes; 0 for one.
+    groups: usize,
+    /// Rows that each claims to have; 0 for the truth.
+    rows: i64,
+    /// Instead of the pages of the column `op`.
+    ops: Option<Vec<u8>>,
+    /// The role of its file.
+    role: String,
+}
+
+const ROWS: u64 = 100;
+
+fn honest(role: &str) -> Trace {
+    let event = |i| Event {
+        t_ns: i,
+        dur_ns: 1,
+        op: if i % 2 == 0 { Op::Read } else { Op::Write },
+        file: 0,
+        offset: i * 4096,
+        len: 4096,
+        pid: 1,
+        tid: 1,
+        flags: Flags::default(),
+    };
+    let file = File { path: "/db/t".into(), role: role.into(), ..File::default() };
+    Trace { meta: Meta::default(), files: vec![file], events: (0..ROWS).map(event).collect() }
+}
+
+/// Writes the trace with a lie in it.
+fn write(path: &Path, lie: &Lie) {
+    honest(&lie.role).save(path).unwrap();
+    let bytes = std::fs::read(path).unwrap();
+    let metadata = find_footer(&Disk::open(path).unwrap(), path, bytes.len() as u64).unwrap().0;
+    let honest = metadata.row_group(0);
+    let start = extent(honest).0;
+    let mut file = bytes[..start as usize].to_vec();
+    let mut columns = Vec::new();
+    for column in honest.columns() {
+        let (from, len) = column_extent(column).unwrap();
+        let at = file.len() as i64;
+        let builder = column.clone().into_builder();
+        columns.push(match &lie.ops {
+            Some(pages) if column.column_path().parts() == ["op"] => {
+                file.extend_from_slice(pages);
+                builder.set_total_compressed_size(pages.len() as i64)
+            }
+            _ => {
+                file.extend_from_slice(&bytes[from as usize..][..len as usize]);
+                builder
+            }
+        });
+        let shift = at - from as i64;
+        let builder = columns.pop().unwrap().set_data_page_offset(column.data_page_offset() + shift);
+        let dictionary = column.dictionary_page_offset().map(|place| place + shift);
+        columns.push(builder.set_dictionary_page_offset(dictionary));
+    }
+    let columns = columns.into_iter().map(|c| c.build().unwrap()).collect();
+    let checksum = format!("{:08x}", crc32(&file[start as usize..]));
+    let rows = if lie.rows == 0 { ROWS as i64 } else { lie.rows };
+    let group = honest.clone().into_builder().set_column_metadata(columns).set_num_rows(rows);
+    let group = group.set_file_offset(start as i64).build().unwrap();
+    let groups = lie.groups.max(1);
+    let pair = |pair: &KeyValue| match pair.key.as_str() {
+        KEY_CHECKSUMS => KeyValue::new(KEY_CHECKSUMS.to_owned(), checksum.repeat(groups)),
+        _ => pair.clone(),
+    };
+    let about = metadata.file_metadata();
+    let pairs = about.key_value_metadata().unwrap().iter().map(pair).collect();
+    let schema = about.schema_descr_ptr();
+    let about = FileMetaData::new(1, rows * groups as i64, None, Some(pairs), schema, None);
+    let metadata = ParquetMetaData::new(about, vec![group; groups]);
+    let mut footer = Vec::new();
+    ParquetMetaDataWriter::new(&mut footer, &metadata).finish().unwrap();
+    file.extend_from_slice(&seal(&footer[..footer.len() - TAIL as usize]));
+    file.extend_from_slice(&footer);
+    std::fs::write(path, file).unwrap();
+}
+
+fn refusal(lie: &Lie) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    write(&path, lie);
+    Trace::load(&path).unwrap_err().to_string()
+}
+
+#[test]
+fn the_lies_are_told_in_traces_that_are_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    write(&path, &Lie::default());
+    assert_eq!(Trace::load(&path).unwrap().events, honest("").events);
+    write(&path, &Lie { groups: 3, ..Lie::default() });
+    assert_eq!(Trace::load(&path).unwrap().events.len(), 300);
+}
+
+#[test]
+fn a_row_group_that_claims_too_much() {
+    let why = refusal(&Lie { rows: 1 << 24, ..Lie::default() });
+    assert!(why.contains("row group 0 claims 16777216 events"), "{why}");
+}
+
+#[test]
+fn more_events_than_there_is_memory_for() {
+    // 2^20 events take 84 MiB.
+    let (groups, rows) = (20_000, 1 << 20);
+    if memory().is_none_or(|available| available > groups as u64 * (80 << 20)) {
+        eprintln!("not tested: this machine has terabytes of memory, or does not say");
+        return;
+    }
+    let why = refusal(&Lie { groups, rows, ..Lie::default() });
+    assert!(why.contains("are available") && why.contains("events"), "{why}");
+}
+
+fn memory() -> Option<u64> {
+    poolwright_host::memory::available()
+}
+
+/// A page's header in Thrift's compact protocol: sizes, and then a dictionary's (field 7) or data's (field 5) own header, which
+/// begins with how many values there are and how they are encoded.
+fn page(kind: u8, unpacked: u64, body: &[u8], values: u64, encoding: u64) -> Vec<u8> {
+    let integer = |value: u64| {
+        let (mut value, mut bytes) = (value << 1, vec![]);
+        while value >= 0x80 {
+            bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        bytes.push(value as u8);
+        bytes
+    };
+    let own = [vec![0x15], integer(values), vec![0x15], integer(encoding)].concat();
+    let (number, kind, levels) = match kind {
+        0 => (0x2c, 0, vec![0x15, 6, 0x15, 6, 0]),
+        _ => (0x4c, 2, vec![0]),
+    };
+    let sizes =
+        [vec![0x15], integer(kind), vec![0x15], integer(unpacked), vec![0x15], integer(body.len() as u64)];
+    [sizes.concat(), vec![number], own, levels, vec![0], body.to_vec()].concat()
+}
+
+#[test]
+fn a_dictionary_that_claims_too_many_values() {
+    let pages = page(2, 8, &[0; 40], 0x3fff_ffff, 0);
+    let why = refusal(&Lie { ops: Some(pages), ..Lie::default() });
+    assert!(why.contains("claims 1073741823 values, of 100 rows"), "{why}");
+}
+
+#[test]
+fn a_page_that_claims_to_unpack_to_gigabytes() {
+    let pages = page(0, 0x7fff_ffff, &[0; 40], 100, 0);
+    let why = refusal(&Lie { ops: Some(pages), ..Lie::default() });
+    assert!(why.contains("claim more than"), "{why}");
+}
+
+#[test]
+fn a_role_that_is_not_a_name() {
+    for role in ["../../etc", "a b", "data@snapshot", &"x".repeat(33)] {
+        let why = refusal(&Lie { role: role.to_owned(), ..Lie::default() });
+        assert!(why.contains("is not a role"), "{why}");
+    }
+}
+
+#[test]
+fn lengths_that_no_call_moves_are_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    let mut trace = honest("data");
+    for (event, op) in trace.events.iter_mut().zip([Op::Read, Op::Write, Op::Truncate]) {
+        (event.op, event.len) = (op, i64::MAX as u64);
+    }
+    trace.save(&path).unwrap();
+    let read: Vec<u64> = Trace::load(&path).unwrap().events[..3].iter().map(|event| event.len).collect();
+    assert_eq!(read, [LONGEST_CALL, LONGEST_CALL, i64::MAX as u64]);
+}
+
+/// Each false seal would have a footer read and summed again.
+#[test]
+fn a_tail_of_false_seals_ends() {
+    const FOOTER: usize = 32 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    honest("").save(&path).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.truncate(28);
+    let seal = [SEAL_MAGIC.as_slice(), &[0; 8]].concat();
+    for _ in 0..2000 {
+        bytes.extend_from_slice(&seal);
+    }
+    bytes.resize(bytes.len() + FOOTER, 0);
+    for n in (0..2000usize).rev() {
+        let length = (FOOTER + n * 16 + (1999 - n) * 8) as u32;
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(MAGIC);
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let began = Instant::now();
+    assert!(Reader::open(&path).is_err());
+    // All of them would take minutes.
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+}
