@@ -8,9 +8,9 @@
 //! Root does not follow the XDG variables: a service has none of them and a login shell has, and both must find the
 //! same pools. `POOLWRIGHT_STATE_DIR` and `POOLWRIGHT_RUNTIME_DIR` go before all of these.
 
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+
+use poolwright_host::private::{self, OwnDir};
 
 use crate::error::io;
 use crate::{Error, Result, name};
@@ -62,20 +62,16 @@ pub fn socket_path(pool: &str) -> Result<PathBuf> {
     Ok(runtime_dir().join(format!("{pool}.sock")))
 }
 
-/// Makes a directory that only we can enter, or makes sure that this one is such.
+/// Makes a directory that only this user can enter, or makes sure that this one is such.
 pub(crate) fn private_dir(dir: &Path) -> Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io("making the directory", dir))?;
-    let meta = fs::symlink_metadata(dir).map_err(io("looking at", dir))?;
-    if !meta.is_dir() || meta.uid() != uid() {
-        return Err(Error::Damaged {
+    let Err(why) = OwnDir::open(dir) else { return Ok(()) };
+    Err(match private::refusal(&why) {
+        None => io("making the directory", dir)(why),
+        Some(why) => Error::Damaged {
             path: dir.to_owned(),
-            why: "it belongs to somebody else; set POOLWRIGHT_STATE_DIR and POOLWRIGHT_RUNTIME_DIR to \
-                  directories of your own"
-                .into(),
-        });
-    }
-    if meta.mode() & 0o077 != 0 {
-        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(io("closing to others", dir))?;
-    }
-    Ok(())
+            why: format!(
+                "{why}; set POOLWRIGHT_STATE_DIR and POOLWRIGHT_RUNTIME_DIR to directories of your own"
+            ),
+        },
+    })
 }

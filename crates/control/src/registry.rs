@@ -5,9 +5,9 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
+use poolwright_host::private;
 use serde::{Deserialize, Serialize};
 
 use crate::error::io;
@@ -75,12 +75,7 @@ pub fn save(entry: &Entry) -> Result<()> {
         path: path.clone(),
         why: format!("the entry cannot be written as JSON: {why}"),
     })?;
-    let written = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)
+    let written = private::create(&new)
         .and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             file.write_all(b"\n")?;

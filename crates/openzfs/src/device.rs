@@ -274,6 +274,7 @@ fn measure_in(dir: &Path) -> io::Result<Device> {
         .read(true)
         .write(true)
         .create_new(true)
+        .mode(poolwright_host::private::FILE)
         .custom_flags(libc::O_DIRECT)
         .open(&path)?;
     fs::remove_file(&path)?; // gone even if this process is killed

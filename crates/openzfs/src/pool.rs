@@ -3,6 +3,7 @@
 use std::ffi::{CString, c_char};
 use std::fs;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -397,7 +398,10 @@ struct NewFile {
 
 impl NewFiles {
     fn add(&mut self, path: PathBuf, bytes: u64) -> Result<()> {
-        let open = |new: bool| fs::OpenOptions::new().read(true).write(true).create_new(new).open(&path);
+        // Private from the start: the file will hold every page of the datasets, whatever their own permissions say.
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).mode(poolwright_host::private::FILE);
+        let mut open = |new: bool| options.create_new(new).open(&path);
         let (file, existed) = match open(true) {
             Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => (open(false), true),
             made => (made, false),
