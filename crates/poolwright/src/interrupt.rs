@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Starts watching, once; the flag is set by the first signal, a second one ends the process at once.
+/// Starts watching, once; the flag is set by the first signal. A second one ends the process at once, and removes
+/// what must not outlive it, as the destructors would have done.
 pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
     if let Some(flag) = FLAG.get() {
         return Ok(Arc::clone(flag));
@@ -14,6 +15,7 @@ pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
     let signalled = Arc::clone(&flag);
     ctrlc::set_handler(move || {
         if signalled.swap(true, Ordering::Relaxed) {
+            poolwright_host::transient::remove_all();
             std::process::exit(130);
         }
     })?;

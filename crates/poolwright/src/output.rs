@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
+use poolwright_host::{Transient, private};
 
 use crate::failure::{Refused, Usage, hint};
 
@@ -35,6 +36,15 @@ impl Kind {
             })
     }
 
+    /// Plans and pages are made to be shown, and hold names and figures, but none of a database's pages: the umask decides
+    /// who reads them. An export is as private as the trace that it was made from.
+    fn mode(self) -> u32 {
+        match self {
+            Kind::Plan | Kind::Page => private::SHARED_FILE,
+            Kind::Export => private::FILE,
+        }
+    }
+
     /// Whether the file that is replaced is kept, as NAME.1.
     fn is_kept(self) -> bool {
         matches!(self, Kind::Plan | Kind::Page)
@@ -56,7 +66,7 @@ pub struct Output {
     kind: Kind,
     file: File,
     /// The file beside the path that is written first; none for a device or a pipe, which is written directly.
-    part: Option<PathBuf>,
+    part: Option<(PathBuf, Transient)>,
 }
 
 impl Output {
@@ -83,7 +93,9 @@ impl Output {
                     refuse_foreign(path, kind)?;
                 }
                 let part = beside(path).with_context(failed)?;
-                (File::create(&part).with_context(failed)?, Some(part))
+                let file = private::create_fresh(&part, kind.mode()).with_context(failed)?;
+                let transient = Transient::new(&part);
+                (file, Some((part, transient)))
             }
         };
         Ok(Output { path: path.to_owned(), kind, file, part })
@@ -127,7 +139,7 @@ impl Output {
             }
             fs::rename(part, &self.path)
         };
-        if let Some(part) = &self.part {
+        if let Some((part, _)) = &self.part {
             put(part).with_context(|| format!("cannot write {}", self.path.display()))?;
             self.part = None;
         }
@@ -147,7 +159,7 @@ impl Write for Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        if let Some(part) = &self.part {
+        if let Some((part, _)) = &self.part {
             let _ = fs::remove_file(part);
         }
     }

@@ -5,14 +5,16 @@
 //! `index.json`. A region (1 MiB unless said) is the unit: if an operation touches a byte of it, all of it is taken, so
 //! that no record is filled with zeros at its edges. Where the files hold more than the limit, regions of the large
 //! roles are drawn by a hash of their place (SHARDS-style), and operations elsewhere are left out; the cache has to be
-//! scaled by [`Capture::rate`] then.
+//! scaled by [`Capture::rate`] then. Operations on logs are never left out: beyond a log's share of the limit they use bytes
+//! that were taken of it before.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use nix::sys::statfs::{FsType, TMPFS_MAGIC};
+use poolwright_host::{memory, private, regular};
 use poolwright_trace::{Event, Op, Trace};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -22,9 +24,12 @@ use crate::error::host;
 use crate::{Error, Result, Target};
 
 mod image;
+mod layout;
 use image::{Image, made_up};
 
 const ALIGN: u64 = 4096;
+/// Not in nix's list.
+const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 /// Roles that are small or sequential; their operations are never sampled.
 const WHOLE_ROLES: [&str; 3] = ["wal", "binlog", "temp"];
 
@@ -57,6 +62,9 @@ pub struct Extent {
     pub at: u64,
     /// From here on the bytes are made up: the file ended, or was gone, when it was taken. Relative to `offset`.
     pub real: u64,
+    /// Whether the bytes in the image are another extent's, which is of the same log.
+    #[serde(default)]
+    pub borrowed: bool,
 }
 
 /// One file of the trace.
@@ -100,11 +108,6 @@ fn mix(seed: u64, file: u32, region: u64) -> f64 {
     ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Reads, writes and page faults; the call of `mmap` itself touches nothing.
-fn moves_bytes(event: &Event) -> bool {
-    matches!(event.op, Op::Read | Op::Write) || (event.op == Op::Map && event.dur_ns == 0)
-}
-
 impl Capture {
     /// Takes the bytes of `trace`; `locate` gives the real file behind a path of the trace.
     pub fn take(trace: &Trace, options: &Options, locate: impl Fn(&str) -> PathBuf) -> Result<Capture> {
@@ -121,19 +124,13 @@ impl Capture {
             synthetic_bytes: 0,
             image: Image::default(),
         };
-        let touched = capture.touched_bytes(trace);
-        if touched > options.max_bytes {
-            capture.rate = options.max_bytes as f64 / touched as f64;
-        }
-        capture.lay_out(trace);
-        if capture.files.iter().all(|f| f.extents.is_empty()) {
-            if capture.rate < 1.0 {
-                return Err(Error::SampleTooSmall { max: options.max_bytes, touched });
-            }
+        let len = capture.lay_out(trace, options.max_bytes)?;
+        if len == 0 {
             return Err(Error::Nothing(
                 "the trace has no read or write on the wanted files: nothing to replay".into(),
             ));
         }
+        capture.image = Image::new(len as usize);
         for (file, initial) in initial_sizes(trace).into_iter().enumerate() {
             (capture.files[file].initial, capture.files[file].initial_size) = initial;
         }
@@ -147,7 +144,7 @@ impl Capture {
         let file = event.file as usize;
         self.taken[file]
             && (self.rate >= 1.0
-                || !moves_bytes(event)
+                || !event.moves_bytes()
                 || is_whole(&self.roles[file])
                 || mix(self.seed, event.file, event.offset / self.region) < self.rate)
     }
@@ -171,6 +168,7 @@ impl Capture {
                         len: end - start,
                         at: e.at + skip,
                         real: e.real.saturating_sub(skip).min(end - start),
+                        borrowed: e.borrowed,
                     })
                 };
                 wanted.iter().filter_map(inside).collect()
@@ -179,61 +177,13 @@ impl Capture {
         }
     }
 
-    fn touched_regions(&self, trace: &Trace) -> Vec<BTreeMap<u64, u64>> {
-        // First region → one past the last, merged as they come.
-        let mut regions = vec![BTreeMap::new(); trace.files.len()];
-        for event in trace.events.iter().filter(|e| moves_bytes(e) && e.len > 0 && self.keeps(e)) {
-            let mut first = event.offset / self.region;
-            let mut last = (event.offset + event.len).div_ceil(self.region);
-            let of: &mut BTreeMap<u64, u64> = &mut regions[event.file as usize];
-            while let Some((&f, &l)) = of.range(..=last).next_back().filter(|(_, l)| **l >= first) {
-                if f <= first && l >= last {
-                    (first, last) = (f, l);
-                    break;
-                }
-                of.remove(&f);
-                (first, last) = (first.min(f), last.max(l));
-            }
-            of.insert(first, last);
-        }
-        regions
-    }
-
-    fn touched_bytes(&self, trace: &Trace) -> u64 {
-        let per_file = self.touched_regions(trace);
-        let bytes = |(file, regions): (usize, &BTreeMap<u64, u64>)| {
-            let all: u64 = regions.iter().map(|(f, l)| (l - f) * self.region).sum();
-            all.min(trace.files[file].size.max(self.region))
-        };
-        per_file.iter().enumerate().map(bytes).sum()
-    }
-
-    fn lay_out(&mut self, trace: &Trace) {
-        let mut at = 0;
-        let mut reach = vec![0; trace.files.len()];
-        for event in trace.events.iter().filter(|e| moves_bytes(e) && self.keeps(e)) {
-            let end: &mut u64 = &mut reach[event.file as usize];
-            *end = (*end).max(event.offset + event.len);
-        }
-        for (file, regions) in self.touched_regions(trace).into_iter().enumerate() {
-            let end = trace.files[file].size.max(reach[file]);
-            for (first, last) in regions {
-                let offset = first * self.region;
-                let len = (last * self.region).min(end) - offset;
-                self.files[file].extents.push(Extent { offset, len, at, real: 0 });
-                at += len.next_multiple_of(ALIGN);
-            }
-        }
-        self.image = Image::new(at as usize);
-    }
-
     fn read_files(&mut self, trace: &Trace, locate: impl Fn(&str) -> PathBuf) {
         for (number, file) in self.files.iter_mut().enumerate() {
             if file.extents.is_empty() {
                 continue;
             }
-            let Ok(source) = fs::File::open(locate(&trace.files[number].path)) else { continue };
-            for extent in &mut file.extents {
+            let Ok(source) = regular::open(&locate(&trace.files[number].path)) else { continue };
+            for extent in file.extents.iter_mut().filter(|extent| !extent.borrowed) {
                 let into = self.image.slice_mut(extent.at, extent.len);
                 while extent.real < extent.len {
                     match source.read_at(&mut into[extent.real as usize..], extent.offset + extent.real) {
@@ -260,7 +210,7 @@ impl Capture {
                 sources = pool(&self.files, &self.roles, None);
             }
             for extent in self.files[number].extents.clone() {
-                let mut done = extent.real;
+                let mut done = if extent.borrowed { extent.len } else { extent.real };
                 while done < extent.len {
                     let piece = made_up(&mut rng, &sources, &self.image, (extent.len - done).min(65536));
                     let n = piece.len() as u64;
@@ -326,6 +276,16 @@ impl Capture {
         self.files.iter().zip(&self.roles).map(of).sum()
     }
 
+    /// Bytes that a scratch directory has to have: the image, a pool and its copies-on-write, and `more`.
+    pub fn room(&self, more: u64) -> u64 {
+        self.image_bytes().saturating_add(self.pool_bytes().saturating_mul(2)).saturating_add(more)
+    }
+
+    /// Bytes that a trial's pool is written with at most.
+    pub fn pool_bytes(&self) -> u64 {
+        self.files.iter().flat_map(|file| &file.extents).map(|extent| extent.len).sum()
+    }
+
     /// Bytes in memory.
     pub fn image_bytes(&self) -> u64 {
         self.image.all().len() as u64
@@ -333,14 +293,14 @@ impl Capture {
 
     /// Writes it to a directory.
     pub fn save(&self, dir: &Path) -> Result<()> {
-        fs::create_dir_all(dir).map_err(host("making", dir))?;
+        private::make_dirs(dir).map_err(host("making", dir))?;
         check_room(dir, self.image_bytes() + (16 << 20))?;
         let image = dir.join("image");
-        let mut out = fs::File::create(&image).map_err(host("creating", &image))?;
+        let mut out = private::create(&image).map_err(host("creating", &image))?;
         out.write_all(self.image.all()).map_err(host("writing", &image))?;
         let index = dir.join("index.json");
         let text = serde_json::to_vec(self).expect("a capture has no map keys that JSON lacks");
-        fs::write(&index, text).map_err(host("writing", &index))
+        private::write(&index, &text).map_err(host("writing", &index))
     }
 
     /// Reads it back.
@@ -352,7 +312,9 @@ impl Capture {
         let path = dir.join("image");
         let file = fs::File::open(&path).map_err(host("opening", &path))?;
         let len = file.metadata().map_err(host("looking at", &path))?.len();
-        let needed = capture.files.iter().flat_map(|f| &f.extents).map(|e| e.at + e.len).max().unwrap_or(0);
+        let end = |e: &Extent| e.at.saturating_add(e.len);
+        let needed = capture.files.iter().flat_map(|f| &f.extents).map(end).max().unwrap_or(0);
+        layout::check_memory(len, memory::available())?;
         if len < needed {
             return Err(malformed(format!("the image has {len} bytes and the index speaks of {needed}")));
         }
@@ -362,10 +324,14 @@ impl Capture {
     }
 }
 
-/// Fails if `dir`'s file system has less than `needed` bytes free.
+/// Fails if `dir`'s file system has less than `needed` bytes free. A file system in memory has no more than the memory.
 pub fn check_room(dir: &Path, needed: u64) -> Result<()> {
     let stat = nix::sys::statvfs::statvfs(dir).map_err(|e| host("looking at", dir)(e.into()))?;
-    let free = stat.blocks_available() as u64 * stat.fragment_size() as u64;
+    let kind =
+        nix::sys::statfs::statfs(dir).map_err(|e| host("looking at", dir)(e.into()))?.filesystem_type();
+    let free = (stat.blocks_available() as u64).saturating_mul(stat.fragment_size() as u64);
+    let in_memory = matches!(kind, TMPFS_MAGIC | RAMFS_MAGIC);
+    let free = if in_memory { free.min(memory::available().unwrap_or(free)) } else { free };
     if free < needed { Err(Error::NoRoom { path: dir.to_owned(), free, needed }) } else { Ok(()) }
 }
 
@@ -374,9 +340,9 @@ pub fn check_room(dir: &Path, needed: u64) -> Result<()> {
 fn initial_sizes(trace: &Trace) -> Vec<(bool, u64)> {
     let mut sizes: Vec<(bool, u64)> = trace.files.iter().map(|f| (true, f.size)).collect();
     let mut reach = vec![0u64; sizes.len()];
-    for event in trace.events.iter().filter(|e| moves_bytes(e)) {
+    for event in trace.events.iter().filter(|e| e.moves_bytes()) {
         let end: &mut u64 = &mut reach[event.file as usize];
-        *end = (*end).max(event.offset + event.len);
+        *end = (*end).max(event.offset.saturating_add(event.len));
     }
     for (size, reach) in sizes.iter_mut().zip(reach) {
         size.1 = size.1.max(reach);
@@ -440,6 +406,73 @@ mod tests {
         assert_eq!(back.synthetic_bytes, 65_536);
         fs::write(dir.path().join("c/image"), b"short").unwrap();
         assert!(Capture::load(&dir.path().join("c")).unwrap_err().to_string().contains("5 bytes"));
+    }
+
+    /// Operations on logs are all replayed, whatever they touch, and the image stays small.
+    #[test]
+    fn logs_beyond_their_share_use_bytes_of_the_log() {
+        const LEN: u64 = 300 << 10;
+        let dir = tempfile::tempdir().unwrap();
+        let wal = dir.path().join("wal");
+        fs::write(&wal, vec![7; 3 << 20]).unwrap();
+        let (wal, gone) = (file(&wal, "wal", 3 << 20), file(Path::new("/nowhere/temp"), "temp", 0));
+        let data = file(Path::new("/nowhere/data"), "data", 0);
+        // 1200 MiB of log written through, and as much of temporary data in places far apart.
+        let events: Vec<Event> = (0..4096)
+            .flat_map(|i| {
+                let apart = i % 64 << 34;
+                [
+                    event(Op::Write, 0, i * LEN, LEN),
+                    event(Op::Write, 1, apart, LEN),
+                    event(Op::Read, 2, i << 20, 4096),
+                ]
+            })
+            .collect();
+        let trace = Trace { files: vec![wal, gone, data], events, ..Trace::default() };
+        let max_bytes = 16 << 20;
+        let mut c = Capture::take(&trace, &Options { max_bytes, ..options() }, |p| p.into()).unwrap();
+        assert!(c.image_bytes() <= max_bytes * 5 / 4 + 3 * (1 << 16), "{} in memory", c.image_bytes());
+        assert!(c.pool_bytes() > 1 << 30 && c.real_bytes > 1 << 20, "{} {}", c.pool_bytes(), c.real_bytes);
+        for thinned in [false, true] {
+            if thinned {
+                c.thin(&trace, 0.5);
+            }
+            for e in trace.events.iter().filter(|e| e.file < 2) {
+                assert!(c.keeps(e));
+                let mut done = 0;
+                while done < e.len {
+                    let (bytes, _) = c.bytes(e.file, e.offset + done, e.len - done);
+                    assert!(!bytes.is_empty() && bytes[0] != 0, "file {} at {}", e.file, e.offset + done);
+                    done += bytes.len() as u64;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_not_asked_for() {
+        let why = layout::check_memory(4 << 30, Some(1 << 30)).unwrap_err().to_string();
+        assert!(why.contains("4G") && why.contains("1G") && why.contains("--sample-bytes"), "{why}");
+        layout::check_memory(1 << 30, Some(4 << 30)).unwrap();
+        layout::check_memory(1 << 30, None).unwrap();
+        // Places at the far end of what offsets can name.
+        let far = file(Path::new("/nowhere/wal"), "wal", u64::MAX);
+        let events = vec![event(Op::Write, 0, i64::MAX as u64, 1 << 31), event(Op::Write, 0, 0, 1 << 31)];
+        let trace = Trace { files: vec![far], events, ..Trace::default() };
+        let c = Capture::take(&trace, &Options { max_bytes: 1 << 20, ..options() }, |p| p.into()).unwrap();
+        assert!(c.image_bytes() <= 2 << 20, "{}", c.image_bytes());
+    }
+
+    #[test]
+    fn a_pipe_in_a_files_place_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let events = vec![event(Op::Read, 0, 0, 4096), event(Op::Read, 1, 0, 4096)];
+        let files = vec![file(&pipe, "data", 4096), file(Path::new("/dev/zero"), "data", 4096)];
+        let trace = Trace { files, events, ..Trace::default() };
+        let c = Capture::take(&trace, &options(), |p| p.into()).unwrap();
+        assert_eq!(c.real_bytes, 0);
     }
 
     #[test]

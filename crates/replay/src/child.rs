@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use poolwright_host::Transient;
+
 use crate::directory::Directory;
 use crate::error::host;
 use crate::result::Replay;
@@ -34,6 +36,12 @@ pub fn run(
         .stderr(Stdio::piped())
         .spawn()
         .map_err(host("starting", program))?;
+    // For the end of this process by a second Ctrl-C: a killed trial cannot remove its directory.
+    let _child = Transient::child(child.id());
+    let _directory = match &spec.target {
+        TargetSpec::Directory(parent) => Some(Directory::transient(parent)),
+        TargetSpec::Engine(_) => None,
+    };
     let read = |mut from: Box<dyn Read + Send>| {
         std::thread::spawn(move || {
             let mut text = Vec::new();
@@ -51,23 +59,23 @@ pub fn run(
         if let Some(why) = interrupted().then_some(Error::Interrupted).or(late.map(Error::TooLong)) {
             let _ = child.kill();
             let _ = child.wait();
-            remove_directory(spec, child.id());
+            remove_directory(spec);
             return Err(why);
         }
         std::thread::sleep(Duration::from_millis(5));
     };
     let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
     if !status.success() {
-        remove_directory(spec, child.id());
+        remove_directory(spec);
         return Err(Error::Child(reason(&status.to_string(), &String::from_utf8_lossy(&err))));
     }
     serde_json::from_slice(&out).map_err(|e| Error::Child(format!("its result does not parse: {e}")))
 }
 
 /// A process that was killed cannot remove its directory; a pool's file has no name by then.
-fn remove_directory(spec: &Spec, pid: u32) {
+fn remove_directory(spec: &Spec) {
     if let TargetSpec::Directory(parent) = &spec.target {
-        let _ = std::fs::remove_dir_all(Directory::of_process(parent, pid));
+        Directory::remove_dead(parent);
     }
 }
 

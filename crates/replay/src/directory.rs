@@ -6,16 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 
 use nix::fcntl::{FallocateFlags, OFlag, fallocate};
+use poolwright_host::{Scratch, Transient, private, scratch};
 use poolwright_openzfs::VdevStats;
 
 use crate::clock::cpu_seconds;
 use crate::error::host;
 use crate::{Counters, Result, Target};
 
+const PREFIX: &str = "poolwright-trial-";
+
 /// Files `fileN` in a directory of their own, which is removed with the target.
 #[derive(Debug)]
 pub struct Directory {
-    root: PathBuf,
+    root: Scratch,
     device: Option<String>,
     files: Vec<RwLock<Option<Open>>>,
 }
@@ -30,22 +33,27 @@ struct Open {
 impl Directory {
     /// Makes a scratch directory below `parent` for `files` files.
     pub fn create(parent: &Path, files: usize) -> Result<Directory> {
-        let root = Directory::of_process(parent, std::process::id());
-        fs::create_dir(&root).map_err(host("making the trial's directory", &root))?;
-        let dev = fs::metadata(&root).map_err(host("looking at", &root))?.dev();
+        let root =
+            Scratch::create(parent, PREFIX).map_err(host("making the trial's directory in", parent))?;
+        let dev = fs::metadata(root.path()).map_err(host("looking at", root.path()))?.dev();
         let device = format!("{}:{}", nix::sys::stat::major(dev), nix::sys::stat::minor(dev));
         let known = Path::new("/sys/dev/block").join(&device).exists();
         let files = (0..files).map(|_| RwLock::new(None)).collect();
         Ok(Directory { root, device: known.then_some(device), files })
     }
 
-    /// Where a process makes it, so that it can be removed when that process was killed.
-    pub(crate) fn of_process(parent: &Path, pid: u32) -> PathBuf {
-        parent.join(format!("poolwright-trial-{pid}"))
+    /// Removes what trials that were killed left below `parent`.
+    pub(crate) fn remove_dead(parent: &Path) {
+        scratch::sweep(parent, PREFIX);
+    }
+
+    /// The same, if this process ends without its destructors.
+    pub(crate) fn transient(parent: &Path) -> Transient {
+        Transient::scratch(parent, PREFIX)
     }
 
     fn path(&self, file: u32) -> PathBuf {
-        self.root.join(format!("file{file}"))
+        self.root.path().join(format!("file{file}"))
     }
 
     fn with<T>(
@@ -72,7 +80,7 @@ impl Directory {
 impl Open {
     fn create(path: &Path) -> std::io::Result<Open> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
+        options.read(true).write(true).create(true).truncate(false).mode(private::FILE);
         let cached = options.open(path)?;
         Ok(Open { cached, direct: options.custom_flags(OFlag::O_DIRECT.bits()).open(path).ok() })
     }
@@ -171,14 +179,8 @@ impl Target for Directory {
     }
 
     fn allocated_bytes(&self) -> Result<u64> {
-        let entries = fs::read_dir(&self.root).map_err(host("listing", &self.root))?;
+        let entries = fs::read_dir(self.root.path()).map_err(host("listing", self.root.path()))?;
         Ok(entries.flatten().filter_map(|e| e.metadata().ok()).map(|m| m.blocks() * 512).sum())
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.root);
     }
 }
 

@@ -45,6 +45,9 @@ pub struct Pass {
 /// the recording would otherwise gather ten times as many overwrites in one transaction group.
 const DEFAULT_TXG_NS: u64 = 5_000_000_000;
 
+/// The most that is read at once; a longer read is several. A lane has a buffer of this size.
+const LONGEST_READ: u64 = 4 << 20;
+
 /// A lane's progress, and those who wait for it.
 #[derive(Default)]
 struct Progress {
@@ -201,7 +204,7 @@ impl Run<'_> {
     fn lane(&self, lane: usize) -> Result<LaneResult> {
         let steps = &self.schedule.lanes[lane];
         let most = steps.iter().filter(|s| s.op == Op::Read).map(|s| s.len).max().unwrap_or(0);
-        let mut raw = vec![0u8; most as usize + 4096];
+        let mut raw = vec![0u8; most.min(LONGEST_READ) as usize + 4096];
         let skip = raw.as_ptr().align_offset(4096);
         let mut result = LaneResult {
             latency: BTreeMap::new(),
@@ -261,11 +264,7 @@ impl Run<'_> {
     fn execute(&self, step: &Step, buf: &mut [u8], result: &mut LaneResult) -> Result<()> {
         let direct = step.flags.contains(Flags::DIRECT);
         match step.op {
-            Op::Read => {
-                let n = self.target.read(step.file, step.offset, &mut buf[..step.len as usize], direct)?;
-                result.read_bytes += n as u64;
-                Ok(())
-            }
+            Op::Read => self.read(step, buf, direct, result),
             Op::Write => self.write(step, direct, result),
             Op::Fsync | Op::Fdatasync => self.target.sync(step.file),
             Op::Truncate => self.target.truncate(step.file, step.offset),
@@ -277,15 +276,35 @@ impl Run<'_> {
         }
     }
 
-    fn write(&self, step: &Step, direct: bool, result: &mut LaneResult) -> Result<()> {
-        let (bytes, real) = self.capture.bytes(step.file, step.offset, step.len);
-        if bytes.is_empty() {
-            return Ok(());
+    fn read(&self, step: &Step, buf: &mut [u8], direct: bool, result: &mut LaneResult) -> Result<()> {
+        let mut done = 0;
+        while done < step.len {
+            let len = (step.len - done).min(LONGEST_READ) as usize;
+            let n = self.target.read(step.file, step.offset.saturating_add(done), &mut buf[..len], direct)?;
+            done += n as u64;
+            if n < len {
+                break; // the end of the file
+            }
         }
+        result.read_bytes += done;
+        Ok(())
+    }
+
+    /// In one piece but where the bytes come from two extents; the last piece makes a synchronous write durable.
+    fn write(&self, step: &Step, direct: bool, result: &mut LaneResult) -> Result<()> {
         let sync = step.flags.contains(Flags::SYNC);
-        self.target.write(step.file, step.offset, bytes, sync, direct)?;
-        result.written_bytes += bytes.len() as u64;
-        result.written_real += real;
+        let mut done = 0;
+        while done < step.len {
+            let offset = step.offset.saturating_add(done);
+            let (bytes, real) = self.capture.bytes(step.file, offset, step.len - done);
+            if bytes.is_empty() {
+                break;
+            }
+            done += bytes.len() as u64;
+            self.target.write(step.file, offset, bytes, sync && done == step.len, direct)?;
+            result.written_bytes += bytes.len() as u64;
+            result.written_real += real;
+        }
         Ok(())
     }
 }

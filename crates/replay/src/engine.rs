@@ -109,7 +109,7 @@ fn scratch_pool(engine: Engine, scratch: &Path, ashift: u32) -> Result<Pool> {
     static POOLS: AtomicU32 = AtomicU32::new(0);
     let name = format!("trial-{}-{}", std::process::id(), POOLS.fetch_add(1, Ordering::Relaxed));
     let dir = scratch.join(format!("poolwright-{name}"));
-    std::fs::create_dir_all(&dir).map_err(host("making the scratch directory", &dir))?;
+    poolwright_host::private::make_dir(&dir).map_err(host("making the scratch directory", &dir))?;
     let vdev = dir.join("vdev");
     let spec = Spec::single(&name, &vdev, ashift);
     let pool = Pool::create(engine, &spec);

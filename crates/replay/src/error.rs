@@ -37,6 +37,28 @@ pub enum Error {
         /// Bytes needed.
         needed: u64,
     },
+    /// The capture does not fit into memory.
+    #[error(
+        "the bytes to replay take {} of memory, and {} are available; take fewer with --sample-bytes",
+        poolwright_trace::format_size(*needed), poolwright_trace::format_size(*available)
+    )]
+    NoMemory {
+        /// Bytes that they take.
+        needed: u64,
+        /// Bytes that there are.
+        available: u64,
+    },
+    /// Logs are replayed whole, and no pool of a trial holds so much.
+    #[error(
+        "the trace touches {} of logs and temporary files, and at most {} are replayed; record for a shorter time",
+        poolwright_trace::format_size(*bytes), poolwright_trace::format_size(*most)
+    )]
+    TooMuchLog {
+        /// Bytes that are touched.
+        bytes: u64,
+        /// The limit.
+        most: u64,
+    },
     /// Nothing of the trace can be replayed.
     #[error("{0}")]
     Nothing(String),

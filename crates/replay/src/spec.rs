@@ -73,6 +73,6 @@ impl Spec {
     /// Writes it to disk.
     pub fn save(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self).expect("a specification has only string keys");
-        std::fs::write(path, text).map_err(host("writing", path))
+        poolwright_host::private::write(path, &text).map_err(host("writing", path))
     }
 }

@@ -67,8 +67,7 @@ pub fn file_system(dir: &Path) -> String {
 
 /// A line of `/proc/meminfo` in bytes; 0 if it is not there.
 pub fn memory_bytes(name: &str) -> u64 {
-    let kib = field("/proc/meminfo", name).and_then(|v| v.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
+    poolwright_host::memory::field(name).unwrap_or(0)
 }
 
 fn os_release() -> Option<String> {

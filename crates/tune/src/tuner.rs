@@ -184,7 +184,7 @@ fn take(request: &Request, trace: &Trace) -> Result<Capture> {
         other => other.into(),
     })?;
     // A pool holds the image at most a little larger, and its overwrites until they are freed.
-    capture::check_room(&request.scratch, capture.image_bytes() * 3 + (256 << 20))?;
+    capture::check_room(&request.scratch, capture.room(256 << 20))?;
     capture.save(&request.scratch.join("capture"))?;
     trace.save(request.scratch.join("trace.parquet"))?;
     Ok(capture)

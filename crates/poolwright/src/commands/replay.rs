@@ -13,8 +13,7 @@ use poolwright_tune::objective::metrics;
 use poolwright_tune::statistics::{median, paired_change};
 
 use super::options::{self, PerRole, TrialOptions, Usage};
-use crate::interrupt;
-use crate::scratch::Scratch;
+use crate::{interrupt, scratch};
 
 /// Replay a trace on the engine, or in a directory, and measure
 ///
@@ -87,7 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if let Some(data) = &args.data {
         check_data(data, &args, &trace).context(Usage)?;
     }
-    let scratch = Scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes * 4)?;
+    let scratch = scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes.saturating_mul(4))?;
     prepare(&args, &trace, scratch.path(), largest_record(&settings))?;
     let device = args.trial.device()?;
     let target = match &args.dir {
@@ -211,7 +210,7 @@ fn prepare(args: &Args, trace: &Trace, scratch: &Path, region: u64) -> anyhow::R
             "poolwright: none of the trace's files is there, so all bytes are made up; name their directory with --data"
         );
     }
-    capture::check_room(scratch, taken.image_bytes() * 3 + (128 << 20))?;
+    capture::check_room(scratch, taken.room(128 << 20))?;
     taken.save(&scratch.join("capture"))?;
     trace.save(scratch.join("trace.parquet"))?;
     Ok(())

@@ -18,9 +18,8 @@ use poolwright_tune::{Goal, Request, tune};
 
 use super::options::{self, TrialOptions, Usage, parse_time};
 use crate::output::{Force, Kind, Output};
-use crate::scratch::Scratch;
 use crate::stdout::Stdout;
-use crate::{interrupt, plan_page, plan_text};
+use crate::{interrupt, plan_page, plan_text, scratch};
 
 /// Recommend settings for a database, with evidence: the main job
 ///
@@ -93,7 +92,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let stated = stated(&args.options)?;
     // Opened before the long run: a place that cannot be written shows now.
     let outputs = Outputs::open(&args)?;
-    let scratch = Scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes * 4)?;
+    let scratch = scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes.saturating_mul(4))?;
     let trace = match &args.trace {
         Some(trace) => {
             options::check_trace(trace)?;

@@ -7,14 +7,15 @@
 //! `pool export` removes the logs of its pool if they hold only routine lines, which begin with `note: `. A log with other
 //! lines is kept; that of a pool that is not known is removed by the next export when it is [`OLDEST`] old.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use poolwright_control::registry;
+use poolwright_host::private;
 use poolwright_tune::machine::rfc3339;
 
 use crate::commands::pool::reach::parse_pool;
@@ -100,13 +101,13 @@ impl Log {
 
     fn try_open(&self, create: bool) -> std::io::Result<File> {
         if let Some(dir) = self.path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+            private::OwnDir::open(dir)?;
         }
         let large = fs::metadata(&self.path).is_ok_and(|meta| meta.len() >= self.largest);
         if large {
             fs::rename(&self.path, older(&self.path))?;
         }
-        OpenOptions::new().create(create || large).append(true).mode(0o600).open(&self.path)
+        OpenOptions::new().create(create || large).append(true).mode(private::FILE).open(&self.path)
     }
 }
 
