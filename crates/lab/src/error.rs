@@ -40,6 +40,14 @@ pub enum Error {
         /// Its process.
         holder: String,
     },
+    /// The scratch folder's predictable name is taken by something that another user may have placed there.
+    #[error("cannot use {}: {why}\nhint: remove it, or name another folder with --scratch", path.display())]
+    Unsafe {
+        /// What it is: the folder, or its lock.
+        path: PathBuf,
+        /// Why it is not used.
+        why: poolwright_host::private::Unsafe,
+    },
     /// Something has to be there before a run can start.
     #[error("{0}")]
     Missing(String),

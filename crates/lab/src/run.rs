@@ -195,7 +195,7 @@ fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study]) -> Result
         Some(dir) => checks::space(dir, campaign.space(&options.scale))?,
     }
     for dir in [options.home.tools(), options.home.cache(&campaign.name)] {
-        std::fs::create_dir_all(&dir).map_err(Error::host("making", &dir))?;
+        poolwright_host::private::make_dirs(&dir).map_err(Error::host("making", &dir))?;
     }
     let ground = Ground::take(&options.scratch)?;
     if options.directory.is_none() {

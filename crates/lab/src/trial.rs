@@ -79,7 +79,7 @@ impl Logs {
     fn create(spec: &TrialSpec) -> Result<Logs> {
         let logs = Logs { driver: spec.scratch.join("driver"), logs: spec.scratch.join("log") };
         for dir in [&spec.cache, &logs.driver, &logs.logs] {
-            std::fs::create_dir_all(dir).map_err(Error::host("making", dir))?;
+            poolwright_host::private::make_dirs(dir).map_err(Error::host("making", dir))?;
         }
         Ok(logs)
     }

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use poolwright_host::private;
 use poolwright_replay::child::PARENT;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::Deserialize;
@@ -51,7 +52,7 @@ pub fn run(
 ) -> Result<std::result::Result<Outcome, String>> {
     let path = ground.beside(position, "json");
     let text = serde_json::to_vec_pretty(spec).map_err(|e| Error::Trial(e.to_string()))?;
-    std::fs::write(&path, text).map_err(Error::host("writing", &path))?;
+    private::write(&path, &text).map_err(Error::host("writing", &path))?;
     let mut child = Command::new(program)
         .arg("trial")
         .arg(&path)
@@ -113,7 +114,7 @@ pub fn run(
 fn listen(child: &mut Child, log: &Path) -> Result<(Receiver<Vec<u8>>, Receiver<String>)> {
     let mut stdout = child.stdout.take().expect("piped");
     let stderr = BufReader::new(child.stderr.take().expect("piped"));
-    let mut log = std::fs::File::create(log).map_err(Error::host("making", log))?;
+    let mut log = private::create(log).map_err(Error::host("making", log))?;
     let (whole, out) = channel();
     std::thread::spawn(move || {
         let mut text = Vec::new();

@@ -8,11 +8,11 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use poolwright_host::private::{self, OwnDir, is_at};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getuid, pidfd_open, pidfd_send_signal};
 
@@ -33,11 +33,16 @@ impl Ground {
     pub fn take(parent: &Path) -> Result<Ground> {
         let parent = parent.canonicalize().map_err(Error::host("looking at", parent))?;
         let root = parent.join(format!("poolwright-lab.{}", getuid().as_raw()));
-        // Whoever had the lock removes the folder at its end: then what was locked is nowhere any more.
-        let mut lock = locked(&root)?;
-        while !is_at(&lock, &root.join(LOCK)) {
-            lock = locked(&root)?;
-        }
+        // The previous owner may have removed the folder after its lock was opened here: retry until the path still names
+        // the locked file. Nothing is written before that.
+        let mut lock = loop {
+            match locked(&root) {
+                Ok(lock) if is_at(&lock, &root.join(LOCK)) => break lock,
+                Err(Error::Host { why, .. }) if why.kind() == std::io::ErrorKind::NotFound => {}
+                Ok(_) => {}
+                Err(why) => return Err(why),
+            }
+        };
         let _ = lock.set_len(0);
         let _ = writeln!(lock, "{}", std::process::id());
         let ground = Ground { root, _lock: lock };
@@ -53,7 +58,7 @@ impl Ground {
     /// A trial's own folder, made.
     pub fn trial(&self, position: u32) -> Result<PathBuf> {
         let path = self.root.join(format!("t{position}"));
-        std::fs::create_dir(&path).map_err(Error::host("making", &path))?;
+        private::make_dir(&path).map_err(Error::host("making", &path))?;
         Ok(path)
     }
 
@@ -65,7 +70,7 @@ impl Ground {
     /// Moves what a trial leaves to where [`Ground::clear`] does not come. Returns the folder.
     pub fn keep(&self, position: u32) -> Result<PathBuf> {
         let kept = self.root.join("kept");
-        std::fs::create_dir_all(&kept).map_err(Error::host("making", &kept))?;
+        private::make_dirs(&kept).map_err(Error::host("making", &kept))?;
         let free = (1..).map(|n| kept.join(n.to_string())).find(|p| !p.exists()).expect("one is free");
         let trial = self.root.join(format!("t{position}"));
         std::fs::rename(&trial, &free).map_err(Error::host("moving", &trial))?;
@@ -174,23 +179,25 @@ impl Drop for Ground {
 
 const LOCK: &str = "lock";
 
+/// The folder's lock file, locked. The folder's name is predictable and its parent often `/tmp`: what another user placed
+/// there is refused, and no link is followed.
 fn locked(root: &Path) -> Result<File> {
-    std::fs::create_dir_all(root).map_err(Error::host("making", root))?;
     let path = root.join(LOCK);
-    let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut lock = open.map_err(Error::host("opening", &path))?;
+    let dir = OwnDir::open(root).map_err(|why| unusable(root, why))?;
+    let mut lock = dir.file(LOCK).map_err(|why| unusable(&path, why))?;
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
         return Ok(lock);
     }
     let mut holder = String::new();
-    let _ = lock.read_to_string(&mut holder);
+    let _ = (&mut lock).take(64).read_to_string(&mut holder);
     Err(Error::Locked { path: root.to_owned(), holder: holder.trim().to_owned() })
 }
 
-/// Whether a file is still the one of this name.
-fn is_at(file: &File, path: &Path) -> bool {
-    let (ours, there) = (file.metadata(), std::fs::metadata(path));
-    matches!((ours, there), (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()))
+fn unusable(path: &Path, why: std::io::Error) -> Error {
+    match private::refusal(&why) {
+        Some(why) => Error::Unsafe { path: path.to_owned(), why },
+        None => Error::host("opening", path)(why),
+    }
 }
 
 fn is_of_a_trial(name: &OsStr) -> bool {

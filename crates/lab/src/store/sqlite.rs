@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use poolwright_host::private;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior};
 
@@ -17,6 +18,9 @@ pub(super) struct Sqlite {
 /// Opens the file, or makes it.
 pub(super) fn open(path: &Path) -> Result<SqlStore<Sqlite>> {
     let failed = |e: rusqlite::Error| Error::Store { place: path.display().to_string(), why: e.to_string() };
+    // SQLite makes its file with the umask's permissions. The results quote what drivers and databases said, which may hold
+    // rows of a table. Where the file exists, or cannot be made, SQLite says so itself.
+    let _ = private::create_new(path);
     let connection = Connection::open(path).map_err(failed)?;
     connection.busy_timeout(Duration::from_secs(10)).map_err(failed)?;
     SqlStore::new(Sqlite { connection, path: path.to_owned() })

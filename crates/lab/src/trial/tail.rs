@@ -3,10 +3,11 @@
 //! Never a pipe: whoever writes into one whose reader has died is hit when it should clear up.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process::Stdio;
 
+use poolwright_host::private;
 use rustix::fs::MemfdFlags;
 
 use crate::{Error, Result};
@@ -21,7 +22,7 @@ pub struct Tail(File);
 impl Tail {
     /// In a file, which grows: of who may say much.
     pub fn in_file(path: &Path) -> Result<Tail> {
-        let file = File::options().create(true).append(true).read(true).open(path);
+        let file = File::options().create(true).append(true).read(true).mode(private::FILE).open(path);
         Ok(Tail(file.map_err(Error::host("opening", path))?))
     }
 

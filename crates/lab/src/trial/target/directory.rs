@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_host::{Scratch, private};
 use poolwright_openzfs::property::Settings;
 use rustix::fs::{Advice, SeekFrom};
 
@@ -16,7 +17,7 @@ const PREFIX: &str = "poolwright-trial-";
 /// A folder per role. It has no properties, no counters and no recorder.
 #[derive(Debug)]
 pub struct Directory {
-    dir: PathBuf,
+    dir: Scratch,
     roles: Vec<String>,
     there: bool,
 }
@@ -24,13 +25,11 @@ pub struct Directory {
 impl Directory {
     /// Makes the folders in one of this process's own below `parent`, and removes what a killed trial left there.
     pub fn create<'a>(parent: &Path, roles: impl Iterator<Item = &'a str>) -> Result<Directory> {
-        remove_stale(parent);
-        let dir = parent.join(format!("{PREFIX}{}", std::process::id()));
+        let dir = Scratch::create(parent, PREFIX).map_err(Error::host("making a folder in", parent))?;
         let target = Directory { dir, roles: roles.map(str::to_owned).collect(), there: true };
-        fs::create_dir(&target.dir).map_err(Error::host("making", &target.dir))?;
         for role in &target.roles {
             let path = target.path(role);
-            fs::create_dir_all(&path).map_err(Error::host("making", &path))?;
+            private::make_dirs(&path).map_err(Error::host("making", &path))?;
         }
         Ok(target)
     }
@@ -58,16 +57,6 @@ impl Directory {
     }
 }
 
-fn remove_stale(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let pid = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
 /// Bytes that are not in holes.
 fn data_bytes(file: &File, len: u64) -> u64 {
     let (mut at, mut sum) = (0, 0);
@@ -90,7 +79,7 @@ pub fn forget_pages(path: &Path) -> Result<()> {
 
 impl Target for Directory {
     fn path(&self, role: &str) -> PathBuf {
-        self.dir.join(role)
+        self.dir.path().join(role)
     }
 
     fn prepare(&mut self, cold: bool, record: bool) -> Result<()> {
@@ -113,8 +102,9 @@ impl Target for Directory {
     }
 
     fn sync(&self) -> Result<()> {
-        let dir = File::open(&self.dir).map_err(Error::host("opening", &self.dir))?;
-        rustix::fs::syncfs(&dir).map_err(|why| Error::host("syncing", &self.dir)(why.into()))
+        let place = self.dir.path();
+        let dir = File::open(place).map_err(Error::host("opening", place))?;
+        rustix::fs::syncfs(&dir).map_err(|why| Error::host("syncing", place)(why.into()))
     }
 
     fn sizes(&self) -> Result<BTreeMap<String, Size>> {
@@ -152,7 +142,7 @@ impl Target for Directory {
     }
 
     fn place(&self) -> &Path {
-        &self.dir
+        self.dir.path()
     }
 
     fn versions(&self) -> Result<BTreeMap<String, String>> {
@@ -163,7 +153,7 @@ impl Target for Directory {
         if !std::mem::take(&mut self.there) {
             return Ok(());
         }
-        fs::remove_dir_all(&self.dir).map_err(Error::host("removing", &self.dir))
+        fs::remove_dir_all(self.dir.path()).map_err(Error::host("removing", self.dir.path()))
     }
 }
 

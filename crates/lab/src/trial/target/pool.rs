@@ -85,13 +85,13 @@ impl PoolTarget {
         target.check_length()?;
         for dir in ["files", "root", "state", "run", "traces"] {
             let dir = target.dir.join(dir);
-            fs::create_dir_all(&dir).map_err(Error::host("making", &dir))?;
+            poolwright_host::private::make_dirs(&dir).map_err(Error::host("making", &dir))?;
         }
         target.create_pool()?;
         target.start_owner()?;
         for (role, settings) in datasets {
             let path = target.path(role);
-            fs::create_dir_all(&path).map_err(Error::host("making", &path))?;
+            poolwright_host::private::make_dirs(&path).map_err(Error::host("making", &path))?;
             let (dataset, settings) = (target.dataset(role), settings.clone());
             target.ask::<()>(Request::Create { dataset, settings, parents: true })?;
         }

@@ -83,7 +83,8 @@ fn parse_target(text: &str) -> Result<Target, String> {
 
 /// Runs; the value is the exit code: 1 if a trial failed.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    interrupt::watch()?;
+    // A trial asked to end is given a limited time; without this process, nothing would remove what it leaves.
+    interrupt::watch_patiently()?;
     let home = super::home()?;
     let (campaign, text, _) = super::campaign(&home, &args.campaign)?;
     if !campaign.scale.contains_key(&args.scale) {
