@@ -1,0 +1,391 @@
+//! What the program writes is closed to other users, while it works and afterwards, whatever the umask; and scratch goes,
+//! however its process ends.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use poolwright_trace::{Event, File, Flags, Op, Trace};
+
+const BIN: &str = env!("CARGO_BIN_EXE_poolwright");
+const PAGE: u64 = 16384;
+/// For what has to come, on however busy a machine.
+const PATIENCE: Duration = Duration::from_secs(240);
+const SMOKE: &str = include_str!("fixtures/smoke.toml");
+
+/// What others may have access to: how its path ends or what it contains, and why.
+const OPEN: &[(&str, &str)] = &[
+    ("/work/plan.json", "a plan is made to be shown: names, settings and figures, no page of the database"),
+    ("/work/plan.json.1", "the plan before it"),
+    ("/work/.plan.json.", "the plan while it is written"),
+    ("/work/report.html", "a page is made to be shown, as a plan is"),
+    ("/work/report.html.1", "the page before it"),
+    ("/work/.report.html.", "the page while it is written"),
+    ("/work/mrc.html", "a page"),
+    ("/work/.mrc.html.", "a page while it is written"),
+    ("/run/", "a socket as it is bound, in a directory that others cannot enter"),
+    (
+        "/data/poolwright-trial-",
+        "below a trial's directory, which others cannot enter, a driver's files have its modes",
+    ),
+];
+
+/// A directory with the places that a user has, in which the program runs with umask 000.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        let place = Place(tempfile::tempdir().unwrap());
+        for dir in ["work", "tmp", "state", "run", "home"] {
+            std::fs::create_dir(place.at(dir)).unwrap();
+        }
+        place
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "umask 000; exec \"$@\"", "sh", BIN])
+            .args(line.split_whitespace())
+            .current_dir(self.at("work"))
+            .env("TMPDIR", self.at("tmp"))
+            .env("HOME", self.at("home"))
+            .env("POOLWRIGHT_STATE_DIR", self.at("state/poolwright"))
+            .env("POOLWRIGHT_RUNTIME_DIR", self.at("run/poolwright"))
+            .env("POOLWRIGHT_HOME", Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    /// Runs it, and expects one of these exit codes.
+    fn expect(&self, line: &str, codes: &[i32]) -> String {
+        let out = self.run(line);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.code().is_some_and(|code| codes.contains(&code)), "{line}: {} {said}", out.status);
+        said
+    }
+
+    /// A table and a trace of reads and writes of it.
+    fn recorded(&self) {
+        std::fs::create_dir(self.at("work/db")).unwrap();
+        let path = self.at("work/db/table.ibd");
+        let text: String = (0..40_000u32).map(|i| format!("{i:06} customer {:03}; ", i % 997)).collect();
+        std::fs::write(&path, &text.as_bytes()[..32 * PAGE as usize]).unwrap();
+        let event = |i: u64| Event {
+            t_ns: i * 1_000_000,
+            dur_ns: 1000,
+            op: if i.is_multiple_of(3) { Op::Write } else { Op::Read },
+            file: 0,
+            offset: i * 7 % 32 * PAGE,
+            len: PAGE,
+            pid: 1,
+            tid: 1,
+            flags: Flags::default(),
+        };
+        let file = File {
+            path: path.display().to_string(),
+            size: 32 * PAGE,
+            role: "data".into(),
+            ..File::default()
+        };
+        let trace = Trace { files: vec![file], events: (0..600).map(event).collect(), ..Trace::default() };
+        trace.save(self.at("work/t.parquet")).unwrap();
+    }
+}
+
+/// Looks at everything below a place while the program runs.
+struct Watch {
+    root: PathBuf,
+    end: Arc<AtomicBool>,
+    seen: std::thread::JoinHandle<BTreeMap<PathBuf, u32>>,
+}
+
+impl Watch {
+    /// What the test itself made is left out.
+    fn start(place: &Place) -> Watch {
+        let root = place.0.path().to_owned();
+        let end = Arc::new(AtomicBool::new(false));
+        let known = all(&root);
+        let (ended, watched) = (Arc::clone(&end), root.clone());
+        let seen = std::thread::spawn(move || {
+            let mut seen = BTreeMap::new();
+            loop {
+                let last = ended.load(Ordering::Acquire);
+                seen.extend(all(&watched).into_iter().filter(|(path, _)| !known.contains_key(path)));
+                if last {
+                    return seen;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        Watch { root, end, seen }
+    }
+
+    /// Everything that was seen has to be closed to others, or on the list. Returns the paths below the place.
+    fn end(self) -> Vec<String> {
+        self.end.store(true, Ordering::Release);
+        let seen = self.seen.join().unwrap();
+        let below = |path: &Path| format!("/{}", path.strip_prefix(&self.root).unwrap().display());
+        let open: Vec<String> = seen
+            .iter()
+            .filter(|(_, mode)| *mode & 0o077 != 0)
+            .map(|(path, mode)| format!("{:03o} {}", mode & 0o777, below(path)))
+            .filter(|line| !OPEN.iter().any(|(place, _)| line.contains(place)))
+            .collect();
+        assert!(open.is_empty(), "others have access to\n{}", open.join("\n"));
+        seen.keys().map(|path| below(path)).collect()
+    }
+}
+
+/// Files, directories, pipes and sockets below `root` with their modes, on its own file system. A link has no mode.
+fn all(root: &Path) -> BTreeMap<PathBuf, u32> {
+    let device = std::fs::metadata(root).unwrap().dev();
+    let mut found = BTreeMap::new();
+    let mut todo = vec![root.to_owned()];
+    while let Some(dir) = todo.pop() {
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let Ok(meta) = entry.metadata() else { continue };
+            if meta.dev() != device || meta.is_symlink() {
+                continue;
+            }
+            if meta.is_dir() {
+                todo.push(entry.path());
+            }
+            found.insert(entry.path(), meta.mode());
+        }
+    }
+    found
+}
+
+fn assert_saw(seen: &[String], parts: &[&str]) {
+    for part in parts {
+        assert!(seen.iter().any(|path| path.contains(part)), "{part} was not seen: {seen:#?}");
+    }
+}
+
+#[test]
+fn traces_captures_and_plans() {
+    let place = Place::new();
+    place.recorded();
+    let fio = "fio version 3 iolog\n0 /db/a add\n1 /db/a open\n2 /db/a read 0 4096\n";
+    std::fs::write(place.at("work/log"), fio).unwrap();
+    let watch = Watch::start(&place);
+    place.expect("trace import log -o imported.parquet", &[0]);
+    place.expect("trace export t.parquet -o t.csv --format csv", &[0]);
+    place.expect("mrc t.parquet --sizes 64M -o mrc.html", &[0]);
+    place.expect("estimate db", &[0]);
+    let trials = "--device none --arc 64M --warm 0";
+    place.expect(&format!("replay t.parquet {trials} --scratch ../tmp -o recordsize=8K,16K"), &[0]);
+    place.expect(&format!("replay t.parquet {trials} --scratch ../tmp --dir ../tmp"), &[0]);
+    for _ in 0..2 {
+        place.expect(
+            "tune db --trace t.parquet --budget 3s --device none --arc 64M --scratch ../tmp",
+            &[0, 4],
+        );
+    }
+    let seen = watch.end();
+    let made = ["imported.parquet", "t.csv", "mrc.html", "plan.json.1", "report.html.1", "/vdev"];
+    assert_saw(&seen, &made);
+    assert_saw(&seen, &["/capture/image", "/capture/index.json", "/trial.json", "poolwright-trial-"]);
+    assert_eq!(std::fs::read_dir(place.at("tmp")).unwrap().count(), 0, "scratch is removed");
+}
+
+#[test]
+fn recordings() {
+    let place = Place::new();
+    place.recorded();
+    let watch = Watch::start(&place);
+    let out = place.run("record --dir db --for 1s -o r.parquet");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    if said.contains("cannot record") {
+        eprintln!("SKIPPED recordings: {said}");
+        return;
+    }
+    let seen = watch.end();
+    assert_saw(&seen, &["r.parquet"]);
+}
+
+#[test]
+fn pools_mounts_and_their_logs() {
+    let place = Place::new();
+    let watch = Watch::start(&place);
+    place.expect("pool create tank ../tmp/a:256M log ../tmp/b:128M", &[0]);
+    place.expect("dataset create tank/db", &[0]);
+    if std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_err() {
+        eprintln!("SKIPPED the mount of pools_mounts_and_their_logs: /dev/fuse cannot be opened");
+    } else {
+        std::fs::create_dir(place.at("home/m")).unwrap();
+        std::fs::set_permissions(place.at("home/m"), std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .unwrap();
+        place.expect("mount tank ../home/m --background --arc 64M --record ../tmp/mounted.parquet", &[0]);
+        std::fs::write(place.at("home/m/file"), vec![1; 1 << 20]).unwrap();
+        place.expect("dataset snapshot tank@one", &[0]);
+        let seen = all(place.0.path());
+        assert!(seen.keys().any(|path| path.ends_with("log/tank.log")), "{seen:#?}");
+        assert!(Command::new("umount").arg(place.at("home/m")).status().unwrap().success());
+        let began = Instant::now();
+        while place.run("pool export tank").status.code() != Some(0) {
+            assert!(began.elapsed() < PATIENCE, "the pool stays open");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(place.at("tmp/mounted.parquet").exists());
+    }
+    let seen = watch.end();
+    assert_saw(&seen, &["/tmp/a", "/tmp/b", "/pools/tank.json"]);
+}
+
+#[test]
+fn labs() {
+    let place = Place::new();
+    std::fs::write(place.at("work/smoke.toml"), SMOKE).unwrap();
+    std::fs::create_dir(place.at("work/data")).unwrap();
+    let watch = Watch::start(&place);
+    let line = "lab run ./smoke.toml --scratch ../tmp --target directory:data --only size --keep";
+    place.expect(line, &[0]);
+    let seen = watch.end();
+    assert_saw(
+        &seen,
+        &["/lock", "/lab-smoke.db", "/kept/1/trial.json", "/kept/1/trial.log", "poolwright-trial-"],
+    );
+}
+
+#[test]
+fn a_lab_writes_through_no_link() {
+    let place = Place::new();
+    std::fs::write(place.at("work/smoke.toml"), SMOKE).unwrap();
+    std::fs::write(place.at("home/precious"), "precious").unwrap();
+    std::fs::create_dir(place.at("work/data")).unwrap();
+    let root = place.at("tmp").join(format!("poolwright-lab.{}", rustix::process::getuid().as_raw()));
+    let line = "lab run ./smoke.toml --scratch ../tmp --target directory:data --only size";
+    std::fs::create_dir(&root).unwrap();
+    std::os::unix::fs::symlink(place.at("home/precious"), root.join("lock")).unwrap();
+    let said = place.expect(line, &[1]);
+    assert!(said.contains("not a regular file") && said.contains("--scratch"), "{said}");
+    assert_eq!(std::fs::read_to_string(place.at("home/precious")).unwrap(), "precious");
+    std::fs::remove_dir_all(&root).unwrap();
+    std::fs::create_dir(place.at("home/theirs")).unwrap();
+    std::os::unix::fs::symlink(place.at("home/theirs"), &root).unwrap();
+    let said = place.expect(line, &[1]);
+    assert!(said.contains("not a directory"), "{said}");
+    assert_eq!(std::fs::read_dir(place.at("home/theirs")).unwrap().count(), 0);
+    std::fs::remove_file(&root).unwrap();
+    std::fs::create_dir(&root).unwrap();
+    if std::os::unix::fs::chown(&root, Some(12345), None).is_ok() {
+        let said = place.expect(line, &[1]);
+        assert!(said.contains("belongs to user 12345"), "{said}");
+    }
+}
+
+/// An output is first written under a name that can be foreseen, in a directory that may be everybody's.
+#[test]
+fn outputs_are_written_through_no_link() {
+    let place = Place::new();
+    place.recorded();
+    std::fs::write(place.at("home/precious"), "precious").unwrap();
+    // The shell's process id is the program's: it links the names, and then runs it.
+    let script = "for n in .mrc.html.$$ .r.parquet.partial-$$.part-$$; do ln -s ../home/precious $n; done; exec \"$@\"";
+    std::fs::write(place.at("work/log"), "fio version 3 iolog\n0 /a add\n1 /a open\n2 /a read 0 4096\n")
+        .unwrap();
+    for line in ["mrc t.parquet --sizes 64M -o mrc.html", "trace import log -o r.parquet"] {
+        let status = Command::new("sh")
+            .args(["-c", script, "sh", BIN])
+            .args(line.split(' '))
+            .current_dir(place.at("work"))
+            .stdout(Stdio::null())
+            .status();
+        assert!(status.unwrap().success(), "{line}");
+        assert_eq!(std::fs::read_to_string(place.at("home/precious")).unwrap(), "precious", "{line}");
+    }
+}
+
+/// A replay that stays in its trial: 600 operations that take a second each.
+fn slow_replay(place: &Place, more: &str) -> Child {
+    let line = format!("replay t.parquet --device none --arc 64M --warm 0 --paced 0.001 {more}");
+    place.command(&line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn scratch_in(dir: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap().flatten();
+    entries.filter(|e| e.file_name().to_string_lossy().starts_with(prefix)).map(|e| e.path()).collect()
+}
+
+/// Until the child's trial runs; its scratch directory.
+fn wait_for_trial(dir: &Path) -> PathBuf {
+    let began = Instant::now();
+    loop {
+        if let Some(found) =
+            scratch_in(dir, "poolwright-scratch-").pop().filter(|dir| dir.join("trial.json").exists())
+        {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "no trial began");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn scratch_of_a_killed_process_goes_and_a_live_ones_stays() {
+    let place = Place::new();
+    place.recorded();
+    let mut live = slow_replay(&place, "--scratch ../tmp");
+    let lives = wait_for_trial(&place.at("tmp"));
+    std::fs::create_dir(place.at("other")).unwrap();
+    let mut dead = slow_replay(&place, "--scratch ../other");
+    let left = wait_for_trial(&place.at("other"));
+    signal(&dead, "KILL");
+    dead.wait().unwrap();
+    assert!(left.join("capture/image").exists(), "the database's pages are left by a kill");
+    // As a kill leaves it in TMPDIR; the number of a live process in its name changes nothing.
+    let moved = place.at("tmp").join(format!("poolwright-scratch-{}", std::process::id()));
+    std::fs::rename(&left, &moved).unwrap();
+    // Its own scratch is elsewhere: TMPDIR is looked at all the same.
+    place.expect("replay t.parquet --device none --arc 64M --warm 0 --scratch ../other", &[0]);
+    assert!(!moved.exists(), "what a killed process left stays");
+    assert!(lives.join("capture/image").exists(), "a live process lost its scratch");
+    signal(&live, "TERM");
+    assert_eq!(live.wait().unwrap().code(), Some(130));
+    assert!(!lives.exists());
+}
+
+#[test]
+fn a_second_interruption_leaves_no_scratch() {
+    let place = Place::new();
+    place.recorded();
+    // Stopped, the process takes both signals at once, so that none of its destructors runs between them.
+    for line in ["--scratch ../tmp", "--scratch ../tmp --dir ../tmp"] {
+        for _ in 0..3 {
+            let mut child = slow_replay(&place, line);
+            wait_for_trial(&place.at("tmp"));
+            signal(&child, "STOP");
+            signal(&child, "INT");
+            signal(&child, "TERM");
+            signal(&child, "CONT");
+            assert_eq!(child.wait().unwrap().code(), Some(130));
+            let began = Instant::now();
+            while !scratch_in(&place.at("tmp"), "poolwright-scratch-").is_empty() {
+                assert!(began.elapsed() < Duration::from_secs(10), "{line}: {:?}", all(&place.at("tmp")));
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+    // A trial's directory is removed by the next one where its process was killed with its parent.
+    place.expect("replay t.parquet --device none --warm 0 --scratch ../tmp --dir ../tmp", &[0]);
+    assert_eq!(std::fs::read_dir(place.at("tmp")).unwrap().count(), 0);
+}
