@@ -153,3 +153,31 @@ fn a_sample_too_small_is_called_that() {
         said(&out)
     );
 }
+
+/// Every MiB of 400 GiB of a log: with a limit that permits it, the memory has no room for that.
+#[test]
+fn a_capture_that_memory_has_no_room_for_is_refused_before_it_is_made() {
+    const MIB: u64 = 1 << 20;
+    if poolwright_host::memory::available().is_none_or(|available| available > 400 << 30) {
+        eprintln!("not tested: this machine has more memory than that, or does not say");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let event = |i: u64| Event {
+        t_ns: i,
+        dur_ns: 1,
+        op: Op::Write,
+        file: 0,
+        offset: i * 2 * MIB,
+        len: 4096,
+        pid: 1,
+        tid: 1,
+        flags: Flags::default(),
+    };
+    let file = File { path: "/nowhere/log".into(), role: "wal".into(), ..File::default() };
+    let trace = Trace { files: vec![file], events: (0..400 << 10).map(event).collect(), ..Trace::default() };
+    trace.save(dir.path().join("t.parquet")).unwrap();
+    let out = replay(dir.path(), "--sample-bytes 1T");
+    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
+    assert!(said(&out).contains("of memory") && said(&out).contains("--sample-bytes"), "{}", said(&out));
+}

@@ -109,7 +109,7 @@ impl Input<'_> {
         let mut page = Page::default();
         self.structure(|input, kind, number| {
             match (number, kind) {
-                (2, 5) => page.unpacked = page.unpacked.max(input.integer()?),
+                (2, 5) => page.unpacked = input.integer()?,
                 (3, 5) => page.packed = input.integer()?,
                 // Data, dictionary, data of version 2: where each has its encoding.
                 (5 | 7, 12) => input.values(&mut page, 2)?,
