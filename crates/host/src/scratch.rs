@@ -16,7 +16,8 @@ use crate::{Transient, private};
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    _lock: OwnedFd,
+    /// None where the file system has no locks for directories (NFS): there, a killed process's directory stays.
+    _lock: Option<OwnedFd>,
     _transient: Transient,
 }
 
@@ -36,12 +37,13 @@ impl Scratch {
             }
             let transient = Transient::new(&path);
             // Another process's sweep may have come between: it holds the lock, or has removed the directory.
-            match lock(&path) {
-                Ok(lock) if is_at(&lock, &path) => {
-                    return Ok(Scratch { path, _lock: lock, _transient: transient });
-                }
-                _ => continue,
-            }
+            let lock = match lock(&path) {
+                Ok(lock) if is_at(&lock, &path) => Some(lock),
+                Ok(_) => continue,
+                Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotFound) => continue,
+                Err(_) => None,
+            };
+            return Ok(Scratch { path, _lock: lock, _transient: transient });
         }
         Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a scratch directory was found"))
     }
