@@ -121,9 +121,9 @@ impl OwnDir {
     /// # Errors
     /// With [`Unsafe`] (see [`refusal`]) if another user made it or it is not a directory; as the host says.
     pub fn open(path: &Path) -> io::Result<OwnDir> {
-        make_dirs(path).or_else(|why| match why.kind() {
-            io::ErrorKind::AlreadyExists => Err(refused(Unsafe::NotADirectory)),
-            _ => Err(why),
+        make_dirs(path).map_err(|why| match why.kind() {
+            io::ErrorKind::AlreadyExists => refused(Unsafe::NotADirectory),
+            _ => why,
         })?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let dir = openat(CWD, path, flags, Mode::empty()).map_err(|why| match why {

@@ -40,7 +40,9 @@ impl Scratch {
             let lock = match lock(&path) {
                 Ok(lock) if is_at(&lock, &path) => Some(lock),
                 Ok(_) => continue,
-                Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotFound) => continue,
+                Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotFound) => {
+                    continue;
+                }
                 Err(_) => None,
             };
             return Ok(Scratch { path, _lock: lock, _transient: transient });
