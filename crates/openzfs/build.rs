@@ -14,8 +14,7 @@ const DEFINES: &[(&str, &str)] = &[
 ];
 const SOURCES: &[&str] = &[
     "engine", "seam", "pool", "health", "dataset", "layout", "node", "attr", "dir", "name", "xattr", "file",
-    "clone", "blocks", "handoff", "log", "replay", "codec", "device",
-    "library", "fault", "check",
+    "clone", "blocks", "handoff", "log", "replay", "codec", "device", "library", "fault", "check",
 ];
 
 /// With the feature `fault-injection` only.
@@ -90,7 +89,10 @@ fn build_id(library: &PathBuf) -> String {
         exit(1)
     });
     let is_note = |w: &[u8]| w[..4] == [4, 0, 0, 0] && w[5..8] == [0; 3] && w[8..16] == *b"\x03\0\0\0GNU\0";
-    let id = bytes.windows(16).position(is_note).and_then(|at| bytes.get(at + 16..at + 16 + usize::from(bytes[at + 4])));
+    let id = bytes
+        .windows(16)
+        .position(is_note)
+        .and_then(|at| bytes.get(at + 16..at + 16 + usize::from(bytes[at + 4])));
     id.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -62,7 +62,8 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let path = PathBuf::from(args.next().expect("usage: speed FILE [RUNS]"));
     let runs: usize = args.next().map_or(5, |n| n.parse().expect("a number"));
-    let engine = Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }).expect("starting the engine");
+    let engine =
+        Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }).expect("starting the engine");
     let options = Options { full: true, ashifts: vec![12], ..Options::default() };
     let input = Input::paths(std::slice::from_ref(&path)).expect("a file");
     let pairs = options.recordsizes.len() * (options.compressions.len() - 1);

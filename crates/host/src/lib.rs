@@ -5,10 +5,12 @@
 //! path that comes out of a trace is opened only if it is a regular file.
 
 pub mod memory;
+pub mod part;
 pub mod private;
 pub mod regular;
 pub mod scratch;
 pub mod transient;
 
+pub use part::Part;
 pub use scratch::Scratch;
 pub use transient::Transient;

@@ -57,23 +57,6 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(FILE).open(path)
 }
 
-/// Makes a file for writing at a predictable path, in place of what a killed process left there. A link is replaced, not
-/// followed. `mode` is [`FILE`] or [`SHARED_FILE`].
-///
-/// # Errors
-/// As the host says: in a directory with a sticky bit, another user's file cannot be replaced.
-pub fn create_fresh(path: &Path, mode: u32) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(mode);
-    match options.open(path) {
-        Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
-            std::fs::remove_file(path)?;
-            options.open(path)
-        }
-        opened => opened,
-    }
-}
-
 /// Makes a file for writing, or empties the one of that name, in a directory that is private already.
 ///
 /// # Errors
@@ -197,10 +180,9 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         create_new(&at("new")).unwrap();
         create(&at("made")).unwrap();
-        create_fresh(&at("fresh"), FILE).unwrap();
         write(&at("written"), b"x").unwrap();
         make_dirs(&at("a/b")).unwrap();
-        for file in ["new", "made", "fresh", "written"] {
+        for file in ["new", "made", "written"] {
             assert_eq!(mode(&at(file)), 0o600, "{file}");
         }
         assert_eq!((mode(&at("a")), mode(&at("a/b"))), (0o700, 0o700));
@@ -212,12 +194,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         std::fs::write(at("precious"), "precious").unwrap();
-        for name in ["one", "two", "dir"] {
+        for name in ["one", "dir"] {
             symlink(at("precious"), at(name)).unwrap();
         }
         create(&at("one")).unwrap_err();
-        create_fresh(&at("two"), FILE).unwrap().write_all(b"x").unwrap();
-        assert!(!at("two").is_symlink());
         let own = OwnDir::open(&at("own")).unwrap();
         symlink(at("precious"), at("own/lock")).unwrap();
         assert_eq!(refusal(&own.file("lock").unwrap_err()), Some(Unsafe::NotAFile));

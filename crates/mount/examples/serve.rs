@@ -40,7 +40,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         dirty_bytes: 512 << 20,
         txg_timeout_s: 5,
         ..Config::default()
-    }).expect("starting the engine");
+    })
+    .expect("starting the engine");
     let vdev = PathBuf::from(vdev);
     let settings: Settings =
         [("recordsize".into(), recordsize.into()), ("compression".into(), "lz4".into())].into();

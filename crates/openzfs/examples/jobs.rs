@@ -78,7 +78,8 @@ fn main() {
     let vdev = PathBuf::from(vdev);
     let limit = Duration::from_secs_f64(seconds.parse().expect("SECONDS is a number"));
     let bytes: u64 = mib.parse::<u64>().expect("MIB is a number") << 20;
-    let engine = Engine::start(&Config { arc_bytes: (2 * bytes).max(1 << 30), ..Config::default() }).expect("starting the engine");
+    let engine = Engine::start(&Config { arc_bytes: (2 * bytes).max(1 << 30), ..Config::default() })
+        .expect("starting the engine");
     let (mut pool, mut ds) = open(engine, &vdev);
     let _ = ds.root().expect("a root").unlink(c"f");
     let mut file = ds.create_file("f").expect("a file").node().clone();

@@ -168,7 +168,9 @@ extern "C" fn host_refused(path: *const c_char, op: c_int, err: c_int, needed: c
         _ => format!("the pool {path} cannot be read or written any more: all copies of a block failed"),
     };
     if needed == 0 {
-        eprintln!("poolwright: {what}\nhint: the pool goes on without that file; `poolwright pool status` shows it");
+        eprintln!(
+            "poolwright: {what}\nhint: the pool goes on without that file; `poolwright pool status` shows it"
+        );
         return;
     }
     eprintln!(

@@ -16,7 +16,8 @@ fn the_arc_stays_inside_its_limit_and_follows_a_new_one() {
         dirty_bytes: 64 << 20,
         txg_timeout_s: 5,
         ..Config::default()
-    }).unwrap();
+    })
+    .unwrap();
     assert_eq!(engine.arc_stats().max, 64 << 20);
     let dir = tempfile::tempdir().unwrap();
     let pool = Pool::create(engine, &Spec::single("arc", dir.path().join("v"), 12)).unwrap();

@@ -37,7 +37,8 @@ fn a_cache_vdev_serves_before_and_after_an_import() {
         dirty_bytes: 64 << 20,
         txg_timeout_s: 5,
         ..Config::default()
-    }).unwrap();
+    })
+    .unwrap();
     let dir = tempfile::tempdir().unwrap();
     // Smaller ones do not keep what they hold over an export (l2arc_rebuild_blocks_min_l2size).
     let words = [dir.path().join("d:4G"), "cache".into(), dir.path().join("c:2G")];

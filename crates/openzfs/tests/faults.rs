@@ -38,7 +38,8 @@ fn content(file: u64, round: u64) -> Vec<u8> {
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|e| e == "vdev"));
     files.sort();
     files
@@ -123,7 +124,8 @@ fn victim() {
 
 /// A pool's life, from import to export.
 fn live(dir: &Path, phases: &Phases) -> Result<(), String> {
-    let pool = phases.run("import", || Pool::import(engine(), &files(dir), false)).map_err(|e| e.to_string())?;
+    let pool =
+        phases.run("import", || Pool::import(engine(), &files(dir), false)).map_err(|e| e.to_string())?;
     let ds = phases.run("open", || pool.open_dataset("d")).map_err(|e| e.to_string())?;
     phases.run("rename", || rename(&ds));
     let failed = phases.run("write", || write(&ds).and_then(|()| pool.sync().map_err(|e| e.to_string())));
@@ -242,7 +244,11 @@ fn check(dir: &Path, ended: &Ended, case: &str) {
 
 /// What became of a case, in a word.
 fn outcome(ended: &Ended, case: &str) -> &'static str {
-    assert!(!ended.err.contains("was moved:") && !ended.err.contains("was not moved:"), "{case}: {}", ended.err);
+    assert!(
+        !ended.err.contains("was moved:") && !ended.err.contains("was not moved:"),
+        "{case}: {}",
+        ended.err
+    );
     match ended.code {
         Some(0) if ended.says("exported").is_some() => "went on",
         Some(0) if ended.says("refused ").is_some() => "refused",
@@ -283,19 +289,29 @@ fn nothing_acknowledged_is_lost() {
                 let case = |first: u64, times: u64| {
                     let dir = tempfile::tempdir_in(home.path()).unwrap();
                     copy(&image, dir.path());
-                    let env = [("FAULT", (*fault).to_owned()), ("FIRST", first.to_string()), ("TIMES", times.to_string())];
+                    let env = [
+                        ("FAULT", (*fault).to_owned()),
+                        ("FIRST", first.to_string()),
+                        ("TIMES", times.to_string()),
+                    ];
                     let ended = run(dir.path(), phase, &env);
                     (dir, ended)
                 };
                 let (_, counted) = case(u64::MAX, 1);
-                assert!(counted.says("exported").is_some(), "{layout} {phase}: {} {}", counted.out, counted.err);
+                assert!(
+                    counted.says("exported").is_some(),
+                    "{layout} {phase}: {} {}",
+                    counted.out,
+                    counted.err
+                );
                 let calls = counted.numbers("calls ").first().copied().unwrap_or(0);
                 for (i, first) in places(calls, most).into_iter().enumerate() {
                     // One call, or all from there on; in a short run they take turns.
                     let times: &[u64] = if most > 1 { &[1, 0] } else { &[((p + f + i) % 2) as u64] };
                     for &times in times {
                         let (dir, ended) = case(first, times);
-                        let text = format!("{layout}, {phase}, {fault} at call {first} of {calls}, times {times}");
+                        let text =
+                            format!("{layout}, {phase}, {fault} at call {first} of {calls}, times {times}");
                         *table.entry((l, p, f)).or_default().entry(outcome(&ended, &text)).or_default() += 1;
                         check(dir.path(), &ended, &text);
                     }
@@ -372,7 +388,8 @@ fn a_redundant_vdev_is_faulted() {
         inject::stop();
 
         // The file can be written again: with the next import it is brought up to date.
-        let spec: Vec<PathBuf> = spec.groups.iter().flat_map(|g| &g.files).map(|(path, _)| path.clone()).collect();
+        let spec: Vec<PathBuf> =
+            spec.groups.iter().flat_map(|g| &g.files).map(|(path, _)| path.clone()).collect();
         let pool = Pool::import(engine(), &spec, false).unwrap();
         let ds = pool.open_dataset("d").unwrap();
         for i in 0..round {

@@ -147,7 +147,8 @@ fn engine() -> Engine {
         dirty_bytes: 64 << 20,
         txg_timeout_s: 1,
         ..Config::default()
-    }).unwrap()
+    })
+    .unwrap()
 }
 
 fn create(dir: &Path, layout: &str, logbias: &str) -> (Pool, Dataset) {

@@ -37,8 +37,9 @@ fn victim() {
     let name = std::env::var("POOLWRIGHT_REFUSALS_POOL").unwrap();
     let groups = Spec::parse_vdevs(&[format!("{}:256M", Path::new(&vdev).display())]).unwrap();
     let pool = Pool::create(engine(), &Spec { name, ashift: 12, groups }).unwrap();
-    let settings: Settings =
-        [("recordsize", "4K"), ("compression", "off"), ("logbias", &logbias)].map(|(p, v)| (p.into(), v.into())).into();
+    let settings: Settings = [("recordsize", "4K"), ("compression", "off"), ("logbias", &logbias)]
+        .map(|(p, v)| (p.into(), v.into()))
+        .into();
     let ds = pool.create_dataset("d", &settings).unwrap();
     let file = ds.create_file("rows").unwrap();
     pool.sync().unwrap();
@@ -74,7 +75,13 @@ fn places_of(vdev: &Path, bytes: &[u8]) -> Vec<u64> {
         if n == 0 {
             break;
         }
-        found.extend(chunk[..n].windows(64).enumerate().filter(|(_, w)| *w == &bytes[..64]).map(|(i, _)| data + i as u64));
+        found.extend(
+            chunk[..n]
+                .windows(64)
+                .enumerate()
+                .filter(|(_, w)| *w == &bytes[..64])
+                .map(|(i, _)| data + i as u64),
+        );
         at = data + n as u64;
     }
     found
@@ -134,7 +141,11 @@ fn a_damaged_log_is_left_intact() {
             // What does not need the log can be read.
             let readonly = Access { readonly: true, ..Access::default() };
             let ds = pool.open_dataset_with("d", readonly).unwrap();
-            assert_eq!(ds.open_file("rows").unwrap().size(), SYNCED, "{logbias}: part of the log was replayed");
+            assert_eq!(
+                ds.open_file("rows").unwrap().size(),
+                SYNCED,
+                "{logbias}: part of the log was replayed"
+            );
             drop(ds);
             pool.export().unwrap();
         }

@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use poolwright_host::{Transient, private};
+use poolwright_host::{Part, private};
 
 use crate::failure::{Refused, Usage, hint};
 
@@ -66,7 +66,7 @@ pub struct Output {
     kind: Kind,
     file: File,
     /// The file beside the path that is written first; none for a device or a pipe, which is written directly.
-    part: Option<(PathBuf, Transient)>,
+    part: Option<Part>,
 }
 
 impl Output {
@@ -92,10 +92,8 @@ impl Output {
                 if existing.is_some() && !force.force {
                     refuse_foreign(path, kind)?;
                 }
-                let part = beside(path).with_context(failed)?;
-                let file = private::create_fresh(&part, kind.mode()).with_context(failed)?;
-                let transient = Transient::new(&part);
-                (file, Some((part, transient)))
+                let (part, file) = Part::create(path, kind.mode()).with_context(failed)?;
+                (file, Some(part))
             }
         };
         Ok(Output { path: path.to_owned(), kind, file, part })
@@ -132,14 +130,14 @@ impl Output {
     /// # Errors
     /// As the file system says; what was at the path stays then.
     pub fn commit(mut self) -> anyhow::Result<()> {
-        let put = |part: &Path| {
+        let put = |part: &Part| {
             self.file.sync_all()?;
             if self.kind.is_kept() && self.path.metadata().is_ok_and(|meta| meta.len() > 0) {
                 keep(&self.path)?;
             }
-            fs::rename(part, &self.path)
+            part.rename(&self.path)
         };
-        if let Some((part, _)) = &self.part {
+        if let Some(part) = &self.part {
             put(part).with_context(|| format!("cannot write {}", self.path.display()))?;
             self.part = None;
         }
@@ -157,14 +155,6 @@ impl Write for Output {
     }
 }
 
-impl Drop for Output {
-    fn drop(&mut self) {
-        if let Some((part, _)) = &self.part {
-            let _ = fs::remove_file(part);
-        }
-    }
-}
-
 fn refuse_foreign(path: &Path, kind: Kind) -> anyhow::Result<()> {
     let read = || File::open(path).and_then(|mut file| kind.made(&mut file));
     if read().with_context(|| format!("cannot read {}", path.display()))? {
@@ -178,12 +168,6 @@ fn refuse_foreign(path: &Path, kind: Kind) -> anyhow::Result<()> {
         .with_context(|| format!("cannot replace {}", path.display()))
         .context(hint("name another file, or use --force to replace this one"))
         .context(Refused)
-}
-
-/// The name under which a file is written first: hidden, in the same directory.
-fn beside(path: &Path) -> anyhow::Result<PathBuf> {
-    let name = path.file_name().context("it has no file name")?;
-    Ok(path.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id())))
 }
 
 /// Links the file to NAME.1 as well, in place of an older one.

@@ -295,7 +295,7 @@ fn outputs_are_written_through_no_link() {
     place.recorded();
     std::fs::write(place.at("home/precious"), "precious").unwrap();
     // The shell's process id is the program's: it links the names, and then runs it.
-    let script = "for n in .mrc.html.$$ .r.parquet.partial-$$.part-$$; do ln -s ../home/precious $n; done; exec \"$@\"";
+    let script = "for n in .mrc.html.$$ .mrc.html.part-$$ .r.parquet.partial-$$.part-$$; do ln -s ../home/precious $n; done; exec \"$@\"";
     std::fs::write(place.at("work/log"), "fio version 3 iolog\n0 /a add\n1 /a open\n2 /a read 0 4096\n")
         .unwrap();
     for line in ["mrc t.parquet --sizes 64M -o mrc.html", "trace import log -o r.parquet"] {

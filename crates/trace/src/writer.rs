@@ -18,7 +18,7 @@ use parquet::file::metadata::{
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::{SerializedRowGroupWriter, TrackedWrite};
 use parquet::schema::types::SchemaDescPtr;
-use poolwright_host::{Transient, private};
+use poolwright_host::{Part, private};
 
 use crate::checksum::{crc32, seal};
 use crate::error::{Error, Result, io};
@@ -62,7 +62,7 @@ pub struct Summary {
 pub struct Writer {
     path: PathBuf,
     /// Where the trace is until it holds an event; `None` once it has its name.
-    part: Option<(PathBuf, Transient)>,
+    part: Option<Part>,
     out: std::fs::File,
     /// Length of the file up to and with its last complete footer.
     good: u64,
@@ -103,14 +103,13 @@ impl Writer {
     pub fn create(path: impl AsRef<Path>, meta: Meta) -> Result<Writer> {
         let path = path.as_ref().to_owned();
         refuse_foreign(&path)?;
-        let part = part_of(&path).map_err(io("create", &path))?;
+        let place = place_of(&path).map_err(io("create", &path))?;
         // A trace is private: it names a database's files and says how each is used. A device or a pipe exists already.
-        let out = match &part {
-            Some(part) => private::create_fresh(part, private::FILE),
-            None => OpenOptions::new().write(true).open(&path),
+        let opened = match &place {
+            Some(place) => Part::create(place, private::FILE).map(|(part, out)| (Some(part), out)),
+            None => OpenOptions::new().write(true).open(&path).map(|out| (None, out)),
         };
-        let out = out.map_err(io("create", &path))?;
-        let part = part.map(|part| (part.clone(), Transient::new(&part)));
+        let (part, out) = opened.map_err(io("create", &path))?;
         let now = Instant::now();
         let mut writer = Writer {
             path,
@@ -244,10 +243,10 @@ impl Writer {
 
     /// Gives the trace its name.
     fn publish(&mut self) -> Result<()> {
-        let Some((part, _)) = &self.part else { return Ok(()) };
+        let Some(part) = &self.part else { return Ok(()) };
         // A link keeps leading where it does.
         let place = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
-        std::fs::rename(part, place).map_err(io("create", &self.path))?;
+        part.rename(&place).map_err(io("create", &self.path))?;
         self.part = None;
         Ok(())
     }
@@ -333,9 +332,6 @@ impl Drop for Writer {
             // No caller is left to be told; the last checkpoint is on disk in any case.
             let _ = self.checkpoint();
         }
-        if let Some((part, _)) = self.part.take() {
-            let _ = std::fs::remove_file(part);
-        }
     }
 }
 
@@ -345,17 +341,15 @@ fn checkpoint_interval(recorded: Duration, footer_bytes: usize) -> Duration {
     CHECKPOINT_MIN.max(recorded.mul_f64(CHECKPOINT_SHARE)).max(cost)
 }
 
-/// The file beside `path` that takes a trace until it holds an event; `None` for what cannot be replaced, such as a device.
-fn part_of(path: &Path) -> std::io::Result<Option<PathBuf>> {
+/// Where a trace at `path` really is, links followed; `None` for what cannot be replaced, such as a device.
+fn place_of(path: &Path) -> std::io::Result<Option<PathBuf>> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => return Ok(None),
         Ok(_) => drop(OpenOptions::new().write(true).open(path)?), // a protected trace is not replaced
         Err(_) => {}
     }
     let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let Some(name) = place.file_name() else { return Ok(None) };
-    let name = format!(".{}.part-{}", name.to_string_lossy(), std::process::id());
-    Ok(Some(place.with_file_name(name)))
+    Ok(place.file_name().is_some().then_some(place))
 }
 
 /// A typing slip in `-o` must not cost a data file.

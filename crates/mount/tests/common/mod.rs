@@ -27,7 +27,8 @@ pub fn engine() -> Engine {
         dirty_bytes: 64 << 20,
         txg_timeout_s: 5,
         ..Config::default()
-    }).unwrap()
+    })
+    .unwrap()
 }
 
 /// Whether this machine can mount at all. Says why not.

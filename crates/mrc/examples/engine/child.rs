@@ -92,7 +92,8 @@ pub struct Replayed {
 }
 
 fn engine(job: &Job) -> Engine {
-    Engine::start(&Config { arc_bytes: job.arc_bytes, dirty_bytes: DIRTY_BYTES, ..Config::default() }).expect("starting the engine")
+    Engine::start(&Config { arc_bytes: job.arc_bytes, dirty_bytes: DIRTY_BYTES, ..Config::default() })
+        .expect("starting the engine")
 }
 
 fn devices(job: &Job) -> Vec<PathBuf> {

@@ -276,7 +276,8 @@ fn modelled(
 
 /// What each record takes compressed: the engine's own codec on the same content.
 fn psizes(files: &[u64], recordsize: u64, compression: &str) -> Result<Vec<Vec<u32>>> {
-    let engine = Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }).expect("starting the engine");
+    let engine =
+        Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }).expect("starting the engine");
     let mut codec = Codec::new(engine, &Compression::parse(compression)?, recordsize as usize);
     let mut record = vec![0u8; recordsize as usize];
     let geometry = Geometry::plain(12);

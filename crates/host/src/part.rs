@@ -1,0 +1,147 @@
+//! The file that takes an output until it is complete, beside its place.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::process::geteuid;
+
+use crate::Transient;
+use crate::private::is_at;
+
+/// A hidden file `.NAME.part-PID` beside `NAME`. It is locked while it is written, and removed when this is dropped or the
+/// process ends by a second Ctrl-C; what a killed process left, the next output of that name removes.
+#[derive(Debug)]
+pub struct Part {
+    path: PathBuf,
+    /// The lock goes with the last descriptor.
+    _lock: File,
+    _transient: Transient,
+}
+
+impl Part {
+    /// Makes it, with this mode, for an output at `place`. A link that has its name is replaced, not followed.
+    ///
+    /// # Errors
+    /// As the host says; if `place` has no file name.
+    pub fn create(place: &Path, mode: u32) -> io::Result<(Part, File)> {
+        let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let stem = [b".", name.as_bytes(), b".part-"].concat();
+        let dir = place.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        sweep(dir, &stem);
+        let pid = std::process::id().to_string();
+        let path = dir.join(OsString::from_vec([&stem, pid.as_bytes()].concat()));
+        let file = create_fresh(&path, mode)?;
+        // Where the file system has no locks, no other process removes it either.
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let part = Part { _transient: Transient::new(&path), path, _lock: file.try_clone()? };
+        Ok((part, file))
+    }
+
+    /// Puts it at a place, in place of what is there.
+    ///
+    /// # Errors
+    /// As the host says; the file stays then.
+    pub fn rename(&self, place: &Path) -> io::Result<()> {
+        std::fs::rename(&self.path, place)
+    }
+}
+
+impl Drop for Part {
+    /// Nothing has this name any more if it was renamed.
+    fn drop(&mut self) {
+        if is_at(&self._lock, &self.path) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn create_fresh(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    match options.open(path) {
+        Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
+            std::fs::remove_file(path)?;
+            options.open(path)
+        }
+        opened => opened,
+    }
+}
+
+/// Removes this user's files in `dir` that are called `stem` and a number, and that no process has locked.
+fn sweep(dir: &Path, stem: &[u8]) {
+    let is_part = |name: &OsString| {
+        let number = name.as_bytes().strip_prefix(stem);
+        number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+    };
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten().filter(|e| is_part(&e.file_name())) {
+        let path = entry.path();
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
+        let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(&path) else { continue };
+        let ours = file.metadata().is_ok_and(|meta| meta.is_file() && meta.uid() == geteuid().as_raw());
+        if ours && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&file, &path) {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::private::{FILE, SHARED_FILE};
+    use std::io::Write as _;
+
+    fn names(dir: &Path) -> Vec<OsString> {
+        let mut names: Vec<OsString> =
+            std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn an_output_is_there_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("out");
+        drop(Part::create(&place, FILE).unwrap());
+        assert!(names(dir.path()).is_empty());
+        let (part, mut file) = Part::create(&place, FILE).unwrap();
+        file.write_all(b"whole").unwrap();
+        part.rename(&place).unwrap();
+        drop(part);
+        assert_eq!(names(dir.path()), ["out"]);
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "whole");
+        assert_eq!(std::fs::metadata(&place).unwrap().mode() & 0o777, 0o600);
+        assert!(Part::create(Path::new("/"), SHARED_FILE).is_err());
+    }
+
+    #[test]
+    fn what_a_killed_process_left_goes_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for name in [".out.part-1", ".out.part-x", ".out.part-", ".other.part-1", ".out.1", ".out.part-77"] {
+            std::fs::write(at(name), "x").unwrap();
+        }
+        let live = File::open(at(".out.part-77")).unwrap();
+        flock(&live, FlockOperation::LockExclusive).unwrap();
+        drop(Part::create(&at("out"), FILE).unwrap());
+        let left = [".other.part-1", ".out.1", ".out.part-", ".out.part-77", ".out.part-x"];
+        assert_eq!(names(dir.path()), left);
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (place, precious) = (dir.path().join("out"), dir.path().join("precious"));
+        std::fs::write(&precious, "precious").unwrap();
+        let part = dir.path().join(format!(".out.part-{}", std::process::id()));
+        std::os::unix::fs::symlink(&precious, &part).unwrap();
+        let (_part, mut file) = Part::create(&place, FILE).unwrap();
+        file.write_all(b"x").unwrap();
+        assert!(!part.is_symlink());
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    }
+}
