@@ -420,7 +420,7 @@ mod tests {
         // 1200 MiB of log written through, and as much of temporary data in places far apart.
         let events: Vec<Event> = (0..4096)
             .flat_map(|i| {
-                let apart = i % 64 << 34;
+                let apart = (i % 64) << 34;
                 [
                     event(Op::Write, 0, i * LEN, LEN),
                     event(Op::Write, 1, apart, LEN),
