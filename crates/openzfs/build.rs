@@ -56,6 +56,7 @@ fn main() {
     for define in signatures(&zfs.include_paths) {
         build.define(define, None);
     }
+    sanitize(&mut build);
     let mut sources = SOURCES.to_vec();
     if std::env::var_os("CARGO_FEATURE_FAULT_INJECTION").is_some() {
         build.define("PW_FAULT_INJECTION", None);
@@ -94,6 +95,13 @@ fn build_id(library: &PathBuf) -> String {
         .position(is_note)
         .and_then(|at| bytes.get(at + 16..at + 16 + usize::from(bytes[at + 4])));
     id.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Instruments the C side when `scripts/sanitize.sh` or `scripts/fuzz.sh` says which sanitizers: `address,undefined`.
+fn sanitize(build: &mut cc::Build) {
+    println!("cargo:rerun-if-env-changed=POOLWRIGHT_SANITIZE");
+    let Ok(sanitizers) = std::env::var("POOLWRIGHT_SANITIZE") else { return };
+    build.flag(format!("-fsanitize={sanitizers}")).flag("-fno-omit-frame-pointer").flag("-g").opt_level(1);
 }
 
 /// Signatures that changed within 2.3 (2.3.2 in Debian 12's backports, a later one in Debian 13): header, function, what

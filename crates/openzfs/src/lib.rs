@@ -10,7 +10,9 @@
 //!
 //! This crate is the only place with `unsafe` code: calls into `csrc/engine.h`, and a few of the host's.
 
-/// libzpool's malloc as well as ours: glibc's keeps several hundred megabytes that the ARC has let go of.
+/// libzpool's malloc as well as ours: glibc's keeps several hundred megabytes that the ARC has let go of. Not under a
+/// sanitizer, which watches the allocations itself.
+#[cfg(not(poolwright_sanitize))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
