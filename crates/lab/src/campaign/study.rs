@@ -14,6 +14,8 @@ use super::{
 use crate::Result;
 
 const MOST_BLOCKS: u32 = 1000;
+/// Cases of a study, those left out included: each is held in memory and run as often as there are blocks.
+const MOST_CASES: usize = 10_000;
 
 pub(super) fn study(node: &Node<'_>, campaign: &Campaign) -> Result<Study> {
     let fields = node.fields("a study")?;
@@ -66,6 +68,7 @@ pub(super) fn study(node: &Node<'_>, campaign: &Campaign) -> Result<Study> {
         let factor = factor(&node, &study, campaign)?;
         study.factors.push(factor);
     }
+    check_cases(node, &study)?;
     for node in fields.tables("exclude")? {
         let case = case(&node, &study)?;
         study.exclude.push(case);
@@ -83,6 +86,16 @@ pub(super) fn study(node: &Node<'_>, campaign: &Campaign) -> Result<Study> {
     }
     fields.end()?;
     Ok(study)
+}
+
+/// Cases are the product of all factors' levels, so a short file can ask for more than any memory holds.
+fn check_cases(node: &Node<'_>, study: &Study) -> Result<()> {
+    let cases = study.factors.iter().fold(1usize, |cases, factor| cases.saturating_mul(factor.levels.len()));
+    if cases <= MOST_CASES {
+        return Ok(());
+    }
+    let why = format!("study {:?}: its factors make {cases} cases; {MOST_CASES} is the limit", study.name);
+    Err(node.error(why))
 }
 
 fn stop(node: &Node<'_>, repeats: u32) -> Result<Stop> {

@@ -188,6 +188,22 @@ fn errors_name_the_line_and_what_is_allowed() {
     assert!(parse(&none).unwrap_err().to_string().contains("every case is excluded"));
 }
 
+/// The cases of this one are the product of its factors' levels: with 64 factors no memory would hold them.
+#[test]
+fn too_many_cases_are_refused() {
+    let with = |factors: usize| {
+        let factor = |n: usize| {
+            format!("[[study.factor]]\nname = \"f{n}\"\npath = \"workload.f{n}\"\nlevels = [1, 2]\n")
+        };
+        let more: String = (0..factors).map(factor).collect();
+        GOOD.replace("[[study.exclude]]", &format!("{more}[[study.exclude]]"))
+    };
+    assert_eq!(order::cases(&parse(&with(3)).unwrap().studies[0]).len(), 6 * 8);
+    let why = parse(&with(11)).unwrap_err().to_string();
+    assert!(why.contains("16384 cases; 10000 is the limit"), "{why}");
+    assert!(parse(&with(64)).unwrap_err().to_string().contains("is the limit"));
+}
+
 #[test]
 fn all_shipped_campaigns_parse() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
