@@ -1,44 +1,112 @@
 //! Where every request passes, so that all can be stopped for a moment.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::PoisonError;
 
 use crate::fs::FileSystem;
+use crate::sync::{Arc, RwLock, RwLockReadGuard};
 
 /// One thread's way to the file system, on a cache line of its own: passing costs two atomic instructions on memory that
 /// no other thread writes.
 #[repr(align(128))]
-struct Lane(RwLock<Option<Arc<FileSystem>>>);
+struct Lane<T>(RwLock<Option<Arc<T>>>);
 
 /// The file system, for threads that are counted from 0.
-pub(crate) struct Gate {
-    lanes: Vec<Lane>,
+pub(crate) struct Gate<T = FileSystem> {
+    lanes: Vec<Lane<T>>,
 }
 
 /// The file system, which nobody changes meanwhile; `None` if a change has lost it.
-pub(crate) type Pass<'a> = RwLockReadGuard<'a, Option<Arc<FileSystem>>>;
+pub(crate) type Pass<'a, T = FileSystem> = RwLockReadGuard<'a, Option<Arc<T>>>;
 
-impl Gate {
-    pub(crate) fn new(fs: FileSystem, threads: usize) -> Gate {
+impl<T> Gate<T> {
+    pub(crate) fn new(fs: T, threads: usize) -> Gate<T> {
         let fs = Arc::new(fs);
         Gate { lanes: (0..threads.max(1)).map(|_| Lane(RwLock::new(Some(Arc::clone(&fs))))).collect() }
     }
 
     /// Lets a thread through; waits while the file system is being changed.
-    pub(crate) fn pass(&self, thread: usize) -> Pass<'_> {
+    pub(crate) fn pass(&self, thread: usize) -> Pass<'_, T> {
         self.lanes[thread].0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until nobody is in, and keeps all out while `change` makes another file system of this one. `None`: there
     /// is none any more.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(FileSystem) -> (Option<FileSystem>, T)) -> Option<T> {
+    pub(crate) fn change<R>(&self, change: impl FnOnce(T) -> (Option<T>, R)) -> Option<R> {
         // Always in this order, so that two changes wait for each other.
         let mut lanes: Vec<_> =
             self.lanes.iter().map(|lane| lane.0.write().unwrap_or_else(PoisonError::into_inner)).collect();
         let last = lanes.iter_mut().filter_map(|lane| lane.take()).last()?;
         // No copy of it leaves a lane.
-        let (next, result) = change(Arc::into_inner(last)?);
+        let (next, result) = change(Arc::try_unwrap(last).ok()?);
         let next = next.map(Arc::new);
         lanes.iter_mut().for_each(|lane| **lane = next.clone());
         Some(result)
+    }
+}
+
+#[cfg(all(test, poolwright_loom))]
+mod tests {
+    use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use loom::thread;
+
+    use super::*;
+
+    /// Two serving threads and a third one that changes: while it does, neither is in.
+    #[test]
+    fn loom_no_thread_is_in_during_a_change() {
+        loom::model(|| {
+            let gate = Arc::new(Gate::new(1, 2));
+            let inside = Arc::new(AtomicUsize::new(0));
+            let serve = |lane: usize| {
+                let (gate, inside) = (Arc::clone(&gate), Arc::clone(&inside));
+                thread::spawn(move || {
+                    let pass = gate.pass(lane);
+                    inside.fetch_add(1, SeqCst);
+                    let seen = **pass.as_ref().expect("nothing takes it away");
+                    inside.fetch_sub(1, SeqCst);
+                    drop(pass);
+                    seen
+                })
+            };
+            let served = [serve(0), serve(1)];
+            let before = gate.change(|generation| {
+                assert_eq!(inside.load(SeqCst), 0, "a thread is being served");
+                (Some(generation + 1), generation)
+            });
+            assert_eq!(before, Some(1));
+            let seen = served.map(|thread| thread.join().unwrap());
+            assert!(seen.iter().all(|generation| [1, 2].contains(generation)));
+            assert!((0..2).all(|lane| gate.pass(lane).as_deref() == Some(&2)));
+        });
+    }
+
+    /// Two changes at once happen one after the other, and no lane is left with the tree of before.
+    #[test]
+    fn loom_changes_wait_for_each_other() {
+        loom::model(|| {
+            let gate = Arc::new(Gate::new(0, 2));
+            let change = |add: u32| {
+                let gate = Arc::clone(&gate);
+                thread::spawn(move || gate.change(|sum| (Some(sum + add), ())))
+            };
+            let changes = [change(1), change(2)];
+            assert!(changes.map(|thread| thread.join().unwrap()).iter().all(Option::is_some));
+            assert!((0..2).all(|lane| gate.pass(lane).as_deref() == Some(&3)));
+        });
+    }
+
+    /// A change that loses the tree: who comes later finds none, and so does a second change.
+    #[test]
+    fn loom_a_lost_tree_is_lost_for_all() {
+        loom::model(|| {
+            let gate = Arc::new(Gate::new(0, 2));
+            let lose = || {
+                let gate = Arc::clone(&gate);
+                thread::spawn(move || gate.change(|_| (None, ())).is_some())
+            };
+            let lost = [lose(), lose()].map(|thread| thread.join().unwrap());
+            assert_eq!(lost.iter().filter(|done| **done).count(), 1, "it can be lost once");
+            assert!((0..2).all(|lane| gate.pass(lane).is_none()));
+        });
     }
 }

@@ -20,6 +20,7 @@ pub mod proto;
 mod safety;
 mod session;
 mod snapshot;
+mod sync;
 mod uring;
 
 pub use counters::Counters;

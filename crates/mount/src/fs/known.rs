@@ -6,36 +6,39 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use poolwright_openzfs::Node;
 
+use crate::sync::{Mutex, MutexGuard};
+
 const SHARDS: usize = 64;
 
-struct One {
+struct One<N> {
     count: u64,
-    held: Option<Node>,
+    held: Option<N>,
     /// Which of the objects that had this number over time the kernel means, as it was told.
     generation: u32,
     /// Until when, in seconds since the start, asking for its attributes is not worth while: the kernel has them.
     fresh_until: u32,
 }
 
-type Shard = HashMap<u64, One, BuildHasherDefault<Spread>>;
+type Shard<N> = HashMap<u64, One<N>, BuildHasherDefault<Spread>>;
 
 /// Counts by node id.
-pub(crate) struct Known {
-    shards: Vec<Mutex<Shard>>,
+pub(crate) struct Known<N = Node> {
+    shards: Vec<Mutex<Shard<N>>>,
     start: Instant,
 }
 
-impl Known {
-    pub(crate) fn new() -> Known {
-        Known { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), start: Instant::now() }
+impl<N: Clone> Known<N> {
+    pub(crate) fn new() -> Known<N> {
+        let shards = (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect();
+        Known { shards, start: Instant::now() }
     }
 
-    fn shard(&self, nodeid: u64) -> MutexGuard<'_, Shard> {
+    fn shard(&self, nodeid: u64) -> MutexGuard<'_, Shard<N>> {
         // Above the low bits: objects of one directory were made together and are asked for together.
         let at = (nodeid.wrapping_mul(SPREAD) >> 58) as usize;
         self.shards[at].lock().unwrap_or_else(PoisonError::into_inner)
@@ -88,7 +91,7 @@ impl Known {
     }
 
     /// It has no name (any more): holds it for as long as the kernel knows it.
-    pub(crate) fn hold(&self, nodeid: u64, node: Node) {
+    pub(crate) fn hold(&self, nodeid: u64, node: N) {
         let before = match self.shard(nodeid).get_mut(&nodeid) {
             Some(one) => one.held.replace(node),
             None => Some(node),
@@ -103,7 +106,7 @@ impl Known {
     }
 
     /// The generation that the kernel was told, and the node, if it is held.
-    pub(crate) fn get(&self, nodeid: u64) -> Option<(u32, Option<Node>)> {
+    pub(crate) fn get(&self, nodeid: u64) -> Option<(u32, Option<N>)> {
         let shard = self.shard(nodeid);
         let one = shard.get(&nodeid)?;
         Some((one.generation, one.held.clone()))
@@ -164,13 +167,114 @@ impl Hasher for Spread {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, poolwright_loom))]
+mod loom_tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::sync::{Arc, Weak};
+
+    use loom::thread;
+
+    use super::*;
+
+    /// In place of a node. Letting go of it asks the table, which would wait for ever if its shard were locked: freeing an
+    /// object takes locks of the engine, and its threads ask the table.
+    #[derive(Clone)]
+    struct Held(#[allow(dead_code)] Arc<Inner>); // for its drop
+
+    struct Inner {
+        known: Weak<Known<Held>>,
+        freed: Arc<AtomicUsize>,
+    }
+
+    impl Drop for Inner {
+        fn drop(&mut self) {
+            self.freed.fetch_add(1, SeqCst);
+            if let Some(known) = self.known.upgrade() {
+                known.contains(7);
+            }
+        }
+    }
+
+    const TRUST: Duration = Duration::from_secs(60);
+
+    struct Table {
+        known: Arc<Known<Held>>,
+        freed: Arc<AtomicUsize>,
+    }
+
+    impl Table {
+        fn new() -> Table {
+            Table { known: Arc::new(Known::new()), freed: Arc::default() }
+        }
+
+        fn node(&self) -> Held {
+            Held(Arc::new(Inner { known: Arc::downgrade(&self.known), freed: Arc::clone(&self.freed) }))
+        }
+
+        fn spawn<T: 'static>(&self, act: impl FnOnce(&Known<Held>) -> T + 'static) -> thread::JoinHandle<T> {
+            let known = Arc::clone(&self.known);
+            thread::spawn(move || act(&known))
+        }
+    }
+
+    /// An unlink holds what the kernel forgets at the same time: it is freed once, whoever is first.
+    #[test]
+    fn loom_what_is_held_is_freed_once() {
+        loom::model(|| {
+            let table = Table::new();
+            table.known.add(7, 1, TRUST);
+            let node = table.node();
+            let unlink = table.spawn(move |known| known.hold(7, node));
+            let forget = table.spawn(|known| known.forget(7, 1));
+            unlink.join().unwrap();
+            assert!(forget.join().unwrap(), "it was known once");
+            assert_eq!(table.freed.load(SeqCst), 1);
+            assert!(!table.known.contains(7));
+        });
+    }
+
+    /// A lookup tells the kernel of a node that it forgets at the same time: exactly one of the two counts is left, and
+    /// the number of times it became known and unknown agree.
+    #[test]
+    fn loom_counts_survive_each_other() {
+        loom::model(|| {
+            let table = Table::new();
+            assert!(table.known.add(7, 1, TRUST));
+            let lookup = table.spawn(|known| known.add(7, 1, TRUST));
+            let forget = table.spawn(|known| known.forget(7, 1));
+            let (fresh, gone) = (lookup.join().unwrap(), forget.join().unwrap());
+            assert_eq!(fresh, gone, "it is new to the kernel only after it was forgotten");
+            assert!(table.known.contains(7));
+            assert!(table.known.forget(7, 1) && !table.known.contains(7));
+        });
+    }
+
+    /// A rollback lets go of all while a node is given a name again and looked at.
+    #[test]
+    fn loom_letting_go_of_all() {
+        loom::model(|| {
+            let table = Table::new();
+            table.known.add(7, 1, TRUST);
+            table.known.hold(7, table.node());
+            let link = table.spawn(|known| known.release(7));
+            let look = table.spawn(|known| known.get(7).map(|(generation, _)| generation));
+            table.known.let_go(|_| true);
+            link.join().unwrap();
+            assert_eq!(look.join().unwrap(), Some(1));
+            assert_eq!(table.freed.load(SeqCst), 1);
+            table.known.clear();
+            assert!(table.known.ids(|_| true).is_empty());
+        });
+    }
+}
+
+#[cfg(all(test, not(poolwright_loom)))]
 mod tests {
     use super::*;
 
     #[test]
     fn counts_per_node() {
-        let known = Known::new();
+        let known: Known = Known::new();
         let long = Duration::from_secs(60);
         assert!(known.add(7, 1, long));
         assert!(!known.add(7, 1, long) && known.add(8, 1, long));
@@ -182,7 +286,7 @@ mod tests {
 
     #[test]
     fn fresh_while_the_kernel_knows_and_trusts() {
-        let known = Known::new();
+        let known: Known = Known::new();
         let (long, short) = (Duration::from_secs(60), Duration::from_secs(1));
         assert!(!known.is_fresh(7), "never told");
         known.add(7, 1, long);

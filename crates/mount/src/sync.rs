@@ -1,0 +1,7 @@
+//! The locks of the tables that all serving threads share. Under `--cfg poolwright_loom` they are loom's, which runs a test
+//! in every order that the threads' steps can take (`scripts/sanitize.sh loom`).
+
+#[cfg(poolwright_loom)]
+pub(crate) use loom::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+#[cfg(not(poolwright_loom))]
+pub(crate) use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
