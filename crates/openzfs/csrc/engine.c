@@ -2,6 +2,7 @@
 /* Starting and stopping the engine, its limits and its ARC counters. */
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <sys/prctl.h>
@@ -76,8 +77,12 @@ abd_size_alloc_linear(size_t size)
 uint64_t
 arc_all_memory(void)
 {
-	return (zfs_arc_max * 2);
+	return (__atomic_load_n(&zfs_arc_max, __ATOMIC_RELAXED) * 2);
 }
+
+/* Whoever sets a limit holds it: the ARC's are set in steps, and those of two threads must not mix. */
+static pthread_mutex_t limits = PTHREAD_MUTEX_INITIALIZER;
+#define	LIMIT(name, value)	__atomic_store_n(&(name), value, __ATOMIC_RELAXED)
 
 /* dbuf_cache_max_bytes, which is not visible in the library. */
 static uint64_t dbuf_cache_max = UINT64_MAX;
@@ -181,9 +186,9 @@ pw_engine_start(const pw_engine_config_t *config)
 	pw_vdev_threads = (int)config->vdev_threads;
 	pw_layout_register();
 	kernel_init(SPA_MODE_READ | SPA_MODE_WRITE);
-	pw_engine_set_arc(config->arc_bytes);
 	if (config->dirty_bytes != 0)
-		zfs_dirty_data_max = config->dirty_bytes;
+		pw_engine_set_dirty(config->dirty_bytes);
+	pw_engine_set_arc(config->arc_bytes);
 	return (0);
 }
 
@@ -191,24 +196,26 @@ void
 pw_engine_set_arc(uint64_t bytes)
 {
 	/* In steps, because a maximum has to lie above the minimum when it is set, and a minimum not above the maximum. */
-	zfs_arc_min = MAX(bytes / 2, 2ULL << SPA_MAXBLOCKSHIFT);
+	(void) pthread_mutex_lock(&limits);
+	LIMIT(zfs_arc_min, MAX(bytes / 2, 2ULL << SPA_MAXBLOCKSHIFT));
 	arc_tuning_update(B_FALSE);
-	zfs_arc_max = bytes;
+	LIMIT(zfs_arc_max, bytes);
 	arc_tuning_update(B_FALSE);
-	zfs_arc_min = bytes;
+	LIMIT(zfs_arc_min, bytes);
 	arc_tuning_update(B_FALSE);
+	(void) pthread_mutex_unlock(&limits);
 }
 
 void
 pw_engine_set_dirty(uint64_t bytes)
 {
-	zfs_dirty_data_max = bytes;
+	LIMIT(zfs_dirty_data_max, bytes);
 }
 
 void
 pw_engine_set_txg_timeout(uint32_t seconds)
 {
-	zfs_txg_timeout = seconds;
+	LIMIT(zfs_txg_timeout, seconds);
 }
 
 /*
