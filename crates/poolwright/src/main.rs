@@ -106,6 +106,9 @@ fn run(verb: Verb) -> u8 {
 /// A user sees a sentence, never a backtrace.
 fn quiet_panics() {
     std::panic::set_hook(Box::new(|info| {
+        if poolwright_trace::is_decoding() {
+            return; // the trace is damaged, and an error says so
+        }
         let payload = info.payload();
         let text =
             payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());

@@ -41,7 +41,7 @@ mod writer;
 pub use error::{Error, Result};
 pub use event::{Event, File, Flags, Meta, Op};
 pub use memory::Trace;
-pub use reader::{Events, Reader};
+pub use reader::{Events, Reader, is_decoding};
 pub use schema::FORMAT_VERSION;
 pub use units::{counted, format_count, format_ns, format_size};
 pub use writer::{Summary, Writer};

@@ -1,7 +1,9 @@
 //! Reads a trace, also one whose recorder was killed in the middle of a write.
 
+use std::cell::Cell;
 use std::fs::File as Disk;
 use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,6 +43,16 @@ const FALSE_SEALS: u32 = 16;
 const LONGEST_ROLE: usize = 32;
 /// Roles that a trace may name; there are seven.
 const ROLES: usize = 64;
+
+thread_local! {
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread decodes a trace's pages. A panic is caught there and becomes an [`Error`], so a program's own panic
+/// hook has nothing to report.
+pub fn is_decoding() -> bool {
+    DECODING.get()
+}
 
 /// An open trace. Cheap to keep: events are read only by [`Reader::events`] and [`Reader::row_group`].
 #[derive(Debug)]
@@ -168,7 +180,12 @@ impl Reader {
     /// If `index` is not below [`Reader::row_groups`].
     pub fn row_group(&self, index: usize) -> Result<Vec<Event>> {
         let bytes = self.verified(index)?;
-        self.decode(index, bytes).map_err(|why| self.corrupt(format!("row group {index}: {why}")))
+        // A checksum keeps accidents from the decoder, not a hostile writer, and it panics at pages that no writer makes.
+        DECODING.set(true);
+        let decoded = catch_unwind(AssertUnwindSafe(|| self.decode(index, bytes)));
+        DECODING.set(false);
+        let events = decoded.unwrap_or_else(|_| Err("its pages cannot be decoded".to_owned()));
+        events.map_err(|why| self.corrupt(format!("row group {index}: {why}")))
     }
 
     fn corrupt(&self, why: String) -> Error {
