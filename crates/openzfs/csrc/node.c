@@ -287,7 +287,8 @@ static uint64_t
 most_idle(void)
 {
 	extern uint64_t zfs_arc_max;
-	return (MIN(PW_IDLE_NODES, zfs_arc_max / 4 / DNODE_BLOCK_SIZE));
+	uint64_t limit = __atomic_load_n(&zfs_arc_max, __ATOMIC_RELAXED);	/* it may be set at any time */
+	return (MIN(PW_IDLE_NODES, limit / 4 / DNODE_BLOCK_SIZE));
 }
 
 static void
