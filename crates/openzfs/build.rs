@@ -56,7 +56,9 @@ fn main() {
     for define in signatures(&zfs.include_paths) {
         build.define(define, None);
     }
-    sanitize(&mut build);
+    if std::env::var_os("CARGO_CFG_POOLWRIGHT_SANITIZE").is_some() {
+        sanitize(&mut build);
+    }
     let mut sources = SOURCES.to_vec();
     if std::env::var_os("CARGO_FEATURE_FAULT_INJECTION").is_some() {
         build.define("PW_FAULT_INJECTION", None);
@@ -97,11 +99,19 @@ fn build_id(library: &PathBuf) -> String {
     id.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Instruments the C side when `scripts/sanitize.sh` or `scripts/fuzz.sh` says which sanitizers: `address,undefined`.
+/// For a build with `--cfg poolwright_sanitize`: instruments the C side with the sanitizers of `POOLWRIGHT_SANITIZE`
+/// (`address,undefined`), if it is set (`scripts/sanitize.sh`).
 fn sanitize(build: &mut cc::Build) {
     println!("cargo:rerun-if-env-changed=POOLWRIGHT_SANITIZE");
-    let Ok(sanitizers) = std::env::var("POOLWRIGHT_SANITIZE") else { return };
-    build.flag(format!("-fsanitize={sanitizers}")).flag("-fno-omit-frame-pointer").flag("-g").opt_level(1);
+    if let Ok(sanitizers) = std::env::var("POOLWRIGHT_SANITIZE") {
+        build
+            .flag(format!("-fsanitize={sanitizers}"))
+            .flag("-fno-omit-frame-pointer")
+            .flag("-g")
+            .opt_level(1);
+    }
+    // Nothing of ours calls it, so the linker would leave it out.
+    cc::Build::new().file("csrc/aio.c").link_lib_modifier("+whole-archive,-bundle").compile("poolwright_aio");
 }
 
 /// Signatures that changed within 2.3 (2.3.2 in Debian 12's backports, a later one in Debian 13): header, function, what
