@@ -1,6 +1,6 @@
 # `make run` shows the whole of Poolwright on a live database; `make test` runs every test. The scripts do the work.
 
-.PHONY: help run lab check-lab build test test-kernel test-mount bench lint ci clean
+.PHONY: help run lab check-lab build test test-kernel test-mount fuzz sanitize bench lint ci clean
 .DEFAULT_GOAL := help
 
 # Found even where rustup's lines have not been read by the shell.
@@ -30,6 +30,12 @@ test-mount: ## real databases, public file-system suites and crashes on the FUSE
 
 test-kernel: ## what needs a kernel with ZFS: pools go back and forth between the engine and one in a virtual machine
 	@scripts/test-kernel.sh
+
+fuzz: ## everything that reads bytes from outside, fuzzed for ten minutes each (nightly toolchain; long)
+	@scripts/fuzz.sh
+
+sanitize: ## the engine's C and the mount under sanitizers, Miri and loom
+	@scripts/sanitize.sh
 
 bench: ## measure, each figure beside its reference; a table, and bench-results/latest.json
 	@scripts/bench.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Poolwright needs on Debian 12 or 13, and only what is missing.
 #
-# usage: scripts/install.sh [--for run|test|lint|bench|lab|all] [--dry-run] [--upgrade-zfs]
+# usage: scripts/install.sh [--for run|test|lint|fuzz|bench|lab|all] [--dry-run] [--upgrade-zfs]
 #
 #   --for run      (the default) what builds Poolwright and what `make run` uses: a C compiler,
 #                  clang, the OpenZFS 2.3 libraries, and the MariaDB and sysbench programs
@@ -11,6 +11,8 @@
 #   --for bench    as test, PostgreSQL, and what builds libcachesim's simulator
 #   --for lab      as run, and the databases and load generators of the campaigns
 #   --for all      all of the above
+#   --for fuzz     what builds Poolwright, and cargo-fuzz in target/tools (not in "all"); the nightly
+#                  toolchain that it needs is left to rustup
 #   --dry-run      says what is missing and changes nothing
 #   --upgrade-zfs  permits replacing an older OpenZFS that is in use on this machine
 #
@@ -28,6 +30,7 @@ EXTRA_SOURCE=/etc/apt/sources.list.d/poolwright-openzfs.sources
 POLICY=/usr/sbin/policy-rc.d
 CLUSTER_DIR=/etc/postgresql-common/createcluster.d
 CARGO_DENY_VERSION=0.20.2
+CARGO_FUZZ_VERSION=0.13.2
 ZFS_MINIMUM=2.3
 PURPOSE=run
 DRY_RUN=no
@@ -65,8 +68,8 @@ parse_arguments() {
         shift
     done
     case $PURPOSE in
-        run | test | lint | bench | lab | all) ;;
-        *) die 2 "--for takes run, test, lint, bench, lab or all, not '$PURPOSE'" ;;
+        run | test | lint | fuzz | bench | lab | all) ;;
+        *) die 2 "--for takes run, test, lint, fuzz, bench, lab or all, not '$PURPOSE'" ;;
     esac
 }
 
@@ -377,17 +380,17 @@ python_environment() {
     cp "$list" "$venv/requirements.txt"
 }
 
-# Unoptimised, because that builds in a third of the time and the check itself takes seconds.
-cargo_deny() {
-    local tools=$POOLWRIGHT_ROOT/target/tools
-    if command -v cargo-deny >/dev/null 2>&1 || [ -x "$tools/bin/cargo-deny" ]; then
+# cargo_tool NAME VERSION: unoptimised, because that builds in a third of the time and these tools spend theirs in others.
+cargo_tool() {
+    local name=$1 version=$2 tools=$POOLWRIGHT_ROOT/target/tools
+    if command -v "$name" >/dev/null 2>&1 || [ -x "$tools/bin/$name" ]; then
         return
     fi
-    say "cargo-deny $CARGO_DENY_VERSION, built into target/tools (a few minutes, once)"
+    say "$name $version, built into target/tools (a few minutes, once)"
     [ $DRY_RUN = no ] || return 0
     CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --root "$tools" \
-        --target-dir "$tools/build" --version "$CARGO_DENY_VERSION" cargo-deny \
-        || die 1 "cargo-deny could not be built (see above); check the network."
+        --target-dir "$tools/build" --version "$version" "$name" \
+        || die 1 "$name could not be built (see above); check the network."
     rm -rf "$tools/build"
 }
 
@@ -410,7 +413,8 @@ main() {
         say "All packages are here (for: $PURPOSE)."
     fi
     wanted test bench && python_environment
-    wanted lint && cargo_deny
+    wanted lint && cargo_tool cargo-deny "$CARGO_DENY_VERSION"
+    [ "$PURPOSE" != fuzz ] || cargo_tool cargo-fuzz "$CARGO_FUZZ_VERSION"
     return 0
 }
 

@@ -1,0 +1,29 @@
+//! Campaigns: parsed, and the trials of each study made.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use poolwright_lab::campaign::SMALL;
+use poolwright_lab::{Campaign, Error, order};
+
+fuzz_target!(|text: &str| {
+    let campaign = match Campaign::parse(Path::new("fuzz.toml"), text) {
+        Ok(campaign) => campaign,
+        Err(Error::Campaign { line, why, .. }) => {
+            assert!(line >= 1 && line <= text.lines().count() + 1 && !why.is_empty());
+            return;
+        }
+        Err(error) => panic!("{error:?}"),
+    };
+    let _ = campaign.space(SMALL);
+    for study in &campaign.studies {
+        let cases = order::block(study, 1, 0);
+        assert!(!cases.is_empty());
+        for case in cases.iter().take(100) {
+            let conditions = order::conditions(&campaign, study, SMALL, case);
+            assert!(!conditions.datasets.is_empty());
+        }
+        let _ = study.needs_pool();
+    }
+});

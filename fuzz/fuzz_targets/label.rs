@@ -1,0 +1,29 @@
+//! Vdev labels: read by ourselves, and by the engine's library.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use poolwright_control::label::{self, Label};
+use poolwright_fuzz::with_file_at;
+use poolwright_openzfs::Pool;
+
+/// Of a label; the list of pairs begins 16 KiB into it.
+const LABEL: u64 = 256 << 10;
+const LIST: u64 = 16 << 10;
+const LIST_BYTES: usize = 112 << 10;
+
+fuzz_target!(|bytes: &[u8]| {
+    let list = &bytes[..bytes.len().min(LIST_BYTES)];
+    with_file_at(list, LIST, 4 * LABEL, read);
+});
+
+fn read(path: &Path) {
+    if let Some(label) = Label::read(path).expect("the file can be read") {
+        let top = label.top.clone();
+        let _ = top.map(|top| (top.title(), top.leaves().len()));
+        let found = label::group(&[(path.to_owned(), label)]);
+        serde_json::to_string(&found).expect("what was found is JSON");
+    }
+    let _ = Pool::name_in(path);
+}

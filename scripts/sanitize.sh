@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Sanitizers, Miri and loom: what `make sanitize` does.
+#
+# usage: scripts/sanitize.sh [--quick] [address|miri|loom|thread...]
+#
+#   address  the engine's C under AddressSanitizer, UndefinedBehaviorSanitizer and LeakSanitizer, driven by the
+#            tests of crates/openzfs; libzpool itself is the system's and not instrumented
+#   miri     the FUSE decoder's tests, interpreted by Miri
+#   loom     the mount's lock tables, in every order that their threads' steps can take
+#   thread   the engine's C under ThreadSanitizer
+#   --quick  what fits in five minutes once it is built: of `address` the tests of one process, and not `thread`
+#
+# Without names: all of them. Miri needs a nightly toolchain with the components miri and rust-src; where they are missing,
+# that is said, and the rest decides.
+#
+# Exit status: 0 nothing was found, 1 something was found, 2 wrong usage.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+QUICK=no
+CHECKS=()
+HOST=$(rustc -vV | sed -n 's/^host: //p')
+# Sanitized objects are of no use to another build.
+OUT=$POOLWRIGHT_ROOT/target/sanitize
+SUPPRESSIONS=$POOLWRIGHT_ROOT/scripts/sanitize
+LEFT_OUT=()
+
+parse_arguments() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --quick) QUICK=yes ;;
+            -h | --help) usage_from "$0"; exit 0 ;;
+            address | miri | loom | thread) CHECKS+=("$1") ;;
+            *) die 2 "unknown argument '$1'; see --help" ;;
+        esac
+        shift
+    done
+    [ ${#CHECKS[@]} -gt 0 ] || CHECKS=(address miri loom thread)
+}
+
+# nightly_has COMPONENT...
+nightly_has() {
+    local component installed
+    installed=$(rustup component list --toolchain nightly --installed 2>/dev/null) || return 1
+    for component in "$@"; do
+        grep -q "^$component\b" <<<"$installed" || return 1
+    done
+}
+
+# left_out CHECK COMPONENT...: names what is not run here and why.
+left_out() {
+    local check=$1
+    shift
+    LEFT_OUT+=("$check")
+    warn "NOT run: $check. It needs a nightly toolchain with $*; install it with:
+  rustup toolchain install nightly --component $(tr ' ' ',' <<<"$*")"
+}
+
+# limited_tests: cargo's runner gives each test program a time limit. Sanitized code takes its time.
+limited_tests() {
+    local runner
+    runner=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$HOST")_RUNNER
+    env "$runner=$POOLWRIGHT_ROOT/scripts/limit.py --each 900 --program 1800" "$@"
+}
+
+# engine_tests SANITIZERS TEST...: the engine's tests with its C instrumented. Rust is not: what is looked for is in the C, and
+# so no nightly toolchain is needed.
+engine_tests() {
+    local sanitizers=$1
+    shift
+    RUSTFLAGS="--cfg poolwright_sanitize -C linker=$SUPPRESSIONS/sanitize-gcc.sh" POOLWRIGHT_SANITIZE=$sanitizers \
+        limited_tests cargo test --release --locked --target "$HOST" --target-dir "$OUT/engine" -p poolwright-openzfs "$@"
+}
+
+# What UBSan finds ends the test, as what ASan finds does.
+check_address() {
+    local tests=(--tests)
+    [ $QUICK = no ] || tests=(--test pool --test tree --test clone --test counters)
+    ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1 \
+        LSAN_OPTIONS=suppressions=$SUPPRESSIONS/leaks.supp:print_suppressions=0 \
+        UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+        engine_tests address,undefined "${tests[@]}"
+}
+
+# libzpool's locks are the C library's, which ThreadSanitizer sees; its atomic operations it does not. The order of locks is not
+# looked at: libzpool takes those of thousands of buffers in an order of their own, and all that is reported is in there.
+check_thread() {
+    TSAN_OPTIONS=suppressions=$SUPPRESSIONS/races.supp:detect_deadlocks=0:halt_on_error=0:history_size=4 \
+        engine_tests thread --no-fail-fast --test tree --test clone --test counters --test pool
+}
+
+# Miri interprets the decoder, each load and store of it. It cannot call C, so the allocator is Rust's.
+check_miri() {
+    nightly_has miri rust-src || { left_out miri miri rust-src; return 0; }
+    RUSTFLAGS="--cfg poolwright_sanitize" MIRIFLAGS=-Zmiri-disable-isolation \
+        cargo +nightly miri test --locked --target-dir "$OUT/miri" -p poolwright-mount --test protocol
+}
+
+check_loom() {
+    RUSTFLAGS="--cfg poolwright_loom" limited_tests cargo test --release --locked --target "$HOST" --target-dir "$OUT/loom" \
+        -p poolwright-mount --lib loom_
+}
+
+main() {
+    local check
+    parse_arguments "$@"
+    cd "$POOLWRIGHT_ROOT"
+    for check in "${CHECKS[@]}"; do
+        [ "$check" = thread ] && [ $QUICK = yes ] && continue
+        step "Sanitizer: $check" "check_$check"
+    done
+    [ ${#LEFT_OUT[@]} -eq 0 ] || say "Left out, for want of a nightly toolchain: ${LEFT_OUT[*]}"
+}
+
+main "$@"
