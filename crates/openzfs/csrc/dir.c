@@ -224,6 +224,8 @@ inherit(pw_node_t *dir, const pw_new_t *new, pw_made_t *made)
 		.mode = new->mode, .uid = new->uid, .gid = new->gid, .rdev = new->rdev, .target = new->target,
 		.dnode_size = dmu_objset_dnodesize(dir->ds->os),
 	};
+	/* Another thread may be making or removing an entry, which changes the flags. */
+	mutex_enter(&dir->lock);
 	if (dir->mode & S_ISGID) {
 		(void) sa_lookup(dir->sa, attr[ZPL_GID], &made->gid, sizeof (made->gid));
 		if (S_ISDIR(made->mode))
@@ -234,6 +236,7 @@ inherit(pw_node_t *dir, const pw_new_t *new, pw_made_t *made)
 		(void) sa_lookup(dir->sa, attr[ZPL_PROJID], &made->projid, sizeof (made->projid));
 	}
 	made->flags |= dir->flags & ZFS_XATTR;
+	mutex_exit(&dir->lock);
 }
 
 static int

@@ -59,15 +59,25 @@ kind_of(const taskq_t *tq)
 	return (kind_of_name(tq->tq_name));
 }
 
+/* The library's own version of a function of ours, looked for once. Several threads may do so, and find the same. */
+static void *
+library_own(void **own, const char *name)
+{
+	void *next = __atomic_load_n(own, __ATOMIC_RELAXED);
+	if (next == NULL) {
+		next = dlsym(RTLD_NEXT, name);
+		__atomic_store_n(own, next, __ATOMIC_RELAXED);
+	}
+	return (next);
+}
+
 typedef taskq_t *current_fn(void);
 
 static taskq_t *
 library_current(void)
 {
-	static current_fn *next;
-	if (next == NULL)
-		next = (current_fn *)dlsym(RTLD_NEXT, "taskq_of_curthread");
-	return (next());
+	static void *own;
+	return (((current_fn *)library_own(&own, "taskq_of_curthread"))());
 }
 
 taskq_t *
@@ -142,9 +152,8 @@ void
 taskq_dispatch_ent(taskq_t *tq, task_func_t func, void *arg, uint_t flags, taskq_ent_t *t)
 {
 	typedef void fn(taskq_t *, task_func_t, void *, uint_t, taskq_ent_t *);
-	static fn *next;
-	if (next == NULL)
-		next = (fn *)dlsym(RTLD_NEXT, "taskq_dispatch_ent");
+	static void *own;
+	fn *next = (fn *)library_own(&own, "taskq_dispatch_ent");
 	if (at_once(kind_of(tq), arg))
 		act_for(tq, func, arg);
 	else
@@ -175,9 +184,8 @@ taskqid_t
 taskq_dispatch(taskq_t *tq, task_func_t func, void *arg, uint_t flags)
 {
 	typedef taskqid_t fn(taskq_t *, task_func_t, void *, uint_t);
-	static fn *next;
-	if (next == NULL)
-		next = (fn *)dlsym(RTLD_NEXT, "taskq_dispatch");
+	static void *own;
+	fn *next = (fn *)library_own(&own, "taskq_dispatch");
 	if (depth < MOST_DEEP && kind_of(tq) == VDEV && (is_quick_write(arg) || is_only_flush(arg))) {
 		act_for(tq, func, arg);
 		return (1);
