@@ -69,7 +69,7 @@ struct pw_node {
 	uint64_t size;			/* of a file: changed under the range lock too; read anywhere */
 	uint64_t mode, links, flags;
 	nvlist_t *xattrs;		/* those in the attribute area, once somebody asked */
-	int unlinked;			/* no name any more: freed with the last reference */
+	_Atomic int unlinked;		/* no name any more: freed with the last reference; the log reads it without a lock */
 	int linkable;			/* never had one, and may be given one */
 	uint64_t refs;			/* under the bucket's lock */
 	avl_node_t link;

@@ -375,10 +375,7 @@ pw_log_get_data(void *arg, uint64_t gen, lr_write_t *lr, char *buf, struct lwb *
 	int error = pw_node_get(ds, lr->lr_foid, &node);
 	if (error != 0)
 		return (ENOENT);
-	mutex_enter(&node->lock);
-	int gone = node->unlinked || node->gen != gen;
-	mutex_exit(&node->lock);
-	if (gone) {
+	if (node->unlinked || node->gen != gen) {
 		pw_node_release_later(node);
 		return (ENOENT);
 	}
