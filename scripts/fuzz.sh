@@ -23,9 +23,10 @@ TARGETS=()
 # MiB that a target may take, and seconds that one input may.
 RSS_LIMIT=2048
 INPUT_LIMIT=25
-# Bytes of an input that --keep takes into fuzz/corpus, and of a target's inputs there.
+# What --keep takes into fuzz/corpus: bytes of an input, and bytes and number of a target's inputs there.
 KEEP_BYTES=16384
-KEEP_TOTAL=98304
+KEEP_TOTAL=65536
+KEEP_FILES=120
 
 OUT=$POOLWRIGHT_ROOT/target/fuzz
 PATH=$POOLWRIGHT_ROOT/target/tools/bin:$PATH
@@ -98,14 +99,15 @@ figures() {
 
 # keep TARGET: the inputs that add coverage to those checked in, the smallest first.
 keep() {
-    local target=$1 into=$POOLWRIGHT_ROOT/fuzz/corpus/$1 merged file total
+    local target=$1 into=$POOLWRIGHT_ROOT/fuzz/corpus/$1 merged file total files
     merged=$(mktemp -d "$OUT/merged.XXXXXX")
     "$OUT/$(rustc -vV | sed -n 's/^host: //p')/release/$target" -merge=1 -rss_limit_mb=$RSS_LIMIT \
         "$merged" "$into" "$OUT/corpus/$target" >/dev/null 2>&1 || warn "$target: its inputs could not be merged"
     total=$(find "$into" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum + 0 }')
+    files=$(find "$into" -type f | wc -l)
     while IFS= read -r file; do
-        total=$((total + $(stat -c %s "$file")))
-        [ "$total" -le $KEEP_TOTAL ] || break
+        total=$((total + $(stat -c %s "$file"))) files=$((files + 1))
+        [ "$total" -le $KEEP_TOTAL ] && [ "$files" -le $KEEP_FILES ] || break
         cp -n "$file" "$into/"
     done < <(find "$merged" -type f -size -${KEEP_BYTES}c -printf '%s %p\n' | sort -n | cut -d ' ' -f 2-)
     rm -rf "$merged"
