@@ -65,11 +65,13 @@ build() {
         nice -n 19 cargo +nightly fuzz build --target-dir "$OUT"
 }
 
-# Longer inputs are slower and reach nothing more; a trace has its footer, which is long.
-max_len() {
+# lengths TARGET: longer inputs are slower and reach nothing more. For those that draw blindly, nothing tells the fuzzer to try
+# longer ones: a dozen changes of 12 bytes each from the start.
+lengths() {
     case $1 in
-        campaign | trace) echo 16384 ;;
-        *) echo 8192 ;;
+        import | log) printf '%s\n' -max_len=145 -len_control=0 ;;
+        campaign | trace) echo -max_len=16384 ;;
+        *) echo -max_len=8192 ;;
     esac
 }
 
@@ -78,12 +80,13 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_odr_violation=0}
 
 # fuzz TARGET: libFuzzer writes into the first directory and reads the second.
 fuzz() {
-    local target=$1 program dictionary=()
+    local target=$1 program dictionary=() lengths
+    mapfile -t lengths < <(lengths "$target")
     program=$OUT/$(rustc -vV | sed -n 's/^host: //p')/release/$target
     mkdir -p "$OUT/corpus/$target" "$OUT/artifacts/$target" "$POOLWRIGHT_ROOT/fuzz/corpus/$target"
     [ ! -e "$POOLWRIGHT_ROOT/fuzz/dicts/$target" ] || dictionary=("-dict=$POOLWRIGHT_ROOT/fuzz/dicts/$target")
     nice -n 19 "$program" -max_total_time="$SECONDS_EACH" -rss_limit_mb=$RSS_LIMIT -timeout=$INPUT_LIMIT \
-        -max_len="$(max_len "$target")" ${dictionary[@]+"${dictionary[@]}"} -print_final_stats=1 \
+        "${lengths[@]}" ${dictionary[@]+"${dictionary[@]}"} -print_final_stats=1 \
         -artifact_prefix="$OUT/artifacts/$target/" "$OUT/corpus/$target" "$POOLWRIGHT_ROOT/fuzz/corpus/$target" \
         >"$OUT/$target.log" 2>&1
 }
@@ -107,7 +110,7 @@ keep() {
     files=$(find "$into" -type f | wc -l)
     while IFS= read -r file; do
         total=$((total + $(stat -c %s "$file"))) files=$((files + 1))
-        [ "$total" -le $KEEP_TOTAL ] && [ "$files" -le $KEEP_FILES ] || break
+        if [ "$total" -gt $KEEP_TOTAL ] || [ "$files" -gt $KEEP_FILES ]; then break; fi
         cp -n "$file" "$into/"
     done < <(find "$merged" -type f -size -${KEEP_BYTES}c -printf '%s %p\n' | sort -n | cut -d ' ' -f 2-)
     rm -rf "$merged"
