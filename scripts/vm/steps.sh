@@ -20,6 +20,19 @@ expect() {
     fi
 }
 
+# refused TEXT WORDS COMMAND...: a command that has to fail and to say these words.
+refused() {
+    local text=$1 words=$2
+    shift 2
+    if "$@" >/tmp/said 2>&1; then
+        fail "$text: '$*' was done"
+    elif grep -q "$words" /tmp/said; then
+        pass "$text"
+    else
+        fail "$text: '$*' gave: $(tr '\n' ' ' </tmp/said)"
+    fi
+}
+
 datasets() { zfs list -H -r -t filesystem -o name "$1"; }
 
 # Mounts each dataset at a place of its own, so that no mount point hides or makes a directory. Sets PLACES to what
@@ -67,6 +80,9 @@ scrub() {
 # take POOL: imports a pool that was made and exported here, reads and scrubs it.
 take() {
     expect "$1: the kernel imports it without -f" zpool import -N -d /disk "$1" || return 0
+    refused "$1: the engine refuses a pool that the kernel has imported, although it is told to force it" \
+        "the kernel of this host has imported" tree list "/disk/$1"
+    refused "$1: also for reading only" "the kernel of this host has imported" tree list "/disk/$1" --read-only
     mount_apart "$1"
     manifest "/disk/$1.read"
     unmount_apart

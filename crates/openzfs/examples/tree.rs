@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use poolwright_openzfs::node::{Entry, New, Node, SetAttr, Time, name};
 use poolwright_openzfs::property::Settings;
-use poolwright_openzfs::{Config, Dataset, Engine, Errno, Pool, Spec, VdevGroup};
+use poolwright_openzfs::{Config, Dataset, Engine, Errno, Import, Pool, Spec, VdevGroup};
 
 #[path = "tree/manifest.rs"]
 mod manifest;
@@ -296,7 +296,7 @@ fn list(trees: &mut [(String, Opened)]) -> Outcome {
 fn make(vdev: PathBuf, seed: u64, nodes: usize) -> Outcome {
     let mut spec = Spec::single(&format!("tree{seed}"), vdev.clone(), 12);
     spec.groups = vec![VdevGroup { files: vec![(vdev, VDEV_BYTES)], ..spec.groups.remove(0) }];
-    let pool = Pool::create(Engine::start(&config()).expect("starting the engine"), &spec)?;
+    let pool = Pool::create(Engine::start(&config())?, &spec)?;
     let mut trees = vec![(".", pool.open_dataset("")?)];
     for (name, settings) in DATASETS {
         let settings: Settings = settings.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect();
@@ -343,7 +343,9 @@ fn run(words: &[String]) -> Outcome {
     if let ("make", [seed, nodes]) = (verb, &numbers[..]) {
         return make(vdev, *seed, *nodes as usize);
     }
-    let pool = Pool::import(Engine::start(&config()).expect("starting the engine"), &[vdev], read_only)?;
+    // A kernel in the virtual machine may have crashed with it: the tests know that nothing has it open now.
+    let how = Import { readonly: read_only, force: true };
+    let pool = Pool::import_with(Engine::start(&config())?, &[vdev], how)?;
     let mut trees = open(&pool)?;
     let way = |n: u64, commit| Way { operations: n as usize, any_name: true, commit, apart: false, no_empty };
     match (verb, &numbers[..]) {

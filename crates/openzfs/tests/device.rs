@@ -1,7 +1,6 @@
 //! The emulated device gives the figures it is asked for.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use poolwright_openzfs::{Config, Device, Engine, Layout, Pool, Spec, Use, VdevGroup};
 
@@ -71,6 +70,7 @@ fn emulated_figures_come_out() {
 #[cfg(feature = "fault-injection")]
 #[test]
 fn a_request_takes_its_time() {
+    use std::time::{Duration, Instant};
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let engine = Engine::start(&Config::default()).unwrap();
     engine.set_device(&Device::parse("read=1ms,depth=1,read_bw=0,iops=0").unwrap());

@@ -168,7 +168,7 @@ fn a_read_only_import_changes_no_byte() {
     let copied = Command::new("cp").arg("--sparse=always").args([&vdev, &before]).status().unwrap();
     assert!(copied.success());
     let how = Import { readonly: true, force: false };
-    let pool = Pool::import_with(engine(), &[vdev.clone()], how).unwrap();
+    let pool = Pool::import_with(engine(), std::slice::from_ref(&vdev), how).unwrap();
     assert!(pool.is_readonly());
     let readonly = Access { readonly: true, ..Access::default() };
     let ds = pool.open_dataset_with("d", readonly).unwrap();

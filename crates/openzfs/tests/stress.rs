@@ -86,7 +86,8 @@ fn change(ds: &Dataset, dir: &Node, worker: u64, versions: &mut [u64], draw: &mu
     // Odd versions exist, even ones do not.
     say(format!("tried {worker} {slot} {version}"));
     if version % 2 == 1 {
-        let node = dir.lookup(&temporary).or_else(|_| dir.make(&temporary, &new(libc::S_IFREG | 0o644))).unwrap();
+        let node =
+            dir.lookup(&temporary).or_else(|_| dir.make(&temporary, &new(libc::S_IFREG | 0o644))).unwrap();
         node.truncate(0).unwrap();
         node.write_at(0, &content(worker, slot, version), false).unwrap();
         node.sync().unwrap();
@@ -175,7 +176,8 @@ fn administer(pool: &Pool, ds: &Dataset, seed: u64) {
 #[ignore = "started by the test below as a process of its own"]
 fn victim() {
     let Some(dir) = env("DIR").map(PathBuf::from) else { return };
-    let (layout, seed): (usize, u64) = (env("LAYOUT").unwrap().parse().unwrap(), env("SEED").unwrap().parse().unwrap());
+    let (layout, seed): (usize, u64) =
+        (env("LAYOUT").unwrap().parse().unwrap(), env("SEED").unwrap().parse().unwrap());
     let (_, layout, n) = layouts()[layout];
     let members = files(&dir, n);
     let cut: u64 = env("CUT").unwrap().parse().unwrap();
@@ -185,7 +187,11 @@ fn victim() {
     let pool = if members[0].exists() {
         Pool::import(engine(), &members, false).unwrap()
     } else {
-        let group = VdevGroup { layout, usage: Use::Data, files: members.iter().map(|m| (m.clone(), 1 << 30)).collect() };
+        let group = VdevGroup {
+            layout,
+            usage: Use::Data,
+            files: members.iter().map(|m| (m.clone(), 1 << 30)).collect(),
+        };
         Pool::create(engine(), &Spec { name: "stress".into(), ashift: 12, groups: vec![group] }).unwrap()
     };
     let ds = pool.open_dataset("d").or_else(|_| pool.create_dataset("d", &Settings::new())).unwrap();
@@ -252,7 +258,8 @@ impl Known {
         let tried = self.tried.get(&(worker, slot)).copied().unwrap_or(0);
         let found = dir.lookup(&name(format!("s{slot}")).unwrap()).ok().map(|node| {
             let mut bytes = vec![0; node.size() as usize];
-            node.read_at(0, &mut bytes).unwrap_or_else(|why| panic!("{case}: worker {worker}, slot {slot}: {why}"));
+            node.read_at(0, &mut bytes)
+                .unwrap_or_else(|why| panic!("{case}: worker {worker}, slot {slot}: {why}"));
             bytes
         });
         let is = |version: u64| match &found {
@@ -310,7 +317,8 @@ fn round(dir: &Path, layout: usize, seed: u64, draw: &mut Draw, known: &mut Know
         command.stdout(Stdio::piped()).stderr(std::fs::File::create(&err).unwrap()).spawn().unwrap();
     let (tell, lines) = channel();
     let out = BufReader::new(child.stdout.take().unwrap());
-    let reader = std::thread::spawn(move || out.lines().map_while(Result::ok).for_each(|line| drop(tell.send(line))));
+    let reader =
+        std::thread::spawn(move || out.lines().map_while(Result::ok).for_each(|line| drop(tell.send(line))));
     let until = Instant::now() + Duration::from_millis(300 + draw.below(4000));
     let (mut last, mut killed) = (Instant::now(), false);
     loop {
@@ -321,7 +329,11 @@ fn round(dir: &Path, layout: usize, seed: u64, draw: &mut Draw, known: &mut Know
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
-                assert!(last.elapsed() < PATIENCE, "seed {seed}: no progress: {}", std::fs::read_to_string(&err).unwrap());
+                assert!(
+                    last.elapsed() < PATIENCE,
+                    "seed {seed}: no progress: {}",
+                    std::fs::read_to_string(&err).unwrap()
+                );
             }
         }
         if !killed && cut == 0 && Instant::now() > until {

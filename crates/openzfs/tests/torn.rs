@@ -36,9 +36,10 @@ fn victim() {
     let Some(dir) = env("DIR") else { return };
     let groups = Spec::parse_vdevs(&[format!("{}:256M", Path::new(&dir).join("vdev").display())]).unwrap();
     let pool = Pool::create(engine(), &Spec { name: "torn".into(), ashift: 12, groups }).unwrap();
-    let settings: Settings = [("recordsize", env("RECORDSIZE").unwrap()), ("logbias", env("LOGBIAS").unwrap())]
-        .map(|(property, value)| (property.into(), value))
-        .into();
+    let settings: Settings =
+        [("recordsize", env("RECORDSIZE").unwrap()), ("logbias", env("LOGBIAS").unwrap())]
+            .map(|(property, value)| (property.into(), value))
+            .into();
     let ds = pool.create_dataset("d", &settings).unwrap();
     let file = ds.create_file("pages").unwrap();
     for version in 1..=2 {
@@ -92,9 +93,13 @@ fn torn_pages(vdev: PathBuf) -> u64 {
 #[test]
 fn a_page_in_one_record_is_torn_by_the_log_and_not_by_pointers() {
     let mut all = Vec::new();
-    for (recordsize, logbias) in [("16K", "latency"), ("4K", "latency"), ("16K", "throughput"), ("128K", "throughput")] {
+    for (recordsize, logbias) in
+        [("16K", "latency"), ("4K", "latency"), ("16K", "throughput"), ("128K", "throughput")]
+    {
         let (torn, cuts) = torn(recordsize, logbias);
-        println!("recordsize={recordsize} logbias={logbias}: {torn} torn pages of 16K after {cuts} power cuts");
+        println!(
+            "recordsize={recordsize} logbias={logbias}: {torn} torn pages of 16K after {cuts} power cuts"
+        );
         all.push(torn);
     }
     // If the first becomes 0 with a later library, the advice in crates/tune/src/database.rs can be thought over.

@@ -1,17 +1,14 @@
 //! Pools that are mounted in the background: their files, snapshots, limits and counters.
 
 use std::io::Write as _;
-use std::ops::Deref;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::Value;
 
 mod common;
 
-use common::mounted::{Mounted, PATIENCE, umount, until, write};
+use common::mounted::{Mounted, until, write};
 use common::skip_without_fuse;
 
 /// Bytes that no codec makes shorter.

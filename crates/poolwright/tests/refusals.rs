@@ -62,7 +62,10 @@ fn crashed(p: &Place, host: Option<&str>) -> bool {
         other.arg(program);
         command = other;
     }
-    let done = command.args("mount tank m --tunable zfs_txg_timeout=3600 --background --json".split(' ')).output().unwrap();
+    let done = command
+        .args("mount tank m --tunable zfs_txg_timeout=3600 --background --json".split(' '))
+        .output()
+        .unwrap();
     if host.is_some() && !done.status.success() && String::from_utf8_lossy(&done.stderr).contains("unshare") {
         eprintln!("skipped: no other host name can be set: {}", String::from_utf8_lossy(&done.stderr));
         return false;
@@ -112,13 +115,17 @@ fn a_read_only_mount_changes_no_byte() {
     assert!(said.contains("which a read-only pool does not show"), "{said}");
     assert!(!p.at("m/row").exists(), "what the log holds is shown");
     assert_eq!(write(p.at("m/new"), b"x").unwrap_err().raw_os_error(), Some(libc::EROFS));
-    for line in ["dataset set atime=off tank", "dataset snapshot tank@s", "pool scrub tank", "dataset create tank/d"] {
+    for line in
+        ["dataset set atime=off tank", "dataset snapshot tank@s", "pool scrub tank", "dataset create tank/d"]
+    {
         p.fails(line, 3, &["refused", "read-only", "unmount"]);
     }
     p.run("dataset list -r tank");
     p.run("dataset get recordsize tank");
     until("it can be unmounted", || umount(&p.at("m")));
-    until("the owner has ended", || p.command("pool status tank").output().unwrap().stdout.is_empty() || !p.at("run/tank.sock").exists());
+    until("the owner has ended", || {
+        p.command("pool status tank").output().unwrap().stdout.is_empty() || !p.at("run/tank.sock").exists()
+    });
     assert!(std::fs::read(p.at("img")).unwrap() == before, "the file has changed");
     p.run("pool import tank img");
     assert!(std::fs::read(p.at("img")).unwrap() != before, "the search for changes works");
