@@ -132,6 +132,7 @@ typedef struct pw_label {		/* what a file's best label says */
 	char host[PW_HOST_BYTES];	/* that had the pool open last */
 	uint64_t guid;			/* of the pool */
 	uint64_t active;		/* it was not exported */
+	uint64_t tops;			/* top-level vdevs of the pool, or the number of this one if that is higher */
 } pw_label_t;
 
 int pw_pool_label(const char *path, pw_label_t *out);	/* ENOENT: the file holds no pool */

@@ -143,8 +143,9 @@ int
 pw_pool_label(const char *path, pw_label_t *out)
 {
 	nvlist_t *label = NULL;
+	nvlist_t *top;
 	const char *text;
-	uint64_t state = POOL_STATE_EXPORTED;
+	uint64_t state = POOL_STATE_EXPORTED, id;
 	int labels = 0, fd = open64(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	memset(out, 0, sizeof (*out));
@@ -160,6 +161,10 @@ pw_pool_label(const char *path, pw_label_t *out)
 		(void) strlcpy(out->host, text, sizeof (out->host));
 	(void) nvlist_lookup_uint64(label, ZPOOL_CONFIG_POOL_GUID, &out->guid);
 	(void) nvlist_lookup_uint64(label, ZPOOL_CONFIG_POOL_STATE, &state);
+	(void) nvlist_lookup_uint64(label, ZPOOL_CONFIG_VDEV_CHILDREN, &out->tops);
+	if (nvlist_lookup_nvlist(label, ZPOOL_CONFIG_VDEV_TREE, &top) == 0 &&
+	    nvlist_lookup_uint64(top, ZPOOL_CONFIG_ID, &id) == 0)
+		out->tops = MAX(out->tops, id);
 	out->active = state == POOL_STATE_ACTIVE;
 	nvlist_free(label);
 	return (0);

@@ -134,7 +134,7 @@ c_counters!(pw_vdev_stats {
     write_ns,
     flush_ns
 });
-c_struct!(pw_label { pool: [c_char; 256], host: [c_char; 65], guid: u64, active: u64 });
+c_struct!(pw_label { pool: [c_char; 256], host: [c_char; 65], guid: u64, active: u64, tops: u64 });
 
 c_struct!(pw_log_trouble {
     error: c_int, what: *const c_char, seq: u64, kind: u64, object: u64, vdev: u64, offset: u64, size: u64

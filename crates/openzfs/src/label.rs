@@ -20,7 +20,13 @@ pub(crate) struct Label {
     active: bool,
     /// The host that had it open last.
     host: String,
+    /// Top-level vdevs that the pool has, or the number of this file's if that is higher.
+    tops: u64,
 }
+
+/// Of a pool's top-level vdevs, those that were removed included. For each that a label counts, the library makes an entry,
+/// whether it is there or not.
+const MOST_TOPS: u64 = 4096;
 
 fn text(raw: &[c_char]) -> String {
     let bytes: Vec<u8> = raw.iter().take_while(|c| **c != 0).map(|c| c.cast_unsigned()).collect();
@@ -34,7 +40,7 @@ impl Label {
     /// [`Error::Invalid`] if the file holds no pool.
     pub(crate) fn read(file: &Path) -> Result<Label> {
         let c = pool::c_paths(&[file.to_owned()])?;
-        let mut raw = ffi::pw_label { pool: [0; 256], host: [0; 65], guid: 0, active: 0 };
+        let mut raw = ffi::pw_label { pool: [0; 256], host: [0; 65], guid: 0, active: 0, tops: 0 };
         // SAFETY: a C string and a writable struct; the callee ends the texts in it with a NUL.
         let errno = unsafe { ffi::pw_pool_label(c[0].as_ptr(), &mut raw) };
         if errno == libc::ENOENT && file.exists() {
@@ -45,7 +51,7 @@ impl Label {
         }
         check("reading the pool labels of", file.display(), errno)?;
         let (pool, host) = (text(&raw.pool), text(&raw.host));
-        Ok(Label { pool, guid: raw.guid, active: raw.active != 0, host })
+        Ok(Label { pool, guid: raw.guid, active: raw.active != 0, host, tops: raw.tops })
     }
 }
 
@@ -55,7 +61,7 @@ fn own_host() -> String {
     unsafe { CStr::from_ptr(ffi::pw_engine_host()) }.to_string_lossy().into_owned()
 }
 
-/// Refuses the files of a pool that the host's kernel has imported and, without `force`, of one that was not exported by
+/// Refuses labels that would take all memory, the files of a pool that the host's kernel has imported and, without `force`, of one that was not exported by
 /// its last user, unless that was this engine on this host: two systems that write to one pool destroy it. Locks are of no
 /// help: a kernel's import takes none.
 pub(crate) fn refuse_open_elsewhere(files: &[PathBuf], force: bool) -> Result<()> {
@@ -67,6 +73,11 @@ pub(crate) fn refuse_open_elsewhere(files: &[PathBuf], force: bool) -> Result<()
     for file in files {
         // A cache vdev does not say whose it is; a file without a label is refused by the import.
         let Ok(label) = Label::read(file) else { continue };
+        if label.tops > MOST_TOPS {
+            let (file, tops) = (file.display(), label.tops);
+            let why = format!("{file}: its label counts {tops} top-level vdevs; {MOST_TOPS} is the limit");
+            return Err(Error::Invalid(why));
+        }
         if label.pool.is_empty() {
             continue;
         }
@@ -121,7 +132,7 @@ mod tests {
     use super::*;
 
     fn label(pool: &str, guid: u64) -> Label {
-        Label { pool: pool.into(), guid, active: false, host: "db1".into() }
+        Label { pool: pool.into(), guid, active: false, host: "db1".into(), tops: 1 }
     }
 
     /// A tree as OpenZFS 2.3.2 shows it in `/proc/spl/kstat/zfs`, and, in `old`, as 2.1 does.
