@@ -53,6 +53,7 @@ main() {
     step "Formatting (cargo fmt)" cargo fmt --all --check
     step "Licences, sources and advisories of the dependencies (cargo deny)" dependencies
     step "Lints (clippy)" cargo clippy --release --locked --workspace --all-targets -- -D warnings
+    step "Lints of what only tests have" cargo clippy --release --locked -p poolwright-openzfs --features fault-injection --all-targets -- -D warnings
 }
 
 main "$@"

@@ -157,8 +157,7 @@ fn administer(pool: &Pool, ds: &Dataset, seed: u64) {
             4 => pool.sync().unwrap(),
             _ => {}
         }
-        let mine = mine.close().expect("no file of it is open");
-        drop(mine);
+        mine.close().expect("no file of it is open");
         pool.rollback("own", &snapshot).unwrap();
         let back = pool.open_dataset("own").unwrap();
         let mut bytes = vec![0; content(99, 0, round).len()];

@@ -1,7 +1,6 @@
 //! Pools that are mounted in the background: their files, snapshots, limits and counters.
 
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
