@@ -9,8 +9,8 @@
 #include "engine.h"
 
 enum { PW_OP_READ, PW_OP_WRITE, PW_OP_FLUSH };
-/* Of a failure: no request of one file, but the pool as a whole. */
-enum { PW_OP_POOL = 3 };
+/* Of a failure: no request of one file, but the pool as a whole; and a log that names a txg of the far future. */
+enum { PW_OP_POOL = 3, PW_OP_FUTURE = 4 };
 
 /* One disk's clocks: `queue_depth` requests at once, and one pipe that all share. */
 typedef struct pw_disk {

@@ -62,8 +62,8 @@ const char *pw_library_version(void);	/* and its OpenZFS version */
 
 /*
  * Called from any thread when a write (op 1) or flush (2) of a vdev's file fails. `needed`: the pool cannot do without that
- * vdev, and the hook must end the process; else the vdev is being faulted. Op 3: all copies of something failed; `path` is
- * the pool's name.
+ * vdev, and the hook must end the process; else the vdev is being faulted. Op 3: all copies of something failed; 4: a log
+ * names a txg of the far future; `path` is the pool's name then.
  */
 void pw_fault_on_host_error(void (*hook)(const char *path, int op, int err, int needed));
 

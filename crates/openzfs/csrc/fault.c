@@ -8,12 +8,15 @@
  * and would take a flush that failed for one that worked. Nothing is lost by that but what was never acknowledged.
  */
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/zfs_context.h>
 #include <sys/spa.h>
 #include <sys/spa_impl.h>
+#include <sys/dsl_pool.h>
+#include <sys/txg.h>
 #include <sys/vdev_impl.h>
 #include <sys/zio.h>
 #include <sys/fm/fs/zfs.h>
@@ -142,6 +145,25 @@ pw_fault_settle(void)
 }
 
 /* ---- what the library calls ---- */
+
+/* A txg is never waited for that lies more than a few behind the open one; a legitimate log is of the last few too. */
+enum { FAR_TXGS = 1 << 16 };
+
+/*
+ * An import waits for the newest txg that a log block or a record in it names. In an image that is damaged, or made to do
+ * harm, that may lie so far ahead that it never comes.
+ */
+void
+txg_wait_synced(dsl_pool_t *dp, uint64_t txg)
+{
+	static _Atomic(void (*)(dsl_pool_t *, uint64_t)) library;
+	void (*wait)(dsl_pool_t *, uint64_t) = library;
+	if (wait == NULL)
+		library = wait = (void (*)(dsl_pool_t *, uint64_t))dlsym(RTLD_NEXT, "txg_wait_synced");
+	if (txg > FAR_TXGS && txg - FAR_TXGS > spa_last_synced_txg(dp->dp_spa) && host_error != NULL)
+		host_error(spa_name(dp->dp_spa), PW_OP_FUTURE, EINVAL, 1);
+	wait(dp, txg);
+}
 
 int
 zfs_ereport_post(const char *event, spa_t *spa, vdev_t *vd, const zbookmark_phys_t *bookmark, zio_t *zio, uint64_t state)

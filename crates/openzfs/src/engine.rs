@@ -165,7 +165,15 @@ extern "C" fn host_refused(path: *const c_char, op: c_int, err: c_int, needed: c
     let what = match op {
         1 => format!("the host refused a write to the pool file {path}: {why}"),
         2 => format!("the host refused a flush of the pool file {path}: {why}"),
-        _ => format!("the pool {path} cannot be read or written any more: all copies of a block failed"),
+        3 => format!("the pool {path} cannot be read or written any more: all copies of a block failed"),
+        _ => {
+            eprintln!(
+                "poolwright: importing the pool {path}: its intent log names a transaction group of the far future\nhint: the \
+                 image is damaged, or made to do harm; this process ends, because the import would not"
+            );
+            // SAFETY: as below.
+            unsafe { libc::_exit(1) }
+        }
     };
     if needed == 0 {
         eprintln!(
