@@ -105,6 +105,8 @@ build_image() {
     ln -s /proc/mounts "$ROOT/etc/mtab"
     rustc --edition 2024 -O -C target-feature=+crt-static -C panic=abort -o "$ROOT/bin/tree" \
         "$POOLWRIGHT_ROOT/crates/openzfs/examples/tree/guest.rs"
+    # The engine as a program, with the libraries that zdb has brought: it must refuse a pool that the kernel has imported.
+    [ ! -x "$ENGINE_TREE" ] || strip -o "$ROOT/bin/engine-tree" "$ENGINE_TREE"
     install -m 755 "$HERE/init" "$ROOT/init"
     pack "$ROOT" >"$VM/image.new"
     mv "$VM/image.new" "$VM/image.cpio"
@@ -116,10 +118,12 @@ fingerprint() {
     {
         cat "$HERE/image.sh" "$HERE/init" "$POOLWRIGHT_ROOT"/crates/openzfs/examples/tree/*.rs
         sha256sum <"$VM/modules/zfs.ko"
+        [ ! -x "$ENGINE_TREE" ] || sha256sum <"$ENGINE_TREE"
     } | sha256sum
 }
 
 main() {
+    ENGINE_TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/examples/tree
     # In the order they are loaded.
     KERNEL_MODULES="crc16 crc32c_generic crc32c-intel libcrc32c mbcache jbd2 ext4 virtio_blk"
     "$HERE/packages.sh"

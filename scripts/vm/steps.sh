@@ -81,8 +81,8 @@ scrub() {
 take() {
     expect "$1: the kernel imports it without -f" zpool import -N -d /disk "$1" || return 0
     refused "$1: the engine refuses a pool that the kernel has imported, although it is told to force it" \
-        "the kernel of this host has imported" tree list "/disk/$1"
-    refused "$1: also for reading only" "the kernel of this host has imported" tree list "/disk/$1" --read-only
+        "the kernel of this host has imported" engine-tree list "/disk/$1"
+    refused "$1: also for reading only" "the kernel of this host has imported" engine-tree list "/disk/$1" --read-only
     mount_apart "$1"
     manifest "/disk/$1.read"
     unmount_apart
