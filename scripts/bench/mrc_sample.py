@@ -24,6 +24,8 @@ LIS_PAGES = {
     "OLTP": [500, 1000, 2000, 5000, 10000, 15000, 40000, 120000],
     "P3": [1024, 4096, 16384, 32768, 65536, 131072, 262144, 524288],
 }
+# OpenZFS takes no smaller ARC (zfs_arc_max).
+LEAST_ARC = 64 << 20
 ONLY = set((os.environ.get("MRC_TRACES") or ",".join(["long", *LIS_PAGES, *GENERATED])).split(","))
 GENERATED_RECORDS = [1000, 3000, 10000, 20000, 40000, 80000, 100000, 150000]
 # Around the edges of the loops, where the curve is a cliff; in openzfs it is a little beyond what the records take.
@@ -49,8 +51,14 @@ def run(trace, sizes, *options, models=MODELS):
     return json.loads(out)["curves"], usage.ru_maxrss / 1024
 
 
-def mrc(*args):
-    return run(*args)[0]
+def mrc(trace, sizes, *options):
+    """The curves of all models; that of openzfs at the sizes that an ARC can have."""
+    large = [size for size in sizes if size >= LEAST_ARC]
+    others = [model for model in MODELS.split(",") if model != "openzfs"]
+    curves = run(trace, sizes, *options, models=",".join(others))[0] if others else []
+    if large and "openzfs" in MODELS.split(","):
+        curves += run(trace, large, *options, models="openzfs")[0]
+    return curves
 
 
 def median(values):
