@@ -79,14 +79,14 @@ fn remove_directory(spec: &Spec) {
     }
 }
 
-/// What a person should read of a dead child: its own last words, or the assertion that ended it.
+/// What a person should read of a dead child: its own last words without hints, or the assertion that ended it.
 pub fn reason(status: &str, stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     if let Some(i) = lines.iter().position(|l| l.starts_with("ASSERT") || l.starts_with("VERIFY")) {
         let what: Vec<&str> = lines[i..].iter().take(2).copied().collect();
         return format!("the engine stopped on an assertion ({}); {status}", what.join(": "));
     }
-    match lines.last() {
+    match lines.iter().rev().find(|line| !line.starts_with("hint: ")) {
         Some(last) => last.trim_start_matches("poolwright: ").to_owned(),
         None => status.to_owned(),
     }
@@ -125,6 +125,7 @@ mod tests {
             "{said}"
         );
         assert_eq!(reason("exit status: 1", "poolwright: no room\n"), "no room");
+        assert_eq!(reason("exit status: 1", "poolwright: no room\nhint: make some\n"), "no room");
         assert_eq!(reason("signal: 9", ""), "signal: 9");
     }
 }

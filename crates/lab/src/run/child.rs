@@ -149,9 +149,9 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// What a person should read of a dead trial: its own last words.
+/// What a person should read of a dead trial: its own last words without hints.
 fn reason(status: &str, lines: &[String]) -> String {
-    let said = lines.iter().rev().map(|l| l.trim()).find(|l| !l.is_empty());
+    let said = lines.iter().rev().map(|l| l.trim()).find(|l| !l.is_empty() && !l.starts_with("hint: "));
     match said {
         Some(line) => line.trim_start_matches("poolwright: ").to_owned(),
         None => format!("it ended without a word ({status})"),
