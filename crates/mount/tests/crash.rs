@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use common::pattern;
@@ -95,6 +96,9 @@ fn check(root: &Path, done: u64, case: &str) {
     }
 }
 
+/// The victims' pools have one name: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// The victim, mounted below `dir`; `None`, said as `SKIPPED`, where mounting is not possible.
 fn start_victim(test: &str, dir: &Path) -> Option<Child> {
     fs::create_dir(dir.join("mnt")).unwrap();
@@ -132,6 +136,7 @@ fn mount_again(dir: &Path) -> (Pool, Mount) {
 
 #[test]
 fn killed() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for round in 0..6u64 {
         let tmp = tempfile::tempdir().unwrap();
         let Some(mut child) = start_victim("killed", tmp.path()) else { return };
@@ -147,6 +152,7 @@ fn killed() {
 /// The kernel has the root's attributes in its cache and answers `stat` from there.
 #[test]
 fn a_dead_mount_is_recognised_although_its_attributes_are_cached() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let tmp = tempfile::tempdir().unwrap();
     let Some(mut child) = start_victim("a_dead_mount_is_recognised", tmp.path()) else { return };
     let root = tmp.path().join("mnt");

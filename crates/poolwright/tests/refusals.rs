@@ -94,7 +94,7 @@ fn a_pool_that_another_host_has_open_is_refused() {
         "pool scrub tank",
         "pool export tank",
         "dataset list -r tank",
-        "dataset set atime=off tank",
+        "dataset set compression=off tank",
         "mount tank m",
         "mount -o readonly tank m",
     ] {
@@ -116,7 +116,7 @@ fn a_read_only_mount_changes_no_byte() {
     assert!(!p.at("m/row").exists(), "what the log holds is shown");
     assert_eq!(write(p.at("m/new"), b"x").unwrap_err().raw_os_error(), Some(libc::EROFS));
     for line in
-        ["dataset set atime=off tank", "dataset snapshot tank@s", "pool scrub tank", "dataset create tank/d"]
+        ["dataset set compression=off tank", "dataset snapshot tank@s", "pool scrub tank", "dataset create tank/d"]
     {
         p.fails(line, 3, &["refused", "read-only", "unmount"]);
     }
