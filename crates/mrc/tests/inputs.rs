@@ -298,5 +298,6 @@ fn times_offsets_and_lengths_that_cannot_be_are_counted() {
     let mut input = open(&path);
     let pieces = read(&mut *input).unwrap();
     assert_eq!(pieces.iter().filter(|piece| piece.kind == Kind::Read).count(), 1);
-    assert_eq!(input.skipped(), Skipped { too_far: 3, too_long: 1, ..Skipped::default() });
+    // The trace's reader cuts lengths to the longest that a call can have, so that none is too long here.
+    assert_eq!(input.skipped(), Skipped { too_far: 4, ..Skipped::default() });
 }
