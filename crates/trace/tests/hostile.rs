@@ -13,10 +13,7 @@ fn pages_that_no_writer_makes_are_refused() {
         assert!(!damage.is_empty(), "{name}");
         for error in damage {
             assert!(matches!(error, Error::Corrupt { .. }), "{name}: {error:?}");
-            assert!(
-                error.to_string().contains("row group 0: its pages cannot be decoded"),
-                "{name}: {error}"
-            );
+            assert!(error.to_string().contains("row group 0: "), "{name}: {error}");
         }
         assert!(stats::collect(&reader).is_err(), "{name}");
         assert!(!poolwright_trace::is_decoding(), "a panic from now on is a defect again");
