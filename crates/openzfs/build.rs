@@ -13,8 +13,28 @@ const DEFINES: &[(&str, &str)] = &[
     ("ZFS_DEBUG", "1"),
 ];
 const SOURCES: &[&str] = &[
-    "engine", "seam", "pool", "health", "dataset", "layout", "node", "attr", "dir", "name", "xattr", "file",
-    "clone", "blocks", "handoff", "log", "replay", "codec", "device", "library", "fault", "check",
+    "engine",
+    "seam",
+    "pool",
+    "health",
+    "dataset",
+    "layout",
+    "node",
+    "attr",
+    "dir",
+    "name",
+    "xattr",
+    "file",
+    "clone",
+    "blocks",
+    "handoff",
+    "log",
+    "replay",
+    "codec",
+    "device",
+    "library",
+    "fault",
+    "log_check",
 ];
 
 /// With the feature `fault-injection` only.

@@ -80,7 +80,7 @@ arc_all_memory(void)
 	return (__atomic_load_n(&zfs_arc_max, __ATOMIC_RELAXED) * 2);
 }
 
-/* Whoever sets a limit holds it: the ARC's are set in steps, and those of two threads must not mix. */
+/* Held while a limit is set: the ARC's are set in steps, and those of two threads must not mix. */
 static pthread_mutex_t limits = PTHREAD_MUTEX_INITIALIZER;
 #define	LIMIT(name, value)	__atomic_store_n(&(name), value, __ATOMIC_RELAXED)
 

@@ -146,7 +146,7 @@ pw_fault_settle(void)
 
 /* ---- what the library calls ---- */
 
-/* A txg is never waited for that lies more than a few behind the open one; a legitimate log is of the last few too. */
+/* No caller waits for a txg that lies far ahead of the last one on disk; a legitimate log names the last few only. */
 enum { FAR_TXGS = 1 << 16 };
 
 /*

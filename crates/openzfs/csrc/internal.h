@@ -155,11 +155,19 @@ zil_get_data_t pw_log_get_data;
 /* What a SETATTR record of the log sets here. */
 enum { SETATTR_SETS = PW_SET_MODE | PW_SET_UID | PW_SET_GID | PW_SET_SIZE | PW_SET_ATIME | PW_SET_MTIME };
 
-/* check.c: reading the log before it is replayed. Fills ds->trouble. */
+/* log_check.c: reading the log before it is replayed. Fills ds->trouble. */
 int pw_log_check(pw_dataset_t *ds);
 int pw_log_refuse(pw_dataset_t *ds, const lr_t *lr, int error, const char *what);
 /* Records of a log that was not replayed. */
 uint64_t pw_log_pending(pw_dataset_t *ds);
+/* For zil_parse: a log block of which only the records matter. */
+zil_parse_blk_func_t pw_log_any_block;
+/* A record that is on disk in its place already, or was replayed before. */
+static inline int
+pw_log_is_done(const zilog_t *zilog, const lr_t *lr, uint64_t claim_txg)
+{
+	return (lr->lrc_seq <= zilog->zl_header->zh_replay_seq || lr->lrc_txg < claim_txg);
+}
 /* The block that an indirect write's data is in: into `out`, which has room for it, or with NULL just checked. */
 int pw_log_read_block(pw_dataset_t *ds, const lr_write_t *lr, void *out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
  * Replaying the intent log when a dataset is opened after a crash. Records come in their order; each is one transaction,
- * which ticks it off, even where nothing is left to do. check.c has read the whole log before.
+ * which ticks it off, even where nothing is left to do. log_check.c has read the whole log before.
  *
  * The library's zil_replay() throws the log away at the first record that fails. Here it stays, with the records that were
  * replayed ticked off, so that the next import, or a kernel, goes on where this one stopped.
@@ -259,8 +259,8 @@ replay_record(zilog_t *zilog, const lr_t *lr, void *arg, uint64_t claim_txg)
 	pw_dataset_t *ds = r->ds;
 
 	zilog->zl_replaying_seq = lr->lrc_seq;
-	if (lr->lrc_seq <= zilog->zl_header->zh_replay_seq || lr->lrc_txg < claim_txg)
-		return (0);		/* done already */
+	if (pw_log_is_done(zilog, lr, claim_txg))
+		return (0);
 	memcpy(r->record, lr, lr->lrc_reclen);
 	if (lr->lrc_txtype == TX_WRITE && lr->lrc_reclen == sizeof (lr_write_t)) {
 		int error = pw_log_read_block(ds, (const lr_write_t *)lr, r->record + lr->lrc_reclen);
@@ -278,20 +278,12 @@ replay_record(zilog_t *zilog, const lr_t *lr, void *arg, uint64_t claim_txg)
 	return (error == 0 ? 0 : pw_log_refuse(ds, lr, error, "a record cannot be replayed"));
 }
 
-static int
-any_block(zilog_t *zilog, const blkptr_t *bp, void *arg, uint64_t txg)
-{
-	(void) zilog; (void) bp; (void) arg; (void) txg;
-	return (0);
-}
-
 int
 pw_log_replay(pw_dataset_t *ds)
 {
 	zilog_t *zilog = ds->zilog;
 	dsl_pool_t *dp = dmu_objset_pool(ds->os);
 	replay_t replay = { .ds = ds };
-	int error = 0;
 
 	if (!(zilog->zl_header->zh_flags & ZIL_REPLAY_NEEDED)) {
 		(void) zil_destroy(zilog, B_TRUE);
@@ -302,7 +294,7 @@ pw_log_replay(pw_dataset_t *ds)
 	txg_wait_synced(dp, 0);
 	zilog->zl_replay = B_TRUE;
 	zilog->zl_replay_time = ddi_get_lbolt();
-	error = zil_parse(zilog, any_block, replay_record, &replay, zilog->zl_header->zh_claim_txg, B_TRUE);
+	int error = zil_parse(zilog, pw_log_any_block, replay_record, &replay, zilog->zl_header->zh_claim_txg, B_TRUE);
 	vmem_free(replay.record, 2 * SPA_MAXBLOCKSIZE);
 	if (error == 0)
 		(void) zil_destroy(zilog, B_FALSE);

@@ -123,38 +123,36 @@ impl Dataset {
 
     /// The same, and where it comes from in `zfs get`'s words: `default`, `local`, `inherited from DATASET`, `received`.
     pub fn get_with_source(&self, property: &str) -> Result<(String, String)> {
-        let p = c_text(property::find_settable(property)?.name)?;
+        let (value, source) = self.get_raw(&c_text(property::find_settable(property)?.name)?)?;
+        let source = match source {
+            from if from.is_empty() => "default".to_owned(),
+            from if from == self.name() => "local".to_owned(),
+            from if from == "$recvd" => "received".to_owned(),
+            from => format!("inherited from {from}"),
+        };
+        Ok((value, source))
+    }
+
+    /// The kind of ACLs that a kernel serves in it: `off`, `posix` or `nfsv4`. This engine serves modes only.
+    pub fn acl_type(&self) -> Result<String> {
+        self.get_raw(c"acltype").map(|(value, _)| value)
+    }
+
+    /// A property's value, and the dataset that has set it, as `pw_dataset_get` spells both.
+    fn get_raw(&self, property: &CStr) -> Result<(String, String)> {
         let (mut value, mut source) = ([0u8; 1024], [0u8; NAME_BYTES]);
         // SAFETY: `value` is writable for its length, `source` for the name of a dataset.
         let errno = unsafe {
             let (name, room) = (self.inner.name.as_ptr(), value.len());
-            ffi::pw_dataset_get(name, p.as_ptr(), value.as_mut_ptr().cast(), room, source.as_mut_ptr().cast())
+            let (value, source) = (value.as_mut_ptr().cast(), source.as_mut_ptr().cast());
+            ffi::pw_dataset_get(name, property.as_ptr(), value, room, source)
         };
         check("reading a property of", self.name(), errno)?;
         let text = |bytes: &[u8]| {
             let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
             String::from_utf8_lossy(&bytes[..end]).into_owned()
         };
-        let source = match text(&source) {
-            from if from.is_empty() => "default".to_owned(),
-            from if from == self.name() => "local".to_owned(),
-            from if from == "$recvd" => "received".to_owned(),
-            from => format!("inherited from {from}"),
-        };
-        Ok((text(&value), source))
-    }
-
-    /// The kind of ACLs that a kernel serves in it: `off`, `posix` or `nfsv4`. This engine serves modes only.
-    pub fn acl_type(&self) -> Result<String> {
-        let (mut value, mut source) = ([0u8; 1024], [0u8; NAME_BYTES]);
-        // SAFETY: as above.
-        let errno = unsafe {
-            let (name, property, room) = (self.inner.name.as_ptr(), c"acltype".as_ptr(), value.len());
-            ffi::pw_dataset_get(name, property, value.as_mut_ptr().cast(), room, source.as_mut_ptr().cast())
-        };
-        check("reading the property acltype of", self.name(), errno)?;
-        let end = value.iter().position(|b| *b == 0).unwrap_or(value.len());
-        Ok(String::from_utf8_lossy(&value[..end]).into_owned())
+        Ok((text(&value), text(&source)))
     }
 
     /// Removes a property's own value: it is then inherited from the dataset above, or has its default.
@@ -174,7 +172,7 @@ impl Dataset {
 
     /// Takes a snapshot.
     pub fn snapshot(&self, snapshot: &str) -> Result<()> {
-        snapshot_all(&[&format!("{}@{snapshot}", self.name())])
+        snapshot_all(&[c_text(&format!("{}@{snapshot}", self.name()))?])
     }
 
     /// Opens a snapshot of this dataset, read-only.
@@ -256,13 +254,12 @@ impl Dataset {
 }
 
 /// Takes snapshots, by their full names, of datasets of one pool: of all of them at one instant, or of none.
-fn snapshot_all(names: &[impl AsRef<str>]) -> Result<()> {
-    let c: Vec<CString> = names.iter().map(|name| c_text(name.as_ref())).collect::<Result<_>>()?;
-    let raw: Vec<*const c_char> = c.iter().map(|name| name.as_ptr()).collect();
+fn snapshot_all(names: &[CString]) -> Result<()> {
+    let raw: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
     let mut failed = 0;
     // SAFETY: an array of C strings that lives over the call, and a writable number.
     let errno = unsafe { ffi::pw_dataset_snapshot(raw.as_ptr(), raw.len(), &mut failed) };
-    let on = names.get(failed).map_or_else(String::new, |name| name.as_ref().to_owned());
+    let on = names.get(failed).map_or_else(Default::default, |name| name.to_string_lossy());
     check("taking the snapshot", on, errno)
 }
 
@@ -304,11 +301,9 @@ impl Pool {
     /// Takes a snapshot of each of these datasets, named without the pool's name, at one instant: of all of them, or after
     /// an error of none.
     pub fn snapshot_all(&self, datasets: &[&str], snapshot: &str) -> Result<()> {
-        let full = |name: &&str| {
-            let between = if name.is_empty() { "" } else { "/" };
-            format!("{}{between}{name}@{snapshot}", self.name())
-        };
-        snapshot_all(&datasets.iter().map(full).collect::<Vec<_>>())
+        let names: Result<Vec<CString>> =
+            datasets.iter().map(|dataset| full(self, &format!("{dataset}@{snapshot}"))).collect();
+        snapshot_all(&names?)
     }
 
     /// Opens a snapshot of a dataset, read-only; `dataset` without the pool's name.

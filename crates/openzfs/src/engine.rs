@@ -166,27 +166,21 @@ extern "C" fn host_refused(path: *const c_char, op: c_int, err: c_int, needed: c
         1 => format!("the host refused a write to the pool file {path}: {why}"),
         2 => format!("the host refused a flush of the pool file {path}: {why}"),
         3 => format!("the pool {path} cannot be read or written any more: all copies of a block failed"),
+        _ => format!("importing the pool {path}: its intent log names a transaction group of the far future"),
+    };
+    let hint = match (op, needed) {
+        (4, _) => "the image is damaged, or made to do harm; this process ends, because the import would not",
+        (_, 0) => "the pool goes on without that file; `poolwright pool status` shows it",
         _ => {
-            eprintln!(
-                "poolwright: importing the pool {path}: its intent log names a transaction group of the far future\nhint: the \
-                 image is damaged, or made to do harm; this process ends, because the import would not"
-            );
-            // SAFETY: as below.
-            unsafe { libc::_exit(1) }
+            "this process ends; the pool is as it was at its last acknowledged change. Free space there, or move the file to \
+             another file system"
         }
     };
-    if needed == 0 {
-        eprintln!(
-            "poolwright: {what}\nhint: the pool goes on without that file; `poolwright pool status` shows it"
-        );
-        return;
+    eprintln!("poolwright: {what}\nhint: {hint}");
+    if needed != 0 {
+        // SAFETY: ends the process without running exit handlers that would wait for the pool.
+        unsafe { libc::_exit(1) }
     }
-    eprintln!(
-        "poolwright: {what}\nhint: this process ends; the pool is as it was at its last acknowledged change. Free space \
-         there, or move the file to another file system"
-    );
-    // SAFETY: ends the process without running exit handlers that would wait for the pool.
-    unsafe { libc::_exit(1) }
 }
 
 pub(crate) fn c_text(text: &str) -> Result<CString> {

@@ -120,18 +120,23 @@ impl<W: Write> Text<'_, W> {
         Ok(())
     }
 
-    /// What gets much worse.
-    fn costs(&mut self, plan: &Plan) -> io::Result<()> {
-        let costs = caveats::costs(plan);
-        if costs.is_empty() {
+    /// Lines that are marked as bad, under a heading; nothing without lines.
+    fn marked(&mut self, heading: &str, about: &str, lines: &[String]) -> io::Result<()> {
+        if lines.is_empty() {
             return Ok(());
         }
-        self.heading("costs", "worse by more than a tenth, the whole 95 % interval counted")?;
-        for cost in &costs {
+        self.heading(heading, about)?;
+        for line in lines {
             let mark = self.style("!", Tone::Bad);
-            self.wrapped(&format!("  {mark} "), 4, cost)?;
+            self.wrapped(&format!("  {mark} "), 4, line)?;
         }
         Ok(())
+    }
+
+    /// What gets much worse.
+    fn costs(&mut self, plan: &Plan) -> io::Result<()> {
+        let about = "worse by more than a tenth, the whole 95 % interval counted";
+        self.marked("costs", about, &caveats::costs(plan))
     }
 
     /// The figures that the verdict quotes.
@@ -272,16 +277,7 @@ impl<W: Write> Text<'_, W> {
     }
 
     fn warnings(&mut self, plan: &Plan) -> io::Result<()> {
-        let all = caveats::warnings(plan);
-        if all.is_empty() {
-            return Ok(());
-        }
-        self.heading("before you trust this", "")?;
-        for warning in &all {
-            let mark = self.style("!", Tone::Bad);
-            self.wrapped(&format!("  {mark} "), 4, warning)?;
-        }
-        Ok(())
+        self.marked("before you trust this", "", &caveats::warnings(plan))
     }
 
     fn next(&mut self, plan: &Plan) -> io::Result<()> {

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use poolwright_trace::{Event, Op, Trace};
+use poolwright_trace::{Op, Trace};
+
+mod common;
 
 const BIN: &str = env!("CARGO_BIN_EXE_poolwright");
 
@@ -185,17 +187,7 @@ fn an_idle_directory_is_said_to_be_idle() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "an empty trace was left behind");
 
     // An older trace stays as it was.
-    let event = Event {
-        t_ns: 1,
-        dur_ns: 5,
-        op: Op::Write,
-        file: 0,
-        offset: 0,
-        len: 8192,
-        pid: 1,
-        tid: 1,
-        flags: poolwright_trace::Flags::default(),
-    };
+    let event = common::event();
     let files = vec![poolwright_trace::File { path: "/db/x".to_owned(), ..Default::default() }];
     let elsewhere = scratch();
     let out = elsewhere.path().join("t.parquet");

@@ -5,6 +5,8 @@ use std::path::Path;
 use assert_cmd::Command;
 use poolwright_trace::{Event, File, Flags, Meta, Op, Reader, Trace};
 
+mod common;
+
 fn poolwright(dir: &Path) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
     command.current_dir(dir);
@@ -108,17 +110,7 @@ fn wrong_usage_is_exit_code_2() {
 fn a_torn_trace_is_shown_with_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
-    let event = Event {
-        t_ns: 1,
-        dur_ns: 5,
-        op: Op::Write,
-        file: 0,
-        offset: 0,
-        len: 8192,
-        pid: 1,
-        tid: 1,
-        flags: Flags::SYNC,
-    };
+    let event = Event { flags: Flags::SYNC, ..common::event() };
     let files = vec![File { path: "/db/x".to_owned(), ..File::default() }];
     Trace { meta: Meta::default(), files, events: vec![event] }.save(&path).unwrap();
     let mut bytes = std::fs::read(&path).unwrap();

@@ -86,10 +86,14 @@ pub fn reason(status: &str, stderr: &str) -> String {
         let what: Vec<&str> = lines[i..].iter().take(2).copied().collect();
         return format!("the engine stopped on an assertion ({}); {status}", what.join(": "));
     }
-    match lines.iter().rev().find(|line| !line.starts_with("hint: ")) {
-        Some(last) => last.trim_start_matches("poolwright: ").to_owned(),
-        None => status.to_owned(),
-    }
+    last_words(lines.iter().copied()).unwrap_or_else(|| status.to_owned())
+}
+
+/// The last line that a process said, without the program's name, empty lines and hints; `None` if it said nothing.
+pub fn last_words<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<String> {
+    let mut said = lines.rev().map(str::trim);
+    let last = said.find(|line| !line.is_empty() && !line.starts_with("hint: "))?;
+    Some(last.trim_start_matches("poolwright: ").to_owned())
 }
 
 /// Called first thing by a trial process: it is killed when its parent dies, so that nothing is left running.

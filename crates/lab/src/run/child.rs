@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use poolwright_host::private;
-use poolwright_replay::child::PARENT;
+use poolwright_replay::child::{PARENT, last_words};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::Deserialize;
 
@@ -151,9 +151,6 @@ fn end(child: &mut Child) {
 
 /// What a person should read of a dead trial: its own last words without hints.
 fn reason(status: &str, lines: &[String]) -> String {
-    let said = lines.iter().rev().map(|l| l.trim()).find(|l| !l.is_empty() && !l.starts_with("hint: "));
-    match said {
-        Some(line) => line.trim_start_matches("poolwright: ").to_owned(),
-        None => format!("it ended without a word ({status})"),
-    }
+    last_words(lines.iter().map(String::as_str))
+        .unwrap_or_else(|| format!("it ended without a word ({status})"))
 }

@@ -217,7 +217,7 @@ mod loom_tests {
         }
     }
 
-    /// An unlink holds what the kernel forgets at the same time: it is freed once, whoever is first.
+    /// An unlink holds what the kernel forgets at the same time: it is freed once, by the one that comes first.
     #[test]
     fn loom_what_is_held_is_freed_once() {
         loom::model(|| {

@@ -4,6 +4,7 @@ mod background;
 mod device;
 pub mod log;
 mod lost;
+mod open;
 mod record;
 mod table;
 

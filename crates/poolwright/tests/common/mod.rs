@@ -9,6 +9,21 @@ use std::path::PathBuf;
 use assert_cmd::Command;
 use serde_json::Value;
 
+/// A write, of which a test says what matters to it.
+pub fn event() -> poolwright_trace::Event {
+    poolwright_trace::Event {
+        t_ns: 1,
+        dur_ns: 5,
+        op: poolwright_trace::Op::Write,
+        file: 0,
+        offset: 0,
+        len: 8192,
+        pid: 1,
+        tid: 1,
+        flags: poolwright_trace::Flags::default(),
+    }
+}
+
 /// A directory for pool files, with a registry and sockets of its own.
 pub struct Place {
     pub dir: tempfile::TempDir,

@@ -6,17 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use poolwright_control::{ENDING, Fault, MountCounters, Mounted, Mounts, name};
+use poolwright_control::{ENDING, Fault, MountCounters, Mounted, Mounts};
 use poolwright_mount::{Caching, Mount, Options, SnapshotInUse, refuse_working_directory};
-use poolwright_openzfs::{Access, Dataset, Pool};
+use poolwright_openzfs::{Dataset, Pool};
 
+use super::open;
 use super::record::Recording;
 
 /// How long a mount that was taken out of sight, and that its serving threads still have, is waited for: they notice at
 /// once, unless programs or another mount namespace still use it.
 const NOTICE: Duration = Duration::from_secs(10);
-/// How long a dataset that a verb looks at is waited for.
-const GLANCE: Duration = Duration::from_secs(10);
 
 struct Entry {
     mounted: Mounted,
@@ -245,16 +244,7 @@ impl Table {
         wanted: &Mounted,
         mut options: Options,
     ) -> Result<(Arc<Mount>, Option<Recording>), Fault> {
-        let dataset = open(pool, wanted)?;
-        refuse_acls(&dataset, wanted)?;
-        note_pending_log(&dataset);
-        if dataset.replayed() > 0 {
-            tell!(
-                "poolwright: {}: {} log records of an earlier crash were played back",
-                wanted.dataset,
-                dataset.replayed()
-            );
-        }
+        let dataset = open::dataset(pool, wanted)?;
         let recording = match &wanted.record {
             Some(trace) => Some(
                 Recording::start(trace, wanted, &options, &dataset)
@@ -338,49 +328,6 @@ fn halfway(why: Fault, unmounted: &[String]) -> Fault {
         unmounted.join(", ")
     );
     Fault::new(why.errno, words)
-}
-
-/// Opens a dataset; one that a verb is just looking at is waited for.
-fn open(pool: &Pool, wanted: &Mounted) -> Result<Dataset, Fault> {
-    // In a pool that can be written a log is replayed, also for those who only read.
-    let access = Access { readonly: pool.is_readonly(), ignore_acls: wanted.ignore_acls };
-    let start = Instant::now();
-    loop {
-        match pool.open_dataset_with(name::inside(&wanted.dataset), access).map_err(Fault::from) {
-            Err(why) if why.is_busy() && start.elapsed() < GLANCE => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            opened => return opened,
-        }
-    }
-}
-
-/// Refuses a dataset whose files may have ACLs that say more than their modes.
-fn refuse_acls(dataset: &Dataset, wanted: &Mounted) -> Result<(), Fault> {
-    let kind = dataset.acl_type()?;
-    if kind == "off" || wanted.ignore_acls {
-        return Ok(());
-    }
-    let name = dataset.name();
-    Err(Fault::new(
-        libc::EPERM,
-        format!(
-            "mounting {name}: acltype={kind}, and this engine serves modes only: a program could do what an ACL forbids\n\
-             hint: -o ignore-acls mounts {name} read-only, with modes and without ACLs"
-        ),
-    ))
-}
-
-/// Acknowledged changes that a dataset of a read-only pool does not show.
-fn note_pending_log(dataset: &Dataset) {
-    match dataset.log_pending() {
-        0 => {}
-        n => tell!(
-            "poolwright: note: {}: its log holds {n} records of the last changes before a crash, which a read-only pool does \
-             not show; a mount without readonly replays them",
-            dataset.name()
-        ),
-    }
 }
 
 impl Mounts for Table {

@@ -244,8 +244,8 @@ check_record(zilog_t *zilog, const lr_t *lr, void *arg, uint64_t claim_txg)
 	pw_dataset_t *ds = ((parse_t *)arg)->ds;
 	uint64_t type = lr->lrc_txtype;
 
-	if (lr->lrc_seq <= zilog->zl_header->zh_replay_seq || lr->lrc_txg < claim_txg)
-		return (0);		/* done already */
+	if (pw_log_is_done(zilog, lr, claim_txg))
+		return (0);
 	if (type >= TX_MAX_TYPE || kinds[type].check == NULL)
 		return (pw_log_refuse(ds, lr, ENOTSUP, "a kind of record that is not replayed here"));
 	if (lr->lrc_reclen < kinds[type].least || !is_object(LR_FOID_GET_OBJ(((const lr_ooo_t *)lr)->lr_foid)) ||
@@ -260,10 +260,8 @@ check_record(zilog_t *zilog, const lr_t *lr, void *arg, uint64_t claim_txg)
 
 /* ---- the log as a whole ---- */
 
-typedef struct { uint64_t synced, records; } pending_t;
-
-static int
-count_block(zilog_t *zilog, const blkptr_t *bp, void *arg, uint64_t txg)
+int
+pw_log_any_block(zilog_t *zilog, const blkptr_t *bp, void *arg, uint64_t txg)
 {
 	(void) zilog; (void) bp; (void) arg; (void) txg;
 	return (0);
@@ -272,9 +270,8 @@ count_block(zilog_t *zilog, const blkptr_t *bp, void *arg, uint64_t txg)
 static int
 count_record(zilog_t *zilog, const lr_t *lr, void *arg, uint64_t txg)
 {
-	pending_t *pending = arg;
-	(void) txg;
-	pending->records += lr->lrc_txg > pending->synced && lr->lrc_seq > zilog->zl_header->zh_replay_seq;
+	uint64_t *records = arg;
+	*records += !pw_log_is_done(zilog, lr, txg);
 	return (0);
 }
 
@@ -282,11 +279,11 @@ uint64_t
 pw_log_pending(pw_dataset_t *ds)
 {
 	zilog_t *zilog = dmu_objset_zil(ds->os);
-	pending_t pending = { .synced = spa_last_synced_txg(ds->os->os_spa) };
-	if (zilog->zl_header->zh_claim_txg != 0)
-		pending.synced = zilog->zl_header->zh_claim_txg - 1;
-	(void) zil_parse(zilog, count_block, count_record, &pending, pending.synced + 1, B_FALSE);
-	return (pending.records);
+	uint64_t claim_txg = zilog->zl_header->zh_claim_txg, records = 0;
+	if (claim_txg == 0)
+		claim_txg = spa_last_synced_txg(ds->os->os_spa) + 1;
+	(void) zil_parse(zilog, pw_log_any_block, count_record, &records, claim_txg, B_FALSE);
+	return (records);
 }
 
 int
