@@ -60,6 +60,7 @@ fn database(dir: &Path, seconds: u64) -> (PathBuf, PathBuf) {
             pid: 1,
             tid: 1,
             flags: Flags::default(),
+            gap: None,
         });
     }
     events[0].offset = 4 << 20;

@@ -89,6 +89,7 @@ fn trace() -> Trace {
         pid: 1,
         tid: 1,
         flags: if file == 1 { Flags::APPEND } else { Flags::default() },
+        gap: None,
     };
     let mut events = vec![event(0, Op::Open, 0, 0, 8_192_000), event(0, Op::Open, 1, 0, 100)];
     for n in 0..20_000 {

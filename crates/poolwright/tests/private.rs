@@ -93,6 +93,7 @@ impl Place {
             pid: 1,
             tid: 1,
             flags: Flags::default(),
+            gap: None,
         };
         let file = File {
             path: path.display().to_string(),

@@ -25,6 +25,7 @@ fn many_syncs(dir: &Path) {
             pid: 1,
             tid: 1,
             flags: Flags::default(),
+            gap: None,
         };
         events.push(write);
         events.push(Event { t_ns: write.t_ns + 10_000, op: Op::Fsync, offset: 0, len: 0, ..write });
@@ -173,6 +174,7 @@ fn a_capture_that_memory_has_no_room_for_is_refused_before_it_is_made() {
         pid: 1,
         tid: 1,
         flags: Flags::default(),
+        gap: None,
     };
     let file = File { path: "/nowhere/log".into(), role: "wal".into(), ..File::default() };
     let trace = Trace { files: vec![file], events: (0..400 << 10).map(event).collect(), ..Trace::default() };

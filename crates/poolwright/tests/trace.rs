@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use assert_cmd::Command;
-use poolwright_trace::{Event, File, Flags, Meta, Op, Reader, Trace};
+use poolwright_trace::{Event, File, Flags, Meta, Reader, Trace};
 
 mod common;
 

@@ -46,6 +46,7 @@ fn events() -> Vec<Event> {
                 pid: 1,
                 tid: 1,
                 flags,
+                gap: None,
             });
         };
         for read in 0..4 {

@@ -214,6 +214,7 @@ impl Tracker {
             pid: io.pid,
             tid: io.tid,
             flags: io.flags,
+            gap: None,
         };
         self.sink.push(event)
     }

@@ -45,6 +45,7 @@ fn workload(path: &std::path::Path) -> Trace {
             pid: 1,
             tid,
             flags: Flags::default(),
+            gap: None,
         });
     }
     let file = File { path: path.display().to_string(), size: BYTES, role: "data".into(), ..File::default() };

@@ -364,7 +364,18 @@ mod tests {
     use poolwright_trace::{File, Flags};
 
     fn event(op: Op, file: u32, offset: u64, len: u64) -> Event {
-        Event { t_ns: 0, dur_ns: 1, op, file, offset, len, pid: 1, tid: 1, flags: Flags::default() }
+        Event {
+            t_ns: 0,
+            dur_ns: 1,
+            op,
+            file,
+            offset,
+            len,
+            pid: 1,
+            tid: 1,
+            flags: Flags::default(),
+            gap: None,
+        }
     }
 
     fn file(path: &Path, role: &str, size: u64) -> File {

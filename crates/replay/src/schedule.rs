@@ -258,7 +258,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn event(t: u64, dur: u64, op: Op, file: u32, tid: u32) -> Event {
-        Event { t_ns: t, dur_ns: dur, op, file, offset: 0, len: 1, pid: 1, tid, flags: Flags::default() }
+        Event {
+            t_ns: t,
+            dur_ns: dur,
+            op,
+            file,
+            offset: 0,
+            len: 1,
+            pid: 1,
+            tid,
+            flags: Flags::default(),
+            gap: None,
+        }
     }
 
     fn trace(events: Vec<Event>) -> Trace {

@@ -37,6 +37,7 @@ fn workload(dir: &Path) -> Trace {
             pid: 1,
             tid,
             flags: Flags::default(),
+            gap: None,
         };
         events.push(event);
         if i % 10 == 9 {

@@ -104,6 +104,29 @@ pub struct Event {
     pub tid: u32,
     /// See [`Flags`].
     pub flags: Flags,
+    /// What the thread did before, where the recorder saw it.
+    pub gap: Option<Gap>,
+}
+
+/// What a thread did between the end of its previous recorded operation and the start of this one. The gap is as long as
+/// the time between the two; what is neither CPU time nor waiting for a CPU is sleep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gap {
+    /// CPU time that the thread used, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Time that it was ready to run and waited for a CPU, in nanoseconds; at most 4.29 s.
+    pub ready_ns: u32,
+    /// From the wakeup that ended its last sleep to the start of the operation, in nanoseconds; at most 4.29 s. 0 if it did
+    /// not sleep.
+    pub wake_ns: u32,
+    /// Who woke it from its last sleep: the id of a thread that does recorded I/O itself, [`Gap::OTHER`], or 0 if it did
+    /// not sleep.
+    pub waker: u32,
+}
+
+impl Gap {
+    /// [`Gap::waker`] of a timer, of another process (a client, say), or of a thread without recorded I/O.
+    pub const OTHER: u32 = u32::MAX;
 }
 
 /// No call moves more bytes than this on Linux (`MAX_RW_COUNT` is a page less).

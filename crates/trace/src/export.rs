@@ -55,7 +55,7 @@ fn csv(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Exported> 
     writeln!(out, "{}", COLUMNS.map(|column| column.name).join(",")).map_err(io("write", target))?;
     let mut done = Exported::default();
     for event in reader.events() {
-        let Event { t_ns, dur_ns, op, file, offset, len, pid, tid, flags } = event?;
+        let Event { t_ns, dur_ns, op, file, offset, len, pid, tid, flags, gap: _ } = event?;
         let (path, role) = (&paths[file as usize], &roles[file as usize]);
         let op = op.name();
         writeln!(out, "{t_ns},{dur_ns},{op},{file},{path},{role},{offset},{len},{pid},{tid},{}", flags.0)

@@ -39,7 +39,7 @@ pub mod units;
 mod writer;
 
 pub use error::{Error, Result};
-pub use event::{Event, File, Flags, Meta, Op};
+pub use event::{Event, File, Flags, Gap, Meta, Op};
 pub use memory::Trace;
 pub use reader::{Events, Reader, is_decoding};
 pub use schema::FORMAT_VERSION;

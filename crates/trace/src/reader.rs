@@ -239,6 +239,7 @@ impl Reader {
             pid: pid[i] as u32,
             tid: tid[i] as u32,
             flags: Flags(flags[i] as u16),
+            gap: None,
         };
         let possible = |event: Event| Event {
             len: if event.moves_bytes() { event.len.min(LONGEST_CALL) } else { event.len },

@@ -237,6 +237,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             pid,
             tid,
             flags: Flags(flags),
+            gap: None,
         })
 }
 

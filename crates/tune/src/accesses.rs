@@ -113,7 +113,7 @@ mod tests {
 
     fn event(op: Op, file: u32, offset: u64, len: u64) -> Event {
         let flags = Flags::default();
-        Event { t_ns: 5_000_000, dur_ns: 1, op, file, offset, len, pid: 1, tid: 1, flags }
+        Event { t_ns: 5_000_000, dur_ns: 1, op, file, offset, len, pid: 1, tid: 1, flags, gap: None }
     }
 
     #[test]

@@ -211,6 +211,7 @@ mod tests {
             pid: 1,
             tid: 1,
             flags: Flags::default(),
+            gap: None,
         };
         Trace {
             files: paths.iter().map(file).collect(),

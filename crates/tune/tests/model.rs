@@ -34,6 +34,7 @@ fn workload(path: &std::path::Path) -> Trace {
             pid: 1,
             tid: 1,
             flags: Flags::default(),
+            gap: None,
         };
         events.push(event);
         if i % 100 == 99 {

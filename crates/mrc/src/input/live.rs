@@ -139,7 +139,7 @@ mod tests {
 
     fn event(t_ns: u64, offset: u64) -> Event {
         let (op, flags) = (Op::Read, Flags::default());
-        Event { t_ns, dur_ns: 9, op, file: 0, offset, len: 512, pid: 1, tid: 1, flags }
+        Event { t_ns, dur_ns: 9, op, file: 0, offset, len: 512, pid: 1, tid: 1, flags, gap: None }
     }
 
     fn reads(live: &mut Live) -> Vec<u64> {

@@ -43,7 +43,7 @@ pub fn oracle_bytes(records: &[(u32, u64, u32, i64)]) -> Vec<u8> {
 }
 
 pub fn event(t_ns: u64, op: Op, file: u32, offset: u64, len: u64) -> Event {
-    Event { t_ns, dur_ns: 1000, op, file, offset, len, pid: 10, tid: 11, flags: Flags::default() }
+    Event { t_ns, dur_ns: 1000, op, file, offset, len, pid: 10, tid: 11, flags: Flags::default(), gap: None }
 }
 
 /// A page fault or a call of `mmap`.

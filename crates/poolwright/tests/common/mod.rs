@@ -21,6 +21,7 @@ pub fn event() -> poolwright_trace::Event {
         pid: 1,
         tid: 1,
         flags: poolwright_trace::Flags::default(),
+        gap: None,
     }
 }
 

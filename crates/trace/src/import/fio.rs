@@ -88,7 +88,18 @@ fn to_event(line: &Line<'_>, now_us: u64, sink: &mut Sink) -> Result<Option<Even
     let file = sink.known(line.path).ok_or_else(|| format!("{:?} is used before its \"add\"", line.path))?;
     let t_ns = now_us.checked_mul(1000).filter(|t| i64::try_from(*t).is_ok());
     let t_ns = t_ns.ok_or_else(|| format!("the time {now_us} is too large for microseconds"))?;
-    Ok(Some(Event { t_ns, dur_ns: 0, op, file, offset, len, pid: 0, tid: 0, flags: Flags::default() }))
+    Ok(Some(Event {
+        t_ns,
+        dur_ns: 0,
+        op,
+        file,
+        offset,
+        len,
+        pid: 0,
+        tid: 0,
+        flags: Flags::default(),
+        gap: None,
+    }))
 }
 
 /// Taken apart from both ends, so that file names may hold blanks.

@@ -32,6 +32,7 @@ fn honest(role: &str) -> Trace {
         pid: 1,
         tid: 1,
         flags: Flags::default(),
+        gap: None,
     };
     let file = File { path: "/db/t".into(), role: role.into(), ..File::default() };
     Trace { meta: Meta::default(), files: vec![file], events: (0..ROWS).map(event).collect() }

@@ -29,7 +29,7 @@ impl Lcg {
 }
 
 pub fn event(t_ns: u64, op: Op, file: u32, offset: u64, len: u64) -> Event {
-    Event { t_ns, dur_ns: 1000, op, file, offset, len, pid: 10, tid: 11, flags: Flags::default() }
+    Event { t_ns, dur_ns: 1000, op, file, offset, len, pid: 10, tid: 11, flags: Flags::default(), gap: None }
 }
 
 /// `n` events sorted by time over three files.
@@ -51,6 +51,7 @@ pub fn trace(n: u64, seed: u64) -> Trace {
             pid: 100,
             tid: 100 + lcg.below(4) as u32,
             flags: Flags(lcg.below(32) as u16),
+            gap: None,
         })
         .collect();
     Trace { meta: Meta { duration_ns: n * 1000, ..meta() }, files, events }

@@ -18,6 +18,7 @@ fn recording(pages: impl Iterator<Item = u64>, of: u64) -> Trace {
         pid: 1,
         tid: 1,
         flags: Flags::default(),
+        gap: None,
     };
     let events: Vec<Event> = pages.enumerate().map(read).collect();
     let file = File { path: "/db/table".into(), size: of * PAGE, role: "data".into(), ..File::default() };

@@ -428,7 +428,8 @@ impl Scribe {
         }
         let pid = self.process(n.tid);
         let t_ns = n.start.saturating_duration_since(self.start).as_nanos() as u64;
-        let event = Event { t_ns, dur_ns: n.latency, op, file, offset, len, pid, tid: n.tid, flags };
+        let event =
+            Event { t_ns, dur_ns: n.latency, op, file, offset, len, pid, tid: n.tid, flags, gap: None };
         Ok(self.writer.push(event)?)
     }
 }
