@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use poolwright_trace::{Flags, Op};
 
+use crate::pacer::{Due, Pacer, sleep_precisely};
 use crate::schedule::{Dependency, Step};
 use crate::{Capture, Error, Result, Schedule, Target};
 
@@ -18,6 +19,14 @@ pub enum Pace {
     AsFastAsPossible,
     /// By the recorded times, this many times as fast; latency counts from the intended start.
     Recorded(f64),
+    /// As the application would: think times and wakeups as recorded, each operation when its thread comes to it. Takes a
+    /// schedule of [`Schedule::of_application`].
+    Application {
+        /// Share of the work that is done before the measurement begins, 0 to 0.9.
+        warm_share: f64,
+        /// CPU time of a call that this target does not make, in nanoseconds.
+        call_ns: u64,
+    },
 }
 
 /// What a pass over the schedule gave.
@@ -39,6 +48,19 @@ pub struct Pass {
     pub kicks: u64,
     /// The largest delay behind the recorded time in nanoseconds; 0 unless paced.
     pub max_lag_ns: u64,
+    /// What an application's replay says.
+    pub work: Option<Work>,
+}
+
+/// The work of an application's replay.
+#[derive(Debug)]
+pub struct Work {
+    /// Seconds of the measurement.
+    pub seconds: f64,
+    /// Seconds that the same work took in the recording.
+    pub recorded_seconds: f64,
+    /// Latency of the background's operations in nanoseconds, by name; [`Pass::latency`] is the foreground's.
+    pub background: BTreeMap<String, Histogram<u64>>,
 }
 
 /// How often, in recorded time, dirty data is sent to disk: `zfs_txg_timeout`. A replay that runs ten times as fast as
@@ -94,10 +116,14 @@ struct Run<'a> {
     next_txg: AtomicU64,
     txg_ns: u64,
     kicks: AtomicU64,
+    pacer: Option<Pacer<'a>>,
 }
 
 /// One lane's share of a [`Pass`].
+#[derive(Default)]
 struct LaneResult {
+    foreground: bool,
+    ops: BTreeMap<Op, u64>,
     latency: BTreeMap<Op, Histogram<u64>>,
     read_bytes: u64,
     written_bytes: u64,
@@ -127,6 +153,7 @@ pub fn drive(
         next_txg: AtomicU64::new(schedule.start_ns + txg_ns),
         txg_ns,
         kicks: AtomicU64::new(0),
+        pacer: pacer(schedule, pace)?,
     };
     let lanes = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..schedule.lanes.len())
@@ -165,7 +192,23 @@ pub fn drive(
     }
     let mut pass = gather(lanes.into_iter().collect::<Result<Vec<_>>>()?, seconds);
     pass.kicks = run.kicks.into_inner();
+    if let (Some(pacer), Some(work)) = (&run.pacer, &mut pass.work) {
+        pacer.end_measurement();
+        (work.seconds, work.recorded_seconds) = pacer.measured().ok_or_else(|| {
+            Error::Nothing("too little of the application is left to replay: no time passes in it".into())
+        })?;
+    } else {
+        pass.work = None;
+    }
     Ok(pass)
+}
+
+fn pacer(schedule: &Schedule, pace: Pace) -> Result<Option<Pacer<'_>>> {
+    let Pace::Application { warm_share, call_ns } = pace else { return Ok(None) };
+    let Some(application) = &schedule.application else {
+        return Err(Error::Nothing("the schedule does not say what the application does between operations".into()));
+    };
+    Ok(Some(Pacer::new(application, warm_share, call_ns)))
 }
 
 fn gather(lanes: Vec<LaneResult>, seconds: f64) -> Pass {
@@ -178,21 +221,26 @@ fn gather(lanes: Vec<LaneResult>, seconds: f64) -> Pass {
         written_real: 0,
         kicks: 0,
         max_lag_ns: 0,
+        work: None,
     };
+    let mut background = BTreeMap::new();
     for lane in lanes {
+        let into = if lane.foreground { &mut pass.latency } else { &mut background };
         for (op, histogram) in lane.latency {
-            *pass.ops.entry(op.name().to_owned()).or_default() += histogram.len();
-            pass.latency
-                .entry(op.name().to_owned())
+            into.entry(op.name().to_owned())
                 .or_insert_with(new_histogram)
                 .add(histogram)
                 .expect("same bounds");
+        }
+        for (op, n) in lane.ops {
+            *pass.ops.entry(op.name().to_owned()).or_default() += n;
         }
         pass.read_bytes += lane.read_bytes;
         pass.written_bytes += lane.written_bytes;
         pass.written_real += lane.written_real;
         pass.max_lag_ns = pass.max_lag_ns.max(lane.max_lag_ns);
     }
+    pass.work = Some(Work { seconds: 0.0, recorded_seconds: 0.0, background });
     pass
 }
 
@@ -206,16 +254,19 @@ impl Run<'_> {
         let most = steps.iter().filter(|s| s.op == Op::Read).map(|s| s.len).max().unwrap_or(0);
         let mut raw = vec![0u8; most.min(LONGEST_READ) as usize + 4096];
         let skip = raw.as_ptr().align_offset(4096);
-        let mut result = LaneResult {
-            latency: BTreeMap::new(),
-            read_bytes: 0,
-            written_bytes: 0,
-            written_real: 0,
-            max_lag_ns: 0,
-        };
+        let mut result = LaneResult::default();
+        result.foreground = self.pacer.as_ref().is_none_or(|pacer| pacer.is_foreground(lane));
+        let mut due = Due::default();
+        sleep_precisely();
         for (i, step) in steps.iter().enumerate() {
+            if let Some(pacer) = &self.pacer {
+                pacer.spend(&mut due, pacer.think(lane, i).cpu_before_ns, 0, &self.stop);
+            }
             for Dependency { lane, done } in self.schedule.before(step) {
                 self.progress[*lane as usize].wait(*done, &self.stop);
+            }
+            if let Some(pacer) = &self.pacer {
+                self.think(pacer, &mut due, lane, i, step.t_ns);
             }
             if self.stop.load(Ordering::Relaxed) {
                 break;
@@ -227,12 +278,31 @@ impl Run<'_> {
             let from = intended.unwrap_or(begin).min(begin);
             result.max_lag_ns = result.max_lag_ns.max((begin - from).as_nanos() as u64);
             let took = from.elapsed().as_nanos() as u64;
-            result.latency.entry(step.op).or_insert_with(new_histogram).saturating_record(took.max(1));
+            *result.ops.entry(step.op).or_default() += 1;
+            if self.pacer.as_ref().is_none_or(Pacer::is_measuring) {
+                result.latency.entry(step.op).or_insert_with(new_histogram).saturating_record(took.max(1));
+            }
             self.progress[lane].finish(i as u32 + 1);
+            if let Some(pacer) = &self.pacer {
+                pacer.finish(lane);
+            }
         }
-        // Nobody may wait for a lane that stopped early.
+        // No lane may wait for one that stopped early.
         self.progress[lane].finish(u32::MAX);
+        if let Some(pacer) = &self.pacer {
+            pacer.end(lane, steps.last().map_or(0, |step| step.t_ns));
+        }
         Ok(result)
+    }
+
+    /// What the thread does before a step, beside waiting for its own other lanes.
+    fn think(&self, pacer: &Pacer<'_>, due: &mut Due, lane: usize, step: usize, t_ns: u64) {
+        let think = pacer.think(lane, step);
+        if let Some(Dependency { lane, done }) = think.wake {
+            self.progress[lane as usize].wait(done, &self.stop);
+        }
+        pacer.wait_for_progress(lane, think, t_ns, &self.stop);
+        pacer.spend(due, think.cpu_ns + pacer.call_ns(), think.sleep_ns, &self.stop);
     }
 
     fn wait_for_its_time(&self, step: &Step) -> Option<Instant> {

@@ -6,6 +6,7 @@
 //! [`spec::Spec`] describes one trial completely, and [`child`] runs it in a process of its own, so that an assertion in
 //! the engine ends the trial and not the tool.
 
+pub mod application;
 pub mod capture;
 pub mod child;
 mod clock;
@@ -13,6 +14,7 @@ mod directory;
 mod drive;
 mod engine;
 mod error;
+mod pacer;
 pub mod result;
 pub mod schedule;
 pub mod spec;
@@ -26,5 +28,5 @@ pub use engine::{EngineOptions, EngineTarget};
 pub use error::{Error, Result};
 pub use result::Replay;
 pub use schedule::Schedule;
-pub use spec::{Spec, TargetSpec};
+pub use spec::{ApplicationSpec, Spec, TargetSpec};
 pub use target::{Counters, Target};

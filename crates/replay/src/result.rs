@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use hdrhistogram::Histogram;
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
 use serde::{Deserialize, Serialize};
 
+use crate::application::Inferred;
 use crate::drive::Pass;
 
 /// Latency of one kind of operation in nanoseconds.
@@ -25,6 +27,19 @@ pub struct Latency {
     pub max: u64,
 }
 
+impl Latency {
+    fn of(h: &Histogram<u64>) -> Latency {
+        Latency {
+            count: h.len(),
+            mean: h.mean(),
+            p50: h.value_at_quantile(0.5),
+            p99: h.value_at_quantile(0.99),
+            p999: h.value_at_quantile(0.999),
+            max: h.max(),
+        }
+    }
+}
+
 /// One trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Replay {
@@ -42,8 +57,17 @@ pub struct Replay {
     pub ops_per_second: f64,
     /// Latency by kind.
     pub latency_ns: BTreeMap<String, Latency>,
-    /// Mean latency over all operations in nanoseconds.
+    /// Mean latency over all operations in nanoseconds; of an application's replay, over the foreground's.
     pub mean_latency_ns: f64,
+    /// Recorded seconds of work done in a second, 1 being as fast as the recorded application was: of an application's replay.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub work_rate: Option<f64>,
+    /// Latency of the background's operations by kind, of an application's replay; `latency_ns` is the foreground's.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub background_latency_ns: BTreeMap<String, Latency>,
+    /// What the recording says of the application.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub application: Option<Inferred>,
     /// What reached the devices during the pass, and until all of it was on disk.
     pub vdev: VdevStats,
     /// Bytes written to devices per byte written by the trace.
@@ -92,21 +116,16 @@ pub struct Replay {
 impl Replay {
     /// Takes over what a pass measured.
     pub(crate) fn take_pass(&mut self, pass: Pass) {
-        let mut total = 0.0;
-        for (op, h) in &pass.latency {
-            let latency = Latency {
-                count: h.len(),
-                mean: h.mean(),
-                p50: h.value_at_quantile(0.5),
-                p99: h.value_at_quantile(0.99),
-                p999: h.value_at_quantile(0.999),
-                max: h.max(),
-            };
-            total += latency.mean * latency.count as f64;
-            self.latency_ns.insert(op.clone(), latency);
-        }
+        self.latency_ns = pass.latency.iter().map(|(op, h)| (op.clone(), Latency::of(h))).collect();
+        let total: f64 = self.latency_ns.values().map(|l| l.mean * l.count as f64).sum();
+        let timed: u64 = self.latency_ns.values().map(|l| l.count).sum();
         self.ops = pass.ops.values().sum();
-        self.mean_latency_ns = if self.ops == 0 { 0.0 } else { total / self.ops as f64 };
+        self.mean_latency_ns = if timed == 0 { 0.0 } else { total / timed as f64 };
+        if let Some(work) = &pass.work {
+            self.work_rate = Some(work.recorded_seconds / work.seconds);
+            self.background_latency_ns =
+                work.background.iter().map(|(op, h)| (op.clone(), Latency::of(h))).collect();
+        }
         self.ops_by_kind = pass.ops;
         self.seconds = pass.seconds;
         self.ops_per_second = self.ops as f64 / pass.seconds.max(1e-9);

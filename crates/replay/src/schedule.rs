@@ -9,6 +9,8 @@ use std::collections::{BinaryHeap, HashMap};
 
 use poolwright_trace::{Event, Flags, Op, Trace};
 
+use crate::application::Application;
+
 /// The most lanes a schedule has; further overlaps are queued behind one another.
 pub const MAX_LANES: usize = 64;
 
@@ -52,11 +54,13 @@ pub struct Schedule {
     pub start_ns: u64,
     /// Events that are not storage operations of their own (open, close, map, rename), by name.
     pub skipped: std::collections::BTreeMap<String, u64>,
+    /// What the threads did between their operations; only in an application's schedule.
+    pub application: Option<Application>,
 }
 
 /// What a replay does for an event, if anything. A page fault (a `map` without a duration) is a read to the storage; the
 /// call of `mmap` itself is not.
-fn replayed(event: &Event) -> Option<Op> {
+pub(crate) fn replayed(event: &Event) -> Option<Op> {
     match event.op {
         Op::Open | Op::Close | Op::Rename => None,
         Op::Map => (event.dur_ns == 0 && event.len > 0).then_some(Op::Read),
@@ -71,7 +75,7 @@ struct Lane {
 }
 
 #[derive(Default)]
-struct Builder {
+pub(crate) struct Builder {
     lanes: Vec<Lane>,
     by_thread: HashMap<u32, Vec<u32>>,
     dependencies: Vec<Dependency>,
@@ -137,8 +141,7 @@ impl Schedule {
         }
         schedule.start_ns = schedule.start_ns.min(end);
         schedule.duration_ns = end - schedule.start_ns;
-        schedule.dependencies = builder.dependencies;
-        schedule.lanes = builder.lanes.into_iter().map(|lane| lane.steps).collect();
+        builder.finish(&mut schedule);
         schedule
     }
 
@@ -160,9 +163,15 @@ impl Schedule {
 }
 
 impl Builder {
+    /// Moves what was built into `schedule`.
+    pub(crate) fn finish(self, schedule: &mut Schedule) {
+        schedule.dependencies = self.dependencies;
+        schedule.lanes = self.lanes.into_iter().map(|lane| lane.steps).collect();
+    }
+
     fn add(&mut self, event: &Event) {
         let lane = self.place(event);
-        let mut before: Vec<Dependency> = self.same_thread_before(event);
+        let mut before: Vec<Dependency> = self.same_thread_before(event, lane);
         while let Some(&std::cmp::Reverse((end, l, done))) = self.pending.peek() {
             if end > event.t_ns {
                 break;
@@ -186,7 +195,7 @@ impl Builder {
     }
 
     /// The lane for an event: the one of its thread that ended last before it, else a new one.
-    fn place(&mut self, event: &Event) -> u32 {
+    pub(crate) fn place(&mut self, event: &Event) -> u32 {
         let own = self.by_thread.entry(event.tid).or_default();
         let ended = own.iter().copied().filter(|l| self.lanes[*l as usize].end <= event.t_ns);
         let latest = ended.max_by_key(|l| self.lanes[*l as usize].end);
@@ -208,10 +217,10 @@ impl Builder {
         lane
     }
 
-    /// What the same thread had finished in other lanes when this began.
-    fn same_thread_before(&self, event: &Event) -> Vec<Dependency> {
+    /// What the same thread had finished in lanes other than `lane` when this began.
+    pub(crate) fn same_thread_before(&self, event: &Event, lane: u32) -> Vec<Dependency> {
         let lanes = self.by_thread.get(&event.tid).map_or(&[][..], Vec::as_slice);
-        let ended = |lane: &&u32| self.lanes[**lane as usize].end <= event.t_ns;
+        let ended = |l: &&u32| **l != lane && self.lanes[**l as usize].end <= event.t_ns;
         let all =
             |lane: &u32| Dependency { lane: *lane, done: self.lanes[*lane as usize].steps.len() as u32 };
         lanes.iter().filter(ended).map(all).filter(|d| d.done > 0).collect()
@@ -227,7 +236,8 @@ impl Builder {
         lanes.iter().filter_map(last).collect()
     }
 
-    fn push(&mut self, lane: u32, event: &Event, before: &[Dependency]) {
+    /// Puts a step at the end of a lane; the number of steps that the lane has then.
+    pub(crate) fn push(&mut self, lane: u32, event: &Event, before: &[Dependency]) -> u32 {
         let l = &mut self.lanes[lane as usize];
         l.steps.push(Step {
             t_ns: event.t_ns,
@@ -249,6 +259,7 @@ impl Builder {
             let ends = self.writes.entry(event.file).or_default().entry(lane).or_default();
             *ends = [ends[1], (end, done)];
         }
+        done
     }
 }
 

@@ -20,6 +20,15 @@ pub enum TargetSpec {
     Directory(PathBuf),
 }
 
+/// How an application's replay is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ApplicationSpec {
+    /// CPU time of a call in nanoseconds that the application makes and the replay does not: that of a request to a FUSE
+    /// file system, for example.
+    #[serde(default)]
+    pub call_ns: u64,
+}
+
 /// A trial. Paths are of the machine it runs on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Spec {
@@ -38,6 +47,9 @@ pub struct Spec {
     /// Recorded times, this many times as fast; left out: as fast as possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<f64>,
+    /// Replay the application: think times and wakeups as recorded; not together with `pace`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<ApplicationSpec>,
     /// Passes over the trace before the measured one.
     #[serde(default)]
     pub warm_passes: u32,

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use poolwright_trace::Trace;
+use poolwright_trace::{Event, Trace};
 
+use crate::application::Others;
 use crate::drive::{Pace, Pass};
 use crate::result::Replay;
 use crate::{
@@ -32,7 +33,11 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
     }
     capture.thin(&trace, spec.thin);
     let until = spec.first_seconds.map_or(u64::MAX, |s| (s * 1e9) as u64);
-    let schedule = Schedule::build(&trace, |e| e.t_ns <= until && capture.keeps(e));
+    let wanted = |e: &Event| e.t_ns <= until && capture.keeps(e);
+    let schedule = match spec.application {
+        Some(_) => Schedule::of_application(&trace, others(&trace), &wanted),
+        None => Schedule::build(&trace, wanted),
+    };
     drop(trace);
     if schedule.is_empty() && !spec.fill_only {
         return Err(Error::Nothing(format!("nothing of {} is left to replay", spec.trace.display())));
@@ -40,11 +45,12 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
     match &spec.target {
         TargetSpec::Engine(options) => {
             let roles = capture.roles.clone();
+            let real_time = spec.pace.is_some() || spec.application.is_some();
             let mut scaled = options.clone();
             // A sample of the regions meets a cache of the same share; 64 MiB is the least the engine takes.
             scaled.arc_bytes = ((options.arc_bytes as f64 * capture.rate) as u64).max(64 << 20);
             scaled.dirty_bytes = ((options.dirty_bytes as f64 * capture.rate) as u64).max(64 << 20);
-            let target = EngineTarget::create(&scaled, roles, &spec.settings, spec.pace.is_some())?;
+            let target = EngineTarget::create(&scaled, roles, &spec.settings, real_time)?;
             let name = format!(
                 "OpenZFS {} ashift={} on {}",
                 poolwright_openzfs::Engine::version(),
@@ -67,6 +73,11 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
     }
 }
 
+/// CPU time that processes beside the recorded ones used.
+fn others(_trace: &Trace) -> Others {
+    Others::default()
+}
+
 fn on<T: Target>(
     spec: &Spec,
     schedule: Schedule,
@@ -85,17 +96,21 @@ fn on<T: Target>(
         ..Replay::default()
     };
     replay.fill_seconds = began.elapsed().as_secs_f64();
-    let pace = spec.pace.map_or(Pace::AsFastAsPossible, Pace::Recorded);
+    let application = spec.application.map(|a| Pace::Application { warm_share: spec.warm_share, call_ns: a.call_ns });
+    let pace = application.unwrap_or(spec.pace.map_or(Pace::AsFastAsPossible, Pace::Recorded));
     let pass =
         |s: &Schedule, pace| -> Result<Pass> { drive(s, capture, target, pace, txg_timeout_s, interrupted) };
     if !spec.fill_only {
-        for _ in 0..spec.warm_passes {
+        for _ in 0..if application.is_some() { 0 } else { spec.warm_passes } {
             replay.warm_ops += pass(&schedule, Pace::AsFastAsPossible)?.ops.values().sum::<u64>();
             target.settle()?;
         }
         start_device(target);
         let cut = schedule.start_ns + (schedule.duration_ns as f64 * spec.warm_share) as u64;
-        let (warm, measured) = schedule.split(cut);
+        // An application's caches, dirty data and threads are warmed up by itself, without a break.
+        replay.application = schedule.application.as_ref().map(|a| a.inferred.clone());
+        let (warm, measured) =
+            if application.is_some() { (Schedule::default(), schedule) } else { schedule.split(cut) };
         if !warm.is_empty() {
             replay.warm_ops += pass(&warm, pace)?.ops.values().sum::<u64>();
             target.settle()?;

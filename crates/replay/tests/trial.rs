@@ -61,6 +61,7 @@ fn prepare(dir: &Path, target: TargetSpec) -> Spec {
         settings: BTreeMap::new(),
         roles: vec![],
         pace: None,
+        application: None,
         warm_passes: 1,
         warm_share: 0.0,
         first_seconds: None,

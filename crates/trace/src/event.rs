@@ -119,14 +119,16 @@ pub struct Gap {
     /// From the wakeup that ended its last sleep to the start of the operation, in nanoseconds; at most 4.29 s. 0 if it did
     /// not sleep.
     pub wake_ns: u32,
-    /// Who woke it from its last sleep: the id of a thread that does recorded I/O itself, [`Gap::OTHER`], or 0 if it did
-    /// not sleep.
+    /// Who woke it from its last sleep: the id of a thread that does recorded I/O itself, [`Gap::OTHER`], [`Gap::TIMER`], or 0
+    /// if it did not sleep.
     pub waker: u32,
 }
 
 impl Gap {
-    /// [`Gap::waker`] of a timer, of another process (a client, say), or of a thread without recorded I/O.
+    /// [`Gap::waker`] of another process (a client, for example), or of a thread without recorded I/O.
     pub const OTHER: u32 = u32::MAX;
+    /// [`Gap::waker`] of an interrupt: a timer, as a rule.
+    pub const TIMER: u32 = u32::MAX - 1;
 }
 
 /// No call moves more bytes than this on Linux (`MAX_RW_COUNT` is a page less).

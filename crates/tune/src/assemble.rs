@@ -41,7 +41,7 @@ impl Tuner<'_> {
                 together_with.join(" and ")
             ));
         }
-        notes.extend(self.fits.get(name).and_then(|fit| fit.cuts(roles, self.recorded())));
+        notes.extend(self.fits.get(name).and_then(|fit| fit.cuts(self.recorded())));
         if let Some(simpler) = outcome.filter(|_| better).and_then(|o| o.left_out.as_ref()) {
             notes.push(simpler.clone());
         }

@@ -9,7 +9,7 @@ use crate::plan::{Cost, Gain, GainVerdict, Gains, Role, Verdict};
 /// Metrics of the sentence.
 const SAID: [(&str, &str); 3] = [
     ("allocated_bytes", "space"),
-    ("mean_latency_ns", "mean latency"),
+    ("work_rate", "work rate"),
     ("vdev_write_bytes", "bytes written to devices"),
 ];
 

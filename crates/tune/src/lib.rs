@@ -23,6 +23,7 @@ pub mod race;
 mod roles;
 mod screen;
 pub mod statistics;
+mod trials;
 mod tuner;
 
 pub use error::{Error, Result};

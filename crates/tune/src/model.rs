@@ -1,5 +1,8 @@
 //! A small model of what a setting costs, to choose what is worth a trial. It ranks; it is never quoted as a result.
 //!
+//! What it predicts is a change: the wait of the foreground, CPU time and device bytes of a setting, to be held against the
+//! same prediction for today's settings, of which one trial tells the truth ([`Anchor`]).
+//!
 //! How many records are read says `poolwright-mrc`'s model of the ARC, shown the same events in records of the setting's
 //! size that take their compressed size: a read outside the cache reads its record; a write to part of an uncached record
 //! reads it first. Each transaction group (by recorded
@@ -52,8 +55,46 @@ pub struct Prediction {
     pub read_bytes: f64,
     /// Written to devices.
     pub write_bytes: f64,
-    /// Time waited per operation in nanoseconds.
-    pub mean_latency_ns: f64,
+    /// Time that the foreground's operations waited, CPU time of their own included, in nanoseconds.
+    pub wait_ns: f64,
+    /// CPU time of all operations and of writing back, in nanoseconds.
+    pub cpu_ns: f64,
+}
+
+/// What one trial of today's settings showed, per recorded second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Anchor {
+    /// Wall seconds of the work.
+    pub seconds: f64,
+    /// CPU seconds of the whole process.
+    pub cpu_seconds: f64,
+    /// Cores that it could use.
+    pub cores: f64,
+    /// Threads of the foreground.
+    pub threads: f64,
+    /// Recorded seconds that the predictions are of.
+    pub recorded_s: f64,
+}
+
+/// How sharply the slower of two bounds decides; 1 would add them, infinity would take the larger one only. Near
+/// saturation both delay the work.
+const SHARPNESS: f64 = 4.0;
+
+impl Anchor {
+    /// The work rate under a setting, of which `model` is the prediction and `today` that of today's settings. The work takes
+    /// the time of its serial parts or of its CPU time on all cores, whichever is longer.
+    pub fn work_rate(&self, model: &Prediction, today: &Prediction) -> f64 {
+        let bound = self.cpu_seconds / self.cores;
+        // The serial part that explains today's time beside the CPU's; at least a half, for the CPU's was measured with it.
+        let serial = (self.seconds.powf(SHARPNESS) - bound.min(self.seconds).powf(SHARPNESS))
+            .max((0.5 * self.seconds).powf(SHARPNESS))
+            .powf(1.0 / SHARPNESS);
+        let per_second = |ns: f64| ns / 1e9 / self.recorded_s.max(1e-3);
+        let serial = serial + per_second(model.wait_ns - today.wait_ns) / self.threads.max(1.0);
+        let bound = bound + per_second(model.cpu_ns - today.cpu_ns) / self.cores;
+        let least = 0.02 * self.seconds;
+        1.0 / (serial.max(least).powf(SHARPNESS) + bound.max(least).powf(SHARPNESS)).powf(1.0 / SHARPNESS)
+    }
 }
 
 /// Software time of an operation without I/O or codec, per operation and per byte copied: measured on a 2.6 GHz core
@@ -78,6 +119,7 @@ pub fn predict<'a>(
     settings: &Settings,
     packing: Packing,
     around: &Surroundings,
+    is_foreground: &dyn Fn(&Event) -> bool,
 ) -> Result<Prediction> {
     let (recordsize, _) = of_interest(settings);
     let stored = recordsize as f64 / packing.ratio.max(1e-3);
@@ -96,23 +138,23 @@ pub fn predict<'a>(
         most_dirty: (around.dirty_bytes / 5).min(around.arc_bytes / 4),
         throughput: settings.get("logbias").is_some_and(|v| v == "throughput"),
         out: Prediction::default(),
-        wait_ns: 0.0,
-        background_ns: 0.0,
+        waits: true,
     };
-    let (mut ops, mut txg) = (0u64, None);
+    let mut txg = None;
     for event in events {
         let now = event.t_ns / around.txg_ns;
         if txg.is_some_and(|before| before != now) {
             state.end_txg();
         }
         txg = Some(now);
-        ops += u64::from(state.event(event));
+        state.waits = is_foreground(event);
+        state.event(event);
     }
     state.end_txg();
+    // Which of the reads miss is not told by thread; the foreground's are nearly all.
+    state.waits = true;
     state.read_from_device(&reads);
-    let mut out = state.out;
-    out.mean_latency_ns = (state.wait_ns + state.background_ns / around.cores) / ops.max(1) as f64;
-    Ok(out)
+    Ok(state.out)
 }
 
 /// OpenZFS's own ARC of so many bytes, reading ahead.
@@ -155,13 +197,24 @@ struct State<'a> {
     most_dirty: u64,
     throughput: bool,
     out: Prediction,
-    wait_ns: f64,
-    background_ns: f64,
+    /// Whether the foreground waits for the operation at hand.
+    waits: bool,
 }
 
 impl State<'_> {
-    /// Whether it was an operation that somebody waited for.
-    fn event(&mut self, event: &Event) -> bool {
+    /// CPU time of the thread that does the operation.
+    fn compute(&mut self, ns: f64) {
+        self.out.cpu_ns += ns;
+        self.wait(ns);
+    }
+
+    fn wait(&mut self, ns: f64) {
+        if self.waits {
+            self.out.wait_ns += ns;
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
         match event.op {
             Op::Read => self.each_record(event, Self::read),
             Op::Write => {
@@ -177,10 +230,9 @@ impl State<'_> {
                 }
             }
             Op::Fsync | Op::Fdatasync => self.sync(event.file),
-            _ => return false,
+            _ => return,
         }
-        self.wait_ns += OP_NS + event.len as f64 / COPY_BYTES_S * 1e9;
-        true
+        self.compute(OP_NS + event.len as f64 / COPY_BYTES_S * 1e9);
     }
 
     fn each_record(&mut self, event: &Event, what: fn(&mut Self, (u32, u64))) {
@@ -196,15 +248,16 @@ impl State<'_> {
     fn read_from_device(&mut self, reads: &Counts) {
         let d = &self.around.device;
         let transfer = if d.read_bytes_s == 0 { 0.0 } else { self.stored / d.read_bytes_s as f64 * 1e9 };
-        let each = (d.read_latency_ns + d.seek_ns) as f64 + transfer + MISS_NS;
+        let each = (d.read_latency_ns + d.seek_ns) as f64 + transfer;
         let decompressed = self.recordsize as f64 / self.packing.decompress_bytes_s * 1e9;
         self.out.read_bytes += reads.device_reads() as f64 * self.stored;
-        self.wait_ns += reads.device_reads() as f64 * each + reads.update_misses as f64 * decompressed;
+        self.wait(reads.device_reads() as f64 * each);
+        self.compute(reads.device_reads() as f64 * MISS_NS + reads.update_misses as f64 * decompressed);
     }
 
     fn read(&mut self, _record: (u32, u64)) {
         // The ARC holds records compressed: a hit costs a decompression unless the record was used just now.
-        self.wait_ns += self.recordsize as f64 / self.packing.decompress_bytes_s * 1e9;
+        self.compute(self.recordsize as f64 / self.packing.decompress_bytes_s * 1e9);
     }
 
     fn write(&mut self, record: (u32, u64)) {
@@ -223,11 +276,11 @@ impl State<'_> {
             // does not write it again.
             let records = large.div_ceil(self.recordsize.max(1)).max(1) as f64;
             bytes += records * self.stored;
-            self.wait_ns += records * self.recordsize as f64 / self.packing.compress_bytes_s * 1e9;
+            self.compute(records * self.recordsize as f64 / self.packing.compress_bytes_s * 1e9);
         }
         let transfer = if d.write_bytes_s == 0 { 0.0 } else { bytes / d.write_bytes_s as f64 * 1e9 };
         self.out.write_bytes += bytes;
-        self.wait_ns += (d.write_latency_ns + d.flush_latency_ns) as f64 + transfer;
+        self.wait((d.write_latency_ns + d.flush_latency_ns) as f64 + transfer);
     }
 
     fn end_txg(&mut self) {
@@ -237,20 +290,20 @@ impl State<'_> {
         let records = self.dirty.len() as f64;
         let indirect: HashSet<(u32, u64)> = self.dirty.iter().map(|(f, r)| (*f, r / POINTERS)).collect();
         self.out.write_bytes += records * self.stored + indirect.len() as f64 * INDIRECT_BYTES + TXG_BYTES;
-        self.background_ns += records * self.recordsize as f64 / self.packing.compress_bytes_s * 1e9;
+        self.out.cpu_ns += records * self.recordsize as f64 / self.packing.compress_bytes_s * 1e9;
         self.dirty.clear();
     }
 }
 
 impl Prediction {
-    /// As metrics, so that the objective can rank it. `allocated` is the space estimate.
-    pub fn metrics(&self, allocated: f64, written_by_trace: u64) -> Metrics {
+    /// As metrics, so that the objective can rank it. `allocated` is the space estimate, `work_rate` that of
+    /// [`Anchor::work_rate`].
+    pub fn metrics(&self, allocated: f64, written_by_trace: u64, work_rate: f64) -> Metrics {
         let mut m = Metrics::from([
             ("allocated_bytes".to_string(), allocated),
-            ("mean_latency_ns".to_string(), self.mean_latency_ns),
             ("vdev_write_bytes".to_string(), self.write_bytes),
             ("vdev_read_bytes".to_string(), self.read_bytes),
-            ("ops_s".to_string(), 1e9 / self.mean_latency_ns.max(1.0)),
+            ("work_rate".to_string(), work_rate),
         ]);
         if written_by_trace > 0 {
             m.insert("write_amplification".into(), self.write_bytes / written_by_trace as f64);

@@ -1,5 +1,6 @@
 //! From all combinations to those worth a trial.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,11 +9,11 @@ use std::time::Duration;
 use poolwright_estimate::{Cell, Estimate, Input, Options};
 use poolwright_openzfs::property::{self, Settings};
 use poolwright_replay::Capture;
-use poolwright_trace::Trace;
+use poolwright_trace::{Event, Trace};
 use rayon::prelude::*;
 
 use crate::candidates::{Grid, of_interest, same};
-use crate::model::{Packing, Surroundings, predict};
+use crate::model::{Anchor, Packing, Prediction, Surroundings, predict};
 use crate::objective::{Goal, Metrics};
 use crate::statistics::median;
 use crate::{Error, Result};
@@ -87,6 +88,10 @@ pub(crate) struct Question<'a> {
     pub goal: Goal,
     pub ashift: u32,
     pub around: &'a Surroundings,
+    /// What a trial of today's settings showed; without one, the model's own time for today stands in.
+    pub anchor: Option<Anchor>,
+    /// Threads that the work waits for; empty for all.
+    pub foreground: &'a HashSet<u32>,
 }
 
 /// Ranks all combinations; the best few, and the best of each codec, survive.
@@ -104,7 +109,8 @@ pub(crate) fn screen(
         let all: Vec<f64> = cells.iter().filter(|c| c.compression == compression).filter_map(of).collect();
         if all.is_empty() { f64::INFINITY } else { median(&all) * 1048576.0 }
     };
-    let one = |settings: &Settings| -> Result<(Metrics, (f64, [f64; 2]))> {
+    let is_foreground = |e: &Event| q.foreground.is_empty() || q.foreground.contains(&e.tid);
+    let model = |settings: &Settings| -> Result<(Prediction, f64, (f64, [f64; 2]))> {
         let (recordsize, compression) = of_interest(settings);
         let cell = estimate.and_then(|e| e.cell(recordsize, &canonical(compression), q.ashift));
         let packing = Packing {
@@ -112,12 +118,19 @@ pub(crate) fn screen(
             compress_bytes_s: speed(&canonical(compression), |c| c.compress_mib_s),
             decompress_bytes_s: speed(&canonical(compression), |c| c.decompress_mib_s),
         };
-        let prediction = predict(q.trace, events(q), settings, packing, q.around)?;
+        let prediction = predict(q.trace, events(q), settings, packing, q.around, &is_foreground)?;
         let allocated = cell.map_or(0.0, |c| c.total_bytes as f64);
         let space = cell.map_or((1.0, [1.0; 2]), |c| (c.ratio, c.ratio_ci95));
-        Ok((prediction.metrics(allocated, written), space))
+        Ok((prediction, allocated, space))
     };
-    let (baseline, _) = one(today)?;
+    let (reference, allocated, _) = model(today)?;
+    let anchor = q.anchor.unwrap_or_else(|| without_think_time(&reference, q.around.cores));
+    let rate = |p: &Prediction| anchor.work_rate(p, &reference);
+    let baseline = reference.metrics(allocated, written, rate(&reference));
+    let one = |settings: &Settings| -> Result<(Metrics, (f64, [f64; 2]))> {
+        let (prediction, allocated, space) = model(settings)?;
+        Ok((prediction.metrics(allocated, written, rate(&prediction)), space))
+    };
     let mut all: Vec<Screened> = grid
         .combinations()
         .into_par_iter()
@@ -145,7 +158,13 @@ pub(crate) fn screen(
     Ok(all)
 }
 
-fn events<'a>(q: &Question<'a>) -> impl Iterator<Item = &'a poolwright_trace::Event> + Clone {
+/// The time of today's settings if nothing but storage took time.
+fn without_think_time(today: &Prediction, cores: f64) -> Anchor {
+    let seconds = today.wait_ns / 1e9;
+    Anchor { seconds, cpu_seconds: today.cpu_ns / 1e9, cores, threads: 1.0, recorded_s: 1.0 }
+}
+
+fn events<'a>(q: &Question<'a>) -> impl Iterator<Item = &'a Event> + Clone {
     let (trace, capture, roles) = (q.trace, q.capture, q.roles);
     trace.events.iter().filter(move |e| roles.contains(&capture.roles[e.file as usize]) && capture.keeps(e))
 }

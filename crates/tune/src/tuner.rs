@@ -1,27 +1,28 @@
 //! The main job: from a trace and a directory to a plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Device, Engine};
-use poolwright_replay::{Capture, EngineOptions, Replay, Spec, TargetSpec, capture, child};
+use poolwright_replay::application::{Inferred, foreground_threads};
+use poolwright_replay::{Capture, capture};
 use poolwright_trace::{Reader, Trace, stats};
 
 use crate::assemble::reconcile;
-use crate::candidates::{difference, grid, with};
+use crate::candidates::{grid, with};
 use crate::current::{Current, look, physical_sector};
-use crate::fit::{self, Calibration, Fit, WARM_SHARE};
+use crate::fit::{Calibration, Fit};
 use crate::groups::{Group, Load, Loads};
 use crate::model::Surroundings;
-use crate::objective::{Goal, Metrics, metrics};
+use crate::objective::{Goal, Metrics};
 use crate::plan::{self, Plan};
-use crate::race::{Limits, Outcome, Race};
 use crate::roles::{Files, Survey, fitting, place, survey};
-use crate::screen::{Question, Screened, estimate, screen};
+use crate::screen::{Question, estimate, screen};
+use crate::trials::for_all;
 use crate::{Error, Result};
 
 /// What is asked.
@@ -70,8 +71,6 @@ pub struct Progress {
 
 /// The largest record tried; the capture takes regions of this size whole.
 const REGION: u64 = 1 << 20;
-/// Of the whole plan against today.
-const PAIRS_TOGETHER: u32 = 3;
 
 pub(crate) struct Tuner<'a> {
     pub request: &'a Request,
@@ -84,6 +83,14 @@ pub(crate) struct Tuner<'a> {
     pub trials: u64,
     pub failed: u64,
     pub fits: BTreeMap<String, Fit>,
+    /// Settings of the trials, by role: today's, or what a race has chosen.
+    pub chosen: BTreeMap<String, Settings>,
+    /// The pairs of the last race that changed something.
+    pub last_pairs: Vec<(Metrics, Metrics)>,
+    pub calibration: Option<Calibration>,
+    pub foreground: HashSet<u32>,
+    /// What the recording says of the application.
+    pub inferred: Option<Inferred>,
     pub warnings: Vec<String>,
     progress: &'a mut dyn FnMut(&Progress),
 }
@@ -104,6 +111,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     let capture = take(request, &trace)?;
     let current = look(&request.dir, &request.stated);
     let ashift = request.ashift.unwrap_or_else(|| recommended_ashift(&request.dir).0.into());
+    let foreground = foreground_threads(&trace);
     let mut tuner = Tuner {
         request,
         trace,
@@ -115,6 +123,11 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         trials: 0,
         failed: 0,
         fits: BTreeMap::new(),
+        chosen: BTreeMap::new(),
+        last_pairs: Vec::new(),
+        calibration: None,
+        foreground,
+        inferred: None,
         warnings,
         progress,
     };
@@ -190,14 +203,17 @@ fn take(request: &Request, trace: &Trace) -> Result<Capture> {
     Ok(capture)
 }
 
-/// What of the time that is left the `i`-th of `n` raced roles may use: half and more for the busiest, equal shares for
-/// the others, and a sixth of all for the whole plan together.
+/// What of the time that is left the `i`-th of `n` raced roles may use: most of it for the busiest, equal shares for the
+/// others, and as much for the whole plan together. A single race compares the whole plan itself.
 fn share_of_the_rest(n: usize, i: usize) -> f64 {
-    let weight = |i: usize| if i == 0 { 2.0 } else { 0.9 };
+    let weight = |i: usize| if i == 0 { 6.0 } else { 1.0 };
     let later: f64 = (i..n).map(weight).sum();
-    let together = 0.2 * (0..n).map(weight).sum::<f64>();
+    let together = if n > 1 { 1.0 } else { 0.0 };
     weight(i) / (later + together)
 }
+
+/// Why a role was not raced although it is busy enough.
+const NO_TIME: &str = "no settings were tried: the time allowed is used up by busier files (--budget allows more)";
 
 /// The pool's sector size, and why.
 pub(crate) fn recommended_ashift(dir: &Path) -> (u8, String) {
@@ -223,12 +239,12 @@ pub(crate) fn recommended_ashift(dir: &Path) -> (u8, String) {
 }
 
 impl Tuner<'_> {
-    fn say(&mut self, doing: impl Into<String>) {
+    pub(crate) fn say(&mut self, doing: impl Into<String>) {
         let share = self.began.elapsed().as_secs_f64() / self.request.budget.as_secs_f64().max(1e-3);
         (self.progress)(&Progress { doing: doing.into(), share: share.min(1.0) });
     }
 
-    fn left(&self) -> Duration {
+    pub(crate) fn left(&self) -> Duration {
         self.request.budget.saturating_sub(self.began.elapsed())
     }
 
@@ -236,17 +252,30 @@ impl Tuner<'_> {
         self.check_surroundings();
         let names: Vec<String> = self.survey.roles.keys().cloned().collect();
         let loads = self.loads();
-        let raced = loads.to_race();
+        let groups = loads.to_race();
+        if !groups.is_empty() {
+            self.calibrate()?;
+        }
+        let mut raced = Vec::new();
         let mut roles = Vec::new();
-        // The busiest first, each with its share of what is left; the others only estimated.
-        for (i, group) in raced.iter().enumerate() {
-            let budget = self.left().mul_f64(share_of_the_rest(raced.len(), i));
-            roles.push(self.role(&group.roles, Some(budget))?);
+        // The busiest first; each later one is tried beside what was chosen before. The others are only estimated.
+        for (i, group) in groups.iter().enumerate() {
+            let budget = self.left().mul_f64(share_of_the_rest(groups.len(), i));
+            if i > 0 && !self.is_enough_for_a_race(budget) {
+                continue;
+            }
+            let role = self.role(&group.roles, Some(budget))?;
+            let chosen = with(&role.current, &role.recommended);
+            self.chosen.extend(for_all(&group.roles, &chosen));
+            roles.push(role);
+            raced.push(group.clone());
         }
         let leads = |name: &String| raced.iter().any(|g| g.roles.first() == Some(name));
         for name in names.iter().filter(|n| !leads(n)) {
             let mut role = self.role(std::slice::from_ref(name), None)?;
-            role.notes.insert(0, loads.why_not(name, &raced));
+            let no_time = groups.iter().any(|g| g.roles.contains(name)) && !raced.iter().any(|g| g.roles.contains(name));
+            let why = if no_time { NO_TIME.to_owned() } else { loads.why_not(name, &raced) };
+            role.notes.insert(0, why);
             role.together_with = together_with(name, &raced);
             roles.push(role);
         }
@@ -296,44 +325,6 @@ impl Tuner<'_> {
         }
     }
 
-    fn spec(&self, roles: Vec<String>, settings: BTreeMap<String, Settings>) -> Spec {
-        let fit = roles.first().and_then(|r| self.fits.get(r).copied());
-        Spec {
-            trace: self.request.scratch.join("trace.parquet"),
-            capture: self.request.scratch.join("capture"),
-            target: TargetSpec::Engine(EngineOptions {
-                scratch: self.request.scratch.clone(),
-                ashift: self.ashift,
-                arc_bytes: self.request.arc_bytes,
-                dirty_bytes: self.request.dirty_bytes,
-                device: self.request.device.clone(),
-                txg_timeout_s: 5,
-            }),
-            settings,
-            roles,
-            pace: None,
-            warm_passes: 0,
-            warm_share: WARM_SHARE,
-            first_seconds: fit.map(|f| f.seconds),
-            thin: fit.map_or(1.0, |f| f.thin),
-            fill_only: false,
-        }
-    }
-
-    fn trial(&mut self, spec: &Spec) -> Result<Replay> {
-        let stop = Arc::clone(&self.request.stop);
-        self.trials += 1;
-        let result = child::run(&self.request.program, spec, &self.request.scratch, None, &|| {
-            stop.load(Ordering::Relaxed)
-        });
-        let interrupted = matches!(result, Err(poolwright_replay::Error::Interrupted));
-        if let (Err(error), false) = (&result, interrupted) {
-            self.failed += 1;
-            self.warnings.push(format!("a trial gave no result: {error}"));
-        }
-        Ok(result?)
-    }
-
     /// Estimates, screens and, with a share of the budget, races roles that share a dataset; what is said stands under
     /// the first of them.
     fn role(&mut self, roles: &[String], budget: Option<Duration>) -> Result<plan::Role> {
@@ -343,7 +334,8 @@ impl Tuner<'_> {
         let files = self.survey.roles[name].clone();
         let the_grid = grid(name);
         self.say(format!("{name}: estimating space"));
-        let limit = self.request.budget.mul_f64(0.06).min(Duration::from_secs(20));
+        let share = if budget.is_some() { 0.06 } else { 0.02 };
+        let limit = self.request.budget.mul_f64(share).min(Duration::from_secs(20));
         let stop = &self.request.stop;
         let space =
             match estimate(&files.paths, the_grid, &today, self.ashift, self.request.seed, limit, stop) {
@@ -362,16 +354,26 @@ impl Tuner<'_> {
             goal: self.request.goal,
             ashift: self.ashift,
             around: &self.surroundings(),
+            anchor: self.calibration.as_ref().and_then(|c| c.anchor),
+            foreground: &self.foreground,
         };
         let screened = screen(&question, the_grid, &today, space.as_ref())?;
         let outcome = match budget {
             Some(budget) => Some(self.race(roles, &screened, budget.saturating_sub(began.elapsed()))?),
             None => None,
         };
-        Ok(self.role_of_plan(roles, &files, &screened, outcome.as_ref()))
+        let role = self.role_of_plan(roles, &files, &screened, outcome.as_ref());
+        if let (false, Some(outcome)) = (role.gain.is_empty(), outcome) {
+            self.last_pairs = outcome.pairs;
+        }
+        Ok(role)
     }
 
-    fn surroundings(&self) -> Surroundings {
+    pub(crate) fn recorded(&self) -> f64 {
+        (self.trace.meta.duration_ns as f64 / 1e9).max(1.0)
+    }
+
+    pub(crate) fn surroundings(&self) -> Surroundings {
         Surroundings {
             arc_bytes: ((self.request.arc_bytes as f64 * self.capture.rate) as u64).max(64 << 20),
             dirty_bytes: self.request.dirty_bytes,
@@ -380,116 +382,10 @@ impl Tuner<'_> {
             cores: std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64),
         }
     }
-
-    fn race(&mut self, roles: &[String], screened: &[Screened], budget: Duration) -> Result<Outcome> {
-        let began = Instant::now();
-        let name = roles[0].as_str();
-        let today = self.current.settings.clone();
-        let mut survivors: Vec<Settings> =
-            screened.iter().filter(|s| s.survives).map(|s| with(&today, &s.settings)).collect();
-        let calibration = self.calibrate(roles, &today)?;
-        let left = budget.saturating_sub(began.elapsed());
-        let arc = self.request.arc_bytes as f64 * self.capture.rate;
-        let fit = fit::fit(calibration, roles, left.as_secs_f64(), arc, self.recorded(), survivors.len());
-        survivors.truncate(fit.settings);
-        self.fits.insert(name.to_owned(), fit);
-        let refinements: Vec<Settings> = grid(name)
-            .refinements
-            .iter()
-            .map(|(k, v)| Settings::from([(k.to_string(), v.to_string())]))
-            .collect();
-        let goal = self.request.goal;
-        let mut done = 0;
-        let mut run = |settings: &Settings| {
-            done += 1;
-            self.say(format!("{name}: trial {done}: {}", spelled(settings, &today)));
-            let spec = self.spec(roles.to_vec(), for_all(roles, settings));
-            self.trial(&spec)
-        };
-        let limits = Limits { budget: left, pairs: fit.pairs };
-        Race { run: &mut run, goal, limits }.race(today.clone(), survivors, &refinements)
-    }
-
-    /// One short trial of today's settings tells how long they take.
-    fn calibrate(&mut self, roles: &[String], today: &Settings) -> Result<Calibration> {
-        self.say(format!("{}: how long a trial takes", roles[0]));
-        let seconds = fit::calibration_seconds(roles).min(self.recorded());
-        let spec = Spec { first_seconds: Some(seconds), ..self.spec(roles.to_vec(), for_all(roles, today)) };
-        let began = Instant::now();
-        let replay = self.trial(&spec)?;
-        Ok(Calibration::of(&replay, seconds, began.elapsed().as_secs_f64()))
-    }
-
-    pub(crate) fn recorded(&self) -> f64 {
-        (self.trace.meta.duration_ns as f64 / 1e9).max(1.0)
-    }
-
-    /// Everything at once, today's against recommended, in fresh pairs.
-    fn together(&mut self, roles: &[plan::Role]) -> Result<Vec<(Metrics, Metrics)>> {
-        let mut pairs = Vec::new();
-        if roles.iter().all(|r| r.recommended.is_empty()) {
-            return Ok(pairs);
-        }
-        let side = |new: bool| -> BTreeMap<String, Settings> {
-            let of = |r: &plan::Role| if new { with(&r.current, &r.recommended) } else { r.current.clone() };
-            roles.iter().map(|r| (r.role.clone(), of(r))).collect()
-        };
-        let thin = self.fits.values().map(|f| f.thin).fold(1.0, f64::min);
-        // All roles run side by side: a second of the recording takes what the slowest of them takes alone.
-        let slowest = self.fits.values().map(|f| f.trial_s / f.seconds).fold(1e-3, f64::max);
-        let each = self.left().as_secs_f64() / f64::from(2 * PAIRS_TOGETHER);
-        let seconds = ((each - 1.0) / slowest).clamp(2.0, self.recorded().max(2.0));
-        self.warnings.extend(cuts_together(seconds, self.recorded(), thin));
-        for i in 0..PAIRS_TOGETHER {
-            self.say(format!("the whole plan against today: pair {} of {PAIRS_TOGETHER}", i + 1));
-            let mut one = |new: bool| -> Result<Option<Metrics>> {
-                let spec = Spec { first_seconds: Some(seconds), thin, ..self.spec(Vec::new(), side(new)) };
-                match self.trial(&spec) {
-                    Ok(replay) => Ok(Some(metrics(&replay))),
-                    Err(error) if error.is_interruption() => Err(error),
-                    Err(_) => Ok(None),
-                }
-            };
-            let (first, second) = (one(i % 2 == 1)?, one(i % 2 == 0)?);
-            let (today, new) = if i % 2 == 0 { (first, second) } else { (second, first) };
-            if let (Some(today), Some(new)) = (today, new) {
-                pairs.push((today, new));
-            }
-        }
-        Ok(pairs)
-    }
-}
-
-/// What the time allowed has cut from the comparison of the whole plan.
-fn cuts_together(seconds: f64, recorded: f64, thin: f64) -> Option<String> {
-    let mut cuts = Vec::new();
-    if seconds < 0.99 * recorded {
-        cuts.push(format!("over the first {seconds:.0} s of {recorded:.0}"));
-    }
-    if thin < 0.995 {
-        cuts.push(format!("on {:.0} % of the captured regions", thin * 100.0));
-    }
-    (!cuts.is_empty()).then(|| {
-        format!(
-            "to fit the time allowed, the whole plan was compared with today's settings {}",
-            cuts.join(" and ")
-        )
-    })
-}
-
-/// One dataset's settings for each of the roles that share it.
-fn for_all(roles: &[String], settings: &Settings) -> BTreeMap<String, Settings> {
-    roles.iter().map(|role| (role.clone(), settings.clone())).collect()
 }
 
 /// The other roles that are replayed in the same trials as `role`.
 pub(crate) fn together_with(role: &str, raced: &[Group]) -> Vec<String> {
     let group = raced.iter().find(|g| g.roles.iter().any(|r| r == role));
     group.into_iter().flat_map(|g| &g.roles).filter(|r| *r != role).cloned().collect()
-}
-
-/// Only what differs from today, as `zfs set` takes it.
-fn spelled(settings: &Settings, today: &Settings) -> String {
-    let changed: Vec<String> = difference(settings, today).iter().map(|(k, v)| format!("{k}={v}")).collect();
-    if changed.is_empty() { "today's".into() } else { changed.join(" ") }
 }

@@ -28,7 +28,7 @@ pub struct TrialOptions {
     pub scratch: Option<PathBuf>,
 
     /// The most data that a trial fills its pool with; larger databases are sampled by region
-    #[arg(long, value_name = "SIZE", default_value = "192M", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
     pub sample_bytes: u64,
 
     /// Seed of everything that is drawn
@@ -138,7 +138,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 
 /// For clap: `30s`, `5m`, `1h`, `500ms`.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
-    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let units = [("us", 1e-6), ("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     let (digits, factor) =
         units.iter().find_map(|(u, f)| Some((text.strip_suffix(u)?, *f))).unwrap_or((text, 1.0));
     match digits.parse::<f64>() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use poolwright_replay::{Capture, EngineOptions, Error, Replay, Spec, TargetSpec, capture, child};
+use poolwright_replay::{ApplicationSpec, Capture, EngineOptions, Error, Replay, Spec, TargetSpec, capture, child};
 use poolwright_report::{Cell, Column, Table, Unit};
 use poolwright_trace::{File, Op, Trace, format_ns, format_size};
 use poolwright_tune::objective::metrics;
@@ -44,6 +44,15 @@ pub struct Args {
     #[arg(long, value_name = "SPEED", num_args = 0..=1, default_missing_value = "1")]
     paced: Option<f64>,
 
+    /// Replay the application: each thread computes and sleeps between its operations as it did in the recording, and waits
+    /// for the threads that it waited for. The figure is the work rate
+    #[arg(long, conflicts_with_all = ["paced", "dir"])]
+    application: bool,
+
+    /// CPU time that a call costs the application beside the engine's, such as 20us for a FUSE mount
+    #[arg(long, value_name = "TIME", value_parser = options::parse_time, requires = "application")]
+    call_time: Option<Duration>,
+
     /// Replay only this much of the recording, from its start: 13s
     #[arg(long, value_name = "TIME", value_parser = options::parse_time)]
     first: Option<Duration>,
@@ -70,6 +79,16 @@ pub struct Args {
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
+}
+
+/// Of an application's replay, the share of the work that is done before the measurement begins.
+const WARM_SHARE: f64 = 0.25;
+
+impl Args {
+    fn application(&self) -> Option<ApplicationSpec> {
+        let call_ns = self.call_time.map_or(0, |time| time.as_nanos() as u64);
+        self.application.then_some(ApplicationSpec { call_ns })
+    }
 }
 
 /// Replays; the value is the exit code.
@@ -107,8 +126,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         settings: options::for_roles(per_role, &roles),
         roles: args.role.clone(),
         pace: args.paced,
+        application: args.application(),
         warm_passes: args.warm,
-        warm_share: 0.0,
+        warm_share: if args.application { WARM_SHARE } else { 0.0 },
         first_seconds: args.first.map(|first| first.as_secs_f64()),
         thin: 1.0,
         fill_only: false,
@@ -337,6 +357,7 @@ struct Change {
 
 /// What is compared, with the words for it.
 const COMPARED: &[(&str, &str)] = &[
+    ("work_rate", "work rate"),
     ("ops_s", "operations/s"),
     ("mean_latency_ns", "mean latency"),
     ("write_amplification", "write amplification"),
@@ -405,6 +426,7 @@ fn print_json(runs: &[Vec<Replay>], comparisons: &[Comparison], stopped: &[Stopp
 fn print_table(args: &Args, settings: &[PerRole], runs: &[Vec<Replay>]) {
     let mut table = Table::new([
         Column::left("settings"),
+        Column::right("work rate"),
         Column::right("ops/s"),
         Column::right("read p50"),
         Column::right("p99"),
@@ -433,6 +455,7 @@ fn print_table(args: &Args, settings: &[PerRole], runs: &[Vec<Replay>]) {
         };
         table.row([
             Cell::text(label(args, per_role)),
+            of(&|r| r.work_rate, Unit::Ratio),
             of(&|r| Some(r.ops_per_second), Unit::Count),
             latency(&["read"], false),
             latency(&["read"], true),
@@ -465,6 +488,13 @@ fn print_table(args: &Args, settings: &[PerRole], runs: &[Vec<Replay>]) {
         format_size(one.filled_bytes),
         one.written_real * 100.0
     );
+    if let Some(a) = &one.application {
+        println!(
+            "Work rate is recorded seconds of work per second. Foreground: {} threads, {} operations; background: {} threads, \
+             {} operations; {} waited for another thread.",
+            a.foreground_threads, a.foreground_ops, a.background_threads, a.background_ops, a.wakes
+        );
+    }
     if one.max_lag_ns > 0 {
         println!("Largest delay behind the recorded time: {}.", format_ns(one.max_lag_ns));
     }

@@ -53,7 +53,7 @@ pub struct Args {
     options: Vec<String>,
 
     /// Time for estimates and trials, the recording left out
-    #[arg(long, value_name = "TIME", default_value = "140s", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = parse_time)]
     budget: Duration,
 
     /// Sector size of the trials' pools as a power of two; chosen for the device if left out

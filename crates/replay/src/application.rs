@@ -1,0 +1,538 @@
+//! From a trace to the application that made it: what each thread does between its operations, whom it waits for, and
+//! which threads' progress is the work.
+//!
+//! A trace whose events carry a [`Gap`] says how long a thread computed before an operation, how long it waited for a CPU
+//! and who woke it from its last sleep. From this each step gets a [`Think`]: CPU time to use, time to sleep, and the step
+//! of another thread whose end the sleep waited for. Time that a thread waited for a CPU is left out: the replay has the
+//! same contention, so it appears again by itself. Nothing else orders the threads: a dependency that is not seen in the
+//! recording is not assumed.
+//!
+//! Threads are *foreground* or *background*. A foreground thread runs in a closed loop: its next operation begins when the
+//! previous one has ended and the recorded think time has passed. Work is counted in foreground operations. A background
+//! thread (a checkpointer, a page cleaner) mostly waits for a timer or for other threads; its operations begin when the
+//! foreground has done the work that it had done at that point of the recording, so that a slower foreground also makes
+//! fewer of them. The foreground waits for a background thread that is more than [`AHEAD_NS`] behind.
+
+use std::collections::{HashMap, HashSet};
+
+use poolwright_trace::{Event, Flags, Gap, Trace};
+
+use crate::Schedule;
+use crate::schedule::{Builder, Dependency};
+
+/// How far the foreground may be ahead of a background operation, in recorded nanoseconds. A database bounds the same by
+/// its log's size and its number of dirty pages.
+pub const AHEAD_NS: u64 = 1_000_000_000;
+/// A thread that sleeps for timers and other threads for more than this share of its time is a background thread.
+const BACKGROUND_SHARE: f64 = 0.5;
+/// Unless other processes wake it before more than this share of its operations.
+const SERVED_SHARE: f64 = 0.05;
+/// In a trace without gaps, a thread that pauses for longer than this waits for a timer.
+const LONG_PAUSE_NS: u64 = 100_000_000;
+/// Ends of operations kept per thread to find the one before a wakeup.
+const RECENT: usize = 16;
+
+/// What a thread does before a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Think {
+    /// CPU time used right after the thread's previous step, in nanoseconds.
+    pub cpu_before_ns: u64,
+    /// The step of another thread whose end it then waits for.
+    pub wake: Option<Dependency>,
+    /// CPU time used after that, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Time slept after that, in nanoseconds.
+    pub sleep_ns: u64,
+    /// Begins when the foreground has done so many steps; 0 for a step that only waits for its own thread.
+    pub after_work: u32,
+}
+
+/// What makes a schedule an application's.
+#[derive(Debug, Default)]
+pub struct Application {
+    /// By lane and step.
+    pub thinks: Vec<Vec<Think>>,
+    /// By lane.
+    pub foreground: Vec<bool>,
+    /// Recorded start times of the foreground's steps, sorted: the recorded time that so much work took.
+    pub work: Vec<u64>,
+    /// What was inferred.
+    pub inferred: Inferred,
+}
+
+/// What was read from the recording, in figures.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Inferred {
+    /// Threads whose operations are the work.
+    pub foreground_threads: u32,
+    /// The others.
+    pub background_threads: u32,
+    /// Operations of the foreground.
+    pub foreground_ops: u64,
+    /// Operations of the background.
+    pub background_ops: u64,
+    /// Operations that began after another thread's operation had ended and that thread had woken theirs.
+    pub wakes: u64,
+    /// Operations before which it is not known what their thread did.
+    pub unknown_gaps: u64,
+    /// CPU time of the foreground between its operations, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Time that the foreground slept for other processes and timers, in nanoseconds.
+    pub sleep_ns: u64,
+    /// CPU time of other processes that is used in place of such sleep, in nanoseconds.
+    pub others_cpu_ns: u64,
+}
+
+/// CPU time that was used on the recorded machine beside the recorded threads, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Others {
+    /// Used by other processes over the whole recording, in nanoseconds: a client on the same machine, for example.
+    pub cpu_ns: u64,
+}
+
+/// A thread's time in the recording, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    ops: u64,
+    first: u64,
+    last_end: u64,
+    operations: u64,
+    cpu: u64,
+    ready: u64,
+    /// Asleep until another process or a thread without recorded operations woke it.
+    served: u64,
+    served_wakes: u64,
+    /// Asleep until a timer, or until a thread with recorded operations.
+    waiting: u64,
+    unknown_long: u64,
+    unknown: u64,
+}
+
+impl Usage {
+    fn take(&mut self, event: &Event) {
+        if self.ops == 0 {
+            self.first = event.t_ns;
+        } else {
+            let whole = event.t_ns.saturating_sub(self.last_end);
+            match &event.gap {
+                Some(gap) => self.take_gap(gap, whole),
+                None => {
+                    self.unknown += 1;
+                    self.unknown_long += if whole > LONG_PAUSE_NS { whole } else { 0 };
+                }
+            }
+        }
+        self.ops += 1;
+        self.operations += event.dur_ns;
+        self.last_end = self.last_end.max(event.t_ns + event.dur_ns);
+    }
+
+    fn take_gap(&mut self, gap: &Gap, whole: u64) {
+        self.cpu += gap.cpu_ns;
+        self.ready += u64::from(gap.ready_ns);
+        let asleep = asleep(gap, whole);
+        match gap.waker {
+            0 => {}
+            Gap::OTHER => {
+                self.served += asleep;
+                self.served_wakes += 1;
+            }
+            _ => self.waiting += asleep,
+        }
+    }
+
+    fn is_background(&self) -> bool {
+        let span = self.last_end.saturating_sub(self.first).max(1) as f64;
+        let share = (self.waiting + self.unknown_long) as f64 / span;
+        let served = self.served_wakes as f64 / self.ops.max(1) as f64;
+        share > BACKGROUND_SHARE && served < SERVED_SHARE
+    }
+}
+
+fn asleep(gap: &Gap, whole: u64) -> u64 {
+    whole.saturating_sub(gap.cpu_ns).saturating_sub(u64::from(gap.ready_ns))
+}
+
+/// The end of an operation: when, and which step it is.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    at: u64,
+    step: Dependency,
+}
+
+/// What of a foreground thread's sleep for others is their CPU time, and what is their waiting for a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shares {
+    cpu: f64,
+    ready: f64,
+}
+
+struct Inference<'a> {
+    usage: HashMap<u32, Usage>,
+    shares: Shares,
+    builder: Builder,
+    application: Application,
+    /// By thread, the last operations that are replayed.
+    ends: HashMap<u32, Vec<Ended>>,
+    /// By thread, what it did before and in operations that are not replayed, to be done before its next step.
+    carried: HashMap<u32, Carried>,
+    wanted: &'a dyn Fn(&Event) -> bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Carried {
+    /// End of the last operation, replayed or not.
+    end: Option<u64>,
+    cpu_ns: u64,
+    sleep_ns: u64,
+}
+
+impl Schedule {
+    /// The application's schedule: the events for which `wanted` is true, with what their threads did between them.
+    pub fn of_application(trace: &Trace, others: Others, wanted: &dyn Fn(&Event) -> bool) -> Schedule {
+        let mut inference = Inference {
+            usage: usage(trace),
+            shares: Shares::default(),
+            builder: Builder::default(),
+            application: Application::default(),
+            ends: HashMap::new(),
+            carried: HashMap::new(),
+            wanted,
+        };
+        inference.shares = shares(&inference.usage, others);
+        inference.run(trace)
+    }
+}
+
+/// The threads whose operations are the work.
+pub fn foreground_threads(trace: &Trace) -> HashSet<u32> {
+    usage(trace).into_iter().filter(|(_, usage)| !usage.is_background()).map(|(tid, _)| tid).collect()
+}
+
+/// Every thread's time, over the whole trace: also of the operations that are not replayed.
+fn usage(trace: &Trace) -> HashMap<u32, Usage> {
+    let mut usage: HashMap<u32, Usage> = HashMap::new();
+    for event in &trace.events {
+        usage.entry(event.tid).or_default().take(event);
+    }
+    if usage.values().all(Usage::is_background) {
+        // Without a foreground there would be no progress to measure.
+        for thread in usage.values_mut() {
+            (thread.waiting, thread.unknown_long) = (0, 0);
+        }
+    }
+    usage
+}
+
+fn shares(usage: &HashMap<u32, Usage>, others: Others) -> Shares {
+    let foreground = || usage.values().filter(|u| !u.is_background());
+    let served: u64 = foreground().map(|u| u.served).sum();
+    if served == 0 {
+        return Shares::default();
+    }
+    let (cpu, ready) = foreground().fold((0, 0), |(c, r), u| (c + u.cpu, r + u.ready));
+    let share = (others.cpu_ns as f64 / served as f64).min(1.0);
+    let waiting = if cpu == 0 { 0.0 } else { ready as f64 / cpu as f64 };
+    Shares { cpu: share, ready: (share * waiting).min(1.0 - share) }
+}
+
+impl Inference<'_> {
+    fn run(mut self, trace: &Trace) -> Schedule {
+        let mut schedule = Schedule::default();
+        schedule.start_ns = u64::MAX;
+        let mut end = 0;
+        for event in &trace.events {
+            let wanted = (self.wanted)(event);
+            let Some(op) = crate::schedule::replayed(event).filter(|_| wanted) else {
+                if wanted {
+                    *schedule.skipped.entry(event.op.name().to_owned()).or_default() += 1;
+                }
+                self.skip(event);
+                continue;
+            };
+            schedule.start_ns = schedule.start_ns.min(event.t_ns);
+            end = end.max(event.t_ns + event.dur_ns);
+            self.add(&Event { op, ..*event }, schedule.start_ns);
+        }
+        self.count_threads();
+        schedule.start_ns = schedule.start_ns.min(end);
+        schedule.duration_ns = end - schedule.start_ns;
+        self.builder.finish(&mut schedule);
+        schedule.application = Some(self.application);
+        schedule
+    }
+
+    fn count_threads(&mut self) {
+        let used = self.usage.iter().filter(|(tid, _)| self.ends.contains_key(tid));
+        let inferred = &mut self.application.inferred;
+        for (_, usage) in used {
+            if usage.is_background() {
+                inferred.background_threads += 1;
+            } else {
+                inferred.foreground_threads += 1;
+            }
+        }
+    }
+
+    /// An operation that is not replayed: what its thread did before it is kept for the next step.
+    fn skip(&mut self, event: &Event) {
+        let foreground = !self.usage[&event.tid].is_background();
+        let think = self.think(event, foreground);
+        let carried = self.carried.entry(event.tid).or_default();
+        carried.end = carried.end.max(Some(event.t_ns + event.dur_ns));
+        carried.cpu_ns += think.cpu_before_ns + think.cpu_ns;
+        carried.sleep_ns += if foreground { think.sleep_ns } else { 0 };
+    }
+
+    fn add(&mut self, event: &Event, start: u64) {
+        let lane = self.builder.place(event);
+        let foreground = !self.usage[&event.tid].is_background();
+        while self.application.thinks.len() <= lane as usize {
+            self.application.thinks.push(Vec::new());
+            self.application.foreground.push(foreground);
+        }
+        let before = self.builder.same_thread_before(event, lane);
+        let mut think = self.think(event, foreground);
+        let first = !self.ends.contains_key(&event.tid);
+        if (first && event.t_ns > start) || (!foreground && think.wake.is_none()) {
+            think.after_work = self.application.work.len() as u32;
+            if !foreground {
+                think.sleep_ns = 0;
+            }
+        }
+        let carried = self.carried.entry(event.tid).or_default();
+        think.cpu_before_ns += std::mem::take(&mut carried.cpu_ns);
+        think.sleep_ns += std::mem::take(&mut carried.sleep_ns);
+        carried.end = carried.end.max(Some(event.t_ns + event.dur_ns));
+        let inferred = &mut self.application.inferred;
+        if foreground {
+            inferred.foreground_ops += 1;
+            inferred.cpu_ns += think.cpu_ns + think.cpu_before_ns;
+            inferred.sleep_ns += think.sleep_ns;
+            self.application.work.push(event.t_ns);
+        } else {
+            inferred.background_ops += 1;
+        }
+        inferred.wakes += u64::from(think.wake.is_some());
+        inferred.unknown_gaps += u64::from(event.gap.is_none());
+        self.application.thinks[lane as usize].push(think);
+        let done = self.builder.push(lane, event, &before);
+        let ends = self.ends.entry(event.tid).or_default();
+        if ends.len() == RECENT {
+            ends.remove(0);
+        }
+        ends.push(Ended { at: event.t_ns + event.dur_ns, step: Dependency { lane, done } });
+    }
+
+    /// What the thread of `event` does between its latest operation that had ended and `event`.
+    fn think(&mut self, event: &Event, foreground: bool) -> Think {
+        let Some(previous) = self.previous_end(event) else { return Think::default() };
+        let whole = event.t_ns - previous;
+        let asynchronous = event.flags.contains(Flags::AIO) || event.flags.contains(Flags::URING);
+        let Some(gap) = event.gap.filter(|_| !asynchronous) else {
+            return Think { sleep_ns: whole, ..Think::default() };
+        };
+        let cpu = gap.cpu_ns.min(whole);
+        let ready = u64::from(gap.ready_ns).min(whole - cpu);
+        let asleep = whole - cpu - ready;
+        match gap.waker {
+            0 => Think { cpu_ns: cpu, ..Think::default() },
+            Gap::OTHER if foreground => {
+                let others = (asleep as f64 * self.shares.cpu) as u64;
+                let ready = (asleep as f64 * self.shares.ready) as u64;
+                self.application.inferred.others_cpu_ns += others;
+                Think { cpu_ns: cpu + others, sleep_ns: asleep - others - ready, ..Think::default() }
+            }
+            Gap::OTHER | Gap::TIMER => Think { cpu_ns: cpu, sleep_ns: asleep, ..Think::default() },
+            waker => self.woken(event, &gap, waker, previous).unwrap_or(Think {
+                cpu_ns: cpu,
+                sleep_ns: asleep,
+                ..Think::default()
+            }),
+        }
+    }
+
+    /// End of the latest operation of the event's thread that had ended when the event began.
+    fn previous_end(&self, event: &Event) -> Option<u64> {
+        let ends = self.ends.get(&event.tid).into_iter().flatten().map(|e| e.at);
+        let skipped = self.carried.get(&event.tid).and_then(|c| c.end);
+        ends.chain(skipped).filter(|at| *at <= event.t_ns).max()
+    }
+
+    /// A sleep that another thread ended: it lasts from that thread's last operation before the wakeup, if that ended later
+    /// than the sleeper's own last one. Otherwise the waker did no operation meanwhile.
+    fn woken(&self, event: &Event, gap: &Gap, waker: u32, previous: u64) -> Option<Think> {
+        let woken = event.t_ns.saturating_sub(u64::from(gap.wake_ns));
+        let last = self.ends.get(&waker)?.iter().filter(|e| e.at <= woken).max_by_key(|e| e.at)?;
+        if last.at <= previous {
+            return None;
+        }
+        let after = event.t_ns - last.at;
+        let cpu = gap.cpu_ns.min(u64::from(gap.wake_ns));
+        let ready = u64::from(gap.ready_ns).min(u64::from(gap.wake_ns) - cpu);
+        Some(Think {
+            cpu_before_ns: gap.cpu_ns - cpu,
+            wake: Some(last.step),
+            cpu_ns: cpu,
+            sleep_ns: after.saturating_sub(cpu + ready),
+            after_work: 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use poolwright_trace::{File, Op};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn event(t_ms: u64, dur_ms: u64, tid: u32, gap: Option<Gap>) -> Event {
+        Event {
+            t_ns: t_ms * MS,
+            dur_ns: dur_ms * MS,
+            op: Op::Write,
+            file: 0,
+            offset: 0,
+            len: 1,
+            pid: 1,
+            tid,
+            flags: Flags::default(),
+            gap,
+        }
+    }
+
+    fn gap(cpu_ms: u64, ready_ms: u32, wake_ms: u32, waker: u32) -> Option<Gap> {
+        let ms = MS as u32;
+        Some(Gap { cpu_ns: cpu_ms * MS, ready_ns: ready_ms * ms, wake_ns: wake_ms * ms, waker })
+    }
+
+    fn of(events: Vec<Event>, others: Others) -> Schedule {
+        let trace = Trace { files: vec![File::default()], events, ..Trace::default() };
+        Schedule::of_application(&trace, others, &|_| true)
+    }
+
+    fn application(s: &Schedule) -> &Application {
+        s.application.as_ref().expect("an application's schedule")
+    }
+
+    #[test]
+    fn time_ready_is_left_out_and_cpu_time_is_kept() {
+        let s = of(vec![event(0, 1, 1, None), event(11, 1, 1, gap(4, 6, 0, 0))], Others::default());
+        let think = application(&s).thinks[0][1];
+        assert_eq!((think.cpu_ns, think.sleep_ns, think.wake), (4 * MS, 0, None));
+    }
+
+    #[test]
+    fn a_client_on_the_same_machine_computes_in_its_servers_sleep() {
+        // Ten sleeps of 9 ms for a client; the client used 45 ms of CPU in all.
+        let events: Vec<Event> = (0..11)
+            .map(|i| event(i * 11, 1, 1, (i > 0).then(|| gap(1, 0, 1, Gap::OTHER)).flatten()))
+            .collect();
+        let s = of(events, Others { cpu_ns: 45 * MS });
+        let think = application(&s).thinks[0][5];
+        assert_eq!((think.cpu_ns, think.sleep_ns), (MS + 9 * MS / 2, 9 * MS / 2));
+        assert_eq!(application(&s).inferred.others_cpu_ns, 45 * MS);
+    }
+
+    #[test]
+    fn a_sleep_that_another_thread_ended_follows_that_thread() {
+        let s = of(
+            vec![
+                event(0, 1, 1, None),
+                event(2, 8, 2, None),                 // ends at 10
+                event(14, 1, 1, gap(3, 0, 2, 2)),     // woken at 12 by thread 2
+                event(15, 1, 2, gap(1, 0, 0, 0)),
+            ],
+            Others::default(),
+        );
+        let a = application(&s);
+        let think = a.thinks[0][1];
+        assert_eq!(think.wake, Some(Dependency { lane: 1, done: 1 }));
+        // Of 3 ms of CPU time 2 can be after the wakeup; thread 2 took 2 ms from its end to the wakeup.
+        assert_eq!((think.cpu_before_ns, think.cpu_ns, think.sleep_ns), (MS, 2 * MS, 2 * MS));
+        assert_eq!(a.inferred.wakes, 1);
+    }
+
+    #[test]
+    fn an_operation_that_is_not_replayed_leaves_its_think_time() {
+        let events = vec![
+            event(0, 1, 1, None),
+            Event { op: Op::Close, ..event(6, 1, 1, gap(5, 0, 0, 0)) },
+            event(9, 1, 1, gap(2, 0, 0, 0)),
+        ];
+        let s = of(events, Others::default());
+        assert_eq!(s.len(), 2);
+        let think = application(&s).thinks[0][1];
+        assert_eq!((think.cpu_before_ns, think.cpu_ns), (5 * MS, 2 * MS));
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_timers_follows_the_foreground() {
+        let mut events: Vec<Event> =
+            (0..100).map(|i| event(i * 10, 1, 1, (i > 0).then(|| gap(9, 0, 0, 0)).flatten())).collect();
+        for i in 0..10 {
+            events.push(event(i * 100 + 5, 1, 2, (i > 0).then(|| gap(1, 0, 0, Gap::TIMER)).flatten()));
+        }
+        events.sort_by_key(|e| e.t_ns);
+        let s = of(events, Others::default());
+        let a = application(&s);
+        assert_eq!(a.foreground, [true, false]);
+        assert_eq!((a.inferred.foreground_ops, a.inferred.background_ops), (100, 10));
+        assert_eq!(a.work.len(), 100);
+        // At 505 ms the foreground had begun 51 operations, and the sleep itself is no time of its own.
+        assert_eq!(a.thinks[1][5], Think { cpu_ns: MS, after_work: 51, ..Think::default() });
+    }
+
+    #[test]
+    fn without_a_foreground_all_threads_are_it() {
+        let events = (0..10).map(|i| event(i * 100, 1, 1, gap(1, 0, 0, Gap::TIMER))).collect();
+        assert_eq!(application(&of(events, Others::default())).foreground, [true]);
+    }
+
+    proptest! {
+        /// Whatever the trace, running lanes in any order that keeps the dependencies and the progress comes to the end.
+        #[test]
+        fn no_application_deadlocks(
+            raw in prop::collection::vec((0u64..3000, 0u64..60, 1u32..8, 0u64..40, 0u32..9), 1..200)
+        ) {
+            let mut events: Vec<Event> = raw
+                .into_iter()
+                .map(|(t, dur, tid, cpu, waker)| {
+                    let waker = if waker == 8 { Gap::TIMER } else { waker };
+                    event(t, dur, tid, gap(cpu, 0, cpu as u32, waker))
+                })
+                .collect();
+            events.sort_by_key(|e| e.t_ns);
+            let s = of(events, Others::default());
+            let a = application(&s);
+            let mut done = vec![0u32; s.lanes.len()];
+            let mut work = 0;
+            loop {
+                let mut moved = false;
+                for lane in 0..s.lanes.len() {
+                    while let Some(step) = s.lanes[lane].get(done[lane] as usize) {
+                        let think = &a.thinks[lane][done[lane] as usize];
+                        let behind = |l: usize| !a.foreground[l] && s.lanes[l].get(done[l] as usize)
+                            .is_some_and(|next| next.t_ns + AHEAD_NS < step.t_ns);
+                        let waits = s.before(step).iter().chain(&think.wake).any(|d| done[d.lane as usize] < d.done)
+                            || work < think.after_work
+                            || (a.foreground[lane] && (0..s.lanes.len()).any(behind));
+                        if waits {
+                            break;
+                        }
+                        done[lane] += 1;
+                        work += u32::from(a.foreground[lane]);
+                        moved = true;
+                    }
+                }
+                if !moved {
+                    break;
+                }
+            }
+            prop_assert_eq!(done.iter().sum::<u32>() as usize, s.len());
+        }
+    }
+}

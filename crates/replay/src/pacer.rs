@@ -1,0 +1,216 @@
+//! Keeps an application's replay to what its threads did between their operations.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::time::{ClockId, clock_gettime};
+
+use crate::application::{AHEAD_NS, Application, Think};
+
+/// CPU time below this is put off until more is due: reading the thread's CPU clock takes a tenth of it.
+const LEAST_BURN_NS: u64 = 3_000;
+/// A sleep below this is put off likewise.
+const LEAST_SLEEP_NS: u64 = 20_000;
+/// The longest sleep without a look at the work done and at the order to stop.
+const LONGEST_SLEEP: Duration = Duration::from_millis(5);
+const SHORTEST_SLEEP: Duration = Duration::from_micros(100);
+/// A lane with less than this share of the foreground's steps may end early without ending the measurement.
+const MAJOR_SHARE: f64 = 0.05;
+/// Unless its last step is before this share of the work.
+const LATE_SHARE: f64 = 0.9;
+
+/// When the measurement began or ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pub at: Instant,
+    /// Foreground steps done.
+    pub work: u32,
+}
+
+/// The progress of an application's replay.
+pub(crate) struct Pacer<'a> {
+    application: &'a Application,
+    start: Instant,
+    /// Foreground steps done.
+    work: AtomicU32,
+    /// By lane, the recorded time of a background lane's next step; `u64::MAX` for the foreground and at the end.
+    next: Vec<AtomicU64>,
+    /// Foreground steps done when the measurement begins.
+    warm: u32,
+    began: OnceLock<Mark>,
+    ended: OnceLock<Mark>,
+    /// CPU time of a call that the replay does not make, in nanoseconds.
+    call_ns: u64,
+}
+
+/// A lane's CPU time and sleep that are due, in nanoseconds. Negative sleep: it slept longer than it should have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Due {
+    cpu_ns: u64,
+    sleep_ns: i64,
+}
+
+impl<'a> Pacer<'a> {
+    /// `warm_share` of the work is done before the measurement begins.
+    pub fn new(application: &'a Application, warm_share: f64, call_ns: u64) -> Pacer<'a> {
+        let first = |lane: usize| if application.foreground[lane] { u64::MAX } else { 0 };
+        Pacer {
+            application,
+            start: Instant::now(),
+            work: AtomicU32::new(0),
+            next: (0..application.foreground.len()).map(|lane| AtomicU64::new(first(lane))).collect(),
+            warm: (application.work.len() as f64 * warm_share) as u32,
+            began: OnceLock::new(),
+            ended: OnceLock::new(),
+            call_ns,
+        }
+    }
+
+    pub fn think(&self, lane: usize, step: usize) -> &Think {
+        &self.application.thinks[lane][step]
+    }
+
+    pub fn is_foreground(&self, lane: usize) -> bool {
+        self.application.foreground[lane]
+    }
+
+    /// Whether the measurement has begun and not ended.
+    pub fn is_measuring(&self) -> bool {
+        self.began.get().is_some() && self.ended.get().is_none()
+    }
+
+    /// Waits until the foreground has come as far as it had in the recording when the step began, and a step of the
+    /// foreground until no background lane is too far behind.
+    pub fn wait_for_progress(&self, lane: usize, think: &Think, t_ns: u64, stop: &AtomicBool) {
+        if !self.is_foreground(lane) {
+            self.next[lane].store(t_ns, Ordering::Relaxed);
+        }
+        while self.work.load(Ordering::Relaxed) < think.after_work && !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(self.time_until(think.after_work));
+        }
+        let behind = || self.next.iter().any(|next| next.load(Ordering::Relaxed).saturating_add(AHEAD_NS) < t_ns);
+        while self.is_foreground(lane) && behind() && !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(SHORTEST_SLEEP);
+        }
+    }
+
+    /// About how long until so much work is done.
+    fn time_until(&self, work: u32) -> Duration {
+        let done = self.work.load(Ordering::Relaxed).max(1);
+        let each = self.start.elapsed().div_f64(f64::from(done));
+        each.mul_f64(f64::from(work.saturating_sub(done)) * 0.5).clamp(SHORTEST_SLEEP, LONGEST_SLEEP)
+    }
+
+    /// A step has ended.
+    pub fn finish(&self, lane: usize) {
+        if !self.is_foreground(lane) {
+            return;
+        }
+        let work = self.work.fetch_add(1, Ordering::Relaxed) + 1;
+        if work > self.warm && self.began.get().is_none() {
+            let _ = self.began.set(Mark { at: Instant::now(), work });
+        }
+    }
+
+    /// A lane has done all its steps. The first large one that does ends the measurement: from then on there are fewer
+    /// threads at work than there were in the recording.
+    pub fn end(&self, lane: usize, last_t_ns: u64) {
+        self.next[lane].store(u64::MAX, Ordering::Relaxed);
+        let all = &self.application.work;
+        let major = self.application.thinks[lane].len() as f64 > all.len() as f64 * MAJOR_SHARE;
+        let late = all.partition_point(|t| *t < last_t_ns) as f64 >= all.len() as f64 * LATE_SHARE;
+        if self.is_foreground(lane) && major && late {
+            self.end_measurement();
+        }
+    }
+
+    /// Ends the measurement, unless it has ended.
+    pub fn end_measurement(&self) {
+        let _ = self.ended.set(Mark { at: Instant::now(), work: self.work.load(Ordering::Relaxed) });
+    }
+
+    /// Seconds of the measurement, and the recorded seconds that its work took in the recording.
+    pub fn measured(&self) -> Option<(f64, f64)> {
+        let (began, ended) = (self.began.get()?, self.ended.get()?);
+        let at = |mark: &Mark| {
+            let all = &self.application.work;
+            all.get((mark.work as usize).min(all.len()).checked_sub(1)?).copied()
+        };
+        let recorded = at(ended)?.saturating_sub(at(began)?) as f64 / 1e9;
+        let seconds = ended.at.duration_since(began.at).as_secs_f64();
+        (seconds > 0.0 && recorded > 0.0).then_some((seconds, recorded))
+    }
+
+    /// Uses CPU time and sleeps.
+    pub fn spend(&self, due: &mut Due, cpu_ns: u64, sleep_ns: u64, stop: &AtomicBool) {
+        due.cpu_ns += cpu_ns;
+        if due.cpu_ns >= LEAST_BURN_NS {
+            burn(std::mem::take(&mut due.cpu_ns), stop);
+        }
+        due.sleep_ns += sleep_ns as i64;
+        if due.sleep_ns >= LEAST_SLEEP_NS as i64 {
+            let began = Instant::now();
+            sleep(Duration::from_nanos(due.sleep_ns as u64), stop);
+            due.sleep_ns -= began.elapsed().as_nanos() as i64;
+            // One long delay is not made up for by cutting many sleeps short.
+            due.sleep_ns = due.sleep_ns.max(-(LEAST_SLEEP_NS as i64) * 10);
+        }
+    }
+
+    /// CPU time of a call, in nanoseconds.
+    pub fn call_ns(&self) -> u64 {
+        self.call_ns
+    }
+}
+
+/// Lets this thread's sleeps end within a microsecond or so of their time instead of 50.
+pub(crate) fn sleep_precisely() {
+    let _ = nix::sys::prctl::set_timerslack(1);
+}
+
+fn thread_cpu_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map(|t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
+        .unwrap_or(0)
+}
+
+/// Uses so much CPU time of this thread: time that another thread has the CPU does not count.
+fn burn(cpu_ns: u64, stop: &AtomicBool) {
+    let until = thread_cpu_ns() + cpu_ns;
+    loop {
+        let now = thread_cpu_ns();
+        if now >= until || stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let pause = Instant::now();
+        let left = Duration::from_nanos((until - now).min(100_000));
+        while pause.elapsed() < left {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+fn sleep(time: Duration, stop: &AtomicBool) {
+    let until = Instant::now() + time;
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        if left.is_zero() || stop.load(Ordering::Relaxed) {
+            return;
+        }
+        std::thread::sleep(left.min(Duration::from_millis(50)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn burning_uses_the_cpu_time_asked_for() {
+        let stop = AtomicBool::new(false);
+        let before = thread_cpu_ns();
+        burn(20_000_000, &stop);
+        let used = thread_cpu_ns() - before;
+        assert!((20_000_000..40_000_000).contains(&used), "{used} ns");
+    }
+}

@@ -1,0 +1,166 @@
+//! The trials of a plan: each replays the whole application, with the settings of one group of roles varied.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use poolwright_openzfs::property::Settings;
+use poolwright_replay::{ApplicationSpec, EngineOptions, Replay, Spec, TargetSpec, child};
+
+use crate::Result;
+use crate::candidates::{difference, grid, with};
+use crate::fit::{self, Calibration, LEAST_SECONDS, LEAST_TRIALS, WARM_SHARE};
+use crate::objective::{Metrics, metrics};
+use crate::plan;
+use crate::race::{Limits, Outcome, Race};
+use crate::screen::Screened;
+use crate::tuner::Tuner;
+
+/// Pairs of the whole plan against today.
+const PAIRS_TOGETHER: u32 = 3;
+
+impl Tuner<'_> {
+    /// A trial of the whole application over the first `seconds` of the recording.
+    fn spec(&self, settings: BTreeMap<String, Settings>, seconds: f64) -> Spec {
+        // Without durations the threads are unknown, and so are the times between operations.
+        let timed = self.trace.events.iter().any(|e| e.dur_ns > 0);
+        Spec {
+            trace: self.request.scratch.join("trace.parquet"),
+            capture: self.request.scratch.join("capture"),
+            target: TargetSpec::Engine(EngineOptions {
+                scratch: self.request.scratch.clone(),
+                ashift: self.ashift,
+                arc_bytes: self.request.arc_bytes,
+                dirty_bytes: self.request.dirty_bytes,
+                device: self.request.device.clone(),
+                txg_timeout_s: 5,
+            }),
+            settings,
+            roles: Vec::new(),
+            pace: None,
+            application: timed.then(ApplicationSpec::default),
+            warm_passes: 0,
+            warm_share: WARM_SHARE,
+            first_seconds: Some(seconds),
+            thin: 1.0,
+            fill_only: false,
+        }
+    }
+
+    fn trial(&mut self, spec: &Spec) -> Result<Replay> {
+        let stop = Arc::clone(&self.request.stop);
+        self.trials += 1;
+        let result = child::run(&self.request.program, spec, &self.request.scratch, None, &|| {
+            stop.load(Ordering::Relaxed)
+        });
+        let interrupted = matches!(result, Err(poolwright_replay::Error::Interrupted));
+        if let (Err(error), false) = (&result, interrupted) {
+            self.failed += 1;
+            self.warnings.push(format!("a trial gave no result: {error}"));
+        }
+        Ok(result?)
+    }
+
+    /// Today's settings for all roles, or what was chosen for them before.
+    fn settings_so_far(&self) -> BTreeMap<String, Settings> {
+        let today = |role: &String| (role.clone(), self.current.settings.clone());
+        let mut all: BTreeMap<String, Settings> = self.capture.roles.iter().map(today).collect();
+        all.extend(self.chosen.clone());
+        all
+    }
+
+    /// One short trial of today's settings tells how long trials take, and what the model's predictions are held against.
+    pub(crate) fn calibrate(&mut self) -> Result<()> {
+        self.say("how long a trial takes");
+        let seconds = LEAST_SECONDS.min(self.recorded());
+        let spec = self.spec(self.settings_so_far(), seconds);
+        let began = Instant::now();
+        let replay = self.trial(&spec)?;
+        let whole = began.elapsed().as_secs_f64();
+        let cores = self.surroundings().cores;
+        self.calibration = Some(Calibration::of(&replay, seconds, whole, self.recorded(), cores));
+        self.inferred = replay.application;
+        Ok(())
+    }
+
+    pub(crate) fn is_enough_for_a_race(&self, budget: Duration) -> bool {
+        let least = self.calibration.as_ref().map_or(0.0, |c| c.least_trial_s(self.recorded()));
+        budget.as_secs_f64() >= LEAST_TRIALS * least
+    }
+
+    pub(crate) fn race(&mut self, roles: &[String], screened: &[Screened], budget: Duration) -> Result<Outcome> {
+        let name = roles[0].as_str();
+        let today = self.current.settings.clone();
+        let mut survivors: Vec<Settings> =
+            screened.iter().filter(|s| s.survives).map(|s| with(&today, &s.settings)).collect();
+        let calibration = self.calibration.expect("trials were calibrated before the first race");
+        let fit = fit::fit(&calibration, budget.as_secs_f64(), self.recorded(), survivors.len());
+        survivors.truncate(fit.settings);
+        self.fits.insert(name.to_owned(), fit);
+        let refinements: Vec<Settings> = grid(name)
+            .refinements
+            .iter()
+            .map(|(k, v)| Settings::from([(k.to_string(), v.to_string())]))
+            .collect();
+        let goal = self.request.goal;
+        let others = self.settings_so_far();
+        let mut done = 0;
+        let mut run = |settings: &Settings| {
+            done += 1;
+            self.say(format!("{name}: trial {done}: {}", spelled(settings, &today)));
+            let mut all = others.clone();
+            all.extend(for_all(roles, settings));
+            let spec = self.spec(all, fit.seconds);
+            self.trial(&spec)
+        };
+        let limits = Limits { budget, pairs: fit.pairs };
+        Race { run: &mut run, goal, limits }.race(today.clone(), survivors, &refinements)
+    }
+
+    /// Everything at once, today's against recommended, in fresh pairs. Where one race changed all that is changed, its
+    /// pairs are these.
+    pub(crate) fn together(&mut self, roles: &[plan::Role]) -> Result<Vec<(Metrics, Metrics)>> {
+        let mut pairs = Vec::new();
+        let changed = roles.iter().filter(|r| !r.gain.is_empty()).count();
+        if changed == 0 {
+            return Ok(pairs);
+        }
+        if changed == 1 {
+            return Ok(std::mem::take(&mut self.last_pairs));
+        }
+        let side = |new: bool| -> BTreeMap<String, Settings> {
+            let of = |r: &plan::Role| if new { with(&r.current, &r.recommended) } else { r.current.clone() };
+            roles.iter().map(|r| (r.role.clone(), of(r))).collect()
+        };
+        let seconds = self.fits.values().map(|f| f.seconds).fold(LEAST_SECONDS, f64::max).min(self.recorded());
+        for i in 0..PAIRS_TOGETHER {
+            self.say(format!("the whole plan against today: pair {} of {PAIRS_TOGETHER}", i + 1));
+            let mut one = |new: bool| -> Result<Option<Metrics>> {
+                let spec = self.spec(side(new), seconds);
+                match self.trial(&spec) {
+                    Ok(replay) => Ok(Some(metrics(&replay))),
+                    Err(error) if error.is_interruption() => Err(error),
+                    Err(_) => Ok(None),
+                }
+            };
+            let (first, second) = (one(i % 2 == 1)?, one(i % 2 == 0)?);
+            let (today, new) = if i % 2 == 0 { (first, second) } else { (second, first) };
+            if let (Some(today), Some(new)) = (today, new) {
+                pairs.push((today, new));
+            }
+        }
+        Ok(pairs)
+    }
+}
+
+/// One dataset's settings for each of the roles that share it.
+pub(crate) fn for_all(roles: &[String], settings: &Settings) -> BTreeMap<String, Settings> {
+    roles.iter().map(|role| (role.clone(), settings.clone())).collect()
+}
+
+/// Only what differs from today, as `zfs set` takes it.
+fn spelled(settings: &Settings, today: &Settings) -> String {
+    let changed: Vec<String> = difference(settings, today).iter().map(|(k, v)| format!("{k}={v}")).collect();
+    if changed.is_empty() { "today's".into() } else { changed.join(" ") }
+}
