@@ -442,8 +442,8 @@ mod tests {
         let s = of(
             vec![
                 event(0, 1, 1, None),
-                event(2, 8, 2, None),                 // ends at 10
-                event(14, 1, 1, gap(3, 0, 2, 2)),     // woken at 12 by thread 2
+                event(2, 8, 2, None),             // ends at 10
+                event(14, 1, 1, gap(3, 0, 2, 2)), // woken at 12 by thread 2
                 event(15, 1, 2, gap(1, 0, 0, 0)),
             ],
             Others::default(),

@@ -206,7 +206,9 @@ pub fn drive(
 fn pacer(schedule: &Schedule, pace: Pace) -> Result<Option<Pacer<'_>>> {
     let Pace::Application { warm_share, call_ns } = pace else { return Ok(None) };
     let Some(application) = &schedule.application else {
-        return Err(Error::Nothing("the schedule does not say what the application does between operations".into()));
+        return Err(Error::Nothing(
+            "the schedule does not say what the application does between operations".into(),
+        ));
     };
     Ok(Some(Pacer::new(application, warm_share, call_ns)))
 }

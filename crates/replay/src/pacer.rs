@@ -89,7 +89,8 @@ impl<'a> Pacer<'a> {
         while self.work.load(Ordering::Relaxed) < think.after_work && !stop.load(Ordering::Relaxed) {
             std::thread::sleep(self.time_until(think.after_work));
         }
-        let behind = || self.next.iter().any(|next| next.load(Ordering::Relaxed).saturating_add(AHEAD_NS) < t_ns);
+        let behind =
+            || self.next.iter().any(|next| next.load(Ordering::Relaxed).saturating_add(AHEAD_NS) < t_ns);
         while self.is_foreground(lane) && behind() && !stop.load(Ordering::Relaxed) {
             std::thread::sleep(SHORTEST_SLEEP);
         }

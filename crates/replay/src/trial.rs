@@ -96,7 +96,8 @@ fn on<T: Target>(
         ..Replay::default()
     };
     replay.fill_seconds = began.elapsed().as_secs_f64();
-    let application = spec.application.map(|a| Pace::Application { warm_share: spec.warm_share, call_ns: a.call_ns });
+    let application =
+        spec.application.map(|a| Pace::Application { warm_share: spec.warm_share, call_ns: a.call_ns });
     let pace = application.unwrap_or(spec.pace.map_or(Pace::AsFastAsPossible, Pace::Recorded));
     let pass =
         |s: &Schedule, pace| -> Result<Pass> { drive(s, capture, target, pace, txg_timeout_s, interrupted) };

@@ -31,7 +31,11 @@ impl Tuner<'_> {
     ) -> plan::Role {
         let (name, together_with) = roles.split_first().expect("a race is of one role at least");
         let today = &self.current.settings;
-        let better = outcome.is_some_and(|o| o.is_better(WORTHWHILE));
+        let pairs = outcome.map(|o| evidence::gains(&o.pairs)).unwrap_or_default();
+        let unmet: Vec<String> =
+            self.request.requirements.iter().filter(|r| !r.is_met(&pairs)).map(ToString::to_string).collect();
+        let faster = outcome.is_some_and(|o| o.is_better(WORTHWHILE));
+        let better = faster && unmet.is_empty();
         let chosen = outcome.and_then(|o| o.best.map(|i| &o.others[i].settings)).filter(|_| better);
         let recommended = chosen.map(|c| difference(c, today)).unwrap_or_default();
         let mut notes = Vec::new();
@@ -39,6 +43,12 @@ impl Tuner<'_> {
             notes.push(format!(
                 "tried together with {}: they lie in the same directory and would share a dataset",
                 together_with.join(" and ")
+            ));
+        }
+        if faster && !better {
+            notes.push(format!(
+                "the best setting does not meet {} with its whole 95 % interval",
+                unmet.join(" and ")
             ));
         }
         notes.extend(self.fits.get(name).and_then(|fit| fit.cuts(self.recorded())));

@@ -20,6 +20,7 @@ pub mod model;
 pub mod objective;
 pub mod plan;
 pub mod race;
+pub mod requirement;
 mod roles;
 mod screen;
 pub mod statistics;
@@ -28,4 +29,5 @@ mod tuner;
 
 pub use error::{Error, Result};
 pub use objective::Goal;
+pub use requirement::Requirement;
 pub use tuner::{Progress, Request, tune};

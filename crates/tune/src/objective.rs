@@ -35,11 +35,7 @@ pub const GOALS: &[GoalRow] = &[
         "balanced",
         &[("work_rate", 0.4), ("allocated_bytes", 0.3), ("write_amplification", 0.3)],
     ),
-    (
-        Goal::Space,
-        "space",
-        &[("allocated_bytes", 0.7), ("work_rate", 0.15), ("write_amplification", 0.15)],
-    ),
+    (Goal::Space, "space", &[("allocated_bytes", 0.7), ("work_rate", 0.15), ("write_amplification", 0.15)]),
     (
         Goal::Latency,
         "latency",

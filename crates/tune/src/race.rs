@@ -6,7 +6,8 @@ use poolwright_openzfs::property::Settings;
 use poolwright_replay::Replay;
 
 use crate::candidates::difference;
-use crate::objective::{Goal, Metrics, metrics};
+use crate::objective::{Metrics, metrics};
+use crate::requirement::Criteria;
 use crate::statistics::{Change, median, paired_change, t975};
 use crate::{Error, Result};
 
@@ -79,7 +80,7 @@ pub struct Race<'a> {
     /// Runs one trial of a setting.
     pub run: &'a mut dyn FnMut(&Settings) -> Result<Replay>,
     /// What counts.
-    pub goal: Goal,
+    pub criteria: Criteria<'a>,
     /// How hard to try.
     pub limits: Limits,
 }
@@ -119,7 +120,7 @@ impl Race<'_> {
         }
         if let Some(&best) = alive.first() {
             let refined = self.refine(&mut o, best, refinements, began)?;
-            let best = simplest(&o, refined, self.goal);
+            let best = simplest(&o, refined, &self.criteria);
             if best != refined {
                 o.left_out = Some(left_out(&o, refined, best));
             }
@@ -167,7 +168,7 @@ impl Race<'_> {
 
     fn rank(&self, o: &Outcome, alive: &mut [usize]) {
         let today = o.today.median();
-        let score = |i: &usize| self.goal.objective(&o.others[*i].median(), &today);
+        let score = |i: &usize| self.criteria.objective(&o.others[*i].median(), &today);
         alive.sort_by(|a, b| score(a).total_cmp(&score(b)));
     }
 
@@ -196,8 +197,9 @@ impl Race<'_> {
             for _ in 0..2 {
                 self.trial(o, Some(new))?;
                 let today = o.today.median();
-                let score = self.goal.objective(&o.others[best].median(), &today);
-                let last = o.others[new].trials.last().map_or(f64::MAX, |t| self.goal.objective(t, &today));
+                let score = self.criteria.objective(&o.others[best].median(), &today);
+                let last =
+                    o.others[new].trials.last().map_or(f64::MAX, |t| self.criteria.objective(t, &today));
                 if last > 0.97 * score {
                     break;
                 }
@@ -230,7 +232,8 @@ impl Race<'_> {
                 o.pairs.push((a, b));
             }
         }
-        let scores: Vec<(f64, f64)> = o.pairs.iter().map(|(a, b)| (1.0, self.goal.objective(b, a))).collect();
+        let scores: Vec<(f64, f64)> =
+            o.pairs.iter().map(|(a, b)| (1.0, self.criteria.goal.objective(b, a))).collect();
         o.change = paired_change(&scores);
         Ok(())
     }
@@ -247,10 +250,10 @@ impl Race<'_> {
 
 /// Of `best` and the raced settings that change a part of what `best` changes, the one that changes least among those
 /// within the noise of `best`. A setting with a single trial is not known well enough to be preferred.
-fn simplest(o: &Outcome, best: usize, goal: Goal) -> usize {
+fn simplest(o: &Outcome, best: usize, criteria: &Criteria<'_>) -> usize {
     let today = o.today.median();
-    let Some((deviation, freedom)) = noise(o, goal, &today) else { return best };
-    let log = |i: usize| goal.objective(&o.others[i].median(), &today).ln();
+    let Some((deviation, freedom)) = noise(o, criteria, &today) else { return best };
+    let log = |i: usize| criteria.objective(&o.others[i].median(), &today).ln();
     let changes = |i: usize| difference(&o.others[i].settings, &o.today.settings);
     let trials = |i: usize| o.others[i].trials.len();
     if trials(best) < 2 {
@@ -272,10 +275,10 @@ fn simplest(o: &Outcome, best: usize, goal: Goal) -> usize {
 
 /// The standard deviation of a trial's objective, as a logarithm, and its degrees of freedom: pooled over all settings
 /// that were tried more than once. `None` where none was.
-fn noise(o: &Outcome, goal: Goal, today: &Metrics) -> Option<(f64, usize)> {
+fn noise(o: &Outcome, criteria: &Criteria<'_>, today: &Metrics) -> Option<(f64, usize)> {
     let (mut squares, mut freedom) = (0.0, 0);
     for runner in std::iter::once(&o.today).chain(&o.others).filter(|r| r.trials.len() > 1) {
-        let logs: Vec<f64> = runner.trials.iter().map(|t| goal.objective(t, today).ln()).collect();
+        let logs: Vec<f64> = runner.trials.iter().map(|t| criteria.goal.objective(t, today).ln()).collect();
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;
         squares += logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
         freedom += logs.len() - 1;
@@ -293,6 +296,10 @@ fn left_out(o: &Outcome, refined: usize, chosen: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objective::Goal;
+
+    const BALANCED: Criteria<'static> = Criteria { goal: Goal::Balanced, requirements: &[] };
+
     use poolwright_replay::result::Replay;
     use rand::{RngExt, SeedableRng};
 
@@ -314,7 +321,7 @@ mod tests {
                 ops: 1000,
                 allocated_bytes: 1_000_000,
                 logical_bytes: 2_000_000,
-                mean_latency_ns: 1e5 * cost * clock,
+                work_rate: Some(1.0 / (cost * clock)),
                 write_amplification: Some(cost),
                 ..Replay::default()
             })
@@ -324,7 +331,7 @@ mod tests {
     fn race(seed: u64, noise: f64, today: u32, candidates: &[u32]) -> Outcome {
         let mut run = noisy(seed, noise);
         let limits = Limits { budget: Duration::from_secs(60), pairs: 5 };
-        let mut race = Race { run: &mut run, goal: Goal::Balanced, limits };
+        let mut race = Race { run: &mut run, criteria: BALANCED, limits };
         race.race(setting(today), candidates.iter().map(|r| setting(*r)).collect(), &[]).unwrap()
     }
 
@@ -382,7 +389,7 @@ mod tests {
         const PLAIN: Changes = &[("recordsize", "16K")];
         const MORE: Changes = &[("recordsize", "16K"), ("primarycache", "metadata")];
         let o = outcome(&[(PLAIN, &[46.5, 47.5, 47.0]), (MORE, &[45.0, 47.0, 46.0])]);
-        assert_eq!(simplest(&o, 1, Goal::Balanced), 0, "0.46 against 0.47");
+        assert_eq!(simplest(&o, 1, &BALANCED), 0, "0.46 against 0.47");
         assert!(
             left_out(&o, 1, 0).starts_with("primarycache=metadata is left out"),
             "{}",
@@ -390,15 +397,15 @@ mod tests {
         );
         // What it brings is beyond the noise.
         let o = outcome(&[(PLAIN, &[46.5, 47.5, 47.0]), (MORE, &[38.0, 39.0, 38.5])]);
-        assert_eq!(simplest(&o, 1, Goal::Balanced), 1);
+        assert_eq!(simplest(&o, 1, &BALANCED), 1);
         // As good, but another setting and no simpler one; a single trial; nothing is known of the noise.
         let o = outcome(&[(&[("recordsize", "8K")], &[46.5, 47.5, 47.0]), (MORE, &[45.0, 47.0, 46.0])]);
-        assert_eq!(simplest(&o, 1, Goal::Balanced), 1);
+        assert_eq!(simplest(&o, 1, &BALANCED), 1);
         let o = outcome(&[(PLAIN, &[47.0]), (MORE, &[45.0, 47.0, 46.0])]);
-        assert_eq!(simplest(&o, 1, Goal::Balanced), 1);
+        assert_eq!(simplest(&o, 1, &BALANCED), 1);
         let mut o = outcome(&[(PLAIN, &[47.0]), (MORE, &[46.0])]);
         o.today.trials.truncate(1);
-        assert_eq!(simplest(&o, 1, Goal::Balanced), 1);
+        assert_eq!(simplest(&o, 1, &BALANCED), 1);
     }
 
     #[test]
@@ -412,7 +419,7 @@ mod tests {
             }
         };
         let limits = Limits { budget: Duration::from_secs(60), pairs: 2 };
-        let mut one = Race { run: &mut run, goal: Goal::Balanced, limits };
+        let mut one = Race { run: &mut run, criteria: BALANCED, limits };
         let o = one.race(setting(128), vec![setting(16), setting(32)], &[]).unwrap();
         assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "32K");
         assert_eq!(o.others[0].failures, ["out of order"]);

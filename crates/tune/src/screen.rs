@@ -14,7 +14,8 @@ use rayon::prelude::*;
 
 use crate::candidates::{Grid, of_interest, same};
 use crate::model::{Anchor, Packing, Prediction, Surroundings, predict};
-use crate::objective::{Goal, Metrics};
+use crate::objective::Metrics;
+use crate::requirement::Criteria;
 use crate::statistics::median;
 use crate::{Error, Result};
 
@@ -85,7 +86,7 @@ pub(crate) struct Question<'a> {
     pub capture: &'a Capture,
     /// Those that share the dataset.
     pub roles: &'a [String],
-    pub goal: Goal,
+    pub criteria: Criteria<'a>,
     pub ashift: u32,
     pub around: &'a Surroundings,
     /// What a trial of today's settings showed; without one, the model's own time for today stands in.
@@ -136,7 +137,7 @@ pub(crate) fn screen(
         .into_par_iter()
         .map(|settings| {
             let (predicted, space) = one(&settings)?;
-            let objective = q.goal.objective(&predicted, &baseline);
+            let objective = q.criteria.objective(&predicted, &baseline);
             Ok(Screened { settings, space, predicted, objective, survives: false })
         })
         .collect::<Result<_>>()?;

@@ -14,6 +14,7 @@ use crate::fit::{self, Calibration, LEAST_SECONDS, LEAST_TRIALS, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
 use crate::plan;
 use crate::race::{Limits, Outcome, Race};
+use crate::requirement::Criteria;
 use crate::screen::Screened;
 use crate::tuner::Tuner;
 
@@ -89,7 +90,12 @@ impl Tuner<'_> {
         budget.as_secs_f64() >= LEAST_TRIALS * least
     }
 
-    pub(crate) fn race(&mut self, roles: &[String], screened: &[Screened], budget: Duration) -> Result<Outcome> {
+    pub(crate) fn race(
+        &mut self,
+        roles: &[String],
+        screened: &[Screened],
+        budget: Duration,
+    ) -> Result<Outcome> {
         let name = roles[0].as_str();
         let today = self.current.settings.clone();
         let mut survivors: Vec<Settings> =
@@ -103,7 +109,7 @@ impl Tuner<'_> {
             .iter()
             .map(|(k, v)| Settings::from([(k.to_string(), v.to_string())]))
             .collect();
-        let goal = self.request.goal;
+        let criteria = Criteria { goal: self.request.goal, requirements: &self.request.requirements };
         let others = self.settings_so_far();
         let mut done = 0;
         let mut run = |settings: &Settings| {
@@ -115,7 +121,7 @@ impl Tuner<'_> {
             self.trial(&spec)
         };
         let limits = Limits { budget, pairs: fit.pairs };
-        Race { run: &mut run, goal, limits }.race(today.clone(), survivors, &refinements)
+        Race { run: &mut run, criteria, limits }.race(today.clone(), survivors, &refinements)
     }
 
     /// Everything at once, today's against recommended, in fresh pairs. Where one race changed all that is changed, its
@@ -133,7 +139,8 @@ impl Tuner<'_> {
             let of = |r: &plan::Role| if new { with(&r.current, &r.recommended) } else { r.current.clone() };
             roles.iter().map(|r| (r.role.clone(), of(r))).collect()
         };
-        let seconds = self.fits.values().map(|f| f.seconds).fold(LEAST_SECONDS, f64::max).min(self.recorded());
+        let seconds =
+            self.fits.values().map(|f| f.seconds).fold(LEAST_SECONDS, f64::max).min(self.recorded());
         for i in 0..PAIRS_TOGETHER {
             self.say(format!("the whole plan against today: pair {} of {PAIRS_TOGETHER}", i + 1));
             let mut one = |new: bool| -> Result<Option<Metrics>> {

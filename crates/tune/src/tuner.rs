@@ -20,6 +20,7 @@ use crate::groups::{Group, Load, Loads};
 use crate::model::Surroundings;
 use crate::objective::{Goal, Metrics};
 use crate::plan::{self, Plan};
+use crate::requirement::{Criteria, Requirement};
 use crate::roles::{Files, Survey, fitting, place, survey};
 use crate::screen::{Question, estimate, screen};
 use crate::trials::for_all;
@@ -36,6 +37,8 @@ pub struct Request {
     pub keep_trace: bool,
     /// What counts.
     pub goal: Goal,
+    /// What has to hold beside it.
+    pub requirements: Vec<Requirement>,
     /// Wall time for estimates and trials.
     pub budget: Duration,
     /// ARC limit of the trials in bytes.
@@ -213,7 +216,8 @@ fn share_of_the_rest(n: usize, i: usize) -> f64 {
 }
 
 /// Why a role was not raced although it is busy enough.
-const NO_TIME: &str = "no settings were tried: the time allowed is used up by busier files (--budget allows more)";
+const NO_TIME: &str =
+    "no settings were tried: the time allowed is used up by busier files (--budget allows more)";
 
 /// The pool's sector size, and why.
 pub(crate) fn recommended_ashift(dir: &Path) -> (u8, String) {
@@ -273,7 +277,8 @@ impl Tuner<'_> {
         let leads = |name: &String| raced.iter().any(|g| g.roles.first() == Some(name));
         for name in names.iter().filter(|n| !leads(n)) {
             let mut role = self.role(std::slice::from_ref(name), None)?;
-            let no_time = groups.iter().any(|g| g.roles.contains(name)) && !raced.iter().any(|g| g.roles.contains(name));
+            let no_time = groups.iter().any(|g| g.roles.contains(name))
+                && !raced.iter().any(|g| g.roles.contains(name));
             let why = if no_time { NO_TIME.to_owned() } else { loads.why_not(name, &raced) };
             role.notes.insert(0, why);
             role.together_with = together_with(name, &raced);
@@ -351,7 +356,7 @@ impl Tuner<'_> {
             trace: &self.trace,
             capture: &self.capture,
             roles,
-            goal: self.request.goal,
+            criteria: Criteria { goal: self.request.goal, requirements: &self.request.requirements },
             ashift: self.ashift,
             around: &self.surroundings(),
             anchor: self.calibration.as_ref().and_then(|c| c.anchor),

@@ -102,7 +102,9 @@ fn predicted_bytes_are_near_the_engines() {
         };
         let replay = trial::run(&spec, &|| false).unwrap();
         // The engine is measured in its second pass, so the model's first is taken off.
-        let model = |events: &[Event]| predict(&trace, events.iter(), &settings, packing, &around, &|_| true).unwrap();
+        let model = |events: &[Event]| {
+            predict(&trace, events.iter(), &settings, packing, &around, &|_| true).unwrap()
+        };
         let (once, twice) = (model(&trace.events), model(&again));
         let (pw, mw) = (twice.write_bytes - once.write_bytes, replay.vdev.write_bytes as f64);
         let (pr, mr) = (twice.read_bytes - once.read_bytes, replay.vdev.read_bytes as f64);
@@ -138,7 +140,8 @@ fn what_may_not_be_cached_is_read_each_time() {
     let read = |primarycache: &str| {
         let settings: Settings =
             [("recordsize".into(), "16K".into()), ("primarycache".into(), primarycache.into())].into();
-        predict(&trace, trace.events.iter(), &settings, packing, &around, &|_| true).unwrap().read_bytes / PAGE as f64
+        predict(&trace, trace.events.iter(), &settings, packing, &around, &|_| true).unwrap().read_bytes
+            / PAGE as f64
     };
     let (all, metadata) = (read("all"), read("metadata"));
     // 6000 reads of at most 16384 pages, some written before: what is kept is read once, what is not each time, but for

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use poolwright_replay::{ApplicationSpec, Capture, EngineOptions, Error, Replay, Spec, TargetSpec, capture, child};
+use poolwright_replay::{
+    ApplicationSpec, Capture, EngineOptions, Error, Replay, Spec, TargetSpec, capture, child,
+};
 use poolwright_report::{Cell, Column, Table, Unit};
 use poolwright_trace::{File, Op, Trace, format_ns, format_size};
 use poolwright_tune::objective::metrics;

@@ -14,7 +14,7 @@ use poolwright_record::{Options, Recorder, Subject};
 use poolwright_trace::{counted, format_size};
 use poolwright_tune::objective::GOALS;
 use poolwright_tune::plan::{Plan, Verdict};
-use poolwright_tune::{Goal, Request, tune};
+use poolwright_tune::{Goal, Request, Requirement, tune};
 
 use super::options::{self, TrialOptions, Usage, parse_time};
 use crate::output::{Force, Kind, Output};
@@ -47,6 +47,11 @@ pub struct Args {
     /// What counts most
     #[arg(long, default_value = "balanced", value_parser = goals())]
     goal: Goal,
+
+    /// What has to hold whatever the goal: --require 'space<=-20%', --require 'work_rate>=-5%' (repeatable). Figures: space,
+    /// work_rate, write_bytes, read_bytes, read_p99, sync_p99, cpu
+    #[arg(long, value_name = "FIGURE<=CHANGE%", value_parser = Requirement::parse)]
+    require: Vec<Requirement>,
 
     /// Property of today, where `zfs get` cannot say it: -o recordsize=16K. Otherwise OpenZFS's defaults
     #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
@@ -113,6 +118,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         keep_trace: args.trace.is_some() || args.keep_trace.is_some(),
         trace,
         goal: args.goal,
+        requirements: args.require.clone(),
         budget: args.budget,
         arc_bytes: args.trial.arc_bytes(),
         dirty_bytes: options::dirty_bytes(),

@@ -1,0 +1,161 @@
+//! Requirements beside a goal: how far a figure may change, such as `space<=-20%` or `work_rate>=-5%`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::objective::{Goal, Metrics};
+use crate::plan::Gains;
+
+/// Name on the command line, metric, and what it is.
+pub const NAMES: &[(&str, &str, &str)] = &[
+    ("space", "allocated_bytes", "bytes on disk"),
+    ("work_rate", "work_rate", "work per second"),
+    ("write_bytes", "vdev_write_bytes", "bytes written to devices for the same work"),
+    ("read_bytes", "vdev_read_bytes", "bytes read from devices for the same work"),
+    ("read_p99", "read_p99_ns", "99th percentile of the foreground's reads"),
+    ("sync_p99", "fsync_p99_ns", "99th percentile of the foreground's syncs"),
+    ("cpu", "cpu_ns_per_op", "CPU time for the same work"),
+];
+
+/// Which side of its bound a change has to be on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// The change is at most the bound.
+    AtMost,
+    /// The change is at least the bound.
+    AtLeast,
+}
+
+/// One requirement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Requirement {
+    /// As in [`NAMES`].
+    pub name: String,
+    /// Which side of the bound.
+    pub side: Side,
+    /// Change against today's settings as a fraction: -0.2 is 20 % less.
+    pub bound: f64,
+}
+
+impl Requirement {
+    /// From `NAME<=CHANGE%` or `NAME>=CHANGE%`.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn parse(text: &str) -> Result<Requirement, String> {
+        let form = || format!("{text:?} is not a requirement; write space<=-20% or work_rate>=-5%");
+        let (name, side, bound) = [("<=", Side::AtMost), (">=", Side::AtLeast)]
+            .into_iter()
+            .find_map(|(sign, side)| {
+                text.split_once(sign).map(|(name, bound)| (name.trim(), side, bound.trim()))
+            })
+            .ok_or_else(form)?;
+        if !NAMES.iter().any(|(known, ..)| *known == name) {
+            let all: Vec<&str> = NAMES.iter().map(|(known, ..)| *known).collect();
+            return Err(format!("unknown figure {name:?} in {text:?}; known are {}", all.join(", ")));
+        }
+        let percent: f64 = bound.strip_suffix('%').and_then(|n| n.trim().parse().ok()).ok_or_else(form)?;
+        if !percent.is_finite() || percent < -100.0 {
+            return Err(form());
+        }
+        Ok(Requirement { name: name.to_owned(), side, bound: percent / 100.0 })
+    }
+
+    /// The metric that it is about.
+    pub fn metric(&self) -> &'static str {
+        NAMES.iter().find(|(name, ..)| *name == self.name).map_or("", |(_, metric, _)| metric)
+    }
+
+    fn allows(&self, change: f64) -> bool {
+        match self.side {
+            Side::AtMost => change <= self.bound,
+            Side::AtLeast => change >= self.bound,
+        }
+    }
+
+    /// Whether the 95 % interval of the change lies wholly on the required side. A figure that was not measured does not.
+    pub fn is_met(&self, gains: &Gains) -> bool {
+        gains.get(self.metric()).is_some_and(|g| self.allows(g.ci95.0) && self.allows(g.ci95.1))
+    }
+}
+
+impl std::fmt::Display for Requirement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sign = match self.side {
+            Side::AtMost => "<=",
+            Side::AtLeast => ">=",
+        };
+        write!(f, "{}{sign}{}%", self.name, self.bound * 100.0)
+    }
+}
+
+/// What a setting is judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct Criteria<'a> {
+    /// What counts most.
+    pub goal: Goal,
+    /// What has to hold.
+    pub requirements: &'a [Requirement],
+}
+
+/// Puts a setting that does not meet a requirement behind all that do.
+const UNMET: f64 = 1e3;
+
+impl Criteria<'_> {
+    /// The goal's objective; a thousandfold for a setting whose figures do not meet the requirements.
+    pub fn objective(&self, metrics: &Metrics, today: &Metrics) -> f64 {
+        let unmet = |r: &&Requirement| match (metrics.get(r.metric()), today.get(r.metric())) {
+            (Some(new), Some(old)) if *old > 0.0 => !r.allows(new / old - 1.0),
+            _ => false,
+        };
+        let worse = if self.requirements.iter().any(|r| unmet(&r)) { UNMET } else { 1.0 };
+        self.goal.objective(metrics, today) * worse
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Gain, GainVerdict};
+
+    #[test]
+    fn requirements_are_read_and_written() {
+        for text in ["space<=-20%", "work_rate>=-5%", "read_p99<=0%"] {
+            assert_eq!(Requirement::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Requirement::parse("space <= -20 %").unwrap().bound, -0.2);
+        for wrong in ["space", "space<=20", "speed>=5%", "space<=%", "space<=-120%", "space<=NaN%"] {
+            assert!(Requirement::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_requirement_is_met_by_the_whole_interval() {
+        let gains = |low: f64, high: f64| {
+            let gain = Gain {
+                from: 1.0,
+                to: 1.0,
+                change: 0.0,
+                ci95: (low, high),
+                pairs: 3,
+                verdict: GainVerdict::Noise,
+            };
+            Gains::from([("work_rate".to_owned(), gain)])
+        };
+        let r = Requirement::parse("work_rate>=-5%").unwrap();
+        assert!(r.is_met(&gains(-0.04, 0.2)));
+        assert!(!r.is_met(&gains(-0.06, 0.2)));
+        assert!(!r.is_met(&Gains::new()));
+    }
+
+    #[test]
+    fn what_does_not_meet_them_comes_last() {
+        let m = |space: f64, rate: f64| {
+            Metrics::from([("allocated_bytes".to_owned(), space), ("work_rate".to_owned(), rate)])
+        };
+        let today = m(100.0, 1.0);
+        let requirements = [Requirement::parse("space<=-20%").unwrap()];
+        let criteria = Criteria { goal: Goal::Balanced, requirements: &requirements };
+        assert!(criteria.objective(&m(79.0, 0.5), &today) < criteria.objective(&m(81.0, 2.0), &today));
+    }
+}
