@@ -119,6 +119,7 @@ struct io {
 	u64 len;
 	u32 tgid;
 	u32 pid;
+	struct gap gap;
 };
 
 __noinline int emit(struct io *io)
@@ -142,11 +143,13 @@ __noinline int emit(struct io *io)
 	rec->len = io->len;
 	rec->tgid = io->tgid;
 	rec->pid = io->pid;
+	rec->gap = io->gap;
 	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
-/* An operation of the current thread that began with `call` and ends now. */
+/* An operation of the current thread that began with `call` and ends now. The second operation of one call, such as
+ * the write of a sendfile(), has no gap. */
 static __always_inline void emit_call(struct call *call, u8 op, u16 flags, u32 file, u64 off, u64 len)
 {
 	u64 id = bpf_get_current_pid_tgid();
@@ -160,7 +163,10 @@ static __always_inline void emit_call(struct call *call, u8 op, u16 flags, u32 f
 		.len = len,
 		.tgid = id >> 32,
 		.pid = id,
+		.gap = call->gap,
 	};
 
 	emit(&io);
+	call->gap.known = 0;
+	call->emitted = 1;
 }

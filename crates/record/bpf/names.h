@@ -99,6 +99,7 @@ __noinline int emit_name(struct call *call, struct naming *n)
 	rec->t = call->t;
 	rec->dur = bpf_ktime_get_ns() - call->t;
 	rec->arg = n->arg;
+	rec->gap = call->gap;
 	rec->from_dir.dev = dev_of(from_dir);
 	put_path(from_dir, &rec->from_dir);
 	bpf_probe_read_user_str(rec->from, sizeof(rec->from), (void *)n->from);
@@ -109,5 +110,6 @@ __noinline int emit_name(struct call *call, struct naming *n)
 		bpf_probe_read_user_str(rec->to, sizeof(rec->to), (void *)n->to);
 	}
 	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
+	call->emitted = 1;
 	return 0;
 }

@@ -26,6 +26,18 @@ enum flag { FLAG_DIRECT = 1, FLAG_SYNC = 2, FLAG_APPEND = 4, FLAG_AIO = 8, FLAG_
 
 enum kind { KIND_IO = 1, KIND_FILE = 2, KIND_NAME = 3 };
 
+/* What a thread did between its previous recorded operation and this one: `Gap` in crates/trace/src/event.rs. */
+struct gap {
+	u64 cpu;
+	u32 ready;
+	u32 wake;
+	u32 waker;
+	u32 known;
+};
+
+/* `gap.waker` of a thread that was woken by something other than a thread with recorded operations. */
+#define WAKER_OTHER (~0u)
+
 /* One finished operation. */
 struct rec_io {
 	u8 kind;
@@ -38,6 +50,7 @@ struct rec_io {
 	u64 len;
 	u32 tgid;
 	u32 pid;
+	struct gap gap;
 };
 
 #define PATH_DEPTH 40
@@ -82,6 +95,7 @@ struct rec_name {
 	u64 t;
 	u64 dur;
 	u64 arg;
+	struct gap gap;
 	struct rec_path from_dir;
 	struct rec_path to_dir;
 	char from[USER_PATH];
@@ -124,7 +138,8 @@ struct control {
 	u64 start_ns;
 };
 
-/* What a thread is inside of, kept from the start of a call to its end. */
+/* What a thread is inside of, kept from the start of a call to its end, and what it was at the end of its previous
+ * recorded operation. */
 struct call {
 	u64 t;
 	u64 arg[6];
@@ -136,6 +151,17 @@ struct call {
 	u32 active;
 	/* The thread has used a followed file before. */
 	u32 touches;
+	/* The call made an event. */
+	u32 emitted;
+	/* The gap that ends with this call, if it makes an event. */
+	struct gap gap;
+	/* The end of the previous recorded operation; 0 if there was none. See gap.h. */
+	u64 t_end;
+	u64 idle_end;
+	u64 run_delay_end;
+	/* The last wakeup since then; 0 if there was none. */
+	u64 t_wake;
+	u32 waker;
 	u32 pad;
 };
 

@@ -10,6 +10,7 @@
 #include "names.h"
 #include "syscall_table.h"
 #include "ends.h"
+#include "gap.h"
 
 /* The kernel allows its tracing helpers to programs under a licence compatible with the GPL, which MIT is; this is its
  * spelling of that. */
@@ -175,6 +176,7 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long nr)
 		return 0;
 	}
 	call->active = 0;
+	call->emitted = 0;
 	call->nr = nr;
 	call->file = 0;
 	call->arg[0] = regs->di;
@@ -192,6 +194,8 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long nr)
 		start_file(call, file, id);
 	else
 		start(call, what);
+	if (call->active)
+		start_gap(call, task);
 	return 0;
 }
 
@@ -199,11 +203,12 @@ SEC("tp_btf/sys_exit")
 int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 {
 	u64 nr = regs->orig_ax;
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct call *call;
 
 	if (nr >= NR_MAX || !starts[nr])
 		return 0;
-	call = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), 0, 0);
+	call = bpf_task_storage_get(&calls, task, 0, 0);
 	if (!call || !call->active || call->nr != nr)
 		return 0;
 	call->active = 0;
@@ -211,6 +216,8 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 		aio_submitted(call, ret);
 	else if (ret >= 0 || (nr == NR_MMAP && (u64)ret < -4095UL))
 		end(call, ret);
+	if (call->emitted)
+		end_gap(call, task);
 	return 0;
 }
 
@@ -270,6 +277,49 @@ int BPF_PROG(on_map_pages, struct address_space *mapping, unsigned long first, u
 {
 	mapped((u64)mapping, first, last);
 	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	woken(task);
+	return 0;
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(on_hrtimer)
+{
+	return set_interrupted(1);
+}
+
+SEC("tp_btf/hrtimer_expire_exit")
+int BPF_PROG(on_hrtimer_end)
+{
+	return set_interrupted(0);
+}
+
+SEC("tp_btf/timer_expire_entry")
+int BPF_PROG(on_timer)
+{
+	return set_interrupted(1);
+}
+
+SEC("tp_btf/timer_expire_exit")
+int BPF_PROG(on_timer_end)
+{
+	return set_interrupted(0);
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(on_irq)
+{
+	return set_interrupted(1);
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(on_irq_end)
+{
+	return set_interrupted(0);
 }
 
 SEC("tp_btf/sched_process_fork")

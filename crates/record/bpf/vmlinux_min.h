@@ -133,6 +133,28 @@ struct signal_struct {
 	atomic_t live;
 };
 
+/* The run queue of a CPU. */
+struct rq {
+	u64 clock;
+	u64 clock_task;
+};
+
+/* A group's part of it; only with CONFIG_FAIR_GROUP_SCHED does it lead to the whole. */
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	u64 exec_start;
+	u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
+};
+
+/* Without CONFIG_SCHED_INFO it is there and empty. */
+struct sched_info {
+	u64 run_delay;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	int pid;
@@ -140,6 +162,8 @@ struct task_struct {
 	struct files_struct *files;
 	struct fs_struct *fs;
 	struct signal_struct *signal;
+	struct sched_entity se;
+	struct sched_info sched_info;
 };
 
 struct address_space {

@@ -31,6 +31,7 @@
 //!
 //! Linux 5.17 or later with BTF, x86-64, as root or with `CAP_BPF` and `CAP_PERFMON`, in the host's process namespace.
 
+mod cpu;
 mod error;
 mod loader;
 mod mounts;

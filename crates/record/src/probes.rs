@@ -68,12 +68,21 @@ pub(crate) static PROBE_SETS: &[ProbeSet] = &[ProbeSet {
         point("on_uring_complete", "io_uring_complete", When::Always, Some(URING)),
         point("on_fault", "mm_filemap_fault", When::Always, Some(FAULTS)),
         point("on_map_pages", "mm_filemap_map_pages", When::Always, Some(FAULTS)),
+        point("on_waking", "sched_waking", When::Always, Some(WAKINGS)),
+        point("on_hrtimer", "hrtimer_expire_entry", When::Always, Some(INTERRUPTS)),
+        point("on_hrtimer_end", "hrtimer_expire_exit", When::Always, Some(INTERRUPTS)),
+        point("on_timer", "timer_expire_entry", When::Always, Some(INTERRUPTS)),
+        point("on_timer_end", "timer_expire_exit", When::Always, Some(INTERRUPTS)),
+        point("on_irq", "irq_handler_entry", When::Always, Some(INTERRUPTS)),
+        point("on_irq_end", "irq_handler_exit", When::Always, Some(INTERRUPTS)),
         point("on_fork", "sched_process_fork", When::ByPid, None),
         point("on_exit", "sched_process_exit", When::ByPid, None),
     ],
 }];
 
 const URING: &str = "io_uring (this kernel lacks the tracepoints)";
+const WAKINGS: &str = "which thread woke another (this kernel lacks the tracepoint)";
+const INTERRUPTS: &str = "wakeups by a timer or a device (this kernel lacks tracepoints)";
 const FAULTS: &str = "page faults on mapped files (this kernel lacks the tracepoints)";
 
 /// The words for each counter that the programs keep, in the order of `enum counter` in `bpf/record.h`. The first is

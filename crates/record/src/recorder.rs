@@ -9,6 +9,7 @@ use libbpf_rs::RingBuffer;
 use poolwright_trace::layout::{self, Layout};
 use poolwright_trace::{Meta, Writer};
 
+use crate::cpu::{self, CpuSampler};
 use crate::error::{Error, Result};
 use crate::loader::{self, Config, Probes};
 use crate::mounts;
@@ -28,7 +29,7 @@ const BATCH: usize = 65_536;
 const SLEEP_MIN: Duration = Duration::from_millis(1);
 const SLEEP_MAX: Duration = Duration::from_millis(40);
 /// A record and its header in the ring buffer, in bytes.
-const RECORD_BYTES: usize = 56;
+const RECORD_BYTES: usize = 80;
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 /// How often a followed process is looked for.
 const SUBJECT_EVERY: Duration = Duration::from_millis(100);
@@ -44,7 +45,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// A trace at `out` with a ring buffer of 32 MiB, room for some 600 000 events.
+    /// A trace at `out` with a ring buffer of 32 MiB, room for some 400 000 events.
     pub fn new(out: impl Into<PathBuf>) -> Options {
         Options { out: out.into(), ring_bytes: 32 << 20 }
     }
@@ -96,6 +97,7 @@ pub struct Recorder {
     inbox: Rc<RefCell<Inbox>>,
     subject: Subject,
     started: Instant,
+    cpu: CpuSampler,
     sleep: Duration,
     ring_bytes: usize,
     _roots: Roots,
@@ -159,12 +161,14 @@ impl Recorder {
         let ring = probes.ring(move |bytes| callback_inbox.borrow_mut().take(bytes))?;
         let roots = subject::introduce(&subject, &probes, &mounts, || drain(&ring, &inbox).map(drop))?;
         let start_ns = probes.start_ns()?;
+        let started = Instant::now();
         let mut recorder = Recorder {
             ring,
             probes,
             inbox,
             sleep: SLEEP_MAX,
-            started: Instant::now(),
+            started,
+            cpu: CpuSampler::new(started),
             ring_bytes: ring_bytes as usize,
             subject,
             _roots: roots,
@@ -206,6 +210,9 @@ impl Recorder {
                     break Ended::SubjectGone;
                 }
             }
+            if self.cpu.is_due(now) {
+                self.sample_cpu(now)?;
+            }
             if now >= next_progress {
                 next_progress = now + PROGRESS_EVERY;
                 progress(&self.progress()?);
@@ -214,6 +221,17 @@ impl Recorder {
             self.pause(taken);
         };
         self.finish(ended)
+    }
+
+    fn sample_cpu(&mut self, now: Instant) -> Result<()> {
+        if matches!(self.subject, Subject::Pid(_)) {
+            self.cpu.sample(now, &mut self.probes.followed()?.into_iter().collect());
+        } else {
+            let mut inbox = self.inbox.borrow_mut();
+            let tracker = inbox.tracker.as_mut().expect("the tracker is there until the end");
+            self.cpu.sample(now, tracker.pids());
+        }
+        Ok(())
     }
 
     /// Sleeps so that the ring buffer is at most about an eighth full at the next look.
@@ -241,7 +259,9 @@ impl Recorder {
     }
 
     fn finish(mut self, ended: Ended) -> Result<Summary> {
-        let duration = self.started.elapsed();
+        let end = Instant::now();
+        let duration = end.duration_since(self.started);
+        self.sample_cpu(end)?;
         self.probes.detach();
         while drain(&self.ring, &self.inbox)? > 0 {}
         let mut counters = self.probes.counters()?;
@@ -264,6 +284,8 @@ impl Recorder {
         meta.duration_ns = duration.as_nanos() as u64;
         meta.lost_events = counters[0];
         meta.unseen = unseen;
+        // Not before: each footer on the way would repeat the seconds so far.
+        meta.cpu = self.cpu.into_samples();
         let meta = meta.clone();
         Ok(Summary { trace: sink.finish()?, meta, bytes, ended })
     }
@@ -298,6 +320,7 @@ fn meta(subject: &Subject) -> Meta {
     Meta {
         creator: format!("poolwright {}", env!("CARGO_PKG_VERSION")),
         subject: subject.describe(),
+        cores: cpu::cores(),
         host: format!("Linux {} {}", loader::kernel_release(), std::env::consts::ARCH),
         ..Meta::default()
     }

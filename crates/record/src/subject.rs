@@ -208,6 +208,8 @@ struct Stat {
     parent: u32,
     /// The kernel's `PF_*` flags.
     flags: u32,
+    /// CPU time in user and kernel mode, in ticks; of a process, the sum of its threads, those that have ended included.
+    cpu_ticks: u64,
 }
 
 /// Set when a thread begins to exit, before the tracepoint `sched_process_exit` (`include/linux/sched.h`).
@@ -223,6 +225,7 @@ impl Stat {
             state: fields.first()?.chars().next()?,
             parent: fields.get(1)?.parse().ok()?,
             flags: fields.get(6)?.parse().ok()?,
+            cpu_ticks: fields.get(11)?.parse::<u64>().ok()?.checked_add(fields.get(12)?.parse().ok()?)?,
         })
     }
 
@@ -235,6 +238,11 @@ impl Stat {
 
 fn stat(dir: &Path) -> Option<Stat> {
     Stat::parse(&fs::read_to_string(dir.join("stat")).ok()?)
+}
+
+/// CPU time that a process has used so far, in ticks; `None` if it has ended.
+pub(crate) fn cpu_ticks(pid: u32) -> Option<u64> {
+    stat(Path::new(&format!("/proc/{pid}"))).map(|stat| stat.cpu_ticks)
 }
 
 /// All processes with their parents.
@@ -260,7 +268,7 @@ mod tests {
     fn an_exiting_thread_does_not_run() {
         let line = |state, flags| format!("77 (a) b (c) {state} 12 77 77 0 -1 {flags} 0 0 0 0 1 2");
         let stat = |state, flags: u32| Stat::parse(&line(state, flags)).unwrap();
-        assert_eq!(stat('S', 4_194_304), Stat { state: 'S', parent: 12, flags: 4_194_304 });
+        assert_eq!(stat('S', 4_194_304), Stat { state: 'S', parent: 12, flags: 4_194_304, cpu_ticks: 3 });
         assert!(stat('S', 4_194_304).runs());
         assert!(!stat('Z', 0).runs());
         // Between the tracepoint and its end a thread is running, with this flag set.

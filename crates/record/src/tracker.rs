@@ -1,10 +1,10 @@
 //! From the kernel's records to the trace: which file has which name now, and how long it is.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
 
 use poolwright_trace::layout::{self, Layout};
-use poolwright_trace::{Event, File, Op};
+use poolwright_trace::{Event, File, Flags, Op};
 
 use crate::error::Result;
 use crate::mounts::{self, Mount};
@@ -40,6 +40,9 @@ pub(crate) struct Tracker {
     waiting: Vec<Record>,
     ready: bool,
     bytes: u64,
+    /// Processes with an event, and the one of the last event.
+    pids: BTreeSet<u32>,
+    last_pid: u32,
     strange: u64,
     unresolved: u64,
 }
@@ -57,6 +60,8 @@ impl Tracker {
             waiting: Vec::new(),
             ready: false,
             bytes: 0,
+            pids: BTreeSet::new(),
+            last_pid: 0,
             strange: 0,
             unresolved: 0,
         }
@@ -105,6 +110,12 @@ impl Tracker {
     /// Bytes transferred so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Processes with an event. The caller may remove those that have ended.
+    pub fn pids(&mut self) -> &mut BTreeSet<u32> {
+        self.last_pid = 0;
+        &mut self.pids
     }
 
     /// Where the events go.
@@ -196,6 +207,10 @@ impl Tracker {
         if matches!(io.op, Op::Read | Op::Write) {
             self.bytes += io.len;
         }
+        if io.pid != self.last_pid {
+            self.last_pid = io.pid;
+            self.pids.insert(io.pid);
+        }
         if let Some(Some(known)) = self.known.get_mut(io.file as usize) {
             match io.op {
                 Op::Write => known.size = known.size.max(io.off.saturating_add(io.len)),
@@ -214,7 +229,7 @@ impl Tracker {
             pid: io.pid,
             tid: io.tid,
             flags: io.flags,
-            gap: None,
+            gap: io.gap,
         };
         self.sink.push(event)
     }
@@ -300,8 +315,8 @@ impl Tracker {
 }
 
 fn event_of(name: &Name, file: u32, off: u64) -> Io {
-    let flags = Default::default();
-    Io { op: name.op, flags, file, t: name.t, dur: name.dur, off, len: 0, pid: name.pid, tid: name.tid }
+    let Name { op, pid, tid, t, dur, gap, .. } = *name;
+    Io { op, flags: Flags::default(), file, t, dur, off, len: 0, pid, tid, gap }
 }
 
 fn size_now(known: &Known) -> Option<u64> {

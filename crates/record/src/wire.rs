@@ -1,6 +1,6 @@
 //! The records the programs send, as `bpf/record.h` lays them out.
 
-use poolwright_trace::{Flags, Op};
+use poolwright_trace::{Flags, Gap, Op};
 
 /// `PATH_DEPTH`, `PATH_BYTES + NAME_SLOT`, `USER_PATH` and `NO_ROOT` of `bpf/record.h`.
 const PATH_DEPTH: usize = 40;
@@ -9,10 +9,11 @@ const USER_PATH: usize = 1024;
 const NO_ROOT: u8 = 255;
 
 /// Sizes of the records, to the byte.
-const IO: usize = 48;
+const GAP: usize = 24;
+const IO: usize = 48 + GAP;
 const PATH: usize = 8 + PATH_DEPTH + PATH_BYTES;
 const FILE: usize = 32 + PATH;
-const NAME: usize = 40 + 2 * PATH + 2 * USER_PATH;
+const NAME: usize = 40 + GAP + 2 * PATH + 2 * USER_PATH;
 
 /// Every operation, in the order of its number.
 const OPS: [Op; 13] = [
@@ -51,6 +52,7 @@ pub(crate) struct Io {
     pub len: u64,
     pub pid: u32,
     pub tid: u32,
+    pub gap: Option<Gap>,
 }
 
 /// A file seen for the first time.
@@ -86,6 +88,7 @@ pub(crate) struct Name {
     pub dur: u64,
     /// The flags of a rename, the length of a truncate.
     pub arg: u64,
+    pub gap: Option<Gap>,
     pub from_dir: Place,
     pub from: String,
     pub to_dir: Place,
@@ -114,7 +117,15 @@ fn io(b: &[u8]) -> Option<Io> {
         len: u64_at(b, 32),
         pid: u32_at(b, 40),
         tid: u32_at(b, 44),
+        gap: gap(&b[48..]),
     })
+}
+
+fn gap(b: &[u8]) -> Option<Gap> {
+    let known = u32_at(b, 20) != 0;
+    let gap =
+        Gap { cpu_ns: u64_at(b, 0), ready_ns: u32_at(b, 8), wake_ns: u32_at(b, 12), waker: u32_at(b, 16) };
+    known.then_some(gap)
 }
 
 fn new_file(b: &[u8]) -> NewFile {
@@ -128,7 +139,8 @@ fn new_file(b: &[u8]) -> NewFile {
 }
 
 fn name(b: &[u8]) -> Option<Name> {
-    let strings = 40 + 2 * PATH;
+    let places = 40 + GAP;
+    let strings = places + 2 * PATH;
     Some(Name {
         op: *OPS.get(usize::from(b[1]))?,
         pid: u32_at(b, 4),
@@ -136,8 +148,9 @@ fn name(b: &[u8]) -> Option<Name> {
         t: u64_at(b, 16),
         dur: u64_at(b, 24),
         arg: u64_at(b, 32),
-        from_dir: place(&b[40..]),
-        to_dir: place(&b[40 + PATH..]),
+        gap: gap(&b[40..]),
+        from_dir: place(&b[places..]),
+        to_dir: place(&b[places + PATH..]),
         from: c_string(&b[strings..strings + USER_PATH]),
         to: c_string(&b[strings + USER_PATH..]),
     })
@@ -193,6 +206,7 @@ pub(crate) fn decode_pending(b: &[u8]) -> Option<Io> {
         len: u64_at(b, 16),
         pid: u32_at(b, 28),
         tid: u32_at(b, 32),
+        gap: None,
     })
 }
 
@@ -215,6 +229,7 @@ mod tests {
         let object = concat!(env!("OUT_DIR"), "/syscall.bpf.o");
         let btf = Btf::from_path(object).expect("the object carries BTF");
         for (name, size) in [
+            ("gap", GAP),
             ("rec_io", IO),
             ("rec_path", PATH),
             ("rec_file", FILE),
@@ -239,6 +254,24 @@ mod tests {
         let place = place(&b);
         assert_eq!(place.names, ["db", "ibdata.ib"]);
         assert_eq!(place.root, Some(3));
+    }
+
+    #[test]
+    fn a_gap_is_read_where_the_record_says_that_it_is_known() {
+        let mut b = vec![0u8; IO];
+        (b[0], b[1]) = (1, 1);
+        b[48..56].copy_from_slice(&(1u64 << 40).to_ne_bytes());
+        for (at, value) in [(56, 5u32), (60, 6), (64, Gap::OTHER)] {
+            b[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+        let gap = |b: &[u8]| match decode(b) {
+            Some(Record::Io(io)) => io.gap,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(gap(&b), None);
+        b[68] = 1;
+        let expected = Gap { cpu_ns: 1 << 40, ready_ns: 5, wake_ns: 6, waker: Gap::OTHER };
+        assert_eq!(gap(&b), Some(expected));
     }
 
     #[test]

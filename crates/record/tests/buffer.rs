@@ -21,7 +21,7 @@ fn lost_events_are_counted() {
     let dir = scratch.path().join("db");
     std::fs::create_dir(&dir).unwrap();
     let mut options = Options::new(scratch.path().join("t.parquet"));
-    options.ring_bytes = 1 << 16; // room for 1170 events
+    options.ring_bytes = 1 << 16; // room for 819 events
     let held = Arc::new(Mutex::new(()));
     let live = Live::start_held(Subject::Dir(dir.clone()), options, Arc::clone(&held));
     let write = |name: &str| {

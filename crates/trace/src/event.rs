@@ -112,7 +112,7 @@ pub struct Event {
 /// the time between the two; what is neither CPU time nor waiting for a CPU is sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
-    /// CPU time that the thread used, in nanoseconds.
+    /// CPU time that the thread used, in nanoseconds. A trace stores at most 2^63 − 1.
     pub cpu_ns: u64,
     /// Time that it was ready to run and waited for a CPU, in nanoseconds; at most 4.29 s.
     pub ready_ns: u32,
@@ -204,4 +204,24 @@ pub struct Meta {
     pub unseen: Vec<(String, u64)>,
     /// Kernel release and machine, for the report.
     pub host: String,
+    /// CPUs of the machine; 0 if unknown.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cores: u32,
+    /// CPU time in each second of the recording, in order; empty if it was not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpu: Vec<CpuSecond>,
+}
+
+/// CPU time used in one second of a recording, the recorder's own share included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuSecond {
+    /// By everything on the machine, in nanoseconds over all its CPUs.
+    pub host_ns: u64,
+    /// By the processes of the recorded subject, in nanoseconds.
+    pub subject_ns: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }

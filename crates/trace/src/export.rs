@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::error::{Error, Result, io};
-use crate::schema::COLUMNS;
+use crate::schema::{COLUMNS, NO_GAP};
 use crate::{Event, Op, Reader};
 
 /// A format to export to.
@@ -55,11 +55,16 @@ fn csv(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Exported> 
     writeln!(out, "{}", COLUMNS.map(|column| column.name).join(",")).map_err(io("write", target))?;
     let mut done = Exported::default();
     for event in reader.events() {
-        let Event { t_ns, dur_ns, op, file, offset, len, pid, tid, flags, gap: _ } = event?;
+        let Event { t_ns, dur_ns, op, file, offset, len, pid, tid, flags, gap } = event?;
         let (path, role) = (&paths[file as usize], &roles[file as usize]);
         let op = op.name();
-        writeln!(out, "{t_ns},{dur_ns},{op},{file},{path},{role},{offset},{len},{pid},{tid},{}", flags.0)
+        write!(out, "{t_ns},{dur_ns},{op},{file},{path},{role},{offset},{len},{pid},{tid},{},", flags.0)
             .map_err(io("write", target))?;
+        match gap {
+            Some(gap) => writeln!(out, "{},{},{},{}", gap.cpu_ns, gap.ready_ns, gap.wake_ns, gap.waker),
+            None => writeln!(out, "{NO_GAP},0,0,0"),
+        }
+        .map_err(io("write", target))?;
         done.events += 1;
     }
     Ok(done)

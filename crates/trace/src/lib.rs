@@ -12,7 +12,8 @@
 //! let mut writer = Writer::create(&path, Meta { subject: "dir:/db".into(), ..Meta::default() })?;
 //! let file = writer.file(File { path: "/db/t.ibd".into(), role: "data".into(), ..File::default() });
 //! let (offset, len, flags) = (0, 16384, Flags::DIRECT);
-//! writer.push(Event { t_ns: 10, dur_ns: 90_000, op: Op::Read, file, offset, len, pid: 1, tid: 1, flags })?;
+//! let (pid, tid, gap) = (1, 1, None);
+//! writer.push(Event { t_ns: 10, dur_ns: 90_000, op: Op::Read, file, offset, len, pid, tid, flags, gap })?;
 //! writer.tick()?; // about once a second: a checkpoint, if one is due
 //! assert_eq!(writer.finish()?.events, 1);
 //!
@@ -39,7 +40,7 @@ pub mod units;
 mod writer;
 
 pub use error::{Error, Result};
-pub use event::{Event, File, Flags, Gap, Meta, Op};
+pub use event::{CpuSecond, Event, File, Flags, Gap, Meta, Op};
 pub use memory::Trace;
 pub use reader::{Events, Reader, is_decoding};
 pub use schema::FORMAT_VERSION;

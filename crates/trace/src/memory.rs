@@ -6,7 +6,7 @@ use poolwright_host::memory;
 
 use crate::{Error, Event, File, Meta, Reader, Result, Summary, Writer};
 
-/// A trace read into memory: 56 bytes an event.
+/// A trace read into memory: 88 bytes an event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     /// What the trace says of itself.

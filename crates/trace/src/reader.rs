@@ -21,8 +21,8 @@ use crate::checksum::{SEAL_LEN, SEAL_MAGIC, crc32, seal};
 use crate::error::{Error, Result, io};
 use crate::event::LONGEST_CALL;
 use crate::pages;
-use crate::schema::{self, FORMAT_VERSION, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION};
-use crate::{Event, File, Flags, Meta, Op};
+use crate::schema::{self, FORMAT_VERSION, GAP_COLUMNS, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION};
+use crate::{Event, File, Flags, Gap, Meta, Op};
 
 mod part;
 use part::{Part, extent};
@@ -80,6 +80,8 @@ struct Columns {
     pid: usize,
     tid: usize,
     flags: usize,
+    /// In the order of [`GAP_COLUMNS`]; `None` in a trace written before they existed.
+    gap: Option<[usize; 4]>,
 }
 
 impl Reader {
@@ -226,6 +228,7 @@ impl Reader {
         let pid = take::<Int32Type>(&reader, at.pid, rows)?;
         let tid = take::<Int32Type>(&reader, at.tid, rows)?;
         let flags = take::<Int32Type>(&reader, at.flags, rows)?;
+        let gaps = at.gap.map(|at| decode_gaps(&reader, at, rows)).transpose()?;
         if let Some(id) = file.iter().find(|&&id| id as u32 as usize >= self.files.len()) {
             return Err(format!("an event of file {}, of {} known", *id as u32, self.files.len()));
         }
@@ -239,7 +242,7 @@ impl Reader {
             pid: pid[i] as u32,
             tid: tid[i] as u32,
             flags: Flags(flags[i] as u16),
-            gap: None,
+            gap: gaps.as_ref().and_then(|gaps| gaps[i]),
         };
         let possible = |event: Event| Event {
             len: if event.moves_bytes() { event.len.min(LONGEST_CALL) } else { event.len },
@@ -277,9 +280,10 @@ impl Iterator for Events<'_> {
 }
 
 impl Columns {
-    fn all(&self) -> [usize; 9] {
+    fn all(&self) -> impl Iterator<Item = usize> {
         let c = self;
-        [c.t_ns, c.dur_ns, c.op, c.file, c.offset, c.len, c.pid, c.tid, c.flags]
+        let always = [c.t_ns, c.dur_ns, c.op, c.file, c.offset, c.len, c.pid, c.tid, c.flags];
+        always.into_iter().chain(c.gap.into_iter().flatten())
     }
 
     fn find(metadata: &ParquetMetaData) -> Result<Columns, String> {
@@ -295,6 +299,10 @@ impl Columns {
             });
             found.ok_or_else(|| format!("column {name} is missing or of another type"))
         };
+        let has_gaps =
+            theirs.columns().iter().any(|c| GAP_COLUMNS.iter().any(|name| c.path().parts() == [*name]));
+        let [cpu, ready, wake, waker] = GAP_COLUMNS;
+        let gap = if has_gaps { Some([at(cpu)?, at(ready)?, at(wake)?, at(waker)?]) } else { None };
         Ok(Columns {
             t_ns: at("t_ns")?,
             dur_ns: at("dur_ns")?,
@@ -305,6 +313,7 @@ impl Columns {
             pid: at("pid")?,
             tid: at("tid")?,
             flags: at("flags")?,
+            gap,
         })
     }
 }
@@ -455,6 +464,22 @@ fn take<T: DataType>(
     } else {
         Err(format!("column {column}: {} of {rows} values", values.len()))
     }
+}
+
+fn decode_gaps(
+    group: &SerializedRowGroupReader<'_, Part>,
+    at: [usize; 4],
+    rows: usize,
+) -> Result<Vec<Option<Gap>>, String> {
+    let cpu = take::<Int64Type>(group, at[0], rows)?;
+    let ready = take::<Int32Type>(group, at[1], rows)?;
+    let wake = take::<Int32Type>(group, at[2], rows)?;
+    let waker = take::<Int32Type>(group, at[3], rows)?;
+    let gap = |i: usize| {
+        let cpu_ns = u64::try_from(cpu[i]).ok()?; // negative: unknown
+        Some(Gap { cpu_ns, ready_ns: ready[i] as u32, wake_ns: wake[i] as u32, waker: waker[i] as u32 })
+    };
+    Ok((0..rows).map(gap).collect())
 }
 
 fn decode_ops(names: &[ByteArray]) -> Result<Vec<Op>, String> {

@@ -46,7 +46,7 @@ const fn column(name: &'static str, kind: Kind, delta: bool) -> Column {
 }
 
 /// All columns, in file order. `docs/trace-format.md` says what they mean.
-pub(crate) const COLUMNS: [Column; 11] = [
+pub(crate) const COLUMNS: [Column; 15] = [
     column("t_ns", Kind::Int64, true),
     column("dur_ns", Kind::Int64, true),
     column("op", Kind::Text, false),
@@ -58,7 +58,17 @@ pub(crate) const COLUMNS: [Column; 11] = [
     column("pid", Kind::Uint32, false),
     column("tid", Kind::Uint32, false),
     column("flags", Kind::Uint16, false),
+    column("gap_cpu_ns", Kind::Int64, true),
+    column("gap_ready_ns", Kind::Uint32, true),
+    column("gap_wake_ns", Kind::Uint32, true),
+    column("waker", Kind::Uint32, false),
 ];
+
+/// The columns of [`crate::Gap`]. A trace has all of them or, if it was written before they existed, none.
+pub(crate) const GAP_COLUMNS: [&str; 4] = ["gap_cpu_ns", "gap_ready_ns", "gap_wake_ns", "waker"];
+
+/// `gap_cpu_ns` of an event without a gap; the other three columns hold 0 then.
+pub(crate) const NO_GAP: i64 = -1;
 
 fn leaf(column: &Column) -> Type {
     let (physical, converted, logical) = match column.kind {

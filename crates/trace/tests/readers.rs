@@ -109,6 +109,10 @@ fn pyarrow_sees_the_documented_columns() {
         ("pid", "uint32"),
         ("tid", "uint32"),
         ("flags", "uint16"),
+        ("gap_cpu_ns", "int64"),
+        ("gap_ready_ns", "uint32"),
+        ("gap_wake_ns", "uint32"),
+        ("waker", "uint32"),
     ];
     assert_eq!(found["columns"], serde_json::json!(documented));
     assert_eq!(found["meta"]["subject"], "dir:/db");

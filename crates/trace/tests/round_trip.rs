@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use poolwright_trace::{Error, Event, File, Flags, Meta, Op, Reader, Trace, Writer};
+use poolwright_trace::{CpuSecond, Error, Event, File, Flags, Gap, Meta, Op, Reader, Trace, Writer};
 use proptest::prelude::*;
 
 #[test]
@@ -35,6 +35,53 @@ fn the_format_page_names_every_operation_and_flag() {
         page.contains("1 `O_DIRECT`, 2 synchronous") && page.contains("4 appended, 8 libaio, 16 io_uring")
     );
     assert_eq!(poolwright_trace::FORMAT_VERSION, 1);
+}
+
+/// The fixture was written by `poolwright trace import` of the commit before the columns of a gap were added.
+#[test]
+fn a_trace_without_the_columns_of_a_gap_opens() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/without-gap.parquet");
+    let trace = Trace::load(path).unwrap();
+    assert!(trace.events.iter().all(|event| event.gap.is_none()));
+    let seen: Vec<_> = trace.events.iter().map(|e| (e.t_ns, e.op, e.file, e.offset, e.len)).collect();
+    let expected = [
+        (10_000, Op::Read, 0, 0, 16384),
+        (250_000, Op::Write, 0, 16384, 16384),
+        (300_000, Op::Write, 1, 0, 512),
+        (310_000, Op::Fdatasync, 1, 0, 0),
+        (900_000, Op::Punch, 0, 32768, 4096),
+    ];
+    assert_eq!(
+        seen.into_iter().filter(|e| !matches!(e.1, Op::Open | Op::Close)).collect::<Vec<_>>(),
+        expected
+    );
+    assert_eq!((trace.meta.cores, trace.meta.cpu.len()), (0, 0));
+}
+
+#[test]
+fn gaps_and_cpu_seconds_survive_at_their_extremes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    let gaps = [
+        None,
+        Some(Gap::default()),
+        Some(Gap { cpu_ns: i64::MAX as u64, ready_ns: u32::MAX, wake_ns: u32::MAX, waker: Gap::OTHER }),
+        None,
+        Some(Gap { cpu_ns: 1, ready_ns: 1 << 31, wake_ns: (1 << 31) - 1, waker: 1 << 31 }),
+    ];
+    let mut trace = common::trace(gaps.len() as u64, 1);
+    for (event, gap) in trace.events.iter_mut().zip(gaps) {
+        event.gap = gap;
+    }
+    trace.meta.cores = 64;
+    trace.meta.cpu = vec![CpuSecond { host_ns: 64_000_000_000, subject_ns: 7 }, CpuSecond::default()];
+    trace.save(&path).unwrap();
+    assert_eq!(Trace::load(&path).unwrap(), trace);
+    // The cut is the one of the other 64-bit columns.
+    trace.events[1].gap = Some(Gap { cpu_ns: u64::MAX, ..Gap::default() });
+    trace.save(&path).unwrap();
+    let cut = Trace::load(&path).unwrap().events[1].gap.unwrap();
+    assert_eq!(cut.cpu_ns, i64::MAX as u64);
 }
 
 #[test]
@@ -223,10 +270,48 @@ fn a_later_format_is_named() {
     assert!(matches!(&error, Error::Newer { version, .. } if version == "9"), "{error}");
 }
 
+/// Renames columns in the last footer.
+fn rename_columns(path: &Path, names: &[(&str, &str)]) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let tail = bytes.len() - 8;
+    let start = tail - u32::from_le_bytes(bytes[tail..tail + 4].try_into().unwrap()) as usize;
+    for (from, to) in names {
+        let places = (start..tail).filter(|&at| bytes[at..].starts_with(from.as_bytes())).collect::<Vec<_>>();
+        assert_eq!(places.len(), 2, "{from}: once in the schema and once in the row group");
+        places.into_iter().for_each(|at| bytes[at..at + to.len()].copy_from_slice(to.as_bytes()));
+    }
+    reseal(&mut bytes);
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn the_columns_of_a_gap_come_together_or_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    let trace = common::trace(100, 1);
+    trace.save(&path).unwrap();
+    rename_columns(&path, &[("gap_ready_ns", "later_column")]);
+    let why = Reader::open(&path).unwrap_err().to_string();
+    assert!(why.contains("column gap_ready_ns is missing"), "{why}");
+    trace.save(&path).unwrap();
+    let all = ["gap_cpu_ns", "gap_ready_ns", "gap_wake_ns", "waker"].map(|name| (name, "x_"));
+    rename_columns(&path, &all);
+    let read = Trace::load(&path).unwrap();
+    assert!(read.events.iter().all(|event| event.gap.is_none()));
+    assert_eq!(read.events.len(), 100);
+}
+
 fn any_event() -> impl Strategy<Value = Event> {
     let time = 0..=i64::MAX as u64;
-    (time.clone(), time.clone(), 0..Op::ALL.len(), 0..3u32, time.clone(), time, any::<(u32, u32, u16)>())
-        .prop_map(|(t_ns, dur_ns, op, file, offset, len, (pid, tid, flags))| Event {
+    let gap = (time.clone(), any::<(u32, u32, u32)>()).prop_map(|(cpu_ns, (ready_ns, wake_ns, waker))| Gap {
+        cpu_ns,
+        ready_ns,
+        wake_ns,
+        waker,
+    });
+    let place = (0..3u32, time.clone(), time.clone());
+    (time.clone(), time, 0..Op::ALL.len(), place, any::<(u32, u32, u16)>(), prop::option::of(gap)).prop_map(
+        |(t_ns, dur_ns, op, (file, offset, len), (pid, tid, flags), gap)| Event {
             t_ns,
             dur_ns,
             op: Op::ALL[op],
@@ -237,8 +322,9 @@ fn any_event() -> impl Strategy<Value = Event> {
             pid,
             tid,
             flags: Flags(flags),
-            gap: None,
-        })
+            gap,
+        },
+    )
 }
 
 proptest! {

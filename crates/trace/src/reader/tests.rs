@@ -113,7 +113,7 @@ fn a_row_group_that_claims_too_much() {
 
 #[test]
 fn more_events_than_there_is_memory_for() {
-    // 2^20 events take 84 MiB.
+    // 2^20 events take 132 MiB.
     let (groups, rows) = (20_000, 1 << 20);
     if memory().is_none_or(|available| available > groups as u64 * (80 << 20)) {
         eprintln!("not tested: this machine has terabytes of memory, or does not say");

@@ -1,7 +1,7 @@
 //! Traces made up for the tests: every operation and flag, several files, reproducible.
 #![allow(dead_code, missing_docs)] // each test binary uses its own part
 
-use poolwright_trace::{Event, File, Flags, Meta, Op, Trace};
+use poolwright_trace::{Event, File, Flags, Gap, Meta, Op, Trace};
 
 pub fn meta() -> Meta {
     Meta {
@@ -32,9 +32,17 @@ pub fn event(t_ns: u64, op: Op, file: u32, offset: u64, len: u64) -> Event {
     Event { t_ns, dur_ns: 1000, op, file, offset, len, pid: 10, tid: 11, flags: Flags::default(), gap: None }
 }
 
+/// No gap for one event in four; else one that a sleep, and for half of these another thread's wakeup, ended.
+fn gap(lcg: &mut Lcg) -> Option<Gap> {
+    let waker = [0, 0, Gap::OTHER, 100 + lcg.below(4) as u32][lcg.below(4) as usize];
+    let wake_ns = if waker == 0 { 0 } else { lcg.below(1 << 16) as u32 };
+    let gap = Gap { cpu_ns: lcg.below(1 << 20), ready_ns: lcg.below(1 << 12) as u32, wake_ns, waker };
+    (lcg.below(4) > 0).then_some(gap)
+}
+
 /// `n` events sorted by time over three files.
 pub fn trace(n: u64, seed: u64) -> Trace {
-    let mut lcg = Lcg(seed);
+    let (mut lcg, mut gaps) = (Lcg(seed), Lcg(!seed));
     let files = vec![
         file("/db/t.ibd", "data", 1 << 30),
         file("/db/ib_logfile0", "wal", 96 << 20),
@@ -51,7 +59,7 @@ pub fn trace(n: u64, seed: u64) -> Trace {
             pid: 100,
             tid: 100 + lcg.below(4) as u32,
             flags: Flags(lcg.below(32) as u16),
-            gap: None,
+            gap: gap(&mut gaps),
         })
         .collect();
     Trace { meta: Meta { duration_ns: n * 1000, ..meta() }, files, events }

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * What a thread did between two recorded operations: CPU time, waiting for a CPU, and which wakeup ended its last sleep.
+ *
+ * The scheduler adds to a thread's sum_exec_runtime only now and then; while the thread runs, what it has used up to now
+ * is sum_exec_runtime + (clock_task of its CPU - exec_start). A CPU's clock_task lags its clock by the time that
+ * interrupts and the hypervisor took, which differs between CPUs; with that lag added, exec_start is in a clock that
+ * all CPUs share and that runs as fast as bpf_ktime_get_ns(). So between two instants at which the thread runs, what
+ * `idle` below gains is the time in which the thread used no CPU, and the offset between the two clocks cancels.
+ */
+#pragma once
+#include "common.h"
+
+/* Whether a timer or a device's interrupt handler runs on this CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} interrupted SEC(".maps");
+
+/* By how much clock_task lags the clock of the CPU that `task` runs on. */
+static __always_inline u64 clock_lag(struct task_struct *task)
+{
+	struct rq *rq;
+
+	if (!bpf_core_field_exists(struct sched_entity, cfs_rq) || !bpf_core_field_exists(struct cfs_rq, rq))
+		return 0;
+	rq = task->se.cfs_rq->rq;
+	return rq->clock - rq->clock_task;
+}
+
+/* Time up to now in which the current thread used no CPU, plus a constant. */
+static __always_inline u64 idle(struct task_struct *task)
+{
+	return task->se.exec_start + clock_lag(task) - task->se.sum_exec_runtime;
+}
+
+/* Time that the thread was ready and waited for a CPU. */
+static __always_inline u64 run_delay(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(struct sched_info, run_delay))
+		return 0;
+	return task->sched_info.run_delay;
+}
+
+static __always_inline u32 at_most_u32(u64 n)
+{
+	return n > 0xffffffff ? 0xffffffff : n;
+}
+
+/* Measures the gap that ends at the start of `call`. */
+static __always_inline void start_gap(struct call *call, struct task_struct *task)
+{
+	s64 slept, length = call->t - call->t_end;
+	u64 ready;
+
+	call->gap.known = 0;
+	if (!call->t_end || length < 0)
+		return;
+	slept = idle(task) - call->idle_end;
+	if (slept < 0)
+		slept = 0;
+	if (slept > length)
+		slept = length;
+	ready = run_delay(task) - call->run_delay_end;
+	if (ready > (u64)slept)
+		ready = slept;
+	call->gap.cpu = length - slept;
+	call->gap.ready = at_most_u32(ready);
+	call->gap.wake = call->t_wake ? at_most_u32(call->t - call->t_wake) : 0;
+	call->gap.waker = call->t_wake ? call->waker : 0;
+	call->gap.known = 1;
+}
+
+/* The recorded operation `call` ends now, and a gap begins. */
+static __always_inline void end_gap(struct call *call, struct task_struct *task)
+{
+	call->t_end = bpf_ktime_get_ns();
+	call->idle_end = idle(task);
+	call->run_delay_end = run_delay(task);
+	call->t_wake = 0;
+}
+
+/* A flag and not a count of nested interrupts: the kernel may skip a program that an interrupt finds running, and a
+ * count would stay wrong. */
+static __always_inline int set_interrupted(u32 value)
+{
+	u32 zero = 0, *flag = bpf_map_lookup_elem(&interrupted, &zero);
+
+	if (flag)
+		*flag = value;
+	return 0;
+}
+
+static __always_inline bool is_interrupted(void)
+{
+	u32 zero = 0, *flag = bpf_map_lookup_elem(&interrupted, &zero);
+
+	return flag && *flag;
+}
+
+/* `task` is woken by the current thread, or by a timer or a device that interrupts the current thread. */
+static __always_inline void woken(struct task_struct *task)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	struct call *call, *waker;
+
+	if (task == current || (config.by_pid && !followed(task->tgid)))
+		return;
+	call = bpf_task_storage_get(&calls, task, 0, 0);
+	if (!call || !call->t_end)
+		return;
+	call->t_wake = bpf_ktime_get_ns();
+	call->waker = WAKER_OTHER;
+	if (is_interrupted())
+		return;
+	waker = bpf_task_storage_get(&calls, current, 0, 0);
+	if (waker && waker->t_end)
+		call->waker = current->pid;
+}

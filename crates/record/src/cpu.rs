@@ -1,0 +1,137 @@
+//! CPU time of the machine and of the recorded processes, second by second.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use poolwright_trace::CpuSecond;
+
+use crate::subject;
+
+/// `/proc` counts CPU time in hundredths of a second (`USER_HZ`, the same on every x86-64 kernel).
+const TICK_NS: u64 = 10_000_000;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Samples `/proc` once a second.
+#[derive(Debug)]
+pub(crate) struct CpuSampler {
+    /// Up to when the samples reach.
+    sampled: Instant,
+    host_ticks: u64,
+    /// Ticks of each process at its last sample.
+    process_ticks: BTreeMap<u32, u64>,
+    samples: Vec<CpuSecond>,
+}
+
+impl CpuSampler {
+    /// The first second begins at `start`, which is now.
+    pub fn new(start: Instant) -> CpuSampler {
+        CpuSampler {
+            sampled: start,
+            host_ticks: host().ticks,
+            process_ticks: BTreeMap::new(),
+            samples: Vec::new(),
+        }
+    }
+
+    /// Whether a second has passed since the last sample.
+    pub fn is_due(&self, now: Instant) -> bool {
+        now.duration_since(self.sampled) >= SECOND
+    }
+
+    /// Samples the machine and `pids`, and removes from `pids` those that have ended. If several seconds have passed, they
+    /// get equal shares.
+    ///
+    /// A process counts from the first sample it is in: its CPU time before may be from before the recording.
+    pub fn sample(&mut self, now: Instant, pids: &mut BTreeSet<u32>) {
+        let seconds = now.duration_since(self.sampled).as_secs();
+        if seconds == 0 {
+            return;
+        }
+        self.sampled += Duration::from_secs(seconds);
+        let host_ticks = host().ticks;
+        let host = host_ticks.saturating_sub(self.host_ticks);
+        self.host_ticks = host_ticks;
+        let mut subject = 0;
+        let mut process_ticks = BTreeMap::new();
+        pids.retain(|&pid| {
+            let Some(ticks) = subject::cpu_ticks(pid) else { return false };
+            subject += ticks.saturating_sub(self.process_ticks.get(&pid).copied().unwrap_or(ticks));
+            process_ticks.insert(pid, ticks);
+            true
+        });
+        self.process_ticks = process_ticks;
+        let share = |ticks: u64| ticks * TICK_NS / seconds;
+        let sample = CpuSecond { host_ns: share(host), subject_ns: share(subject) };
+        self.samples.extend((0..seconds).map(|_| sample));
+    }
+
+    /// The samples of all whole seconds so far.
+    pub fn into_samples(self) -> Vec<CpuSecond> {
+        self.samples
+    }
+}
+
+/// CPUs of the machine; 0 if `/proc/stat` cannot be read.
+pub(crate) fn cores() -> u32 {
+    host().cores
+}
+
+/// What `/proc/stat` says of the machine.
+#[derive(Debug, Default, PartialEq)]
+struct Host {
+    /// Used by all CPUs since boot: neither idle nor taken by the hypervisor.
+    ticks: u64,
+    cores: u32,
+}
+
+fn host() -> Host {
+    std::fs::read_to_string("/proc/stat").map_or_else(|_| Host::default(), |text| parse(&text))
+}
+
+/// Parses `/proc/stat` (`proc_stat(5)`): user, nice, system, idle, iowait, irq, softirq, steal, …
+fn parse(text: &str) -> Host {
+    let mut host = Host::default();
+    for line in text.lines() {
+        let mut fields = line.split_whitespace();
+        match fields.next() {
+            Some("cpu") => {
+                let used = |(index, _): &(usize, u64)| matches!(index, 0 | 1 | 2 | 5 | 6);
+                let ticks = fields.map_while(|field| field.parse().ok()).enumerate();
+                host.ticks = ticks.filter(used).map(|(_, ticks)| ticks).sum();
+            }
+            Some(name) if name.starts_with("cpu") => host.cores += 1,
+            _ => {}
+        }
+    }
+    host
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_is_not_used_time() {
+        let text = "cpu  1 20 300 4000 50000 600000 7000000 80000000 5 5\n\
+                    cpu0 1 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\nintr 5 0\n";
+        assert_eq!(parse(text), Host { ticks: 7_600_321, cores: 2 });
+        assert_eq!(parse(""), Host::default());
+    }
+
+    #[test]
+    fn seconds_that_were_missed_get_equal_shares_and_ended_processes_are_dropped() {
+        let mut sampler = CpuSampler::new(Instant::now());
+        let mut pids = BTreeSet::from([std::process::id(), u32::MAX]);
+        let start = sampler.sampled;
+        assert!(!sampler.is_due(start));
+        sampler.sample(start + SECOND / 2, &mut pids);
+        assert_eq!(pids.len(), 2, "nothing is read before a second has passed");
+        assert!(sampler.is_due(start + SECOND));
+        sampler.sample(start + SECOND * 7 / 2, &mut pids);
+        assert_eq!(pids, BTreeSet::from([std::process::id()]));
+        assert_eq!(sampler.sampled, start + SECOND * 3);
+        let samples = sampler.into_samples();
+        assert_eq!(samples.len(), 3);
+        assert!(samples.iter().all(|sample| *sample == samples[0] && sample.subject_ns == 0), "{samples:?}");
+    }
+}
