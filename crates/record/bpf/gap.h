@@ -112,9 +112,11 @@ static __always_inline void woken(struct task_struct *task)
 	if (!call || !call->t_end)
 		return;
 	call->t_wake = bpf_ktime_get_ns();
-	call->waker = WAKER_OTHER;
-	if (is_interrupted())
+	if (is_interrupted()) {
+		call->waker = WAKER_TIMER;
 		return;
+	}
+	call->waker = WAKER_OTHER;
 	waker = bpf_task_storage_get(&calls, current, 0, 0);
 	if (waker && waker->t_end)
 		call->waker = current->pid;

@@ -37,6 +37,7 @@ struct gap {
 
 /* `gap.waker` of a thread that was woken by something other than a thread with recorded operations. */
 #define WAKER_OTHER (~0u)
+#define WAKER_TIMER (~0u - 1)
 
 /* One finished operation. */
 struct rec_io {

@@ -97,7 +97,7 @@ fn cpu_time_and_sleep_are_kept_apart() {
         let sleep = length - gap.cpu_ns - u64::from(gap.ready_ns);
         // The program's own sleep ends when it runs again.
         assert!(sleep >= slept / 2 && sleep <= slept + slept / 5 + 1_000_000, "{line}: {gap:?} in {length}");
-        assert_eq!(gap.waker, Gap::OTHER, "a timer ended the sleep");
+        assert_eq!(gap.waker, Gap::TIMER, "a timer ended the sleep");
         let after_wake = if kind == 1 { cpu - cpu / 5 } else { 1 };
         assert!(u64::from(gap.wake_ns) >= after_wake && u64::from(gap.wake_ns) < length, "{line}: {gap:?}");
     }
@@ -213,7 +213,7 @@ os.rename('b', 'c')",
     let writes: Vec<_> = events_on(&trace, "db/c").into_iter().filter(|e| e.op == Op::Write).collect();
     assert_eq!(writes.iter().map(|e| e.gap.is_some()).collect::<Vec<_>>(), [false, true]);
     let truncate = gap("db/c", Op::Truncate).unwrap();
-    assert_eq!(truncate.waker, Gap::OTHER, "the sleep was before the call that failed: {truncate:?}");
+    assert_eq!(truncate.waker, Gap::TIMER, "the sleep was before the call that failed: {truncate:?}");
     assert!(truncate.cpu_ns < 50_000_000);
     assert!(gap("db/c", Op::Rename).is_some());
 }

@@ -23,9 +23,10 @@ use crate::schedule::{Builder, Dependency};
 /// How far the foreground may be ahead of a background operation, in recorded nanoseconds. A database bounds the same by
 /// its log's size and its number of dirty pages.
 pub const AHEAD_NS: u64 = 1_000_000_000;
-/// A thread that sleeps for timers and other threads for more than this share of its time is a background thread.
+/// A thread that sleeps for more than this share of its time is a background thread.
 const BACKGROUND_SHARE: f64 = 0.5;
-/// Unless other processes wake it before more than this share of its operations.
+/// Unless another process, or a thread that does no I/O itself, wakes it before more than this share of its operations: a
+/// thread that serves clients may sleep most of its time.
 const SERVED_SHARE: f64 = 0.05;
 /// In a trace without gaps, a thread that pauses for longer than this waits for a timer.
 const LONG_PAUSE_NS: u64 = 100_000_000;
@@ -104,8 +105,10 @@ struct Usage {
     served_wakes: u64,
     /// Asleep until a timer, or until a thread with recorded operations.
     waiting: u64,
-    unknown_long: u64,
+    /// Of gaps of which nothing is known.
     unknown: u64,
+    unknown_long: u64,
+    known: u64,
 }
 
 impl Usage {
@@ -117,7 +120,7 @@ impl Usage {
             match &event.gap {
                 Some(gap) => self.take_gap(gap, whole),
                 None => {
-                    self.unknown += 1;
+                    self.unknown += whole;
                     self.unknown_long += if whole > LONG_PAUSE_NS { whole } else { 0 };
                 }
             }
@@ -128,6 +131,7 @@ impl Usage {
     }
 
     fn take_gap(&mut self, gap: &Gap, whole: u64) {
+        self.known += 1;
         self.cpu += gap.cpu_ns;
         self.ready += u64::from(gap.ready_ns);
         let asleep = asleep(gap, whole);
@@ -143,7 +147,9 @@ impl Usage {
 
     fn is_background(&self) -> bool {
         let span = self.last_end.saturating_sub(self.first).max(1) as f64;
-        let share = (self.waiting + self.unknown_long) as f64 / span;
+        // The gaps of asynchronous operations are never known; a thread with such ones only waits between them.
+        let unknown = if self.known > 0 { self.unknown } else { self.unknown_long };
+        let share = (self.waiting + self.served + unknown) as f64 / span;
         let served = self.served_wakes as f64 / self.ops.max(1) as f64;
         share > BACKGROUND_SHARE && served < SERVED_SHARE
     }
@@ -218,7 +224,7 @@ fn usage(trace: &Trace) -> HashMap<u32, Usage> {
     if usage.values().all(Usage::is_background) {
         // Without a foreground there would be no progress to measure.
         for thread in usage.values_mut() {
-            (thread.waiting, thread.unknown_long) = (0, 0);
+            (thread.waiting, thread.served, thread.unknown, thread.unknown_long) = (0, 0, 0, 0);
         }
     }
     usage

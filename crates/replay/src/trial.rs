@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use poolwright_trace::{Event, Trace};
 
 use crate::application::Others;
@@ -32,6 +34,9 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
         return Err(Error::Nothing(format!("thin is {}, and has to be above 0 and at most 1", spec.thin)));
     }
     capture.thin(&trace, spec.thin);
+    if spec.application.is_some() {
+        limit_cpus(trace.meta.cores);
+    }
     let until = spec.first_seconds.map_or(u64::MAX, |s| (s * 1e9) as u64);
     let wanted = |e: &Event| e.t_ns <= until && capture.keeps(e);
     let schedule = match spec.application {
@@ -73,9 +78,25 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
     }
 }
 
-/// CPU time that processes beside the recorded ones used.
-fn others(_trace: &Trace) -> Others {
-    Others::default()
+/// CPU time that processes beside the recorded ones used, as far as the recorder measured it.
+fn others(trace: &Trace) -> Others {
+    let cpu = trace.meta.cpu.iter();
+    Others { cpu_ns: cpu.map(|second| second.host_ns.saturating_sub(second.subject_ns)).sum() }
+}
+
+/// Leaves this process as many CPUs as the recorded machine had, if that is fewer: the application's threads and OpenZFS's
+/// compete for them.
+fn limit_cpus(cores: u32) {
+    let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return };
+    let mine: Vec<usize> = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect();
+    if cores == 0 || cores as usize >= mine.len() {
+        return;
+    }
+    let mut fewer = CpuSet::new();
+    for cpu in &mine[..cores as usize] {
+        let _ = fewer.set(*cpu);
+    }
+    let _ = sched_setaffinity(Pid::from_raw(0), &fewer);
 }
 
 fn on<T: Target>(

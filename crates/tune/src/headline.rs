@@ -157,7 +157,7 @@ mod tests {
     fn a_change_inside_the_noise_is_not_claimed() {
         let whole = gains(&[
             ("allocated_bytes", gain(-0.12, (-0.13, -0.11), GainVerdict::Better)),
-            ("mean_latency_ns", gain(-0.2, (-0.4, 0.1), GainVerdict::Noise)),
+            ("work_rate", gain(0.2, (-0.1, 0.4), GainVerdict::Noise)),
         ]);
         let said = why(Verdict::Change, &[role(whole.clone())], &whole, &[]);
         assert!(
@@ -165,28 +165,25 @@ mod tests {
             "{said}"
         );
         assert!(said.contains("space -12 % (-13 to -11)"), "{said}");
-        assert!(said.contains("no clear change in mean latency (-40 to +10 %)"), "{said}");
-        assert!(!said.contains("mean latency -"), "{said}");
+        assert!(said.contains("no clear change in work rate (-10 to +40 %)"), "{said}");
+        assert!(!said.contains("work rate +"), "{said}");
     }
 
     #[test]
     fn a_gain_that_the_role_alone_does_not_show_is_not_claimed() {
-        let metric = "mean_latency_ns";
-        let whole = gains(&[(metric, gain(-0.32, (-0.34, -0.3), GainVerdict::Better))]);
-        let alone = gains(&[(metric, gain(-0.14, (-0.3, 0.04), GainVerdict::Noise))]);
+        let metric = "work_rate";
+        let whole = gains(&[(metric, gain(0.32, (0.3, 0.34), GainVerdict::Better))]);
+        let alone = gains(&[(metric, gain(0.14, (-0.04, 0.3), GainVerdict::Noise))]);
         let said = why(Verdict::Change, &[role(alone)], &whole, &[]);
-        assert!(
-            said.contains("no clear change in mean latency (-34 to -30 % for all files together"),
-            "{said}"
-        );
-        assert!(said.contains("but -30 to +4 % for data and wal"), "{said}");
+        assert!(said.contains("no clear change in work rate (+30 to +34 % for all files together"), "{said}");
+        assert!(said.contains("but -4 to +30 % for data and wal"), "{said}");
         // Where it does, the whole plan's figures are quoted.
         let said = why(Verdict::Change, &[role(whole.clone())], &whole, &[]);
-        assert!(said.contains("mean latency -32 % (-34 to -30)"), "{said}");
+        assert!(said.contains("work rate +32 % (+30 to +34)"), "{said}");
         // A loss is said in any case.
-        let worse = gains(&[(metric, gain(0.3, (0.2, 0.4), GainVerdict::Worse))]);
+        let worse = gains(&[(metric, gain(-0.3, (-0.4, -0.2), GainVerdict::Worse))]);
         let said = why(Verdict::Change, &[role(gains(&[]))], &worse, &[]);
-        assert!(said.contains("mean latency +30 % (+20 to +40)"), "{said}");
+        assert!(said.contains("work rate -30 % (-40 to -20)"), "{said}");
     }
 
     #[test]
