@@ -7,27 +7,32 @@ A workload is a module truth_NAME.py with
     serving(spec)                   a context in which the server runs on the datasets
     Clients(spec, seconds)          a context in which the clients work for that long; see `Clients` below
 
+or, in place of the last two, a `load(spec)` that does and says all of it.
+
 Every client writes down when each of its transactions ended and how long it took, so the measured window is cut out
 exactly, and a warm-up needs no second start of the clients.
 """
 
 import array
 import contextlib
+import errno
 import importlib
+import multiprocessing
 import os
 import shutil
-import threading
+import sys
 import time
 from pathlib import Path
 
-from common import driver
+from common import driver, server
 from common.driver import Failure
 
 # The clients go on for a moment after the window, so that none of it is without load.
 TAIL_S = 0.5
 LOOK_S = 0.1
+PIECE = 1 << 20
 NS_PER_S = 1_000_000_000
-WORKLOADS = ("mariadb",)
+WORKLOADS = ("mariadb", "postgresql", "sqlite", "kv", "openldap")
 
 
 def workload_named(name):
@@ -74,13 +79,36 @@ def prepared(spec):
 
 
 def _copy(source, target):
-    """Copies what is in a folder, with its owners: some servers insist on theirs."""
-    shutil.copytree(source, target, dirs_exist_ok=True, symlinks=True)
+    """Copies what is in a folder, holes as holes (LMDB's file is mostly one), with the owners: some servers insist on
+    theirs."""
+    shutil.copytree(source, target, dirs_exist_ok=True, symlinks=True, copy_function=_copy_file)
     for folder, folders, files in os.walk(source):
         at = Path(target) / Path(folder).relative_to(source)
         for name in [".", *folders, *files]:
             owner = os.lstat(Path(folder) / name)
             os.chown(at / name, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
+def _copy_file(source, target):
+    with open(source, "rb", buffering=0) as read, open(target, "wb", buffering=0) as write:
+        size, at = os.fstat(read.fileno()).st_size, 0
+        write.truncate(size)
+        while at < size:
+            try:
+                at = os.lseek(read.fileno(), at, os.SEEK_DATA)
+            except OSError as why:
+                if why.errno != errno.ENXIO:
+                    raise
+                break
+            end = os.lseek(read.fileno(), at, os.SEEK_HOLE)
+            os.lseek(read.fileno(), at, os.SEEK_SET)
+            while at < end:
+                piece = read.read(min(PIECE, end - at))
+                if not piece:
+                    raise Failure(f"{source} became shorter while it was copied")
+                os.pwrite(write.fileno(), piece, at)
+                at += len(piece)
+    shutil.copystat(source, target)
 
 
 # ---- the load ----
@@ -89,6 +117,9 @@ def _copy(source, target):
 def load(spec):
     """Runs the server and its clients; measures `seconds` after `warm_s`."""
     workload = workload_named(spec.get("workload", ""))
+    if hasattr(workload, "load"):
+        workload.load(spec)
+        return
     warm, seconds = spec.get("warm_s", 5.0), spec.get("seconds", 15.0)
     with workload.serving(spec):
         with workload.Clients(spec, warm + seconds + TAIL_S) as clients:
@@ -197,47 +228,54 @@ class ProgramClients(Clients):
         self.program.stop()
 
 
-class ThreadClients(Clients):
-    """Clients that are threads of the driver: `connect(number)` returns a function that does one transaction, and is
-    called in the client's own thread."""
+class ProcessClients(Clients):
+    """Clients that are processes of Python, `clients` of them."""
 
     def start(self):
-        self.ending, self.failures = threading.Event(), []
-        self.threads = [threading.Thread(target=self._work, args=(n,), daemon=True)
-                        for n in range(self.spec.get("clients", 4))]
-        for thread in self.threads:
-            thread.start()
+        fork = multiprocessing.get_context("fork")
+        self.children = [fork.Process(target=self._work, args=(n,), daemon=True) for n in range(self.spec.get("clients", 4))]
+        for child in self.children:
+            child.start()
 
     def connect(self, number):
-        """A context whose value is called for each transaction."""
+        """A context whose value is a function that does one transaction."""
         raise NotImplementedError
 
     def _work(self, number):
+        server.die_with_parent()
         until = self.began_ns + int(self.seconds * NS_PER_S)
         try:
             with self.connect(number) as transact, open(self.folder / f"log.{number}", "wb") as log:
                 now = time.monotonic_ns()
-                while now < until and not self.ending.is_set():
+                while now < until:
                     began = now
                     transact()
                     now = time.monotonic_ns()
                     log.write(array.array("q", (now, now - began)).tobytes())
         except Exception as why:  # pylint: disable=broad-except
-            self.failures.append(f"client {number}: {type(why).__name__}: {why}")
+            (self.folder / "failure").write_text(f"client {number}: {type(why).__name__}: {why}")
+            sys.exit(1)
+
+    def _failed(self):
+        if any(child.exitcode for child in self.children):
+            failure = self.folder / "failure"
+            raise Failure(failure.read_text() if failure.exists() else "a client was killed")
 
     def check(self):
-        if self.failures:
-            raise Failure(self.failures[0])
+        self._failed()
+        if not all(child.is_alive() for child in self.children):
+            raise Failure("a client ended before its time")
 
     def finish(self):
-        for thread in self.threads:
-            thread.join()
-        self.check()
+        for child in self.children:
+            child.join()
+        self._failed()
 
     def stop(self):
-        self.ending.set()
-        for thread in self.threads:
-            thread.join(timeout=5)
+        for child in self.children:
+            if child.is_alive():
+                child.kill()
+            child.join()
 
 
 @contextlib.contextmanager
