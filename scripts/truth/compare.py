@@ -85,7 +85,14 @@ def _ratio(of, today, metric):
     return of[metric] / today[metric]
 
 
-def true_of(blocks, today_blocks, within=WITHIN):
+def weights_for(predicted_today):
+    """The weights without the metrics that the prediction does not have (a load that only reads writes nothing), so that
+    both objectives are of the same metrics."""
+    return {metric: weight for metric, weight in WEIGHTS.items()
+            if predicted_today.get("rate" if metric == "time" else metric)} or WEIGHTS
+
+
+def true_of(blocks, today_blocks, within=WITHIN, weights=None):
     """What is known of a setting from its blocks, held against today's in the same blocks."""
     shared = sorted(set(blocks) & set(today_blocks))
     metrics = sorted({metric for block in blocks.values() for metric in block})
@@ -102,7 +109,7 @@ def true_of(blocks, today_blocks, within=WITHIN):
         if ratios:
             middle, interval = geometric(ratios)
             found["change"][metric] = {"ratio": middle, "ci95": interval}
-    objectives = [o for b in shared if (o := objective(blocks[b], today_blocks[b])) is not None]
+    objectives = [o for b in shared if (o := objective(blocks[b], today_blocks[b], weights)) is not None]
     if objectives:
         found["objective"], found["objective_ci95"] = geometric(objectives)
     return found
@@ -111,9 +118,9 @@ def true_of(blocks, today_blocks, within=WITHIN):
 def compare(truth, predicted, today, recommended=None, within=WITHIN):
     """All that is said of one workload: `settings`, one for each of the truth's, and the figures over those whose rate is
     known."""
-    settings = []
+    settings, weights = [], weights_for(predicted.get(today, {}))
     for name, blocks in truth.items():
-        one = {"setting": name, "truth": true_of(blocks, truth[today], within)}
+        one = {"setting": name, "truth": true_of(blocks, truth[today], within, weights)}
         if name in predicted:
             ratios = {metric: value / predicted[today][metric] for metric, value in predicted[name].items()
                       if value and predicted[today].get(metric)}
@@ -123,7 +130,7 @@ def compare(truth, predicted, today, recommended=None, within=WITHIN):
                 metric: 100 * (ratio - one["truth"]["change"][metric]["ratio"])
                 for metric, ratio in ratios.items() if metric in one["truth"]["change"]}
         settings.append(one)
-    return {"today": today, "recommended": recommended, "within": within, "settings": settings,
+    return {"today": today, "recommended": recommended, "within": within, "weights": weights, "settings": settings,
             **_figures(settings, today, recommended)}
 
 

@@ -51,7 +51,7 @@ def main():
         sys.exit(f"truth.sh: no trial of today's setting ({workload.today}) succeeded; see {run.database}")
     found = compare.compare(truth, predicted, workload.today, recommended, options.within / 100)
     found = {"workload": workload.name, "title": workload.title, "parameters": {**workload.parameters, **parameters},
-             "pool": workload.pool, "replay_options": options.replay_options, "weights": compare.WEIGHTS, **found,
+             "pool": workload.pool, "replay_options": options.replay_options, **found,
              "recording": recording, "plan": evidence_of(plan), "blocks": truth}
     (out / "truth.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     text = compare.table(workload.title, found)
@@ -165,12 +165,19 @@ class Run:
                        "--plan", kept, "--report", self.out / "plan.html", *shlex.split(self.options.tune_options), good=(0, 4))
         return json.loads(kept.read_text())
 
+    def _log_roles(self):
+        """The recorded roles whose files are in a dataset of their own."""
+        if "log" not in self.workload.roles:
+            return []
+        shown = json.loads(poolwright("trace", "show", self.trace, "--json"))
+        return [role for role in LOG_ROLES if role in shown["roles"]]
+
     def predicted(self, name, properties):
         """What `replay` of the whole application measures under a setting; kept by setting and options."""
         words = ["replay", self.trace, *self._device(), "--json"]
         for key, value in properties.items():
             words += ["-o", f"{key}={value}"]
-        for role in LOG_ROLES if "log" in self.workload.roles else ():
+        for role in self._log_roles():
             for key, value in self.workload.study["datasets"]["log"].items():
                 words += ["-o", f"{role}:{key}={value}"]
         words += shlex.split(self.options.replay_options)

@@ -123,6 +123,15 @@ class Compare(unittest.TestCase):
         self.assertIsNone(found["kendall_tau"])
         self.assertIsNone(found["largest_rate_error_points"])
 
+    def test_both_objectives_are_of_the_metrics_that_are_predicted(self):
+        truth = {"now": blocks([100, 100], written=1.0), "other": blocks([200, 200], written=9.0)}
+        predicted = {"now": {"rate": 1.0, "written": 0, "space": 1.0}, "other": {"rate": 2.0, "written": 0, "space": 1.0}}
+        found = compare.compare(truth, predicted, "now", "other")
+        self.assertEqual(sorted(found["weights"]), ["space", "time"])
+        other = found["settings"][1]
+        self.assertAlmostEqual(other["truth"]["objective"], 0.5 ** (0.4 / 0.7))
+        self.assertAlmostEqual(other["predicted"]["objective"], 0.5 ** (0.4 / 0.7))
+
     def test_the_table_names_each_setting_once(self):
         found = compare.compare(self.truth, {"now": {"rate": 1.0, "written": 1.0, "space": 1.0}}, "now", "fast")
         text = compare.table("A title", found)
