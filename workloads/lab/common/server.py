@@ -17,7 +17,8 @@ STOP_S = 8
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_parent():
+def die_with_parent():
+    """Called first in a child: the kernel kills it when its parent ends."""
     # Runs between fork and exec. Start servers from the main thread: the kernel sends the signal when the thread that
     # forked ends.
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -56,7 +57,7 @@ class Server:
             with open(self.log_path, "ab") as out:
                 self.process = subprocess.Popen(
                     self.arguments, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                    preexec_fn=_die_with_parent, **self.popen)
+                    preexec_fn=die_with_parent, **self.popen)
         except FileNotFoundError as why:
             raise Failure(f"{self.name} cannot be started ({why}); scripts/install.sh --for lab installs it") from why
         return self

@@ -165,14 +165,23 @@ final class Phases {
 
     /** Reads, puts and deletes of entries at random; a key that was deleted is put again by the next put of it. */
     private void mixed(Store store) throws InterruptedException {
-        AtomicLong left = new AtomicLong(plan.reads());
+        if (plan.warmSeconds() > 0) {
+            operations(store, Long.MAX_VALUE, plan.warmSeconds(), null);
+        }
+        measured("operations", plan.reads(), progress -> operations(store, plan.reads(), plan.readSeconds(), progress));
+    }
+
+    private Latencies operations(Store store, long most, double seconds, Progress progress) throws InterruptedException {
+        AtomicLong left = new AtomicLong(most);
         long began = System.nanoTime();
-        measured("operations", plan.reads(), progress -> Crew.run(plan, store, (thread, client) -> {
-            while (since(began) < plan.readSeconds() && left.getAndDecrement() > 0) {
+        return Crew.run(plan, store, (thread, client) -> {
+            while (since(began) < seconds && left.getAndDecrement() > 0) {
                 operate(client, client.random());
-                progress.add(1);
+                if (progress != null) {
+                    progress.add(1);
+                }
             }
-        }));
+        });
     }
 
     private void operate(Client client, SplittableRandom random) {

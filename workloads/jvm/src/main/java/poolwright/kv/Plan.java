@@ -22,6 +22,7 @@ import poolwright.driver.Spec;
  * @param reads measured reads, or operations of the mixed phase
  * @param coldReads reads of the cold phase, however long they take: so that rates are of as many reads
  * @param readSeconds ends the other reads although there are more to do
+ * @param warmSeconds of the mixed phase before it is measured
  * @param puts share of puts in the mixed phase
  * @param deletes share of deletes in the mixed phase
  * @param seed of all that is drawn
@@ -37,12 +38,13 @@ record Plan(
         long reads,
         long coldReads,
         double readSeconds,
+        double warmSeconds,
         double puts,
         double deletes,
         long seed) {
     private static final Set<String> KNOWN = Set.of(
             "engine", "store", "entries", "data", "value", "keys", "memory", "threads", "batch", "warm_reads", "reads",
-            "cold_reads", "read_seconds", "puts", "deletes", "share",
+            "cold_reads", "read_seconds", "warm_seconds", "puts", "deletes", "share",
             // Read by what starts this program.
             "heap", "compiler");
     /** Less cache than this is no cache. */
@@ -65,6 +67,7 @@ record Plan(
                 parameters.count("reads", 10_000),
                 parameters.count("cold_reads", parameters.count("reads", 10_000)),
                 parameters.number("read_seconds", Double.MAX_VALUE),
+                parameters.number("warm_seconds", 0),
                 parameters.number("puts", 0.15),
                 parameters.number("deletes", 0.05),
                 spec.seed());

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Holds what `tune` and `replay` predict against what the database does: records it on this host, predicts settings of
+# its data's dataset, runs it on a mounted pool under each of them, and says how far the two are apart.
+#
+# usage: scripts/truth.sh WORKLOAD [--blocks 3] [--most N] [--within 4] [--seconds 15] [--warm 5] [--size 1] [--record 20]
+#                         [--settings N] [--replay-options '…'] [--tune-options '…'] [--scale full] [--seed 1]
+#                         [--out DIR] [--scratch DIR] [--predict-only]
+#
+#   WORKLOAD          a study of campaigns/truth.toml
+#   --blocks          how often each setting is run, in interleaved blocks of random order; more are added to those done
+#   --most            go on to so many blocks until every rate is known within the bound
+#   --within          the bound in per cent: a setting whose rate is not known so well (95 %) is not counted
+#   --seconds, --warm the measured window of a trial and what comes before it
+#   --size            of the database, relative to the workload's usual one
+#   --record          seconds recorded for the prediction
+#   --settings        only the first N settings (the recommended one is run in any case)
+#   --replay-options  more options of `poolwright replay`, for the predictions; --tune-options likewise
+#   --predict-only    compares with the trials that are there
+#   --scratch         where the pools are; left out, memory if it has the room
+#
+# Recording needs root. Results are in DIR (lab-results/truth/WORKLOAD): truth.md, truth.json, plan.json, t.parquet, the
+# trials in truth.db. What is there is not done again: to begin anew, remove DIR.
+#
+# Exit status: 0 done, 1 failed, 2 wrong usage.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+case ${1:-} in
+    -h | --help) usage_from "$0"; exit 0 ;;
+    '' | -*) die 2 "say the workload; see --help" ;;
+esac
+[ "$(id -u)" -eq 0 ] || die 1 "recording needs the rights of root."
+[ -x "${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright" ] || die 1 "poolwright is not built: make build"
+PYTHONDONTWRITEBYTECODE=1 exec python3 "$POOLWRIGHT_ROOT/scripts/truth/run.py" "$@"

@@ -1,0 +1,243 @@
+"""How far predictions are from what a database did: intervals, objectives, rank correlation, regret.
+
+Everything is relative to today's setting. `truth` is setting → block → metric → value, `predicted` is setting → metric →
+value; both have the metrics `rate` (work a second), `written` (vdev bytes written per unit of work) and `space` (bytes).
+"""
+
+import math
+import statistics
+
+# 97.5 % quantiles of Student's t by degrees of freedom; beyond the table the last one before is used, which is wider.
+T975 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 11: 2.201,
+        12: 2.179, 13: 2.160, 14: 2.145, 15: 2.131, 16: 2.120, 17: 2.110, 18: 2.101, 19: 2.093, 20: 2.086, 25: 2.060,
+        30: 2.042, 40: 2.021, 60: 2.000, 120: 1.980}
+# The goal `balanced` (docs/plan-format.md); for all three less is better, so the rate counts as time per unit of work.
+WEIGHTS = {"space": 0.3, "time": 0.4, "written": 0.3}
+# A rate is known if its 95 % interval is within this share of it.
+WITHIN = 0.04
+# Changes smaller than this have no sign to agree on.
+CLEAR = 0.05
+
+
+def t975(degrees):
+    """The 97.5 % quantile of Student's t."""
+    return T975[max(n for n in T975 if n <= degrees)]
+
+
+def geometric(values):
+    """The geometric mean of positive values and its 95 % interval (low, high); no interval for less than two."""
+    logs = [math.log(v) for v in values]
+    middle = statistics.fmean(logs)
+    if len(logs) < 2:
+        return math.exp(middle), None
+    half = t975(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return math.exp(middle), (math.exp(middle - half), math.exp(middle + half))
+
+
+def uncertainty(values):
+    """How far the 95 % interval reaches from the mean, as a share of it; None for less than two values."""
+    middle, interval = geometric(values)
+    return None if interval is None else interval[1] / middle - 1
+
+
+def is_known(blocks, within=WITHIN):
+    """Whether the rate over these blocks is known within the bound."""
+    unsure = uncertainty([block["rate"] for block in blocks.values()])
+    return unsure is not None and unsure <= within
+
+
+def kendall(pairs):
+    """Kendall's τ-b of (x, y) pairs, which allows for ties; None where all x or all y are equal."""
+    agree = differ = tied_x = tied_y = 0
+    for n, (x, y) in enumerate(pairs):
+        for other_x, other_y in pairs[:n]:
+            dx, dy = _sign(x - other_x), _sign(y - other_y)
+            if dx and dy:
+                agree += dx == dy
+                differ += dx != dy
+            tied_x += dx == 0
+            tied_y += dy == 0
+    count = len(pairs) * (len(pairs) - 1) // 2
+    scale = math.sqrt((count - tied_x) * (count - tied_y))
+    return (agree - differ) / scale if scale else None
+
+
+def _sign(number):
+    return (number > 0) - (number < 0)
+
+
+def objective(of, today, weights=None):
+    """The weighted geometric mean of the ratios to today's; a metric that is missing or 0 on either side takes no part."""
+    total = weighted = 0.0
+    for metric, weight in (weights or WEIGHTS).items():
+        ratio = _ratio(of, today, metric)
+        if ratio:
+            total += weight * math.log(ratio)
+            weighted += weight
+    return math.exp(total / weighted) if weighted else None
+
+
+def _ratio(of, today, metric):
+    if metric == "time":
+        of, today, metric = today, of, "rate"
+    if not of.get(metric) or not today.get(metric):
+        return None
+    return of[metric] / today[metric]
+
+
+def weights_for(predicted_today):
+    """The weights without the metrics that the prediction does not have (a load that only reads writes nothing), so that
+    both objectives are of the same metrics."""
+    return {metric: weight for metric, weight in WEIGHTS.items()
+            if predicted_today.get("rate" if metric == "time" else metric)} or WEIGHTS
+
+
+def true_of(blocks, today_blocks, within=WITHIN, weights=None):
+    """What is known of a setting from its blocks, held against today's in the same blocks."""
+    shared = sorted(set(blocks) & set(today_blocks))
+    metrics = sorted({metric for block in blocks.values() for metric in block})
+    found = {
+        "blocks": len(blocks),
+        "median": {m: statistics.median([b[m] for b in blocks.values() if m in b]) for m in metrics},
+        "rate_uncertainty": uncertainty([block["rate"] for block in blocks.values()]),
+        "known": is_known(blocks, within),
+        "change": {},
+    }
+    for metric in metrics:
+        ratios = [blocks[b][metric] / today_blocks[b][metric] for b in shared
+                  if blocks[b].get(metric) and today_blocks[b].get(metric)]
+        if ratios:
+            middle, interval = geometric(ratios)
+            found["change"][metric] = {"ratio": middle, "ci95": interval}
+    objectives = [o for b in shared if (o := objective(blocks[b], today_blocks[b], weights)) is not None]
+    if objectives:
+        found["objective"], found["objective_ci95"] = geometric(objectives)
+    return found
+
+
+def compare(truth, predicted, today, recommended=None, within=WITHIN):
+    """All that is said of one workload: `settings`, one for each of the truth's, and the figures over those whose rate is
+    known."""
+    settings, weights = [], weights_for(predicted.get(today, {}))
+    for name, blocks in truth.items():
+        one = {"setting": name, "truth": true_of(blocks, truth[today], within, weights)}
+        if name in predicted:
+            ratios = {metric: value / predicted[today][metric] for metric, value in predicted[name].items()
+                      if value and predicted[today].get(metric)}
+            one["predicted"] = {"value": predicted[name], "change": ratios,
+                                "objective": objective(predicted[name], predicted[today])}
+            one["error_points"] = {
+                metric: 100 * (ratio - one["truth"]["change"][metric]["ratio"])
+                for metric, ratio in ratios.items() if metric in one["truth"]["change"]}
+        settings.append(one)
+    return {"today": today, "recommended": recommended, "within": within, "weights": weights, "settings": settings,
+            **_figures(settings, today, recommended)}
+
+
+def _figures(settings, today, recommended):
+    known = [s for s in settings if s["truth"]["known"]]
+    both = [s for s in known if "predicted" in s and s["truth"].get("objective") and s["predicted"]["objective"]]
+    others = [s for s in both if s["setting"] != today]
+    errors = [(abs(s["error_points"]["rate"]), s["setting"]) for s in others if "rate" in s["error_points"]]
+    largest = max(errors, default=None)
+    return {
+        "known": len(known), "not_known": [s["setting"] for s in settings if not s["truth"]["known"]],
+        # Without it every ratio is as unsure as it is.
+        "today_known": any(s["setting"] == today for s in known),
+        "compared": len(both),
+        "kendall_tau": kendall([(s["predicted"]["objective"], s["truth"]["objective"]) for s in both]),
+        "regret_percent": regret(known, recommended),
+        "signs": {
+            "rate": signs([(s["predicted"]["change"].get("rate"), s["truth"]["change"]["rate"]["ratio"]) for s in others]),
+            "objective": signs([(s["predicted"]["objective"], s["truth"]["objective"]) for s in others]),
+        },
+        "largest_rate_error_points": largest and {"points": largest[0], "setting": largest[1]},
+    }
+
+
+def signs(pairs):
+    """How many (predicted ratio, true ratio) lie on the same side of 1, of those whose truth is clear of it."""
+    clear = [(predicted, true) for predicted, true in pairs if predicted is not None and abs(true - 1) > CLEAR]
+    return {"agree": sum(_sign(predicted - 1) == _sign(true - 1) for predicted, true in clear), "of": len(clear)}
+
+
+def regret(known, recommended):
+    """By how many per cent the recommended setting's true objective is above the best one's; None if it is not known."""
+    objectives = {s["setting"]: s["truth"]["objective"] for s in known if s["truth"].get("objective")}
+    if recommended not in objectives:
+        return None
+    return 100 * (objectives[recommended] / min(objectives.values()) - 1)
+
+
+# ---- the table ----
+
+
+def table(title, found):
+    """The comparison as Markdown."""
+    lines = [
+        f"## {title}", "",
+        "| setting | blocks | rate 1/s | ± | mean ms | p99 ms | rate: true | predicted | error | written/work: true | predicted "
+        "| space: true | predicted | objective: true | predicted | |",
+        "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --- |",
+    ]
+    lines += [_row(s, found) for s in found["settings"]]
+    signs_of, largest = found["signs"], found["largest_rate_error_points"]
+    lines += [
+        "",
+        "True and predicted are changes against today's setting in %, with the truth's 95 % interval; errors are points.",
+        "",
+        f"- rates known within ±{100 * found['within']:g} % (95 %): {found['known']} of {len(found['settings'])}"
+        + (f"; not known, and not counted: {', '.join(found['not_known'])}" if found["not_known"] else ""),
+        f"- Kendall's τ of the objective, predicted and true, over {found['compared']} settings: {_number(found['kendall_tau'], 2)}",
+        f"- regret of the recommended setting ({found['recommended'] or 'none'}): {_number(found['regret_percent'], 1, ' %')}",
+        f"- signs that agree where the truth differs by more than {100 * CLEAR:g} %: rate {signs_of['rate']['agree']} of "
+        f"{signs_of['rate']['of']}, objective {signs_of['objective']['agree']} of {signs_of['objective']['of']}",
+        "- largest error of the predicted change of the rate: "
+        + (f"{largest['points']:.1f} points ({largest['setting']})" if largest else "-"),
+    ]
+    if not found["today_known"]:
+        lines.append("- today's rate is NOT known within the bound: every change above is as unsure; run more blocks")
+    return "\n".join(lines) + "\n"
+
+
+def _row(setting, found):
+    truth, predicted = setting["truth"], setting.get("predicted")
+    median = truth["median"]
+    marks = [word for word, holds in (
+        ("today", setting["setting"] == found["today"]), ("recommended", setting["setting"] == found["recommended"]),
+        ("not known", not truth["known"])) if holds]
+    cells = [
+        setting["setting"], str(truth["blocks"]), _number(median.get("rate"), 1),
+        _number(_times(truth["rate_uncertainty"], 100), 1, " %"), _number(_times(median.get("mean_ns"), 1e-6), 2),
+        _number(_times(median.get("p99_ns"), 1e-6), 2),
+        _change(truth["change"].get("rate")), _predicted(predicted, "rate"),
+        _number(setting.get("error_points", {}).get("rate"), 1, sign=True),
+    ]
+    for metric in ("written", "space"):
+        cells += [_change(truth["change"].get(metric)), _predicted(predicted, metric)]
+    cells += [_number(truth.get("objective"), 3), _number(predicted and predicted["objective"], 3), ", ".join(marks)]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _times(value, factor):
+    return None if value is None else value * factor
+
+
+def _number(value, digits, unit="", sign=False):
+    return "-" if value is None else f"{value:{'+' if sign else ''}.{digits}f}{unit}"
+
+
+def _change(change):
+    if change is None:
+        return "-"
+    said = _number(100 * (change["ratio"] - 1), 1, sign=True)
+    if change["ci95"] is None:
+        return said
+    low, high = (_number(100 * (end - 1), 1, sign=True) for end in change["ci95"])
+    return f"{said} [{low}, {high}]"
+
+
+def _predicted(predicted, metric):
+    if predicted is None or metric not in predicted["change"]:
+        return "-"
+    return _number(100 * (predicted["change"][metric] - 1), 1, sign=True)

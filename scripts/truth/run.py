@@ -1,0 +1,279 @@
+"""What truth.sh does; its help is there."""
+
+import argparse
+import csv
+import io
+import json
+import os
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import compare
+from campaign import Workload, canonical
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "poolwright"
+CAMPAIGN = ROOT / "campaigns" / "truth.toml"
+MEMORY = Path("/dev/shm")
+# Bytes that have to be free in memory for pools to be there.
+MEMORY_FREE = 12 << 30
+# The recorder needs a moment to begin; the load goes on for so much longer than the recording.
+RECORDER_S = 4.0
+# Where the lab finds its drivers, wherever the results are.
+HOME = {**os.environ, "POOLWRIGHT_HOME": str(ROOT)}
+# The roles of files that are in the dataset `log`, where a workload has one.
+LOG_ROLES = ("wal", "binlog")
+METRICS = {"rate": "work_per_s", "mean_ns": "work_mean", "p99_ns": "work_p99", "space": "allocated.data",
+           "space_all": "allocated"}
+
+
+def main():
+    options = arguments()
+    out = options.out or ROOT / "lab-results" / "truth" / options.workload
+    out.mkdir(parents=True, exist_ok=True)
+    workload = Workload(CAMPAIGN, options.workload, options.scale)
+    if options.settings:
+        workload.keep(options.settings)
+    parameters = {name: value for name, value in (
+        ("seconds", options.seconds), ("warm_s", options.warm), ("size", options.size)) if value is not None}
+    run = Run(workload, out.resolve(), parameters, options)
+    recording = run.recorded()
+    plan = run.planned()
+    recommended = workload.name_of(recommended_of(plan, out / "db"))
+    predicted = {name: run.predicted(name, properties) for name, properties in workload.settings.items()}
+    truth = run.truth()
+    if workload.today not in truth:
+        sys.exit(f"truth.sh: no trial of today's setting ({workload.today}) succeeded; see {run.database}")
+    found = compare.compare(truth, predicted, workload.today, recommended, options.within / 100)
+    found = {"workload": workload.name, "title": workload.title, "parameters": {**workload.parameters, **parameters},
+             "pool": workload.pool, "replay_options": options.replay_options, **found,
+             "recording": recording, "plan": evidence_of(plan), "blocks": truth}
+    (out / "truth.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    text = compare.table(workload.title, found)
+    (out / "truth.md").write_text(text)
+    print(text)
+    say(f"{out}/truth.md, truth.json; the trials are in {run.database}")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="truth.sh", add_help=False)
+    parser.add_argument("workload")
+    parser.add_argument("--blocks", type=int, default=3)
+    parser.add_argument("--most", type=int, default=0)
+    parser.add_argument("--within", type=float, default=100 * compare.WITHIN)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--warm", type=float)
+    parser.add_argument("--size", type=float)
+    parser.add_argument("--scale", default="full")
+    parser.add_argument("--record", type=int, default=20)
+    parser.add_argument("--settings", type=int)
+    parser.add_argument("--replay-options", default="")
+    parser.add_argument("--tune-options", default="")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--scratch", type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--predict-only", action="store_true")
+    return parser.parse_args()
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def poolwright(*arguments, good=(0,), **how):
+    """Runs the program; what it prints on stdout."""
+    done = subprocess.run([PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, text=True, check=False, **how)
+    if done.returncode not in good:
+        sys.exit(f"truth.sh: poolwright {arguments[0]} ended with status {done.returncode}")
+    return done.stdout
+
+
+class Run:
+    """The steps for one workload. A step whose result is in `out` is not repeated."""
+
+    def __init__(self, workload, out, parameters, options):
+        self.workload, self.out, self.parameters, self.options = workload, out, parameters, options
+        self.name = f"truth-{workload.name}"
+        self.trace, self.database = out / "t.parquet", out / "truth.db"
+
+    # ---- record ----
+
+    def recorded(self):
+        """Records the prepared database on this host's file system under its load; what the driver and the recorder said."""
+        kept = self.out / "recording.json"
+        if kept.exists() and self.trace.exists():
+            return json.loads(kept.read_text())
+        database = self.out / "db"
+        shutil.rmtree(database, ignore_errors=True)
+        for role in self.workload.roles:
+            (database / role).mkdir(parents=True)
+        say(f"record: {self.workload.title}")
+        with tempfile.TemporaryDirectory(prefix="truth-") as scratch:
+            # Some servers give up root's rights.
+            os.chmod(scratch, 0o755)
+            self._drive("place", database, scratch)
+            figures, recording = self._drive("load", database, scratch, record=True)
+        found = {"figures": figures, "recorder": recording}
+        kept.write_text(json.dumps(found, indent=1) + "\n")
+        return found
+
+    def _drive(self, phase, database, scratch, record=False):
+        """One phase of the driver on folders of this host; the recorder is started when the measured window begins."""
+        parameters = {**self.workload.parameters, **self.parameters, "seconds": self.options.record + RECORDER_S}
+        spec = {"protocol": 1, "phase": phase, "parameters": parameters, "scratch": scratch,
+                "paths": {role: str(database / role) for role in self.workload.roles},
+                "cache": str(ROOT / "target" / "lab" / "cache" / self.name), "tools": str(ROOT / "target" / "lab"), "seed": 1}
+        figures, recorder = {}, None
+        with open(self.out / "driver.log", "a", encoding="utf-8") as log, subprocess.Popen(
+                [ROOT / "workloads" / "lab" / self.workload.study["driver"], "run"], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=log, text=True) as driver:
+            driver.stdin.write(json.dumps(spec))
+            driver.stdin.close()
+            for line in map(json.loads, driver.stdout):
+                if line.get("measure") == "start" and record:
+                    recorder = subprocess.Popen([PROGRAM, "record", "--dir", database, "--for", f"{self.options.record}s",
+                                                 "-o", self.trace, "--json"], stdout=subprocess.PIPE, text=True)
+                if "figure" in line:
+                    figures[line["figure"]["name"]] = line["figure"]["value"]
+                if "log" in line:
+                    say(f"  {line['log']}")
+        said = recorder.communicate()[0] if recorder else "{}"
+        if driver.returncode or (recorder and recorder.returncode):
+            self.trace.unlink(missing_ok=True)
+            last = "".join((self.out / "driver.log").read_text(errors="replace").splitlines(keepends=True)[-3:])
+            sys.exit(f"truth.sh: the load or its recording failed\n{last}")
+        return figures, json.loads(said)
+
+    # ---- predict ----
+
+    def _device(self):
+        return ["--device", self.workload.pool["device"], "--arc", self.workload.pool["arc"],
+                "--ashift", self.workload.pool["ashift"]]
+
+    def planned(self):
+        """The plan of `tune` for the recording."""
+        kept = self.out / "plan.json"
+        if not kept.exists() or kept.stat().st_mtime < self.trace.stat().st_mtime:
+            say("tune")
+            today = [word for key, value in self.workload.settings[self.workload.today].items() for word in ("-o", f"{key}={value}")]
+            poolwright("tune", self.out / "db", "--trace", self.trace, *self._device(), *today, "--json", "--force",
+                       "--plan", kept, "--report", self.out / "plan.html", *shlex.split(self.options.tune_options), good=(0, 4))
+        return json.loads(kept.read_text())
+
+    def _log_roles(self):
+        """The recorded roles whose files are in a dataset of their own."""
+        if "log" not in self.workload.roles:
+            return []
+        shown = json.loads(poolwright("trace", "show", self.trace, "--json"))
+        return [role for role in LOG_ROLES if role in shown["roles"]]
+
+    def predicted(self, name, properties):
+        """What `replay` of the whole application measures under a setting; kept by setting and options."""
+        words = ["replay", self.trace, *self._device(), "--json"]
+        for key, value in properties.items():
+            words += ["-o", f"{key}={value}"]
+        for role in self._log_roles():
+            for key, value in self.workload.study["datasets"]["log"].items():
+                words += ["-o", f"{role}:{key}={value}"]
+        words += shlex.split(self.options.replay_options)
+        label = " ".join(map(str, words[2:]))
+        kept = self.out / "predictions.json"
+        known = json.loads(kept.read_text()) if kept.exists() else {}
+        if known.get("trace") != self.trace.stat().st_mtime_ns:
+            known = {"trace": self.trace.stat().st_mtime_ns}
+        if label not in known:
+            say(f"predict: {name}")
+            known[label] = json.loads(poolwright(*words))
+            kept.write_text(json.dumps(known) + "\n")
+        return prediction(known[label], "log" in self.workload.roles)
+
+    # ---- truth ----
+
+    def truth(self):
+        """Runs the campaign; setting → block → metric → value, in the campaign's order."""
+        file = self.out / f"{self.name}.toml"
+        file.write_text(self.workload.text(self.name, self.parameters))
+        options, within = self.options, self.options.within / 100
+        if options.predict_only:
+            return self._trials(file)
+        for blocks in range(options.blocks, max(options.blocks, options.most) + 1):
+            say(f"truth: {len(self.workload.settings)} settings, {blocks} blocks")
+            # A trial that failed is said, and leaves its block without that setting.
+            poolwright("lab", "run", file, "--scale", options.scale, "--seed", options.seed, "--repeats", blocks, "--scratch",
+                       options.scratch or scratch_folder(), "--json", "--results", self.database, good=(0, 1), env=HOME)
+            trials = self._trials(file)
+            if all(compare.is_known(b, within) for b in trials.values()):
+                break
+        return trials
+
+    def _trials(self, file):
+        found = blocks_of(poolwright("lab", "report", file, "--csv", "--results", self.database, env=HOME))
+        return {name: found[name] for name in self.workload.settings if name in found}
+
+
+def scratch_folder():
+    """Memory if it has the room, as `replay` and `tune` have it."""
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_FREE:
+        return MEMORY
+    return Path(tempfile.gettempdir())
+
+
+def recommended_of(plan, database):
+    """The properties that the plan recommends for the dataset `data`; today's where it says nothing."""
+    at = str((database / "data").resolve())
+    roles = [r for r in plan["roles"] if r["role"] not in LOG_ROLES and r["place"]["mountpoint"] in (at, str(database.resolve()))]
+    # Several roles of one dataset carry the same recommendation; the largest is first.
+    main_role = next((r for r in roles if r["role"] == "data"), roles[0] if roles else None)
+    return canonical(main_role["recommended"]) if main_role else {}
+
+
+def evidence_of(plan):
+    """What of the plan belongs to the comparison."""
+    return {"verdict": plan["verdict"], "why": plan["why"], "gain": plan["gain"], "warnings": plan["warnings"],
+            "roles": [{key: r.get(key) for key in ("role", "path", "place", "current", "recommended", "together_with", "gain", "evidence")}
+                      for r in plan["roles"]]}
+
+
+def prediction(replayed, separate_log):
+    """The metrics of compare.py from `replay --json`: medians over its trials."""
+    trials = replayed.get("runs", [replayed])
+    if not trials:
+        return {}
+    return {name: value for name, of in (
+        ("rate", lambda t: t.get("work_rate") or t["ops_per_second"]),
+        ("written", lambda t: t["vdev"]["write_bytes"] / t["ops"]),
+        ("read", lambda t: t["vdev"]["read_bytes"] / t["ops"]),
+        ("mean_ns", lambda t: t["mean_latency_ns"]),
+        ("space", lambda t: sum(size for role, size in t["allocated_by_role"].items()
+                                if not (separate_log and role in LOG_ROLES))),
+        ("space_all", lambda t: t["allocated_bytes"]),
+    ) if (value := statistics.median(of(t) for t in trials)) is not None}
+
+
+def blocks_of(text):
+    """Setting → block → metric → value from `lab report --csv`."""
+    raw = {}
+    for row in csv.DictReader(io.StringIO(text)):
+        if row["phase"] == "load":
+            raw.setdefault(row["setting"], {}).setdefault(int(row["block"]), {})[row["measure"]] = float(row["value"])
+    return {setting: {block: _metrics(measures) for block, measures in sorted(blocks.items())}
+            for setting, blocks in raw.items()}
+
+
+def _metrics(measures):
+    found = {name: measures[measure] for name, measure in METRICS.items() if measure in measures}
+    # The counters are of the time between the driver's two lines, which may be a little more than the clients' window.
+    work = measures["work_per_s"] * measures["wall_s"]
+    for name, measure in (("written", "vdev_write_bytes"), ("read", "vdev_read_bytes")):
+        if measure in measures:
+            found[name] = measures[measure] / work
+    return found
+
+
+if __name__ == "__main__":
+    main()

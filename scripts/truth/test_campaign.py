@@ -1,0 +1,76 @@
+"""The campaign of one workload, and what is read out of replays, plans and reports."""
+
+import tomllib
+import unittest
+from pathlib import Path
+
+import run
+from campaign import Workload
+
+
+def workload(name="mariadb"):
+    return Workload(run.CAMPAIGN, name, "full")
+
+
+class Campaign(unittest.TestCase):
+    def test_every_workload_has_nine_settings_of_the_data_and_today_first(self):
+        for study in tomllib.loads(run.CAMPAIGN.read_text())["study"]:
+            of = workload(study["name"])
+            self.assertEqual((len(of.settings), of.today), (9, "128K lz4"), study["name"])
+            self.assertIn("data", of.roles)
+            for properties in of.settings.values():
+                self.assertEqual(sorted(properties), ["compression", "recordsize"])
+
+    def test_a_recommendation_is_found_or_added(self):
+        of = workload()
+        self.assertEqual(of.name_of({}), "128K lz4")
+        self.assertEqual(of.name_of({"compression": "on"}), "128K lz4")
+        self.assertEqual(of.name_of({"recordsize": "16K", "compression": "zstd-1"}), "16K zstd-1")
+        self.assertEqual(len(of.settings), 9)
+        self.assertEqual(of.name_of({"recordsize": "8K", "logbias": "throughput"}), "8K lz4 logbias=throughput")
+        self.assertEqual(of.settings["8K lz4 logbias=throughput"],
+                         {"recordsize": "8K", "compression": "lz4", "logbias": "throughput"})
+
+    def test_the_text_is_the_campaign_with_one_study(self):
+        of = workload()
+        read = tomllib.loads(of.text("truth-x", {"seconds": 5.0}))
+        shipped = tomllib.loads(Path(run.CAMPAIGN).read_text())
+        self.assertEqual((read["name"], len(read["study"])), ("truth-x", 1))
+        self.assertEqual(read["pool"], shipped["pool"])
+        self.assertEqual(read["study"][0]["factor"], shipped["study"][0]["factor"])
+        self.assertEqual(read["study"][0]["scale"]["full"]["seconds"], 5.0)
+
+
+class Readings(unittest.TestCase):
+    trial = {"ops": 100, "ops_per_second": 50.0, "mean_latency_ns": 1e6, "allocated_bytes": 30,
+             "allocated_by_role": {"data": 10, "wal": 15, "other": 5}, "vdev": {"write_bytes": 400, "read_bytes": 0}}
+
+    def test_a_replay(self):
+        found = run.prediction(self.trial, separate_log=True)
+        self.assertEqual((found["rate"], found["written"], found["space"], found["space_all"]), (50.0, 4.0, 15, 30))
+        self.assertEqual(run.prediction(self.trial, separate_log=False)["space"], 30)
+        several = {"runs": [self.trial, {**self.trial, "ops_per_second": 70.0, "work_rate": 60.0}]}
+        self.assertEqual(run.prediction(several, separate_log=True)["rate"], 55.0)
+
+    def test_the_blocks_of_a_report(self):
+        text = """study,setting,block,phase,measure,value,unit
+mariadb,16K lz4,1,place,wall_s,9,s
+mariadb,16K lz4,1,load,work_per_s,100,1/s
+mariadb,16K lz4,1,load,wall_s,2,s
+mariadb,16K lz4,1,load,vdev_write_bytes,5000,bytes
+mariadb,16K lz4,1,load,vdev_read_bytes,0,bytes
+mariadb,16K lz4,1,load,allocated.data,77,bytes
+"""
+        self.assertEqual(run.blocks_of(text), {"16K lz4": {1: {"rate": 100.0, "written": 25.0, "read": 0.0, "space": 77.0}}})
+
+    def test_the_recommendation_is_that_of_the_dataset_data(self):
+        def role(name, at, **recommended):
+            return {"role": name, "place": {"mountpoint": at}, "recommended": recommended}
+        plan = {"roles": [role("wal", "/o/db/log", recordsize="1M"), role("other", "/o/db/data", recordsize="16K"),
+                          role("data", "/o/db/data", recordsize="16K", compression="on")]}
+        self.assertEqual(run.recommended_of(plan, Path("/o/db")), {"recordsize": "16K", "compression": "lz4"})
+        self.assertEqual(run.recommended_of({"roles": []}, Path("/o/db")), {})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,144 @@
+"""The statistics of compare.py against values that were worked out by hand."""
+
+import math
+import unittest
+
+import compare
+
+
+def blocks(rates, written=1000.0, space=1e6):
+    return {n: {"rate": rate, "written": written, "space": space} for n, rate in enumerate(rates)}
+
+
+class Kendall(unittest.TestCase):
+    def test_the_same_order_and_the_opposite(self):
+        self.assertEqual(compare.kendall([(1, 10), (2, 20), (3, 30)]), 1)
+        self.assertEqual(compare.kendall([(1, 30), (2, 20), (3, 10)]), -1)
+
+    def test_one_pair_of_six_is_swapped(self):
+        # Five pairs agree, one does not: (5 - 1) / 6.
+        self.assertAlmostEqual(compare.kendall([(1, 1), (2, 3), (3, 2), (4, 4)]), 4 / 6)
+
+    def test_ties(self):
+        # x = 1 2 2 3, y = 1 2 3 3: one of the six pairs is tied in x, one in y, the other four agree:
+        # 4 / sqrt((6 - 1) (6 - 1)).
+        self.assertAlmostEqual(compare.kendall([(1, 1), (2, 2), (2, 3), (3, 3)]), 4 / 5)
+        # x = 1 1 1 2, y = 1 2 3 4: three ties in x, the other three agree: 3 / sqrt(3 · 6).
+        self.assertAlmostEqual(compare.kendall([(1, 1), (1, 2), (1, 3), (2, 4)]), 3 / math.sqrt(18))
+        # x = 1 1 2, y = 1 1 2: a pair tied in both counts as tied in each: 2 / sqrt(2 · 2).
+        self.assertAlmostEqual(compare.kendall([(1, 1), (1, 1), (2, 2)]), 1)
+
+    def test_nothing_to_rank(self):
+        self.assertIsNone(compare.kendall([(1, 1), (1, 2)]))
+        self.assertIsNone(compare.kendall([(1, 1)]))
+        self.assertIsNone(compare.kendall([]))
+
+
+class Intervals(unittest.TestCase):
+    def test_the_interval_of_three_values(self):
+        # Logarithms -a, 0, a: mean 0, standard deviation a; half the interval is 4.303 a / sqrt(3).
+        a = math.log(1.01)
+        middle, (low, high) = compare.geometric([1 / 1.01, 1, 1.01])
+        self.assertAlmostEqual(middle, 1)
+        self.assertAlmostEqual(math.log(high), 4.303 * a / math.sqrt(3))
+        self.assertAlmostEqual(math.log(low), -4.303 * a / math.sqrt(3))
+
+    def test_equal_values_are_known_exactly_and_one_is_not_known(self):
+        self.assertAlmostEqual(compare.uncertainty([5, 5, 5]), 0)
+        self.assertEqual(compare.geometric([7])[1], None)
+        self.assertIsNone(compare.uncertainty([7]))
+
+    def test_between_the_rows_of_the_table_the_wider_quantile_is_used(self):
+        self.assertEqual(compare.t975(2), 4.303)
+        self.assertEqual(compare.t975(24), compare.t975(20))
+        self.assertEqual(compare.t975(1000), 1.980)
+
+    def test_a_rate_is_known_within_the_bound(self):
+        # 2.484 times ±1 % is ±2.5 %; ±2 % is ±5 %.
+        today = blocks([100, 100, 100])
+        self.assertTrue(compare.true_of(blocks([99, 100, 101]), today)["known"])
+        self.assertFalse(compare.true_of(blocks([98, 100, 102]), today)["known"])
+        self.assertTrue(compare.true_of(blocks([98, 100, 102]), today, within=0.06)["known"])
+        self.assertFalse(compare.true_of(blocks([100]), today)["known"])
+
+    def test_changes_are_paired_by_block(self):
+        # Each block is faster than the one before, but the setting is 10 % faster than today's in all.
+        found = compare.true_of(blocks([110, 220, 330]), blocks([100, 200, 300]))
+        self.assertAlmostEqual(found["change"]["rate"]["ratio"], 1.1)
+        self.assertAlmostEqual(found["change"]["rate"]["ci95"][0], 1.1)
+        self.assertFalse(found["known"])
+        # A block that only one of them has takes no part.
+        found = compare.true_of({0: {"rate": 110}, 7: {"rate": 1}}, {0: {"rate": 100}, 1: {"rate": 5}})
+        self.assertAlmostEqual(found["change"]["rate"]["ratio"], 1.1)
+
+
+class Objective(unittest.TestCase):
+    def test_weights(self):
+        today = {"rate": 100, "written": 1000, "space": 1e6}
+        self.assertAlmostEqual(compare.objective(today, today), 1)
+        better = {"rate": 200, "written": 500, "space": 0.5e6}
+        self.assertAlmostEqual(compare.objective(better, today), 0.5)
+        faster = {"rate": 200, "written": 1000, "space": 1e6}
+        self.assertAlmostEqual(compare.objective(faster, today), 0.5 ** 0.4)
+
+    def test_what_is_missing_or_nothing_takes_no_part(self):
+        today = {"rate": 100, "written": 0, "space": 1e6}
+        of = {"rate": 200, "written": 10, "space": 1e6}
+        self.assertAlmostEqual(compare.objective(of, today), 0.5 ** (0.4 / 0.7))
+        self.assertIsNone(compare.objective({}, today))
+
+
+class Compare(unittest.TestCase):
+    truth = {"now": blocks([100, 100, 100]), "fast": blocks([120, 120, 120]), "slow": blocks([80, 80, 80]),
+             "wild": blocks([50, 100, 200])}
+
+    def test_a_prediction_that_is_right(self):
+        predicted = {name: {"rate": rate * 7, "written": 1.0, "space": 5.0}
+                     for name, rate in (("now", 100), ("fast", 120), ("slow", 80), ("wild", 100))}
+        found = compare.compare(self.truth, predicted, "now", "fast")
+        self.assertEqual(found["not_known"], ["wild"])
+        self.assertEqual((found["known"], found["compared"], found["kendall_tau"]), (3, 3, 1))
+        self.assertAlmostEqual(found["regret_percent"], 0)
+        self.assertAlmostEqual(found["largest_rate_error_points"]["points"], 0)
+        self.assertEqual(found["signs"]["rate"], {"agree": 2, "of": 2})
+        self.assertTrue(found["today_known"])
+
+    def test_a_prediction_that_is_wrong(self):
+        predicted = {name: {"rate": rate, "written": 1.0, "space": 5.0}
+                     for name, rate in (("now", 100), ("fast", 90), ("slow", 110))}
+        found = compare.compare(self.truth, predicted, "now", "slow")
+        self.assertEqual(found["kendall_tau"], -1)
+        self.assertEqual(found["signs"]["rate"], {"agree": 0, "of": 2})
+        self.assertEqual(found["signs"]["objective"], {"agree": 0, "of": 2})
+        self.assertAlmostEqual(found["largest_rate_error_points"]["points"], 30)
+        # (1/0.8)^0.4 over (1/1.2)^0.4.
+        self.assertAlmostEqual(found["regret_percent"], 100 * (1.5 ** 0.4 - 1))
+        errors = {s["setting"]: s.get("error_points", {}).get("rate") for s in found["settings"]}
+        self.assertAlmostEqual(errors["fast"], -30)
+        self.assertIsNone(errors["wild"])
+
+    def test_what_is_not_known_is_not_counted(self):
+        found = compare.compare(self.truth, {"now": {"rate": 1.0}}, "now", "wild")
+        self.assertIsNone(found["regret_percent"])
+        self.assertIsNone(found["kendall_tau"])
+        self.assertIsNone(found["largest_rate_error_points"])
+
+    def test_both_objectives_are_of_the_metrics_that_are_predicted(self):
+        truth = {"now": blocks([100, 100], written=1.0), "other": blocks([200, 200], written=9.0)}
+        predicted = {"now": {"rate": 1.0, "written": 0, "space": 1.0}, "other": {"rate": 2.0, "written": 0, "space": 1.0}}
+        found = compare.compare(truth, predicted, "now", "other")
+        self.assertEqual(sorted(found["weights"]), ["space", "time"])
+        other = found["settings"][1]
+        self.assertAlmostEqual(other["truth"]["objective"], 0.5 ** (0.4 / 0.7))
+        self.assertAlmostEqual(other["predicted"]["objective"], 0.5 ** (0.4 / 0.7))
+
+    def test_the_table_names_each_setting_once(self):
+        found = compare.compare(self.truth, {"now": {"rate": 1.0, "written": 1.0, "space": 1.0}}, "now", "fast")
+        text = compare.table("A title", found)
+        for name in self.truth:
+            self.assertEqual(sum(line.startswith(f"| {name} |") for line in text.splitlines()), 1, text)
+        self.assertIn("not known", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,78 @@
+"""The key-value store of the driver `kv`, on the dataset `data`: updates and reads as in YCSB's A (`puts` = 0.5) and C (0)."""
+
+import contextlib
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+from common import driver, jvm, server
+from common.driver import Failure
+
+PROGRAM = Path(__file__).resolve().parent / "kv"
+# Entries at size 1: 250 MB of JSON.
+ENTRIES = 800_000
+SEED = 1
+
+
+def check():
+    """A line for each thing that is missing."""
+    yield from jvm.check("kv")
+
+
+def prepare(spec, folder):
+    """The store with all entries."""
+    for line in run(spec, "load", folder / "data"):
+        if "log" in line:
+            driver.log(line["log"])
+
+
+def load(spec):
+    """Runs the store's own measured phase, and says its figures under the names that all workloads have."""
+    clients, figures, count = spec.get("clients", 4), {}, 0
+    # The process has its own warm-up; what it says is passed on at once, since the counters are read then.
+    for line in run(spec, "mixed", spec.path("data"), warm_seconds=spec.get("warm_s", 5.0),
+                    read_seconds=spec.get("seconds", 15.0), reads=1 << 40):
+        if "figure" in line:
+            figures[line["figure"]["name"]] = line["figure"]["value"]
+        elif "latency" in line:
+            count += line["latency"]["count"]
+            # The puts' tail where there are puts: theirs is the longer one.
+            if line["latency"]["op"] in ("put", "get") and (line["latency"]["op"] == "put" or "p99" not in figures):
+                figures["p99"] = line["latency"]
+        else:
+            driver.passed_on(line)
+    rate = figures["operations_per_s"]
+    driver.figure("work_per_s", rate, "1/s")
+    driver.figure("work_done", count, "count")
+    # Its clients do not think: each has one operation under way at any time.
+    driver.figure("work_mean", clients / rate * 1e9, "ns")
+    driver.passed_on({"latency": {**figures["p99"], "op": "work"}})
+
+
+def run(spec, phase, folder, **parameters):
+    """One phase of the driver `kv`; its lines."""
+    engine = spec.get("engine", "rocksdb")
+    given = {"engine": engine, "entries": max(1000, round(ENTRIES * spec.get("size", 1.0))),
+             "data": "json", "threads": spec.get("clients", 4), "batch": 100, "memory": spec.get("memory", "64M"),
+             f"{engine}.writebuffer.size": "8M", f"{engine}.poolsize": 0,
+             # Compression is left to the file system.
+             f"{engine}.compressiontype": 0,
+             "heap": "256m", "puts": spec.get("puts", 0.5), "deletes": 0.0, **parameters}
+    # What an entry holds depends on the seed, and the database was prepared once.
+    words = {"protocol": driver.PROTOCOL, "phase": phase, "parameters": given, "paths": {"db": str(folder)},
+             "scratch": str(spec.scratch), "cache": str(spec.cache), "tools": str(spec.tools), "seed": SEED}
+    with open(spec.scratch / "kv.log", "ab") as log, subprocess.Popen(
+            [PROGRAM, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+            preexec_fn=server.die_with_parent) as child:
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                child.stdin.write(json.dumps(words))
+                child.stdin.close()
+            yield from map(json.loads, child.stdout)
+        except BaseException:
+            child.send_signal(signal.SIGTERM)
+            raise
+    if child.returncode:
+        last = (spec.scratch / "kv.log").read_text(errors="replace").splitlines()[-2:]
+        raise Failure(f"the driver kv ended with {child.returncode}: {' / '.join(last)}")

@@ -1,0 +1,284 @@
+"""The phases of the driver `truth`, the same for every database.
+
+A workload is a module truth_NAME.py with
+
+    check()                         yields a line for each thing that is missing
+    prepare(spec, folder)           makes the database below `folder`, which has a subfolder for each dataset
+    serving(spec)                   a context in which the server runs on the datasets
+    Clients(spec, seconds)          a context in which the clients work for that long; see `Clients` below
+
+or, in place of the last two, a `load(spec)` that does and says all of it.
+
+Every client writes down when each of its transactions ended and how long it took, so the measured window is cut out
+exactly, and a warm-up needs no second start of the clients.
+"""
+
+import array
+import contextlib
+import errno
+import importlib
+import multiprocessing
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from common import driver, server
+from common.driver import Failure
+
+# The clients go on for a moment after the window, so that none of it is without load.
+TAIL_S = 0.5
+LOOK_S = 0.1
+PIECE = 1 << 20
+NS_PER_S = 1_000_000_000
+WORKLOADS = ("mariadb", "postgresql", "sqlite", "kv", "openldap")
+
+
+def workload_named(name):
+    """The module of a workload."""
+    if name not in WORKLOADS:
+        raise Failure(f"unknown workload {name!r}; there are {', '.join(WORKLOADS)}")
+    return importlib.import_module(f"truth_{name}")
+
+
+def check():
+    """A line for each thing that is missing."""
+    for name in WORKLOADS:
+        yield from workload_named(name).check()
+
+
+# ---- the prepared database ----
+
+
+def place(spec):
+    """Copies the prepared database into the empty datasets."""
+    made = prepared(spec)
+    for role, path in spec.paths.items():
+        _copy(made / role, path)
+        driver.sync_tree(path)
+
+
+def prepared(spec):
+    """The folder with the prepared database, made if it is not there: a subfolder for each dataset."""
+    name = spec.get("workload", "")
+    made = spec.cache / f"{name}-{spec.get('size', 1.0):g}"
+    if not made.exists():
+        temporary = spec.cache / f".{made.name}.{os.getpid()}"
+        shutil.rmtree(temporary, ignore_errors=True)
+        try:
+            for role in spec.paths:
+                (temporary / role).mkdir(parents=True)
+            driver.log(f"preparing {made.name}, once for this cache")
+            workload_named(name).prepare(spec, temporary)
+            driver.sync_tree(temporary)
+            temporary.rename(made)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return made
+
+
+def _copy(source, target):
+    """Copies what is in a folder, holes as holes (LMDB's file is mostly one), with the owners: some servers insist on
+    theirs."""
+    shutil.copytree(source, target, dirs_exist_ok=True, symlinks=True, copy_function=_copy_file)
+    for folder, folders, files in os.walk(source):
+        at = Path(target) / Path(folder).relative_to(source)
+        for name in [".", *folders, *files]:
+            owner = os.lstat(Path(folder) / name)
+            os.chown(at / name, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
+def _copy_file(source, target):
+    with open(source, "rb", buffering=0) as read, open(target, "wb", buffering=0) as write:
+        size, at = os.fstat(read.fileno()).st_size, 0
+        write.truncate(size)
+        while at < size:
+            try:
+                at = os.lseek(read.fileno(), at, os.SEEK_DATA)
+            except OSError as why:
+                if why.errno != errno.ENXIO:
+                    raise
+                break
+            end = os.lseek(read.fileno(), at, os.SEEK_HOLE)
+            os.lseek(read.fileno(), at, os.SEEK_SET)
+            while at < end:
+                piece = read.read(min(PIECE, end - at))
+                if not piece:
+                    raise Failure(f"{source} became shorter while it was copied")
+                os.pwrite(write.fileno(), piece, at)
+                at += len(piece)
+    shutil.copystat(source, target)
+
+
+# ---- the load ----
+
+
+def load(spec):
+    """Runs the server and its clients; measures `seconds` after `warm_s`."""
+    workload = workload_named(spec.get("workload", ""))
+    if hasattr(workload, "load"):
+        workload.load(spec)
+        return
+    warm, seconds = spec.get("warm_s", 5.0), spec.get("seconds", 15.0)
+    with workload.serving(spec):
+        with workload.Clients(spec, warm + seconds + TAIL_S) as clients:
+            _sleep(clients, clients.began_ns + int(warm * NS_PER_S))
+            with driver.measured(), driver.Progress(None, "transactions", watch=clients.done):
+                began = time.monotonic_ns()
+                _sleep(clients, began + int(seconds * NS_PER_S))
+                ended = time.monotonic_ns()
+            clients.finish()
+        _say(clients.transactions(), began, ended)
+
+
+def _sleep(clients, until_ns):
+    """Waits, and looks whether the clients still work."""
+    while (left := until_ns - time.monotonic_ns()) > 0:
+        clients.check()
+        time.sleep(min(left / NS_PER_S, LOOK_S))
+
+
+def _say(transactions, began, ended):
+    seen, total = driver.Latencies(), 0
+    for at, took in transactions:
+        if began <= at < ended:
+            seen.add(took)
+            total += took
+    if not seen.count:
+        raise Failure("no transaction ended in the measured window; give it more seconds, or look at the clients' logs")
+    driver.figure("work_per_s", seen.count / ((ended - began) / NS_PER_S), "1/s")
+    driver.figure("work_done", seen.count, "count")
+    driver.figure("work_mean", total / seen.count, "ns")
+    driver.latency("work", seen)
+
+
+class Clients:
+    """Clients that write pairs of 64-bit numbers to files: the end of a transaction (monotonic clock) and its duration,
+    in nanoseconds."""
+
+    PAIR = 16
+
+    def __init__(self, spec, seconds):
+        self.spec, self.seconds, self.began_ns = spec, seconds, 0
+        self.folder = spec.scratch / "clients"
+
+    def __enter__(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        self.began_ns = time.monotonic_ns()
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def start(self):
+        """Starts the clients and returns."""
+        raise NotImplementedError
+
+    def check(self):
+        """Fails if a client has ended."""
+
+    def finish(self):
+        """Waits for their orderly end, so that all that they write down is in the files."""
+
+    def stop(self):
+        """Ends those that still run; called in any case."""
+
+    def logs(self):
+        """The files with the pairs."""
+        return sorted(self.folder.glob("log.*"))
+
+    def done(self):
+        """How many transactions have ended; lags behind by what the clients have not written out."""
+        return sum(path.stat().st_size for path in self.logs()) // self.PAIR
+
+    def transactions(self):
+        """All (end, duration), client by client."""
+        for path in self.logs():
+            data = path.read_bytes()
+            numbers = array.array("q", data[:len(data) // self.PAIR * self.PAIR])
+            yield from zip(numbers[::2], numbers[1::2])
+
+
+class ProgramClients(Clients):
+    """One program that is all clients and ends by itself."""
+
+    program = None
+
+    def server(self):
+        """The program as a `common.server.Server`, not started yet."""
+        raise NotImplementedError
+
+    def start(self):
+        self.program = self.server()
+        self.program.log_path.unlink(missing_ok=True)
+        self.program.__enter__()
+
+    def check(self):
+        if (status := self.program.process.poll()) is not None:
+            raise Failure(f"{self.program.name} ended with {status} before its time: {self.program.last_lines(6)}")
+
+    def finish(self):
+        if (status := self.program.process.wait()) != 0:
+            raise Failure(f"{self.program.name} ended with {status}: {self.program.last_lines(6)}")
+
+    def stop(self):
+        self.program.stop()
+
+
+class ProcessClients(Clients):
+    """Clients that are processes of Python, `clients` of them."""
+
+    def start(self):
+        fork = multiprocessing.get_context("fork")
+        self.children = [fork.Process(target=self._work, args=(n,), daemon=True) for n in range(self.spec.get("clients", 4))]
+        for child in self.children:
+            child.start()
+
+    def connect(self, number):
+        """A context whose value is a function that does one transaction."""
+        raise NotImplementedError
+
+    def _work(self, number):
+        server.die_with_parent()
+        until = self.began_ns + int(self.seconds * NS_PER_S)
+        try:
+            with self.connect(number) as transact, open(self.folder / f"log.{number}", "wb") as log:
+                now = time.monotonic_ns()
+                while now < until:
+                    began = now
+                    transact()
+                    now = time.monotonic_ns()
+                    log.write(array.array("q", (now, now - began)).tobytes())
+        except Exception as why:  # pylint: disable=broad-except
+            (self.folder / "failure").write_text(f"client {number}: {type(why).__name__}: {why}")
+            sys.exit(1)
+
+    def _failed(self):
+        if any(child.exitcode for child in self.children):
+            failure = self.folder / "failure"
+            raise Failure(failure.read_text() if failure.exists() else "a client was killed")
+
+    def check(self):
+        self._failed()
+        if not all(child.is_alive() for child in self.children):
+            raise Failure("a client ended before its time")
+
+    def finish(self):
+        for child in self.children:
+            child.join()
+        self._failed()
+
+    def stop(self):
+        for child in self.children:
+            if child.is_alive():
+                child.kill()
+            child.join()
+
+
+@contextlib.contextmanager
+def nothing_to_serve(_spec):
+    """`serving` of a database that is a library of its clients."""
+    yield
