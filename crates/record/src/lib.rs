@@ -27,6 +27,9 @@
 //! without is a page fault. A failed call is no event, and a descriptor closed by the end of its process or by
 //! `close_range` makes no [`poolwright_trace::Op::Close`].
 //!
+//! An operation of a plain system call also says what its thread did since its previous one ([`poolwright_trace::Gap`]):
+//! `bpf/gap.h` reads the scheduler's account of the thread, and the tracepoint `sched_waking` tells who woke it.
+//!
 //! # Where it runs
 //!
 //! Linux 5.17 or later with BTF, x86-64, as root or with `CAP_BPF` and `CAP_PERFMON`, in the host's process namespace.

@@ -22,7 +22,7 @@ pub trait Watcher {
 /// Either of the two.
 pub(crate) enum Sink {
     Trace(Box<Writer>),
-    Watched(Watched),
+    Watched(Box<Watched>),
 }
 
 /// What a trace would hold beside the events.
@@ -39,7 +39,7 @@ impl Sink {
     }
 
     pub fn watched(watcher: Box<dyn Watcher>, meta: Meta) -> Sink {
-        Sink::Watched(Watched { watcher, files: Vec::new(), meta, events: 0 })
+        Sink::Watched(Box::new(Watched { watcher, files: Vec::new(), meta, events: 0 }))
     }
 
     /// Adds a file to the table and returns its id.

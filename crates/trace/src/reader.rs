@@ -271,6 +271,7 @@ impl Iterator for Events<'_> {
                 return None;
             }
             self.group += 1;
+            self.current = Vec::new().into_iter(); // the next row group takes the memory of this one
             match self.reader.row_group(self.group - 1) {
                 Ok(events) => self.current = events.into_iter(),
                 Err(error) => return Some(Err(error)),

@@ -429,8 +429,8 @@ mod tests {
     /// Total bytes of all footers of a recording, and its row groups' bytes.
     fn simulate(hours: u64, events_per_second: f64, table_bytes: usize) -> (f64, f64) {
         // As measured on recordings of databases: bytes per event, bytes per row group in a footer.
-        const EVENT: f64 = 9.0;
-        const GROUP: f64 = 550.0;
+        const EVENT: f64 = 18.0;
+        const GROUP: f64 = 750.0;
         let (mut now, mut groups, mut footers, mut written) = (0.0, 0.0, 0.0, 0.0);
         while now < hours as f64 * 3600.0 {
             let footer = groups * GROUP + table_bytes as f64;
