@@ -41,6 +41,7 @@ fn was_tried(role: &Role) -> bool {
 
 /// What the gains at the terminal show; `report.html` has all.
 const SHOWN: &[&str] = &[
+    "work_rate",
     "allocated_bytes",
     "mean_latency_ns",
     "read_p99_ns",

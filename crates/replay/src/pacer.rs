@@ -1,7 +1,9 @@
 //! Keeps an application's replay to what its threads did between their operations.
 
-use std::sync::OnceLock;
+use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
@@ -12,9 +14,10 @@ use crate::application::{AHEAD_NS, Application, Think};
 const LEAST_BURN_NS: u64 = 3_000;
 /// A sleep below this is put off likewise.
 const LEAST_SLEEP_NS: u64 = 20_000;
-/// The longest sleep without a look at the work done and at the order to stop.
-const LONGEST_SLEEP: Duration = Duration::from_millis(5);
-const SHORTEST_SLEEP: Duration = Duration::from_micros(100);
+/// The longest wait without a look at the order to stop.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+/// How often the foreground looks whether the background has caught up.
+const CATCH_UP: Duration = Duration::from_micros(200);
 /// A lane with less than this share of the foreground's steps may end early without ending the measurement.
 const MAJOR_SHARE: f64 = 0.05;
 /// Unless its last step is before this share of the work.
@@ -31,9 +34,12 @@ pub(crate) struct Mark {
 /// The progress of an application's replay.
 pub(crate) struct Pacer<'a> {
     application: &'a Application,
-    start: Instant,
     /// Foreground steps done.
     work: AtomicU32,
+    /// Threads that wait until so much work is done, the least first.
+    waiting: Mutex<BinaryHeap<Waiter>>,
+    /// The least work that a thread waits for; `u32::MAX` if none does.
+    nearest: AtomicU32,
     /// By lane, the recorded time of a background lane's next step; `u64::MAX` for the foreground and at the end.
     next: Vec<AtomicU64>,
     /// Foreground steps done when the measurement begins.
@@ -43,6 +49,32 @@ pub(crate) struct Pacer<'a> {
     /// CPU time of a call that the replay does not make, in nanoseconds.
     call_ns: u64,
 }
+
+/// A thread that waits until so much work is done. The least work is the greatest in a heap.
+struct Waiter {
+    work: u32,
+    thread: Thread,
+}
+
+impl Ord for Waiter {
+    fn cmp(&self, other: &Waiter) -> std::cmp::Ordering {
+        other.work.cmp(&self.work)
+    }
+}
+
+impl PartialOrd for Waiter {
+    fn partial_cmp(&self, other: &Waiter) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Waiter {
+    fn eq(&self, other: &Waiter) -> bool {
+        self.work == other.work
+    }
+}
+
+impl Eq for Waiter {}
 
 /// A lane's CPU time and sleep that are due, in nanoseconds. Negative sleep: it slept longer than it should have.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,8 +89,9 @@ impl<'a> Pacer<'a> {
         let first = |lane: usize| if application.foreground[lane] { u64::MAX } else { 0 };
         Pacer {
             application,
-            start: Instant::now(),
             work: AtomicU32::new(0),
+            waiting: Mutex::new(BinaryHeap::new()),
+            nearest: AtomicU32::new(u32::MAX),
             next: (0..application.foreground.len()).map(|lane| AtomicU64::new(first(lane))).collect(),
             warm: (application.work.len() as f64 * warm_share) as u32,
             began: OnceLock::new(),
@@ -86,21 +119,37 @@ impl<'a> Pacer<'a> {
         if !self.is_foreground(lane) {
             self.next[lane].store(t_ns, Ordering::Relaxed);
         }
-        while self.work.load(Ordering::Relaxed) < think.after_work && !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(self.time_until(think.after_work));
-        }
+        self.wait_for_work(think.after_work, stop);
         let behind =
             || self.next.iter().any(|next| next.load(Ordering::Relaxed).saturating_add(AHEAD_NS) < t_ns);
         while self.is_foreground(lane) && behind() && !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(SHORTEST_SLEEP);
+            std::thread::sleep(CATCH_UP);
         }
     }
 
-    /// About how long until so much work is done.
-    fn time_until(&self, work: u32) -> Duration {
-        let done = self.work.load(Ordering::Relaxed).max(1);
-        let each = self.start.elapsed().div_f64(f64::from(done));
-        each.mul_f64(f64::from(work.saturating_sub(done)) * 0.5).clamp(SHORTEST_SLEEP, LONGEST_SLEEP)
+    fn wait_for_work(&self, work: u32, stop: &AtomicBool) {
+        if self.work.load(Ordering::SeqCst) >= work {
+            return;
+        }
+        let mut waiting = self.waiting.lock().expect("no holder panics");
+        waiting.push(Waiter { work, thread: std::thread::current() });
+        self.nearest.fetch_min(work, Ordering::SeqCst);
+        drop(waiting);
+        // The limit is for the order to stop only. An earlier wakeup that was meant for another wait does no harm.
+        while self.work.load(Ordering::SeqCst) < work && !stop.load(Ordering::Relaxed) {
+            std::thread::park_timeout(LONGEST_WAIT);
+        }
+    }
+
+    /// Wakes the threads that wait for no more than `work`.
+    fn wake(&self, work: u32) {
+        let mut waiting = self.waiting.lock().expect("no holder panics");
+        while waiting.peek().is_some_and(|waiter| waiter.work <= work) {
+            if let Some(waiter) = waiting.pop() {
+                waiter.thread.unpark();
+            }
+        }
+        self.nearest.store(waiting.peek().map_or(u32::MAX, |waiter| waiter.work), Ordering::SeqCst);
     }
 
     /// A step has ended.
@@ -108,7 +157,10 @@ impl<'a> Pacer<'a> {
         if !self.is_foreground(lane) {
             return;
         }
-        let work = self.work.fetch_add(1, Ordering::Relaxed) + 1;
+        let work = self.work.fetch_add(1, Ordering::SeqCst) + 1;
+        if work >= self.nearest.load(Ordering::SeqCst) {
+            self.wake(work);
+        }
         if work > self.warm && self.began.get().is_none() {
             let _ = self.began.set(Mark { at: Instant::now(), work });
         }
@@ -198,7 +250,7 @@ fn sleep(time: Duration, stop: &AtomicBool) {
         if left.is_zero() || stop.load(Ordering::Relaxed) {
             return;
         }
-        std::thread::sleep(left.min(Duration::from_millis(50)));
+        std::thread::sleep(left.min(LONGEST_WAIT));
     }
 }
 

@@ -1,7 +1,7 @@
 //! How much of the recording a trial replays, and how many settings are raced, so that the time allowed is kept.
 //!
 //! A trial replays the whole application, all files of all roles, at its own speed: a recorded second takes about a second.
-//! What is cut is the recorded time, down to [`LEAST_SECONDS`], and then the number of settings. Which of these cuts keep the
+//! What is cut is the recorded time, down to [`LEAST_PASS_S`], and then the number of settings. Which of these cuts keep the
 //! figures right was measured (`docs/method.md`): fewer regions, one role alone and a smaller ARC do not keep the work rate.
 
 use poolwright_replay::Replay;
@@ -10,10 +10,13 @@ use crate::model::Anchor;
 
 /// Share of a trial's work that warms up and is not measured.
 pub(crate) const WARM_SHARE: f64 = 0.2;
-/// The shortest slice of a recording: it is measured over one transaction group (5 s), whose writeback is a part of the work.
-pub(crate) const LEAST_SECONDS: f64 = 6.25;
-/// The longest slice: more of it narrows the interval less than another trial does.
-const MOST_SECONDS: f64 = 20.0;
+/// Wall seconds that the shortest slice of a recording takes: it is measured over one transaction group (5 s by the clock),
+/// whose writeback is a part of the work.
+const LEAST_PASS_S: f64 = 6.25;
+/// Wall seconds of the longest slice: more of it narrows the interval less than another trial does.
+const MOST_PASS_S: f64 = 20.0;
+/// Recorded seconds of the trial that tells how long trials take.
+pub(crate) const CALIBRATION_S: f64 = 5.0;
 /// Trials that a race should have: a first round, half of it again, refinements, and the confirmation.
 const WANTED_TRIALS: f64 = 26.0;
 /// Pairs of the confirmation.
@@ -67,18 +70,21 @@ impl Calibration {
         Calibration { fixed_s: (whole - pass).max(0.0), per_recorded_s: pass / seconds, anchor }
     }
 
+    /// Recorded seconds that a pass of so many wall seconds replays.
+    fn replayed(&self, pass_s: f64, recorded: f64) -> f64 {
+        (pass_s / self.per_recorded_s.max(1e-3)).min(recorded)
+    }
+
     /// Wall seconds of the shortest trial.
     pub fn least_trial_s(&self, recorded: f64) -> f64 {
-        self.fixed_s + self.per_recorded_s * LEAST_SECONDS.min(recorded)
+        self.fixed_s + self.per_recorded_s * self.replayed(LEAST_PASS_S, recorded)
     }
 }
 
 /// Fits a race into `budget_s`. `recorded` is the recording's seconds, `survivors` what screening left.
 pub(crate) fn fit(c: &Calibration, budget_s: f64, recorded: f64, survivors: usize) -> Fit {
-    let least = LEAST_SECONDS.min(recorded);
-    let most = MOST_SECONDS.min(recorded);
-    let wanted = budget_s / WANTED_TRIALS;
-    let seconds = ((wanted - c.fixed_s) / c.per_recorded_s.max(1e-3)).clamp(least, most.max(least));
+    let pass_s = (budget_s / WANTED_TRIALS - c.fixed_s).clamp(LEAST_PASS_S, MOST_PASS_S);
+    let seconds = c.replayed(pass_s, recorded);
     let trial_s = c.fixed_s + c.per_recorded_s * seconds;
     let trials = budget_s / trial_s.max(1e-3);
     let pairs = if trials >= WANTED_TRIALS { PAIRS } else { LEAST_PAIRS };
@@ -120,7 +126,7 @@ mod tests {
     #[test]
     fn only_what_was_cut_is_called_cut() {
         let quick = calibration(0.5, 0.02);
-        let all = fit(&quick, 80.0, 15.0, 10);
+        let all = fit(&quick, 80.0, 15.0, 4);
         assert_eq!(all.cuts(15.0), None, "{all:?}");
         let cut = fit(&calibration(2.0, 1.0), 80.0, 30.0, 10);
         let said = cut.cuts(30.0).unwrap();
@@ -132,9 +138,9 @@ mod tests {
     #[test]
     fn slow_trials_lose_time_first_then_rivals() {
         let f = fit(&calibration(1.0, 1.0), 100.0, 30.0, 10);
-        assert!(f.seconds == LEAST_SECONDS && f.settings >= 2 && f.settings < 10 && f.pairs == 3, "{f:?}");
+        assert!(f.seconds == LEAST_PASS_S && f.settings >= 2 && f.settings < 10 && f.pairs == 3, "{f:?}");
         let f = fit(&calibration(1.0, 1.0), 400.0, 30.0, 10);
-        assert!(f.seconds > 2.0 * LEAST_SECONDS && f.settings == 10 && f.pairs == 5, "{f:?}");
+        assert!(f.seconds > 2.0 * LEAST_PASS_S && f.settings == 10 && f.pairs == 5, "{f:?}");
         // A short recording is replayed whole.
         assert_eq!(fit(&calibration(1.0, 1.0), 100.0, 4.0, 10).seconds, 4.0);
     }

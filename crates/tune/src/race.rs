@@ -47,6 +47,8 @@ pub struct Limits {
     pub budget: Duration,
     /// Interleaved pairs of the confirmation, at least 2.
     pub pairs: u32,
+    /// Wall time that a trial takes, as far as it is known.
+    pub trial: Duration,
 }
 
 /// What a race found.
@@ -113,10 +115,11 @@ impl Race<'_> {
             }
             self.rank(&o, &mut alive);
             round += 1;
-            if alive.len() <= 1 || round >= 4 || self.spent(began) > 0.55 {
+            let half = alive.len().div_ceil(2).max(2);
+            if alive.len() <= 1 || round >= 4 || !self.has_time_for(half + 1, began) {
                 break;
             }
-            alive.truncate(alive.len().div_ceil(2).max(2));
+            alive.truncate(half);
         }
         if let Some(&best) = alive.first() {
             let refined = self.refine(&mut o, best, refinements, began)?;
@@ -130,9 +133,10 @@ impl Race<'_> {
         Ok(o)
     }
 
-    /// Share of the budget used.
-    fn spent(&self, began: Instant) -> f64 {
-        began.elapsed().as_secs_f64() / self.limits.budget.as_secs_f64().max(1e-3)
+    /// Whether so many trials fit into the budget before the confirmation.
+    fn has_time_for(&self, trials: usize, began: Instant) -> bool {
+        let trials = trials as u32 + 2 * self.limits.pairs;
+        began.elapsed() + self.limits.trial * trials <= self.limits.budget
     }
 
     fn trial(&mut self, o: &mut Outcome, who: Option<usize>) -> Result<()> {
@@ -156,9 +160,9 @@ impl Race<'_> {
             order.reverse();
         }
         for who in order {
-            // The first round may not eat the whole budget: the model ranked the candidates, the last ones go first.
-            let skip = who.is_some() && self.spent(began) > 0.6;
-            if !skip {
+            // The first round may not use the whole budget: the model ranked the candidates, the last ones are left out. Today's
+            // settings and the first candidate are tried in any case.
+            if who.is_none_or(|i| Some(&i) == alive.first()) || self.has_time_for(1, began) {
                 self.trial(o, who)?;
             }
         }
@@ -182,7 +186,7 @@ impl Race<'_> {
     ) -> Result<usize> {
         let mut best = best;
         for refinement in refinements {
-            if self.spent(began) > 0.7 {
+            if !self.has_time_for(2, began) {
                 break;
             }
             let settings = crate::candidates::with(&o.others[best].settings, refinement);
@@ -216,7 +220,7 @@ impl Race<'_> {
     /// Fresh pairs: the trials that chose the best are not the ones that judge it.
     fn confirm(&mut self, o: &mut Outcome, best: usize, began: Instant) -> Result<()> {
         for pair in 0..self.limits.pairs {
-            if pair >= 3 && self.spent(began) > 1.0 {
+            if pair >= 3 && began.elapsed() > self.limits.budget {
                 break;
             }
             let today = o.today.settings.clone();
@@ -330,7 +334,7 @@ mod tests {
 
     fn race(seed: u64, noise: f64, today: u32, candidates: &[u32]) -> Outcome {
         let mut run = noisy(seed, noise);
-        let limits = Limits { budget: Duration::from_secs(60), pairs: 5 };
+        let limits = Limits { budget: Duration::from_secs(60), pairs: 5, trial: Duration::ZERO };
         let mut race = Race { run: &mut run, criteria: BALANCED, limits };
         race.race(setting(today), candidates.iter().map(|r| setting(*r)).collect(), &[]).unwrap()
     }
@@ -418,7 +422,7 @@ mod tests {
                 good(settings)
             }
         };
-        let limits = Limits { budget: Duration::from_secs(60), pairs: 2 };
+        let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::ZERO };
         let mut one = Race { run: &mut run, criteria: BALANCED, limits };
         let o = one.race(setting(128), vec![setting(16), setting(32)], &[]).unwrap();
         assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "32K");

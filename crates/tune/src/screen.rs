@@ -62,7 +62,7 @@ pub(crate) fn estimate(
         recordsizes,
         compressions,
         ashifts: if ashift == 9 { vec![9] } else { vec![9, ashift] },
-        within: 0.02,
+        within: 0.03,
         time_limit: Some(limit),
         seed,
         cancel: Arc::clone(cancel),

@@ -10,7 +10,7 @@ use poolwright_replay::{ApplicationSpec, EngineOptions, Replay, Spec, TargetSpec
 
 use crate::Result;
 use crate::candidates::{difference, grid, with};
-use crate::fit::{self, Calibration, LEAST_SECONDS, LEAST_TRIALS, WARM_SHARE};
+use crate::fit::{self, CALIBRATION_S, Calibration, LEAST_TRIALS, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
 use crate::plan;
 use crate::race::{Limits, Outcome, Race};
@@ -74,7 +74,7 @@ impl Tuner<'_> {
     /// One short trial of today's settings tells how long trials take, and what the model's predictions are held against.
     pub(crate) fn calibrate(&mut self) -> Result<()> {
         self.say("how long a trial takes");
-        let seconds = LEAST_SECONDS.min(self.recorded());
+        let seconds = CALIBRATION_S.min(self.recorded());
         let spec = self.spec(self.settings_so_far(), seconds);
         let began = Instant::now();
         let replay = self.trial(&spec)?;
@@ -120,7 +120,7 @@ impl Tuner<'_> {
             let spec = self.spec(all, fit.seconds);
             self.trial(&spec)
         };
-        let limits = Limits { budget, pairs: fit.pairs };
+        let limits = Limits { budget, pairs: fit.pairs, trial: Duration::from_secs_f64(fit.trial_s) };
         Race { run: &mut run, criteria, limits }.race(today.clone(), survivors, &refinements)
     }
 
@@ -139,8 +139,7 @@ impl Tuner<'_> {
             let of = |r: &plan::Role| if new { with(&r.current, &r.recommended) } else { r.current.clone() };
             roles.iter().map(|r| (r.role.clone(), of(r))).collect()
         };
-        let seconds =
-            self.fits.values().map(|f| f.seconds).fold(LEAST_SECONDS, f64::max).min(self.recorded());
+        let seconds = self.fits.values().map(|f| f.seconds).fold(0.0, f64::max);
         for i in 0..PAIRS_TOGETHER {
             self.say(format!("the whole plan against today: pair {} of {PAIRS_TOGETHER}", i + 1));
             let mut one = |new: bool| -> Result<Option<Metrics>> {

@@ -215,6 +215,11 @@ fn share_of_the_rest(n: usize, i: usize) -> f64 {
     weight(i) / (later + together)
 }
 
+/// What of the time is left for the last of `n` groups and the whole plan.
+fn later_share(n: usize) -> f64 {
+    (0..n - 1).map(|i| 1.0 - share_of_the_rest(n, i)).product()
+}
+
 /// Why a role was not raced although it is busy enough.
 const NO_TIME: &str =
     "no settings were tried: the time allowed is used up by busier files (--budget allows more)";
@@ -262,12 +267,13 @@ impl Tuner<'_> {
         }
         let mut raced = Vec::new();
         let mut roles = Vec::new();
+        let groups_with_time = self.with_time(groups.len());
         // The busiest first; each later one is tried beside what was chosen before. The others are only estimated.
         for (i, group) in groups.iter().enumerate() {
-            let budget = self.left().mul_f64(share_of_the_rest(groups.len(), i));
-            if i > 0 && !self.is_enough_for_a_race(budget) {
-                continue;
+            if i >= groups_with_time {
+                break;
             }
+            let budget = self.left().mul_f64(share_of_the_rest(groups_with_time, i));
             let role = self.role(&group.roles, Some(budget))?;
             let chosen = with(&role.current, &role.recommended);
             self.chosen.extend(for_all(&group.roles, &chosen));
@@ -288,6 +294,14 @@ impl Tuner<'_> {
         roles.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.role.cmp(&b.role)));
         let together = self.together(&roles)?;
         self.plan(roles, together)
+    }
+
+    /// How many of so many groups the time allows to race; one at least.
+    fn with_time(&self, groups: usize) -> usize {
+        let enough = |n: &usize| {
+            self.is_enough_for_a_race(self.left().mul_f64(share_of_the_rest(*n, *n - 1) * later_share(*n)))
+        };
+        (2..=groups).rev().find(enough).unwrap_or(groups.min(1))
     }
 
     /// What the recording did to each role, and where the role lies.

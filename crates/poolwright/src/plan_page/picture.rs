@@ -32,7 +32,7 @@ pub fn trade_off(section: &mut Section, plan: &Plan, role: &Role) {
     let (points, source) = comparable(role);
     let has = |name: &str| points.iter().filter(|e| e.metrics.contains_key(name)).count() > 1;
     let space = words::pick(&words::SPACE, &plan.goal, has);
-    let latency = words::pick(&words::LATENCY, &plan.goal, has);
+    let latency = words::pick(&words::SPEED, &plan.goal, has);
     let wear = words::pick(&words::WEAR, &plan.goal, has);
     let both = |x: Option<&'static str>, y| x.zip(y).map(|(x, y)| scatter(role, &points, x, y));
     let mut plots: Vec<Scatter> = [both(space, latency), both(space, wear)].into_iter().flatten().collect();

@@ -18,12 +18,13 @@ const fn metric(name: &'static str, title: &'static str, unit: Unit, better: Bet
 }
 
 /// Every metric, in the order in which people ask for them.
-const METRICS: [Metric; 19] = {
+const METRICS: [Metric; 20] = {
     use Better::{Higher, Lower};
     use Unit::{Bytes, Fraction, Nanoseconds, PerSecond, Ratio};
     [
         metric("allocated_bytes", "space", Bytes, Lower),
         metric("space_ratio", "space ratio", Ratio, Higher),
+        metric("work_rate", "work rate", Ratio, Higher),
         metric("mean_latency_ns", "mean latency", Nanoseconds, Lower),
         metric("read_p50_ns", "read p50", Nanoseconds, Lower),
         metric("read_p99_ns", "read p99", Nanoseconds, Lower),
@@ -46,8 +47,9 @@ const METRICS: [Metric; 19] = {
 
 /// Metrics that say how much space is taken.
 pub const SPACE: [&str; 2] = ["allocated_bytes", "space_ratio"];
-/// Metrics that say how long the database waits, the most telling first.
-pub const LATENCY: [&str; 10] = [
+/// Metrics that say how fast the database works or how long it waits, the most telling first.
+pub const SPEED: [&str; 11] = [
+    "work_rate",
     "mean_latency_ns",
     "read_p99_ns",
     "write_p99_ns",
@@ -105,7 +107,7 @@ pub fn pick(family: &[&'static str], goal: &Goal, has: impl Fn(&str) -> bool) ->
 
 /// Space, latency and wear, and whatever else the goal weighs: the figures to look at first.
 pub fn headline(goal: &Goal, has: impl Fn(&str) -> bool + Copy) -> Vec<&str> {
-    let families = [&SPACE[..], &LATENCY[..], &WEAR[..]];
+    let families = [&SPACE[..], &SPEED[..], &WEAR[..]];
     let picked = families.into_iter().filter_map(|family| pick(family, goal, has));
     let weighed = goal.weights.keys().map(String::as_str).filter(|name| has(name));
     ordered(picked.chain(weighed))
@@ -279,12 +281,12 @@ mod tests {
             weights: names.iter().map(|(n, w)| ((*n).to_owned(), *w)).collect(),
             ..Goal::default()
         };
-        assert_eq!(pick(&LATENCY, &goal(&[("fsync_p99_ns", 0.5)]), |_| true), Some("fsync_p99_ns"));
+        assert_eq!(pick(&SPEED, &goal(&[("fsync_p99_ns", 0.5)]), |_| true), Some("fsync_p99_ns"));
         assert_eq!(
-            pick(&LATENCY, &goal(&[("fsync_p99_ns", 0.5)]), |n| n == "read_p99_ns"),
+            pick(&SPEED, &goal(&[("fsync_p99_ns", 0.5)]), |n| n == "read_p99_ns"),
             Some("read_p99_ns")
         );
-        assert_eq!(pick(&LATENCY, &goal(&[]), |_| true), Some("mean_latency_ns"));
-        assert_eq!(pick(&LATENCY, &goal(&[]), |_| false), None);
+        assert_eq!(pick(&SPEED, &goal(&[]), |_| true), Some("mean_latency_ns"));
+        assert_eq!(pick(&SPEED, &goal(&[]), |_| false), None);
     }
 }
