@@ -165,19 +165,24 @@ class Run:
                        "--plan", kept, "--report", self.out / "plan.html", *shlex.split(self.options.tune_options), good=(0, 4))
         return json.loads(kept.read_text())
 
+    def _roles(self):
+        return sorted(json.loads(poolwright("trace", "show", self.trace, "--json"))["roles"])
+
     def _log_roles(self):
         """The recorded roles whose files are in a dataset of their own."""
         if "log" not in self.workload.roles:
             return []
-        shown = json.loads(poolwright("trace", "show", self.trace, "--json"))
-        return [role for role in LOG_ROLES if role in shown["roles"]]
+        return [role for role in LOG_ROLES if role in self._roles()]
 
     def predicted(self, name, properties):
         """What `replay` of the whole application measures under a setting; kept by setting and options."""
         words = ["replay", self.trace, *self._device(), "--json"]
-        for key, value in properties.items():
-            words += ["-o", f"{key}={value}"]
-        for role in self._log_roles():
+        logs = self._log_roles()
+        # What is set for all roles would be set for the logs' dataset too.
+        for role in [role for role in self._roles() if role not in logs]:
+            for key, value in properties.items():
+                words += ["-o", f"{role}:{key}={value}"]
+        for role in logs:
             for key, value in self.workload.study["datasets"]["log"].items():
                 words += ["-o", f"{role}:{key}={value}"]
         words += shlex.split(self.options.replay_options)

@@ -11,6 +11,8 @@
 #pragma once
 #include "common.h"
 
+#define PF_KTHREAD 0x00200000
+
 /* Whether a timer or a device's interrupt handler runs on this CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -106,7 +108,8 @@ static __always_inline void woken(struct task_struct *task)
 	struct task_struct *current = bpf_get_current_task_btf();
 	struct call *call, *waker;
 
-	if (task == current || (config.by_pid && !followed(task->tgid)))
+	/* Most wakeups are of the kernel's own threads. */
+	if (task->flags & PF_KTHREAD || task == current || (config.by_pid && !followed(task->tgid)))
 		return;
 	call = bpf_task_storage_get(&calls, task, 0, 0);
 	if (!call || !call->t_end)

@@ -157,6 +157,7 @@ struct sched_info {
 
 struct task_struct {
 	struct thread_info thread_info;
+	unsigned int flags;
 	int pid;
 	int tgid;
 	struct files_struct *files;

@@ -19,6 +19,8 @@ pub(crate) struct CpuSampler {
     host_ticks: u64,
     /// Ticks of each process at its last sample.
     process_ticks: BTreeMap<u32, u64>,
+    /// Ticks of all other processes at the last sample.
+    other_ticks: BTreeMap<u32, u64>,
     samples: Vec<CpuSecond>,
 }
 
@@ -29,6 +31,7 @@ impl CpuSampler {
             sampled: start,
             host_ticks: host().ticks,
             process_ticks: BTreeMap::new(),
+            other_ticks: others(&BTreeSet::new()),
             samples: Vec::new(),
         }
     }
@@ -60,8 +63,14 @@ impl CpuSampler {
             true
         });
         self.process_ticks = process_ticks;
+        let other_ticks = others(pids);
+        let since = |(pid, ticks): (&u32, &u64)| {
+            ticks.saturating_sub(self.other_ticks.get(pid).copied().unwrap_or(*ticks))
+        };
+        let others = other_ticks.iter().map(since).sum();
+        self.other_ticks = other_ticks;
         let share = |ticks: u64| ticks * TICK_NS / seconds;
-        let sample = CpuSecond { host_ns: share(host), subject_ns: share(subject) };
+        let sample = CpuSecond { host_ns: share(host), subject_ns: share(subject), others_ns: share(others) };
         self.samples.extend((0..seconds).map(|_| sample));
     }
 
@@ -104,6 +113,14 @@ fn parse(text: &str) -> Host {
         }
     }
     host
+}
+
+/// Ticks of the processes that are neither in `subject` nor the recorder nor threads of the kernel: clients, as a rule.
+fn others(subject: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeMap::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_other = |pid: &u32| *pid != std::process::id() && !subject.contains(pid);
+    pids.filter(is_other).filter_map(|pid| Some((pid, subject::user_cpu_ticks(pid)?))).collect()
 }
 
 #[cfg(test)]

@@ -214,6 +214,7 @@ struct Stat {
 
 /// Set when a thread begins to exit, before the tracepoint `sched_process_exit` (`include/linux/sched.h`).
 const PF_EXITING: u32 = 0x4;
+const PF_KTHREAD: u32 = 0x0020_0000;
 
 impl Stat {
     /// Parses a line of `/proc/PID/stat` (`proc_pid_stat(5)`).
@@ -243,6 +244,12 @@ fn stat(dir: &Path) -> Option<Stat> {
 /// CPU time that a process has used so far, in ticks; `None` if it has ended.
 pub(crate) fn cpu_ticks(pid: u32) -> Option<u64> {
     stat(Path::new(&format!("/proc/{pid}"))).map(|stat| stat.cpu_ticks)
+}
+
+/// The same; `None` for a thread of the kernel too.
+pub(crate) fn user_cpu_ticks(pid: u32) -> Option<u64> {
+    let stat = stat(Path::new(&format!("/proc/{pid}")))?;
+    (stat.flags & PF_KTHREAD == 0).then_some(stat.cpu_ticks)
 }
 
 /// All processes with their parents.

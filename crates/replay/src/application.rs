@@ -57,6 +57,8 @@ pub struct Application {
     pub foreground: Vec<bool>,
     /// Recorded start times of the foreground's steps, sorted: the recorded time that so much work took.
     pub work: Vec<u64>,
+    /// CPU time of other processes that is used beside the work, in proportion to it, in nanoseconds.
+    pub beside_ns: u64,
     /// What was inferred.
     pub inferred: Inferred,
 }
@@ -175,6 +177,7 @@ struct Shares {
 
 struct Inference<'a> {
     usage: HashMap<u32, Usage>,
+    others: Others,
     shares: Shares,
     builder: Builder,
     application: Application,
@@ -198,6 +201,7 @@ impl Schedule {
     pub fn of_application(trace: &Trace, others: Others, wanted: &dyn Fn(&Event) -> bool) -> Schedule {
         let mut inference = Inference {
             usage: usage(trace),
+            others,
             shares: Shares::default(),
             builder: Builder::default(),
             application: Application::default(),
@@ -236,10 +240,11 @@ fn shares(usage: &HashMap<u32, Usage>, others: Others) -> Shares {
     if served == 0 {
         return Shares::default();
     }
+    // A client's thread waits for a CPU as often as the application's own: what is left of a sleep is CPU time.
     let (cpu, ready) = foreground().fold((0, 0), |(c, r), u| (c + u.cpu, r + u.ready));
-    let share = (others.cpu_ns as f64 / served as f64).min(1.0);
     let waiting = if cpu == 0 { 0.0 } else { ready as f64 / cpu as f64 };
-    Shares { cpu: share, ready: (share * waiting).min(1.0 - share) }
+    let share = (others.cpu_ns as f64 / served as f64).min(1.0 / (1.0 + waiting));
+    Shares { cpu: share, ready: share * waiting }
 }
 
 impl Inference<'_> {
@@ -261,6 +266,10 @@ impl Inference<'_> {
             self.add(&Event { op, ..*event }, schedule.start_ns);
         }
         self.count_threads();
+        let seconds = trace.meta.duration_ns.max(1) as f64;
+        let replayed = end.saturating_sub(schedule.start_ns) as f64;
+        let others = (self.others.cpu_ns as f64 * (replayed / seconds).min(1.0)) as u64;
+        self.application.beside_ns = others.saturating_sub(self.application.inferred.others_cpu_ns);
         schedule.start_ns = schedule.start_ns.min(end);
         schedule.duration_ns = end - schedule.start_ns;
         self.builder.finish(&mut schedule);
@@ -433,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_client_on_the_same_machine_computes_in_its_servers_sleep() {
-        // Ten sleeps of 9 ms for a client; the client used 45 ms of CPU in all.
+        // Ten sleeps of 9 ms for a client; the client used 45 ms of CPU time in all.
         let events: Vec<Event> = (0..11)
             .map(|i| event(i * 11, 1, 1, (i > 0).then(|| gap(1, 0, 1, Gap::OTHER)).flatten()))
             .collect();

@@ -155,7 +155,12 @@ pub fn drive(
         kicks: AtomicU64::new(0),
         pacer: pacer(schedule, pace)?,
     };
+    let over = AtomicBool::new(false);
     let lanes = std::thread::scope(|scope| {
+        if let Some(pacer) = &run.pacer {
+            let (stop, over) = (&run.stop, &over);
+            scope.spawn(move || pacer.run_beside(&|| over.load(Ordering::Relaxed), stop));
+        }
         let handles: Vec<_> = (0..schedule.lanes.len())
             .map(|lane| {
                 let run = &run;
@@ -180,6 +185,7 @@ pub fn drive(
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+        over.store(true, Ordering::Relaxed);
         let join = |h: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<LaneResult>>>| match h {
             Ok(handle) => handle.join().expect("a lane does not panic"),
             Err(why) => Err(Error::Child(format!("a replaying thread cannot be started: {why}"))),

@@ -18,6 +18,9 @@ const LEAST_SLEEP_NS: u64 = 20_000;
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 /// How often the foreground looks whether the background has caught up.
 const CATCH_UP: Duration = Duration::from_micros(200);
+/// How often CPU time of other processes is used, and the most at once.
+const BESIDE_EVERY: Duration = Duration::from_millis(1);
+const MOST_BESIDE_NS: u64 = 4_000_000;
 /// A lane with less than this share of the foreground's steps may end early without ending the measurement.
 const MAJOR_SHARE: f64 = 0.05;
 /// Unless its last step is before this share of the work.
@@ -208,6 +211,19 @@ impl<'a> Pacer<'a> {
             due.sleep_ns -= began.elapsed().as_nanos() as i64;
             // One long delay is not made up for by cutting many sleeps short.
             due.sleep_ns = due.sleep_ns.max(-(LEAST_SLEEP_NS as i64) * 10);
+        }
+    }
+
+    /// Uses the CPU time of other processes, in proportion to the work done, until `is_over`.
+    pub fn run_beside(&self, is_over: &dyn Fn() -> bool, stop: &AtomicBool) {
+        let (all, beside) = (self.application.work.len().max(1) as f64, self.application.beside_ns as f64);
+        let mut used = 0;
+        while beside > 0.0 && !is_over() && !stop.load(Ordering::Relaxed) {
+            let due = (beside * f64::from(self.work.load(Ordering::Relaxed)) / all) as u64;
+            let now = due.saturating_sub(used).min(MOST_BESIDE_NS);
+            burn(now, stop);
+            used += now;
+            std::thread::sleep(BESIDE_EVERY);
         }
     }
 

@@ -80,8 +80,7 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
 
 /// CPU time that processes beside the recorded ones used, as far as the recorder measured it.
 fn others(trace: &Trace) -> Others {
-    let cpu = trace.meta.cpu.iter();
-    Others { cpu_ns: cpu.map(|second| second.host_ns.saturating_sub(second.subject_ns)).sum() }
+    Others { cpu_ns: trace.meta.cpu.iter().map(|second| second.others_ns).sum() }
 }
 
 /// Leaves this process as many CPUs as the recorded machine had, if that is fewer: the application's threads and OpenZFS's

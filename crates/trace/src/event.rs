@@ -219,6 +219,9 @@ pub struct CpuSecond {
     pub host_ns: u64,
     /// By the processes of the recorded subject, in nanoseconds.
     pub subject_ns: u64,
+    /// By other processes, in nanoseconds: neither the recorder nor threads of the kernel.
+    #[serde(default)]
+    pub others_ns: u64,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference

@@ -74,7 +74,8 @@ fn gaps_and_cpu_seconds_survive_at_their_extremes() {
         event.gap = gap;
     }
     trace.meta.cores = 64;
-    trace.meta.cpu = vec![CpuSecond { host_ns: 64_000_000_000, subject_ns: 7 }, CpuSecond::default()];
+    trace.meta.cpu =
+        vec![CpuSecond { host_ns: 64_000_000_000, subject_ns: 7, others_ns: 9 }, CpuSecond::default()];
     trace.save(&path).unwrap();
     assert_eq!(Trace::load(&path).unwrap(), trace);
     // The cut is the one of the other 64-bit columns.

@@ -1,0 +1,155 @@
+//! An application's replay follows the wakeups that were recorded, and nothing else: one thread is delayed, and the threads
+//! that it woke in the recording are late as well, while the others go on.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+use poolwright_replay::application::Others;
+use poolwright_replay::capture::Options;
+use poolwright_replay::{Capture, Counters, Directory, Pace, Result, Schedule, Target, drive};
+use poolwright_trace::{Event, File, Flags, Gap, Op, Trace};
+
+const WRITES: u32 = 30;
+const PAGE: u64 = 4096;
+const MS: u64 = 1_000_000;
+/// Long enough for any machine; a replay that waits for the wrong thread takes all of it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Thread 1 writes file 0 and wakes thread 2 each time, which then writes file 1; thread 3 writes file 2 by itself.
+fn trace(dir: &std::path::Path) -> Trace {
+    let write = |t_ms: u64, tid: u32, n: u32, gap: Option<Gap>| Event {
+        t_ns: t_ms * MS,
+        dur_ns: MS,
+        op: Op::Write,
+        file: tid - 1,
+        offset: u64::from(n) * PAGE,
+        len: PAGE,
+        pid: 1,
+        tid,
+        flags: Flags::default(),
+        gap: gap.filter(|_| n > 0),
+    };
+    let computes = Gap { cpu_ns: MS / 10, ..Gap::default() };
+    let woken = Gap { cpu_ns: MS / 10, ready_ns: 0, wake_ns: MS as u32 / 2, waker: 1 };
+    let mut events = Vec::new();
+    for n in 0..WRITES {
+        let t = u64::from(n) * 4;
+        events.push(write(t, 1, n, Some(computes)));
+        events.push(write(t, 3, n, Some(computes)));
+        events.push(write(t + 2, 2, n, Some(woken)));
+    }
+    let file = |n: u32| {
+        let path = dir.join(format!("file{n}"));
+        std::fs::write(&path, vec![n as u8 + 1; (u64::from(WRITES) * PAGE) as usize]).unwrap();
+        File {
+            path: path.display().to_string(),
+            size: u64::from(WRITES) * PAGE,
+            role: "data".into(),
+            ..File::default()
+        }
+    };
+    Trace { files: (0..3).map(file).collect(), events, ..Trace::default() }
+}
+
+/// A directory in which the last write of file 0 takes until all of file 2 is written.
+struct Delayed {
+    directory: Directory,
+    /// Writes of each file that have ended.
+    ended: Mutex<[u32; 3]>,
+    changed: Condvar,
+    /// Writes of file 1 that began before the write of file 0 that woke their thread had ended.
+    early: AtomicU32,
+    timed_out: AtomicU32,
+}
+
+impl Target for Delayed {
+    fn write(&self, file: u32, offset: u64, buf: &[u8], sync: bool, direct: bool) -> Result<()> {
+        let n = (offset / PAGE) as u32;
+        let mut ended = self.ended.lock().unwrap();
+        if file == 1 && n > 0 && ended[0] <= n {
+            self.early.fetch_add(1, Ordering::Relaxed);
+        }
+        if file == 0 && n == WRITES - 1 {
+            let unwritten = |ended: &mut [u32; 3]| ended[2] < WRITES;
+            let (guard, waited) = self.changed.wait_timeout_while(ended, PATIENCE, unwritten).unwrap();
+            self.timed_out.fetch_add(u32::from(waited.timed_out()), Ordering::Relaxed);
+            ended = guard;
+        }
+        drop(ended);
+        self.directory.write(file, offset, buf, sync, direct)?;
+        self.ended.lock().unwrap()[file as usize] += 1;
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    fn create(&self, file: u32) -> Result<()> {
+        self.directory.create(file)
+    }
+
+    fn read(&self, file: u32, offset: u64, buf: &mut [u8], direct: bool) -> Result<usize> {
+        self.directory.read(file, offset, buf, direct)
+    }
+
+    fn sync(&self, file: u32) -> Result<()> {
+        self.directory.sync(file)
+    }
+
+    fn truncate(&self, file: u32, size: u64) -> Result<()> {
+        self.directory.truncate(file, size)
+    }
+
+    fn punch(&self, file: u32, offset: u64, len: u64) -> Result<()> {
+        self.directory.punch(file, offset, len)
+    }
+
+    fn unlink(&self, file: u32) -> Result<()> {
+        self.directory.unlink(file)
+    }
+
+    fn kick(&self) -> Result<()> {
+        self.directory.kick()
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.directory.settle()
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        self.directory.counters()
+    }
+
+    fn logical_bytes(&self) -> Result<u64> {
+        self.directory.logical_bytes()
+    }
+
+    fn allocated_bytes(&self) -> Result<u64> {
+        self.directory.allocated_bytes()
+    }
+}
+
+#[test]
+fn a_delayed_thread_delays_those_that_it_woke_and_no_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = trace(dir.path());
+    let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 1, roles: vec![] };
+    let capture = Capture::take(&trace, &options, |p| p.into()).unwrap();
+    let schedule = Schedule::of_application(&trace, Others::default(), &|_| true);
+    let inferred = schedule.application.as_ref().unwrap().inferred.clone();
+    assert_eq!(inferred.wakes, u64::from(WRITES) - 1, "{inferred:?}");
+    assert_eq!((inferred.foreground_threads, inferred.background_threads), (2, 1), "{inferred:?}");
+    let target = Delayed {
+        directory: Directory::create(dir.path(), trace.files.len()).unwrap(),
+        ended: Mutex::default(),
+        changed: Condvar::new(),
+        early: AtomicU32::new(0),
+        timed_out: AtomicU32::new(0),
+    };
+    let pace = Pace::Application { warm_share: 0.2, call_ns: 0 };
+    let pass = drive(&schedule, &capture, &target, pace, 0, &|| false).unwrap();
+    assert_eq!(pass.ops["write"], 3 * u64::from(WRITES));
+    assert_eq!(target.timed_out.into_inner(), 0, "a thread waited that no thread had woken in the recording");
+    assert_eq!(target.early.into_inner(), 0, "a thread did not wait for the one that woke it");
+    let work = pass.work.unwrap();
+    assert!(work.seconds > 0.0 && work.recorded_seconds > 0.0, "{work:?}");
+}
