@@ -89,7 +89,8 @@ fn a_log_is_kept_for_what_it_says_and_a_failed_mount_makes_none() {
     p.run("pool import tank img");
     p.run("mount tank m --background --arc 64M");
     p.run("pool export tank");
-    assert_eq!(logs(), 0, "lines that come late do not make it again");
+    let left = std::fs::read_to_string(&log).unwrap_or_default();
+    assert_eq!(logs(), 0, "lines that come late do not make it again: {left}");
 
     p.run("pool import tank img");
     p.run("mount tank m --background --arc 64M");

@@ -286,7 +286,8 @@ mod tests {
             pick(&SPEED, &goal(&[("fsync_p99_ns", 0.5)]), |n| n == "read_p99_ns"),
             Some("read_p99_ns")
         );
-        assert_eq!(pick(&SPEED, &goal(&[]), |_| true), Some("mean_latency_ns"));
+        assert_eq!(pick(&SPEED, &goal(&[]), |_| true), Some("work_rate"));
+        assert_eq!(pick(&SPEED, &goal(&[]), |n| n != "work_rate"), Some("mean_latency_ns"));
         assert_eq!(pick(&SPEED, &goal(&[]), |_| false), None);
     }
 }
