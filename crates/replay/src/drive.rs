@@ -268,6 +268,7 @@ impl Run<'_> {
         sleep_precisely();
         for (i, step) in steps.iter().enumerate() {
             if let Some(pacer) = &self.pacer {
+                pacer.begin(lane, step.t_ns);
                 pacer.spend(&mut due, pacer.think(lane, i).cpu_before_ns, 0, &self.stop);
             }
             for Dependency { lane, done } in self.schedule.before(step) {

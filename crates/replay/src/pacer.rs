@@ -89,13 +89,12 @@ pub(crate) struct Due {
 impl<'a> Pacer<'a> {
     /// `warm_share` of the work is done before the measurement begins.
     pub fn new(application: &'a Application, warm_share: f64, call_ns: u64) -> Pacer<'a> {
-        let first = |lane: usize| if application.foreground[lane] { u64::MAX } else { 0 };
         Pacer {
             application,
             work: AtomicU32::new(0),
             waiting: Mutex::new(BinaryHeap::new()),
             nearest: AtomicU32::new(u32::MAX),
-            next: (0..application.foreground.len()).map(|lane| AtomicU64::new(first(lane))).collect(),
+            next: (0..application.foreground.len()).map(|_| AtomicU64::new(u64::MAX)).collect(),
             warm: (application.work.len() as f64 * warm_share) as u32,
             began: OnceLock::new(),
             ended: OnceLock::new(),
@@ -116,12 +115,17 @@ impl<'a> Pacer<'a> {
         self.began.get().is_some() && self.ended.get().is_none()
     }
 
-    /// Waits until the foreground has come as far as it had in the recording when the step began, and a step of the
-    /// foreground until no background lane is too far behind.
-    pub fn wait_for_progress(&self, lane: usize, think: &Think, t_ns: u64, stop: &AtomicBool) {
+    /// The lane comes to a step that began at `t_ns` in the recording. To be called before the step waits for anything: a
+    /// background lane that waits for another one's step must not look as if it were behind.
+    pub fn begin(&self, lane: usize, t_ns: u64) {
         if !self.is_foreground(lane) {
             self.next[lane].store(t_ns, Ordering::Relaxed);
         }
+    }
+
+    /// Waits until the foreground has come as far as it had in the recording when the step began, and a step of the
+    /// foreground until no background lane is too far behind.
+    pub fn wait_for_progress(&self, lane: usize, think: &Think, t_ns: u64, stop: &AtomicBool) {
         self.wait_for_work(think.after_work, stop);
         let behind =
             || self.next.iter().any(|next| next.load(Ordering::Relaxed).saturating_add(AHEAD_NS) < t_ns);

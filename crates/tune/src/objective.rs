@@ -129,8 +129,10 @@ pub fn metrics(replay: &Replay) -> Metrics {
     put("allocated_bytes", replay.allocated_bytes as f64);
     put("space_ratio", replay.logical_bytes as f64 / replay.allocated_bytes.max(1) as f64);
     put("mean_latency_ns", replay.mean_latency_ns);
-    put("ops_s", replay.ops_per_second);
-    put("work_rate", replay.work_rate.unwrap_or(0.0));
+    match replay.work_rate {
+        Some(rate) => put("work_rate", rate),
+        None => put("ops_s", replay.ops_per_second),
+    }
     put("write_amplification", replay.write_amplification.unwrap_or(0.0));
     put("read_amplification", replay.read_amplification.unwrap_or(0.0));
     put("vdev_write_bytes", replay.vdev.write_bytes as f64);

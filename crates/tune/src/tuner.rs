@@ -324,7 +324,8 @@ impl Tuner<'_> {
         let rate = self.capture.rate;
         if rate < 1.0 {
             self.warnings.push(format!(
-                "trials hold {:.1} % of the touched regions, and the ARC was scaled by the same; --sample-bytes takes more",
+                "trials hold {:.1} % of the touched regions, and the ARC was scaled by the same: operations elsewhere are left out, \
+                 so changes of the work rate are understated; --sample-bytes takes more",
                 rate * 100.0
             ));
             if (self.request.arc_bytes as f64 * rate) < (64 << 20) as f64 {
