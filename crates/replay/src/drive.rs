@@ -262,8 +262,8 @@ impl Run<'_> {
         let most = steps.iter().filter(|s| s.op == Op::Read).map(|s| s.len).max().unwrap_or(0);
         let mut raw = vec![0u8; most.min(LONGEST_READ) as usize + 4096];
         let skip = raw.as_ptr().align_offset(4096);
-        let mut result = LaneResult::default();
-        result.foreground = self.pacer.as_ref().is_none_or(|pacer| pacer.is_foreground(lane));
+        let foreground = self.pacer.as_ref().is_none_or(|pacer| pacer.is_foreground(lane));
+        let mut result = LaneResult { foreground, ..LaneResult::default() };
         let mut due = Due::default();
         sleep_precisely();
         for (i, step) in steps.iter().enumerate() {
