@@ -1,0 +1,152 @@
+use poolwright_trace::{File, Op};
+use proptest::prelude::*;
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+fn event(t_ms: u64, dur_ms: u64, tid: u32, gap: Option<Gap>) -> Event {
+    Event {
+        t_ns: t_ms * MS,
+        dur_ns: dur_ms * MS,
+        op: Op::Write,
+        file: 0,
+        offset: 0,
+        len: 1,
+        pid: 1,
+        tid,
+        flags: Flags::default(),
+        gap,
+    }
+}
+
+fn gap(cpu_ms: u64, ready_ms: u32, wake_ms: u32, waker: u32) -> Option<Gap> {
+    let ms = MS as u32;
+    Some(Gap { cpu_ns: cpu_ms * MS, ready_ns: ready_ms * ms, wake_ns: wake_ms * ms, waker })
+}
+
+fn of(events: Vec<Event>, others: Others) -> Schedule {
+    let trace = Trace { files: vec![File::default()], events, ..Trace::default() };
+    Schedule::of_application(&trace, others, &|_| true)
+}
+
+fn application(s: &Schedule) -> &Application {
+    s.application.as_ref().expect("an application's schedule")
+}
+
+#[test]
+fn time_ready_is_left_out_and_cpu_time_is_kept() {
+    let s = of(vec![event(0, 1, 1, None), event(11, 1, 1, gap(4, 6, 0, 0))], Others::default());
+    let think = application(&s).thinks[0][1];
+    assert_eq!((think.cpu_ns, think.sleep_ns, think.wake), (4 * MS, 0, None));
+}
+
+#[test]
+fn a_client_on_the_same_machine_computes_in_its_servers_sleep() {
+    // Ten sleeps of 9 ms for a client; the client used 45 ms of CPU time in all.
+    let events: Vec<Event> =
+        (0..11).map(|i| event(i * 11, 1, 1, (i > 0).then(|| gap(1, 0, 1, Gap::OTHER)).flatten())).collect();
+    let s = of(events, Others { cpu_ns: 45 * MS });
+    let think = application(&s).thinks[0][5];
+    assert_eq!((think.cpu_ns, think.sleep_ns), (MS + 9 * MS / 2, 9 * MS / 2));
+    assert_eq!(application(&s).inferred.others_cpu_ns, 45 * MS);
+}
+
+#[test]
+fn a_sleep_that_another_thread_ended_follows_that_thread() {
+    let s = of(
+        vec![
+            event(0, 1, 1, None),
+            event(2, 8, 2, None),             // ends at 10
+            event(14, 1, 1, gap(3, 0, 2, 2)), // woken at 12 by thread 2
+            event(15, 1, 2, gap(1, 0, 0, 0)),
+        ],
+        Others::default(),
+    );
+    let a = application(&s);
+    let think = a.thinks[0][1];
+    assert_eq!(think.wake, Some(Dependency { lane: 1, done: 1 }));
+    // Of 3 ms of CPU time 2 can be after the wakeup; thread 2 took 2 ms from its end to the wakeup.
+    assert_eq!((think.cpu_before_ns, think.cpu_ns, think.sleep_ns), (MS, 2 * MS, 2 * MS));
+    assert_eq!(a.inferred.wakes, 1);
+}
+
+#[test]
+fn an_operation_that_is_not_replayed_leaves_its_think_time() {
+    let events = vec![
+        event(0, 1, 1, None),
+        Event { op: Op::Close, ..event(6, 1, 1, gap(5, 0, 0, 0)) },
+        event(9, 1, 1, gap(2, 0, 0, 0)),
+    ];
+    let s = of(events, Others::default());
+    assert_eq!(s.len(), 2);
+    let think = application(&s).thinks[0][1];
+    assert_eq!((think.cpu_before_ns, think.cpu_ns), (5 * MS, 2 * MS));
+}
+
+#[test]
+fn a_thread_that_waits_for_timers_follows_the_foreground() {
+    let mut events: Vec<Event> =
+        (0..100).map(|i| event(i * 10, 1, 1, (i > 0).then(|| gap(9, 0, 0, 0)).flatten())).collect();
+    for i in 0..10 {
+        events.push(event(i * 100 + 5, 1, 2, (i > 0).then(|| gap(1, 0, 0, Gap::TIMER)).flatten()));
+    }
+    events.sort_by_key(|e| e.t_ns);
+    let s = of(events, Others::default());
+    let a = application(&s);
+    assert_eq!(a.foreground, [true, false]);
+    assert_eq!((a.inferred.foreground_ops, a.inferred.background_ops), (100, 10));
+    assert_eq!(a.work.len(), 100);
+    // At 505 ms the foreground had begun 51 operations, and the sleep itself is no time of its own.
+    assert_eq!(a.thinks[1][5], Think { cpu_ns: MS, after_work: 51, ..Think::default() });
+}
+
+#[test]
+fn without_a_foreground_all_threads_are_it() {
+    let events = (0..10).map(|i| event(i * 100, 1, 1, gap(1, 0, 0, Gap::TIMER))).collect();
+    assert_eq!(application(&of(events, Others::default())).foreground, [true]);
+}
+
+proptest! {
+    /// Whatever the trace, running lanes in any order that keeps the dependencies and the progress comes to the end.
+    #[test]
+    fn no_application_deadlocks(
+        raw in prop::collection::vec((0u64..3000, 0u64..60, 1u32..8, 0u64..40, 0u32..9), 1..200)
+    ) {
+        let mut events: Vec<Event> = raw
+            .into_iter()
+            .map(|(t, dur, tid, cpu, waker)| {
+                let waker = if waker == 8 { Gap::TIMER } else { waker };
+                event(t, dur, tid, gap(cpu, 0, cpu as u32, waker))
+            })
+            .collect();
+        events.sort_by_key(|e| e.t_ns);
+        let s = of(events, Others::default());
+        let a = application(&s);
+        let mut done = vec![0u32; s.lanes.len()];
+        let mut work = 0;
+        loop {
+            let mut moved = false;
+            for lane in 0..s.lanes.len() {
+                while let Some(step) = s.lanes[lane].get(done[lane] as usize) {
+                    let think = &a.thinks[lane][done[lane] as usize];
+                    let behind = |l: usize| !a.foreground[l] && s.lanes[l].get(done[l] as usize)
+                        .is_some_and(|next| next.t_ns + AHEAD_NS < step.t_ns);
+                    let waits = s.before(step).iter().chain(&think.wake).any(|d| done[d.lane as usize] < d.done)
+                        || work < think.after_work
+                        || (a.foreground[lane] && (0..s.lanes.len()).any(behind));
+                    if waits {
+                        break;
+                    }
+                    done[lane] += 1;
+                    work += u32::from(a.foreground[lane]);
+                    moved = true;
+                }
+            }
+            if !moved {
+                break;
+            }
+        }
+        prop_assert_eq!(done.iter().sum::<u32>() as usize, s.len());
+    }
+}
