@@ -99,7 +99,6 @@ struct Usage {
     ops: u64,
     first: u64,
     last_end: u64,
-    operations: u64,
     cpu: u64,
     ready: u64,
     /// Asleep until another process or a thread without recorded operations woke it.
@@ -128,7 +127,6 @@ impl Usage {
             }
         }
         self.ops += 1;
-        self.operations += event.dur_ns;
         self.last_end = self.last_end.max(event.t_ns + event.dur_ns);
     }
 
@@ -176,7 +174,8 @@ struct Shares {
 }
 
 struct Inference<'a> {
-    usage: HashMap<u32, Usage>,
+    /// Threads whose operations are the work.
+    foreground: HashSet<u32>,
     others: Others,
     shares: Shares,
     builder: Builder,
@@ -199,24 +198,28 @@ struct Carried {
 impl Schedule {
     /// The application's schedule: the events for which `wanted` is true, with what their threads did between them.
     pub fn of_application(trace: &Trace, others: Others, wanted: &dyn Fn(&Event) -> bool) -> Schedule {
-        let mut inference = Inference {
-            usage: usage(trace),
+        let usage = usage(trace);
+        let inference = Inference {
+            foreground: foreground_of(&usage),
             others,
-            shares: Shares::default(),
+            shares: shares(&usage, others),
             builder: Builder::default(),
             application: Application::default(),
             ends: HashMap::new(),
             carried: HashMap::new(),
             wanted,
         };
-        inference.shares = shares(&inference.usage, others);
         inference.run(trace)
     }
 }
 
 /// The threads whose operations are the work.
 pub fn foreground_threads(trace: &Trace) -> HashSet<u32> {
-    usage(trace).into_iter().filter(|(_, usage)| !usage.is_background()).map(|(tid, _)| tid).collect()
+    foreground_of(&usage(trace))
+}
+
+fn foreground_of(usage: &HashMap<u32, Usage>) -> HashSet<u32> {
+    usage.iter().filter(|(_, usage)| !usage.is_background()).map(|(tid, _)| *tid).collect()
 }
 
 /// Every thread's time, over the whole trace: also of the operations that are not replayed.
@@ -278,20 +281,15 @@ impl Inference<'_> {
     }
 
     fn count_threads(&mut self) {
-        let used = self.usage.iter().filter(|(tid, _)| self.ends.contains_key(tid));
+        let foreground = self.ends.keys().filter(|tid| self.foreground.contains(tid)).count() as u32;
         let inferred = &mut self.application.inferred;
-        for (_, usage) in used {
-            if usage.is_background() {
-                inferred.background_threads += 1;
-            } else {
-                inferred.foreground_threads += 1;
-            }
-        }
+        inferred.foreground_threads = foreground;
+        inferred.background_threads = self.ends.len() as u32 - foreground;
     }
 
     /// An operation that is not replayed: what its thread did before it is kept for the next step.
     fn skip(&mut self, event: &Event) {
-        let foreground = !self.usage[&event.tid].is_background();
+        let foreground = self.foreground.contains(&event.tid);
         let think = self.think(event, foreground);
         let carried = self.carried.entry(event.tid).or_default();
         carried.end = carried.end.max(Some(event.t_ns + event.dur_ns));
@@ -301,7 +299,7 @@ impl Inference<'_> {
 
     fn add(&mut self, event: &Event, start: u64) {
         let lane = self.builder.place(event);
-        let foreground = !self.usage[&event.tid].is_background();
+        let foreground = self.foreground.contains(&event.tid);
         while self.application.thinks.len() <= lane as usize {
             self.application.thinks.push(Vec::new());
             self.application.foreground.push(foreground);

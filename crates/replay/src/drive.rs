@@ -159,7 +159,7 @@ pub fn drive(
     let lanes = std::thread::scope(|scope| {
         if let Some(pacer) = &run.pacer {
             let (stop, over) = (&run.stop, &over);
-            scope.spawn(move || pacer.run_beside(&|| over.load(Ordering::Relaxed), stop));
+            scope.spawn(move || pacer.run_beside(over, stop));
         }
         let handles: Vec<_> = (0..schedule.lanes.len())
             .map(|lane| {
@@ -265,7 +265,9 @@ impl Run<'_> {
         let foreground = self.pacer.as_ref().is_none_or(|pacer| pacer.is_foreground(lane));
         let mut result = LaneResult { foreground, ..LaneResult::default() };
         let mut due = Due::default();
-        sleep_precisely();
+        if self.pacer.is_some() {
+            sleep_precisely();
+        }
         for (i, step) in steps.iter().enumerate() {
             if let Some(pacer) = &self.pacer {
                 pacer.begin(lane, step.t_ns);

@@ -218,11 +218,11 @@ impl<'a> Pacer<'a> {
         }
     }
 
-    /// Uses the CPU time of other processes, in proportion to the work done, until `is_over`.
-    pub fn run_beside(&self, is_over: &dyn Fn() -> bool, stop: &AtomicBool) {
+    /// Uses the CPU time of other processes, in proportion to the work done, until it is `over`.
+    pub fn run_beside(&self, over: &AtomicBool, stop: &AtomicBool) {
         let (all, beside) = (self.application.work.len().max(1) as f64, self.application.beside_ns as f64);
         let mut used = 0;
-        while beside > 0.0 && !is_over() && !stop.load(Ordering::Relaxed) {
+        while beside > 0.0 && !over.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
             let due = (beside * f64::from(self.work.load(Ordering::Relaxed)) / all) as u64;
             let now = due.saturating_sub(used).min(MOST_BESIDE_NS);
             burn(now, stop);

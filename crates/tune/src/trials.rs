@@ -14,7 +14,6 @@ use crate::fit::{self, CALIBRATION_S, Calibration, LEAST_TRIALS, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
 use crate::plan;
 use crate::race::{Limits, Outcome, Race};
-use crate::requirement::Criteria;
 use crate::screen::Screened;
 use crate::tuner::Tuner;
 
@@ -81,7 +80,6 @@ impl Tuner<'_> {
         let whole = began.elapsed().as_secs_f64();
         let cores = self.surroundings().cores;
         self.calibration = Some(Calibration::of(&replay, seconds, whole, self.recorded(), cores));
-        self.inferred = replay.application;
         Ok(())
     }
 
@@ -109,7 +107,7 @@ impl Tuner<'_> {
             .iter()
             .map(|(k, v)| Settings::from([(k.to_string(), v.to_string())]))
             .collect();
-        let criteria = Criteria { goal: self.request.goal, requirements: &self.request.requirements };
+        let criteria = self.request.criteria();
         let others = self.settings_so_far();
         let mut done = 0;
         let mut run = |settings: &Settings| {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Device, Engine};
-use poolwright_replay::application::{Inferred, foreground_threads};
+use poolwright_replay::application::foreground_threads;
 use poolwright_replay::{Capture, capture};
 use poolwright_trace::{Reader, Trace, stats};
 
@@ -63,6 +63,13 @@ pub struct Request {
     pub stop: Arc<AtomicBool>,
 }
 
+impl Request {
+    /// What a setting is judged by.
+    pub(crate) fn criteria(&self) -> Criteria<'_> {
+        Criteria { goal: self.goal, requirements: &self.requirements }
+    }
+}
+
 /// Where the tuner is.
 #[derive(Clone, Debug)]
 pub struct Progress {
@@ -92,8 +99,6 @@ pub(crate) struct Tuner<'a> {
     pub last_pairs: Vec<(Metrics, Metrics)>,
     pub calibration: Option<Calibration>,
     pub foreground: HashSet<u32>,
-    /// What the recording says of the application.
-    pub inferred: Option<Inferred>,
     pub warnings: Vec<String>,
     progress: &'a mut dyn FnMut(&Progress),
 }
@@ -130,7 +135,6 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         last_pairs: Vec::new(),
         calibration: None,
         foreground,
-        inferred: None,
         warnings,
         progress,
     };
@@ -269,10 +273,7 @@ impl Tuner<'_> {
         let mut roles = Vec::new();
         let groups_with_time = self.with_time(groups.len());
         // The busiest first; each later one is tried beside what was chosen before. The others are only estimated.
-        for (i, group) in groups.iter().enumerate() {
-            if i >= groups_with_time {
-                break;
-            }
+        for (i, group) in groups.iter().take(groups_with_time).enumerate() {
             let budget = self.left().mul_f64(share_of_the_rest(groups_with_time, i));
             let role = self.role(&group.roles, Some(budget))?;
             let chosen = with(&role.current, &role.recommended);
@@ -371,7 +372,7 @@ impl Tuner<'_> {
             trace: &self.trace,
             capture: &self.capture,
             roles,
-            criteria: Criteria { goal: self.request.goal, requirements: &self.request.requirements },
+            criteria: self.request.criteria(),
             ashift: self.ashift,
             around: &self.surroundings(),
             anchor: self.calibration.as_ref().and_then(|c| c.anchor),

@@ -152,5 +152,5 @@ fn end(child: &mut Child) {
 /// What a person should read of a dead trial: its own last words without hints.
 fn reason(status: &str, lines: &[String]) -> String {
     last_words(lines.iter().map(String::as_str))
-        .unwrap_or_else(|| format!("it ended without a word ({status})"))
+        .unwrap_or_else(|| format!("it ended without a message ({status})"))
 }

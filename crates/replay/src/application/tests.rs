@@ -97,7 +97,7 @@ fn a_thread_that_waits_for_timers_follows_the_foreground() {
     assert_eq!(a.foreground, [true, false]);
     assert_eq!((a.inferred.foreground_ops, a.inferred.background_ops), (100, 10));
     assert_eq!(a.work.len(), 100);
-    // At 505 ms the foreground had begun 51 operations, and the sleep itself is no time of its own.
+    // At 505 ms the foreground had begun 51 operations, and the thread's own sleep is not slept again.
     assert_eq!(a.thinks[1][5], Think { cpu_ns: MS, after_work: 51, ..Think::default() });
 }
 
