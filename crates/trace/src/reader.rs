@@ -166,6 +166,13 @@ impl Reader {
         self.good
     }
 
+    /// A checksum of the trace's description, file table and events, as text: equal for copies of one trace.
+    pub fn fingerprint(&self) -> String {
+        let parts =
+            [KEY_META, KEY_FILES, KEY_CHECKSUMS].map(|key| footer_value(&self.metadata, key).unwrap_or(""));
+        format!("crc32:{:08x}:{}", crc32(parts.join("\n").as_bytes()), self.len())
+    }
+
     /// How many row groups there are.
     pub fn row_groups(&self) -> usize {
         self.metadata.num_row_groups()
