@@ -35,7 +35,7 @@ pub(crate) fn look(dir: &Path, stated: &Settings) -> Current {
         ashift: None,
     };
     if file_system == "zfs" {
-        match zfs_get(&source) {
+        match zfs_get(&source, COMPARED) {
             Some(settings) => {
                 current.settings.extend(settings);
                 current.source = CurrentSource::ZfsGet { dataset: source.clone() };
@@ -58,6 +58,25 @@ pub(crate) fn look(dir: &Path, stated: &Settings) -> Current {
         }
     }
     current
+}
+
+impl Current {
+    /// Today's value of a property that the plan does not compare: the dataset's, or OpenZFS's default where there is no
+    /// dataset to ask.
+    pub fn value(&self, property: &str) -> Option<String> {
+        if let Some(known) = self.settings.get(property) {
+            return Some(known.clone());
+        }
+        match &self.dataset {
+            Some(dataset) => zfs_get(dataset, &[property])?.remove(property),
+            None => property::defaults().remove(property).or_else(|| other_default(property)),
+        }
+    }
+}
+
+/// Defaults of properties that the engine does not have.
+fn other_default(property: &str) -> Option<String> {
+    (property == "atime").then(|| "on".to_owned())
 }
 
 /// File system type and mount source of the mount that holds `dir`.
@@ -84,8 +103,8 @@ fn output(program: &str, args: &[&str]) -> Option<String> {
     out.status.success().then(|| String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-fn zfs_get(dataset: &str) -> Option<Settings> {
-    let text = output("zfs", &["get", "-H", "-o", "property,value", &COMPARED.join(","), dataset])?;
+fn zfs_get(dataset: &str, properties: &[&str]) -> Option<Settings> {
+    let text = output("zfs", &["get", "-H", "-o", "property,value", &properties.join(","), dataset])?;
     let pairs =
         text.lines().filter_map(|l| l.split_once('\t')).map(|(k, v)| (k.to_owned(), v.trim().to_owned()));
     Some(pairs.collect())

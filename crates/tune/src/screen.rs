@@ -95,6 +95,87 @@ pub(crate) struct Question<'a> {
     pub foreground: &'a HashSet<u32>,
 }
 
+/// What estimate and model say of single settings, against one prediction for today's.
+pub(crate) struct Forecast<'a> {
+    question: &'a Question<'a>,
+    estimate: Option<&'a Estimate>,
+    /// Of today's settings.
+    reference: Prediction,
+    anchor: Anchor,
+    /// Bytes that the events write.
+    written: u64,
+    /// The metrics of today's settings.
+    pub baseline: Metrics,
+}
+
+/// Space ratio and its interval.
+type SpaceRatio = (f64, [f64; 2]);
+
+impl<'a> Forecast<'a> {
+    pub fn new(
+        question: &'a Question<'a>,
+        today: &Settings,
+        estimate: Option<&'a Estimate>,
+    ) -> Result<Forecast<'a>> {
+        let writes = events(question).filter(|e| e.op == poolwright_trace::Op::Write);
+        let written = writes.map(|e| e.len).sum();
+        let reference = prediction(question, estimate, today)?;
+        let anchor = question.anchor.unwrap_or_else(|| without_think_time(&reference, question.around.cores));
+        let baseline = Metrics::new();
+        let mut forecast = Forecast { question, estimate, reference, anchor, written, baseline };
+        forecast.baseline = forecast.figures(today, &forecast.reference).0;
+        Ok(forecast)
+    }
+
+    /// Whether the space of a setting was estimated; without that its predictions mean little.
+    pub fn knows(&self, settings: &Settings) -> bool {
+        cell(self.question, self.estimate, settings).is_some()
+    }
+
+    /// Whether a trial of today's settings says how long the work takes.
+    pub fn is_anchored(&self) -> bool {
+        self.question.anchor.is_some()
+    }
+
+    /// The metrics of a setting, and its space.
+    pub fn of(&self, settings: &Settings) -> Result<(Metrics, SpaceRatio)> {
+        Ok(self.figures(settings, &prediction(self.question, self.estimate, settings)?))
+    }
+
+    fn figures(&self, settings: &Settings, prediction: &Prediction) -> (Metrics, SpaceRatio) {
+        let cell = cell(self.question, self.estimate, settings);
+        let allocated = cell.map_or(0.0, |c| c.total_bytes as f64);
+        let rate = self.anchor.work_rate(prediction, &self.reference);
+        let space = cell.map_or((1.0, [1.0; 2]), |c| (c.ratio, c.ratio_ci95));
+        (prediction.metrics(allocated, self.written, rate), space)
+    }
+}
+
+/// What the estimate has of a setting.
+fn cell<'a>(q: &Question<'_>, estimate: Option<&'a Estimate>, settings: &Settings) -> Option<&'a Cell> {
+    let (recordsize, compression) = of_interest(settings);
+    estimate?.cell(recordsize, &canonical(compression), q.ashift)
+}
+
+/// A codec's speed in bytes a second. It hardly depends on the record size, but one cell's figure is a few milliseconds of a
+/// busy machine: the median over all record sizes is what the model takes.
+fn speed(estimate: Option<&Estimate>, compression: &str, of: fn(&Cell) -> Option<f64>) -> f64 {
+    let cells = estimate.map_or(&[][..], |e| e.cells.as_slice());
+    let all: Vec<f64> = cells.iter().filter(|c| c.compression == compression).filter_map(of).collect();
+    if all.is_empty() { f64::INFINITY } else { median(&all) * 1048576.0 }
+}
+
+fn prediction(q: &Question<'_>, estimate: Option<&Estimate>, settings: &Settings) -> Result<Prediction> {
+    let compression = canonical(of_interest(settings).1);
+    let packing = Packing {
+        ratio: cell(q, estimate, settings).map_or(1.0, |c| c.ratio).clamp(0.01, 1e3),
+        compress_bytes_s: speed(estimate, &compression, |c| c.compress_mib_s),
+        decompress_bytes_s: speed(estimate, &compression, |c| c.decompress_mib_s),
+    };
+    let is_foreground = |e: &Event| q.foreground.is_empty() || q.foreground.contains(&e.tid);
+    predict(q.trace, events(q), settings, packing, q.around, &is_foreground)
+}
+
 /// Ranks all combinations; the best few, and the best of each codec, survive.
 pub(crate) fn screen(
     q: &Question<'_>,
@@ -102,42 +183,13 @@ pub(crate) fn screen(
     today: &Settings,
     estimate: Option<&Estimate>,
 ) -> Result<Vec<Screened>> {
-    let written: u64 = events(q).filter(|e| e.op == poolwright_trace::Op::Write).map(|e| e.len).sum();
-    // A codec's speed hardly depends on the record size, but one cell's figure is a few milliseconds of a busy machine:
-    // the median over all record sizes is what the model takes.
-    let speed = |compression: &str, of: fn(&Cell) -> Option<f64>| -> f64 {
-        let cells = estimate.map_or(&[][..], |e| e.cells.as_slice());
-        let all: Vec<f64> = cells.iter().filter(|c| c.compression == compression).filter_map(of).collect();
-        if all.is_empty() { f64::INFINITY } else { median(&all) * 1048576.0 }
-    };
-    let is_foreground = |e: &Event| q.foreground.is_empty() || q.foreground.contains(&e.tid);
-    let model = |settings: &Settings| -> Result<(Prediction, f64, (f64, [f64; 2]))> {
-        let (recordsize, compression) = of_interest(settings);
-        let cell = estimate.and_then(|e| e.cell(recordsize, &canonical(compression), q.ashift));
-        let packing = Packing {
-            ratio: cell.map_or(1.0, |c| c.ratio).clamp(0.01, 1e3),
-            compress_bytes_s: speed(&canonical(compression), |c| c.compress_mib_s),
-            decompress_bytes_s: speed(&canonical(compression), |c| c.decompress_mib_s),
-        };
-        let prediction = predict(q.trace, events(q), settings, packing, q.around, &is_foreground)?;
-        let allocated = cell.map_or(0.0, |c| c.total_bytes as f64);
-        let space = cell.map_or((1.0, [1.0; 2]), |c| (c.ratio, c.ratio_ci95));
-        Ok((prediction, allocated, space))
-    };
-    let (reference, allocated, _) = model(today)?;
-    let anchor = q.anchor.unwrap_or_else(|| without_think_time(&reference, q.around.cores));
-    let rate = |p: &Prediction| anchor.work_rate(p, &reference);
-    let baseline = reference.metrics(allocated, written, rate(&reference));
-    let one = |settings: &Settings| -> Result<(Metrics, (f64, [f64; 2]))> {
-        let (prediction, allocated, space) = model(settings)?;
-        Ok((prediction.metrics(allocated, written, rate(&prediction)), space))
-    };
+    let forecast = Forecast::new(q, today, estimate)?;
     let mut all: Vec<Screened> = grid
         .combinations()
         .into_par_iter()
         .map(|settings| {
-            let (predicted, space) = one(&settings)?;
-            let objective = q.criteria.objective(&predicted, &baseline);
+            let (predicted, space) = forecast.of(&settings)?;
+            let objective = q.criteria.objective(&predicted, &forecast.baseline);
             Ok(Screened { settings, space, predicted, objective, survives: false })
         })
         .collect::<Result<_>>()?;
