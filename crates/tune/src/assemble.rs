@@ -13,7 +13,7 @@ use crate::race::Outcome;
 use crate::roles::{Files, place};
 use crate::screen::Screened;
 use crate::tuner::{Tuner, recommended_ashift};
-use crate::{Result, database, evidence, headline, machine, memory};
+use crate::{Result, database, evidence, headline, machine, memory, repeat, track_record};
 
 /// A change has to be worth the rewriting of the files: 3 % of the objective.
 const WORTHWHILE: f64 = 0.03;
@@ -93,6 +93,9 @@ impl Tuner<'_> {
         let (device_ashift, why) = recommended_ashift(&self.request.dir);
         let subject = self.subject();
         let memory = memory::advise(&self.trace, &roles, &self.request.device, &self.request.stop)?;
+        // Last, because an interruption of its trials leaves a whole plan.
+        let advice = self.published_advice()?;
+        let layout = self.survey.found.as_ref().map(|f| f.layout.name);
         Ok(Plan {
             format: plan::FORMAT.into(),
             version: plan::VERSION,
@@ -113,6 +116,12 @@ impl Tuner<'_> {
             },
             database,
             memory: Some(memory),
+            pareto: std::mem::take(&mut self.findings.pareto),
+            contributions: std::mem::take(&mut self.findings.contributions),
+            track_record: track_record::for_layout(layout),
+            advice,
+            request: Some(repeat::record(self.request)?),
+            repetition: None,
             gain,
             costs,
             trials: self.trials,

@@ -27,6 +27,9 @@ pub enum Error {
     /// The recording is of other files than those of the directory.
     #[error("{0}")]
     OtherFiles(String),
+    /// The run that made a plan cannot be repeated.
+    #[error("{0}")]
+    NotRepeatable(String),
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,

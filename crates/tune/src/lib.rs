@@ -5,12 +5,15 @@
 //! child process (`poolwright trial`).
 
 mod accesses;
+pub mod advice;
 mod assemble;
 pub mod candidates;
+mod contribution;
 mod current;
 pub mod database;
 mod error;
 mod evidence;
+mod findings;
 mod fit;
 mod groups;
 mod headline;
@@ -18,14 +21,19 @@ pub mod machine;
 mod memory;
 pub mod model;
 pub mod objective;
+mod observations;
+mod pareto;
 pub mod plan;
 pub mod race;
+pub mod repeat;
 pub mod requirement;
 mod roles;
 mod screen;
 pub mod statistics;
+mod track_record;
 mod trials;
 mod tuner;
+mod variance;
 
 pub use error::{Error, Result};
 pub use objective::Goal;

@@ -112,6 +112,11 @@ impl Goal {
     }
 }
 
+/// The metric's own name, or that of its stand-in, whichever `metrics` has.
+pub(crate) fn name_in<'a>(metric: &'a str, metrics: &'a Metrics) -> Option<&'a str> {
+    both(metric, metrics, metrics).map(|(name, ..)| name)
+}
+
 /// A metric of both, or its stand-in.
 fn both<'a>(metric: &'a str, a: &'a Metrics, b: &'a Metrics) -> Option<(&'a str, &'a f64, &'a f64)> {
     let stand_ins = STAND_INS.iter().filter(|(name, _)| *name == metric).map(|(_, other)| *other);

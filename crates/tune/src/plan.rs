@@ -6,10 +6,20 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+mod advice;
+mod contribution;
 mod evidence;
 mod memory;
+mod pareto;
+mod request;
+mod track_record;
+pub use advice::{AdviceSource, AdviceStatus, CheckedAdvice};
+pub use contribution::{Contributions, MeasuredChange, PropertyEffect, VarianceShares};
 pub use evidence::{Cost, Evidence, EvidenceKind, Gain, GainVerdict, Measured, Outcome, Spread};
 pub use memory::Memory;
+pub use pareto::{Pareto, ParetoSetting};
+pub use request::{Repetition, RequestRecord};
+pub use track_record::{MeasuredWorkload, TrackRecord};
 
 /// [`Plan::format`] of every plan.
 pub const FORMAT: &str = "poolwright-plan";
@@ -54,6 +64,24 @@ pub struct Plan {
     /// How much memory the ARC needs; plans of before have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
+    /// Per raced role, the settings that no other tried one beats.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pareto: Vec<Pareto>,
+    /// Per raced role, what each property contributes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contributions: Vec<Contributions>,
+    /// How good predictions were on workloads like this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub track_record: Option<TrackRecord>,
+    /// Published advice, held against today's settings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<CheckedAdvice>,
+    /// What was asked for, in full, so that the run can be repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<RequestRecord>,
+    /// How it compares with the plan that it repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetition: Option<Repetition>,
     /// Gain of the whole plan against today.
     #[serde(default)]
     pub gain: Gains,

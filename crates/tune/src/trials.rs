@@ -22,7 +22,7 @@ const PAIRS_TOGETHER: u32 = 3;
 
 impl Tuner<'_> {
     /// A trial of the whole application over the first `seconds` of the recording.
-    fn spec(&self, settings: BTreeMap<String, Settings>, seconds: f64) -> Spec {
+    pub(crate) fn spec(&self, settings: BTreeMap<String, Settings>, seconds: f64) -> Spec {
         // Without durations the threads are unknown, and so are the times between operations.
         let timed = self.trace.events.iter().any(|e| e.dur_ns > 0);
         Spec {
@@ -48,7 +48,7 @@ impl Tuner<'_> {
         }
     }
 
-    fn trial(&mut self, spec: &Spec) -> Result<Replay> {
+    pub(crate) fn trial(&mut self, spec: &Spec) -> Result<Replay> {
         let stop = Arc::clone(&self.request.stop);
         self.trials += 1;
         let result = child::run(&self.request.program, spec, &self.request.scratch, None, &|| {

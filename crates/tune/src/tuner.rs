@@ -15,6 +15,7 @@ use poolwright_trace::{Reader, Trace, stats};
 use crate::assemble::reconcile;
 use crate::candidates::{grid, with};
 use crate::current::{Current, look, physical_sector};
+use crate::findings::Findings;
 use crate::fit::{Calibration, Fit};
 use crate::groups::{Group, Load, Loads};
 use crate::model::Surroundings;
@@ -59,6 +60,8 @@ pub struct Request {
     pub seed: u64,
     /// The most bytes of data that a trial fills its pool with.
     pub max_bytes: u64,
+    /// Whether to try published advice after the plan, outside the budget.
+    pub check_advice: bool,
     /// Set from elsewhere to stop.
     pub stop: Arc<AtomicBool>,
 }
@@ -100,6 +103,7 @@ pub(crate) struct Tuner<'a> {
     pub calibration: Option<Calibration>,
     pub foreground: HashSet<u32>,
     pub warnings: Vec<String>,
+    pub findings: Findings,
     progress: &'a mut dyn FnMut(&Progress),
 }
 
@@ -136,6 +140,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         calibration: None,
         foreground,
         warnings,
+        findings: Findings::default(),
         progress,
     };
     tuner.run()
@@ -384,6 +389,7 @@ impl Tuner<'_> {
             None => None,
         };
         let role = self.role_of_plan(roles, &files, &screened, outcome.as_ref());
+        self.findings.add(&role, space, outcome.as_ref(), self.request.goal);
         if let (false, Some(outcome)) = (role.gain.is_empty(), outcome) {
             self.last_pairs = outcome.pairs;
         }

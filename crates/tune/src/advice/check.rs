@@ -1,0 +1,191 @@
+//! Holds published advice against today's settings: what was measured, else what the model predicts.
+
+use std::collections::BTreeMap;
+
+use poolwright_openzfs::property::{Settings, canonical};
+
+use super::{Rule, applicable};
+use crate::Result;
+use crate::candidates::with;
+use crate::findings::RacedTrials;
+use crate::objective::Metrics;
+use crate::observations::Observations;
+use crate::pareto::METRICS;
+use crate::plan::{AdviceSource, AdviceStatus, CheckedAdvice, MeasuredChange};
+use crate::screen::{Forecast, Question};
+use crate::tuner::Tuner;
+
+/// Properties that the model knows.
+const MODELLED: &[&str] = &["recordsize", "compression", "primarycache", "logbias"];
+
+/// What the figures of a prediction are.
+const PREDICTION: &str = "the model's prediction, not measured: of the application's work rate, and of the space and the bytes \
+                          written of this role's files";
+
+impl Tuner<'_> {
+    /// Every rule that applies to a raced role, with what is known of it. Runs the missing trials if the request says so.
+    ///
+    /// # Errors
+    /// Those of the model. An interruption of the trials ends them and leaves a warning.
+    pub(crate) fn published_advice(&mut self) -> Result<Vec<CheckedAdvice>> {
+        let races = std::mem::take(&mut self.findings.races);
+        let mut all = Vec::new();
+        for race in &races {
+            all.extend(self.advice_for(race)?);
+        }
+        if self.request.check_advice {
+            self.try_advice(&races, &mut all)?;
+        }
+        Ok(all)
+    }
+
+    fn advice_for(&self, race: &RacedTrials) -> Result<Vec<CheckedAdvice>> {
+        let surroundings = self.surroundings();
+        let question = Question {
+            trace: &self.trace,
+            capture: &self.capture,
+            roles: &race.roles,
+            criteria: self.request.criteria(),
+            ashift: self.ashift,
+            around: &surroundings,
+            anchor: self.calibration.as_ref().and_then(|c| c.anchor),
+            foreground: &self.foreground,
+        };
+        let today = &self.current.settings;
+        let forecast = Forecast::new(&question, today, race.space.as_ref())?;
+        let layout = self.survey.found.as_ref().map(|f| f.layout.name);
+        let roles: Vec<&str> = race.roles.iter().map(String::as_str).collect();
+        let one = |rule: &Rule| {
+            let changes = self.changes(rule);
+            let mut entry = entry(rule, roles[0]);
+            if changes.is_empty() {
+                entry.status = AdviceStatus::Followed;
+                entry.basis = "today's settings follow it".into();
+            } else if let Some(why) = rule.untried {
+                entry.basis = why.into();
+            } else if !measure(&mut entry, &race.observations, today, &with(today, &changes)) {
+                predict(&mut entry, &forecast, today, &changes)?;
+            }
+            Ok(entry)
+        };
+        applicable(layout, &roles).into_iter().map(one).collect()
+    }
+
+    /// What of a rule is not so today.
+    fn changes(&self, rule: &Rule) -> Settings {
+        let differs = |(property, value): &&(&str, &str)| {
+            let today = self.current.value(property);
+            today.is_none_or(|t| canonical(property, &t) != canonical(property, value))
+        };
+        rule.settings.iter().filter(differs).map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect()
+    }
+}
+
+/// A rule of which nothing is known yet.
+fn entry(rule: &Rule, role: &str) -> CheckedAdvice {
+    CheckedAdvice {
+        rule: rule.name.into(),
+        advice: rule.advice.into(),
+        source: AdviceSource { title: rule.source.title.into(), url: rule.source.url.into() },
+        role: role.to_owned(),
+        settings: rule.settings.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect(),
+        status: AdviceStatus::NotTried,
+        basis: "not tried, and the model does not know this property".into(),
+        measured: BTreeMap::new(),
+        predicted: BTreeMap::new(),
+    }
+}
+
+/// Fills in what the race measured of exactly these settings; whether it did.
+fn measure(entry: &mut CheckedAdvice, all: &Observations, today: &Settings, wanted: &Settings) -> bool {
+    let (Some(from), Some(to)) = (all.find(today), all.find(wanted)) else { return false };
+    let one = |metric: &&str| -> Option<(String, MeasuredChange)> {
+        let name = all.name(metric)?;
+        Some((name.to_owned(), all.difference(name, from, to)?.effect(name)))
+    };
+    let measured: BTreeMap<String, MeasuredChange> = METRICS.iter().filter_map(one).collect();
+    if measured.is_empty() {
+        return false;
+    }
+    let trials = |n: usize| poolwright_trace::counted(n as u64, "trial");
+    entry.basis = format!("{} against {} of today's settings", trials(to.trials.len()), from.trials.len());
+    entry.measured = measured;
+    entry.status = AdviceStatus::Tried;
+    true
+}
+
+/// Fills in what the model says, where it can say something.
+fn predict(
+    entry: &mut CheckedAdvice,
+    forecast: &Forecast<'_>,
+    today: &Settings,
+    changes: &Settings,
+) -> Result<()> {
+    let wanted = with(today, changes);
+    if changes.keys().any(|p| !MODELLED.contains(&p.as_str())) {
+        return Ok(());
+    }
+    if !forecast.knows(&wanted) {
+        entry.basis = "not tried, and its space was not estimated".into();
+        return Ok(());
+    }
+    let (metrics, _) = forecast.of(&wanted)?;
+    entry.predicted = changes_of(&metrics, &forecast.baseline, forecast.is_anchored());
+    entry.status = AdviceStatus::Predicted;
+    entry.basis = PREDICTION.into();
+    Ok(())
+}
+
+/// Relative changes of what the model predicts; without a trial of today's settings it has no work rate.
+fn changes_of(metrics: &Metrics, today: &Metrics, with_rate: bool) -> BTreeMap<String, f64> {
+    let one = |metric: &&str| {
+        let change = metrics.get(*metric)? / today.get(*metric)? - 1.0;
+        let said = change.is_finite() && (with_rate || *metric != "work_rate");
+        said.then(|| ((*metric).to_owned(), change))
+    };
+    METRICS.iter().filter_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advice::RULES;
+    use crate::observations::fixture::{outcome, today};
+
+    fn rule(name: &str) -> &'static Rule {
+        RULES.iter().find(|r| r.name == name).unwrap()
+    }
+
+    fn wanted(property: &str, value: &str) -> Settings {
+        with(&today(), &Settings::from([(property.into(), value.into())]))
+    }
+
+    #[test]
+    fn a_rule_that_was_tried_shows_what_was_measured() {
+        let all = Observations::of(&outcome(&[
+            (&[], &[(1.0, 100.0, 90.0), (1.01, 100.0, 90.0)]),
+            (&[("recordsize", "16384")], &[(1.5, 90.0, 30.0)]),
+        ]));
+        let mut found = entry(rule("innodb-page"), "data");
+        assert!(measure(&mut found, &all, &today(), &wanted("recordsize", "16K")));
+        assert_eq!(
+            (found.status, found.basis.as_str()),
+            (AdviceStatus::Tried, "1 trial against 2 of today's settings")
+        );
+        assert!((found.measured["work_rate"].change - 0.49).abs() < 0.01, "{found:?}");
+        assert_eq!(found.measured["allocated_bytes"].ci95.0, found.measured["allocated_bytes"].ci95.1);
+        let mut other = entry(rule("innodb-metadata-cache"), "data");
+        assert!(!measure(&mut other, &all, &today(), &wanted("primarycache", "metadata")));
+        assert_eq!(other.status, AdviceStatus::NotTried);
+    }
+
+    #[test]
+    fn only_finite_changes_are_predicted() {
+        let metrics = |rate, space| -> Metrics {
+            [("work_rate", rate), ("allocated_bytes", space)].map(|(k, v)| (k.to_owned(), v)).into()
+        };
+        let said = changes_of(&metrics(1.5, 10.0), &metrics(1.0, 0.0), true);
+        assert_eq!(said, BTreeMap::from([("work_rate".to_owned(), 0.5)]));
+        assert!(changes_of(&metrics(1.5, 10.0), &metrics(1.0, 0.0), false).is_empty());
+    }
+}

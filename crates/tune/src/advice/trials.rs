@@ -1,0 +1,155 @@
+//! Trials of published advice that the race did not try: whole-application replays, today's settings against the rule's.
+
+use std::collections::BTreeMap;
+
+use poolwright_openzfs::property::Settings;
+
+use crate::Result;
+use crate::candidates::{same, with};
+use crate::evidence;
+use crate::findings::RacedTrials;
+use crate::fit::CALIBRATION_S;
+use crate::objective::{Metrics, metrics, name_in};
+use crate::pareto::METRICS;
+use crate::plan::{AdviceStatus, CheckedAdvice, MeasuredChange};
+use crate::trials::for_all;
+use crate::tuner::Tuner;
+
+/// Pairs of a rule against today's settings: the fewest whose interval says something.
+const PAIRS: usize = 3;
+
+/// Today's metrics and a rule's, side by side in time.
+type Pairs = Vec<(Metrics, Metrics)>;
+
+impl Tuner<'_> {
+    /// Tries what the race did not. Rules that mean the same settings of a dataset share their trials.
+    ///
+    /// # Errors
+    /// None of a trial: those that give no result are warned of, and an interruption ends the trials with a warning.
+    pub(crate) fn try_advice(&mut self, races: &[RacedTrials], all: &mut [CheckedAdvice]) -> Result<()> {
+        let mut done: Vec<(String, Settings, Pairs)> = Vec::new();
+        let missing = |a: &CheckedAdvice| {
+            matches!(a.status, AdviceStatus::Predicted | AdviceStatus::NotTried) && can_be_tried(a)
+        };
+        for entry in all.iter_mut().filter(|a| missing(a)) {
+            let Some(race) = races.iter().find(|r| r.roles.first() == Some(&entry.role)) else { continue };
+            let wanted = with(&self.current.settings, &entry.settings);
+            let known =
+                done.iter().find(|(role, settings, _)| *role == entry.role && same(settings, &wanted));
+            let pairs = match known {
+                Some((.., pairs)) => pairs.clone(),
+                None => match self.advice_pairs(race, entry, &wanted) {
+                    Ok(pairs) => pairs,
+                    Err(error) if error.is_interruption() => {
+                        self.warnings.push("the trials of published advice were interrupted".into());
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error),
+                },
+            };
+            fill(entry, &pairs);
+            done.push((entry.role.clone(), wanted, pairs));
+        }
+        Ok(())
+    }
+
+    fn advice_pairs(
+        &mut self,
+        race: &RacedTrials,
+        entry: &CheckedAdvice,
+        wanted: &Settings,
+    ) -> Result<Pairs> {
+        let today = |role: &String| (role.clone(), self.current.settings.clone());
+        let base: BTreeMap<String, Settings> = self.capture.roles.iter().map(today).collect();
+        let mut changed = base.clone();
+        changed.extend(for_all(&race.roles, wanted));
+        let raced = self.fits.values().map(|f| f.seconds).fold(0.0, f64::max);
+        let seconds = if raced > 0.0 { raced } else { CALIBRATION_S.min(self.recorded()) };
+        let set: Vec<String> = entry.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let mut pairs = Pairs::new();
+        for i in 0..PAIRS {
+            self.say(format!(
+                "published advice, {} with {}: pair {} of {PAIRS}",
+                entry.role,
+                set.join(" "),
+                i + 1
+            ));
+            let mut one = |tried: bool| -> Result<Option<Metrics>> {
+                let settings = if tried { changed.clone() } else { base.clone() };
+                let spec = self.spec(settings, seconds);
+                match self.trial(&spec) {
+                    Ok(replay) => Ok(Some(metrics(&replay))),
+                    Err(error) if error.is_interruption() => Err(error),
+                    Err(_) => Ok(None), // the trial itself has left a warning
+                }
+            };
+            let (first, second) = (one(i % 2 == 1)?, one(i % 2 == 0)?);
+            let (a, b) = if i % 2 == 0 { (first, second) } else { (second, first) };
+            pairs.extend(a.zip(b));
+        }
+        Ok(pairs)
+    }
+}
+
+/// Whether the engine has all the rule's properties.
+fn can_be_tried(entry: &CheckedAdvice) -> bool {
+    entry.settings.iter().all(|(name, value)| poolwright_openzfs::property::check(name, value).is_ok())
+}
+
+/// Replaces a prediction by what the pairs say.
+fn fill(entry: &mut CheckedAdvice, pairs: &[(Metrics, Metrics)]) {
+    let gains = evidence::gains(pairs);
+    let Some((today, _)) = pairs.first() else { return };
+    let one = |metric: &&str| -> Option<(String, MeasuredChange)> {
+        let name = name_in(metric, today)?;
+        let gain = gains.get(name)?;
+        Some((
+            name.to_owned(),
+            MeasuredChange { change: gain.change, ci95: gain.ci95, verdict: gain.verdict },
+        ))
+    };
+    let measured: BTreeMap<String, MeasuredChange> = METRICS.iter().filter_map(one).collect();
+    if measured.is_empty() {
+        return;
+    }
+    entry.measured = measured;
+    entry.predicted.clear();
+    entry.status = AdviceStatus::Tried;
+    entry.basis = format!("{} interleaved pairs of trials with today's settings", pairs.len());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::AdviceSource;
+
+    fn entry(property: &str, value: &str) -> CheckedAdvice {
+        CheckedAdvice {
+            rule: "a-rule".into(),
+            advice: "advice".into(),
+            source: AdviceSource::default(),
+            role: "data".into(),
+            settings: Settings::from([(property.into(), value.into())]),
+            status: AdviceStatus::Predicted,
+            basis: "predicted".into(),
+            measured: BTreeMap::new(),
+            predicted: BTreeMap::from([("work_rate".into(), 0.3)]),
+        }
+    }
+
+    #[test]
+    fn pairs_replace_the_prediction() {
+        let metrics = |rate: f64| Metrics::from([("work_rate".into(), rate), ("cpu_ns_per_op".into(), 1.0)]);
+        let mut found = entry("recordsize", "16K");
+        fill(
+            &mut found,
+            &[(metrics(1.0), metrics(1.2)), (metrics(1.1), metrics(1.31)), (metrics(1.0), metrics(1.21))],
+        );
+        assert_eq!((found.status, found.measured.len()), (AdviceStatus::Tried, 1));
+        assert!(found.predicted.is_empty() && found.basis.starts_with("3 interleaved pairs"), "{found:?}");
+        let mut untouched = entry("recordsize", "16K");
+        fill(&mut untouched, &[(metrics(1.0), metrics(1.2))]);
+        assert_eq!(untouched.status, AdviceStatus::Predicted, "one pair has no interval");
+        assert!(can_be_tried(&untouched) && !can_be_tried(&entry("atime", "off")));
+    }
+}

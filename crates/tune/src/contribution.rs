@@ -1,0 +1,181 @@
+//! What each property contributes to the differences that the trials of a race show.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use poolwright_openzfs::property::{Settings, canonical};
+
+use crate::objective::Goal;
+use crate::observations::{Difference, Observations, Tried, spelled};
+use crate::plan::{Contributions, PropertyEffect, VarianceShares};
+use crate::variance::{Observation, decompose};
+
+/// VarianceShares per metric of the goal, and the effect of each recommended property. `None` where the trials vary no property.
+pub(crate) fn contributions(
+    role: &str,
+    today: &Settings,
+    recommended: &Settings,
+    goal: Goal,
+    observations: &Observations,
+) -> Option<Contributions> {
+    let properties = varied(observations);
+    if properties.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = goal.weights().iter().filter_map(|(m, _)| observations.name(m)).collect();
+    let share = |name: &&str| Some(((*name).to_owned(), shares(name, &properties, observations)?));
+    let effect = |(property, to): (&String, &String)| {
+        (property.clone(), effect(property, today.get(property), to, &names, observations))
+    };
+    Some(Contributions {
+        role: role.to_owned(),
+        trials: observations.trials() as u32,
+        metrics: names.iter().filter_map(share).collect(),
+        effects: recommended.iter().map(effect).collect(),
+    })
+}
+
+/// Properties of which the trials have more than one value.
+fn varied(observations: &Observations) -> Vec<String> {
+    let mut values: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
+    for (property, value) in observations.tried.iter().flat_map(|t| &t.settings) {
+        values.entry(property).or_default().insert(value);
+    }
+    values.into_iter().filter(|(_, values)| values.len() > 1).map(|(property, _)| property.clone()).collect()
+}
+
+fn shares(metric: &str, properties: &[String], observations: &Observations) -> Option<VarianceShares> {
+    let mut levels: Vec<Vec<&str>> = vec![Vec::new(); properties.len()];
+    let mut all = Vec::new();
+    for tried in &observations.tried {
+        let of = |(i, property): (usize, &String)| {
+            let value = tried.settings.get(property).map_or("", String::as_str);
+            let known = levels[i].iter().position(|v| *v == value);
+            known.unwrap_or_else(|| {
+                levels[i].push(value);
+                levels[i].len() - 1
+            })
+        };
+        let here: Vec<usize> = properties.iter().enumerate().map(of).collect();
+        all.extend(tried.logs(metric).into_iter().map(|value| Observation { levels: here.clone(), value }));
+    }
+    let found = decompose(&all)?;
+    Some(VarianceShares {
+        properties: properties.iter().cloned().zip(found.factors).collect(),
+        shared: found.shared,
+        interactions: found.interactions,
+        noise: found.noise,
+    })
+}
+
+/// The effect of one property over all pairs of tried settings that differ only in it, today's value against `to`.
+fn effect(
+    property: &str,
+    from: Option<&String>,
+    to: &str,
+    metrics: &[&str],
+    observations: &Observations,
+) -> PropertyEffect {
+    let pairs = from.map_or_else(Vec::new, |from| pairs(property, from, to, observations));
+    let one = |metric: &&str| {
+        let differences: Vec<Difference> =
+            pairs.iter().filter_map(|(a, b)| observations.difference(metric, a, b)).collect();
+        Some(((*metric).to_owned(), combined(&differences)?.effect(metric)))
+    };
+    let found: BTreeMap<_, _> = metrics.iter().filter_map(one).collect();
+    PropertyEffect {
+        from: from.cloned(),
+        to: to.to_owned(),
+        pairs: if found.is_empty() { 0 } else { pairs.len() as u32 },
+        metrics: found,
+    }
+}
+
+fn pairs<'a>(
+    property: &str,
+    from: &str,
+    to: &str,
+    observations: &'a Observations,
+) -> Vec<(&'a Tried, &'a Tried)> {
+    let has = |t: &Tried, value: &str| t.settings.get(property) == Some(&canonical(property, value));
+    let partner = |t: &'a Tried| {
+        let mut other = t.settings.clone();
+        other.insert(property.to_owned(), to.to_owned());
+        let other = spelled(&other);
+        observations.tried.iter().find(|o| o.settings == other)
+    };
+    let first = observations.tried.iter().filter(|t| has(t, from));
+    first.filter_map(|t| Some((t, partner(t)?))).collect()
+}
+
+/// The mean of several differences, each weighted by how well it is known. They share no setting, so their errors are
+/// independent; the noise behind them is one pooled figure.
+fn combined(differences: &[Difference]) -> Option<Difference> {
+    let freedom = differences.first()?.freedom;
+    // Without any noise all weigh the same.
+    let weight = |d: &Difference| if d.error > 0.0 { d.error.powi(-2) } else { 1.0 };
+    let weights: f64 = differences.iter().map(weight).sum();
+    let log = differences.iter().map(|d| d.log * weight(d)).sum::<f64>() / weights;
+    let exact = differences.iter().all(|d| d.error == 0.0);
+    Some(Difference { log, error: if exact { 0.0 } else { weights.powf(-0.5) }, freedom })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observations::fixture::{Row, outcome, today};
+    use crate::plan::GainVerdict;
+
+    const SMALL: &[(&str, &str)] = &[("recordsize", "16K")];
+    const PACKED: &[(&str, &str)] = &[("compression", "zstd-3")];
+    const BOTH: &[(&str, &str)] = &[("recordsize", "16K"), ("compression", "zstd-3")];
+
+    fn of(rows: &[Row<'_>], recommended: &[(&str, &str)]) -> Contributions {
+        let recommended = recommended.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let observations = Observations::of(&outcome(rows));
+        contributions("data", &today(), &recommended, Goal::Balanced, &observations).unwrap()
+    }
+
+    #[test]
+    fn each_property_gets_what_it_does() {
+        // Records of 16K double the work rate and write a third; zstd-3 takes half the space.
+        let found = of(
+            &[
+                (&[], &[(1.0, 100.0, 90.0), (1.02, 100.0, 90.0)]),
+                (SMALL, &[(2.0, 100.0, 30.0), (2.04, 100.0, 30.0)]),
+                (PACKED, &[(1.0, 50.0, 90.0)]),
+                (BOTH, &[(2.0, 50.0, 30.0), (2.04, 50.0, 30.0)]),
+            ],
+            BOTH,
+        );
+        assert_eq!(found.trials, 7);
+        let rate = &found.metrics["work_rate"];
+        assert!(rate.properties["recordsize"] > 0.95 && rate.properties["compression"] < 0.01, "{rate:?}");
+        assert!(found.metrics["allocated_bytes"].properties["compression"] > 0.95);
+        assert!(!rate.properties.contains_key("primarycache"), "it was not varied");
+        let small = &found.effects["recordsize"];
+        assert_eq!((small.from.as_deref(), small.pairs), (Some("128K"), 2));
+        assert!((small.metrics["work_rate"].change - 1.0).abs() < 0.03, "{small:?}");
+        assert_eq!(small.metrics["work_rate"].verdict, GainVerdict::Better);
+        assert_eq!(small.metrics["allocated_bytes"].change, 0.0);
+    }
+
+    #[test]
+    fn what_was_never_tried_alone_is_not_separated() {
+        let found =
+            of(&[(&[], &[(1.0, 100.0, 90.0), (1.0, 100.0, 90.0)]), (BOTH, &[(2.0, 50.0, 30.0)])], BOTH);
+        assert!(found.effects.values().all(|e| e.pairs == 0 && e.metrics.is_empty()), "{found:?}");
+        assert!(found.metrics["work_rate"].shared > 0.99, "{found:?}");
+        // Tried alone, but nothing is known of the noise.
+        let found = of(&[(&[], &[(1.0, 100.0, 90.0)]), (SMALL, &[(2.0, 100.0, 30.0)])], SMALL);
+        assert_eq!(found.effects["recordsize"].pairs, 0);
+    }
+
+    #[test]
+    fn a_metric_that_does_not_vary_has_no_shares() {
+        let found =
+            of(&[(&[], &[(1.0, 100.0, 90.0), (1.1, 100.0, 90.0)]), (SMALL, &[(2.0, 100.0, 30.0)])], &[]);
+        assert!(!found.metrics.contains_key("allocated_bytes"), "{found:?}");
+        let today_only = Observations::of(&outcome(&[(&[], &[(1.0, 100.0, 90.0)])]));
+        assert_eq!(contributions("data", &today(), &Settings::new(), Goal::Balanced, &today_only), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! What the races showed beyond their winners, collected for the plan while they run.
+
+use poolwright_estimate::Estimate;
+
+use crate::objective::Goal;
+use crate::observations::Observations;
+use crate::plan;
+use crate::race::Outcome;
+use crate::{contribution, pareto};
+
+/// Of all races so far.
+#[derive(Default)]
+pub(crate) struct Findings {
+    pub pareto: Vec<plan::Pareto>,
+    pub contributions: Vec<plan::Contributions>,
+    pub races: Vec<RacedTrials>,
+}
+
+/// A race's trials, for what is asked of them later.
+pub(crate) struct RacedTrials {
+    /// Roles that share the dataset, the first one gave the candidates.
+    pub roles: Vec<String>,
+    pub space: Option<Estimate>,
+    pub observations: Observations,
+}
+
+impl Findings {
+    /// Adds what a race showed; a role without one adds nothing.
+    pub fn add(&mut self, role: &plan::Role, space: Option<Estimate>, outcome: Option<&Outcome>, goal: Goal) {
+        let Some(outcome) = outcome else { return };
+        let observations = Observations::of(outcome);
+        self.pareto.extend(pareto::pareto(&role.role, &role.current, &role.evidence, &observations));
+        self.contributions.extend(contribution::contributions(
+            &role.role,
+            &role.current,
+            &role.recommended,
+            goal,
+            &observations,
+        ));
+        let roles = std::iter::once(&role.role).chain(&role.together_with).cloned().collect();
+        self.races.push(RacedTrials { roles, space, observations });
+    }
+}

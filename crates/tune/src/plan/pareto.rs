@@ -1,0 +1,36 @@
+//! Settings that no other tried one beats in work rate, space and bytes written together.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Outcome, Settings};
+
+/// The Pareto set of one race.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pareto {
+    /// The role that was raced; those that share its dataset had the same settings.
+    pub role: String,
+    /// Metric → standard deviation of one trial, as a fraction; missing where no setting was tried twice.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub noise: BTreeMap<String, f64>,
+    /// The settings that no other beats, the highest work rate first.
+    pub settings: Vec<ParetoSetting>,
+    /// How many tried settings are beaten by another one.
+    pub beaten: u32,
+}
+
+/// A setting of the Pareto set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ParetoSetting {
+    /// Property → value where not as today; empty for today's settings.
+    pub changes: Settings,
+    /// Trials behind the medians.
+    pub trials: u32,
+    /// Metric → median, in the metric's unit.
+    pub metrics: BTreeMap<String, f64>,
+    /// Metric → change against today's median as a fraction: -0.25 is a quarter less.
+    pub change: BTreeMap<String, f64>,
+    /// Whether it is today's, the recommended one or another.
+    pub outcome: Outcome,
+}

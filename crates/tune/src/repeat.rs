@@ -1,0 +1,345 @@
+//! Repeating the run that made a plan: what the plan records of it, whether its trace and database are still the same, and
+//! whether the repetition recommends the same.
+
+use std::path::{Path, PathBuf};
+
+use poolwright_trace::{Reader, layout};
+
+use crate::current::look;
+use crate::observations::spelled;
+use crate::plan::{Plan, Repetition, RequestRecord, Settings, VERSION, Verdict};
+use crate::{Error, Goal, Request, Requirement, Result};
+
+/// What a plan records of its run, found to be still there.
+#[derive(Clone, Debug)]
+pub struct Repeatable {
+    /// The database's directory.
+    pub dir: PathBuf,
+    /// The recording.
+    pub trace: PathBuf,
+    /// What counts.
+    pub goal: Goal,
+    /// What has to hold beside it.
+    pub requirements: Vec<Requirement>,
+    /// All else that was asked for.
+    pub record: RequestRecord,
+}
+
+/// Whether the run behind `plan` can be repeated. `dir` and `trace` are where the caller says that they are now; without
+/// them they are where the plan names them.
+///
+/// # Errors
+/// [`Error::NotRepeatable`], naming what is missing in the plan, or what is not the same as it was.
+pub fn repeatable(plan: &Plan, dir: Option<&Path>, trace: Option<&Path>) -> Result<Repeatable> {
+    if plan.version > VERSION {
+        return refused(format!("the plan's format version {} is newer than {VERSION}", plan.version));
+    }
+    let Some(record) = plan.request.clone() else {
+        return refused(format!("the plan of {} does not record what was asked for", plan.creator));
+    };
+    let dir = same_directory(plan, dir)?;
+    same_database(plan, &dir, &record.stated)?;
+    let trace = same_trace(plan, trace, &record)?;
+    if let Some(what) = out_of_range(&record) {
+        return refused(format!("the plan's {what} is out of range"));
+    }
+    let Some(goal) = Goal::parse(&record.goal) else {
+        return refused(format!("the goal {:?} is unknown", record.goal));
+    };
+    let requirement = |text: &String| Requirement::parse(text).map_err(Error::NotRepeatable);
+    let requirements = record.requirements.iter().map(requirement).collect::<Result<Vec<_>>>()?;
+    Ok(Repeatable { dir, trace, goal, requirements, record })
+}
+
+/// A figure that no run can have had: a plan may have been edited.
+fn out_of_range(record: &RequestRecord) -> Option<&'static str> {
+    let device = &record.device;
+    let checks = [
+        ("budget", record.budget_s > 0.0 && record.budget_s < 1e7),
+        ("ashift", record.ashift.is_none_or(|a| (9..=16).contains(&a))),
+        ("device", device.queue_depth > 0 && (1..=24).contains(&device.disks)),
+        ("sample size", record.sample_bytes > 0),
+    ];
+    checks.into_iter().find(|(_, good)| !good).map(|(what, _)| what)
+}
+
+fn refused<T>(why: String) -> Result<T> {
+    Err(Error::NotRepeatable(why))
+}
+
+fn same_directory(plan: &Plan, dir: Option<&Path>) -> Result<PathBuf> {
+    let recorded = Path::new(&plan.subject.directory);
+    let found = dir.unwrap_or(recorded);
+    let place = match found.canonicalize() {
+        Ok(place) if place.is_dir() => place,
+        Ok(_) => return refused(format!("{} is not a directory", found.display())),
+        Err(why) => return refused(format!("the database's directory {}: {why}", found.display())),
+    };
+    if place != recorded {
+        return refused(format!(
+            "the plan is of the database in {}, not of {}",
+            recorded.display(),
+            place.display()
+        ));
+    }
+    Ok(place)
+}
+
+/// The same database system on the same file system. Its files may have changed since.
+fn same_database(plan: &Plan, dir: &Path, stated: &Settings) -> Result<()> {
+    let title = layout::locate(dir).map(|found| found.layout.title);
+    let recorded = plan.subject.database.as_deref();
+    let same = match (title, recorded) {
+        (Some(now), Some(then)) => then.starts_with(now),
+        (now, then) => now.is_none() && then.is_none(),
+    };
+    if !same {
+        let name = |database: Option<&str>| database.unwrap_or("an unknown database").to_owned();
+        return refused(format!(
+            "{} holds {}, the plan is of {}",
+            dir.display(),
+            name(title),
+            name(recorded)
+        ));
+    }
+    let current = look(dir, stated);
+    let place = |kind: &str, dataset: Option<&String>| {
+        dataset.map_or_else(|| kind.to_owned(), |dataset| format!("{kind} ({dataset})"))
+    };
+    let now = place(&current.file_system, current.dataset.as_ref());
+    let then = place(&plan.subject.file_system, plan.subject.dataset.as_ref());
+    if now != then {
+        return refused(format!("{} is on {now}, the plan was made when it was on {then}", dir.display()));
+    }
+    Ok(())
+}
+
+fn same_trace(plan: &Plan, trace: Option<&Path>, record: &RequestRecord) -> Result<PathBuf> {
+    let recorded = plan.trace.as_ref();
+    let named = trace.map(Path::to_owned).or_else(|| recorded?.path.as_ref().map(PathBuf::from));
+    let Some(path) = named else {
+        return refused(
+            "the plan's recording was not kept\nhint: --keep-trace FILE keeps the next one, and --trace FILE says where a \
+             kept one is"
+                .into(),
+        );
+    };
+    let reader = match Reader::open(&path) {
+        Ok(reader) => reader,
+        Err(why) => return refused(format!("the plan's recording: {why}")),
+    };
+    let subject = recorded.map_or("", |t| t.subject.as_str());
+    if reader.meta().subject != subject {
+        return refused(format!(
+            "{} is a recording of {}, the plan's is of {subject}",
+            path.display(),
+            reader.meta().subject
+        ));
+    }
+    let checksum = reader.fingerprint();
+    if checksum != record.trace_checksum {
+        return refused(format!(
+            "{} is another recording than the plan's: its checksum is {checksum}, the plan's is {}",
+            path.display(),
+            record.trace_checksum
+        ));
+    }
+    Ok(path)
+}
+
+/// What a plan has to record of `request`.
+///
+/// # Errors
+/// Those of opening the trace.
+pub(crate) fn record(request: &Request) -> Result<RequestRecord> {
+    Ok(RequestRecord {
+        goal: request.goal.name().into(),
+        requirements: request.requirements.iter().map(ToString::to_string).collect(),
+        budget_s: request.budget.as_secs_f64(),
+        arc_bytes: request.arc_bytes,
+        dirty_bytes: request.dirty_bytes,
+        ashift: request.ashift,
+        device: request.device.clone(),
+        stated: request.stated.clone(),
+        seed: request.seed,
+        sample_bytes: request.max_bytes,
+        check_advice: request.check_advice,
+        trace_checksum: Reader::open(&request.trace)?.fingerprint(),
+    })
+}
+
+/// How the plan `new` compares with `old`, which it repeats.
+pub fn compare(old: &Plan, new: &Plan) -> Repetition {
+    let mut differences = Vec::new();
+    let verdict = |plan: &Plan| match plan.verdict {
+        Verdict::Change => "change",
+        Verdict::Keep => "keep",
+    };
+    differ(&mut differences, "verdict", verdict(old), verdict(new));
+    differ(&mut differences, "ashift", old.pool.ashift, new.pool.ashift);
+    let (then, now) = (recommendations(old), recommendations(new));
+    for (role, settings) in &then {
+        let other = now.iter().find(|(name, _)| name == role).map(|(_, s)| s.clone());
+        differ(&mut differences, role, said(settings), other.map_or("nothing".into(), |s| said(&s)));
+    }
+    for (role, settings) in now.iter().filter(|(name, _)| !then.iter().any(|(known, _)| known == name)) {
+        differ(&mut differences, role, "nothing".to_owned(), said(settings));
+    }
+    Repetition {
+        of: old.created.clone(),
+        same: differences.is_empty(),
+        differences,
+        circumstances: circumstances(old, new),
+    }
+}
+
+/// What is recommended for each role, in the engine's own spelling.
+fn recommendations(plan: &Plan) -> Vec<(String, Settings)> {
+    plan.roles
+        .iter()
+        .map(|r| (format!("{} in {}", r.role, r.place.mountpoint), spelled(&r.recommended)))
+        .collect()
+}
+
+fn said(settings: &Settings) -> String {
+    if settings.is_empty() {
+        return "keep".into();
+    }
+    settings.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
+}
+
+/// What is not as it was around the two runs.
+fn circumstances(old: &Plan, new: &Plan) -> Vec<String> {
+    let mut all = Vec::new();
+    let (a, b) = (&old.machine, &new.machine);
+    differ(&mut all, "program", &old.creator, &new.creator);
+    differ(&mut all, "operating system", &a.os, &b.os);
+    differ(&mut all, "kernel", &a.kernel, &b.kernel);
+    differ(&mut all, "OpenZFS", &a.openzfs, &b.openzfs);
+    differ(&mut all, "CPU", &a.cpu, &b.cpu);
+    differ(&mut all, "logical CPUs", a.cores, b.cores);
+    differ(&mut all, "memory in bytes", a.memory_bytes, b.memory_bytes);
+    differ(&mut all, "file system of the trials", said_or_none(&a.backing), said_or_none(&b.backing));
+    differ(&mut all, "files", old.subject.files, new.subject.files);
+    differ(&mut all, "bytes of the files", old.subject.bytes, new.subject.bytes);
+    for role in &old.roles {
+        let Some(now) = new.roles.iter().find(|r| r.role == role.role && r.path == role.path) else {
+            continue;
+        };
+        let what = format!("today's settings of {}", role.role);
+        differ(&mut all, &what, said(&spelled(&role.current)), said(&spelled(&now.current)));
+    }
+    all
+}
+
+fn said_or_none(text: &Option<String>) -> &str {
+    text.as_deref().unwrap_or("unknown")
+}
+
+/// Adds a line if the two are not equal.
+fn differ<T: PartialEq + std::fmt::Display>(lines: &mut Vec<String>, what: &str, then: T, now: T) {
+    if then != now {
+        lines.push(format!("{what}: {then} then, {now} now"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use poolwright_openzfs::Device;
+    use poolwright_trace::{File, Meta, Trace};
+
+    /// The documented example, for a directory and a trace that exist.
+    fn plan(dir: &Path) -> Plan {
+        let page = include_str!("../../../docs/plan-format.md");
+        let (_, rest) = page.split_once("```json\n").unwrap();
+        let mut plan: Plan = serde_json::from_str(rest.split_once("\n```").unwrap().0).unwrap();
+        let dir = dir.canonicalize().unwrap();
+        let path = dir.join("t.parquet");
+        let meta = Meta { subject: "dir:/db".into(), ..Meta::default() };
+        let files = vec![File { path: "/db/t".into(), ..File::default() }];
+        Trace { meta, files, ..Trace::default() }.save(&path).unwrap();
+        plan.subject.directory = dir.join("db").display().to_string();
+        std::fs::create_dir(dir.join("db")).unwrap();
+        plan.subject.database = None;
+        plan.subject.file_system = look(&dir, &Settings::new()).file_system;
+        let trace = plan.trace.as_mut().unwrap();
+        trace.path = Some(path.display().to_string());
+        trace.subject = "dir:/db".into();
+        plan.request = Some(RequestRecord {
+            goal: "space".into(),
+            requirements: vec!["work_rate>=-5%".into()],
+            budget_s: 4.0,
+            arc_bytes: 64 << 20,
+            dirty_bytes: 64 << 20,
+            ashift: None,
+            device: Device::none(),
+            stated: Settings::new(),
+            seed: 1,
+            sample_bytes: 1 << 30,
+            check_advice: false,
+            trace_checksum: Reader::open(&path).unwrap().fingerprint(),
+        });
+        plan
+    }
+
+    #[test]
+    fn what_is_recorded_comes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let found = repeatable(&plan(dir.path()), None, None).unwrap();
+        assert_eq!(found.goal, Goal::Space);
+        assert_eq!(found.requirements, [Requirement::parse("work_rate>=-5%").unwrap()]);
+        assert!(found.dir.ends_with("db") && found.trace.ends_with("t.parquet"));
+    }
+
+    #[test]
+    fn whatever_is_not_the_same_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let good = plan(dir.path());
+        let why = |plan: &Plan, at: Option<&Path>, trace: Option<&Path>| {
+            repeatable(plan, at, trace).expect_err("it is not the same").to_string()
+        };
+        let check = |change: fn(&mut Plan), words: &str| {
+            let mut bad = good.clone();
+            change(&mut bad);
+            let said = why(&bad, None, None);
+            assert!(said.contains(words), "{said}");
+        };
+        check(|p| p.request = None, "does not record what was asked for");
+        check(|p| p.subject.directory += "-gone", "db-gone: No such file");
+        check(
+            |p| p.subject.database = Some("SQLite".into()),
+            "holds an unknown database, the plan is of SQLite",
+        );
+        check(|p| p.subject.file_system = "zfs".into(), "made when it was on zfs");
+        check(|p| p.trace.as_mut().unwrap().path = None, "was not kept");
+        check(|p| p.trace.as_mut().unwrap().subject = "dir:/other".into(), "the plan's is of dir:/other");
+        check(
+            |p| p.request.as_mut().unwrap().trace_checksum = "0".into(),
+            "another recording than the plan's",
+        );
+        check(|p| p.request.as_mut().unwrap().budget_s = f64::NAN, "budget is out of range");
+        let said = why(&good, Some(dir.path()), None);
+        assert!(said.contains("the plan is of the database in"), "{said}");
+        let said = why(&good, None, Some(&dir.path().join("db")));
+        assert!(said.starts_with("the plan's recording"), "{said}");
+    }
+
+    #[test]
+    fn only_another_recommendation_makes_a_difference() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = plan(dir.path());
+        let mut new = old.clone();
+        new.roles[0].recommended.insert("recordsize".into(), "16384".into());
+        new.subject.files += 1;
+        let found = compare(&old, &new);
+        assert!(found.same && found.circumstances[0].starts_with("files: 214 then"), "{found:?}");
+        new.roles[0].recommended.insert("recordsize".into(), "32K".into());
+        let found = compare(&old, &new);
+        assert!(!found.same, "{found:?}");
+        assert!(found.differences[0].contains("recordsize=16384 then"), "{found:?}");
+        new.roles[0].recommended.clear();
+        new.verdict = Verdict::Keep;
+        assert_eq!(compare(&old, &new).differences.len(), 2);
+    }
+}
