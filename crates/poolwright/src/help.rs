@@ -53,6 +53,7 @@ const ENTRIES: &[Entry] = &[
         &[
             "poolwright tune /var/lib/mysql --for 60s --goal balanced",
             "poolwright tune /var/lib/mysql --trace mysql.parquet --goal space --arc 1G --device sata-ssd",
+            "poolwright tune --repeat plan.json",
         ],
     ),
     entry(

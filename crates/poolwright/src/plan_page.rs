@@ -4,12 +4,13 @@
 
 pub mod caveats;
 mod evidence;
+pub mod findings;
 pub mod memory;
 mod picture;
 mod ran_on;
 mod role;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 pub mod words;
 
 use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
@@ -24,6 +25,7 @@ pub fn html(plan: &Plan) -> String {
     verdict(top, plan);
     tiles(top, plan);
     caveats(top, plan);
+    findings::top(top, plan);
     if !plan.roles.is_empty() {
         settings(page.section("Settings"), plan);
     }
@@ -32,6 +34,7 @@ pub fn html(plan: &Plan) -> String {
             format!("{} All files together, today's settings against the plan's.", role::pairs(&plan.gain));
         page.section("The whole plan").plot(&plot, &caption);
     }
+    findings::sections(&mut page, plan);
     if !plan.database.is_empty() {
         database(page.section("Database"), plan);
     }

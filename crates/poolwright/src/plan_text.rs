@@ -1,5 +1,7 @@
 //! A plan at the terminal: what a database administrator has to know, in one or two screens.
 
+mod findings;
+
 use std::io::{self, Write};
 
 use poolwright_report::{Cell, Column, Table, Terminal, Tone, Unit, escape};
@@ -25,6 +27,8 @@ pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Resul
         text.role(plan, role)?;
     }
     text.quiet(&quiet)?;
+    text.findings(plan)?;
+    text.advice(plan)?;
     text.database(plan)?;
     text.memory(plan)?;
     text.pool(plan)?;
@@ -84,7 +88,8 @@ impl<W: Write> Text<'_, W> {
         };
         let trials = words::counted(plan.trials, "trial");
         let figures = format!("{recorded}{trials} in {}", Unit::Seconds.format(plan.seconds));
-        self.wrapped("", 0, &figures)
+        self.wrapped("", 0, &figures)?;
+        self.track_record(plan)
     }
 
     fn role(&mut self, plan: &Plan, role: &Role) -> io::Result<()> {

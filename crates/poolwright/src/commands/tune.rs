@@ -1,5 +1,7 @@
 //! `poolwright tune`: from a live database to settings worth changing.
 
+mod repeat;
+
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{ArgPredicate, PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_openzfs::property::Settings;
 use poolwright_record::{Options, Recorder, Subject};
@@ -25,16 +27,22 @@ use crate::{interrupt, plan_page, plan_text, scratch};
 ///
 /// Records the database's I/O (or takes a trace), samples its files, replays the recording on the OpenZFS engine under
 /// candidate settings, and says per role what beats today's. Nothing of the database is changed; its files are only
-/// read. Exit code 4 means: keep what you have.
+/// read. Exit code 4 means: keep what you have. With --repeat: 0, the run recommends the same as the plan, 1, it does not.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The database's directory
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "repeat")]
+    dir: Option<PathBuf>,
 
     /// Use this trace instead of recording
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
+
+    /// Repeat the run that made this plan, from what the plan records of it, and say whether it recommends the same. Refused if
+    /// the trace or the database is another. --trace says where the trace is now. Written to plan-repeated.json and
+    /// report-repeated.html if left out
+    #[arg(long, value_name = "PLAN", conflicts_with_all = CHANGES_THE_RUN)]
+    repeat: Option<PathBuf>,
 
     /// How long to record
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = parse_time, conflicts_with = "trace")]
@@ -65,12 +73,27 @@ pub struct Args {
     #[arg(long, value_parser = clap::value_parser!(u32).range(9..=16))]
     ashift: Option<u32>,
 
+    /// After the plan, also try the published advice that the race did not: six trials for each rule, of 7 to 25 s, outside
+    /// --budget
+    #[arg(long)]
+    check_advice: bool,
+
     /// Write the plan here
-    #[arg(long, value_name = "FILE", default_value = "plan.json")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "plan.json",
+        default_value_if("repeat", ArgPredicate::IsPresent, "plan-repeated.json")
+    )]
     plan: PathBuf,
 
     /// Write the report here, one self-contained HTML file
-    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "report.html",
+        default_value_if("repeat", ArgPredicate::IsPresent, "report-repeated.html")
+    )]
     report: PathBuf,
 
     #[command(flatten)]
@@ -84,6 +107,22 @@ pub struct Args {
     json: bool,
 }
 
+/// Options that a repeated run takes from its plan.
+const CHANGES_THE_RUN: [&str; 12] = [
+    "duration",
+    "keep_trace",
+    "goal",
+    "require",
+    "options",
+    "budget",
+    "ashift",
+    "check_advice",
+    "arc",
+    "device",
+    "sample_bytes",
+    "seed",
+];
+
 /// For clap: the goals by name.
 fn goals() -> impl TypedValueParser<Value = Goal> {
     PossibleValuesParser::new(GOALS.iter().map(|row| row.1))
@@ -93,7 +132,10 @@ fn goals() -> impl TypedValueParser<Value = Goal> {
 /// Tunes; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch()?;
-    let dir = checked_dir(&args.dir)?;
+    if let Some(plan) = &args.repeat {
+        return repeat::run(&args, plan, &stop);
+    }
+    let dir = checked_dir(args.dir.as_deref().context("no directory is named")?)?;
     let stated = stated(&args.options)?;
     // Opened before the long run: a place that cannot be written shows now.
     let outputs = Outputs::open(&args)?;
@@ -116,7 +158,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         device: args.trial.device()?,
         dir,
         keep_trace: args.trace.is_some() || args.keep_trace.is_some(),
-        trace,
+        // A plan names its recording for good, wherever a later run is started.
+        trace: std::path::absolute(&trace).unwrap_or(trace),
         goal: args.goal,
         requirements: args.require.clone(),
         budget: args.budget,
@@ -128,12 +171,29 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         stated,
         seed: args.trial.seed,
         max_bytes: args.trial.sample_bytes,
-        stop: Arc::clone(&stop),
+        check_advice: args.check_advice,
+        stop,
     };
+    let plan = match tuned(&request)? {
+        Tuned::Done(plan) => plan,
+        Tuned::Interrupted => return Ok(interrupted(&args, outputs)),
+    };
+    write_and_print(&args, outputs, &plan)?;
+    Ok(if plan.verdict == Verdict::Keep { 4 } else { 0 })
+}
+
+/// How a run ended.
+enum Tuned {
+    Done(Box<Plan>),
+    Interrupted,
+}
+
+/// Tunes with a progress bar, or with lines where standard error is not a terminal.
+fn tuned(request: &Request) -> anyhow::Result<Tuned> {
     let bar = bar();
     let began = Instant::now();
     let log = !std::io::stderr().is_terminal();
-    let plan = tune(&request, &mut |p| {
+    let plan = tune(request, &mut |p| {
         bar.set_position((p.share * 100.0) as u64);
         bar.set_message(p.doing.clone());
         if log {
@@ -141,23 +201,26 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         }
     });
     bar.finish_and_clear();
-    let plan = match plan {
-        Ok(plan) => plan,
-        Err(error) if error.is_interruption() => return Ok(interrupted(&args, outputs)),
+    match plan {
+        Ok(plan) => Ok(Tuned::Done(Box::new(plan))),
+        Err(error) if error.is_interruption() => Ok(Tuned::Interrupted),
         Err(error) => {
             let usage = matches!(error, poolwright_tune::Error::OtherFiles(_));
             let error = anyhow::Error::from(error);
-            return Err(if usage { error.context(Usage) } else { error });
+            Err(if usage { error.context(Usage) } else { error })
         }
-    };
-    outputs.write(&plan)?;
+    }
+}
+
+fn write_and_print(args: &Args, outputs: Outputs, plan: &Plan) -> anyhow::Result<()> {
+    outputs.write(plan)?;
     if args.json {
-        println!("{}", serde_json::to_string(&plan)?);
+        println!("{}", serde_json::to_string(plan)?);
     } else {
-        plan_text::print(&plan, &mut Stdout, crate::stdout::terminal())?;
+        plan_text::print(plan, &mut Stdout, crate::stdout::terminal())?;
         println!("\nWritten: {} and {}.", args.plan.display(), args.report.display());
     }
-    Ok(if plan.verdict == Verdict::Keep { 4 } else { 0 })
+    Ok(())
 }
 
 /// The values that the user says are today's: one each, for all roles.
@@ -258,6 +321,9 @@ fn kept(args: &Args) -> String {
         args.plan.display(),
         args.report.display()
     );
+    if args.repeat.is_some() {
+        return plan;
+    }
     let recording = match (&args.trace, &args.keep_trace) {
         (Some(_), _) => return plan,
         (None, Some(kept)) if kept.exists() => {
@@ -273,7 +339,7 @@ mod tests {
     use super::*;
     use clap::Parser as _;
 
-    #[derive(clap::Parser)]
+    #[derive(Debug, clap::Parser)]
     struct Line {
         #[command(flatten)]
         args: Args,
@@ -281,6 +347,35 @@ mod tests {
 
     fn said(line: &[&str]) -> String {
         kept(&Line::parse_from([&["tune", "/db"], line].concat()).args)
+    }
+
+    #[test]
+    fn a_repeated_run_takes_no_option_that_would_change_it() {
+        let line = |more: &[&str]| Line::try_parse_from([&["tune", "--repeat", "p.json"], more].concat());
+        let args = line(&["--trace", "t.parquet", "--scratch", "/tmp", "--json"]).unwrap().args;
+        assert_eq!(
+            (args.plan.to_str(), args.report.to_str()),
+            (Some("plan-repeated.json"), Some("report-repeated.html"))
+        );
+        assert_eq!(line(&["--plan", "q.json"]).unwrap().args.plan.to_str(), Some("q.json"));
+        for option in [
+            &["--for", "5s"][..],
+            &["--keep-trace", "k"],
+            &["--goal", "space"],
+            &["--require", "space<=-20%"],
+            &["-o", "recordsize=16K"],
+            &["--budget", "10s"],
+            &["--ashift", "12"],
+            &["--check-advice"],
+            &["--arc", "64M"],
+            &["--device", "none"],
+            &["--sample-bytes", "1G"],
+            &["--seed", "2"],
+        ] {
+            let error = line(option).expect_err(option[0]);
+            assert_eq!(error.kind(), clap::error::ErrorKind::ArgumentConflict, "{}", option[0]);
+        }
+        assert!(Line::try_parse_from(["tune"]).is_err(), "a directory or a plan");
     }
 
     #[test]

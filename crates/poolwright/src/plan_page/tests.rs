@@ -10,6 +10,14 @@ fn fixture() -> Plan {
     serde_json::from_str(text).expect("the fixture is a plan")
 }
 
+/// The example of the format's description, which has all optional fields.
+pub fn documented() -> Plan {
+    let page = include_str!("../../../../docs/plan-format.md");
+    let (_, rest) = page.split_once("```json\n").expect("the page has an example");
+    serde_json::from_str(rest.split_once("\n```").expect("the example ends").0)
+        .expect("the example is a plan")
+}
+
 /// A plan that found nothing: one role, nothing recorded, nothing tried.
 fn bare() -> Plan {
     let mut plan = fixture();
@@ -262,4 +270,38 @@ fn names_from_outside_are_text() {
     assert!(!page.contains("<script>alert"), "not escaped");
     assert_eq!(page.matches("<script").count(), 1, "only the page's own");
     assert!(!page.contains("src=") && !page.contains("<link"), "nothing is fetched");
+}
+
+#[test]
+fn findings_have_their_sections_and_predictions_are_called_that() {
+    let page = html(&documented());
+    let unbeaten = section(&page, "Settings that no other beats");
+    assert!(
+        unbeaten.contains("recordsize=16K compression=zstd-3") && unbeaten.contains("+21.0 %"),
+        "{unbeaten}"
+    );
+    assert!(unbeaten.contains("work rate 3.4 %"), "the noise: {unbeaten}");
+    let shares = section(&page, "What each property contributes");
+    for part in [
+        "83.0 %",
+        "interactions",
+        "recordsize=16K alone instead of 128K",
+        "compression=zstd-3: not separated",
+    ] {
+        assert!(shares.contains(part), "{part:?} is not in {shares}");
+    }
+    let advice = section(&page, "Published advice");
+    for part in
+        ["innodb-page", "+19.0 %", "~−22.0 %", "predicted, not measured", "Workload%20Tuning.html#innodb"]
+    {
+        assert!(advice.contains(part), "{part:?} is not in {advice}");
+    }
+    let top = &page[..page.find("<h2>").unwrap()];
+    assert!(top.contains("On MariaDB, work rate was predicted within 10 points"), "{top}");
+    assert!(top.contains("Repeated: the same") && top.contains("2147479552 then"), "{top}");
+    let old = html(&fixture());
+    assert!(
+        !old.contains("Published advice") && !old.contains("was predicted within"),
+        "an old plan has none"
+    );
 }

@@ -103,6 +103,32 @@ fn lines_fit_the_terminal() {
 }
 
 #[test]
+fn findings_are_short_and_fit_the_terminal() {
+    let plan = crate::plan_page::tests::documented();
+    let text = printed(&plan, None);
+    for part in [
+        "\nOn MariaDB, work rate was predicted within 10 points of the truth for 7 of 8 settings (largest error 10.1",
+        "\nsettings that no other beats  of data, in work rate, space and bytes written together\n",
+        "  1 other tried setting is beaten by one of these; one trial's standard deviation: space 0.0 %",
+        "\nwhat each property contributes  to the variance over the 20 trials of data\n",
+        "  - compression=zstd-3: not separated",
+        "\npublished advice  against today's settings",
+        "~−22.0 %",
+        "--check-advice measures them",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    let mut many = plan.clone();
+    let mut other = many.pareto[0].settings[0].clone();
+    other.outcome = Outcome::Raced;
+    many.pareto[0].settings.splice(0..0, vec![other; 9]);
+    let long = printed(&many, None);
+    assert!(long.contains("  4 more in the report\n") && long.contains("recommended\n"), "{long}");
+    let narrow = printed(&plan, Some(100));
+    assert_eq!(narrow.lines().find(|l| l.chars().count() > 100), None, "{narrow}");
+}
+
+#[test]
 fn keeping_needs_no_next_step() {
     let mut plan = fixture();
     plan.verdict = Verdict::Keep;

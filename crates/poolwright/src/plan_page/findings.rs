@@ -1,0 +1,263 @@
+//! What the trials showed beyond the recommendation: settings that nothing beats, what each property contributes, published
+//! advice, and the track record of the predictions. The tables are the page's and the terminal's.
+
+use std::collections::BTreeMap;
+
+use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
+use poolwright_tune::plan::{
+    AdviceStatus, CheckedAdvice, Contributions, GainVerdict, MeasuredChange, Outcome, Pareto, Plan,
+    PropertyEffect,
+};
+
+use super::words;
+
+/// What a figure of the advice is, for the reader of a table.
+const PREDICTED: &str = "predicted, not measured";
+
+/// All sections that the plan has something for.
+pub fn sections(page: &mut Page, plan: &Plan) {
+    if !plan.pareto.is_empty() {
+        unbeaten(page.section("Settings that no other beats"), plan);
+    }
+    if !plan.contributions.is_empty() {
+        contributions(page.section("What each property contributes"), plan);
+    }
+    if !plan.advice.is_empty() {
+        advice(page.section("Published advice"), plan);
+    }
+}
+
+/// How a repeated run came out, and how good predictions were elsewhere.
+pub fn top(section: &mut Section, plan: &Plan) {
+    if let Some(repetition) = &plan.repetition {
+        let heading = if repetition.same { "Repeated: the same" } else { "Repeated: not the same" };
+        let lines = [&repetition.differences[..], &repetition.circumstances].concat();
+        let more = if lines.is_empty() { String::new() } else { format!(" {}.", lines.join("; ")) };
+        section.callout(
+            Callout::Note,
+            heading,
+            &format!("This run repeats that of {}.{more}", repetition.of),
+        );
+    }
+    if let Some(sentence) = plan.track_record.as_ref().and_then(|t| t.sentence()) {
+        section.paragraph(&sentence);
+    }
+}
+
+fn unbeaten(section: &mut Section, plan: &Plan) {
+    section.paragraph(
+        "Of all settings that were tried, those that no other beats in work rate, space and bytes written together. A \
+         difference inside the noise of the trials is none. Which of these is best depends on what counts; the goal has \
+         chosen the recommended one.",
+    );
+    for found in &plan.pareto {
+        section.heading(&found.role);
+        section.table(&pareto_table(found));
+        section.paragraph(&pareto_rest(found));
+    }
+}
+
+/// The settings with their changes against today's.
+pub fn pareto_table(found: &Pareto) -> Table {
+    let names = metrics(found.settings.iter().flat_map(|s| s.metrics.keys()));
+    let mut columns = vec![Column::left("setting")];
+    columns.extend(names.iter().map(|m| Column::right(&words::short_title(m)).key(m)));
+    columns.extend([Column::right("trials"), Column::right("")]);
+    let mut table = Table::new(columns);
+    for s in &found.settings {
+        let (mark, tone) = match s.outcome {
+            Outcome::Current => ("today", Tone::Strong),
+            Outcome::Recommended => ("recommended", Tone::Good),
+            _ => ("", Tone::Plain),
+        };
+        let label = words::settings(&s.changes);
+        let label = if label.is_empty() { "as today".to_owned() } else { label };
+        let mut row = vec![Cell::text(label).tone(tone)];
+        row.extend(names.iter().map(|m| match (s.outcome, s.change.get(*m), s.metrics.get(*m)) {
+            (Outcome::Current, _, Some(value)) => Cell::num(*value, words::unit(m)),
+            (_, Some(change), _) => Cell::num(*change, Unit::Change),
+            _ => Cell::missing(),
+        }));
+        row.extend([Cell::num(s.trials.into(), Unit::Count), Cell::text(mark).tone(tone)]);
+        table.row(row);
+    }
+    table
+}
+
+/// How many are beaten, whether the recommended one is, and the noise.
+pub fn pareto_rest(found: &Pareto) -> String {
+    let mut text = match found.beaten {
+        0 => "No tried setting is beaten by another".to_owned(),
+        1 => "1 other tried setting is beaten by one of these".to_owned(),
+        n => format!("{n} other tried settings are beaten by one of these"),
+    };
+    let noise: Vec<String> = words::ordered(found.noise.keys().map(String::as_str))
+        .into_iter()
+        .map(|m| format!("{} {}", words::title(m), Unit::Fraction.format(found.noise[m])))
+        .collect();
+    if !noise.is_empty() {
+        text += &format!("; one trial's standard deviation: {}", noise.join(", "));
+    }
+    text + "."
+}
+
+fn contributions(section: &mut Section, plan: &Plan) {
+    section.paragraph(
+        "The share of the variance of each figure of the goal (of its logarithm, over all trials) that a property explains \
+         beside all the others. Shared is what several properties explain and the tried settings cannot assign to one; \
+         interactions are what properties do only in combination; noise is what repeats of one setting differ by.",
+    );
+    for found in &plan.contributions {
+        section.heading(&format!("{}, {}", found.role, words::counted(found.trials.into(), "trial")));
+        section.table(&shares_table(found));
+        section.list(effects(found));
+    }
+}
+
+/// A row per property and for what is left, a column per metric.
+pub fn shares_table(found: &Contributions) -> Table {
+    let names = words::ordered(found.metrics.keys().map(String::as_str));
+    let mut columns = vec![Column::left("explained by")];
+    columns.extend(names.iter().map(|m| Column::right(&words::short_title(m)).key(m)));
+    let mut table = Table::new(columns);
+    let shares = || names.iter().map(|m| &found.metrics[*m]);
+    let mut properties: Vec<&String> = shares().flat_map(|s| s.properties.keys()).collect();
+    properties.sort_by_key(|p| words::property_rank(p));
+    properties.dedup();
+    for property in properties {
+        let figure = |s: &poolwright_tune::plan::VarianceShares| s.properties.get(property).copied();
+        let mut row = vec![Cell::text(property).tone(Tone::Strong)];
+        row.extend(shares().map(|s| figure(s).map_or(Cell::missing(), |v| Cell::num(v, Unit::Fraction))));
+        table.row(row);
+    }
+    let rest: [(&str, fn(&poolwright_tune::plan::VarianceShares) -> f64); 3] =
+        [("shared", |s| s.shared), ("interactions", |s| s.interactions), ("noise", |s| s.noise)];
+    for (name, of) in rest {
+        let mut row = vec![Cell::text(name).tone(Tone::Muted)];
+        row.extend(shares().map(|s| Cell::num(of(s), Unit::Fraction).tone(Tone::Muted)));
+        table.row(row);
+    }
+    table
+}
+
+/// A sentence for each recommended property.
+pub fn effects(found: &Contributions) -> Vec<String> {
+    found.effects.iter().map(|(property, effect)| effect_of(property, effect)).collect()
+}
+
+fn effect_of(property: &str, effect: &PropertyEffect) -> String {
+    if effect.pairs == 0 {
+        return format!(
+            "{property}={}: not separated; it was tried only together with other changes",
+            effect.to
+        );
+    }
+    let figures: Vec<String> = words::ordered(effect.metrics.keys().map(String::as_str))
+        .into_iter()
+        .map(|m| format!("{} {}", words::title(m), change(&effect.metrics[m])))
+        .collect();
+    format!(
+        "{property}={} alone instead of {}: {} (by {} that differ only in it)",
+        effect.to,
+        effect.from.as_deref().unwrap_or("today's"),
+        figures.join(", "),
+        words::counted(effect.pairs.into(), "pair") + " of settings",
+    )
+}
+
+fn change(effect: &MeasuredChange) -> String {
+    match effect.verdict {
+        GainVerdict::Noise => format!("no clear change ({})", interval(effect)),
+        _ => format!("{} ({})", Unit::Change.format(effect.change), interval(effect)),
+    }
+}
+
+fn interval(effect: &MeasuredChange) -> String {
+    let (low, high) = (Unit::Change.format(effect.ci95.0), Unit::Change.format(effect.ci95.1));
+    format!("{} to {high}", low.trim_end_matches(" %"))
+}
+
+fn advice(section: &mut Section, plan: &Plan) {
+    section.paragraph(&format!(
+        "Published rules, held against today's settings on this database. Measured changes have a 95 % interval. Figures \
+         with ~ are {PREDICTED}: they are the model's. `tune --check-advice` measures them.",
+    ));
+    section.table(&advice_table(&plan.advice, true));
+    let mut lines: Vec<String> = Vec::new();
+    for a in &plan.advice {
+        let line = format!("{} ({}): {}", a.source.title, a.source.url, advised(plan, &a.source.url));
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    section.heading("Where it is published").list(lines);
+    let reasons: BTreeMap<&str, Vec<&str>> = plan.advice.iter().fold(BTreeMap::new(), |mut all, a| {
+        all.entry(a.basis.as_str()).or_default().push(a.rule.as_str());
+        all
+    });
+    section.heading("What the figures rest on");
+    section.list(reasons.into_iter().map(|(basis, mut rules)| {
+        rules.dedup();
+        format!("{}: {basis}", rules.join(", "))
+    }));
+}
+
+/// What a page says, rule by rule.
+fn advised(plan: &Plan, url: &str) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for a in plan.advice.iter().filter(|a| a.source.url == url) {
+        let said = format!("`{}`: {}", a.rule, a.advice);
+        if !all.contains(&said) {
+            all.push(said);
+        }
+    }
+    all.join("; ")
+}
+
+/// A row per rule and role.
+pub fn advice_table(all: &[CheckedAdvice], with_intervals: bool) -> Table {
+    let names = metrics(all.iter().flat_map(|a| a.measured.keys().chain(a.predicted.keys())));
+    let mut columns = vec![Column::left("rule"), Column::left("role"), Column::left("means")];
+    columns.extend(names.iter().map(|m| Column::right(&words::short_title(m)).key(m)));
+    columns.push(Column::left("known"));
+    let mut table = Table::new(columns);
+    for a in all {
+        let (known, tone) = status(a.status);
+        let mut row =
+            vec![Cell::text(&a.rule), Cell::text(&a.role), Cell::text(words::settings(&a.settings))];
+        row.extend(names.iter().map(|m| figure(a, m, with_intervals)));
+        row.push(Cell::text(known).tone(tone));
+        table.row(row);
+    }
+    table
+}
+
+fn status(status: AdviceStatus) -> (&'static str, Tone) {
+    match status {
+        AdviceStatus::Followed => ("as today", Tone::Muted),
+        AdviceStatus::Tried => ("measured", Tone::Plain),
+        AdviceStatus::Predicted => (PREDICTED, Tone::Muted),
+        AdviceStatus::NotTried => ("not tried", Tone::Muted),
+    }
+}
+
+fn figure(a: &CheckedAdvice, metric: &str, with_interval: bool) -> Cell {
+    if let Some(effect) = a.measured.get(metric) {
+        let tone = match effect.verdict {
+            GainVerdict::Better => Tone::Good,
+            GainVerdict::Worse => Tone::Bad,
+            GainVerdict::Noise => Tone::Muted,
+        };
+        let cell = Cell::num(effect.change, Unit::Change).tone(tone);
+        return if with_interval { cell.note(interval(effect)) } else { cell };
+    }
+    match a.predicted.get(metric) {
+        Some(change) => Cell::text(format!("~{}", Unit::Change.format(*change))).tone(Tone::Muted),
+        None => Cell::missing(),
+    }
+}
+
+/// In the order in which people ask for them.
+fn metrics<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
+    words::ordered(names.map(String::as_str))
+}
