@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
+use poolwright_report::plot::{Point, Scatter, WIDTH};
+use poolwright_report::{Axis, Callout, Cell, Column, Mark, Page, Section, Table, Tone, Unit};
+use poolwright_tune::candidates::difference;
 use poolwright_tune::plan::{
-    AdviceStatus, CheckedAdvice, Contributions, GainVerdict, MeasuredChange, Outcome, Pareto, Plan,
-    PropertyEffect,
+    AdviceStatus, CheckedAdvice, Contributions, Evidence, EvidenceKind, GainVerdict, MeasuredChange, Outcome,
+    Pareto, Plan, PropertyEffect, Role, VarianceShares,
 };
 
 use super::words;
@@ -53,8 +55,39 @@ fn unbeaten(section: &mut Section, plan: &Plan) {
     for found in &plan.pareto {
         section.heading(&found.role);
         section.table(&pareto_table(found));
+        if let Some(plot) = plan.roles.iter().find(|r| r.role == found.role).and_then(|r| scatter(r, found)) {
+            section.plot(&plot, "Medians of all settings that were tried. Space is the third figure: a setting may lie behind the line \
+                                 here and be unbeaten for its space.");
+        }
         section.paragraph(&pareto_rest(found));
     }
+}
+
+/// Bytes written against work rate, the settings of the set apart from the others; `None` for fewer than three.
+fn scatter(role: &Role, found: &Pareto) -> Option<Scatter> {
+    let x = "vdev_write_bytes";
+    let names = metrics(found.settings.iter().flat_map(|s| s.metrics.keys()));
+    let y = names.iter().copied().find(|m| ["work_rate", "ops_s"].contains(m))?;
+    let point = |e: &Evidence| {
+        let (mx, my) = (e.metrics.get(x)?, e.metrics.get(y)?);
+        let changes = difference(&e.settings, &role.current);
+        let unbeaten = found.settings.iter().any(|s| s.changes == changes);
+        let group = if unbeaten { "no other beats it" } else { "beaten by another" };
+        let mark = match e.outcome {
+            Outcome::Current => Mark::Today,
+            Outcome::Recommended => Mark::Chosen,
+            _ => Mark::None,
+        };
+        Some(Point::new(mx.median, my.median, group, &words::label(role, &e.settings)).mark(mark))
+    };
+    let tried = role.evidence.iter().filter(|e| e.kind == EvidenceKind::Trial);
+    let points: Vec<Point> = tried.filter_map(point).collect();
+    if points.len() < 3 {
+        return None;
+    }
+    let axis = |metric: &str| Axis::new(words::title(metric), words::unit(metric));
+    let better = (words::better(x), words::better(y));
+    Some(Scatter::new("Bytes written against work", axis(x), axis(y), better, points).size(WIDTH, 360.0))
 }
 
 /// The settings with their changes against today's.
@@ -114,6 +147,13 @@ fn contributions(section: &mut Section, plan: &Plan) {
     }
 }
 
+/// A name, and the share that goes by it.
+type NamedShare = (&'static str, fn(&VarianceShares) -> f64);
+
+/// What no single property explains.
+const REST: &[NamedShare] =
+    &[("shared", |s| s.shared), ("interactions", |s| s.interactions), ("noise", |s| s.noise)];
+
 /// A row per property and for what is left, a column per metric.
 pub fn shares_table(found: &Contributions) -> Table {
     let names = words::ordered(found.metrics.keys().map(String::as_str));
@@ -125,15 +165,13 @@ pub fn shares_table(found: &Contributions) -> Table {
     properties.sort_by_key(|p| words::property_rank(p));
     properties.dedup();
     for property in properties {
-        let figure = |s: &poolwright_tune::plan::VarianceShares| s.properties.get(property).copied();
+        let figure = |s: &VarianceShares| s.properties.get(property).copied();
         let mut row = vec![Cell::text(property).tone(Tone::Strong)];
         row.extend(shares().map(|s| figure(s).map_or(Cell::missing(), |v| Cell::num(v, Unit::Fraction))));
         table.row(row);
     }
-    let rest: [(&str, fn(&poolwright_tune::plan::VarianceShares) -> f64); 3] =
-        [("shared", |s| s.shared), ("interactions", |s| s.interactions), ("noise", |s| s.noise)];
-    for (name, of) in rest {
-        let mut row = vec![Cell::text(name).tone(Tone::Muted)];
+    for (name, of) in REST {
+        let mut row = vec![Cell::text(*name).tone(Tone::Muted)];
         row.extend(shares().map(|s| Cell::num(of(s), Unit::Fraction).tone(Tone::Muted)));
         table.row(row);
     }
@@ -157,11 +195,11 @@ fn effect_of(property: &str, effect: &PropertyEffect) -> String {
         .map(|m| format!("{} {}", words::title(m), change(&effect.metrics[m])))
         .collect();
     format!(
-        "{property}={} alone instead of {}: {} (by {} that differ only in it)",
+        "{property}={} alone instead of {}: {} (from {} of settings that differ only in it)",
         effect.to,
         effect.from.as_deref().unwrap_or("today's"),
         figures.join(", "),
-        words::counted(effect.pairs.into(), "pair") + " of settings",
+        words::counted(effect.pairs.into(), "pair"),
     )
 }
 
