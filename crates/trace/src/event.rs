@@ -177,7 +177,7 @@ pub struct File {
     pub path: String,
     /// Size in bytes at the end of the recording (or at its removal).
     pub size: u64,
-    /// What the file is to its database: data, wal, binlog, temp, index, backup, other.
+    /// What the file is to its database: data, wal, binlog, temp, index, backup, archive, import, other.
     pub role: String,
     /// Device as `major:minor`, empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]

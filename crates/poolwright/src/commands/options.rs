@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property::{self, Settings};
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Reader, counted};
 
 pub use crate::failure::Usage;
@@ -160,10 +161,9 @@ fn all_combinations(options: &[String]) -> anyhow::Result<Vec<PerRole>> {
     for option in options {
         let (role, assignment) = match option.split_once(':') {
             Some((role, rest)) if !role.contains('=') => {
-                if poolwright_trace::layout::Role::from_name(role).is_none() {
-                    bail!(
-                        "-o {option}: there is no role {role:?}; roles are data, index, wal, binlog, temp, backup, other"
-                    );
+                if Role::from_name(role).is_none() {
+                    let known = Role::ALL.map(Role::name).join(", ");
+                    bail!("-o {option}: unknown role {role:?}; roles are {known}");
                 }
                 (role, rest)
             }

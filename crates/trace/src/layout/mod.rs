@@ -28,8 +28,12 @@ pub enum Role {
     Temp,
     /// Indexes in files of their own.
     Index,
-    /// Dumps, snapshots and archives.
+    /// Dumps and snapshots.
     Backup,
+    /// Files that are written once from start to end and kept: archived logs, exports.
+    Archive,
+    /// Files that are read once from start to end: the sources of an import.
+    Import,
     /// All else: control files, locks, text logs.
     #[default]
     Other,
@@ -37,8 +41,17 @@ pub enum Role {
 
 impl Role {
     /// Every role, in the order in which tables show them.
-    pub const ALL: [Role; 7] =
-        [Role::Data, Role::Index, Role::Wal, Role::Binlog, Role::Temp, Role::Backup, Role::Other];
+    pub const ALL: [Role; 9] = [
+        Role::Data,
+        Role::Index,
+        Role::Wal,
+        Role::Binlog,
+        Role::Temp,
+        Role::Backup,
+        Role::Archive,
+        Role::Import,
+        Role::Other,
+    ];
 
     /// The spelling in traces, plans and JSON.
     pub fn name(self) -> &'static str {
@@ -49,6 +62,8 @@ impl Role {
             Role::Temp => "temp",
             Role::Index => "index",
             Role::Backup => "backup",
+            Role::Archive => "archive",
+            Role::Import => "import",
             Role::Other => "other",
         }
     }

@@ -19,6 +19,10 @@ pub struct Usage {
     pub appended: f64,
     /// Share of writes that began where the same thread's write before them ended.
     pub sequential_writes: f64,
+    /// Share of reads that began where the same thread's read before them ended.
+    pub sequential_reads: f64,
+    /// Bytes read per distinct byte read.
+    pub reread: f64,
     /// Bytes written per distinct byte written.
     pub overwrite: f64,
     /// The file came to be during the recording.
@@ -33,12 +37,19 @@ const TOO_LITTLE: u64 = 64 * 1024;
 const MOSTLY: f64 = 0.8;
 /// A log that is cycled is synced at least once for so many writes.
 const WRITES_PER_SYNC: u64 = 64;
+/// A file is copied in large pieces, of so many bytes on average, and is itself at least so large.
+const LARGE: u64 = 16 * 1024;
+const COPIED: u64 = 4 << 20;
+/// Bytes moved per distinct byte below which a file was read or written once.
+const ONCE: f64 = 1.1;
 
 /// The role that a file's use suggests.
 ///
 /// - made and removed during the recording, and never synced: temp;
 /// - appended or written in sequence, synced, hardly read: wal;
-/// - written in sequence and never synced, or hardly used: other (text logs, dumps in the making);
+/// - made during the recording, written in sequence in large writes, once, and not read: archive;
+/// - written in sequence and never synced, or hardly used: other (text logs);
+/// - only read, in sequence, in large reads, once: import;
 /// - all else that is read or rewritten: data.
 pub fn by_use(usage: &Usage) -> Role {
     if usage.created && usage.unlinked && usage.syncs == 0 {
@@ -48,10 +59,17 @@ pub fn by_use(usage: &Usage) -> Role {
         return Role::Other;
     }
     if usage.writes == 0 {
-        return Role::Data;
+        let once = usage.sequential_reads >= MOSTLY && usage.reread < ONCE;
+        let is_copied = once && usage.read_bytes >= COPIED && usage.read_bytes / usage.reads.max(1) >= LARGE;
+        return if is_copied { Role::Import } else { Role::Data };
     }
     let one_way = usage.appended.max(usage.sequential_writes) >= MOSTLY;
     let hardly_read = usage.read_bytes <= usage.write_bytes / 10;
+    let large = usage.write_bytes >= COPIED && usage.write_bytes / usage.writes >= LARGE;
+    let unread = usage.reads == 0 && usage.overwrite < ONCE;
+    if usage.created && one_way && unread && large && usage.syncs <= 1 {
+        return Role::Archive;
+    }
     if one_way && hardly_read && usage.syncs > 0 {
         // Merged tables are also written in sequence, but synced once, at their end.
         let often = usage.writes / usage.syncs.max(1) <= WRITES_PER_SYNC && usage.syncs > 1;
@@ -102,6 +120,27 @@ mod tests {
             "a log that was removed"
         );
         assert_eq!(by_use(&Usage { reads: 1, read_bytes: 100, ..Usage::default() }), Role::Other);
-        assert_eq!(by_use(&Usage { reads: 900, read_bytes: 9 * MIB, ..Usage::default() }), Role::Data);
+        let scanned = Usage {
+            reads: 144,
+            read_bytes: 9 * MIB,
+            sequential_reads: 0.99,
+            reread: 1.0,
+            ..Usage::default()
+        };
+        assert_eq!(by_use(&scanned), Role::Import);
+        assert_eq!(by_use(&Usage { reread: 2.0, ..scanned }), Role::Data, "read twice");
+        assert_eq!(by_use(&Usage { sequential_reads: 0.1, ..scanned }), Role::Data, "read here and there");
+        assert_eq!(by_use(&Usage { reads: 2304, ..scanned }), Role::Data, "read by the page");
+        let copied = Usage {
+            writes: 144,
+            write_bytes: 9 * MIB,
+            appended: 1.0,
+            overwrite: 1.0,
+            created: true,
+            ..Usage::default()
+        };
+        assert_eq!(by_use(&copied), Role::Archive);
+        assert_eq!(by_use(&Usage { reads: 10, ..copied }), Role::Other, "read again");
+        assert_eq!(by_use(&Usage { created: false, ..copied }), Role::Other, "was there before");
     }
 }

@@ -222,6 +222,8 @@ impl Counts {
             syncs: self.sync_calls() + self.sync_writes,
             appended: share(self.appended.0, self.appended.1).unwrap_or(0.0),
             sequential_writes: share(self.writes.sequential, self.writes.ops).unwrap_or(0.0),
+            sequential_reads: share(self.reads.sequential, self.reads.ops).unwrap_or(0.0),
+            reread: share(self.reads.bytes, self.working_set[0].read * WORKING_SET_BLOCKS[0]).unwrap_or(0.0),
             overwrite: self.overwrite().unwrap_or(0.0),
             created: self.count(Op::Create) > 0,
             unlinked: self.count(Op::Unlink) > 0,
