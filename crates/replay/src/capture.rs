@@ -23,8 +23,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::host;
 use crate::{Error, Result, Target};
 
+mod alike;
 mod image;
 mod layout;
+use alike::Alike;
 use image::{Image, made_up};
 
 const ALIGN: u64 = 4096;
@@ -134,8 +136,8 @@ impl Capture {
         for (file, initial) in initial_sizes(trace).into_iter().enumerate() {
             (capture.files[file].initial, capture.files[file].initial_size) = initial;
         }
-        capture.read_files(trace, locate);
-        capture.make_up_the_rest();
+        capture.read_files(trace, &locate);
+        capture.make_up_the_rest(trace, &locate);
         Ok(capture)
     }
 
@@ -149,35 +151,7 @@ impl Capture {
                 || mix(self.seed, event.file, event.offset / self.region) < self.rate)
     }
 
-    /// Keeps only a part of the regions: `factor` of what was taken, drawn by the same hash, so that a smaller share is
-    /// always part of a larger one.
-    pub fn thin(&mut self, trace: &Trace, factor: f64) {
-        if factor >= 1.0 {
-            return;
-        }
-        self.rate *= factor;
-        for (file, regions) in self.touched_regions(trace).into_iter().enumerate() {
-            let wanted: Vec<(u64, u64)> =
-                regions.iter().map(|(f, l)| (f * self.region, l * self.region)).collect();
-            let cut = |e: &Extent| -> Vec<Extent> {
-                let inside = |(from, to): &(u64, u64)| {
-                    let (start, end) = ((*from).max(e.offset), (*to).min(e.offset + e.len));
-                    let skip = start.checked_sub(e.offset)?;
-                    (start < end).then(|| Extent {
-                        offset: start,
-                        len: end - start,
-                        at: e.at + skip,
-                        real: e.real.saturating_sub(skip).min(end - start),
-                        borrowed: e.borrowed,
-                    })
-                };
-                wanted.iter().filter_map(inside).collect()
-            };
-            self.files[file].extents = self.files[file].extents.iter().flat_map(cut).collect();
-        }
-    }
-
-    fn read_files(&mut self, trace: &Trace, locate: impl Fn(&str) -> PathBuf) {
+    fn read_files(&mut self, trace: &Trace, locate: &dyn Fn(&str) -> PathBuf) {
         for (number, file) in self.files.iter_mut().enumerate() {
             if file.extents.is_empty() {
                 continue;
@@ -196,9 +170,11 @@ impl Capture {
         }
     }
 
-    /// Bytes that no file has any more are drawn from what was taken of the same role, in pieces of up to 64K, so that
-    /// they compress alike; without any such, from all that was taken, else from numbered text lines.
-    fn make_up_the_rest(&mut self) {
+    /// Bytes that no file has any more are those of a file of the same kind beside it ([`Alike`]), or drawn from what was
+    /// taken of the same role, in pieces of up to 64K, so that they compress alike; without any such, from all that was
+    /// taken, else from numbered text lines.
+    fn make_up_the_rest(&mut self, trace: &Trace, locate: &dyn Fn(&str) -> PathBuf) {
+        let mut alike = Alike::default();
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         let pool = |files: &[CapturedFile], roles: &[String], role: Option<&str>| -> Vec<(u64, u64)> {
             let of = files.iter().zip(roles).filter(|(_, r)| role.is_none_or(|role| role == r.as_str()));
@@ -209,7 +185,18 @@ impl Capture {
             if sources.is_empty() {
                 sources = pool(&self.files, &self.roles, None);
             }
-            for extent in self.files[number].extents.clone() {
+            let extents = self.files[number].extents.clone();
+            let size = extents.last().map_or(0, |e| e.offset + e.len);
+            let is_gone = extents.iter().any(|e| !e.borrowed) && extents.iter().all(|e| e.real == 0);
+            let stand_in =
+                is_gone.then(|| alike.stand_in(&locate(&trace.files[number].path), size, number)).flatten();
+            for extent in extents {
+                if let Some(stand_in) = stand_in.as_ref().filter(|_| !extent.borrowed)
+                    && stand_in.read(self.image.slice_mut(extent.at, extent.len), extent.offset)
+                {
+                    self.synthetic_bytes += extent.len;
+                    continue;
+                }
                 let mut done = if extent.borrowed { extent.len } else { extent.real };
                 while done < extent.len {
                     let piece = made_up(&mut rng, &sources, &self.image, (extent.len - done).min(65536));
@@ -359,175 +346,4 @@ fn initial_sizes(trace: &Trace) -> Vec<(bool, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use poolwright_trace::{File, Flags};
-
-    fn event(op: Op, file: u32, offset: u64, len: u64) -> Event {
-        Event {
-            t_ns: 0,
-            dur_ns: 1,
-            op,
-            file,
-            offset,
-            len,
-            pid: 1,
-            tid: 1,
-            flags: Flags::default(),
-            gap: None,
-        }
-    }
-
-    fn file(path: &Path, role: &str, size: u64) -> File {
-        File { path: path.display().to_string(), size, role: role.into(), ..File::default() }
-    }
-
-    fn options() -> Options {
-        Options { region: 1 << 16, max_bytes: 1 << 30, seed: 1, roles: vec![] }
-    }
-
-    #[test]
-    fn takes_what_is_touched_and_survives_the_disk() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("table");
-        let content: Vec<u8> = (0..1_000_000u32).map(|i| (i / 100) as u8).collect();
-        fs::write(&path, &content).unwrap();
-        let gone = dir.path().join("gone");
-        let trace = Trace {
-            files: vec![file(&path, "data", 1_000_000), file(&gone, "data", 100_000)],
-            events: vec![
-                event(Op::Read, 0, 10, 100),
-                event(Op::Write, 0, 70_000, 70_000),
-                event(Op::Read, 0, 990_000, 10_000),
-                event(Op::Write, 1, 0, 5000),
-            ],
-            ..Trace::default()
-        };
-        let taken = Capture::take(&trace, &options(), |p| p.into()).unwrap();
-        taken.save(&dir.path().join("c")).unwrap();
-        let back = Capture::load(&dir.path().join("c")).unwrap();
-        assert_eq!(back.files[0].extents.len(), 2, "{:?}", back.files[0]);
-        let (bytes, real) = back.bytes(0, 70_000, 70_000);
-        assert_eq!((bytes, real), (&content[70_000..140_000], 70_000));
-        assert_eq!(back.bytes(0, 999_990, 100).0, &content[999_990..]);
-        assert!(back.bytes(0, 500_000, 10).0.is_empty());
-        let (bytes, real) = back.bytes(1, 0, 5000);
-        assert_eq!((bytes.len(), real), (5000, 0));
-        assert!(bytes.iter().any(|b| *b != 0), "made up from the data role");
-        assert_eq!(back.synthetic_bytes, 65_536);
-        fs::write(dir.path().join("c/image"), b"short").unwrap();
-        assert!(Capture::load(&dir.path().join("c")).unwrap_err().to_string().contains("5 bytes"));
-    }
-
-    /// Operations on logs are all replayed, whatever they touch, and the image stays small.
-    #[test]
-    fn logs_beyond_their_share_use_bytes_of_the_log() {
-        const LEN: u64 = 300 << 10;
-        let dir = tempfile::tempdir().unwrap();
-        let wal = dir.path().join("wal");
-        fs::write(&wal, vec![7; 3 << 20]).unwrap();
-        let (wal, gone) = (file(&wal, "wal", 3 << 20), file(Path::new("/nowhere/temp"), "temp", 0));
-        let data = file(Path::new("/nowhere/data"), "data", 0);
-        // 1200 MiB of log written through, and as much of temporary data in places far apart.
-        let events: Vec<Event> = (0..4096)
-            .flat_map(|i| {
-                let apart = (i % 64) << 34;
-                [
-                    event(Op::Write, 0, i * LEN, LEN),
-                    event(Op::Write, 1, apart, LEN),
-                    event(Op::Read, 2, i << 20, 4096),
-                ]
-            })
-            .collect();
-        let trace = Trace { files: vec![wal, gone, data], events, ..Trace::default() };
-        let max_bytes = 16 << 20;
-        let mut c = Capture::take(&trace, &Options { max_bytes, ..options() }, |p| p.into()).unwrap();
-        assert!(c.image_bytes() <= max_bytes * 5 / 4 + 3 * (1 << 16), "{} in memory", c.image_bytes());
-        assert!(c.pool_bytes() > 1 << 30 && c.real_bytes > 1 << 20, "{} {}", c.pool_bytes(), c.real_bytes);
-        for thinned in [false, true] {
-            if thinned {
-                c.thin(&trace, 0.5);
-            }
-            for e in trace.events.iter().filter(|e| e.file < 2) {
-                assert!(c.keeps(e));
-                let mut done = 0;
-                while done < e.len {
-                    let (bytes, _) = c.bytes(e.file, e.offset + done, e.len - done);
-                    assert!(!bytes.is_empty() && bytes[0] != 0, "file {} at {}", e.file, e.offset + done);
-                    done += bytes.len() as u64;
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn memory_that_is_not_there_is_not_asked_for() {
-        let why = layout::check_memory(4 << 30, Some(1 << 30)).unwrap_err().to_string();
-        assert!(why.contains("4G") && why.contains("1G") && why.contains("--sample-bytes"), "{why}");
-        layout::check_memory(1 << 30, Some(4 << 30)).unwrap();
-        layout::check_memory(1 << 30, None).unwrap();
-        // Places at the far end of what offsets can name.
-        let far = file(Path::new("/nowhere/wal"), "wal", u64::MAX);
-        let events = vec![event(Op::Write, 0, i64::MAX as u64, 1 << 31), event(Op::Write, 0, 0, 1 << 31)];
-        let trace = Trace { files: vec![far], events, ..Trace::default() };
-        let c = Capture::take(&trace, &Options { max_bytes: 1 << 20, ..options() }, |p| p.into()).unwrap();
-        assert!(c.image_bytes() <= 2 << 20, "{}", c.image_bytes());
-    }
-
-    #[test]
-    fn a_pipe_in_a_files_place_is_not_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let pipe = dir.path().join("pipe");
-        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let events = vec![event(Op::Read, 0, 0, 4096), event(Op::Read, 1, 0, 4096)];
-        let files = vec![file(&pipe, "data", 4096), file(Path::new("/dev/zero"), "data", 4096)];
-        let trace = Trace { files, events, ..Trace::default() };
-        let c = Capture::take(&trace, &options(), |p| p.into()).unwrap();
-        assert_eq!(c.real_bytes, 0);
-    }
-
-    #[test]
-    fn appended_files_begin_where_the_appends_began() {
-        let p = Path::new("/nowhere");
-        let trace = Trace {
-            files: vec![file(p, "binlog", 1000), file(p, "data", 5000), file(p, "temp", 300)],
-            events: vec![
-                event(Op::Write, 0, 400, 300),
-                event(Op::Write, 0, 700, 300),
-                event(Op::Write, 1, 1000, 500),
-                event(Op::Create, 2, 0, 0),
-                event(Op::Write, 2, 0, 300),
-            ],
-            ..Trace::default()
-        };
-        assert_eq!(initial_sizes(&trace), [(true, 400), (true, 5000), (false, 0)]);
-    }
-
-    #[test]
-    fn large_captures_are_sampled_by_place() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("big");
-        let size = 64 << 20;
-        fs::File::create(&path).unwrap().set_len(size).unwrap();
-        let events: Vec<Event> = (0..1024).map(|i| event(Op::Read, 0, (i << 16) + 100, 4096)).collect();
-        let trace = Trace { files: vec![file(&path, "data", size)], events, ..Trace::default() };
-        let c = Capture::take(&trace, &Options { max_bytes: 16 << 20, ..options() }, |p| p.into()).unwrap();
-        assert!((c.rate - 0.25).abs() < 1e-9);
-        let kept = trace.events.iter().filter(|e| c.keeps(e)).count();
-        assert!((180..340).contains(&kept), "{kept} of 1024 kept at a quarter");
-        let all_there = |c: &Capture| {
-            let mut kept = 0;
-            for e in trace.events.iter().filter(|e| c.keeps(e)) {
-                assert_eq!(c.bytes(0, e.offset, e.len).0.len() as u64, e.len);
-                kept += 1;
-            }
-            kept
-        };
-        let before = (all_there(&c), c.filled_bytes("data"));
-        let mut c = c;
-        c.thin(&trace, 0.5);
-        let after = (all_there(&c), c.filled_bytes("data"));
-        assert!(after.0 < before.0 * 7 / 10 && after.0 > before.0 * 3 / 10, "{before:?} {after:?}");
-        assert!(after.1 < before.1 * 7 / 10, "{before:?} {after:?}");
-    }
-}
+mod tests;

@@ -59,16 +59,9 @@ pub struct Spec {
     /// Replay only this much recorded time from the start, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seconds: Option<f64>,
-    /// Share of the captured regions to use, above 0 and up to 1; the ARC is scaled by it.
-    #[serde(default = "whole")]
-    pub thin: f64,
     /// Fill and settle only: space, without a pass.
     #[serde(default)]
     pub fill_only: bool,
-}
-
-fn whole() -> f64 {
-    1.0
 }
 
 impl Spec {

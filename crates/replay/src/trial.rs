@@ -30,10 +30,6 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
     if !(0.0..=0.9).contains(&spec.warm_share) {
         return Err(Error::Nothing(format!("warm_share is {}, and has to be 0 to 0.9", spec.warm_share)));
     }
-    if !(spec.thin > 0.0 && spec.thin <= 1.0) {
-        return Err(Error::Nothing(format!("thin is {}, and has to be above 0 and at most 1", spec.thin)));
-    }
-    capture.thin(&trace, spec.thin);
     if spec.application.is_some() {
         limit_cpus(trace.meta.cores);
     }

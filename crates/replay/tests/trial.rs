@@ -65,7 +65,6 @@ fn prepare(dir: &Path, target: TargetSpec) -> Spec {
         warm_passes: 1,
         warm_share: 0.0,
         first_seconds: None,
-        thin: 1.0,
         fill_only: false,
     }
 }

@@ -9,16 +9,20 @@ use poolwright_openzfs::property::Settings;
 use poolwright_replay::{ApplicationSpec, EngineOptions, Replay, Spec, TargetSpec, child};
 
 use crate::Result;
-use crate::candidates::{difference, grid, with};
-use crate::fit::{self, CALIBRATION_S, Calibration, LEAST_TRIALS, WARM_SHARE};
+use crate::candidates::{difference, grid, same, with};
+use crate::fit::{self, CALIBRATION_S, Calibration, Fit, LEAST_TRIALS, PAIRS, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
 use crate::plan;
-use crate::race::{Limits, Outcome, Race};
-use crate::screen::Screened;
+use crate::race::{Candidate, Limits, Outcome, Race, Runner};
+use crate::screen::{MODEL_S, Screen, Screened};
 use crate::tuner::Tuner;
 
 /// Pairs of the whole plan against today.
-const PAIRS_TOGETHER: u32 = 3;
+const PAIRS_TOGETHER: u32 = 2;
+/// A property is changed before the search if the model predicts the objective to fall to this share by it alone.
+const HINDRANCE: f64 = 0.95;
+/// The least time that the first trial may take.
+const CALIBRATION_LIMIT: Duration = Duration::from_secs(300);
 
 impl Tuner<'_> {
     /// A trial of the whole application over the first `seconds` of the recording.
@@ -43,15 +47,15 @@ impl Tuner<'_> {
             warm_passes: 0,
             warm_share: WARM_SHARE,
             first_seconds: Some(seconds),
-            thin: 1.0,
             fill_only: false,
         }
     }
 
-    pub(crate) fn trial(&mut self, spec: &Spec) -> Result<Replay> {
+    /// Runs one trial; it is stopped after `limit`.
+    pub(crate) fn trial(&mut self, spec: &Spec, limit: Duration) -> Result<Replay> {
         let stop = Arc::clone(&self.request.stop);
         self.trials += 1;
-        let result = child::run(&self.request.program, spec, &self.request.scratch, None, &|| {
+        let result = child::run(&self.request.program, spec, &self.request.scratch, Some(limit), &|| {
             stop.load(Ordering::Relaxed)
         });
         let interrupted = matches!(result, Err(poolwright_replay::Error::Interrupted));
@@ -76,10 +80,13 @@ impl Tuner<'_> {
         let seconds = CALIBRATION_S.min(self.recorded());
         let spec = self.spec(self.settings_so_far(), seconds);
         let began = Instant::now();
-        let replay = self.trial(&spec)?;
+        // How long it should take is not known yet; a trial that takes twice the budget leaves no time for others.
+        let replay = self.trial(&spec, CALIBRATION_LIMIT.max(2 * self.request.budget))?;
         let whole = began.elapsed().as_secs_f64();
         let cores = self.surroundings().cores;
-        self.calibration = Some(Calibration::of(&replay, seconds, whole, self.recorded(), cores));
+        self.calibration =
+            Some(Calibration::of(&replay, seconds, whole, self.recorded().min(MODEL_S as f64), cores));
+        self.calibrated = Some(metrics(&replay));
         Ok(())
     }
 
@@ -88,25 +95,26 @@ impl Tuner<'_> {
         budget.as_secs_f64() >= LEAST_TRIALS * least
     }
 
+    /// Races the settings of `roles`, which share a dataset, within `budget`.
     pub(crate) fn race(
         &mut self,
         roles: &[String],
+        screen: &Screen<'_>,
         screened: &[Screened],
         budget: Duration,
     ) -> Result<Outcome> {
         let name = roles[0].as_str();
         let today = self.current.settings.clone();
-        let mut survivors: Vec<Settings> =
-            screened.iter().filter(|s| s.survives).map(|s| with(&today, &s.settings)).collect();
         let calibration = self.calibration.expect("trials were calibrated before the first race");
-        let fit = fit::fit(&calibration, budget.as_secs_f64(), self.recorded(), survivors.len());
-        survivors.truncate(fit.settings);
+        let fit = fit::fit(&calibration, budget.as_secs_f64(), self.recorded());
         self.fits.insert(name.to_owned(), fit);
-        let refinements: Vec<Settings> = grid(name)
-            .refinements
-            .iter()
-            .map(|(k, v)| Settings::from([(k.to_string(), v.to_string())]))
-            .collect();
+        let mut reference = Runner::new(today.clone());
+        // The calibration was a trial of today's settings for all roles.
+        if fit.seconds == calibration.seconds && self.chosen.is_empty() {
+            reference.trials.extend(self.calibrated.take());
+        }
+        let refinements = grid(name).refinement_settings();
+        let candidates = candidates(screen, screened, &today, &refinements)?;
         let criteria = self.request.criteria();
         let others = self.settings_so_far();
         let mut done = 0;
@@ -116,10 +124,11 @@ impl Tuner<'_> {
             let mut all = others.clone();
             all.extend(for_all(roles, settings));
             let spec = self.spec(all, fit.seconds);
-            self.trial(&spec)
+            self.trial(&spec, fit.limit())
         };
-        let limits = Limits { budget, pairs: fit.pairs, trial: Duration::from_secs_f64(fit.trial_s) };
-        Race { run: &mut run, criteria, limits }.race(today.clone(), survivors, &refinements)
+        let predict = |settings: &Settings| Ok(screen.predict(settings)?.objective);
+        let limits = Limits { budget, pairs: PAIRS, trial: Duration::from_secs_f64(fit.trial_s) };
+        Race { run: &mut run, predict: &predict, criteria, limits }.race(reference, candidates, &refinements)
     }
 
     /// Everything at once, today's against recommended, in fresh pairs. Where one race changed all that is changed, its
@@ -138,11 +147,12 @@ impl Tuner<'_> {
             roles.iter().map(|r| (r.role.clone(), of(r))).collect()
         };
         let seconds = self.fits.values().map(|f| f.seconds).fold(0.0, f64::max);
+        let limit = self.fits.values().map(Fit::limit).max().unwrap_or(CALIBRATION_LIMIT);
         for i in 0..PAIRS_TOGETHER {
             self.say(format!("the whole plan against today: pair {} of {PAIRS_TOGETHER}", i + 1));
             let mut one = |new: bool| -> Result<Option<Metrics>> {
                 let spec = self.spec(side(new), seconds);
-                match self.trial(&spec) {
+                match self.trial(&spec, limit) {
                     Ok(replay) => Ok(Some(metrics(&replay))),
                     Err(error) if error.is_interruption() => Err(error),
                     Err(_) => Ok(None),
@@ -156,6 +166,32 @@ impl Tuner<'_> {
         }
         Ok(pairs)
     }
+}
+
+/// What a race searches: every combination on top of today's settings. Where a single property of today's stands in the
+/// way by the model (`primarycache=none`, say), it is changed in all of them, and alone.
+fn candidates(
+    screen: &Screen<'_>,
+    screened: &[Screened],
+    today: &Settings,
+    refinements: &[Settings],
+) -> Result<Vec<Candidate>> {
+    let mut base = today.clone();
+    let mut candidates = Vec::new();
+    for refinement in refinements {
+        let predicted = screen.predict(&with(&base, refinement))?.objective;
+        if predicted <= HINDRANCE * screen.predict(&base)?.objective {
+            base = with(&base, refinement);
+            candidates.push(Candidate { settings: base.clone(), predicted });
+        }
+    }
+    for s in screened {
+        let settings = with(&base, &s.settings);
+        let predicted = if base == *today { s.objective } else { screen.predict(&settings)?.objective };
+        candidates.push(Candidate { settings, predicted });
+    }
+    candidates.retain(|c| !same(&c.settings, today));
+    Ok(candidates)
 }
 
 /// One dataset's settings for each of the roles that share it.

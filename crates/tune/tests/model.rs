@@ -97,7 +97,6 @@ fn predicted_bytes_are_near_the_engines() {
             warm_passes: 1,
             warm_share: 0.0,
             first_seconds: None,
-            thin: 1.0,
             fill_only: false,
         };
         let replay = trial::run(&spec, &|| false).unwrap();

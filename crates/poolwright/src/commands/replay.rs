@@ -132,7 +132,6 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         warm_passes: args.warm,
         warm_share: if args.application { WARM_SHARE } else { 0.0 },
         first_seconds: args.first.map(|first| first.as_secs_f64()),
-        thin: 1.0,
         fill_only: false,
     };
     let program = super::options::this_program();
@@ -426,9 +425,9 @@ fn print_json(runs: &[Vec<Replay>], comparisons: &[Comparison], stopped: &[Stopp
 }
 
 fn print_table(args: &Args, settings: &[PerRole], runs: &[Vec<Replay>]) {
-    let mut table = Table::new([
-        Column::left("settings"),
-        Column::right("work rate"),
+    let has_work_rate = runs.iter().flatten().any(|r| r.work_rate.is_some());
+    let work_rate = has_work_rate.then(|| Column::right("work rate"));
+    let columns = [Column::left("settings")].into_iter().chain(work_rate).chain([
         Column::right("ops/s"),
         Column::right("read p50"),
         Column::right("p99"),
@@ -441,6 +440,7 @@ fn print_table(args: &Args, settings: &[PerRole], runs: &[Vec<Replay>]) {
         Column::right("ratio"),
         Column::right("CPU"),
     ]);
+    let mut table = Table::new(columns);
     for (per_role, trials) in settings.iter().zip(runs) {
         let of = |f: &dyn Fn(&Replay) -> Option<f64>, unit: Unit| {
             let values: Vec<f64> = trials.iter().filter_map(f).collect();
@@ -455,9 +455,8 @@ fn print_table(args: &Args, settings: &[PerRole], runs: &[Vec<Replay>]) {
                 Unit::Nanoseconds,
             )
         };
-        table.row([
-            Cell::text(label(args, per_role)),
-            of(&|r| r.work_rate, Unit::Ratio),
+        let work_rate = has_work_rate.then(|| of(&|r| r.work_rate, Unit::Ratio));
+        table.row([Cell::text(label(args, per_role))].into_iter().chain(work_rate).chain([
             of(&|r| Some(r.ops_per_second), Unit::Count),
             latency(&["read"], false),
             latency(&["read"], true),
@@ -476,7 +475,7 @@ fn print_table(args: &Args, settings: &[PerRole], runs: &[Vec<Replay>]) {
             of(&|r| Some(r.allocated_bytes as f64), Unit::Bytes),
             of(&|r| Some(r.logical_bytes as f64 / r.allocated_bytes.max(1) as f64), Unit::Ratio),
             of(&|r| Some(r.cpu_seconds), Unit::Seconds),
-        ]);
+        ]));
     }
     print!("{}", table.terminal_in_parts(crate::stdout::terminal(), 1));
     let Some(one) = runs.iter().flatten().next() else { return };
