@@ -1,11 +1,12 @@
 //! A trace's events as accesses to records, each file in the recordsize and compression of its role.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use poolwright_mrc::input::{CHUNK, Follow, Select, Unit};
 use poolwright_mrc::{Access, Intern, Key, Lane, Piece};
 use poolwright_trace::layout::Role;
-use poolwright_trace::{Event, File, Trace};
+use poolwright_trace::{Event, File, Op, Trace};
 
 use crate::Result;
 
@@ -102,6 +103,27 @@ impl Accesses {
     pub fn records(&self) -> u64 {
         self.numbers.keys().len() as u64
     }
+}
+
+/// The mean length in bytes of the runs in which files are read and written, each run weighted with its length. A run goes
+/// on as long as a thread's reads (or writes) of a file follow one another.
+pub(crate) fn run_bytes<'a>(events: impl Iterator<Item = &'a Event>) -> u64 {
+    let mut runs: HashMap<(u32, u32, bool), (u64, u64)> = HashMap::new();
+    let (mut bytes, mut squares) = (0.0, 0.0);
+    let mut end = |run: u64| {
+        bytes += run as f64;
+        squares += (run as f64).powi(2);
+    };
+    for event in events.filter(|e| matches!(e.op, Op::Read | Op::Write)) {
+        let (next, run) = runs.entry((event.file, event.tid, event.op == Op::Write)).or_default();
+        if *next != event.offset {
+            end(std::mem::take(run));
+        }
+        *run += event.len;
+        *next = event.offset + event.len;
+    }
+    runs.values().for_each(|(_, run)| end(*run));
+    if bytes > 0.0 { (squares / bytes) as u64 } else { 0 }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::race::Outcome;
 use crate::roles::{Files, place};
 use crate::screen::Screened;
 use crate::tuner::{Tuner, recommended_ashift};
-use crate::{Result, database, evidence, headline, machine, memory, repeat, track_record};
+use crate::{Result, database, evidence, headline, machine, memory, repeat, slice, track_record};
 
 /// A change has to be worth the rewriting of the files: 3 % of the objective.
 const WORTHWHILE: f64 = 0.03;
@@ -31,7 +31,7 @@ impl Tuner<'_> {
     ) -> plan::Role {
         let (name, together_with) = roles.split_first().expect("a race is of one role at least");
         let today = &self.current.settings;
-        let pairs = outcome.map(|o| evidence::gains(&o.pairs)).unwrap_or_default();
+        let pairs = outcome.map(|o| evidence::gains(&o.pairs, &o.scatter())).unwrap_or_default();
         let unmet: Vec<String> =
             self.request.requirements.iter().filter(|r| !r.is_met(&pairs)).map(ToString::to_string).collect();
         let faster = outcome.is_some_and(|o| o.is_better(WORTHWHILE));
@@ -51,7 +51,9 @@ impl Tuner<'_> {
                 unmet.join(" and ")
             ));
         }
-        notes.extend(self.fits.get(name).and_then(|fit| fit.cuts(self.recorded())));
+        if let Some((fit, outcome)) = self.fits.get(name).zip(outcome) {
+            notes.extend(fit.cuts(self.recorded(), slice::distance(&self.trace, fit.seconds), outcome));
+        }
         if let Some(simpler) = outcome.filter(|_| better).and_then(|o| o.left_out.as_ref()) {
             notes.push(simpler.clone());
         }
@@ -78,7 +80,7 @@ impl Tuner<'_> {
             io: (files.ops > 0).then(|| files.io.clone()),
             together_with: together_with.to_vec(),
             evidence: evidence::collect(outcome, better, screened, today, self.request.goal, self.ashift),
-            gain: outcome.filter(|_| better).map(|o| evidence::gains(&o.pairs)).unwrap_or_default(),
+            gain: if better { pairs } else { BTreeMap::new() },
             notes,
         }
     }
@@ -87,7 +89,7 @@ impl Tuner<'_> {
     pub(crate) fn plan(&mut self, roles: Vec<plan::Role>, pairs: Vec<(Metrics, Metrics)>) -> Result<Plan> {
         let verdict =
             if roles.iter().any(|r| !r.recommended.is_empty()) { Verdict::Change } else { Verdict::Keep };
-        let gain = evidence::gains(&pairs);
+        let gain = evidence::gains(&pairs, &self.scatter);
         let costs = headline::costs(&roles, &gain);
         let database = self.database_settings();
         let (device_ashift, why) = recommended_ashift(&self.request.dir);

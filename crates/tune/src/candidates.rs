@@ -9,6 +9,8 @@ pub struct Grid {
     pub roles: &'static [&'static str],
     /// Recordsizes.
     pub recordsizes: &'static [&'static str],
+    /// Recordsizes tried only where the files are read and written in runs at least twice as long.
+    pub large: &'static [&'static str],
     /// Codecs.
     pub compressions: &'static [&'static str],
     /// Single properties tried on top of the best combination.
@@ -21,7 +23,13 @@ const REFINEMENTS: &[(&str, &str)] = &[
     ("logbias", "latency"),
     ("logbias", "throughput"),
     ("primarycache", "metadata"),
+    ("prefetch", "all"),
+    ("prefetch", "none"),
+    ("redundant_metadata", "most"),
 ];
+
+/// Beyond 1M, the default of `zfs_max_recordsize` before OpenZFS 2.2.
+const LARGE: &[&str] = &["2M", "4M", "8M", "16M"];
 
 /// Data is read and rewritten in place, so record size and codec decide. Logs are appended and synced: their records
 /// only matter for space, and whether the intent log carries the data (`logbias`) for latency and wear.
@@ -29,24 +37,35 @@ pub const GRIDS: &[Grid] = &[
     Grid {
         roles: &["data", "index", "other"],
         recordsizes: &["4K", "8K", "16K", "32K", "64K", "128K", "256K", "512K", "1M"],
+        large: LARGE,
         compressions: &["off", "lz4", "zstd-1", "zstd-3", "gzip-6"],
         refinements: REFINEMENTS,
     },
     Grid {
         roles: &["wal"],
         recordsizes: &["16K", "32K", "64K", "128K", "1M"],
+        large: &[],
         compressions: &["off", "lz4", "zstd-1"],
         refinements: REFINEMENTS,
     },
     Grid {
-        roles: &["binlog", "backup"],
+        roles: &["binlog"],
         recordsizes: &["128K", "1M"],
+        large: &[],
         compressions: &["lz4", "zstd-3", "gzip-6"],
         refinements: REFINEMENTS,
     },
     Grid {
+        roles: &["backup", "archive", "import"],
+        recordsizes: &["128K", "512K", "1M"],
+        large: LARGE,
+        compressions: &["off", "lz4", "zstd-3", "zstd-9", "zstd-19", "gzip-6", "gzip-9"],
+        refinements: &[("primarycache", "all"), ("primarycache", "metadata")],
+    },
+    Grid {
         roles: &["temp"],
         recordsizes: &["16K", "128K", "1M"],
+        large: &[],
         compressions: &["off", "lz4"],
         refinements: &[],
     },
@@ -64,15 +83,22 @@ pub fn of_interest(settings: &Settings) -> (u64, &str) {
 }
 
 impl Grid {
-    /// Every combination.
-    pub fn combinations(&self) -> Vec<Settings> {
+    /// Every combination for files that are read and written in runs of `run_bytes`.
+    pub fn combinations(&self, run_bytes: u64) -> Vec<Settings> {
         let one = |r: &str, c: &str| {
             Settings::from([
                 ("recordsize".to_string(), r.to_string()),
                 ("compression".to_string(), c.to_string()),
             ])
         };
-        self.recordsizes.iter().flat_map(|r| self.compressions.iter().map(move |c| one(r, c))).collect()
+        let is_short = |r: &&&str| parse_size(r).is_ok_and(|bytes| 2 * bytes <= run_bytes);
+        let recordsizes = self.recordsizes.iter().chain(self.large.iter().filter(is_short));
+        recordsizes.flat_map(|r| self.compressions.iter().map(move |c| one(r, c))).collect()
+    }
+
+    /// Each refinement as settings.
+    pub fn refinement_settings(&self) -> Vec<Settings> {
+        self.refinements.iter().map(|(k, v)| Settings::from([(k.to_string(), v.to_string())])).collect()
     }
 }
 
@@ -109,11 +135,12 @@ mod tests {
         }
         // The codec table is the library's own.
         poolwright_openzfs::Engine::start(&poolwright_openzfs::Config::default()).unwrap();
-        for settings in GRIDS.iter().flat_map(Grid::combinations) {
+        for settings in GRIDS.iter().flat_map(|grid| grid.combinations(u64::MAX)) {
             poolwright_openzfs::Compression::parse(&settings["compression"]).unwrap();
             assert!(of_interest(&settings).0.is_power_of_two());
         }
-        assert_eq!(grid("data").combinations().len(), 45);
+        let records = |run: u64| grid("data").combinations(run).len() / grid("data").compressions.len();
+        assert_eq!((records(0), records(4 << 20), records(32 << 20)), (9, 10, 13));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::objective::{Goal, HIGHER_IS_BETTER, Metrics};
 use crate::plan::{Evidence, EvidenceKind, Gain, GainVerdict, Gains, Measured, Outcome, Spread};
 use crate::race::{self, Runner};
 use crate::screen::Screened;
-use crate::statistics::{median, paired_change};
+use crate::statistics::{Scatter, median, pooled_change};
 
 fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
@@ -84,15 +84,15 @@ pub(crate) fn of_model(s: &Screened, ashift: u32, rank: usize, of: usize) -> Evi
     }
 }
 
-/// Every metric measured on both sides of the pairs.
-pub(crate) fn gains(pairs: &[(Metrics, Metrics)]) -> Gains {
+/// Every metric measured on both sides of the pairs; `scatter` is that of other trials.
+pub(crate) fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
     let names: std::collections::BTreeSet<&String> =
         pairs.iter().flat_map(|(a, b)| a.keys().chain(b.keys())).collect();
     let mut gains = Gains::new();
     for name in names {
         let values: Vec<(f64, f64)> =
             pairs.iter().filter_map(|(a, b)| Some((*a.get(name)?, *b.get(name)?))).collect();
-        let Some(change) = paired_change(&values) else { continue };
+        let Some(change) = pooled_change(&values, scatter.of_metric(name)) else { continue };
         let lower = change.change < 0.0;
         let better = lower != HIGHER_IS_BETTER.contains(&name.as_str());
         let verdict = match (change.is_one(), better) {

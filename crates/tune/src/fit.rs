@@ -1,12 +1,15 @@
-//! How much of the recording a trial replays, and how many settings are raced, so that the time allowed is kept.
+//! How much of the recording a trial replays, so that the time allowed is kept.
 //!
 //! A trial replays the whole application, all files of all roles, at its own speed: a recorded second takes about a second.
-//! What is cut is the recorded time, down to [`LEAST_PASS_S`], and then the number of settings. Which of these cuts keep the
+//! What is cut is the recorded time, down to [`LEAST_PASS_S`], and then the search. Which of these cuts keep the
 //! figures right was measured (`docs/method.md`): fewer regions, one role alone and a smaller ARC do not keep the work rate.
+
+use std::time::Duration;
 
 use poolwright_replay::Replay;
 
 use crate::model::Anchor;
+use crate::race::{Ended, LEAST_PAIRS, Outcome};
 
 /// Share of a trial's work that warms up and is not measured.
 pub(crate) const WARM_SHARE: f64 = 0.2;
@@ -15,27 +18,27 @@ pub(crate) const WARM_SHARE: f64 = 0.2;
 const LEAST_PASS_S: f64 = 6.25;
 /// Wall seconds of the longest slice: more of it narrows the interval less than another trial does.
 const MOST_PASS_S: f64 = 20.0;
-/// Recorded seconds of the trial that tells how long trials take.
-pub(crate) const CALIBRATION_S: f64 = 5.0;
-/// Trials that a race should have: a first round, half of it again, refinements, and the confirmation.
+/// Recorded seconds of the trial that tells how long trials take: those of the shortest slice where the work goes on as
+/// fast as it was recorded.
+pub(crate) const CALIBRATION_S: f64 = LEAST_PASS_S;
+/// Slices whose lengths differ by less than this share are taken for the same.
+const ALIKE: f64 = 0.2;
+/// Trials that a race should have: a search, refinements, and the confirmation.
 const WANTED_TRIALS: f64 = 26.0;
-/// Pairs of the confirmation.
+/// Most pairs of the confirmation.
 pub(crate) const PAIRS: u32 = 5;
-const LEAST_PAIRS: u32 = 3;
-/// Trials of a race that is worth its time: today's and one other, and a confirmation.
-pub(crate) const LEAST_TRIALS: f64 = 2.0 + 2.0 * LEAST_PAIRS as f64;
+/// Trials of a race that is worth its time: today's and two others, and a confirmation.
+pub(crate) const LEAST_TRIALS: f64 = 3.0 + 2.0 * LEAST_PAIRS as f64;
+/// A trial that takes this many times as long as today's settings is stopped: no goal is served by settings that slow.
+const SLOWEST: f64 = 6.0;
+/// Wall seconds that a trial may take besides: a busy machine delays its start.
+const GRACE_S: f64 = 30.0;
 
-/// What a race's trials replay, and how many settings it starts with.
+/// What a race's trials replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fit {
     /// Recorded seconds from the start.
     pub seconds: f64,
-    /// Settings besides today's.
-    pub settings: usize,
-    /// Settings that screening left.
-    pub survivors: usize,
-    /// Pairs of the confirmation.
-    pub pairs: u32,
     /// Wall seconds that a trial should take.
     pub trial_s: f64,
 }
@@ -43,6 +46,8 @@ pub(crate) struct Fit {
 /// What one trial of today's settings showed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calibration {
+    /// Recorded seconds that it replayed.
+    pub seconds: f64,
     /// Wall seconds besides the pass: start, fill, settling.
     pub fixed_s: f64,
     /// Wall seconds of the pass per recorded second.
@@ -67,7 +72,7 @@ impl Calibration {
             threads: replay.application.as_ref().map_or(1.0, |a| f64::from(a.foreground_threads.max(1))),
             recorded_s,
         });
-        Calibration { fixed_s: (whole - pass).max(0.0), per_recorded_s: pass / seconds, anchor }
+        Calibration { seconds, fixed_s: (whole - pass).max(0.0), per_recorded_s: pass / seconds, anchor }
     }
 
     /// Recorded seconds that a pass of so many wall seconds replays.
@@ -81,76 +86,83 @@ impl Calibration {
     }
 }
 
-/// Fits a race into `budget_s`. `recorded` is the recording's seconds, `survivors` what screening left.
-pub(crate) fn fit(c: &Calibration, budget_s: f64, recorded: f64, survivors: usize) -> Fit {
+/// Fits a race into `budget_s`. `recorded` is the recording's seconds.
+pub(crate) fn fit(c: &Calibration, budget_s: f64, recorded: f64) -> Fit {
     let pass_s = (budget_s / WANTED_TRIALS - c.fixed_s).clamp(LEAST_PASS_S, MOST_PASS_S);
     let seconds = c.replayed(pass_s, recorded);
-    let trial_s = c.fixed_s + c.per_recorded_s * seconds;
-    let trials = budget_s / trial_s.max(1e-3);
-    let pairs = if trials >= WANTED_TRIALS { PAIRS } else { LEAST_PAIRS };
-    // Today's and each setting once, the better half of them again.
-    let rest = trials - f64::from(2 * pairs) - 1.0;
-    let settings = (rest / 1.5).floor().clamp(2.0, survivors.max(2) as f64) as usize;
-    Fit { seconds, settings, survivors, pairs, trial_s }
+    // The calibration is a trial of today's settings like any other if it is about as long.
+    let seconds = if (seconds / c.seconds - 1.0).abs() <= ALIKE { c.seconds } else { seconds };
+    Fit { seconds, trial_s: c.fixed_s + c.per_recorded_s * seconds }
 }
 
 impl Fit {
+    /// After how long a trial is stopped.
+    pub fn limit(&self) -> Duration {
+        Duration::from_secs_f64(SLOWEST * self.trial_s + GRACE_S)
+    }
+
     /// What the time allowed has cut from the race, in words; `None` where it has cut nothing. `recorded` is the recording's
-    /// seconds.
-    pub(crate) fn cuts(&self, recorded: f64) -> Option<String> {
+    /// seconds, `distance` that of [`crate::slice::distance`].
+    pub(crate) fn cuts(&self, recorded: f64, distance: f64, outcome: &Outcome) -> Option<String> {
         let mut cuts = Vec::new();
         if self.seconds < 0.99 * recorded {
-            cuts.push(format!("replayed the first {:.0} s of {recorded:.0}", self.seconds));
-        }
-        if self.settings < self.survivors {
             cuts.push(format!(
-                "tried {} of the {} settings that screening left",
-                self.settings, self.survivors
+                "the trials replayed the first {:.0} s of {recorded:.0}, of whose operations {:.0} % would have to be others \
+                 to be like the whole",
+                self.seconds,
+                distance * 100.0
             ));
         }
-        if self.pairs < PAIRS {
-            cuts.push(format!("confirmed the best one in {} pairs instead of {PAIRS}", self.pairs));
+        if outcome.ended == Ended::OutOfTime {
+            cuts.push(format!(
+                "the search ended after {}, although others may be better",
+                poolwright_trace::counted(outcome.others.len() as u64, "setting")
+            ));
         }
-        (!cuts.is_empty()).then(|| format!("to fit the time allowed, the trials {}", cuts.join("; ")))
+        (!cuts.is_empty()).then(|| format!("to fit the time allowed, {}", cuts.join(", and ")))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::race::Runner;
 
     fn calibration(fixed_s: f64, per_recorded_s: f64) -> Calibration {
-        Calibration { fixed_s, per_recorded_s, anchor: None }
+        Calibration { seconds: CALIBRATION_S, fixed_s, per_recorded_s, anchor: None }
     }
 
     #[test]
     fn only_what_was_cut_is_called_cut() {
-        let quick = calibration(0.5, 0.02);
-        let all = fit(&quick, 80.0, 15.0, 4);
-        assert_eq!(all.cuts(15.0), None, "{all:?}");
-        let cut = fit(&calibration(2.0, 1.0), 80.0, 30.0, 10);
-        let said = cut.cuts(30.0).unwrap();
-        for part in ["the first 6 s of 30", "settings that screening left", "3 pairs instead of 5"] {
+        let mut outcome = Outcome::new(Runner::new(Default::default()));
+        let all = fit(&calibration(0.5, 0.02), 80.0, 15.0);
+        assert_eq!(all.cuts(15.0, 0.0, &outcome), None, "{all:?}");
+        let cut = fit(&calibration(2.0, 1.0), 80.0, 30.0);
+        outcome.ended = Ended::OutOfTime;
+        let said = cut.cuts(30.0, 0.03, &outcome).unwrap();
+        for part in ["the first 6 s of 30", " 3 % would", "ended after 0 settings"] {
             assert!(said.contains(part), "{said}");
         }
     }
 
     #[test]
-    fn slow_trials_lose_time_first_then_rivals() {
-        let f = fit(&calibration(1.0, 1.0), 100.0, 30.0, 10);
-        assert!(f.seconds == LEAST_PASS_S && f.settings >= 2 && f.settings < 10 && f.pairs == 3, "{f:?}");
-        let f = fit(&calibration(1.0, 1.0), 400.0, 30.0, 10);
-        assert!(f.seconds > 2.0 * LEAST_PASS_S && f.settings == 10 && f.pairs == 5, "{f:?}");
+    fn slow_trials_lose_time() {
+        let f = fit(&calibration(1.0, 1.0), 100.0, 30.0);
+        assert_eq!(f.seconds, CALIBRATION_S, "{f:?}");
+        let f = fit(&calibration(1.0, 1.0), 400.0, 30.0);
+        assert!(f.seconds > 2.0 * LEAST_PASS_S, "{f:?}");
         // A short recording is replayed whole.
-        assert_eq!(fit(&calibration(1.0, 1.0), 100.0, 4.0, 10).seconds, 4.0);
+        assert_eq!(fit(&calibration(1.0, 1.0), 100.0, 4.0).seconds, 4.0);
+        // Where the work takes another time than it did when recorded, so do the trials.
+        let f = fit(&calibration(1.0, 0.5), 100.0, 30.0);
+        assert_eq!((f.seconds, f.trial_s), (2.0 * LEAST_PASS_S, 1.0 + LEAST_PASS_S));
     }
 
     #[test]
     fn what_is_fitted_stays_inside_the_budget() {
         for per in [0.01, 0.1, 0.3, 1.0] {
-            let f = fit(&calibration(0.8, per), 100.0, 60.0, 12);
-            let trials = f.settings as f64 * 1.5 + f64::from(2 * f.pairs) + 1.0;
-            assert!(trials * f.trial_s <= 110.0 || f.settings == 2, "{per}: {f:?}");
+            let f = fit(&calibration(0.8, per), 100.0, 60.0);
+            assert!(LEAST_TRIALS * f.trial_s <= 100.0, "{per}: {f:?}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Roles, candidates, objectives, search, the plan.
 //!
-//! [`tune`] reads a trace and the files behind it, screens settings with the space estimate and a small I/O model,
-//! races what is left on the engine, and says per role whether anything beats today's beyond noise. Every trial is a
-//! child process (`poolwright trial`).
+//! [`tune`] reads a trace and the files behind it, ranks settings with the space estimate and a small I/O model, searches
+//! them by trials on the engine, which correct the model as they go, and says per role whether anything beats today's
+//! beyond noise. Every trial is a child process (`poolwright trial`).
 
 mod accesses;
 pub mod advice;
@@ -29,7 +29,9 @@ pub mod repeat;
 pub mod requirement;
 mod roles;
 mod screen;
+mod slice;
 pub mod statistics;
+mod surrogate;
 mod track_record;
 mod trials;
 mod tuner;

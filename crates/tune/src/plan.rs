@@ -322,7 +322,7 @@ pub struct Unseen {
 /// Advice for the files of one role that would share a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Role {
-    /// `data`, `wal`, `binlog`, `temp`, `index`, `backup`, `other`.
+    /// `data`, `wal`, `binlog`, `temp`, `index`, `backup`, `archive`, `import`, `other`.
     pub role: String,
     /// Absolute path of the directory (or of the one file) that holds it.
     pub path: String,

@@ -1,4 +1,4 @@
-//! From all combinations to those worth a trial.
+//! What estimate and model say of a setting before any trial.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -12,15 +12,15 @@ use poolwright_replay::Capture;
 use poolwright_trace::{Event, Trace};
 use rayon::prelude::*;
 
-use crate::candidates::{Grid, of_interest, same};
+use crate::candidates::{of_interest, with};
 use crate::model::{Anchor, Packing, Prediction, Surroundings, predict};
 use crate::objective::Metrics;
 use crate::requirement::Criteria;
 use crate::statistics::median;
 use crate::{Error, Result};
 
-/// How many combinations are raced at least, and per codec.
-const SURVIVORS: usize = 7;
+/// Recorded seconds that the model looks at: two transaction groups, about as long as a trial.
+pub(crate) const MODEL_S: u64 = 10;
 
 /// A combination with what estimate and model say of it.
 #[derive(Clone, Debug)]
@@ -31,13 +31,12 @@ pub(crate) struct Screened {
     pub predicted: Metrics,
     /// Of the model, against today's prediction.
     pub objective: f64,
-    pub survives: bool,
 }
 
-/// Estimates a role's files under every recordsize and codec of the grid, and today's.
+/// Estimates a role's files under every recordsize and codec of these combinations, and today's.
 pub(crate) fn estimate(
     files: &[PathBuf],
-    grid: &Grid,
+    combinations: &[Settings],
     today: &Settings,
     ashift: u32,
     seed: u64,
@@ -47,7 +46,7 @@ pub(crate) fn estimate(
     if files.is_empty() {
         return Ok(None);
     }
-    let all: Vec<Settings> = grid.combinations().into_iter().chain([today.clone()]).collect();
+    let all: Vec<Settings> = combinations.iter().chain([today]).cloned().collect();
     let mut recordsizes: Vec<u64> = all.iter().map(|s| of_interest(s).0).collect();
     recordsizes.sort_unstable();
     recordsizes.dedup();
@@ -137,6 +136,21 @@ impl<'a> Forecast<'a> {
         self.question.anchor.is_some()
     }
 
+    /// What estimate and model say of a setting whose other properties are as today, against today's settings.
+    pub fn screen(&self, today: &Settings, settings: &Settings) -> Result<Screened> {
+        let (predicted, space) = self.of(&with(today, settings))?;
+        let objective = self.question.criteria.objective(&predicted, &self.baseline);
+        Ok(Screened { settings: settings.clone(), space, predicted, objective })
+    }
+
+    /// The same for each of these, the best first.
+    pub fn rank(&self, today: &Settings, combinations: &[Settings]) -> Result<Vec<Screened>> {
+        let all = combinations.par_iter().map(|settings| self.screen(today, settings));
+        let mut all: Vec<Screened> = all.collect::<Result<_>>()?;
+        all.sort_by(|a, b| a.objective.total_cmp(&b.objective));
+        Ok(all)
+    }
+
     /// The metrics of a setting, and its space.
     pub fn of(&self, settings: &Settings) -> Result<(Metrics, SpaceRatio)> {
         Ok(self.figures(settings, &prediction(self.question, self.estimate, settings)?))
@@ -176,48 +190,16 @@ fn prediction(q: &Question<'_>, estimate: Option<&Estimate>, settings: &Settings
     predict(q.trace, events(q), settings, packing, q.around, &is_foreground)
 }
 
-/// Ranks all combinations; the best few, and the best of each codec, survive.
-pub(crate) fn screen(
-    q: &Question<'_>,
-    grid: &Grid,
-    today: &Settings,
-    estimate: Option<&Estimate>,
-) -> Result<Vec<Screened>> {
-    let forecast = Forecast::new(q, today, estimate)?;
-    let mut all: Vec<Screened> = grid
-        .combinations()
-        .into_par_iter()
-        .map(|settings| {
-            let (predicted, space) = forecast.of(&settings)?;
-            let objective = q.criteria.objective(&predicted, &forecast.baseline);
-            Ok(Screened { settings, space, predicted, objective, survives: false })
-        })
-        .collect::<Result<_>>()?;
-    all.sort_by(|a, b| a.objective.total_cmp(&b.objective));
-    let mut codecs: Vec<String> = Vec::new();
-    let mut kept = 0;
-    for s in &mut all {
-        if same(&crate::candidates::with(today, &s.settings), today) {
-            continue; // today's own combination is the reference of the race
-        }
-        let codec = of_interest(&s.settings).1.to_owned();
-        let first_of_codec = !codecs.contains(&codec);
-        if kept < SURVIVORS || first_of_codec {
-            s.survives = true;
-            kept += 1;
-        }
-        codecs.push(codec);
-    }
-    Ok(all)
-}
-
 /// The time of today's settings if nothing but storage took time.
 fn without_think_time(today: &Prediction, cores: f64) -> Anchor {
     let seconds = today.wait_ns / 1e9;
     Anchor { seconds, cpu_seconds: today.cpu_ns / 1e9, cores, threads: 1.0, recorded_s: 1.0 }
 }
 
+/// The events of the roles in the first [`MODEL_S`] seconds.
 fn events<'a>(q: &Question<'a>) -> impl Iterator<Item = &'a Event> + Clone {
-    let (trace, capture, roles) = (q.trace, q.capture, q.roles);
-    trace.events.iter().filter(move |e| roles.contains(&capture.roles[e.file as usize]) && capture.keeps(e))
+    let (capture, roles) = (q.capture, q.roles);
+    let in_time = q.trace.events.partition_point(|e| e.t_ns < MODEL_S * 1_000_000_000);
+    let events = q.trace.events[..in_time].iter();
+    events.filter(move |e| roles.contains(&capture.roles[e.file as usize]) && capture.keeps(e))
 }

@@ -1,6 +1,10 @@
 //! Medians and paired intervals.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 pub use poolwright_estimate::student::Z975;
+
+use crate::objective::Metrics;
 
 /// The 97.5 % quantile of Student's t with these degrees of freedom, 1 at least.
 pub fn t975(freedom: usize) -> f64 {
@@ -34,9 +38,65 @@ impl Change {
     }
 }
 
+/// The standard deviation of one trial's figure, as a logarithm, as other trials than the pairs show it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Deviation {
+    /// The standard deviation.
+    pub deviation: f64,
+    /// Its degrees of freedom.
+    pub freedom: usize,
+}
+
+impl Deviation {
+    /// Pooled over groups of positive figures, each with a mean of its own; `None` where no group has two.
+    pub fn within(groups: impl Iterator<Item = Vec<f64>>) -> Option<Deviation> {
+        let (mut squares, mut freedom) = (0.0, 0);
+        for group in groups {
+            let logs: Vec<f64> =
+                group.iter().filter(|v| **v > 0.0 && v.is_finite()).map(|v| v.ln()).collect();
+            if logs.len() < 2 {
+                continue;
+            }
+            let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+            squares += logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+            freedom += logs.len() - 1;
+        }
+        (freedom > 0).then(|| Deviation { deviation: (squares / freedom as f64).sqrt(), freedom })
+    }
+}
+
+/// How far trials of one setting lie apart, by metric.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scatter(BTreeMap<String, Deviation>);
+
+impl Scatter {
+    /// From the trials of each setting.
+    pub fn of<'a>(settings: impl Iterator<Item = &'a [Metrics]>) -> Scatter {
+        let settings: Vec<&[Metrics]> = settings.filter(|trials| trials.len() > 1).collect();
+        let metrics: BTreeSet<&String> =
+            settings.iter().flat_map(|t| t.iter()).flat_map(|t| t.keys()).collect();
+        let of_one = |metric: &String| {
+            let values = |trials: &&[Metrics]| trials.iter().filter_map(|t| t.get(metric).copied()).collect();
+            Some((metric.clone(), Deviation::within(settings.iter().map(values))?))
+        };
+        Scatter(metrics.into_iter().filter_map(of_one).collect())
+    }
+
+    /// Of a metric, where it is known.
+    pub fn of_metric(&self, metric: &str) -> Option<Deviation> {
+        self.0.get(metric).copied()
+    }
+}
+
 /// The change from the first to the second of each pair, from the mean log ratio with Student's t. Pairs that were run
 /// side by side share the machine's slow drifts, so those cancel. `None` for fewer than two usable pairs.
 pub fn paired_change(pairs: &[(f64, f64)]) -> Option<Change> {
+    pooled_change(pairs, None)
+}
+
+/// The same, with the pairs' variance pooled with that of other trials: a difference of two trials has twice the variance
+/// of one. Where drifts cancel in pairs, the interval is wider than it has to be.
+pub fn pooled_change(pairs: &[(f64, f64)], other: Option<Deviation>) -> Option<Change> {
     let usable = pairs.iter().filter(|(a, b)| *a > 0.0 && *b > 0.0 && a.is_finite() && b.is_finite());
     let logs: Vec<f64> = usable.map(|(a, b)| (b / a).ln()).collect();
     let n = logs.len();
@@ -44,8 +104,11 @@ pub fn paired_change(pairs: &[(f64, f64)]) -> Option<Change> {
         return None;
     }
     let mean = logs.iter().sum::<f64>() / n as f64;
-    let variance = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
-    let half = t975(n - 1) * (variance / n as f64).sqrt();
+    let other = other.unwrap_or(Deviation { deviation: 0.0, freedom: 0 });
+    let freedom = n - 1 + other.freedom;
+    let squares = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>()
+        + 2.0 * other.deviation.powi(2) * other.freedom as f64;
+    let half = t975(freedom) * (squares / freedom as f64 / n as f64).sqrt();
     Some(Change { change: mean.exp() - 1.0, ci95: ((mean - half).exp() - 1.0, (mean + half).exp() - 1.0) })
 }
 
@@ -84,10 +147,46 @@ mod tests {
         assert!(paired_change(&[(0.0, 2.0), (1.0, f64::NAN)]).is_none());
     }
 
+    /// Nearly normal.
+    fn normal(rng: &mut rand_chacha::ChaCha8Rng) -> f64 {
+        (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
+    }
+
+    #[test]
+    fn two_pairs_and_other_trials_cover_as_well_and_are_narrower() {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(12);
+        let (mut covered, mut pooled, mut alone) = (0, 0.0, 0.0);
+        for _ in 0..2000 {
+            let mut figure = |level: f64| level * (0.02 * normal(&mut rng)).exp();
+            let groups: Vec<Vec<f64>> =
+                [1.0, 0.7, 0.8].iter().map(|level| vec![figure(*level), figure(*level)]).collect();
+            let pairs = [(figure(1.0), figure(0.8)), (figure(1.0), figure(0.8))];
+            let c = pooled_change(&pairs, Deviation::within(groups.into_iter())).unwrap();
+            covered += usize::from(c.ci95.0 <= -0.2 && -0.2 <= c.ci95.1);
+            pooled += c.ci95.1 - c.ci95.0;
+            let c = paired_change(&pairs).unwrap();
+            alone += c.ci95.1 - c.ci95.0;
+        }
+        assert!((1870..=1930).contains(&covered), "{covered} of 2000 intervals hold the truth");
+        assert!(pooled < 0.5 * alone, "{pooled} against {alone}");
+    }
+
+    #[test]
+    fn deviations_are_within_groups_only() {
+        let d = Deviation::within([vec![1.0, 1.0], vec![5.0, 5.0], vec![7.0]].into_iter()).unwrap();
+        assert_eq!((d.deviation, d.freedom), (0.0, 2));
+        assert_eq!(Deviation::within([vec![1.0], vec![2.0]].into_iter()), None);
+        let trials = |v: &[f64]| v.iter().map(|v| Metrics::from([("a".into(), *v)])).collect::<Vec<_>>();
+        let s = Scatter::of([trials(&[1.0, 1.0f64.exp()]).as_slice(), trials(&[3.0]).as_slice()].into_iter());
+        let d = s.of_metric("a").unwrap();
+        assert!((d.deviation - 0.5f64.sqrt()).abs() < 1e-12 && d.freedom == 1);
+        assert_eq!(s.of_metric("b"), None);
+    }
+
     #[test]
     fn the_interval_covers_in_nineteen_of_twenty() {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(11);
-        let mut noise = || (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0; // nearly normal
+        let mut noise = || normal(&mut rng);
         let covered = (0..2000)
             .filter(|_| {
                 let pairs: Vec<(f64, f64)> = (0..5)

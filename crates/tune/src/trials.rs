@@ -14,7 +14,7 @@ use crate::fit::{self, CALIBRATION_S, Calibration, Fit, LEAST_TRIALS, PAIRS, WAR
 use crate::objective::{Metrics, metrics};
 use crate::plan;
 use crate::race::{Candidate, Limits, Outcome, Race, Runner};
-use crate::screen::{MODEL_S, Screen, Screened};
+use crate::screen::{Forecast, MODEL_S, Screened};
 use crate::tuner::Tuner;
 
 /// Pairs of the whole plan against today.
@@ -26,7 +26,7 @@ const CALIBRATION_LIMIT: Duration = Duration::from_secs(300);
 
 impl Tuner<'_> {
     /// A trial of the whole application over the first `seconds` of the recording.
-    pub(crate) fn spec(&self, settings: BTreeMap<String, Settings>, seconds: f64) -> Spec {
+    fn spec(&self, settings: BTreeMap<String, Settings>, seconds: f64) -> Spec {
         // Without durations the threads are unknown, and so are the times between operations.
         let timed = self.trace.events.iter().any(|e| e.dur_ns > 0);
         Spec {
@@ -52,7 +52,7 @@ impl Tuner<'_> {
     }
 
     /// Runs one trial; it is stopped after `limit`.
-    pub(crate) fn trial(&mut self, spec: &Spec, limit: Duration) -> Result<Replay> {
+    fn trial(&mut self, spec: &Spec, limit: Duration) -> Result<Replay> {
         let stop = Arc::clone(&self.request.stop);
         self.trials += 1;
         let result = child::run(&self.request.program, spec, &self.request.scratch, Some(limit), &|| {
@@ -99,7 +99,7 @@ impl Tuner<'_> {
     pub(crate) fn race(
         &mut self,
         roles: &[String],
-        screen: &Screen<'_>,
+        forecast: &Forecast<'_>,
         screened: &[Screened],
         budget: Duration,
     ) -> Result<Outcome> {
@@ -114,7 +114,7 @@ impl Tuner<'_> {
             reference.trials.extend(self.calibrated.take());
         }
         let refinements = grid(name).refinement_settings();
-        let candidates = candidates(screen, screened, &today, &refinements)?;
+        let candidates = candidates(forecast, screened, &today, &refinements)?;
         let criteria = self.request.criteria();
         let others = self.settings_so_far();
         let mut done = 0;
@@ -126,9 +126,37 @@ impl Tuner<'_> {
             let spec = self.spec(all, fit.seconds);
             self.trial(&spec, fit.limit())
         };
-        let predict = |settings: &Settings| Ok(screen.predict(settings)?.objective);
+        let predict = |settings: &Settings| Ok(forecast.screen(&today, settings)?.objective);
         let limits = Limits { budget, pairs: PAIRS, trial: Duration::from_secs_f64(fit.trial_s) };
         Race { run: &mut run, predict: &predict, criteria, limits }.race(reference, candidates, &refinements)
+    }
+
+    /// Two trials side by side in time; those of odd number in the other order. `None` if one of them gave no result, which
+    /// a warning says.
+    pub(crate) fn pair(
+        &mut self,
+        number: u32,
+        today: &BTreeMap<String, Settings>,
+        new: &BTreeMap<String, Settings>,
+        seconds: f64,
+    ) -> Result<Option<(Metrics, Metrics)>> {
+        let limit = self.fits.values().map(Fit::limit).max().unwrap_or(CALIBRATION_LIMIT);
+        let mut one = |settings: &BTreeMap<String, Settings>| -> Result<Option<Metrics>> {
+            let spec = self.spec(settings.clone(), seconds);
+            match self.trial(&spec, limit) {
+                Ok(replay) => Ok(Some(metrics(&replay))),
+                Err(error) if error.is_interruption() => Err(error),
+                Err(_) => Ok(None),
+            }
+        };
+        let (today, new) = if number.is_multiple_of(2) {
+            let today = one(today)?;
+            (today, one(new)?)
+        } else {
+            let new = one(new)?;
+            (one(today)?, new)
+        };
+        Ok(today.zip(new))
     }
 
     /// Everything at once, today's against recommended, in fresh pairs. Where one race changed all that is changed, its
@@ -147,22 +175,10 @@ impl Tuner<'_> {
             roles.iter().map(|r| (r.role.clone(), of(r))).collect()
         };
         let seconds = self.fits.values().map(|f| f.seconds).fold(0.0, f64::max);
-        let limit = self.fits.values().map(Fit::limit).max().unwrap_or(CALIBRATION_LIMIT);
+        let (today, new) = (side(false), side(true));
         for i in 0..PAIRS_TOGETHER {
             self.say(format!("the whole plan against today: pair {} of {PAIRS_TOGETHER}", i + 1));
-            let mut one = |new: bool| -> Result<Option<Metrics>> {
-                let spec = self.spec(side(new), seconds);
-                match self.trial(&spec, limit) {
-                    Ok(replay) => Ok(Some(metrics(&replay))),
-                    Err(error) if error.is_interruption() => Err(error),
-                    Err(_) => Ok(None),
-                }
-            };
-            let (first, second) = (one(i % 2 == 1)?, one(i % 2 == 0)?);
-            let (today, new) = if i % 2 == 0 { (first, second) } else { (second, first) };
-            if let (Some(today), Some(new)) = (today, new) {
-                pairs.push((today, new));
-            }
+            pairs.extend(self.pair(i, &today, &new, seconds)?);
         }
         Ok(pairs)
     }
@@ -171,7 +187,7 @@ impl Tuner<'_> {
 /// What a race searches: every combination on top of today's settings. Where a single property of today's stands in the
 /// way by the model (`primarycache=none`, say), it is changed in all of them, and alone.
 fn candidates(
-    screen: &Screen<'_>,
+    forecast: &Forecast<'_>,
     screened: &[Screened],
     today: &Settings,
     refinements: &[Settings],
@@ -179,15 +195,15 @@ fn candidates(
     let mut base = today.clone();
     let mut candidates = Vec::new();
     for refinement in refinements {
-        let predicted = screen.predict(&with(&base, refinement))?.objective;
-        if predicted <= HINDRANCE * screen.predict(&base)?.objective {
+        let predicted = forecast.screen(&base, refinement)?.objective;
+        if predicted <= HINDRANCE * forecast.screen(today, &base)?.objective {
             base = with(&base, refinement);
             candidates.push(Candidate { settings: base.clone(), predicted });
         }
     }
     for s in screened {
         let settings = with(&base, &s.settings);
-        let predicted = if base == *today { s.objective } else { screen.predict(&settings)?.objective };
+        let predicted = if base == *today { s.objective } else { forecast.screen(today, &settings)?.objective };
         candidates.push(Candidate { settings, predicted });
     }
     candidates.retain(|c| !same(&c.settings, today));

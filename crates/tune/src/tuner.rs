@@ -10,8 +10,9 @@ use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Device, Engine};
 use poolwright_replay::application::foreground_threads;
 use poolwright_replay::{Capture, capture};
-use poolwright_trace::{Reader, Trace, stats};
+use poolwright_trace::{Event, Reader, Trace, stats};
 
+use crate::accesses;
 use crate::assemble::reconcile;
 use crate::candidates::{grid, with};
 use crate::current::{Current, look, physical_sector};
@@ -23,7 +24,8 @@ use crate::objective::{Goal, Metrics};
 use crate::plan::{self, Plan};
 use crate::requirement::{Criteria, Requirement};
 use crate::roles::{Files, Survey, fitting, place, survey};
-use crate::screen::{Question, estimate, screen};
+use crate::screen::{Forecast, Question, estimate};
+use crate::statistics::Scatter;
 use crate::trials::for_all;
 use crate::{Error, Result};
 
@@ -87,8 +89,8 @@ const REGION: u64 = 1 << 20;
 
 pub(crate) struct Tuner<'a> {
     pub request: &'a Request,
-    pub trace: Trace,
-    pub capture: Capture,
+    pub trace: Arc<Trace>,
+    pub capture: Arc<Capture>,
     pub survey: Survey,
     pub current: Current,
     pub ashift: u32,
@@ -100,7 +102,11 @@ pub(crate) struct Tuner<'a> {
     pub chosen: BTreeMap<String, Settings>,
     /// The pairs of the last race that changed something.
     pub last_pairs: Vec<(Metrics, Metrics)>,
+    /// How far trials of one setting lie apart in that race.
+    pub scatter: Scatter,
     pub calibration: Option<Calibration>,
+    /// What the calibration measured, until a race has taken it.
+    pub calibrated: Option<Metrics>,
     pub foreground: HashSet<u32>,
     pub warnings: Vec<String>,
     pub findings: Findings,
@@ -126,8 +132,8 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     let foreground = foreground_threads(&trace);
     let mut tuner = Tuner {
         request,
-        trace,
-        capture,
+        trace: Arc::new(trace),
+        capture: Arc::new(capture),
         survey,
         current,
         ashift,
@@ -137,7 +143,9 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         fits: BTreeMap::new(),
         chosen: BTreeMap::new(),
         last_pairs: Vec::new(),
+        scatter: Scatter::default(),
         calibration: None,
+        calibrated: None,
         foreground,
         warnings,
         findings: Findings::default(),
@@ -358,42 +366,65 @@ impl Tuner<'_> {
         let name = roles[0].as_str();
         let today = self.current.settings.clone();
         let files = self.survey.roles[name].clone();
-        let the_grid = grid(name);
+        let combinations = grid(name).combinations(self.run_bytes(roles));
         self.say(format!("{name}: estimating space"));
-        let share = if budget.is_some() { 0.06 } else { 0.02 };
+        let share = if budget.is_some() { 0.04 } else { 0.01 };
         let limit = self.request.budget.mul_f64(share).min(Duration::from_secs(20));
         let stop = &self.request.stop;
-        let space =
-            match estimate(&files.paths, the_grid, &today, self.ashift, self.request.seed, limit, stop) {
-                Ok(space) => space,
-                Err(error) if error.is_interruption() => return Err(error),
-                Err(error) => {
-                    // The race measures space itself; only the choice of whom to race is poorer.
-                    self.warnings.push(format!("the space of {name} could not be estimated: {error}"));
-                    None
-                }
-            };
+        let space = match estimate(
+            &files.paths,
+            &combinations,
+            &today,
+            self.ashift,
+            self.request.seed,
+            limit,
+            stop,
+        ) {
+            Ok(space) => space,
+            Err(error) if error.is_interruption() => return Err(error),
+            Err(error) => {
+                // The race measures space itself; only the choice of whom to race is poorer.
+                self.warnings.push(format!("the space of {name} could not be estimated: {error}"));
+                None
+            }
+        };
+        let (trace, capture) = (Arc::clone(&self.trace), Arc::clone(&self.capture));
+        let (foreground, around) = (self.foreground.clone(), self.surroundings());
         let question = Question {
-            trace: &self.trace,
-            capture: &self.capture,
+            trace: &trace,
+            capture: &capture,
             roles,
             criteria: self.request.criteria(),
             ashift: self.ashift,
-            around: &self.surroundings(),
+            around: &around,
             anchor: self.calibration.as_ref().and_then(|c| c.anchor),
-            foreground: &self.foreground,
+            foreground: &foreground,
         };
-        let screened = screen(&question, the_grid, &today, space.as_ref())?;
+        let forecast = Forecast::new(&question, &today, space.as_ref())?;
+        let screened = forecast.rank(&today, &combinations)?;
         let outcome = match budget {
-            Some(budget) => Some(self.race(roles, &screened, budget.saturating_sub(began.elapsed()))?),
+            Some(budget) => {
+                Some(self.race(roles, &forecast, &screened, budget.saturating_sub(began.elapsed()))?)
+            }
             None => None,
         };
         let role = self.role_of_plan(roles, &files, &screened, outcome.as_ref());
         self.findings.add(&role, space, outcome.as_ref(), self.request.goal);
         if let (false, Some(outcome)) = (role.gain.is_empty(), outcome) {
+            self.scatter = outcome.scatter();
             self.last_pairs = outcome.pairs;
         }
         Ok(role)
+    }
+
+    /// How long the runs are in which the files of these roles are read and written; 0 where the trials hold only a sample of
+    /// the regions, so that no long record would be whole.
+    fn run_bytes(&self, roles: &[String]) -> u64 {
+        if self.capture.rate < 1.0 {
+            return 0;
+        }
+        let is_theirs = |e: &&Event| roles.contains(&self.capture.roles[e.file as usize]);
+        accesses::run_bytes(self.trace.events.iter().filter(is_theirs))
     }
 
     pub(crate) fn recorded(&self) -> f64 {

@@ -9,14 +9,15 @@ use crate::candidates::{same, with};
 use crate::evidence;
 use crate::findings::RacedTrials;
 use crate::fit::CALIBRATION_S;
-use crate::objective::{Metrics, metrics, name_in};
+use crate::objective::{Metrics, name_in};
 use crate::pareto::METRICS;
 use crate::plan::{AdviceStatus, CheckedAdvice, MeasuredChange};
+use crate::statistics::Scatter;
 use crate::trials::for_all;
 use crate::tuner::Tuner;
 
 /// Pairs of a rule against today's settings: the fewest whose interval says something.
-const PAIRS: usize = 3;
+const PAIRS: u32 = 3;
 
 /// Today's metrics and a rule's, side by side in time.
 type Pairs = Vec<(Metrics, Metrics)>;
@@ -74,18 +75,7 @@ impl Tuner<'_> {
                 set.join(" "),
                 i + 1
             ));
-            let mut one = |tried: bool| -> Result<Option<Metrics>> {
-                let settings = if tried { changed.clone() } else { base.clone() };
-                let spec = self.spec(settings, seconds);
-                match self.trial(&spec) {
-                    Ok(replay) => Ok(Some(metrics(&replay))),
-                    Err(error) if error.is_interruption() => Err(error),
-                    Err(_) => Ok(None), // the trial itself has left a warning
-                }
-            };
-            let (first, second) = (one(i % 2 == 1)?, one(i % 2 == 0)?);
-            let (a, b) = if i % 2 == 0 { (first, second) } else { (second, first) };
-            pairs.extend(a.zip(b));
+            pairs.extend(self.pair(i, &base, &changed, seconds)?);
         }
         Ok(pairs)
     }
@@ -98,7 +88,7 @@ fn can_be_tried(entry: &CheckedAdvice) -> bool {
 
 /// Replaces a prediction by what the pairs say.
 fn fill(entry: &mut CheckedAdvice, pairs: &[(Metrics, Metrics)]) {
-    let gains = evidence::gains(pairs);
+    let gains = evidence::gains(pairs, &Scatter::default());
     let Some((today, _)) = pairs.first() else { return };
     let one = |metric: &&str| -> Option<(String, MeasuredChange)> {
         let name = name_in(metric, today)?;

@@ -1,0 +1,147 @@
+//! Which setting to try next: the one with the least objective that the model, corrected by the trials so far, leaves
+//! possible. (A lower confidence bound: Srinivas et al., "Gaussian Process Optimization in the Bandit Setting", ICML 2010.)
+
+use std::time::Instant;
+
+use super::{Candidate, Ended, Outcome, Race, Runner, noise};
+use crate::Result;
+use crate::surrogate::{Observation, Surrogate};
+
+/// Standard deviations below the estimate that a setting may be.
+const OPTIMISM: f64 = 1.0;
+/// A setting whose bound at this many standard deviations is behind the best is not tried.
+const UNLIKELY: f64 = 2.0;
+/// A gain below this, as a logarithm, is not worth a trial.
+const NEGLIGIBLE: f64 = 0.01;
+/// Most trials of one setting in the search.
+const MOST_REPEATS: usize = 4;
+/// Trials of a setting before it may be confirmed.
+const REPEATS: usize = 2;
+/// The standard deviation of a trial's logarithm as long as none was repeated.
+const USUAL_NOISE: f64 = 0.02;
+/// After so many trials of others, today's settings are tried again: the reference follows the machine's drift.
+const TODAY_EVERY: usize = 5;
+
+/// What is known of a candidate.
+struct Standing {
+    /// The candidate, by its index.
+    index: usize,
+    /// Estimated `ln(objective)`.
+    mean: f64,
+    deviation: f64,
+    trials: usize,
+}
+
+/// Runs trials until the best is found or the time is used up; its index in `o.others`.
+pub(super) fn search(
+    race: &mut Race<'_>,
+    o: &mut Outcome,
+    candidates: Vec<Candidate>,
+    began: Instant,
+) -> Result<Option<usize>> {
+    let mut search = Search { candidates, runners: Vec::new(), since_today: 0 };
+    search.runners = vec![None; search.candidates.len()];
+    while let Some(next) = search.next(race, o) {
+        // The first candidate is tried in any case.
+        if !o.others.is_empty() && !race.has_time_for(1, began) {
+            o.ended = Ended::OutOfTime;
+            break;
+        }
+        let due = search.since_today >= TODAY_EVERY;
+        if due && race.has_time_for(2, began) {
+            race.trial(o, None)?;
+            search.since_today = 0;
+        }
+        search.try_one(race, o, next)?;
+    }
+    if o.today.trials.len() < REPEATS && race.has_time_for(1, began) {
+        race.trial(o, None)?;
+    }
+    Ok(search.best(race, o))
+}
+
+struct Search {
+    candidates: Vec<Candidate>,
+    /// Index into the outcome's runners of each candidate that was tried.
+    runners: Vec<Option<usize>>,
+    since_today: usize,
+}
+
+impl Search {
+    fn try_one(&mut self, race: &mut Race<'_>, o: &mut Outcome, index: usize) -> Result<()> {
+        let runner = *self.runners[index].get_or_insert_with(|| {
+            o.others.push(Runner::new(self.candidates[index].settings.clone()));
+            o.others.len() - 1
+        });
+        self.since_today += 1;
+        race.trial(o, Some(runner))
+    }
+
+    fn trials(&self, o: &Outcome, index: usize) -> usize {
+        self.runners[index].map_or(0, |runner| o.others[runner].trials.len())
+    }
+
+    fn has_failed(&self, o: &Outcome, index: usize) -> bool {
+        self.runners[index].is_some_and(|runner| !o.others[runner].failures.is_empty())
+    }
+
+    /// All candidates that did not fail, by what the model and the trials say of them.
+    fn standings(&self, race: &Race<'_>, o: &Outcome) -> Vec<Standing> {
+        let today = o.today.median();
+        let deviation = noise(o, &race.criteria, &today).map_or(USUAL_NOISE, |d| d.deviation);
+        let mut observations = vec![Observation { settings: &o.today.settings, error: 0.0 }];
+        for (candidate, runner) in self.candidates.iter().zip(&self.runners) {
+            let Some(runner) = runner else { continue };
+            observations.extend(o.others[*runner].trials.iter().map(|trial| Observation {
+                settings: &candidate.settings,
+                error: race.criteria.objective(trial, &today).ln() - candidate.predicted.ln(),
+            }));
+        }
+        let surrogate = Surrogate::new(&observations, deviation);
+        let standing = |(index, candidate): (usize, &Candidate)| {
+            let error = surrogate.at(&candidate.settings);
+            Standing {
+                index,
+                mean: candidate.predicted.ln() + error.mean,
+                deviation: error.deviation,
+                trials: self.trials(o, index),
+            }
+        };
+        let all = self.candidates.iter().enumerate().filter(|(i, _)| !self.has_failed(o, *i));
+        all.map(standing).collect()
+    }
+
+    /// The candidate to try next; `None` if the best is found.
+    fn next(&self, race: &Race<'_>, o: &Outcome) -> Option<usize> {
+        let all = self.standings(race, o);
+        let best = best_of(&all);
+        let is_hopeful = |s: &&Standing| {
+            best.is_none_or(|best| {
+                let bound = s.mean - UNLIKELY * s.deviation;
+                s.trials < MOST_REPEATS && s.index != best.index && bound < best.mean - NEGLIGIBLE
+            })
+        };
+        let next = all.iter().filter(is_hopeful).min_by(|a, b| a.bound().total_cmp(&b.bound()));
+        let unsure = best.filter(|best| best.trials < REPEATS);
+        match (next, unsure) {
+            (Some(next), Some(best)) if best.bound() < next.bound() => Some(best.index),
+            (Some(next), _) => Some(next.index),
+            (None, best) => best.map(|best| best.index),
+        }
+    }
+
+    /// The best that was tried, as an index into `o.others`.
+    fn best(&self, race: &Race<'_>, o: &Outcome) -> Option<usize> {
+        best_of(&self.standings(race, o)).and_then(|best| self.runners[best.index])
+    }
+}
+
+impl Standing {
+    fn bound(&self) -> f64 {
+        self.mean - OPTIMISM * self.deviation
+    }
+}
+
+fn best_of(all: &[Standing]) -> Option<&Standing> {
+    all.iter().filter(|s| s.trials > 0).min_by(|a, b| a.mean.total_cmp(&b.mean))
+}
