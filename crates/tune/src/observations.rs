@@ -168,15 +168,9 @@ pub(crate) mod fixture {
             settings.extend(changes.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
             Runner { settings, trials: trials.iter().map(metrics).collect(), failures: Vec::new() }
         };
-        Outcome {
-            today: runner(&rows[0]),
-            others: rows[1..].iter().map(runner).collect(),
-            best: None,
-            left_out: None,
-            pairs: Vec::new(),
-            change: None,
-            trials: 0,
-        }
+        let mut outcome = Outcome::new(runner(&rows[0]));
+        outcome.others = rows[1..].iter().map(runner).collect();
+        outcome
     }
 }
 
