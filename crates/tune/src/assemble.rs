@@ -115,6 +115,7 @@ impl Tuner<'_> {
             memory: Some(memory),
             gain,
             costs,
+            confirmation: None,
             trials: self.trials,
             failed_trials: self.failed,
             seconds: self.began.elapsed().as_secs_f64(),

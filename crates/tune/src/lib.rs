@@ -7,6 +7,7 @@
 mod accesses;
 mod assemble;
 pub mod candidates;
+pub mod confirm;
 mod current;
 pub mod database;
 mod error;
