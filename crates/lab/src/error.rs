@@ -31,7 +31,7 @@ pub enum Error {
     Usage(String),
     /// Another run uses the scratch folder.
     #[error(
-        "another lab run (process {holder}) works in {}; wait for its end, or name another folder with --scratch",
+        "another run (process {holder}) works in {}; wait for its end, or name another folder with --scratch",
         path.display()
     )]
     Locked {
@@ -54,6 +54,16 @@ pub enum Error {
     /// A trial failed.
     #[error("{0}")]
     Trial(String),
+    /// A process may be writing what is to be copied.
+    #[error("{} is open for writing in {name} (process {pid})\nhint: stop the database, or name a copy of a stopped one with --dir", path.display())]
+    InUse {
+        /// The process.
+        pid: i32,
+        /// Its name.
+        name: String,
+        /// The file.
+        path: PathBuf,
+    },
     /// Somebody still uses what is to be changed.
     #[error("{0}")]
     Busy(String),

@@ -4,6 +4,7 @@
 //! process of its own, which prints an [`Outcome`]; a [`Store`] keeps them; the report is made from the store alone.
 
 pub mod campaign;
+pub mod confirm;
 mod error;
 pub mod home;
 pub mod order;

@@ -3,6 +3,7 @@
 //! A block is every case of a study once. Cases are compared within a block, so what drifts (a disk that fills, a
 //! neighbour's load) meets all of them alike; the order within a block is random, so no case is always the first.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use rand::SeedableRng as _;
@@ -138,12 +139,14 @@ impl Plan<'_> {
             kind: TrialSpec::KIND.to_owned(),
             key: TrialKey { study: study.name.clone(), case: case.clone(), block },
             driver: self.home.driver(&study.driver),
+            driver_words: Vec::new(),
             parameters: conditions.parameters,
             target: match &self.directory {
                 Some(dir) => TargetSpec::Directory(dir.clone()),
                 None => TargetSpec::Pool(conditions.pool),
             },
             datasets: conditions.datasets,
+            places: BTreeMap::new(),
             phases: study.phases.clone(),
             scratch,
             cache: self.home.cache(&self.campaign.name),

@@ -1,6 +1,6 @@
 //! A run: every trial of a campaign that is not in the results yet, one after another.
 
-mod checks;
+pub(crate) mod checks;
 pub mod child;
 pub mod ground;
 

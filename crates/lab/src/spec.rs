@@ -28,12 +28,19 @@ pub struct TrialSpec {
     pub key: TrialKey,
     /// The driver's program.
     pub driver: PathBuf,
+    /// Its words before `run`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub driver_words: Vec<String>,
     /// The driver's parameters.
     pub parameters: Parameters,
     /// What it runs on.
     pub target: TargetSpec,
     /// Role → properties.
     pub datasets: BTreeMap<String, Settings>,
+    /// Role → where its dataset is mounted, below the directory of them all; the role's name where nothing is said. One
+    /// may be in another.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub places: BTreeMap<String, PathBuf>,
     /// In order.
     pub phases: Vec<Phase>,
     /// An empty directory of its own, for the pool's files, mount points, sockets and logs; the starter removes it.

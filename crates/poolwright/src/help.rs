@@ -57,6 +57,10 @@ const ENTRIES: &[Entry] = &[
         ],
     ),
     entry(
+        &["confirm"],
+        &["poolwright confirm plan.json --start ./start.sh --load ./load.sh --stop ./stop.sh --settle 10s"],
+    ),
+    entry(
         &["pool", "create"],
         &[
             "poolwright pool create tank /srv/tank.img:50G -o ashift=12 -O compression=lz4",

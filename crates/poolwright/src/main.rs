@@ -46,12 +46,15 @@ enum Verb {
     Mrc(commands::mrc::Args),
     Replay(commands::replay::Args),
     Tune(commands::tune::Args),
+    Confirm(commands::confirm::Args),
     Pool(commands::pool::Args),
     Dataset(commands::dataset::Args),
     Mount(commands::mount::Args),
     Lab(commands::lab::Args),
     #[command(hide = true)]
     Trial(commands::trial::Args),
+    #[command(hide = true)]
+    Drive(commands::confirm::drive::Args),
     #[command(hide = true)]
     MountLog(commands::mount::log::Args),
 }
@@ -87,11 +90,13 @@ fn run(verb: Verb) -> u8 {
         Verb::Mrc(args) => commands::mrc::run(args),
         Verb::Replay(args) => commands::replay::run(args),
         Verb::Tune(args) => commands::tune::run(args),
+        Verb::Confirm(args) => commands::confirm::run(args),
         Verb::Pool(args) => commands::pool::run(args),
         Verb::Dataset(args) => commands::dataset::run(args),
         Verb::Mount(args) => commands::mount::run(args),
         Verb::Lab(args) => commands::lab::run(args),
         Verb::Trial(args) => commands::trial::run(args),
+        Verb::Drive(args) => commands::confirm::drive::run(args),
         Verb::MountLog(args) => commands::mount::log::run(args),
     };
     match result {

@@ -3,6 +3,7 @@
 //! Everything on the page comes from the plan alone, so that an old plan can be drawn again.
 
 pub mod caveats;
+pub mod confirmation;
 mod evidence;
 pub mod findings;
 pub mod memory;
@@ -26,6 +27,9 @@ pub fn html(plan: &Plan) -> String {
     tiles(top, plan);
     caveats(top, plan);
     findings::top(top, plan);
+    if let Some(found) = &plan.confirmation {
+        confirmation::section(page.section("With the database itself"), found);
+    }
     if !plan.roles.is_empty() {
         settings(page.section("Settings"), plan);
     }

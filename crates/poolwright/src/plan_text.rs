@@ -1,5 +1,6 @@
 //! A plan at the terminal: what a database administrator has to know, in one or two screens.
 
+mod confirmation;
 mod findings;
 
 use std::io::{self, Write};
@@ -20,6 +21,9 @@ pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Resul
     let mut text = Text { out, terminal };
     text.verdict(plan)?;
     text.costs(plan)?;
+    if let Some(found) = &plan.confirmation {
+        text.confirmation(found)?;
+    }
     text.together(plan)?;
     let (tried, quiet): (Vec<&Role>, Vec<&Role>) =
         plan.roles.iter().partition(|r| plan.trace.is_none() || was_tried(r));
@@ -34,6 +38,16 @@ pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Resul
     text.pool(plan)?;
     text.warnings(plan)?;
     text.next(plan)
+}
+
+/// Writes what the database itself measured, of a plan that has it.
+///
+/// # Errors
+/// Those of `out`.
+pub fn print_confirmation(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Result<()> {
+    let mut text = Text { out, terminal };
+    text.verdict(plan)?;
+    plan.confirmation.iter().try_for_each(|found| text.confirmation(found))
 }
 
 /// Whether there is more to say of a role than its size.

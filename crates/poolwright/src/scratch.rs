@@ -20,7 +20,8 @@ pub fn create(parent: Option<&Path>, needed: u64) -> anyhow::Result<Scratch> {
         .with_context(|| format!("making a scratch directory in {}", parent.display()))
 }
 
-fn choose(needed: u64) -> PathBuf {
+/// Memory (`/dev/shm`) if it has `needed` bytes twice over, or the temporary directory.
+pub fn choose(needed: u64) -> PathBuf {
     let (place, twice) = (PathBuf::from(MEMORY), needed.saturating_mul(2));
     let fits = poolwright_replay::capture::check_room(&place, twice).is_ok() && available_memory() > twice;
     if fits { place } else { std::env::temp_dir() }

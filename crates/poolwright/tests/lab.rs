@@ -236,7 +236,7 @@ fn a_killed_run_goes_on_and_has_every_trial_once() {
     lab.fails(
         "run ./smoke.toml --scratch s --target directory:data --only size",
         1,
-        &["another lab run", "--scratch"],
+        &["another run", "--scratch"],
     );
     lab.wait_for(1);
     signal(&child, "-KILL");

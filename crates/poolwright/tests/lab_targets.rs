@@ -144,6 +144,6 @@ fn a_pool() {
         interrupted: || false,
         say: |_| (),
     };
-    let target = PoolTarget::create(&spec, &datasets(), dir.path(), &setting).unwrap();
+    let target = PoolTarget::create(&spec, &datasets(), &BTreeMap::new(), dir.path(), &setting).unwrap();
     suite(Box::new(target), true);
 }

@@ -126,6 +126,7 @@ impl Tuner<'_> {
             repetition: None,
             gain,
             costs,
+            confirmation: None,
             trials: self.trials,
             failed_trials: self.failed,
             seconds: self.began.elapsed().as_secs_f64(),

@@ -11,7 +11,8 @@ use crate::race::{self, Runner};
 use crate::screen::Screened;
 use crate::statistics::{Scatter, median, pooled_change};
 
-fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {
+/// Median, smallest and largest of every metric over the trials.
+pub(crate) fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (name, value) in trials.iter().flatten() {
         values.entry(name.clone()).or_default().push(*value);

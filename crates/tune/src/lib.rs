@@ -8,6 +8,7 @@ mod accesses;
 pub mod advice;
 mod assemble;
 pub mod candidates;
+pub mod confirm;
 mod contribution;
 mod current;
 pub mod database;

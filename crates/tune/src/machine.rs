@@ -28,6 +28,8 @@ pub(crate) fn describe(arc_bytes: u64, device: &Device, backing: &Path) -> plan:
             flush_latency_ns: some(device.flush_latency_ns),
             read_bytes_s: some(device.read_bytes_s),
             write_bytes_s: some(device.write_bytes_s),
+            seek_ns: some(device.seek_ns),
+            iops: some(device.iops),
             queue_depth: (device.name != "none").then_some(device.queue_depth),
         },
         versions: BTreeMap::from([("poolwright".to_string(), env!("CARGO_PKG_VERSION").to_string())]),

@@ -98,23 +98,32 @@ impl Goal {
     /// The weighted geometric mean of the ratios to `today`: lower is better, 1 is today. A metric that is missing or
     /// zero on either side takes no part, and the other weights are scaled up.
     pub fn objective(self, metrics: &Metrics, today: &Metrics) -> f64 {
-        let (mut sum, mut weights) = (0.0, 0.0);
-        for (metric, weight) in self.weights() {
-            let Some((metric, a, b)) = both(metric, metrics, today) else { continue };
-            if *a <= 0.0 || *b <= 0.0 || !a.is_finite() || !b.is_finite() {
-                continue;
-            }
-            let ratio = if HIGHER_IS_BETTER.contains(&metric) { b / a } else { a / b };
-            sum += weight * ratio.ln();
-            weights += weight;
-        }
-        if weights == 0.0 { 1.0 } else { (sum / weights).exp() }
+        objective(self.weights().iter().copied(), metrics, today)
     }
 }
 
 /// The metric's own name, or that of its stand-in, whichever `metrics` has.
 pub(crate) fn name_in<'a>(metric: &'a str, metrics: &'a Metrics) -> Option<&'a str> {
     both(metric, metrics, metrics).map(|(name, ..)| name)
+}
+
+/// The same with a plan's own weights.
+pub fn weighted(weights: &BTreeMap<String, f64>, metrics: &Metrics, today: &Metrics) -> f64 {
+    objective(weights.iter().map(|(metric, weight)| (metric.as_str(), *weight)), metrics, today)
+}
+
+fn objective<'a>(goal: impl Iterator<Item = (&'a str, f64)>, metrics: &Metrics, today: &Metrics) -> f64 {
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for (metric, weight) in goal {
+        let Some((metric, a, b)) = both(metric, metrics, today) else { continue };
+        if *a <= 0.0 || *b <= 0.0 || !a.is_finite() || !b.is_finite() {
+            continue;
+        }
+        let ratio = if HIGHER_IS_BETTER.contains(&metric) { b / a } else { a / b };
+        sum += weight * ratio.ln();
+        weights += weight;
+    }
+    if weights == 0.0 { 1.0 } else { (sum / weights).exp() }
 }
 
 /// A metric of both, or its stand-in.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 mod advice;
+mod confirmation;
 mod contribution;
 mod evidence;
 mod memory;
@@ -14,6 +15,10 @@ mod pareto;
 mod request;
 mod track_record;
 pub use advice::{AdviceSource, AdviceStatus, CheckedAdvice};
+pub use confirmation::{
+    Confirmation, ConfirmationCommands, ConfirmationVerdict, ConfirmedDataset, ConfirmedSetting, Contender,
+    PredictedChange, WorkUnit,
+};
 pub use contribution::{Contributions, MeasuredChange, PropertyEffect, VarianceShares};
 pub use evidence::{Cost, Evidence, EvidenceKind, Gain, GainVerdict, Measured, Outcome, Spread};
 pub use memory::Memory;
@@ -88,6 +93,9 @@ pub struct Plan {
     /// What the recommended settings make much worse.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<Cost>,
+    /// What the database itself measured under the plan's settings, once `confirm` has run it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmation: Option<Confirmation>,
     /// Replays run, repeats and failed ones counted.
     pub trials: u64,
     /// How many of `trials` gave no result.
@@ -252,6 +260,12 @@ pub struct Device {
     /// Write bandwidth in bytes per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bytes_s: Option<u64>,
+    /// Added to a request that does not continue the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seek_ns: Option<u64>,
+    /// Operations a second at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iops: Option<u64>,
     /// Operations in flight at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_depth: Option<u32>,

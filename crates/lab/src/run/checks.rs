@@ -12,7 +12,7 @@ use crate::campaign::Study;
 use crate::{Error, Home, Result};
 
 /// Every driver's program and all that it needs, in one message.
-pub(super) fn drivers(home: &Home, studies: &[&Study]) -> Result<()> {
+pub(crate) fn drivers(home: &Home, studies: &[&Study]) -> Result<()> {
     let names: BTreeSet<&str> = studies.iter().map(|s| s.driver.as_str()).collect();
     let mut missing: Vec<String> = Vec::new();
     for name in names {
@@ -46,7 +46,7 @@ fn missing_for(program: &Path, name: &str) -> Vec<String> {
 }
 
 /// A mount needs the device, and an ordinary user's mount the set-user-id program `fusermount3`.
-pub(super) fn fuse() -> Result<()> {
+pub(crate) fn fuse() -> Result<()> {
     device()?;
     helper(rustix::process::geteuid().is_root(), std::env::var_os("PATH").as_deref())
 }
@@ -78,7 +78,7 @@ fn device() -> Result<()> {
 }
 
 /// Whether the machine has the memory for the largest ARC of a run; both in bytes, and 0 stands for an unknown memory.
-pub(super) fn memory(arc: u64, memory: u64) -> Result<()> {
+pub(crate) fn memory(arc: u64, memory: u64) -> Result<()> {
     if memory == 0 || arc <= memory {
         return Ok(());
     }
@@ -90,7 +90,7 @@ pub(super) fn memory(arc: u64, memory: u64) -> Result<()> {
 }
 
 /// Free space where the trials work.
-pub(super) fn space(dir: &Path, needed: u64) -> Result<()> {
+pub(crate) fn space(dir: &Path, needed: u64) -> Result<()> {
     let stat = rustix::fs::statvfs(dir).map_err(|e| Error::host("looking at", dir)(e.into()))?;
     let free = stat.f_bavail * stat.f_frsize;
     if free >= needed {

@@ -29,10 +29,15 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Locks `poolwright-lab.UID` in `parent`, and clears it. The folder of a trial on a directory has another name.
+    /// [`Ground::take_named`] for the lab's runs. The folder of a trial on a directory has another name.
     pub fn take(parent: &Path) -> Result<Ground> {
+        Ground::take_named(parent, "poolwright-lab")
+    }
+
+    /// Locks `NAME.UID` in `parent`, and clears it.
+    pub fn take_named(parent: &Path, name: &str) -> Result<Ground> {
         let parent = parent.canonicalize().map_err(Error::host("looking at", parent))?;
-        let root = parent.join(format!("poolwright-lab.{}", getuid().as_raw()));
+        let root = parent.join(format!("{name}.{}", getuid().as_raw()));
         // The previous owner may have removed the folder after its lock was opened here: retry until the path still names
         // the locked file. Nothing is written before that.
         let mut lock = loop {

@@ -49,13 +49,20 @@ pub fn bound(program: &Path) -> Command {
 }
 
 impl Driver {
-    /// Starts it on one phase; what it says on stderr goes to `log`.
-    pub fn start(program: &Path, input: &serde_json::Value, dir: &Path, log: &Path) -> Result<Driver> {
+    /// Starts it on one phase, as `PROGRAM WORDS… run`; what it says on stderr goes to `log`.
+    pub fn start(
+        program: &Path,
+        words: &[String],
+        input: &serde_json::Value,
+        dir: &Path,
+        log: &Path,
+    ) -> Result<Driver> {
         if !program.is_file() {
             return Err(Error::Trial(format!("there is no driver {}", program.display())));
         }
         let tail = Tail::in_file(log)?;
         let mut child = bound(program)
+            .args(words)
             .arg("run")
             .current_dir(dir)
             .stdin(Stdio::piped())

@@ -93,7 +93,8 @@ fn with_driver(
         "engine_pid": target.engine(),
     });
     let mut notes = Notes::new(phase, Edged::of(eye.look()));
-    let mut driver = Driver::start(&spec.driver, &input, &logs.driver, &logs.of(&phase.name))?;
+    let mut driver =
+        Driver::start(&spec.driver, &spec.driver_words, &input, &logs.driver, &logs.of(&phase.name))?;
     let run = listen(setting, phase, target, eye, &mut driver, &mut notes);
     let status = match run {
         Ok(status) => status,

@@ -81,7 +81,9 @@ pub struct Recorded {
 /// Makes the datasets of a trial.
 pub fn create(spec: &TrialSpec, setting: &Setting) -> Result<Box<dyn Target>> {
     Ok(match &spec.target {
-        TargetSpec::Pool(pool) => Box::new(PoolTarget::create(pool, &spec.datasets, &spec.scratch, setting)?),
+        TargetSpec::Pool(pool) => {
+            Box::new(PoolTarget::create(pool, &spec.datasets, &spec.places, &spec.scratch, setting)?)
+        }
         TargetSpec::Directory(parent) => {
             Box::new(Directory::create(parent, spec.datasets.keys().map(String::as_str))?)
         }

@@ -1,7 +1,7 @@
 //! `poolwright lab`: experiments with real databases.
 
 mod list;
-mod progress;
+pub mod progress;
 mod report;
 mod run;
 

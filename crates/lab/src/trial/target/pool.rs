@@ -41,7 +41,9 @@ pub struct PoolTarget {
     spec: PoolSpec,
     name: String,
     dir: PathBuf,
+    /// Those mounted in another's directory come after it.
     roles: Vec<String>,
+    places: BTreeMap<String, PathBuf>,
     owner: Option<Owner>,
     /// Traces under way.
     recording: BTreeMap<String, Recorded>,
@@ -64,20 +66,24 @@ impl Owner {
 }
 
 impl PoolTarget {
-    /// Creates the pool and a dataset for every role, and mounts them. All of it is below `scratch`, the registry of
-    /// pools too.
+    /// Creates the pool and a dataset for every role, and mounts them in their `places`, or in a directory of the role's
+    /// name. All of it is below `scratch`, the registry of pools too.
     pub fn create(
         spec: &PoolSpec,
         datasets: &BTreeMap<String, Settings>,
+        places: &BTreeMap<String, PathBuf>,
         scratch: &Path,
         setting: &Setting,
     ) -> Result<PoolTarget> {
+        let mut roles: Vec<String> = datasets.keys().cloned().collect();
+        roles.sort_by_key(|role| places.get(role).map_or(1, |place| place.components().count()));
         let mut target = PoolTarget {
             setting: setting.clone(),
             spec: spec.clone(),
             name: format!("lab{}", std::process::id()),
             dir: scratch.join("target"),
-            roles: datasets.keys().cloned().collect(),
+            roles,
+            places: places.clone(),
             owner: None,
             recording: BTreeMap::new(),
             traces: 0,
@@ -90,8 +96,6 @@ impl PoolTarget {
         target.create_pool()?;
         target.start_owner()?;
         for (role, settings) in datasets {
-            let path = target.path(role);
-            poolwright_host::private::make_dirs(&path).map_err(Error::host("making", &path))?;
             let (dataset, settings) = (target.dataset(role), settings.clone());
             target.ask::<()>(Request::Create { dataset, settings, parents: true })?;
         }
@@ -252,6 +256,9 @@ impl PoolTarget {
 
     fn mount_all(&mut self, record: bool) -> Result<()> {
         for role in self.roles.clone() {
+            // Not before: the directory may be in a dataset that was just mounted.
+            let path = self.path(&role);
+            poolwright_host::private::make_dirs(&path).map_err(Error::host("making", &path))?;
             let trace = self.dir.join("traces").join(format!("{role}.{}.parquet", self.traces));
             let mounted = Mounted {
                 dataset: self.dataset(&role),
@@ -378,7 +385,7 @@ fn run_unmount(dir: &Path, lazily: bool) -> Result<()> {
 
 impl Target for PoolTarget {
     fn path(&self, role: &str) -> PathBuf {
-        self.dir.join("datasets").join(role)
+        self.dir.join("datasets").join(self.places.get(role).map_or(Path::new(role), PathBuf::as_path))
     }
 
     /// Recording is a property of a mount: it begins and ends with mounting anew. With `caching=pages` the kernel's pages

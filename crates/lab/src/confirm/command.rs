@@ -1,0 +1,200 @@
+//! One of the user's commands: run by a shell in a process group of its own, within a limit.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use poolwright_host::private;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::trial::driver::bound;
+use crate::{Error, Result};
+
+/// How often Ctrl-C and the limit are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// From SIGTERM to SIGKILL, for a command over its limit.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// As much of the end of a command's output as is searched for `work N`.
+const SEARCHED: u64 = 64 << 10;
+
+/// A command's surroundings.
+pub struct Shell<'a> {
+    /// Variables of its environment.
+    pub environment: Vec<(&'static str, String)>,
+    /// Where it runs.
+    pub dir: &'a Path,
+    /// The longest that it may take.
+    pub limit: Duration,
+    /// Whether a signal came.
+    pub interrupted: &'a dyn Fn() -> bool,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Ran {
+    /// Wall time.
+    pub took: Duration,
+    /// The end of its standard output.
+    pub output: String,
+}
+
+impl Shell<'_> {
+    /// Runs `sh -c TEXT`. Standard error goes to this process's; standard output is kept, and then goes there too. `name`
+    /// is for messages.
+    ///
+    /// # Errors
+    /// If it fails or takes longer than the limit; [`Error::Interrupted`].
+    pub fn run(&self, name: &str, text: &str) -> Result<Ran> {
+        let path = self.dir.join(format!("{name}.out"));
+        let output =
+            File::options().append(true).create(true).open(&path).map_err(Error::host("opening", &path))?;
+        let log = std::io::stderr().as_fd().try_clone_to_owned().map_err(Error::host("opening", &path))?;
+        let sh = Path::new("/bin/sh");
+        let began = Instant::now();
+        let mut child = bound(sh)
+            .args(["-c", text])
+            .envs(self.environment.iter().map(|(name, value)| (*name, value.as_str())))
+            .current_dir(self.dir)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(Stdio::from(log))
+            .spawn()
+            .map_err(Error::host("starting", sh))?;
+        let group = Pid::from_child(&child);
+        let (to, ended) = channel();
+        std::thread::spawn(move || {
+            let status = child.wait();
+            let _ = to.send((status, Instant::now()));
+        });
+        let status = loop {
+            match ended.recv_timeout(LOOK) {
+                Ok((status, at)) => break status.map(|status| (status, at - began)),
+                Err(RecvTimeoutError::Disconnected) => break Err(std::io::Error::other("its thread failed")),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let late = began.elapsed() > self.limit;
+            if late || (self.interrupted)() {
+                end(group, &|| ended.recv_timeout(LOOK).is_ok());
+                tell(&tail(&path));
+                return Err(if late { self.too_long(name) } else { Error::Interrupted });
+            }
+        };
+        let (status, took) = status.map_err(Error::host("waiting for", sh))?;
+        let output = tail(&path);
+        tell(&output);
+        if status.success() { Ok(Ran { took, output }) } else { Err(failed(name, status)) }
+    }
+
+    fn too_long(&self, name: &str) -> Error {
+        let seconds = self.limit.as_secs_f64();
+        Error::Trial(format!("the {name} command was still running after {seconds} s, its time limit"))
+    }
+}
+
+fn failed(name: &str, status: ExitStatus) -> Error {
+    Error::Trial(format!("the {name} command failed ({status})"))
+}
+
+/// Into the log.
+fn tell(output: &str) {
+    let _ = std::io::stderr().write_all(output.as_bytes());
+}
+
+/// The end of a file; nothing of one that cannot be read.
+fn tail(path: &Path) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(SEARCHED)))?;
+        let mut text = Vec::new();
+        file.take(SEARCHED).read_to_end(&mut text)?;
+        Ok(text)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+/// Ends a process group: SIGTERM, then SIGKILL for those that do not follow.
+fn end(group: Pid, has_ended: &dyn Fn() -> bool) {
+    let _ = kill_process_group(group, Signal::TERM);
+    let asked = Instant::now();
+    while asked.elapsed() < PATIENCE {
+        if has_ended() {
+            break;
+        }
+    }
+    let _ = kill_process_group(group, Signal::KILL);
+}
+
+/// Units of work that a load command stated: N of the last line `work N` of its output.
+pub fn stated_work(output: &str) -> Option<f64> {
+    let stated = |line: &str| line.trim().strip_prefix("work ")?.trim().parse::<f64>().ok();
+    output.lines().rev().find_map(stated).filter(|n| n.is_finite() && *n > 0.0)
+}
+
+/// A directory for a trial's own files: sockets, logs.
+pub fn make_dir(path: &Path) -> Result<()> {
+    private::make_dirs(path).map_err(Error::host("making", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell<'a>(dir: &'a Path, limit: Duration, interrupted: &'a dyn Fn() -> bool) -> Shell<'a> {
+        Shell { environment: vec![("POOLWRIGHT_BLOCK", "2".into())], dir, limit, interrupted }
+    }
+
+    #[test]
+    fn the_last_statement_of_work_counts() {
+        assert_eq!(stated_work("hello\nwork 5\nwork 12.5\nbye\n"), Some(12.5));
+        assert_eq!(stated_work("  work 1e3  "), Some(1000.0));
+        for none in ["", "work", "work x", "works 3", "work 0", "work -1", "work inf", "my work 3"] {
+            assert_eq!(stated_work(none), None, "{none:?}");
+        }
+        assert_eq!(
+            stated_work("work 3\nwork done\n"),
+            Some(3.0),
+            "a line that is no statement is passed over"
+        );
+    }
+
+    #[test]
+    fn a_command_has_its_environment_and_its_output_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let never = || false;
+        let shell = shell(dir.path(), Duration::from_secs(60), &never);
+        let ran = shell.run("load", "echo work $POOLWRIGHT_BLOCK; sleep 0.1").unwrap();
+        assert_eq!(stated_work(&ran.output), Some(2.0));
+        assert!(ran.took >= Duration::from_millis(100), "{:?}", ran.took);
+        let why = shell.run("start", "exit 3").unwrap_err().to_string();
+        assert_eq!(why, "the start command failed (exit status: 3)");
+    }
+
+    #[test]
+    fn a_command_over_its_limit_is_ended_with_its_children() {
+        let dir = tempfile::tempdir().unwrap();
+        let never = || false;
+        let shell = shell(dir.path(), Duration::from_millis(300), &never);
+        let why = shell.run("load", "sleep 600 & echo $! > child; wait").unwrap_err().to_string();
+        assert!(why.contains("still running after 0.3 s"), "{why}");
+        let child = std::fs::read_to_string(dir.path().join("child")).unwrap();
+        let stat = format!("/proc/{}/stat", child.trim());
+        let gone = || std::fs::read_to_string(&stat).map_or(true, |text| text.contains(") Z"));
+        let began = Instant::now();
+        while !gone() {
+            assert!(began.elapsed() < Duration::from_secs(60), "the child lives on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn an_interrupted_command_is_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let ran = shell(dir.path(), Duration::from_secs(600), &|| true).run("load", "sleep 600");
+        assert!(matches!(ran, Err(Error::Interrupted)), "{ran:?}");
+    }
+}

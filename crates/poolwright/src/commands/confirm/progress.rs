@@ -1,0 +1,83 @@
+//! How far a confirmation is: one line that changes on a terminal, plain lines elsewhere.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use poolwright_lab::confirm::Event;
+use poolwright_report::Unit;
+use poolwright_trace::{counted, format_size};
+
+use crate::commands::lab::progress::words;
+
+/// Shows events on standard error.
+pub struct Shown {
+    bar: Option<ProgressBar>,
+    /// What runs.
+    head: String,
+}
+
+impl Shown {
+    /// Shows nothing yet.
+    pub fn new() -> Shown {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style =
+                ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}").expect("a fixed template");
+            let bar = ProgressBar::new_spinner().with_style(style);
+            bar.enable_steady_tick(Duration::from_millis(250));
+            bar
+        });
+        Shown { bar, head: String::new() }
+    }
+
+    /// Removes the line that changes.
+    pub fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Shows one event.
+    pub fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Begun { trials, bytes, overhead } => self.line(&format!(
+                "{}, each on a copy of {}: about {} and {trials} times your commands",
+                counted(trials.into(), "trial"),
+                format_size(bytes),
+                words(overhead)
+            )),
+            Event::Trial { setting, block, number, of, left } => {
+                let left = left.map_or(String::new(), |left| format!(", about {} left", words(left)));
+                self.head = format!("trial {number} of {of}{left}: block {}, {}", block + 1, setting.name());
+                match &self.bar {
+                    Some(bar) => bar.set_message(self.head.clone()),
+                    None => eprintln!("{}", self.head),
+                }
+            }
+            Event::Progress(progress) => self.progress(progress),
+            Event::Ended { load_s, work_rate } => self.line(&format!(
+                "{}: load of {}, {}",
+                self.head,
+                Unit::Seconds.format(load_s),
+                Unit::PerSecond.format(work_rate)
+            )),
+            Event::Failed { why } => self.line(&format!("warning: the trial gave no result: {why}")),
+        }
+    }
+
+    fn progress(&self, progress: &poolwright_lab::run::Progress) {
+        let Some(bar) = &self.bar else { return };
+        let share = match progress.of > 0.0 {
+            true => format!(" {:.0} %", (progress.done / progress.of * 100.0).min(100.0)),
+            false => String::new(),
+        };
+        bar.set_message(format!("{}: {}{share}", self.head, progress.phase));
+    }
+
+    fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => eprintln!("{text}"),
+        }
+    }
+}

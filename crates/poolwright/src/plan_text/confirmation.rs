@@ -1,0 +1,30 @@
+//! What the database itself measured, at the terminal.
+
+use std::io::{self, Write};
+
+use poolwright_report::Tone;
+use poolwright_tune::plan::{Confirmation, ConfirmationVerdict};
+
+use super::Text;
+use crate::plan_page::confirmation::{DEVIATION, about, headline, table};
+
+impl<W: Write> Text<'_, W> {
+    /// The verdict, the table, and what limits its worth.
+    pub(super) fn confirmation(&mut self, found: &Confirmation) -> io::Result<()> {
+        self.heading("with the database itself", &about(found))?;
+        let tone = match found.verdict {
+            ConfirmationVerdict::Confirmed | ConfirmationVerdict::BetterThanToday => Tone::Good,
+            ConfirmationVerdict::NotConfirmed => Tone::Bad,
+        };
+        let (words, columns) = (headline(found), headline(found).chars().count() + 4);
+        let words = self.style(words, tone);
+        self.wrapped(&format!("  {words}: "), columns, &found.why)?;
+        self.table(&table(found))?;
+        self.wrapped("  ", 2, DEVIATION)?;
+        for warning in &found.warnings {
+            let mark = self.style("!", Tone::Bad);
+            self.wrapped(&format!("  {mark} "), 4, warning)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! The settings that are run: today's, the recommended ones, and the best of the other raced ones.
+
+use std::collections::BTreeMap;
+
+use poolwright_openzfs::property::Settings;
+
+use super::places::{Dataset, Places};
+use super::{MEASURED, OBJECTIVE};
+use crate::candidates::{same, with};
+use crate::objective::{Metrics, weighted};
+use crate::plan::{Contender, Evidence, EvidenceKind, Gains, Outcome, Plan, PredictedChange, Role};
+use crate::{Error, Result};
+
+/// A setting to be run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// Which one.
+    pub name: Contender,
+    /// Dataset → properties.
+    pub datasets: BTreeMap<String, Settings>,
+    /// Metric → change against today's that the plan predicts; empty for today's.
+    pub predicted: BTreeMap<String, PredictedChange>,
+}
+
+/// Today's settings first, then what the plan advises (if it says change), then the runner-up (if it raced another).
+///
+/// # Errors
+/// If there is nothing to hold against today's settings.
+pub fn contenders(plan: &Plan, places: &Places) -> Result<Vec<Chosen>> {
+    let today = Chosen {
+        name: Contender::Today,
+        datasets: all(plan, places, &|role| role.current.clone()),
+        predicted: BTreeMap::new(),
+    };
+    let applied = all(plan, places, &|role| with(&role.current, &role.recommended));
+    let recommended = (applied != today.datasets).then(|| Chosen {
+        name: Contender::Recommended,
+        datasets: applied,
+        predicted: of_gains(plan, recommended_gains(plan)),
+    });
+    let runner_up = runner_up(plan, places, &today.datasets);
+    let chosen: Vec<Chosen> = [Some(today), recommended, runner_up].into_iter().flatten().collect();
+    if chosen.len() < 2 {
+        return Err(Error::Nothing(
+            "the plan holds no setting to compare with today's: nothing is recommended, and none was replayed".into(),
+        ));
+    }
+    Ok(chosen)
+}
+
+/// The settings of every dataset, from those of its lead; today's of any role where it has none.
+fn all(plan: &Plan, places: &Places, of: &dyn Fn(&Role) -> Settings) -> BTreeMap<String, Settings> {
+    let one = |dataset: &Dataset| match dataset.lead {
+        Some(lead) => of(&plan.roles[lead]),
+        None => plan.roles.first().map(|role| role.current.clone()).unwrap_or_default(),
+    };
+    places.datasets.iter().map(|d| (d.name.clone(), one(d))).collect()
+}
+
+/// Of the whole plan, or of the one role that changes.
+fn recommended_gains(plan: &Plan) -> &Gains {
+    let role = plan.roles.iter().find(|r| !r.gain.is_empty()).filter(|_| plan.gain.is_empty());
+    role.map_or(&plan.gain, |role| &role.gain)
+}
+
+fn of_gains(plan: &Plan, gains: &Gains) -> BTreeMap<String, PredictedChange> {
+    let metrics: Metrics = gains.iter().map(|(name, gain)| (name.clone(), 1.0 + gain.change)).collect();
+    let mut predicted = BTreeMap::new();
+    for name in MEASURED {
+        let gain = gains.get(name).or_else(|| gains.get("ops_s").filter(|_| name == "work_rate"));
+        if let Some(gain) = gain {
+            let change = PredictedChange { change: gain.change, ci95: Some(gain.ci95) };
+            predicted.insert(name.to_owned(), change);
+        }
+    }
+    if !metrics.is_empty() {
+        let ones: Metrics = metrics.keys().map(|name| (name.clone(), 1.0)).collect();
+        let change = weighted(&plan.goal.weights, &metrics, &ones) - 1.0;
+        predicted.insert(OBJECTIVE.to_owned(), PredictedChange { change, ci95: None });
+    }
+    predicted
+}
+
+/// The best raced setting besides today's and the recommended one: of a role that changes, or of any where none does. All
+/// other datasets have today's settings.
+fn runner_up(plan: &Plan, places: &Places, today: &BTreeMap<String, Settings>) -> Option<Chosen> {
+    let leads = || places.datasets.iter().filter_map(|d| Some((d, &plan.roles[d.lead?])));
+    let changes = leads().any(|(_, role)| !role.recommended.is_empty());
+    let of_interest = leads().filter(|(_, role)| !changes || !role.recommended.is_empty());
+    let mut best: Option<(f64, &Dataset, &Role, &Evidence)> = None;
+    for (dataset, role) in of_interest {
+        for evidence in role.evidence.iter().filter(|e| is_other(role, e)) {
+            let Some(objective) = evidence.objective else { continue };
+            if best.is_none_or(|(least, ..)| objective < least) {
+                best = Some((objective, dataset, role, evidence));
+            }
+        }
+    }
+    let (objective, dataset, role, evidence) = best?;
+    let mut datasets = today.clone();
+    datasets.insert(dataset.name.clone(), with(&role.current, &evidence.settings));
+    Some(Chosen { name: Contender::RunnerUp, datasets, predicted: of_evidence(role, evidence, objective) })
+}
+
+/// Whether it was raced, and is neither today's setting nor the recommended one.
+fn is_other(role: &Role, evidence: &Evidence) -> bool {
+    let settings = with(&role.current, &evidence.settings);
+    evidence.kind == EvidenceKind::Trial
+        && evidence.outcome == Outcome::Raced
+        && !same(&settings, &role.current)
+        && !same(&settings, &with(&role.current, &role.recommended))
+}
+
+/// Ratios of medians: the trials of a race are not paired, so there is no interval.
+fn of_evidence(role: &Role, evidence: &Evidence, objective: f64) -> BTreeMap<String, PredictedChange> {
+    let change = |change: f64| PredictedChange { change, ci95: None };
+    let mut predicted = BTreeMap::from([(OBJECTIVE.to_owned(), change(objective - 1.0))]);
+    let today = role.evidence.iter().find(|e| e.outcome == Outcome::Current);
+    for name in MEASURED {
+        let source = if name == "work_rate" && !evidence.metrics.contains_key(name) { "ops_s" } else { name };
+        let (Some(from), Some(to)) =
+            (today.and_then(|e| e.metrics.get(source)), evidence.metrics.get(source))
+        else {
+            continue;
+        };
+        if from.median > 0.0 {
+            predicted.insert(name.to_owned(), change(to.median / from.median - 1.0));
+        }
+    }
+    predicted
+}

@@ -1,0 +1,164 @@
+//! The verdict: what the database measured, against today's settings and against the prediction.
+
+use std::collections::BTreeMap;
+
+use super::OBJECTIVE;
+use super::contenders::Chosen;
+use crate::evidence::{gains, measured};
+use crate::objective::{Metrics, weighted};
+use crate::plan::{
+    ConfirmationVerdict, ConfirmedSetting, Contender, Gain, GainVerdict, Gains, Plan, PredictedChange,
+};
+use crate::statistics::Scatter;
+
+/// How far the work rate's change may be from the predicted one and still count as predicted, in percentage points; or
+/// within the predicted interval, if that is wider.
+const POINTS: f64 = 10.0;
+
+/// The trials of one block: what each setting measured, those that failed left out.
+pub type Block = BTreeMap<Contender, Metrics>;
+
+/// The outcome of a confirmation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// In the order of the contenders; without datasets, which the caller knows.
+    pub settings: Vec<ConfirmedSetting>,
+    /// Whether the plan holds.
+    pub verdict: ConfirmationVerdict,
+    /// Measured minus predicted change of the work rate, in percentage points.
+    pub error_points: Option<f64>,
+    /// In words.
+    pub why: String,
+}
+
+/// Judges the blocks.
+pub fn judge(plan: &Plan, contenders: &[Chosen], blocks: &[Block]) -> Judgement {
+    let settings: Vec<ConfirmedSetting> = contenders.iter().map(|c| setting(plan, c, blocks)).collect();
+    let of = |name| settings.iter().find(|s| s.name == name);
+    let (subject, keep) = match (of(Contender::Recommended), of(Contender::RunnerUp)) {
+        (Some(recommended), _) => (Some(recommended), false),
+        (None, other) => (other, true),
+    };
+    let Some(subject) = subject else {
+        let why = "Nothing was run besides today's settings.".to_owned();
+        return Judgement { settings, verdict: ConfirmationVerdict::NotConfirmed, error_points: None, why };
+    };
+    let rate = subject.changes.get("work_rate");
+    let error_points =
+        rate.zip(subject.predicted.get("work_rate")).map(|(m, p)| 100.0 * (m.change - p.change));
+    let verdict = verdict(subject, keep);
+    let why = why(subject, keep, verdict, error_points, of(Contender::RunnerUp));
+    Judgement { settings, verdict, error_points, why }
+}
+
+fn verdict(subject: &ConfirmedSetting, keep: bool) -> ConfirmationVerdict {
+    match (is_better(subject), keep) {
+        (false, false) | (true, true) => ConfirmationVerdict::NotConfirmed,
+        (false, true) if subject.changes.contains_key(OBJECTIVE) => ConfirmationVerdict::Confirmed,
+        (false, true) => ConfirmationVerdict::NotConfirmed,
+        (true, false) => {
+            let predicted = subject.predicted.get("work_rate");
+            let hit =
+                subject.changes.get("work_rate").zip(predicted).is_some_and(|(m, p)| is_as_predicted(m, p));
+            if hit { ConfirmationVerdict::Confirmed } else { ConfirmationVerdict::BetterThanToday }
+        }
+    }
+}
+
+/// Whether the objective is better than today's beyond noise.
+fn is_better(setting: &ConfirmedSetting) -> bool {
+    setting.changes.get(OBJECTIVE).is_some_and(|gain| gain.verdict == GainVerdict::Better)
+}
+
+fn is_as_predicted(measured: &Gain, predicted: &PredictedChange) -> bool {
+    let within = predicted.ci95.is_some_and(|(low, high)| low <= measured.change && measured.change <= high);
+    within || 100.0 * (measured.change - predicted.change).abs() <= POINTS
+}
+
+fn setting(plan: &Plan, chosen: &Chosen, blocks: &[Block]) -> ConfirmedSetting {
+    let trials: Vec<Metrics> = blocks.iter().filter_map(|b| b.get(&chosen.name).cloned()).collect();
+    let changes = match chosen.name {
+        Contender::Today => Gains::new(),
+        name => changes(plan, name, blocks),
+    };
+    ConfirmedSetting {
+        name: chosen.name,
+        datasets: Vec::new(),
+        blocks: trials.len() as u32,
+        metrics: measured(&trials),
+        changes,
+        predicted: chosen.predicted.clone(),
+    }
+}
+
+/// Paired by block, the objective included.
+fn changes(plan: &Plan, name: Contender, blocks: &[Block]) -> Gains {
+    let pair = |block: &Block| {
+        let (mut today, mut other) = (block.get(&Contender::Today)?.clone(), block.get(&name)?.clone());
+        let objective = weighted(&plan.goal.weights, &with_wear(&other), &with_wear(&today));
+        today.insert(OBJECTIVE.to_owned(), 1.0);
+        other.insert(OBJECTIVE.to_owned(), objective);
+        Some((today, other))
+    };
+    let pairs: Vec<(Metrics, Metrics)> = blocks.iter().filter_map(pair).collect();
+    gains(&pairs, &Scatter::default())
+}
+
+/// The database writes as much per unit of work under every setting, so the ratio of two write amplifications is that of
+/// the bytes that reach the devices.
+fn with_wear(metrics: &Metrics) -> Metrics {
+    let mut all = metrics.clone();
+    if let Some(bytes) = metrics.get("vdev_write_bytes") {
+        all.insert("write_amplification".into(), *bytes);
+    }
+    all
+}
+
+fn why(
+    subject: &ConfirmedSetting,
+    keep: bool,
+    verdict: ConfirmationVerdict,
+    error_points: Option<f64>,
+    runner_up: Option<&ConfirmedSetting>,
+) -> String {
+    let Some(objective) = subject.changes.get(OBJECTIVE) else {
+        return "Too few blocks gave a result with both settings: two are needed for an interval.".to_owned();
+    };
+    let whom = if keep { "the runner-up" } else { "the recommended settings" };
+    let measured = match verdict {
+        _ if is_better(subject) => format!("{whom} are better than today's"),
+        _ if objective.verdict == GainVerdict::Worse => format!("{whom} are worse than today's"),
+        _ => format!("{whom} are no better than today's beyond noise"),
+    };
+    let measured = if keep { measured.replace(" are ", " is ") } else { measured };
+    let mut text = format!("With the database itself {measured}: objective {}", interval(objective));
+    if let Some(rate) = subject.changes.get("work_rate") {
+        text += &format!(", work rate {}", interval(rate));
+    }
+    if let (Some(points), Some(predicted)) = (error_points, subject.predicted.get("work_rate")) {
+        text += &format!("; predicted {}, an error of {} points", percent(predicted.change), signed(points));
+    }
+    text.push('.');
+    if verdict == ConfirmationVerdict::NotConfirmed && !keep {
+        text += match runner_up.filter(|other| is_better(other)) {
+            Some(_) => " The runner-up is better than today's.",
+            None => " Keep today's settings.",
+        };
+    }
+    text
+}
+
+/// `−12.3 % (−15.0 to −9.5 %)`.
+fn interval(gain: &Gain) -> String {
+    let (low, high) = (percent(gain.ci95.0), percent(gain.ci95.1));
+    format!("{} ({} to {high})", percent(gain.change), low.trim_end_matches(" %"))
+}
+
+fn percent(change: f64) -> String {
+    format!("{} %", signed(100.0 * change))
+}
+
+/// One decimal, with the sign of a minus.
+fn signed(value: f64) -> String {
+    format!("{value:+.1}").replace('-', "−")
+}
