@@ -156,7 +156,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     } else {
         plan_text::print(&plan, &mut Stdout, crate::stdout::terminal())?;
         println!("\nWritten: {} and {}.", args.plan.display(), args.report.display());
-        println!("To try these settings with the database itself: poolwright confirm --help");
+        println!("To try it with the database itself: poolwright confirm {} --load CMD", args.plan.display());
     }
     Ok(if plan.verdict == Verdict::Keep { 4 } else { 0 })
 }
