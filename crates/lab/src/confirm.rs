@@ -30,6 +30,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// What runs on each copy.
     pub commands: ConfirmationCommands,
+    /// Where the commands run.
+    pub working_dir: PathBuf,
     /// How often each setting is run; 2 at least.
     pub blocks: u32,
     /// From the end of the start command to the load.
@@ -100,6 +102,7 @@ pub fn room(bytes: u64) -> u64 {
 struct Task {
     dir: PathBuf,
     commands: ConfirmationCommands,
+    working_dir: PathBuf,
     settle_s: f64,
     limit_s: f64,
     setting: String,

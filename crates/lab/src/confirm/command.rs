@@ -26,6 +26,8 @@ pub struct Shell<'a> {
     /// Variables of its environment.
     pub environment: Vec<(&'static str, String)>,
     /// Where it runs.
+    pub working_dir: &'a Path,
+    /// Where its output is kept.
     pub dir: &'a Path,
     /// The longest that it may take.
     pub limit: Duration,
@@ -58,7 +60,7 @@ impl Shell<'_> {
         let mut child = bound(sh)
             .args(["-c", text])
             .envs(self.environment.iter().map(|(name, value)| (*name, value.as_str())))
-            .current_dir(self.dir)
+            .current_dir(self.working_dir)
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(Stdio::from(log))
@@ -145,7 +147,13 @@ mod tests {
     use super::*;
 
     fn shell<'a>(dir: &'a Path, limit: Duration, interrupted: &'a dyn Fn() -> bool) -> Shell<'a> {
-        Shell { environment: vec![("POOLWRIGHT_BLOCK", "2".into())], dir, limit, interrupted }
+        Shell {
+            environment: vec![("POOLWRIGHT_BLOCK", "2".into())],
+            working_dir: dir,
+            dir,
+            limit,
+            interrupted,
+        }
     }
 
     #[test]

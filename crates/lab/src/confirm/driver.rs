@@ -88,7 +88,8 @@ fn load(
             ("POOLWRIGHT_BLOCK", (task.block + 1).to_string()),
             ("POOLWRIGHT_SCRATCH", dir.display().to_string()),
         ],
-        dir: &dir,
+        working_dir: &task.working_dir,
+        dir: &input.scratch,
         limit: Duration::from_secs_f64(task.limit_s),
         interrupted,
     };

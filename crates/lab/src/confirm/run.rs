@@ -255,6 +255,7 @@ impl Work<'_> {
         let task = Task {
             dir: options.dir.clone(),
             commands: options.commands.clone(),
+            working_dir: options.working_dir.clone(),
             settle_s: options.settle.as_secs_f64(),
             limit_s: options.limit.as_secs_f64(),
             setting: chosen.name.name().to_owned(),

@@ -167,6 +167,7 @@ fn options(args: &Args, plan: &Plan) -> anyhow::Result<Options> {
             load: args.load.clone(),
             stop: args.stop.clone(),
         },
+        working_dir: std::env::current_dir().context("looking at the working directory")?,
         blocks: args.blocks,
         settle: args.settle.unwrap_or_default(),
         limit: args.limit,

@@ -219,7 +219,7 @@ fn write_and_print(args: &Args, outputs: Outputs, plan: &Plan) -> anyhow::Result
     } else {
         plan_text::print(plan, &mut Stdout, crate::stdout::terminal())?;
         println!("\nWritten: {} and {}.", args.plan.display(), args.report.display());
-        println!("To try these settings with the database itself: poolwright confirm --help");
+        println!("To try it with the database itself: poolwright confirm {} --load CMD", args.plan.display());
     }
     Ok(())
 }

@@ -150,3 +150,57 @@ fn conditions(found: &Confirmation) -> Vec<(String, String)> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use poolwright_tune::plan::Plan;
+
+    /// The plan that the format's description shows.
+    fn documented() -> Plan {
+        let text = include_str!("../../../../docs/plan-format.md");
+        let (_, rest) = text.split_once("```json\n").expect("the page has an example");
+        serde_json::from_str(rest.split_once("\n```").expect("the example ends").0).unwrap()
+    }
+
+    #[test]
+    fn what_was_measured_stands_beside_what_was_predicted() {
+        let mut plan = documented();
+        let page = super::super::html(&plan);
+        let start = page.find("<h2>With the database itself</h2>").expect("a section");
+        let section = &page[start..start + page[start..].find("<h2>Settings</h2>").unwrap()];
+        for part in [
+            "Confirmed",
+            "recommended: 16K zstd-3",
+            "954/s",
+            "+17.5 %",
+            "+14.1 to +21.0 %",
+            "+20.0 %",
+            "−2.5",
+            "./load.sh",
+        ] {
+            assert!(section.contains(part), "{part:?} is not in {section}");
+        }
+        let mut terminal = Vec::new();
+        let plain = poolwright_report::Terminal { width: None, ansi: false };
+        crate::plan_text::print(&plan, &mut terminal, plain).unwrap();
+        let text = String::from_utf8(terminal).unwrap();
+        assert!(text.contains("\nwith the database itself  3 blocks, 6 trials in 402 s\n"), "{text}");
+        assert!(text.contains("  Confirmed: With the database itself the recommended"), "{text}");
+        plan.confirmation = None;
+        assert!(!super::super::html(&plan).contains("With the database itself"));
+    }
+
+    #[test]
+    fn text_from_outside_is_escaped() {
+        let mut plan = documented();
+        let found = plan.confirmation.as_mut().unwrap();
+        found.commands.load = "<script>alert(1)</script>".into();
+        found.warnings = vec!["<b>\u{1b}[31m".into()];
+        let page = super::super::html(&plan);
+        assert!(!page.contains("<script>alert(1)") && !page.contains("<b>\u{1b}"));
+        let mut terminal = Vec::new();
+        let plain = poolwright_report::Terminal { width: Some(80), ansi: false };
+        crate::plan_text::print_confirmation(&plan, &mut terminal, plain).unwrap();
+        assert!(!terminal.contains(&0x1b));
+    }
+}

@@ -55,8 +55,10 @@ fn device(d: &Device) -> String {
         time("read", d.read_latency_ns),
         time("write", d.write_latency_ns),
         time("flush", d.flush_latency_ns),
+        time("seek", d.seek_ns),
         rate("reads", d.read_bytes_s),
         rate("writes", d.write_bytes_s),
+        d.iops.map(|n| format!("{} operations a second", Unit::Count.format(n as f64))),
         d.queue_depth.map(|n| format!("queue depth {n}")),
     ];
     let figures: Vec<String> = figures.into_iter().flatten().collect();

@@ -43,7 +43,7 @@ pub fn places(plan: &Plan) -> Places {
             }),
         }
     }
-    datasets.sort_by(|a, b| a.place.components().count().cmp(&b.place.components().count()));
+    datasets.sort_by_key(|dataset| dataset.place.components().count());
     for dataset in &mut datasets {
         dataset.lead = lead(plan, dataset);
     }

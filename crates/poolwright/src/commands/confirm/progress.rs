@@ -13,8 +13,10 @@ use crate::commands::lab::progress::words;
 /// Shows events on standard error.
 pub struct Shown {
     bar: Option<ProgressBar>,
-    /// What runs.
+    /// What runs, and how long the rest will take.
     head: String,
+    /// What runs.
+    which: String,
 }
 
 impl Shown {
@@ -27,7 +29,7 @@ impl Shown {
             bar.enable_steady_tick(Duration::from_millis(250));
             bar
         });
-        Shown { bar, head: String::new() }
+        Shown { bar, head: String::new(), which: String::new() }
     }
 
     /// Removes the line that changes.
@@ -48,19 +50,20 @@ impl Shown {
             )),
             Event::Trial { setting, block, number, of, left } => {
                 let left = left.map_or(String::new(), |left| format!(", about {} left", words(left)));
-                self.head = format!("trial {number} of {of}{left}: block {}, {}", block + 1, setting.name());
+                self.which = format!("block {}, {}", block + 1, setting.name());
+                self.head = format!("trial {number} of {of}{left}: {}", self.which);
                 match &self.bar {
                     Some(bar) => bar.set_message(self.head.clone()),
                     None => eprintln!("{}", self.head),
                 }
             }
             Event::Progress(progress) => self.progress(progress),
-            Event::Ended { load_s, work_rate } => self.line(&format!(
-                "{}: load of {}, {}",
-                self.head,
-                Unit::Seconds.format(load_s),
-                Unit::PerSecond.format(work_rate)
-            )),
+            Event::Ended { load_s, work_rate } => {
+                let (load, rate) = (Unit::Seconds.format(load_s), Unit::PerSecond.format(work_rate));
+                // On a terminal, the line that says which trial it was goes with the next one.
+                let which = if self.bar.is_some() { &self.which } else { "" };
+                self.line(&format!("{which}  load of {load}, {rate}"));
+            }
             Event::Failed { why } => self.line(&format!("warning: the trial gave no result: {why}")),
         }
     }
