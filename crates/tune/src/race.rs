@@ -20,6 +20,8 @@ mod tests;
 pub(crate) const LEAST_PAIRS: u32 = 2;
 /// Half-width of an interval, as a fraction, that more pairs need not narrow.
 const SETTLED: f64 = 0.03;
+/// A property is needed if the objective is worse by this factor without it; no second trial has to show it.
+const NEEDED: f64 = 1.05;
 /// A property that the model predicts to worsen the objective by this factor is not tried.
 const HOPELESS: f64 = 1.1;
 
@@ -166,6 +168,7 @@ impl Race<'_> {
         let best = search::search(self, &mut o, candidates, began)?;
         if let Some(best) = best {
             let refined = self.refine(&mut o, best, refinements, began)?;
+            self.try_parts(&mut o, refined, began)?;
             let best = simplest(&o, refined, &self.criteria);
             if best != refined {
                 o.left_out = Some(left_out(&o, refined, best));
@@ -244,6 +247,48 @@ impl Race<'_> {
             }
         }
         Ok(best)
+    }
+
+    /// What `best` changes without one of its properties, so that [`simplest`] knows whether that one is needed; as far as
+    /// the time allows, with the trials that it asks for.
+    fn try_parts(&mut self, o: &mut Outcome, best: usize, began: Instant) -> Result<()> {
+        let changes = difference(&o.others[best].settings, &o.today.settings);
+        if changes.len() < 2 {
+            return Ok(());
+        }
+        for property in changes.keys() {
+            let mut part = changes.clone();
+            part.remove(property);
+            let settings = with(&o.today.settings, &part);
+            let known = o.others.iter().position(|r| same(&r.settings, &settings));
+            let missing = 2 - known.map_or(0, |i| o.others[i].trials.len().min(2));
+            if known.is_some_and(|i| self.is_behind(o, i, best)) || missing == 0 {
+                continue;
+            }
+            if !self.has_time_for(missing, began) {
+                o.ended = Ended::OutOfTime;
+                break;
+            }
+            let index = known.unwrap_or_else(|| {
+                o.others.push(Runner::new(settings));
+                o.others.len() - 1
+            });
+            for _ in 0..missing {
+                self.trial(o, Some(index))?;
+                if self.is_behind(o, index, best) {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a setting is clearly behind another one, or failed.
+    fn is_behind(&self, o: &Outcome, index: usize, best: usize) -> bool {
+        let today = o.today.median();
+        let score = |i: usize| self.criteria.objective(&o.others[i].median(), &today);
+        let runner = &o.others[index];
+        !runner.failures.is_empty() || (!runner.trials.is_empty() && score(index) > NEEDED * score(best))
     }
 
     /// The refinements by their predicted objective, without those that the model puts far behind.
