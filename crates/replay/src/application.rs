@@ -4,8 +4,8 @@
 //! A trace whose events carry a [`Gap`] says how long a thread computed before an operation, how long it waited for a CPU
 //! and who woke it from its last sleep. From this each step gets a [`Think`]: CPU time to use, time to sleep, and the step
 //! of another thread whose end the sleep waited for. Time that a thread waited for a CPU is left out: the replay has the
-//! same contention, so it appears again by itself. Nothing else orders the threads: a dependency that is not seen in the
-//! recording is not assumed.
+//! same contention, so it appears again by itself. Nothing else orders the threads but the lives of files ([`lifetime`]): a
+//! dependency that is not seen in the recording is not assumed.
 //!
 //! Threads are *foreground* or *background*. A foreground thread runs in a closed loop: its next operation begins when the
 //! previous one has ended and the recorded think time has passed. Work is counted in foreground operations. A background
@@ -17,6 +17,7 @@ use std::collections::{HashMap, HashSet};
 
 use poolwright_trace::{Event, Flags, Gap, Trace};
 
+use self::lifetime::Lifetimes;
 use crate::Schedule;
 use crate::schedule::{Builder, Dependency};
 
@@ -184,6 +185,7 @@ struct Inference<'a> {
     ends: HashMap<u32, Vec<Ended>>,
     /// By thread, what it did before and in operations that are not replayed, to be done before its next step.
     carried: HashMap<u32, Carried>,
+    lifetimes: Lifetimes,
     wanted: &'a dyn Fn(&Event) -> bool,
 }
 
@@ -207,6 +209,7 @@ impl Schedule {
             application: Application::default(),
             ends: HashMap::new(),
             carried: HashMap::new(),
+            lifetimes: Lifetimes::default(),
             wanted,
         };
         inference.run(trace)
@@ -304,7 +307,8 @@ impl Inference<'_> {
             self.application.thinks.push(Vec::new());
             self.application.foreground.push(foreground);
         }
-        let before = self.builder.same_thread_before(event, lane);
+        let mut before = self.builder.same_thread_before(event, lane);
+        self.lifetimes.before(event, lane, &mut before);
         let mut think = self.think(event, foreground);
         let first = !self.ends.contains_key(&event.tid);
         if (first && event.t_ns > start) || (!foreground && think.wake.is_none()) {
@@ -330,6 +334,7 @@ impl Inference<'_> {
         inferred.unknown_gaps += u64::from(event.gap.is_none());
         self.application.thinks[lane as usize].push(think);
         let done = self.builder.push(lane, event, &before);
+        self.lifetimes.add(event, Dependency { lane, done });
         let ends = self.ends.entry(event.tid).or_default();
         if ends.len() == RECENT {
             ends.remove(0);
@@ -393,5 +398,6 @@ impl Inference<'_> {
     }
 }
 
+mod lifetime;
 #[cfg(test)]
 mod tests;

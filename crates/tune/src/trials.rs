@@ -203,7 +203,8 @@ fn candidates(
     }
     for s in screened {
         let settings = with(&base, &s.settings);
-        let predicted = if base == *today { s.objective } else { forecast.screen(today, &settings)?.objective };
+        let predicted =
+            if base == *today { s.objective } else { forecast.screen(today, &settings)?.objective };
         candidates.push(Candidate { settings, predicted });
     }
     candidates.retain(|c| !same(&c.settings, today));

@@ -26,7 +26,7 @@ fn gap(cpu_ms: u64, ready_ms: u32, wake_ms: u32, waker: u32) -> Option<Gap> {
 }
 
 fn of(events: Vec<Event>, others: Others) -> Schedule {
-    let trace = Trace { files: vec![File::default()], events, ..Trace::default() };
+    let trace = Trace { files: vec![File::default(); 3], events, ..Trace::default() };
     Schedule::of_application(&trace, others, &|_| true)
 }
 
@@ -69,6 +69,32 @@ fn a_sleep_that_another_thread_ended_follows_that_thread() {
     // Of 3 ms of CPU time 2 can be after the wakeup; thread 2 took 2 ms from its end to the wakeup.
     assert_eq!((think.cpu_before_ns, think.cpu_ns, think.sleep_ns), (MS, 2 * MS, 2 * MS));
     assert_eq!(a.inferred.wakes, 1);
+}
+
+#[test]
+fn a_file_is_made_before_other_threads_use_it_and_used_before_it_is_removed() {
+    let on = |op: Op, t: u64, tid: u32| Event {
+        op,
+        ..event(t, 1, tid, (t > 0).then(|| gap(1, 0, 0, 0)).flatten())
+    };
+    let s = of(
+        vec![
+            on(Op::Create, 0, 1),
+            on(Op::Read, 2, 2),
+            on(Op::Read, 4, 2),
+            on(Op::Unlink, 6, 1),
+            on(Op::Create, 8, 2),
+            on(Op::Read, 9, 1),
+        ],
+        Others::default(),
+    );
+    let waits = |lane: usize, step: usize| s.before(&s.lanes[lane][step]).to_vec();
+    let step = |lane: u32, done: u32| Dependency { lane, done };
+    assert_eq!(waits(1, 0), [step(0, 1)], "read after it was made");
+    assert_eq!(waits(1, 1), [], "the same lane again");
+    assert_eq!(waits(0, 1), [step(1, 2)], "removed after the last read");
+    assert_eq!(waits(1, 2), [step(0, 2)], "made again after it was removed");
+    assert_eq!(waits(0, 2), [step(1, 3)]);
 }
 
 #[test]
@@ -117,7 +143,10 @@ proptest! {
             .into_iter()
             .map(|(t, dur, tid, cpu, waker)| {
                 let waker = if waker == 8 { Gap::TIMER } else { waker };
-                event(t, dur, tid, gap(cpu, 0, cpu as u32, waker))
+                // Files come and go: their lives order the threads too.
+                let op = if cpu < 4 { Op::Create } else if cpu < 8 { Op::Unlink } else { Op::Write };
+                let file = dur as u32 % 3;
+                Event { op, file, ..event(t, dur, tid, gap(cpu, 0, cpu as u32, waker)) }
             })
             .collect();
         events.sort_by_key(|e| e.t_ns);
