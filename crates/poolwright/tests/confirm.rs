@@ -62,7 +62,10 @@ impl Place {
         let (dir, file) = (self.at("db"), self.at("db/app.db"));
         plan["subject"]["directory"] = json!(dir);
         plan["machine"]["arc_bytes"] = json!(64 << 20);
-        plan["machine"]["device"] = json!({"profile": "none"});
+        plan["machine"]["device"] = json!({
+            "profile": "measured", "read_latency_ns": 50_000, "write_latency_ns": 20_000, "flush_latency_ns": 90_000,
+            "read_bytes_s": 2_000_000_000, "queue_depth": 32,
+        });
         let role = &mut plan["roles"][0];
         (role["path"], role["paths"], role["files"]) = (json!(file), json!([file]), json!(1));
         role["place"] = json!({"mountpoint": dir, "separable": true});
