@@ -145,11 +145,14 @@ fn a_database_is_run_under_three_settings_and_the_plan_says_what_came_of_it() {
     let before = fs::read(place.at("db/app.db")).unwrap();
     let log = place.at("commands.log");
     let note = |what: &str| format!("echo {what} $POOLWRIGHT_SETTING $POOLWRIGHT_BLOCK >> {}", log.display());
-    // A server, which its stop command ends.
+    // A server, which its stop command ends, and waits for as such commands do.
     fs::write(place.at("here"), "").unwrap();
     // The commands run where the user is.
     let start = format!("test -e here && {}; sleep 600 & echo $! > $POOLWRIGHT_SCRATCH/pid", note("start"));
-    let stop = format!("{}; kill $(cat $POOLWRIGHT_SCRATCH/pid)", note("stop"));
+    let stop = format!(
+        "{}; p=$(cat $POOLWRIGHT_SCRATCH/pid); kill $p; while kill -0 $p; do sleep 0.05; done",
+        note("stop")
+    );
     let out =
         place.confirm(&["--start", &start, "--load", LOAD, "--stop", &stop, "--settle", "100ms", "--json"]);
     let said = String::from_utf8_lossy(&out.stderr);
