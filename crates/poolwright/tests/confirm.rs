@@ -62,7 +62,10 @@ impl Place {
         let (dir, file) = (self.at("db"), self.at("db/app.db"));
         plan["subject"]["directory"] = json!(dir);
         plan["machine"]["arc_bytes"] = json!(64 << 20);
-        plan["machine"]["device"] = json!({"profile": "none"});
+        plan["machine"]["device"] = json!({
+            "profile": "measured", "read_latency_ns": 50_000, "write_latency_ns": 20_000, "flush_latency_ns": 90_000,
+            "read_bytes_s": 2_000_000_000, "queue_depth": 32,
+        });
         let role = &mut plan["roles"][0];
         (role["path"], role["paths"], role["files"]) = (json!(file), json!([file]), json!(1));
         role["place"] = json!({"mountpoint": dir, "separable": true});
@@ -142,11 +145,14 @@ fn a_database_is_run_under_three_settings_and_the_plan_says_what_came_of_it() {
     let before = fs::read(place.at("db/app.db")).unwrap();
     let log = place.at("commands.log");
     let note = |what: &str| format!("echo {what} $POOLWRIGHT_SETTING $POOLWRIGHT_BLOCK >> {}", log.display());
-    // A server, which its stop command ends.
+    // A server, which its stop command ends, and waits for as such commands do.
     fs::write(place.at("here"), "").unwrap();
     // The commands run where the user is.
     let start = format!("test -e here && {}; sleep 600 & echo $! > $POOLWRIGHT_SCRATCH/pid", note("start"));
-    let stop = format!("{}; kill $(cat $POOLWRIGHT_SCRATCH/pid)", note("stop"));
+    let stop = format!(
+        "{}; p=$(cat $POOLWRIGHT_SCRATCH/pid); kill $p; while kill -0 $p; do sleep 0.05; done",
+        note("stop")
+    );
     let out =
         place.confirm(&["--start", &start, "--load", LOAD, "--stop", &stop, "--settle", "100ms", "--json"]);
     let said = String::from_utf8_lossy(&out.stderr);

@@ -12,6 +12,7 @@ use poolwright_host::private;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::trial::driver::bound;
+use crate::trial::processes;
 use crate::{Error, Result};
 
 /// How often Ctrl-C and the limit are looked at.
@@ -33,6 +34,9 @@ pub struct Shell<'a> {
     pub limit: Duration,
     /// Whether a signal came.
     pub interrupted: &'a dyn Fn() -> bool,
+    /// Whether to wait, while a command runs, for servers that have ended and that this process adopted: until then they
+    /// look alive to a stop command. It takes some CPU time, so not while a load is measured.
+    pub reaps: bool,
 }
 
 /// What a command did.
@@ -77,6 +81,9 @@ impl Shell<'_> {
                 Ok((status, at)) => break status.map(|status| (status, at - began)),
                 Err(RecvTimeoutError::Disconnected) => break Err(std::io::Error::other("its thread failed")),
                 Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.reaps {
+                processes::left(&[group.as_raw_nonzero().get()]);
             }
             let late = began.elapsed() > self.limit;
             if late || (self.interrupted)() {
@@ -153,6 +160,7 @@ mod tests {
             dir,
             limit,
             interrupted,
+            reaps: false, // other tests have children in this process
         }
     }
 

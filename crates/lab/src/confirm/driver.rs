@@ -81,7 +81,7 @@ fn load(
     let task = &input.parameters;
     let dir = input.scratch.join("commands");
     make_dir(&dir)?;
-    let shell = Shell {
+    let shell = |reaps| Shell {
         environment: vec![
             ("POOLWRIGHT_DIR", place.display().to_string()),
             ("POOLWRIGHT_SETTING", task.setting.clone()),
@@ -92,13 +92,14 @@ fn load(
         dir: &input.scratch,
         limit: Duration::from_secs_f64(task.limit_s),
         interrupted,
+        reaps,
     };
     if let Some(start) = &task.commands.start {
-        shell.run("start", start)?;
+        shell(true).run("start", start)?;
     }
     settle(Duration::from_secs_f64(task.settle_s), interrupted)?;
     say(&json!({"measure": "start"}));
-    let ran = shell.run("load", &task.commands.load)?;
+    let ran = shell(false).run("load", &task.commands.load)?;
     say(&json!({"measure": "stop"}));
     let stated = stated_work(&ran.output);
     let mut figure = |name: &str, value: f64, unit: &str| {
@@ -108,7 +109,7 @@ fn load(
     figure(WORK, stated.unwrap_or(1.0), "count");
     figure(STATED, f64::from(u8::from(stated.is_some())), "count");
     if let Some(stop) = &task.commands.stop {
-        shell.run("stop", stop)?;
+        shell(true).run("stop", stop)?;
     }
     check_stopped(task.commands.stop.is_some())
 }

@@ -360,7 +360,7 @@ fn failure(why: &str, log: &str) -> String {
     let said = &lines[said.saturating_sub(LAST_LINES)..said];
     let why = why.rsplit_once("): ").map_or(why, |(_, last)| last).trim_start_matches("poolwright: ");
     if said.is_empty() {
-        return format!("{why}\nnote: the commands printed nothing");
+        return why.to_owned();
     }
     format!("{why}\nthe last lines of its log:\n  {}", said.join("\n  "))
 }

@@ -25,11 +25,17 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// For clap: `KIND[,NAME=KIND…]`.
+    /// For clap: `KIND[,NAME=KIND…]`, where the first kind may be figures with commas between them.
     pub fn parse(text: &str) -> Result<Devices, String> {
         let kind = |kind: &str| Device::parse(kind).map_err(|why| why.to_string());
-        let mut words = text.split(',');
-        let all = kind(words.next().unwrap_or_default())?;
+        let words: Vec<&str> = text.split(',').collect();
+        // As many words as make a kind: `read=80us,depth=4` is one, `hdd,log0=ssd` is two.
+        let first = (1..=words.len()).rev().find_map(|n| Some((n, kind(&words[..n].join(",")).ok()?)));
+        let (n, all) = match first {
+            Some(found) => found,
+            None => (1, kind(words[0])?),
+        };
+        let words = words[n..].iter().copied();
         let named = |word: &str| match word.split_once('=') {
             Some((name, of)) if !name.is_empty() => Ok((name.to_owned(), kind(of)?)),
             _ => Err(format!("{word:?} is not NAME=KIND, with the name of a file of the pool")),
@@ -87,6 +93,9 @@ mod tests {
         assert_eq!(devices.all.name, "hdd");
         assert_eq!(devices.named[0].1.name, "sata-ssd");
         assert!(Devices::parse("none,d0=4xhdd").unwrap().any());
+        let figures = Devices::parse("read=80us,write=20us,read_bw=1G,depth=4,cache0=ssd").unwrap();
+        assert_eq!((figures.all.write_latency_ns, figures.all.queue_depth), (20_000, 4));
+        assert_eq!(figures.named[0].0, "cache0");
         for bad in ["", "floppy", "hdd,ssd", "hdd,=ssd", "hdd,d0=", "hdd,d0=floppy"] {
             assert!(Devices::parse(bad).is_err(), "{bad}");
         }
