@@ -50,9 +50,10 @@ class Workload:
         """The datasets."""
         return list(self.study["datasets"])
 
-    def keep(self, count):
-        """Only the first settings."""
-        del self.factor["levels"][count:]
+    def keep(self, names):
+        """Only these settings; the first one is today's from now on."""
+        levels = {level["name"]: level for level in self.factor["levels"]}
+        self.factor["levels"] = [levels[name] for name in names]
 
     def name_of(self, properties):
         """The setting with these properties of the data's dataset, added if there is none."""

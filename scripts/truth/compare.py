@@ -161,6 +161,15 @@ def signs(pairs):
     return {"agree": sum(_sign(predicted - 1) == _sign(true - 1) for predicted, true in clear), "of": len(clear)}
 
 
+def agreement(found):
+    """Whether the predicted rates change as the true ones do, over all settings, known or not: the signs against today's, and
+    the order of those pairs whose true rates are clear of each other."""
+    changes = [(s["predicted"]["change"]["rate"], s["truth"]["change"]["rate"]["ratio"]) for s in found["settings"]
+               if "rate" in s.get("predicted", {}).get("change", {}) and "rate" in s["truth"]["change"]]
+    pairs = [(one[0] / other[0], one[1] / other[1]) for n, one in enumerate(changes) for other in changes[:n]]
+    return {"signs": signs(changes), "order": signs(pairs)}
+
+
 def regret(known, recommended):
     """By how many per cent the recommended setting's true objective is above the best one's; None if it is not known."""
     objectives = {s["setting"]: s["truth"]["objective"] for s in known if s["truth"].get("objective")}

@@ -33,34 +33,20 @@ METRICS = {"rate": "work_per_s", "mean_ns": "work_mean", "p99_ns": "work_p99", "
 
 
 def main():
-    options = arguments()
-    out = options.out or ROOT / "lab-results" / "truth" / options.workload
-    out.mkdir(parents=True, exist_ok=True)
+    options = arguments(sys.argv[1:])
     workload = Workload(CAMPAIGN, options.workload, options.scale)
     if options.settings:
-        workload.keep(options.settings)
-    parameters = {name: value for name, value in (
-        ("seconds", options.seconds), ("warm_s", options.warm), ("size", options.size)) if value is not None}
-    run = Run(workload, out.resolve(), parameters, options)
-    recording = run.recorded()
-    plan = run.planned()
-    recommended = workload.name_of(recommended_of(plan, out / "db"))
-    predicted = {name: run.predicted(name, properties) for name, properties in workload.settings.items()}
-    truth = run.truth()
-    if workload.today not in truth:
-        sys.exit(f"truth.sh: no trial of today's setting ({workload.today}) succeeded; see {run.database}")
-    found = compare.compare(truth, predicted, workload.today, recommended, options.within / 100)
-    found = {"workload": workload.name, "title": workload.title, "parameters": {**workload.parameters, **parameters},
-             "pool": workload.pool, "replay_options": options.replay_options, **found,
-             "recording": recording, "plan": evidence_of(plan), "blocks": truth}
-    (out / "truth.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    text = compare.table(workload.title, found)
-    (out / "truth.md").write_text(text)
-    print(text)
-    say(f"{out}/truth.md, truth.json; the trials are in {run.database}")
+        workload.keep(list(workload.settings)[:options.settings])
+    run = Run(workload, options)
+    run.record()
+    run.tune()
+    found = run.compared()
+    print(compare.table(workload.title, found))
+    say(f"{run.out}/truth.md, truth.json; the trials are in {run.database}")
 
 
-def arguments():
+def arguments(words):
+    """The options of one workload's run."""
     parser = argparse.ArgumentParser(prog="truth.sh", add_help=False)
     parser.add_argument("workload")
     parser.add_argument("--blocks", type=int, default=3)
@@ -78,7 +64,7 @@ def arguments():
     parser.add_argument("--scratch", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--predict-only", action="store_true")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def say(text):
@@ -96,18 +82,44 @@ def poolwright(*arguments, good=(0,), **how):
 class Run:
     """The steps for one workload. A step whose result is in `out` is not repeated."""
 
-    def __init__(self, workload, out, parameters, options):
-        self.workload, self.out, self.parameters, self.options = workload, out, parameters, options
+    def __init__(self, workload, options):
+        self.workload, self.options = workload, options
+        self.out = (options.out or ROOT / "lab-results" / "truth" / workload.name).resolve()
+        self.out.mkdir(parents=True, exist_ok=True)
         self.name = f"truth-{workload.name}"
-        self.trace, self.database = out / "t.parquet", out / "truth.db"
+        self.trace, self.database = self.out / "t.parquet", self.out / "truth.db"
+        self.driver = ROOT / "workloads" / "lab" / workload.study["driver"]
+        self.parameters = {name: value for name, value in (
+            ("seconds", options.seconds), ("warm_s", options.warm), ("size", options.size)) if value is not None}
+        self.recording, self.plan, self.recommended = None, None, None
+
+    def compared(self):
+        """Predicts and measures every setting, and writes down how far the two are apart."""
+        workload = self.workload
+        predicted = {name: self.predicted(name, properties) for name, properties in workload.settings.items()}
+        truth = self.truth()
+        if workload.today not in truth:
+            sys.exit(f"truth.sh: no trial of today's setting ({workload.today}) succeeded; see {self.database}")
+        found = compare.compare(truth, predicted, workload.today, self.recommended, self.options.within / 100)
+        found = {"workload": workload.name, "title": workload.title, "parameters": {**workload.parameters, **self.parameters},
+                 "pool": workload.pool, "replay_options": self.options.replay_options, **found,
+                 "recording": self.recording, "plan": self.plan and evidence_of(self.plan), "blocks": truth}
+        (self.out / "truth.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        (self.out / "truth.md").write_text(compare.table(workload.title, found))
+        return found
 
     # ---- record ----
 
-    def recorded(self):
-        """Records the prepared database on this host's file system under its load; what the driver and the recorder said."""
+    def record(self):
+        """Records the prepared database on this host's file system under its load."""
+        self.recording = self._recorded()
+
+    def _recorded(self):
+        """What the driver and the recorder said."""
         kept = self.out / "recording.json"
         if kept.exists() and self.trace.exists():
             return json.loads(kept.read_text())
+        self._check()
         database = self.out / "db"
         shutil.rmtree(database, ignore_errors=True)
         for role in self.workload.roles:
@@ -122,6 +134,13 @@ class Run:
         kept.write_text(json.dumps(found, indent=1) + "\n")
         return found
 
+    def _check(self):
+        """Fails if the driver lacks something for this workload."""
+        done = subprocess.run([self.driver, "--check"], input=json.dumps(self.workload.parameters), capture_output=True, text=True,
+                              check=False)
+        if done.returncode:
+            sys.exit(f"truth.sh: {self.workload.name} cannot run here:\n{(done.stdout + done.stderr).rstrip()}")
+
     def _drive(self, phase, database, scratch, record=False):
         """One phase of the driver on folders of this host; the recorder is started when the measured window begins."""
         parameters = {**self.workload.parameters, **self.parameters, "seconds": self.options.record + RECORDER_S}
@@ -130,7 +149,7 @@ class Run:
                 "cache": str(ROOT / "target" / "lab" / "cache" / self.name), "tools": str(ROOT / "target" / "lab"), "seed": 1}
         figures, recorder = {}, None
         with open(self.out / "driver.log", "a", encoding="utf-8") as log, subprocess.Popen(
-                [ROOT / "workloads" / "lab" / self.workload.study["driver"], "run"], stdin=subprocess.PIPE,
+                [self.driver, "run"], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=log, text=True) as driver:
             driver.stdin.write(json.dumps(spec))
             driver.stdin.close()
@@ -155,8 +174,12 @@ class Run:
         return ["--device", self.workload.pool["device"], "--arc", self.workload.pool["arc"],
                 "--ashift", self.workload.pool["ashift"]]
 
-    def planned(self):
-        """The plan of `tune` for the recording."""
+    def tune(self):
+        """Makes the plan for the recording; what it recommends becomes a setting if it is none."""
+        self.plan = self._planned()
+        self.recommended = self.workload.name_of(recommended_of(self.plan, self.out / "db"))
+
+    def _planned(self):
         kept = self.out / "plan.json"
         if not kept.exists() or kept.stat().st_mtime < self.trace.stat().st_mtime:
             say("tune")

@@ -132,6 +132,15 @@ class Compare(unittest.TestCase):
         self.assertAlmostEqual(other["truth"]["objective"], 0.5 ** (0.4 / 0.7))
         self.assertAlmostEqual(other["predicted"]["objective"], 0.5 ** (0.4 / 0.7))
 
+    def test_agreement_counts_what_is_clear_whether_known_or_not(self):
+        truth = {"now": blocks([100]), "fast": blocks([130]), "faster": blocks([150]), "same": blocks([101])}
+        predicted = {name: {"rate": rate} for name, rate in (("now", 1.0), ("fast", 1.6), ("faster", 1.5), ("same", 0.9))}
+        found = compare.agreement(compare.compare(truth, predicted, "now"))
+        self.assertEqual(found["signs"], {"agree": 2, "of": 2})
+        # Of the six pairs now and same are too near each other, and fast and faster are predicted the other way round.
+        self.assertEqual(found["order"], {"agree": 4, "of": 5})
+        self.assertEqual(compare.agreement(compare.compare(truth, {}, "now"))["order"], {"agree": 0, "of": 0})
+
     def test_the_table_names_each_setting_once(self):
         found = compare.compare(self.truth, {"now": {"rate": 1.0, "written": 1.0, "space": 1.0}}, "now", "fast")
         text = compare.table("A title", found)
