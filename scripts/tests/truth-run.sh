@@ -19,12 +19,13 @@ not_run() {
 
 [ "$(id -u)" -eq 0 ] || not_run "recording needs root"
 mkdir "$SCRATCH/probe"
-"$POOLWRIGHT" record --dir "$SCRATCH/probe" --for 10ms -o "$SCRATCH/probe.parquet" >"$SCRATCH/probe.log" 2>&1 \
-    || not_run "$(tail -n 1 "$SCRATCH/probe.log")"
+# Nobody uses the folder, so it fails in any case; where it is not allowed it says so.
+"$POOLWRIGHT" record --dir "$SCRATCH/probe" --for 10ms -o "$SCRATCH/probe.parquet" >"$SCRATCH/probe.log" 2>&1 || true
+! grep -q 'cannot record' "$SCRATCH/probe.log" || not_run "$(grep -m 1 'cannot record' "$SCRATCH/probe.log")"
 { : <>/dev/fuse; } 2>/dev/null || not_run "/dev/fuse cannot be opened"
 
 limited "$LIMIT" "$POOLWRIGHT_ROOT/scripts/truth.sh" --check sqlite --size 0.05 --record 3 --seconds 2 --warm 1 \
-    --out "$SCRATCH/out" >"$SCRATCH/log" 2>&1 || die 1 "the run failed: $(cat "$SCRATCH/log")"
+    --out "$SCRATCH/out" --scratch "$SCRATCH" >"$SCRATCH/log" 2>&1 || die 1 "the run failed: $(cat "$SCRATCH/log")"
 grep -q '^sqlite: work rate against 128K lz4: ' "$SCRATCH/log" || die 1 "no line for the workload: $(cat "$SCRATCH/log")"
 grep -q 'do not prove' "$SCRATCH/log" || die 1 "it does not say what a short run is worth"
 
