@@ -253,8 +253,14 @@ def scratch_folder():
 
 def recommended_of(plan, database):
     """The properties that the plan recommends for the dataset `data`; today's where it says nothing."""
-    at = str((database / "data").resolve())
-    roles = [r for r in plan["roles"] if r["role"] not in LOG_ROLES and r["place"]["mountpoint"] in (at, str(database.resolve()))]
+    data = (database / "data").resolve()
+
+    def is_of_data(role):
+        # A plan names the innermost folder that holds all files of a role.
+        place = Path(role["place"]["mountpoint"])
+        return role["role"] not in LOG_ROLES and (place == database.resolve() or place.is_relative_to(data))
+
+    roles = [role for role in plan["roles"] if is_of_data(role)]
     # Several roles of one dataset carry the same recommendation; the largest is first.
     main_role = next((r for r in roles if r["role"] == "data"), roles[0] if roles else None)
     return canonical(main_role["recommended"]) if main_role else {}
