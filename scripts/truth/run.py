@@ -1,10 +1,12 @@
 """What truth.sh does; its help is there."""
 
 import argparse
+import contextlib
 import csv
 import io
 import json
 import os
+import resource
 import shlex
 import shutil
 import statistics
@@ -28,6 +30,8 @@ RECORDER_S = 4.0
 HOME = {**os.environ, "POOLWRIGHT_HOME": str(ROOT)}
 # The roles of files that are in the dataset `log`, where a workload has one.
 LOG_ROLES = ("wal", "binlog")
+# States of /proc/stat in which a CPU works for somebody: all but idle, iowait, and guests, whose time user and nice hold.
+BUSY = (0, 1, 2, 5, 6, 7)
 METRICS = {"rate": "work_per_s", "mean_ns": "work_mean", "p99_ns": "work_p99", "space": "allocated.data",
            "space_all": "allocated"}
 
@@ -77,6 +81,22 @@ def poolwright(*arguments, good=(0,), **how):
     if done.returncode not in good:
         sys.exit(f"truth.sh: poolwright {arguments[0]} ended with status {done.returncode}")
     return done.stdout
+
+
+@contextlib.contextmanager
+def watched(found):
+    """Puts into `found` what share of the CPUs, in per cent, other processes used meanwhile: than the children that ended."""
+    before = _cpu_seconds()
+    yield
+    busy, total, own = (now - then for now, then in zip(_cpu_seconds(), before))
+    found[compare.OTHERS] = max(0.0, 100 * (busy - own) / total) if total else 0.0
+
+
+def _cpu_seconds():
+    """Of the machine: busy and in all; of the children that have ended."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    children, second = resource.getrusage(resource.RUSAGE_CHILDREN), os.sysconf("SC_CLK_TCK")
+    return sum(ticks[n] for n in BUSY) / second, sum(ticks) / second, children.ru_utime + children.ru_stime
 
 
 class Run:
@@ -216,7 +236,10 @@ class Run:
             known = {"trace": self.trace.stat().st_mtime_ns}
         if label not in known:
             say(f"predict: {name}")
-            known[label] = json.loads(poolwright(*words))
+            others = {}
+            with watched(others):
+                replayed = json.loads(poolwright(*words))
+            known[label] = {**replayed, **others}
             kept.write_text(json.dumps(known) + "\n")
         return prediction(known[label], "log" in self.workload.roles)
 
@@ -278,7 +301,7 @@ def prediction(replayed, separate_log):
     trials = replayed.get("runs", [replayed])
     if not trials:
         return {}
-    return {name: value for name, of in (
+    found = {name: value for name, of in (
         ("rate", lambda t: t.get("work_rate") or t["ops_per_second"]),
         ("written", lambda t: t["vdev"]["write_bytes"] / t["ops"]),
         ("read", lambda t: t["vdev"]["read_bytes"] / t["ops"]),
@@ -287,6 +310,7 @@ def prediction(replayed, separate_log):
                                 if not (separate_log and role in LOG_ROLES))),
         ("space_all", lambda t: t["allocated_bytes"]),
     ) if (value := statistics.median(of(t) for t in trials)) is not None}
+    return {**found, compare.OTHERS: replayed[compare.OTHERS]} if compare.OTHERS in replayed else found
 
 
 def blocks_of(text):
@@ -306,6 +330,9 @@ def _metrics(measures):
     for name, measure in (("written", "vdev_write_bytes"), ("read", "vdev_read_bytes")):
         if measure in measures:
             found[name] = measures[measure] / work
+    own = [measures.get(name) for name in ("user_s", "system_s", "engine_s")]
+    if "host_cpu" in measures and None not in own:
+        found[compare.OTHERS] = max(0.0, measures["host_cpu"] - 100 * sum(own) / measures["wall_s"] / os.cpu_count())
     return found
 
 
