@@ -57,10 +57,8 @@ def merged(before, entries):
 
 
 def text(record):
-    """The record as JSON, a workload on each line."""
-    lines = ",\n".join("  " + json.dumps(line, ensure_ascii=False) for line in record["workloads"])
-    head = json.dumps({"format": record["format"], "version": record["version"]})[:-1]
-    return f'{head}, "workloads": [\n{lines}\n]}}\n'
+    """The record as it is in the file."""
+    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
