@@ -33,21 +33,22 @@ def entry(found):
     """A workload's line. Only settings whose true rate is known are counted, and today's is not: its change is 0."""
     errors = [abs(s["error_points"]["rate"]) for s in found["settings"]
               if s["setting"] != found["today"] and s["truth"]["known"] and "rate" in s.get("error_points", {})]
-    if not errors or not found["today_known"]:
-        raise SystemExit(f"truth.sh: {found['workload']}: no setting's rate is known well enough to publish\n"
+    lacks = [what for what, has in (
+        ("today's rate", found["today_known"]), ("another setting's rate", errors),
+        ("the order of the settings", found["kendall_tau"] is not None),
+        ("the recommended setting's rate", found["regret_percent"] is not None)) if not has]
+    if lacks:
+        raise SystemExit(f"truth.sh: {found['workload']}: not known well enough to publish: {', '.join(lacks)}\n"
                          "hint: add blocks with --most")
     parameters = found["parameters"]
     return {
         "workload": found["workload"], "title": found["title"],
         "system": SYSTEMS.get(parameters["workload"]) or parameters["engine"],
         "settings": len(errors), "rate_within_ten_points": sum(error <= NEAR for error in errors),
-        "largest_rate_error_points": round(max(errors), 1), "kendall_tau": _rounded(found["kendall_tau"], 2),
-        "regret_percent": _rounded(found["regret_percent"], 1),
+        "largest_rate_error_points": round(max(errors), 1),
+        "kendall_tau": round(found["kendall_tau"], 2),
+        "regret_percent": round(found["regret_percent"], 1),
     }
-
-
-def _rounded(value, digits):
-    return None if value is None else round(value, digits)
 
 
 def merged(before, entries):

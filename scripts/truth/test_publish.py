@@ -33,11 +33,10 @@ class Entry(unittest.TestCase):
             parameters = study["parameters"]
             self.assertTrue(publish.SYSTEMS.get(parameters["workload"]) or parameters["engine"], study["name"])
 
-    def test_an_unknown_truth_is_not_published(self):
-        unsure = found()
-        unsure["today_known"] = False
-        with self.assertRaises(SystemExit):
-            publish.entry(unsure)
+    def test_what_is_not_known_is_not_published(self):
+        for unsure in ({"today_known": False}, {"kendall_tau": None}, {"regret_percent": None}, {"settings": []}):
+            with self.assertRaises(SystemExit):
+                publish.entry({**found(), **unsure})
 
 
 class Record(unittest.TestCase):
