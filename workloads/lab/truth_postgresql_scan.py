@@ -40,7 +40,7 @@ def week_of_sales(week, sales):
     """SQL for a week's partition, its rows in the order of time."""
     return f"""
 create table sale_{week} partition of sale for values in ({week});
-insert into sale_{week} select {week * sales} + n, {week}, timestamp '2026-01-01' + {week} * interval '7 days' + n * interval '8 s',
+insert into sale_{week} select {week * sales} + n, {week}, timestamp '2026-01-01' + {week} * interval '7 days' + n * interval '5 s',
     floor(random() ^ 2 * 300), {pick("DE FR NL AT BE PL IT ES SE DK", 2)}, 1 + floor(random() ^ 2 * {PRODUCTS}),
     {pick("garden kitchen bath office toys books music sports shoes", 1.5)}, 1 + floor(random() ^ 4 * 9),
     round((random() ^ 3 * 400)::numeric, 2),
