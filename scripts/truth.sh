@@ -5,6 +5,8 @@
 # usage: scripts/truth.sh WORKLOAD [--blocks 3] [--most N] [--within 4] [--seconds 15] [--warm 5] [--size 1] [--record 20]
 #                         [--settings N] [--replay-options '…'] [--tune-options '…'] [--scale full] [--seed 1]
 #                         [--out DIR] [--scratch DIR] [--predict-only]
+#        scripts/truth.sh --check [WORKLOAD…] [options as above]
+#        scripts/truth.sh --publish [--file FILE] DIR…
 #
 #   WORKLOAD          a study of campaigns/truth.toml
 #   --blocks          how often each setting is run, in interleaved blocks of random order; more are added to those done
@@ -17,19 +19,27 @@
 #   --replay-options  more options of `poolwright replay`, for the predictions; --tune-options likewise
 #   --predict-only    compares with the trials that are there
 #   --scratch         where the pools are; left out, memory if it has the room
+#   --check           the short form: three settings, one block of short windows, no plan; prints a line for each workload
+#                     (all, if none is named) and fails if one cannot be run. It does not prove how far predictions are off
+#   --publish         writes the figures of finished runs into the track record that plans show (crates/tune/track-record.json)
 #
-# Recording needs root. Results are in DIR (lab-results/truth/WORKLOAD): truth.md, truth.json, plan.json, t.parquet, the
-# trials in truth.db. What is there is not done again: to begin anew, remove DIR.
+# Recording needs root. Results are in DIR (lab-results/truth/WORKLOAD; of --check lab-results/truth-check): truth.md,
+# truth.json, plan.json, t.parquet, the trials in truth.db. What is there is not done again: to begin anew, remove DIR.
 #
-# Exit status: 0 done, 1 failed, 2 wrong usage.
+# Exit status: 0 done, 1 failed or a workload could not be run, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
+PROGRAM=run
 case ${1:-} in
     -h | --help) usage_from "$0"; exit 0 ;;
+    --check) PROGRAM=check; shift ;;
+    --publish) PROGRAM=publish; shift ;;
     '' | -*) die 2 "say the workload; see --help" ;;
 esac
-[ "$(id -u)" -eq 0 ] || die 1 "recording needs the rights of root."
-[ -x "${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright" ] || die 1 "poolwright is not built: make build"
-PYTHONDONTWRITEBYTECODE=1 exec python3 "$POOLWRIGHT_ROOT/scripts/truth/run.py" "$@"
+if [ $PROGRAM != publish ]; then
+    [ "$(id -u)" -eq 0 ] || die 1 "recording needs the rights of root."
+    [ -x "${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright" ] || die 1 "poolwright is not built: make build"
+fi
+PYTHONDONTWRITEBYTECODE=1 exec python3 "$POOLWRIGHT_ROOT/scripts/truth/$PROGRAM.py" "$@"

@@ -5,6 +5,10 @@ import json
 import tomllib
 
 
+# What the campaign's studies share: a study without its own has the campaign's.
+SHARED = ("measures", "factor", "phase")
+
+
 class Workload:
     """A study of the campaign, at one scale."""
 
@@ -15,7 +19,8 @@ class Workload:
         if not found:
             names = ", ".join(s["name"] for s in self.campaign["study"])
             raise SystemExit(f"truth.sh: unknown workload {name!r}\nhint: there are {names}")
-        self.study = copy.deepcopy(found[0])
+        shared = {key: self.campaign.pop(key) for key in SHARED if key in self.campaign}
+        self.study = copy.deepcopy({**shared, **found[0]})
         self.study.pop("scales", None)
         self.pool = {**self.campaign["pool"], **self.study.get("pool", {})}
         self.factor = next(f for f in self.study["factor"] if f["name"] == "setting")
@@ -45,9 +50,10 @@ class Workload:
         """The datasets."""
         return list(self.study["datasets"])
 
-    def keep(self, count):
-        """Only the first settings."""
-        del self.factor["levels"][count:]
+    def keep(self, names):
+        """Only these settings; the first one is today's from now on."""
+        levels = {level["name"]: level for level in self.factor["levels"]}
+        self.factor["levels"] = [levels[name] for name in names]
 
     def name_of(self, properties):
         """The setting with these properties of the data's dataset, added if there is none."""

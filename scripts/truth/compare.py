@@ -17,6 +17,9 @@ WEIGHTS = {"space": 0.3, "time": 0.4, "written": 0.3}
 WITHIN = 0.04
 # Changes smaller than this have no sign to agree on.
 CLEAR = 0.05
+# The metric that says what other processes used of the CPUs, in per cent, and from where on it disturbs.
+OTHERS = "others_cpu"
+DISTURBS = 5.0
 
 
 def t975(degrees):
@@ -104,6 +107,8 @@ def true_of(blocks, today_blocks, within=WITHIN, weights=None):
         "change": {},
     }
     for metric in metrics:
+        if metric == OTHERS:
+            continue
         ratios = [blocks[b][metric] / today_blocks[b][metric] for b in shared
                   if blocks[b].get(metric) and today_blocks[b].get(metric)]
         if ratios:
@@ -131,7 +136,7 @@ def compare(truth, predicted, today, recommended=None, within=WITHIN):
                 for metric, ratio in ratios.items() if metric in one["truth"]["change"]}
         settings.append(one)
     return {"today": today, "recommended": recommended, "within": within, "weights": weights, "settings": settings,
-            **_figures(settings, today, recommended)}
+            "disturbed": disturbances(truth, predicted), **_figures(settings, today, recommended)}
 
 
 def _figures(settings, today, recommended):
@@ -159,6 +164,22 @@ def signs(pairs):
     """How many (predicted ratio, true ratio) lie on the same side of 1, of those whose truth is clear of it."""
     clear = [(predicted, true) for predicted, true in pairs if predicted is not None and abs(true - 1) > CLEAR]
     return {"agree": sum(_sign(predicted - 1) == _sign(true - 1) for predicted, true in clear), "of": len(clear)}
+
+
+def disturbances(truth, predicted):
+    """A text for each trial and each prediction during which other processes used much of the CPUs."""
+    seen = [(f"{name} block {block}", metrics) for name, blocks in truth.items() for block, metrics in blocks.items()]
+    seen += [(f"{name} prediction", metrics) for name, metrics in predicted.items()]
+    return [f"{what}: {metrics[OTHERS]:.0f} %" for what, metrics in seen if metrics.get(OTHERS, 0) > DISTURBS]
+
+
+def agreement(found):
+    """Whether the predicted rates change as the true ones do, over all settings, known or not: the signs against today's, and
+    the order of those pairs whose true rates are clear of each other."""
+    changes = [(s["predicted"]["change"]["rate"], s["truth"]["change"]["rate"]["ratio"]) for s in found["settings"]
+               if "rate" in s.get("predicted", {}).get("change", {}) and "rate" in s["truth"]["change"]]
+    pairs = [(one[0] / other[0], one[1] / other[1]) for n, one in enumerate(changes) for other in changes[:n]]
+    return {"signs": signs(changes), "order": signs(pairs)}
 
 
 def regret(known, recommended):
@@ -195,6 +216,8 @@ def table(title, found):
         "- largest error of the predicted change of the rate: "
         + (f"{largest['points']:.1f} points ({largest['setting']})" if largest else "-"),
     ]
+    if found["disturbed"]:
+        lines.append(f"- DISTURBED, other processes used more than {DISTURBS:g} % of the CPUs: {'; '.join(found['disturbed'])}")
     if not found["today_known"]:
         lines.append("- today's rate is NOT known within the bound: every change above is as unsure; run more blocks")
     return "\n".join(lines) + "\n"

@@ -1,10 +1,12 @@
 """What truth.sh does; its help is there."""
 
 import argparse
+import contextlib
 import csv
 import io
 import json
 import os
+import resource
 import shlex
 import shutil
 import statistics
@@ -28,39 +30,27 @@ RECORDER_S = 4.0
 HOME = {**os.environ, "POOLWRIGHT_HOME": str(ROOT)}
 # The roles of files that are in the dataset `log`, where a workload has one.
 LOG_ROLES = ("wal", "binlog")
+# States of /proc/stat in which a CPU works for somebody: all but idle, iowait, and guests, whose time user and nice hold.
+BUSY = (0, 1, 2, 5, 6, 7)
 METRICS = {"rate": "work_per_s", "mean_ns": "work_mean", "p99_ns": "work_p99", "space": "allocated.data",
            "space_all": "allocated"}
 
 
 def main():
-    options = arguments()
-    out = options.out or ROOT / "lab-results" / "truth" / options.workload
-    out.mkdir(parents=True, exist_ok=True)
+    options = arguments(sys.argv[1:])
     workload = Workload(CAMPAIGN, options.workload, options.scale)
     if options.settings:
-        workload.keep(options.settings)
-    parameters = {name: value for name, value in (
-        ("seconds", options.seconds), ("warm_s", options.warm), ("size", options.size)) if value is not None}
-    run = Run(workload, out.resolve(), parameters, options)
-    recording = run.recorded()
-    plan = run.planned()
-    recommended = workload.name_of(recommended_of(plan, out / "db"))
-    predicted = {name: run.predicted(name, properties) for name, properties in workload.settings.items()}
-    truth = run.truth()
-    if workload.today not in truth:
-        sys.exit(f"truth.sh: no trial of today's setting ({workload.today}) succeeded; see {run.database}")
-    found = compare.compare(truth, predicted, workload.today, recommended, options.within / 100)
-    found = {"workload": workload.name, "title": workload.title, "parameters": {**workload.parameters, **parameters},
-             "pool": workload.pool, "replay_options": options.replay_options, **found,
-             "recording": recording, "plan": evidence_of(plan), "blocks": truth}
-    (out / "truth.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    text = compare.table(workload.title, found)
-    (out / "truth.md").write_text(text)
-    print(text)
-    say(f"{out}/truth.md, truth.json; the trials are in {run.database}")
+        workload.keep(list(workload.settings)[:options.settings])
+    run = Run(workload, options)
+    run.record()
+    run.tune()
+    found = run.compared()
+    print(compare.table(workload.title, found))
+    say(f"{run.out}/truth.md, truth.json; the trials are in {run.database}")
 
 
-def arguments():
+def arguments(words):
+    """The options of one workload's run."""
     parser = argparse.ArgumentParser(prog="truth.sh", add_help=False)
     parser.add_argument("workload")
     parser.add_argument("--blocks", type=int, default=3)
@@ -78,7 +68,7 @@ def arguments():
     parser.add_argument("--scratch", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--predict-only", action="store_true")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def say(text):
@@ -93,21 +83,63 @@ def poolwright(*arguments, good=(0,), **how):
     return done.stdout
 
 
+@contextlib.contextmanager
+def watched(found):
+    """Puts into `found` what share of the CPUs, in per cent, other processes used meanwhile: than the children that ended."""
+    before = _cpu_seconds()
+    yield
+    busy, total, own = (now - then for now, then in zip(_cpu_seconds(), before))
+    found[compare.OTHERS] = max(0.0, 100 * (busy - own) / total) if total else 0.0
+
+
+def _cpu_seconds():
+    """Of the machine: busy and in all; of the children that have ended."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    children, second = resource.getrusage(resource.RUSAGE_CHILDREN), os.sysconf("SC_CLK_TCK")
+    return sum(ticks[n] for n in BUSY) / second, sum(ticks) / second, children.ru_utime + children.ru_stime
+
+
 class Run:
     """The steps for one workload. A step whose result is in `out` is not repeated."""
 
-    def __init__(self, workload, out, parameters, options):
-        self.workload, self.out, self.parameters, self.options = workload, out, parameters, options
+    def __init__(self, workload, options):
+        self.workload, self.options = workload, options
+        self.out = (options.out or ROOT / "lab-results" / "truth" / workload.name).resolve()
+        self.out.mkdir(parents=True, exist_ok=True)
         self.name = f"truth-{workload.name}"
-        self.trace, self.database = out / "t.parquet", out / "truth.db"
+        self.trace, self.database = self.out / "t.parquet", self.out / "truth.db"
+        self.driver = ROOT / "workloads" / "lab" / workload.study["driver"]
+        self.parameters = {name: value for name, value in (
+            ("seconds", options.seconds), ("warm_s", options.warm), ("size", options.size)) if value is not None}
+        self.recording, self.plan, self.recommended = None, None, None
+
+    def compared(self):
+        """Predicts and measures every setting, and writes down how far the two are apart."""
+        workload = self.workload
+        predicted = {name: self.predicted(name, properties) for name, properties in workload.settings.items()}
+        truth = self.truth()
+        if workload.today not in truth:
+            sys.exit(f"truth.sh: no trial of today's setting ({workload.today}) succeeded; see {self.database}")
+        found = compare.compare(truth, predicted, workload.today, self.recommended, self.options.within / 100)
+        found = {"workload": workload.name, "title": workload.title, "parameters": {**workload.parameters, **self.parameters},
+                 "pool": workload.pool, "replay_options": self.options.replay_options, **found,
+                 "recording": self.recording, "plan": self.plan and evidence_of(self.plan), "blocks": truth}
+        (self.out / "truth.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        (self.out / "truth.md").write_text(compare.table(workload.title, found))
+        return found
 
     # ---- record ----
 
-    def recorded(self):
-        """Records the prepared database on this host's file system under its load; what the driver and the recorder said."""
+    def record(self):
+        """Records the prepared database on this host's file system under its load."""
+        self.recording = self._recorded()
+
+    def _recorded(self):
+        """What the driver and the recorder said."""
         kept = self.out / "recording.json"
         if kept.exists() and self.trace.exists():
             return json.loads(kept.read_text())
+        self._check()
         database = self.out / "db"
         shutil.rmtree(database, ignore_errors=True)
         for role in self.workload.roles:
@@ -122,6 +154,13 @@ class Run:
         kept.write_text(json.dumps(found, indent=1) + "\n")
         return found
 
+    def _check(self):
+        """Fails if the driver lacks something for this workload."""
+        done = subprocess.run([self.driver, "--check"], input=json.dumps(self.workload.parameters), capture_output=True, text=True,
+                              check=False)
+        if done.returncode:
+            sys.exit(f"truth.sh: {self.workload.name} cannot run here:\n{(done.stdout + done.stderr).rstrip()}")
+
     def _drive(self, phase, database, scratch, record=False):
         """One phase of the driver on folders of this host; the recorder is started when the measured window begins."""
         parameters = {**self.workload.parameters, **self.parameters, "seconds": self.options.record + RECORDER_S}
@@ -130,7 +169,7 @@ class Run:
                 "cache": str(ROOT / "target" / "lab" / "cache" / self.name), "tools": str(ROOT / "target" / "lab"), "seed": 1}
         figures, recorder = {}, None
         with open(self.out / "driver.log", "a", encoding="utf-8") as log, subprocess.Popen(
-                [ROOT / "workloads" / "lab" / self.workload.study["driver"], "run"], stdin=subprocess.PIPE,
+                [self.driver, "run"], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=log, text=True) as driver:
             driver.stdin.write(json.dumps(spec))
             driver.stdin.close()
@@ -155,8 +194,12 @@ class Run:
         return ["--device", self.workload.pool["device"], "--arc", self.workload.pool["arc"],
                 "--ashift", self.workload.pool["ashift"]]
 
-    def planned(self):
-        """The plan of `tune` for the recording."""
+    def tune(self):
+        """Makes the plan for the recording; what it recommends becomes a setting if it is none."""
+        self.plan = self._planned()
+        self.recommended = self.workload.name_of(recommended_of(self.plan, self.out / "db"))
+
+    def _planned(self):
         kept = self.out / "plan.json"
         if not kept.exists() or kept.stat().st_mtime < self.trace.stat().st_mtime:
             say("tune")
@@ -193,7 +236,10 @@ class Run:
             known = {"trace": self.trace.stat().st_mtime_ns}
         if label not in known:
             say(f"predict: {name}")
-            known[label] = json.loads(poolwright(*words))
+            others = {}
+            with watched(others):
+                replayed = json.loads(poolwright(*words))
+            known[label] = {**replayed, **others}
             kept.write_text(json.dumps(known) + "\n")
         return prediction(known[label], "log" in self.workload.roles)
 
@@ -230,8 +276,14 @@ def scratch_folder():
 
 def recommended_of(plan, database):
     """The properties that the plan recommends for the dataset `data`; today's where it says nothing."""
-    at = str((database / "data").resolve())
-    roles = [r for r in plan["roles"] if r["role"] not in LOG_ROLES and r["place"]["mountpoint"] in (at, str(database.resolve()))]
+    data = (database / "data").resolve()
+
+    def is_of_data(role):
+        # A plan names the innermost folder that holds all files of a role.
+        place = Path(role["place"]["mountpoint"])
+        return role["role"] not in LOG_ROLES and (place == database.resolve() or place.is_relative_to(data))
+
+    roles = [role for role in plan["roles"] if is_of_data(role)]
     # Several roles of one dataset carry the same recommendation; the largest is first.
     main_role = next((r for r in roles if r["role"] == "data"), roles[0] if roles else None)
     return canonical(main_role["recommended"]) if main_role else {}
@@ -249,7 +301,7 @@ def prediction(replayed, separate_log):
     trials = replayed.get("runs", [replayed])
     if not trials:
         return {}
-    return {name: value for name, of in (
+    found = {name: value for name, of in (
         ("rate", lambda t: t.get("work_rate") or t["ops_per_second"]),
         ("written", lambda t: t["vdev"]["write_bytes"] / t["ops"]),
         ("read", lambda t: t["vdev"]["read_bytes"] / t["ops"]),
@@ -258,6 +310,7 @@ def prediction(replayed, separate_log):
                                 if not (separate_log and role in LOG_ROLES))),
         ("space_all", lambda t: t["allocated_bytes"]),
     ) if (value := statistics.median(of(t) for t in trials)) is not None}
+    return {**found, compare.OTHERS: replayed[compare.OTHERS]} if compare.OTHERS in replayed else found
 
 
 def blocks_of(text):
@@ -277,6 +330,9 @@ def _metrics(measures):
     for name, measure in (("written", "vdev_write_bytes"), ("read", "vdev_read_bytes")):
         if measure in measures:
             found[name] = measures[measure] / work
+    own = [measures.get(name) for name in ("user_s", "system_s", "engine_s")]
+    if "host_cpu" in measures and None not in own:
+        found[compare.OTHERS] = max(0.0, measures["host_cpu"] - 100 * sum(own) / measures["wall_s"] / os.cpu_count())
     return found
 
 

@@ -37,7 +37,9 @@ class Campaign(unittest.TestCase):
         shipped = tomllib.loads(Path(run.CAMPAIGN).read_text())
         self.assertEqual((read["name"], len(read["study"])), ("truth-x", 1))
         self.assertEqual(read["pool"], shipped["pool"])
-        self.assertEqual(read["study"][0]["factor"], shipped["study"][0]["factor"])
+        for key in ("factor", "phase", "measures"):
+            self.assertEqual(read["study"][0][key], shipped[key])
+            self.assertNotIn(key, read)
         self.assertEqual(read["study"][0]["scale"]["full"]["seconds"], 5.0)
 
 
@@ -63,6 +65,22 @@ mariadb,16K lz4,1,load,allocated.data,77,bytes
 """
         self.assertEqual(run.blocks_of(text), {"16K lz4": {1: {"rate": 100.0, "written": 25.0, "read": 0.0, "space": 77.0}}})
 
+    def test_what_others_used_of_the_cpus(self):
+        cpus = run.os.cpu_count()
+        measures = {"work_per_s": 10.0, "wall_s": 2.0, "host_cpu": 80.0, "user_s": 0.2 * cpus, "system_s": 0.1 * cpus,
+                    "engine_s": 0.7 * cpus}
+        self.assertAlmostEqual(run._metrics(measures)["others_cpu"], 30.0)
+        self.assertEqual(run._metrics({**measures, "host_cpu": 40.0})["others_cpu"], 0.0)
+        self.assertNotIn("others_cpu", run._metrics({"work_per_s": 10.0, "wall_s": 2.0}))
+        self.assertEqual(run.prediction({**self.trial, "others_cpu": 3.0}, separate_log=True)["others_cpu"], 3.0)
+
+    def test_the_cpu_time_of_children_is_their_own(self):
+        found = {}
+        with run.watched(found):
+            run.subprocess.run([run.sys.executable, "-c", "sum(range(10**6))"], check=True)
+        self.assertGreaterEqual(found["others_cpu"], 0.0)
+        self.assertLessEqual(found["others_cpu"], 100.0)
+
     def test_the_recommendation_is_that_of_the_dataset_data(self):
         def role(name, at, **recommended):
             return {"role": name, "place": {"mountpoint": at}, "recommended": recommended}
@@ -70,6 +88,10 @@ mariadb,16K lz4,1,load,allocated.data,77,bytes
                           role("data", "/o/db/data", recordsize="16K", compression="on")]}
         self.assertEqual(run.recommended_of(plan, Path("/o/db")), {"recordsize": "16K", "compression": "lz4"})
         self.assertEqual(run.recommended_of({"roles": []}, Path("/o/db")), {})
+        # The folder of the files may lie deeper, and a log beside them is another dataset.
+        plan = {"roles": [role("wal", "/o/db/data/store-wal", recordsize="1M"), role("data", "/o/db/data/store", recordsize="32K")]}
+        self.assertEqual(run.recommended_of(plan, Path("/o/db")), {"recordsize": "32K"})
+        self.assertEqual(run.recommended_of({"roles": [role("data", "/o/db/log", recordsize="32K")]}, Path("/o/db")), {})
 
 
 if __name__ == "__main__":

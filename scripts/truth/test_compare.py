@@ -132,6 +132,24 @@ class Compare(unittest.TestCase):
         self.assertAlmostEqual(other["truth"]["objective"], 0.5 ** (0.4 / 0.7))
         self.assertAlmostEqual(other["predicted"]["objective"], 0.5 ** (0.4 / 0.7))
 
+    def test_what_other_processes_disturbed_is_named(self):
+        truth = {"now": {0: {"rate": 1.0, compare.OTHERS: 2.0}, 1: {"rate": 1.0, compare.OTHERS: 40.0}}, "fast": blocks([2, 2])}
+        found = compare.compare(truth, {"now": {"rate": 1.0}, "fast": {"rate": 2.0, compare.OTHERS: 9.0}}, "now")
+        self.assertEqual(found["disturbed"], ["now block 1: 40 %", "fast prediction: 9 %"])
+        self.assertIn("DISTURBED", compare.table("T", found))
+        # It is a level, which does not change with the setting.
+        self.assertNotIn(compare.OTHERS, found["settings"][0]["truth"]["change"])
+        self.assertEqual(compare.compare(self.truth, {}, "now")["disturbed"], [])
+
+    def test_agreement_counts_what_is_clear_whether_known_or_not(self):
+        truth = {"now": blocks([100]), "fast": blocks([130]), "faster": blocks([150]), "same": blocks([101])}
+        predicted = {name: {"rate": rate} for name, rate in (("now", 1.0), ("fast", 1.6), ("faster", 1.5), ("same", 0.9))}
+        found = compare.agreement(compare.compare(truth, predicted, "now"))
+        self.assertEqual(found["signs"], {"agree": 2, "of": 2})
+        # Of the six pairs now and same are too near each other, and fast and faster are predicted the other way round.
+        self.assertEqual(found["order"], {"agree": 4, "of": 5})
+        self.assertEqual(compare.agreement(compare.compare(truth, {}, "now"))["order"], {"agree": 0, "of": 0})
+
     def test_the_table_names_each_setting_once(self):
         found = compare.compare(self.truth, {"now": {"rate": 1.0, "written": 1.0, "space": 1.0}}, "now", "fast")
         text = compare.table("A title", found)

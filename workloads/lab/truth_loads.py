@@ -32,7 +32,7 @@ TAIL_S = 0.5
 LOOK_S = 0.1
 PIECE = 1 << 20
 NS_PER_S = 1_000_000_000
-WORKLOADS = ("mariadb", "postgresql", "sqlite", "kv", "openldap")
+WORKLOADS = ("mariadb", "mariadb_load", "postgresql", "postgresql_scan", "sqlite", "kv", "openldap")
 
 
 def workload_named(name):
@@ -43,9 +43,10 @@ def workload_named(name):
 
 
 def check():
-    """A line for each thing that is missing."""
-    for name in WORKLOADS:
-        yield from workload_named(name).check()
+    """A line for each thing that is missing for the workload of the study, or for any if none is named."""
+    asked = driver.checked_parameters().get("workload")
+    lines = (line for name in ([asked] if asked else WORKLOADS) for line in workload_named(name).check())
+    return dict.fromkeys(lines)
 
 
 # ---- the prepared database ----

@@ -37,10 +37,12 @@ def serving(spec):
 class Clients(truth_loads.ProgramClients):
     """sysbench, which writes down each transaction."""
 
+    SCRIPT = "oltp.lua"
+
     def server(self):
         socket = self.spec.scratch / "m" / "mariadb.sock"
         return server.Server("sysbench", [
-            "sysbench", MARIADB / "oltp.lua", "--db-driver=mysql", f"--mysql-socket={socket}", "--mysql-user=root",
+            "sysbench", MARIADB / self.SCRIPT, "--db-driver=mysql", f"--mysql-socket={socket}", "--mysql-user=root",
             "--mysql-db=shop", f"--threads={self.spec.get('clients', 4)}", f"--time={round(self.seconds + 0.5)}", "--events=0",
             f"--seed={self.spec.seed}", f"--rand-seed={self.spec.seed + 1}", "--rand-type=pareto", f"--log={self.folder / 'log'}",
             "run",

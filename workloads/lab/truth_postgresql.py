@@ -38,13 +38,20 @@ def command(program, *arguments):
 
 
 def prepare(spec, folder):
-    """pgbench's tables in a cluster whose log is a folder of its own."""
-    server.run("initdb", command("initdb", "-D", folder / "data", "-X", folder / "log", "-U", "bench", "-A", "trust", "-E", "UTF8",
-                                 "--no-locale", "--no-sync"), spec.scratch)
+    """pgbench's tables."""
     scale = max(1, round(SCALE * spec.get("size", 1.0)))
-    with running(spec, folder / "data", "fsync=off"):
+    with cluster(spec, folder):
         server.run("pgbench-init", command("pgbench", "-h", spec.scratch, "-U", "bench", "-i", "-q", "-s", str(scale), "postgres"),
                    spec.scratch)
+
+
+@contextlib.contextmanager
+def cluster(spec, folder):
+    """A new cluster whose log is a folder of its own, with a server to fill it."""
+    server.run("initdb", command("initdb", "-D", folder / "data", "-X", folder / "log", "-U", "bench", "-A", "trust", "-E", "UTF8",
+                                 "--no-locale", "--no-sync"), spec.scratch)
+    with running(spec, folder / "data", "fsync=off"):
+        yield
 
 
 @contextlib.contextmanager
@@ -64,7 +71,7 @@ def serving(spec):
 def running(spec, data, *settings):
     """A server on this cluster, stopped in order."""
     options = ["listen_addresses=", f"unix_socket_directories={spec.scratch}", f"shared_buffers={spec.get('buffers', '64MB')}",
-               "max_wal_size=256MB", "checkpoint_timeout=30s", "bgwriter_delay=50ms", *settings]
+               "max_wal_size=256MB", "checkpoint_timeout=30s", "bgwriter_delay=50ms", *spec.get("settings", []), *settings]
     words = [word for option in options for word in ("-c", option)]
     # SIGINT is its fast shutdown; unshare becomes the server, so the signal meets it.
     with server.Server("postgres", command("postgres", "-D", data, *words), spec.scratch, stop_signal=server.signal.SIGINT) as postgres:
@@ -83,12 +90,19 @@ class Clients(truth_loads.ProgramClients):
 
     # Bytes of a line of its log, about.
     LINE = 36
+    # A script in place of TPC-B's.
+    SCRIPT = None
 
     def server(self):
         # Its log has the time of day.
         self.to_monotonic = time.monotonic_ns() - time.time_ns()
+        script = []
+        if self.SCRIPT:
+            path = self.folder / "script.sql"
+            path.write_text(self.SCRIPT)
+            script = ["-f", path]
         return server.Server("pgbench", command(
-            "pgbench", "-h", self.spec.scratch, "-U", "bench", "-n", "-M", "prepared", "-c", str(self.spec.get("clients", 4)),
+            "pgbench", "-h", self.spec.scratch, "-U", "bench", "-n", "-M", "prepared", *script, "-c", str(self.spec.get("clients", 4)),
             "-j", "2", "-T", str(round(self.seconds + 0.5)), f"--random-seed={self.spec.seed}", "-l",
             f"--log-prefix={self.folder / 'log'}", "postgres"), self.spec.scratch)
 

@@ -3,19 +3,14 @@
 -- Seven in ten transactions only read. What is written is text of the same kind as what was there, so that
 -- the data files stay as compressible as they were.
 
-local ffi = require("ffi")
+local durations = require("durations")
 local text = require("text")
 local format = string.format
-
-ffi.cdef("typedef struct { long s, ns; } oltp_time; int clock_gettime(int, oltp_time *);")
-local MONOTONIC = 1
-local clock_now, pair = ffi.new("oltp_time"), ffi.new("int64_t[2]")
 
 sysbench.cmdline.options = {
    seed = { "Seed of the generator", 1 },
    mix = { "What the transactions do: all, reads or writes", "all" },
-   log = { "File that each thread, its number appended, writes the end and the duration of its transactions to: two " ..
-           "64-bit numbers each, nanoseconds of the monotonic clock", "" },
+   log = durations.option,
 }
 
 -- Some customers and products are far busier than others. The multiplier scatters the busy ones over the
@@ -39,19 +34,12 @@ function thread_init()
    local share = math.floor(events / sysbench.opt.threads)
    oldest, oldest_end = sysbench.tid * share + 1, (sysbench.tid + 1) * share
    clock = events * 490
-   if sysbench.opt.log ~= "" then
-      log = assert(io.open(sysbench.opt.log .. "." .. sysbench.tid, "wb"))
-   end
+   log = durations.open()
 end
 
 function thread_done()
    connection:disconnect()
    if log then log:close() end
-end
-
-local function monotonic_ns()
-   ffi.C.clock_gettime(MONOTONIC, clock_now)
-   return clock_now.s * 1000000000LL + clock_now.ns
 end
 
 local function now()
@@ -159,10 +147,5 @@ end
 
 function event()
    if not kinds then choose_kinds() end
-   if not log then return transact() end
-   local began = monotonic_ns()
-   transact()
-   pair[0] = monotonic_ns()
-   pair[1] = pair[0] - began
-   log:write(ffi.string(pair, 16))
+   durations.timed(log, transact)
 end

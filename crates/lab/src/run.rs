@@ -186,7 +186,7 @@ fn largest_arc(campaign: &Campaign, options: &Options, studies: &[&Study]) -> u6
 }
 
 fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study]) -> Result<Ground> {
-    checks::drivers(&options.home, studies)?;
+    checks::drivers(&options.home, campaign, &options.scale, studies)?;
     match &options.directory {
         None => {
             checks::fuse()?;

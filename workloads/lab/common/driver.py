@@ -305,6 +305,12 @@ def samples_of(path, pick, pieces=32, length=128 << 10):
 # ---- the program ----
 
 
+def checked_parameters():
+    """For `--check`: the parameters of the study that is to be run, from stdin; none where it is a terminal or empty."""
+    text = "" if sys.stdin.isatty() else sys.stdin.read()
+    return json.loads(text) if text.strip() else {}
+
+
 def main(phases, check):
     """The driver's command line. `phases`: name → function of a Spec; `check()` yields what is missing."""
     arguments = sys.argv[1:]

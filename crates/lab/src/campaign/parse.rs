@@ -41,7 +41,7 @@ pub(super) fn campaign(source: &Source<'_>) -> Result<Campaign> {
     campaign.datasets = datasets(&fields)?;
     let studies = fields.need("study")?;
     for node in studies.list()? {
-        let study = study::study(&node, &campaign)?;
+        let study = study::study(&node, &campaign, &fields)?;
         if campaign.study(&study.name).is_some() {
             return Err(node.error(format!("there are two studies {:?}", study.name)));
         }

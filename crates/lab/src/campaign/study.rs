@@ -17,7 +17,8 @@ const MOST_BLOCKS: u32 = 1000;
 /// Cases of a study, those left out included: each is held in memory and run as often as there are blocks.
 const MOST_CASES: usize = 10_000;
 
-pub(super) fn study(node: &Node<'_>, campaign: &Campaign) -> Result<Study> {
+/// `shared` is the file's top level, whose measures, factors and phases are those of a study that has none.
+pub(super) fn study<'a>(node: &Node<'a>, campaign: &Campaign, shared: &Fields<'a>) -> Result<Study> {
     let fields = node.fields("a study")?;
     let name = fields.need("name")?.word()?;
     let repeats = fields.get("repeats").map_or(Ok(3), |n| n.whole(1..=MOST_BLOCKS))?;
@@ -62,9 +63,10 @@ pub(super) fn study(node: &Node<'_>, campaign: &Campaign) -> Result<Study> {
     if let Some(node) = fields.get("pool") {
         study.pool = values::pool(node.fields("the pool")?, &study.pool)?;
     }
-    study.phases = phases(&fields, &study.datasets)?;
-    study.measures = measures(&fields, &study)?;
-    for node in fields.tables("factor")? {
+    study.phases = phases(&fields.need_or_shared(shared, "phase")?, &study.datasets)?;
+    study.measures = measures(&fields.need_or_shared(shared, "measures")?, &study)?;
+    let factors = fields.get_or_shared(shared, "factor").map_or(Ok(Vec::new()), |node| node.list())?;
+    for node in factors {
         let factor = factor(&node, &study, campaign)?;
         study.factors.push(factor);
     }
@@ -119,8 +121,7 @@ fn datasets(node: &Node<'_>, study: &mut Study, campaign: &Campaign) -> Result<(
     Ok(())
 }
 
-fn phases(fields: &Fields<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Vec<Phase>> {
-    let list = fields.need("phase")?;
+fn phases(list: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Vec<Phase>> {
     let mut phases: Vec<Phase> = Vec::new();
     for node in list.list()? {
         let phase = phase(&node, datasets)?;
@@ -173,8 +174,7 @@ fn change(node: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Chan
     Ok(Change { progress, seconds, set: changes })
 }
 
-fn measures(fields: &Fields<'_>, study: &Study) -> Result<Vec<String>> {
-    let node = fields.need("measures")?;
+fn measures(node: &Node<'_>, study: &Study) -> Result<Vec<String>> {
     let names = node.list()?;
     let mut measures: Vec<String> = Vec::new();
     for name in &names {

@@ -188,6 +188,32 @@ fn errors_name_the_line_and_what_is_allowed() {
     assert!(parse(&none).unwrap_err().to_string().contains("every case is excluded"));
 }
 
+/// Measures, factors and phases of the file's top level are those of the studies that have none.
+#[test]
+fn studies_share_what_the_campaign_has() {
+    let study = |name: &str, own: &str| {
+        format!("[[study]]\nname = \"{name}\"\ntitle = \"T\"\ndriver = \"files\"\n{own}")
+    };
+    let shared = "name = \"x\"\ntitle = \"T\"\nmeasures = [\"rate\"]\n[datasets.data]\n\
+                  [[factor]]\nname = \"recordsize\"\npath = \"data.recordsize\"\nlevels = [\"16K\", \"1M\"]\n\
+                  [[phase]]\nname = \"load\"\n";
+    let own = "measures = [\"wall_s\"]\n[[study.factor]]\nname = \"n\"\npath = \"workload.n\"\nlevels = [1]\n\
+               [[study.phase]]\nname = \"import\"\n";
+    let campaign = parse(&format!("{shared}{}{}", study("a", ""), study("b", own))).unwrap();
+    let (a, b) = (&campaign.studies[0], &campaign.studies[1]);
+    assert_eq!((&a.factors[0].name[..], a.factors.len(), a.factors[0].levels.len()), ("recordsize", 1, 2));
+    assert_eq!((&a.measures[0][..], &a.phases[0].name[..]), ("rate", "load"));
+    assert_eq!((&b.factors[0].name[..], b.factors.len()), ("n", 1));
+    assert_eq!((&b.measures[0][..], &b.phases[0].name[..], b.phases.len()), ("wall_s", "import", 1));
+    // Each key is named once in an error.
+    let why = parse(&format!("colour = 1\n{shared}{}", study("b", own))).unwrap_err().to_string();
+    assert!(why.contains("no key \"colour\"") && why.matches("factor").count() == 1, "{why}");
+    let why = parse(
+        &study("a", "").replace("[[study]]", "name = \"x\"\ntitle = \"T\"\n[datasets.data]\n[[study]]"),
+    );
+    assert!(why.unwrap_err().to_string().contains("needs \"phase\""));
+}
+
 /// The cases of this one are the product of its factors' levels: with 64 factors no memory would hold them.
 #[test]
 fn too_many_cases_are_refused() {

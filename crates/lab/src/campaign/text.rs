@@ -197,12 +197,25 @@ impl<'a> Fields<'a> {
     }
 
     pub fn get(&self, key: &'static str) -> Option<Node<'a>> {
-        self.asked.borrow_mut().push(key);
+        let mut asked = self.asked.borrow_mut();
+        if !asked.contains(&key) {
+            asked.push(key);
+        }
         Some(Node::new(self.source, key.to_owned(), self.table.get(key)?))
     }
 
     pub fn need(&self, key: &'static str) -> Result<Node<'a>> {
         self.get(key).ok_or_else(|| self.error(format!("{} needs {key:?}", self.what)))
+    }
+
+    /// The value under a key here, or else in `shared`, which may hold it even if it is not used.
+    pub fn get_or_shared(&self, shared: &Fields<'a>, key: &'static str) -> Option<Node<'a>> {
+        let other = shared.get(key);
+        self.get(key).or(other)
+    }
+
+    pub fn need_or_shared(&self, shared: &Fields<'a>, key: &'static str) -> Result<Node<'a>> {
+        self.get_or_shared(shared, key).ok_or_else(|| self.error(format!("{} needs {key:?}", self.what)))
     }
 
     /// A list of tables that may be left out.

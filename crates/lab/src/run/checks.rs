@@ -1,26 +1,33 @@
 //! What has to be there before a run starts: better now than after an hour.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use poolwright_trace::format_size;
 
-use crate::campaign::Study;
-use crate::{Error, Home, Result};
+use crate::campaign::{Campaign, Case, Parameters, Study};
+use crate::{Error, Home, Result, order};
 
-/// Every driver's program and all that it needs, in one message.
-pub(crate) fn drivers(home: &Home, studies: &[&Study]) -> Result<()> {
-    let names: BTreeSet<&str> = studies.iter().map(|s| s.driver.as_str()).collect();
+/// Every driver's program and all that it needs for these studies, in one message.
+pub(super) fn drivers(home: &Home, campaign: &Campaign, scale: &str, studies: &[&Study]) -> Result<()> {
+    let mut asked: Vec<(&str, Parameters)> = Vec::new();
     let mut missing: Vec<String> = Vec::new();
-    for name in names {
-        for line in missing_for(&home.driver(name), name) {
+    for study in studies {
+        let check =
+            (study.driver.as_str(), order::conditions(campaign, study, scale, &Case::new()).parameters);
+        if asked.contains(&check) {
+            continue;
+        }
+        let (name, parameters) = &check;
+        for line in missing_for(&home.driver(name), name, parameters) {
             if !missing.contains(&line) {
                 missing.push(line);
             }
         }
+        asked.push(check);
     }
     if missing.is_empty() {
         return Ok(());
@@ -28,12 +35,12 @@ pub(crate) fn drivers(home: &Home, studies: &[&Study]) -> Result<()> {
     Err(Error::Missing(format!("this campaign needs what is not here:\n  {}", missing.join("\n  "))))
 }
 
-fn missing_for(program: &Path, name: &str) -> Vec<String> {
+/// What the driver's `--check` says is missing for a study with these parameters.
+fn missing_for(program: &Path, name: &str, parameters: &Parameters) -> Vec<String> {
     if !program.is_file() {
         return vec![format!("{name}: there is no driver {}", program.display())];
     }
-    let done = Command::new(program).arg("--check").stdin(Stdio::null()).output();
-    match done {
+    match check(program, parameters) {
         Err(why) => vec![format!("{name}: {} cannot be started: {why}", program.display())],
         Ok(done) if done.status.success() => Vec::new(),
         Ok(done) => {
@@ -43,6 +50,22 @@ fn missing_for(program: &Path, name: &str) -> Vec<String> {
             if lines.is_empty() { vec![format!("{name}: its --check fails without a word")] } else { lines }
         }
     }
+}
+
+/// Runs `PROGRAM --check` with the parameters on its standard input, which it may leave unread.
+fn check(program: &Path, parameters: &Parameters) -> std::io::Result<Output> {
+    let mut child = Command::new(program)
+        .arg("--check")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A driver that does not read has closed its end: no failure.
+        let _ = serde_json::to_writer(&mut stdin, parameters);
+        let _ = stdin.flush();
+    }
+    child.wait_with_output()
 }
 
 /// A mount needs the device, and an ordinary user's mount the set-user-id program `fusermount3`.
@@ -113,6 +136,26 @@ mod tests {
         assert!(memory(1 << 30, 1 << 30).is_ok() && memory(1 << 40, 0).is_ok());
         let why = memory(64 << 30, 24 << 30).unwrap_err().to_string();
         assert!(why.contains("64G") && why.contains("24G"), "{why}");
+    }
+
+    #[test]
+    fn a_driver_is_asked_about_the_parameters_of_the_study() {
+        let dir = tempfile::tempdir().unwrap();
+        let driver = |text: &str| {
+            let (source, program) = (dir.path().join("text"), dir.path().join("driver"));
+            std::fs::write(&source, format!("#!/bin/sh\n{text}\n")).unwrap();
+            // A program cannot be started while a process, such as another test's child, has it open for writing.
+            let made = Command::new("install").args(["-m", "755"]).args([&source, &program]).status();
+            assert!(made.unwrap().success());
+            program
+        };
+        let of = |word: &str| Parameters::from_iter([("workload".to_owned(), word.into())]);
+        let program = driver("grep -q shop || { echo no kv store; exit 1; }");
+        assert!(missing_for(&program, "d", &of("shop")).is_empty());
+        assert_eq!(missing_for(&program, "d", &of("kv")), ["d: no kv store"]);
+        // Most drivers need the same for all studies, and read nothing.
+        assert!(missing_for(&driver("exit 0"), "d", &of("kv")).is_empty());
+        assert_eq!(missing_for(&dir.path().join("none"), "d", &of("kv")).len(), 1);
     }
 
     #[test]

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# One small workload through all steps of scripts/truth.sh: recorded, predicted, measured, compared. How fast this machine
+# is does not matter: only what holds on any is asserted.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
+
+# Seconds that the run may take.
+LIMIT=400
+POOLWRIGHT=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
+SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/poolwright-test.XXXXXX")
+trap 'rm -rf "$SCRATCH"' EXIT
+
+# not_run REASON: ends the test where it cannot be run.
+not_run() {
+    say "not run: truth-run (one workload of truth.sh): $1"
+    exit 0
+}
+
+[ "$(id -u)" -eq 0 ] || not_run "recording needs root"
+mkdir "$SCRATCH/probe"
+# Nobody uses the folder, so it fails in any case; where it is not allowed it says so.
+"$POOLWRIGHT" record --dir "$SCRATCH/probe" --for 10ms -o "$SCRATCH/probe.parquet" >"$SCRATCH/probe.log" 2>&1 || true
+! grep -q 'cannot record' "$SCRATCH/probe.log" || not_run "$(grep -m 1 'cannot record' "$SCRATCH/probe.log")"
+{ : <>/dev/fuse; } 2>/dev/null || not_run "/dev/fuse cannot be opened"
+
+limited "$LIMIT" "$POOLWRIGHT_ROOT/scripts/truth.sh" --check sqlite --size 0.05 --record 3 --seconds 2 --warm 1 \
+    --out "$SCRATCH/out" --scratch "$SCRATCH" >"$SCRATCH/log" 2>&1 || die 1 "the run failed: $(cat "$SCRATCH/log")"
+grep -q '^sqlite: work rate against 128K lz4: ' "$SCRATCH/log" || die 1 "no line for the workload: $(cat "$SCRATCH/log")"
+grep -q 'do not prove' "$SCRATCH/log" || die 1 "it does not say what a short run is worth"
+
+python3 - "$SCRATCH/out/sqlite/truth.json" <<'EOF' || die 1 "the comparison is wrong (above)"
+import json, sys
+
+# Points by which a change of the space may be off: the database is small, and all of it is in the recording.
+SPACE = 15
+found = json.load(open(sys.argv[1]))
+settings = {s["setting"]: s for s in found["settings"]}
+assert sorted(settings) == ["128K lz4", "128K zstd-3", "1M lz4"], sorted(settings)
+assert found["recording"]["recorder"]["events"] > 0 and found["recording"]["figures"]["work_done"] > 0, found["recording"]
+for name, s in settings.items():
+    assert s["truth"]["blocks"] == 1 and s["truth"]["median"]["rate"] > 0, (name, s["truth"])
+    value = s["predicted"]["value"]
+    assert all(value[metric] > 0 for metric in ("rate", "written", "space")), (name, value)
+    assert abs(s["error_points"]["space"]) < SPACE, (name, s["error_points"])
+today = settings[found["today"]]
+assert all(abs(ratio - 1) < 1e-9 for ratio in today["predicted"]["change"].values()), today["predicted"]
+assert all(abs(change["ratio"] - 1) < 1e-9 for change in today["truth"]["change"].values()), today["truth"]
+assert settings["128K zstd-3"]["predicted"]["change"]["space"] < 1, settings["128K zstd-3"]["predicted"]
+EOF
+say "truth run: ok ($(grep '^sqlite: ' "$SCRATCH/log"))"

@@ -1,0 +1,80 @@
+"""The short form of truth.sh: few settings in short windows, a line for each workload; its help is there."""
+
+import itertools
+import sys
+import tomllib
+
+import compare
+from campaign import Workload
+from run import CAMPAIGN, ROOT, Run, arguments, say
+
+# Today's, and two that differ from it in most databases.
+SETTINGS = ("128K lz4", "128K zstd-3", "1M lz4")
+# Over those of a whole run; what the user gives goes over these.
+SHORT = ["--blocks", "1", "--seconds", "5", "--warm", "2", "--record", "4", "--size", "0.25",
+         "--replay-options", "--application --call-time 15us --first 3s"]
+CAVEAT = ("Short windows show that predictions can be had and have the right signs. They do not prove how far predictions are "
+          "off: scripts/truth.sh WORKLOAD measures that.")
+
+
+def main():
+    names = list(itertools.takewhile(lambda word: not word.startswith("-"), sys.argv[1:]))
+    more, failed = sys.argv[1 + len(names):], []
+    # A wrong option ends it here, before a workload has run.
+    runs = {name: options_of(name, more) for name in names or workloads()}
+    for name, options in runs.items():
+        try:
+            print(line(name, checked(options)), flush=True)
+        except SystemExit as why:
+            print(f"{name}: NOT RUN: {why}", flush=True)
+            failed.append(name)
+    say(CAVEAT)
+    sys.exit(1 if failed else 0)
+
+
+def options_of(name, more):
+    """The options of a workload's short run; its results are in a folder of their own."""
+    options = arguments([name, *SHORT, *more])
+    options.out = (options.out or ROOT / "lab-results" / "truth-check") / name
+    return options
+
+
+def workloads():
+    """All studies of the campaign."""
+    return [study["name"] for study in tomllib.loads(CAMPAIGN.read_text())["study"]]
+
+
+def checked(options):
+    """The comparison of one workload; fails if a setting was not measured."""
+    workload = Workload(CAMPAIGN, options.workload, options.scale)
+    workload.keep(SETTINGS)
+    run = Run(workload, options)
+    run.record()
+    found = run.compared()
+    missing = set(SETTINGS) - {s["setting"] for s in found["settings"] if "predicted" in s}
+    if missing:
+        sys.exit(f"no trial of {', '.join(sorted(missing))} succeeded; see {run.database}")
+    return found
+
+
+def line(name, found):
+    """What was compared, and whether signs and order agree."""
+    def said(setting):
+        true, predicted = setting["truth"]["change"]["rate"]["ratio"], setting["predicted"]["change"]["rate"]
+        return f"{setting['setting']} {100 * (true - 1):+.0f} % (predicted {100 * (predicted - 1):+.0f} %)"
+    agree = compare.agreement(found)
+    rates = ", ".join(said(s) for s in found["settings"] if s["setting"] != found["today"])
+    verdicts = ", ".join(f"{what} {verdict(agree[what])}" for what in ("signs", "order"))
+    disturbed = f"; DISTURBED by other processes: {', '.join(found['disturbed'])}" if found["disturbed"] else ""
+    return f"{name}: work rate against {found['today']}: {rates}; {verdicts}{disturbed}"
+
+
+def verdict(counted):
+    """Whether all agree of those that are clear."""
+    if not counted["of"]:
+        return f"not compared (no difference above {100 * compare.CLEAR:g} %)"
+    return "agree" if counted["agree"] == counted["of"] else f"DISAGREE in {counted['of'] - counted['agree']} of {counted['of']}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""The track record: what of a comparison is in it, and how it is written."""
+
+import json
+import tomllib
+import unittest
+
+import compare
+import publish
+import run
+
+
+def found(workload="mariadb", **parameters):
+    truth = {name: {n: {"rate": rate, "space": 1.0} for n in range(3)}
+             for name, rate in (("now", 100), ("fast", 120), ("slow", 80), ("off", 90))}
+    truth["wild"] = {0: {"rate": 1}, 1: {"rate": 100}}
+    predicted = {name: {"rate": rate, "space": 1.0} for name, rate in
+                 (("now", 10), ("fast", 12), ("slow", 9.5), ("off", 9.1), ("wild", 90))}
+    return {"workload": workload, "title": f"Title of {workload}", "parameters": {"workload": workload, **parameters},
+            **compare.compare(truth, predicted, "now", "fast")}
+
+
+class Entry(unittest.TestCase):
+    def test_known_settings_but_todays_are_counted(self):
+        self.assertEqual(publish.entry(found()), {
+            "workload": "mariadb", "title": "Title of mariadb", "system": "mariadb", "settings": 3,
+            "rate_within_ten_points": 2, "largest_rate_error_points": 15.0, "kendall_tau": 0.67, "regret_percent": 0.0})
+
+    def test_a_store_is_named_by_its_engine(self):
+        self.assertEqual(publish.entry(found("kv", engine="rocksdb"))["system"], "rocksdb")
+
+    def test_every_workload_has_a_system(self):
+        for study in tomllib.loads(run.CAMPAIGN.read_text())["study"]:
+            parameters = study["parameters"]
+            self.assertTrue(publish.SYSTEMS.get(parameters["workload"]) or parameters["engine"], study["name"])
+
+    def test_what_is_not_known_is_not_published(self):
+        for unsure in ({"today_known": False}, {"kendall_tau": None}, {"regret_percent": None}, {"settings": []}):
+            with self.assertRaises(SystemExit):
+                publish.entry({**found(), **unsure})
+
+
+class Record(unittest.TestCase):
+    def test_a_line_is_replaced_and_others_stay(self):
+        first = publish.merged({"workloads": []}, [publish.entry(found()), publish.entry(found("kv", engine="rocksdb"))])
+        changed = {**publish.entry(found()), "settings": 7}
+        second = publish.merged(first, [changed])
+        self.assertEqual([line["workload"] for line in second["workloads"]], ["kv", "mariadb"])
+        self.assertEqual(second["workloads"][1]["settings"], 7)
+        self.assertEqual((second["format"], second["version"]), ("poolwright-track-record", 1))
+
+    def test_the_shipped_record_is_what_would_be_written(self):
+        shipped = json.loads(publish.RECORD.read_text())
+        self.assertEqual(publish.RECORD.read_text(), publish.text(publish.merged(shipped, [])))
+
+
+if __name__ == "__main__":
+    unittest.main()
