@@ -17,6 +17,9 @@ pub mod words;
 use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
 use poolwright_tune::plan::{Gain, GainVerdict, Plan, Verdict};
 
+/// What stands above the verdict where the database itself contradicts it.
+pub const CONTRADICTED: &str = "The database itself does not confirm this plan";
+
 /// The whole page.
 pub fn html(plan: &Plan) -> String {
     let mut page = Page::new(&format!("Plan for {}", plan.subject.directory))
@@ -74,6 +77,9 @@ fn verdict(top: &mut Section, plan: &Plan) {
             .collect();
         format!("Change {}", all.join("; "))
     };
+    if let Some(found) = plan.contradiction() {
+        top.callout(Callout::Warning, CONTRADICTED, &found.why);
+    }
     match plan.verdict {
         Verdict::Change => top.callout(Callout::Change, &change(), &plan.why),
         Verdict::Keep => top.callout(Callout::Keep, "Keep today's settings", &plan.why),

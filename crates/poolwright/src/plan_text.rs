@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use poolwright_report::{Cell, Column, Table, Terminal, Tone, Unit, escape};
 use poolwright_tune::plan::{CurrentSource, Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Verdict};
 
-use crate::plan_page::{caveats, memory, words};
+use crate::plan_page::{CONTRADICTED, caveats, memory, words};
 
 /// Alternatives shown per role, today's and the recommended one counted.
 const ALTERNATIVES: usize = 5;
@@ -79,6 +79,10 @@ struct Text<'a, W> {
 
 impl<W: Write> Text<'_, W> {
     fn verdict(&mut self, plan: &Plan) -> io::Result<()> {
+        if let Some(found) = plan.contradiction() {
+            let words = self.style(CONTRADICTED, Tone::Bad);
+            self.wrapped(&format!("{words}: "), CONTRADICTED.chars().count() + 2, &found.why)?;
+        }
         let (word, tone) = match plan.verdict {
             Verdict::Change => ("Change", Tone::Good),
             Verdict::Keep => ("Keep", Tone::Strong),

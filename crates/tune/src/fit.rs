@@ -18,11 +18,12 @@ pub(crate) const WARM_SHARE: f64 = 0.2;
 const LEAST_PASS_S: f64 = 6.25;
 /// Wall seconds of the longest slice: more of it narrows the interval less than another trial does.
 const MOST_PASS_S: f64 = 20.0;
-/// Recorded seconds of the trial that tells how long trials take: those of the shortest slice where the work goes on as
-/// fast as it was recorded.
-pub(crate) const CALIBRATION_S: f64 = LEAST_PASS_S;
-/// Slices whose lengths differ by less than this share are taken for the same.
-const ALIKE: f64 = 0.2;
+/// Recorded seconds of the trial that tells how long trials take: a little less than the shortest slice where the work goes
+/// on as fast as it was recorded, for it mostly goes on more slowly.
+pub(crate) const CALIBRATION_S: f64 = 5.5;
+/// A slice that is this much shorter or longer than wanted (as a factor) will do, so that the first trial counts. More than a
+/// tenth longer, all trials together would lose more time than that one takes.
+const ALIKE: std::ops::RangeInclusive<f64> = 0.85..=1.1;
 /// Trials that a race should have: a search, refinements, and the confirmation.
 const WANTED_TRIALS: f64 = 26.0;
 /// Most pairs of the confirmation.
@@ -91,7 +92,7 @@ pub(crate) fn fit(c: &Calibration, budget_s: f64, recorded: f64) -> Fit {
     let pass_s = (budget_s / WANTED_TRIALS - c.fixed_s).clamp(LEAST_PASS_S, MOST_PASS_S);
     let seconds = c.replayed(pass_s, recorded);
     // The calibration is a trial of today's settings like any other if it is about as long.
-    let seconds = if (seconds / c.seconds - 1.0).abs() <= ALIKE { c.seconds } else { seconds };
+    let seconds = if ALIKE.contains(&(c.seconds / seconds)) { c.seconds } else { seconds };
     Fit { seconds, trial_s: c.fixed_s + c.per_recorded_s * seconds }
 }
 

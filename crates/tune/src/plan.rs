@@ -116,6 +116,11 @@ pub struct Plan {
 const UNSAFE: [(&str, &str); 3] = [("sync", "disabled"), ("checksum", "off"), ("redundant_metadata", "none")];
 
 impl Plan {
+    /// The confirmation, if the database itself contradicts the verdict.
+    pub fn contradiction(&self) -> Option<&Confirmation> {
+        self.confirmation.as_ref().filter(|c| c.verdict == ConfirmationVerdict::NotConfirmed)
+    }
+
     /// What makes this plan one that must not be applied, in words; empty for a sound one.
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();

@@ -191,6 +191,21 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_that_the_database_contradicts_says_so_first() {
+        use poolwright_tune::plan::ConfirmationVerdict::NotConfirmed;
+        let mut plan = documented();
+        assert!(!super::super::html(&plan).contains(super::super::CONTRADICTED));
+        plan.confirmation.as_mut().unwrap().verdict = NotConfirmed;
+        let page = super::super::html(&plan);
+        let at = page.find(super::super::CONTRADICTED).expect("the contradiction");
+        assert!(at < page.find("Change data").expect("the verdict"));
+        let mut terminal = Vec::new();
+        let plain = poolwright_report::Terminal { width: None, ansi: false };
+        crate::plan_text::print(&plan, &mut terminal, plain).unwrap();
+        assert!(String::from_utf8(terminal).unwrap().starts_with(super::super::CONTRADICTED));
+    }
+
+    #[test]
     fn text_from_outside_is_escaped() {
         let mut plan = documented();
         let found = plan.confirmation.as_mut().unwrap();
