@@ -310,6 +310,8 @@ def prediction(replayed, separate_log):
                                 if not (separate_log and role in LOG_ROLES))),
         ("space_all", lambda t: t["allocated_bytes"]),
     ) if (value := statistics.median(of(t) for t in trials)) is not None}
+    if all("application_cpu_seconds" in t for t in trials):
+        found["engine_cpu"] = statistics.median((t["cpu_seconds"] - t["application_cpu_seconds"]) / t["ops"] for t in trials)
     return {**found, compare.OTHERS: replayed[compare.OTHERS]} if compare.OTHERS in replayed else found
 
 
@@ -327,7 +329,7 @@ def _metrics(measures):
     found = {name: measures[measure] for name, measure in METRICS.items() if measure in measures}
     # The counters are of the time between the driver's two lines, which may be a little more than the clients' window.
     work = measures["work_per_s"] * measures["wall_s"]
-    for name, measure in (("written", "vdev_write_bytes"), ("read", "vdev_read_bytes")):
+    for name, measure in (("written", "vdev_write_bytes"), ("read", "vdev_read_bytes"), ("engine_cpu", "engine_s")):
         if measure in measures:
             found[name] = measures[measure] / work
     own = [measures.get(name) for name in ("user_s", "system_s", "engine_s")]

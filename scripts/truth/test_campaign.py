@@ -51,6 +51,9 @@ class Readings(unittest.TestCase):
         found = run.prediction(self.trial, separate_log=True)
         self.assertEqual((found["rate"], found["written"], found["space"], found["space_all"]), (50.0, 4.0, 15, 30))
         self.assertEqual(run.prediction(self.trial, separate_log=False)["space"], 30)
+        self.assertNotIn("engine_cpu", found)
+        burned = {**self.trial, "cpu_seconds": 5.0, "application_cpu_seconds": 3.0}
+        self.assertAlmostEqual(run.prediction(burned, separate_log=True)["engine_cpu"], 0.02)
         several = {"runs": [self.trial, {**self.trial, "ops_per_second": 70.0, "work_rate": 60.0}]}
         self.assertEqual(run.prediction(several, separate_log=True)["rate"], 55.0)
 

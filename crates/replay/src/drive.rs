@@ -59,6 +59,8 @@ pub struct Work {
     pub seconds: f64,
     /// Seconds that the same work took in the recording.
     pub recorded_seconds: f64,
+    /// CPU seconds used in place of the application's, over the whole pass.
+    pub cpu_seconds: f64,
     /// Latency of the background's operations in nanoseconds, by name; [`Pass::latency`] is the foreground's.
     pub background: BTreeMap<String, Histogram<u64>>,
 }
@@ -200,6 +202,7 @@ pub fn drive(
     pass.kicks = run.kicks.into_inner();
     if let (Some(pacer), Some(work)) = (&run.pacer, &mut pass.work) {
         pacer.end_measurement();
+        work.cpu_seconds = pacer.burned_ns() as f64 / 1e9;
         (work.seconds, work.recorded_seconds) = pacer.measured().ok_or_else(|| {
             Error::Nothing("too little of the application is left to replay: no time passes in it".into())
         })?;
@@ -248,7 +251,7 @@ fn gather(lanes: Vec<LaneResult>, seconds: f64) -> Pass {
         pass.written_real += lane.written_real;
         pass.max_lag_ns = pass.max_lag_ns.max(lane.max_lag_ns);
     }
-    pass.work = Some(Work { seconds: 0.0, recorded_seconds: 0.0, background });
+    pass.work = Some(Work { seconds: 0.0, recorded_seconds: 0.0, cpu_seconds: 0.0, background });
     pass
 }
 

@@ -51,6 +51,8 @@ pub(crate) struct Pacer<'a> {
     ended: OnceLock<Mark>,
     /// CPU time of a call that the replay does not make, in nanoseconds.
     call_ns: u64,
+    /// CPU time used in place of the application's and of other processes, in nanoseconds.
+    burned_ns: AtomicU64,
 }
 
 /// A thread that waits until so much work is done. The least work is the greatest in a heap.
@@ -99,7 +101,18 @@ impl<'a> Pacer<'a> {
             began: OnceLock::new(),
             ended: OnceLock::new(),
             call_ns,
+            burned_ns: AtomicU64::new(0),
         }
+    }
+
+    /// CPU time used so far in place of the application's, of its calls and of other processes, in nanoseconds.
+    pub fn burned_ns(&self) -> u64 {
+        self.burned_ns.load(Ordering::Relaxed)
+    }
+
+    fn burn(&self, cpu_ns: u64, stop: &AtomicBool) {
+        self.burned_ns.fetch_add(cpu_ns, Ordering::Relaxed);
+        burn(cpu_ns, stop);
     }
 
     pub fn think(&self, lane: usize, step: usize) -> &Think {
@@ -206,7 +219,7 @@ impl<'a> Pacer<'a> {
     pub fn spend(&self, due: &mut Due, cpu_ns: u64, sleep_ns: u64, stop: &AtomicBool) {
         due.cpu_ns += cpu_ns;
         if due.cpu_ns >= LEAST_BURN_NS {
-            burn(std::mem::take(&mut due.cpu_ns), stop);
+            self.burn(std::mem::take(&mut due.cpu_ns), stop);
         }
         due.sleep_ns += sleep_ns as i64;
         if due.sleep_ns >= LEAST_SLEEP_NS as i64 {
@@ -225,7 +238,7 @@ impl<'a> Pacer<'a> {
         while beside > 0.0 && !over.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
             let due = (beside * f64::from(self.work.load(Ordering::Relaxed)) / all) as u64;
             let now = due.saturating_sub(used).min(MOST_BESIDE_NS);
-            burn(now, stop);
+            self.burn(now, stop);
             used += now;
             std::thread::sleep(BESIDE_EVERY);
         }

@@ -98,6 +98,10 @@ pub struct Replay {
     pub filled_bytes: u64,
     /// User and system time of the pass, its writeback included.
     pub cpu_seconds: f64,
+    /// What of it was used in place of the application, its calls and other processes: the rest is the storage's. Of an
+    /// application's replay.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub application_cpu_seconds: Option<f64>,
     /// Wall time of filling.
     pub fill_seconds: f64,
     /// Operations done before measuring, to bring caches and free space to a steady state.
@@ -123,6 +127,7 @@ impl Replay {
         self.mean_latency_ns = if timed == 0 { 0.0 } else { total / timed as f64 };
         if let Some(work) = &pass.work {
             self.work_rate = Some(work.recorded_seconds / work.seconds);
+            self.application_cpu_seconds = Some(work.cpu_seconds);
             self.background_latency_ns =
                 work.background.iter().map(|(op, h)| (op.clone(), Latency::of(h))).collect();
         }
