@@ -21,6 +21,9 @@ use crate::tuner::Tuner;
 const PAIRS_TOGETHER: u32 = 2;
 /// A property is changed before the search if the model predicts the objective to fall to this share by it alone.
 const HINDRANCE: f64 = 0.95;
+/// Below this work rate of today's settings the recording is of another pace (`docs/method.md`, "What the predictions are
+/// worth").
+const OTHER_PACE: f64 = 0.5;
 /// The least time that the first trial may take.
 const CALIBRATION_LIMIT: Duration = Duration::from_secs(300);
 
@@ -83,6 +86,7 @@ impl Tuner<'_> {
         // How long it should take is not known yet; a trial that takes twice the budget leaves no time for others.
         let replay = self.trial(&spec, CALIBRATION_LIMIT.max(2 * self.request.budget))?;
         let whole = began.elapsed().as_secs_f64();
+        self.warnings.extend(replay.work_rate.and_then(too_fast_a_recording));
         let cores = self.surroundings().cores;
         self.calibration =
             Some(Calibration::of(&replay, seconds, whole, self.recorded().min(MODEL_S as f64), cores));
@@ -211,6 +215,18 @@ fn candidates(
     Ok(candidates)
 }
 
+/// A warning where the database was recorded so much faster than it can be on the emulated pool that it may work in another
+/// way there. `work_rate` is that of today's settings.
+fn too_fast_a_recording(work_rate: f64) -> Option<String> {
+    (work_rate < OTHER_PACE).then(|| {
+        format!(
+            "the database was recorded {:.1} times as fast as its trials under today's settings: it may do fewer operations for the \
+             same work when it is slower, so changes of the work rate are uncertain. `poolwright confirm` asks the database",
+            1.0 / work_rate
+        )
+    })
+}
+
 /// One dataset's settings for each of the roles that share it.
 pub(crate) fn for_all(roles: &[String], settings: &Settings) -> BTreeMap<String, Settings> {
     roles.iter().map(|role| (role.clone(), settings.clone())).collect()
@@ -220,4 +236,16 @@ pub(crate) fn for_all(roles: &[String], settings: &Settings) -> BTreeMap<String,
 fn spelled(settings: &Settings, today: &Settings) -> String {
     let changed: Vec<String> = difference(settings, today).iter().map(|(k, v)| format!("{k}={v}")).collect();
     if changed.is_empty() { "today's".into() } else { changed.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::too_fast_a_recording;
+
+    #[test]
+    fn a_recording_of_another_pace_is_named() {
+        assert!(too_fast_a_recording(0.7).is_none());
+        let said = too_fast_a_recording(0.25).unwrap();
+        assert!(said.contains("recorded 4.0 times as fast"), "{said}");
+    }
 }

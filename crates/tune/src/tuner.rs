@@ -237,6 +237,9 @@ fn later_share(n: usize) -> f64 {
     (0..n - 1).map(|i| 1.0 - share_of_the_rest(n, i)).product()
 }
 
+/// A warning says so where more than this share of the bytes is made up.
+const MADE_UP: f64 = 0.2;
+
 /// Why a role was not raced although it is busy enough.
 const NO_TIME: &str =
     "no settings were tried: the time allowed is used up by busier files (--budget allows more)";
@@ -350,6 +353,14 @@ impl Tuner<'_> {
             self.warnings.push(format!(
                 "everything that was touched fits the ARC of {}, so reads hardly ever miss in the trials; --arc tries a smaller one",
                 poolwright_trace::format_size(self.request.arc_bytes)
+            ));
+        }
+        let (made_up, all) = (self.capture.synthetic_bytes as f64, self.capture.image_bytes().max(1) as f64);
+        if made_up > MADE_UP * all {
+            self.warnings.push(format!(
+                "{:.0} % of the bytes in the trials are made up from files of the same kind, because the recorded ones are gone or \
+                 are logs: space and codec speed are those of similar data",
+                made_up / all * 100.0
             ));
         }
         let n = self.survey.skipped.len();
