@@ -19,7 +19,7 @@ not_run() {
 
 [ "$(id -u)" -eq 0 ] || not_run "recording needs root"
 mkdir "$SCRATCH/probe"
-# Nobody uses the folder, so it fails in any case; where it is not allowed it says so.
+# The folder has no files, so recording fails in any case; where recording is not allowed the message says so.
 "$POOLWRIGHT" record --dir "$SCRATCH/probe" --for 10ms -o "$SCRATCH/probe.parquet" >"$SCRATCH/probe.log" 2>&1 || true
 ! grep -q 'cannot record' "$SCRATCH/probe.log" || not_run "$(grep -m 1 'cannot record' "$SCRATCH/probe.log")"
 { : <>/dev/fuse; } 2>/dev/null || not_run "/dev/fuse cannot be opened"

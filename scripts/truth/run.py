@@ -30,7 +30,7 @@ RECORDER_S = 4.0
 HOME = {**os.environ, "POOLWRIGHT_HOME": str(ROOT)}
 # The roles of files that are in the dataset `log`, where a workload has one.
 LOG_ROLES = ("wal", "binlog")
-# States of /proc/stat in which a CPU works for somebody: all but idle, iowait, and guests, whose time user and nice hold.
+# States of /proc/stat in which a CPU is busy: all but idle, iowait, and guests, whose time user and nice hold.
 BUSY = (0, 1, 2, 5, 6, 7)
 METRICS = {"rate": "work_per_s", "mean_ns": "work_mean", "p99_ns": "work_p99", "space": "allocated.data",
            "space_all": "allocated"}

@@ -50,7 +50,7 @@ pub struct Options {
     pub scratch: PathBuf,
 }
 
-/// What happens, for whoever shows it.
+/// A step of the run, for the caller to show.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// Before the first trial.

@@ -43,7 +43,7 @@ pub struct Options {
     pub keep: bool,
 }
 
-/// What happens, for whoever shows it.
+/// A step of the run, for the caller to show.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The run has its trials: so many, of which so many are in the results already.

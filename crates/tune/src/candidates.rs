@@ -109,6 +109,11 @@ pub fn with(base: &Settings, over: &Settings) -> Settings {
     settings
 }
 
+/// As `zfs set` takes them: `compression=lz4 recordsize=16K`.
+pub fn assignments(settings: &Settings) -> String {
+    settings.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
+}
+
 /// Whether two settings are the same to the engine.
 pub fn same(a: &Settings, b: &Settings) -> bool {
     let all = |s: &Settings| -> Vec<(String, String)> {

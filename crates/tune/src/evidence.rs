@@ -85,6 +85,16 @@ pub(crate) fn of_model(s: &Screened, ashift: u32, rank: usize, of: usize) -> Evi
     }
 }
 
+/// What a change of a metric is: `change` gives its direction, `is_clear` whether it is beyond the noise.
+pub(crate) fn verdict(metric: &str, change: f64, is_clear: bool) -> GainVerdict {
+    let better = (change < 0.0) != HIGHER_IS_BETTER.contains(&metric);
+    match (is_clear, better) {
+        (false, _) => GainVerdict::Noise,
+        (true, true) => GainVerdict::Better,
+        (true, false) => GainVerdict::Worse,
+    }
+}
+
 /// Every metric measured on both sides of the pairs; `scatter` is that of other trials.
 pub(crate) fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
     let names: std::collections::BTreeSet<&String> =
@@ -94,13 +104,7 @@ pub(crate) fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
         let values: Vec<(f64, f64)> =
             pairs.iter().filter_map(|(a, b)| Some((*a.get(name)?, *b.get(name)?))).collect();
         let Some(change) = pooled_change(&values, scatter.of_metric(name)) else { continue };
-        let lower = change.change < 0.0;
-        let better = lower != HIGHER_IS_BETTER.contains(&name.as_str());
-        let verdict = match (change.is_one(), better) {
-            (false, _) => GainVerdict::Noise,
-            (true, true) => GainVerdict::Better,
-            (true, false) => GainVerdict::Worse,
-        };
+        let verdict = verdict(name, change.change, change.is_one());
         let (from, to): (Vec<f64>, Vec<f64>) = values.iter().copied().unzip();
         gains.insert(
             name.clone(),

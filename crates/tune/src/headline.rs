@@ -3,6 +3,7 @@
 //! One rule for every output: the sentence quotes the comparison of the whole plan, with its intervals. It claims no change
 //! where that interval holds 0, and no gain that the trials of the changed roles alone did not show as well.
 
+use crate::candidates::assignments;
 use crate::objective::HIGHER_IS_BETTER;
 use crate::plan::{Cost, Gain, GainVerdict, Gains, Role, Verdict};
 
@@ -51,8 +52,7 @@ pub(crate) fn why(verdict: Verdict, roles: &[Role], gain: &Gains, costs: &[Cost]
 
 /// `data and wal with recordsize=16K`.
 fn change(role: &Role) -> String {
-    let set: Vec<String> = role.recommended.iter().map(|(k, v)| format!("{k}={v}")).collect();
-    format!("{} with {}", names(role), set.join(" "))
+    format!("{} with {}", names(role), assignments(&role.recommended))
 }
 
 /// The role, and those that share its dataset and its trials.

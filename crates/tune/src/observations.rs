@@ -4,10 +4,11 @@
 
 use poolwright_openzfs::property::{Settings, canonical};
 
-use crate::objective::{HIGHER_IS_BETTER, Metrics, name_in};
-use crate::plan::{GainVerdict, MeasuredChange};
+use crate::evidence::verdict;
+use crate::objective::{Metrics, name_in};
+use crate::plan::MeasuredChange;
 use crate::race::Outcome;
-use crate::statistics::t975;
+use crate::statistics::{Deviation, t975};
 
 /// One setting and its trials.
 #[derive(Clone, Debug)]
@@ -42,13 +43,8 @@ impl Difference {
         let half = t975(self.freedom) * self.error;
         let change = |log: f64| log.exp() - 1.0;
         let ci95 = (change(self.log - half), change(self.log + half));
-        let better = (self.log < 0.0) != HIGHER_IS_BETTER.contains(&metric);
         let is_clear = (ci95.0 > 0.0 || ci95.1 < 0.0) && self.log.abs() > ROUNDING;
-        let verdict = match (is_clear, better) {
-            (false, _) => GainVerdict::Noise,
-            (true, true) => GainVerdict::Better,
-            (true, false) => GainVerdict::Worse,
-        };
+        let verdict = verdict(metric, self.log, is_clear);
         MeasuredChange { change: change(self.log), ci95, verdict }
     }
 }
@@ -100,16 +96,8 @@ impl Observations {
     /// The standard deviation of a trial's logarithm, pooled over all settings with several trials, and its degrees of
     /// freedom; `None` where no setting has two.
     pub fn deviation(&self, metric: &str) -> Option<(f64, usize)> {
-        let (mut squares, mut freedom) = (0.0, 0);
-        for tried in &self.tried {
-            let logs = tried.logs(metric);
-            if logs.len() > 1 {
-                let mean = mean(&logs);
-                squares += logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
-                freedom += logs.len() - 1;
-            }
-        }
-        (freedom > 0).then(|| ((squares / freedom as f64).sqrt(), freedom))
+        let values = |tried: &Tried| tried.trials.iter().filter_map(|t| t.get(metric).copied()).collect();
+        Deviation::within(self.tried.iter().map(values)).map(|d| (d.deviation, d.freedom))
     }
 
     /// From one setting to another; `None` where one lacks the metric or the noise is not known.
@@ -178,6 +166,7 @@ pub(crate) mod fixture {
 mod tests {
     use super::fixture::outcome;
     use super::*;
+    use crate::plan::GainVerdict;
 
     #[test]
     fn spellings_and_confirmation_count_together() {

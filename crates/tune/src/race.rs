@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::Replay;
 
-use crate::candidates::{difference, same, with};
+use crate::candidates::{assignments, difference, same, with};
 use crate::objective::{Metrics, metrics};
 use crate::requirement::Criteria;
 use crate::statistics::{Change, Deviation, Scatter, median, pooled_change, t975};
@@ -18,6 +18,8 @@ mod tests;
 
 /// Pairs of the shortest confirmation.
 pub(crate) const LEAST_PAIRS: u32 = 2;
+/// Trials of a setting before it is known well enough to be confirmed or preferred.
+const REPEATS: usize = 2;
 /// Half-width of an interval, as a fraction, that more pairs need not narrow.
 const SETTLED: f64 = 0.03;
 /// A property is needed if the objective is worse by this factor without it; no second trial has to show it.
@@ -261,7 +263,7 @@ impl Race<'_> {
             part.remove(property);
             let settings = with(&o.today.settings, &part);
             let known = o.others.iter().position(|r| same(&r.settings, &settings));
-            let missing = 2 - known.map_or(0, |i| o.others[i].trials.len().min(2));
+            let missing = REPEATS.saturating_sub(known.map_or(0, |i| o.others[i].trials.len()));
             if known.is_some_and(|i| self.is_behind(o, i, best)) || missing == 0 {
                 continue;
             }
@@ -363,7 +365,7 @@ fn simplest(o: &Outcome, best: usize, criteria: &Criteria<'_>) -> usize {
     let log = |i: usize| criteria.objective(&o.others[i].median(), &today).ln();
     let changes = |i: usize| difference(&o.others[i].settings, &o.today.settings);
     let trials = |i: usize| o.others[i].trials.len();
-    if trials(best) < 2 {
+    if trials(best) < REPEATS {
         return best;
     }
     let (reference, all) = (log(best), changes(best));
@@ -372,7 +374,7 @@ fn simplest(o: &Outcome, best: usize, criteria: &Criteria<'_>) -> usize {
         let part =
             !some.is_empty() && some.len() < all.len() && some.iter().all(|(k, v)| all.get(k) == Some(v));
         let error = deviation * (1.0 / trials(best) as f64 + 1.0 / trials(i).max(1) as f64).sqrt();
-        part && trials(i) >= 2 && log(i) - reference <= t975(freedom) * error
+        part && trials(i) >= REPEATS && log(i) - reference <= t975(freedom) * error
     };
     let simpler = (0..o.others.len()).filter(|i| within(*i));
     simpler
@@ -390,6 +392,5 @@ fn noise(o: &Outcome, criteria: &Criteria<'_>, today: &Metrics) -> Option<Deviat
 /// What is said of a setting that lost to a simpler one.
 fn left_out(o: &Outcome, refined: usize, chosen: usize) -> String {
     let more = difference(&o.others[refined].settings, &o.others[chosen].settings);
-    let more: Vec<String> = more.iter().map(|(k, v)| format!("{k}={v}")).collect();
-    format!("{} is left out: what it brings lies within the noise of the trials", more.join(" "))
+    format!("{} is left out: what it brings lies within the noise of the trials", assignments(&more))
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use poolwright_trace::{Reader, layout};
 
+use crate::candidates::assignments;
 use crate::current::look;
 use crate::observations::spelled;
 use crate::plan::{Plan, Repetition, RequestRecord, Settings, VERSION, Verdict};
@@ -205,7 +206,7 @@ fn said(settings: &Settings) -> String {
     if settings.is_empty() {
         return "keep".into();
     }
-    settings.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
+    assignments(settings)
 }
 
 /// What is not as it was around the two runs.

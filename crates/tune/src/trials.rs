@@ -9,7 +9,7 @@ use poolwright_openzfs::property::Settings;
 use poolwright_replay::{ApplicationSpec, EngineOptions, Replay, Spec, TargetSpec, child};
 
 use crate::Result;
-use crate::candidates::{difference, grid, same, with};
+use crate::candidates::{assignments, difference, grid, same, with};
 use crate::fit::{self, CALIBRATION_S, Calibration, Fit, LEAST_TRIALS, PAIRS, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
 use crate::plan;
@@ -197,10 +197,12 @@ fn candidates(
     refinements: &[Settings],
 ) -> Result<Vec<Candidate>> {
     let mut base = today.clone();
+    let mut best = forecast.screen(today, &base)?.objective;
     let mut candidates = Vec::new();
     for refinement in refinements {
         let predicted = forecast.screen(&base, refinement)?.objective;
-        if predicted <= HINDRANCE * forecast.screen(today, &base)?.objective {
+        if predicted <= HINDRANCE * best {
+            best = predicted;
             base = with(&base, refinement);
             candidates.push(Candidate { settings: base.clone(), predicted });
         }
@@ -234,8 +236,8 @@ pub(crate) fn for_all(roles: &[String], settings: &Settings) -> BTreeMap<String,
 
 /// Only what differs from today, as `zfs set` takes it.
 fn spelled(settings: &Settings, today: &Settings) -> String {
-    let changed: Vec<String> = difference(settings, today).iter().map(|(k, v)| format!("{k}={v}")).collect();
-    if changed.is_empty() { "today's".into() } else { changed.join(" ") }
+    let changed = difference(settings, today);
+    if changed.is_empty() { "today's".into() } else { assignments(&changed) }
 }
 
 #[cfg(test)]

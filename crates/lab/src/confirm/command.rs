@@ -171,11 +171,7 @@ mod tests {
         for none in ["", "work", "work x", "works 3", "work 0", "work -1", "work inf", "my work 3"] {
             assert_eq!(stated_work(none), None, "{none:?}");
         }
-        assert_eq!(
-            stated_work("work 3\nwork done\n"),
-            Some(3.0),
-            "a line that is no statement is passed over"
-        );
+        assert_eq!(stated_work("work 3\nwork done\n"), Some(3.0), "other lines are ignored");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use poolwright_openzfs::property::Settings;
 
 use crate::Result;
-use crate::candidates::{same, with};
+use crate::candidates::{assignments, same, with};
 use crate::evidence;
 use crate::findings::RacedTrials;
 use crate::fit::CALIBRATION_S;
@@ -66,13 +66,12 @@ impl Tuner<'_> {
         changed.extend(for_all(&race.roles, wanted));
         let raced = self.fits.values().map(|f| f.seconds).fold(0.0, f64::max);
         let seconds = if raced > 0.0 { raced } else { CALIBRATION_S.min(self.recorded()) };
-        let set: Vec<String> = entry.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
         let mut pairs = Pairs::new();
         for i in 0..PAIRS {
             self.say(format!(
                 "published advice, {} with {}: pair {} of {PAIRS}",
                 entry.role,
-                set.join(" "),
+                assignments(&entry.settings),
                 i + 1
             ));
             pairs.extend(self.pair(i, &base, &changed, seconds)?);

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::candidates::assignments;
 use crate::plan::{EvidenceKind, Plan, Role};
 
 /// A dataset.
@@ -87,10 +88,9 @@ fn displaced(plan: &Plan, dataset: &Dataset) -> Vec<String> {
     let others = dataset.roles.iter().map(|i| &plan.roles[*i]);
     let differs = |role: &&Role| role.recommended != lead.recommended && !role.recommended.is_empty();
     let warning = |role: &Role| {
-        let settings: Vec<String> = role.recommended.iter().map(|(k, v)| format!("{k}={v}")).collect();
         format!(
             "{} for {} was not tried: its files lie beside those of {}, and get the settings of that dataset",
-            settings.join(" "),
+            assignments(&role.recommended),
             role.role,
             lead.role
         )

@@ -48,7 +48,7 @@ pub enum AdviceStatus {
     Followed,
     /// Exactly its settings were tried: `measured` has the changes.
     Tried,
-    /// Not tried: `predicted` has what the model says, which is no measurement.
+    /// Not tried: `predicted` holds the model's prediction, not a measurement.
     Predicted,
     /// Not tried, and no model knows it.
     NotTried,

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::{Candidate, Ended, Outcome, Race, Runner, noise};
+use super::{Candidate, Ended, Outcome, REPEATS, Race, Runner, noise};
 use crate::Result;
 use crate::surrogate::{Observation, Surrogate};
 
@@ -15,8 +15,6 @@ const UNLIKELY: f64 = 2.0;
 const NEGLIGIBLE: f64 = 0.01;
 /// Most trials of one setting in the search.
 const MOST_REPEATS: usize = 4;
-/// Trials of a setting before it may be confirmed.
-const REPEATS: usize = 2;
 /// The standard deviation of a trial's logarithm as long as none was repeated.
 const USUAL_NOISE: f64 = 0.02;
 /// After so many trials of others, today's settings are tried again: the reference follows the machine's drift.
@@ -39,8 +37,8 @@ pub(super) fn search(
     candidates: Vec<Candidate>,
     began: Instant,
 ) -> Result<Option<usize>> {
-    let mut search = Search { candidates, runners: Vec::new(), since_today: 0 };
-    search.runners = vec![None; search.candidates.len()];
+    let runners = vec![None; candidates.len()];
+    let mut search = Search { candidates, runners, since_today: 0 };
     while let Some(next) = search.next(race, o) {
         // The first candidate is tried in any case.
         if !o.others.is_empty() && !race.has_time_for(1, began) {

@@ -23,7 +23,7 @@ pub fn run(_: Args) -> anyhow::Result<u8> {
     let mut input = String::new();
     std::io::stdin().read_to_string(&mut input)?;
     let mut say = |line: &serde_json::Value| {
-        // Nobody reads any more: the trial is ending, and ends this process too.
+        // The trial has closed the pipe: it is ending, and ends this process too.
         let _ = writeln!(std::io::stdout(), "{line}");
     };
     match driver::run(&input, &interrupt::requested, &mut say) {

@@ -1,14 +1,11 @@
 //! How far a confirmation is: one line that changes on a terminal, plain lines elsewhere.
 
-use std::io::IsTerminal as _;
-use std::time::Duration;
-
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use poolwright_lab::confirm::Event;
 use poolwright_report::Unit;
 use poolwright_trace::{counted, format_size};
 
-use crate::commands::lab::progress::words;
+use crate::commands::lab::progress::{phase, spinner, words};
 
 /// Shows events on standard error.
 pub struct Shown {
@@ -22,14 +19,7 @@ pub struct Shown {
 impl Shown {
     /// Shows nothing yet.
     pub fn new() -> Shown {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let style =
-                ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}").expect("a fixed template");
-            let bar = ProgressBar::new_spinner().with_style(style);
-            bar.enable_steady_tick(Duration::from_millis(250));
-            bar
-        });
-        Shown { bar, head: String::new(), which: String::new() }
+        Shown { bar: spinner(), head: String::new(), which: String::new() }
     }
 
     /// Removes the line that changes.
@@ -70,11 +60,7 @@ impl Shown {
 
     fn progress(&self, progress: &poolwright_lab::run::Progress) {
         let Some(bar) = &self.bar else { return };
-        let share = match progress.of > 0.0 {
-            true => format!(" {:.0} %", (progress.done / progress.of * 100.0).min(100.0)),
-            false => String::new(),
-        };
-        bar.set_message(format!("{}: {}{share}", self.head, progress.phase));
+        bar.set_message(format!("{}: {}", self.head, phase(progress)));
     }
 
     fn line(&self, text: &str) {

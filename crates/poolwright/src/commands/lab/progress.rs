@@ -21,15 +21,8 @@ pub struct Shown {
 
 impl Shown {
     pub fn new(campaign: &str) -> Shown {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let style =
-                ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}").expect("a fixed template");
-            let bar = ProgressBar::new_spinner().with_style(style);
-            bar.enable_steady_tick(Duration::from_millis(250));
-            bar
-        });
         Shown {
-            bar,
+            bar: spinner(),
             campaign: campaign.to_owned(),
             head: String::new(),
             which: String::new(),
@@ -83,12 +76,7 @@ impl Shown {
 
     fn progress(&self, progress: &Progress) {
         let Some(bar) = &self.bar else { return };
-        let share = if progress.of > 0.0 {
-            format!(" {:.0} %", (progress.done / progress.of * 100.0).min(100.0))
-        } else {
-            String::new()
-        };
-        bar.set_message(format!("{} · {}{share} · {}", self.head, progress.phase, self.which));
+        bar.set_message(format!("{} · {} · {}", self.head, phase(progress), self.which));
     }
 
     fn line(&self, text: &str) {
@@ -96,6 +84,25 @@ impl Shown {
             Some(bar) => bar.println(format!("poolwright: {text}")),
             None => eprintln!("poolwright: {text}"),
         }
+    }
+}
+
+/// A line on standard error that changes; `None` where it is no terminal.
+pub fn spinner() -> Option<ProgressBar> {
+    std::io::stderr().is_terminal().then(|| {
+        let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}").expect("a fixed template");
+        let bar = ProgressBar::new_spinner().with_style(style);
+        bar.enable_steady_tick(Duration::from_millis(250));
+        bar
+    })
+}
+
+/// `load 40 %`; without the share where the phase does not say how much there is.
+pub fn phase(progress: &Progress) -> String {
+    if progress.of > 0.0 {
+        format!("{} {:.0} %", progress.phase, (progress.done / progress.of * 100.0).min(100.0))
+    } else {
+        progress.phase.to_string()
     }
 }
 
