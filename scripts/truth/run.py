@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 import compare
+import pool
 from campaign import Workload, canonical
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,6 +62,7 @@ def arguments(words):
     parser.add_argument("--size", type=float)
     parser.add_argument("--scale", default="full")
     parser.add_argument("--record", type=int, default=20)
+    parser.add_argument("--record-on", choices=("host", "pool"), default="host")
     parser.add_argument("--settings", type=int)
     parser.add_argument("--replay-options", default="")
     parser.add_argument("--tune-options", default="")
@@ -122,7 +124,7 @@ class Run:
             sys.exit(f"truth.sh: no trial of today's setting ({workload.today}) succeeded; see {self.database}")
         found = compare.compare(truth, predicted, workload.today, self.recommended, self.options.within / 100)
         found = {"workload": workload.name, "title": workload.title, "parameters": {**workload.parameters, **self.parameters},
-                 "pool": workload.pool, "replay_options": self.options.replay_options, **found,
+                 "pool": workload.pool, "recorded_on": self.options.record_on, "replay_options": self.options.replay_options, **found,
                  "recording": self.recording, "plan": self.plan and evidence_of(self.plan), "blocks": truth}
         (self.out / "truth.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
         (self.out / "truth.md").write_text(compare.table(workload.title, found))
@@ -148,11 +150,21 @@ class Run:
         with tempfile.TemporaryDirectory(prefix="truth-") as scratch:
             # Some servers give up root's rights.
             os.chmod(scratch, 0o755)
-            self._drive("place", database, scratch)
-            figures, recording = self._drive("load", database, scratch, record=True)
+            with self._storage(database):
+                self._drive("place", database, scratch)
+                figures, recording = self._drive("load", database, scratch, record=True)
         found = {"figures": figures, "recorder": recording}
         kept.write_text(json.dumps(found, indent=1) + "\n")
         return found
+
+    def _storage(self, database):
+        """What the database is recorded on: this host's file system, or a mounted pool with today's settings."""
+        if self.options.record_on == "host":
+            return contextlib.nullcontext()
+        today = self.workload.settings[self.workload.today]
+        datasets = {role: {**properties, **(today if role == "data" else {})}
+                    for role, properties in self.workload.study["datasets"].items()}
+        return pool.mounted(PROGRAM, database, datasets, self.workload.pool, self.options.scratch or scratch_folder())
 
     def _check(self):
         """Fails if the driver lacks something for this workload."""

@@ -8,6 +8,7 @@ pub mod memory;
 pub mod part;
 pub mod private;
 pub mod regular;
+pub mod room;
 pub mod scratch;
 pub mod transient;
 

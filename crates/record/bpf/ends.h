@@ -155,6 +155,53 @@ static __always_inline void end_mmap(struct call *call)
 	emit_call(call, OP_MAP, 0, call->file, call->arg[5], call->arg[1]);
 }
 
+/* fcntl(2): F_SETLK and F_SETLKW, and the same for locks of open files. */
+static __always_inline bool sets_lock(u32 command)
+{
+	return command == 6 || command == 7 || command == 37 || command == 38;
+}
+
+/* struct flock of fcntl(2). */
+struct user_lock {
+	s16 type;
+	s16 whence;
+	u32 pad;
+	s64 start;
+	s64 len;
+};
+
+#define F_RDLCK 0
+#define F_UNLCK 2
+#define LOCK_SH 1
+#define LOCK_UN 8
+#define EAGAIN 11
+#define EACCES 13
+
+/* A lock was taken, given up, or refused because another process has it: then the caller may try again later. */
+__noinline int end_lock(struct call *call, s64 ret)
+{
+	struct user_lock lock = {};
+	u16 flags = 0;
+
+	if (!call || (ret < 0 && ret != -EAGAIN && ret != -EACCES))
+		return 0;
+	if (call->nr == NR_FLOCK) {
+		lock.type = call->arg[1] & LOCK_UN ? F_UNLCK : call->arg[1] & LOCK_SH ? F_RDLCK : 1;
+	} else if (bpf_probe_read_user(&lock, sizeof(lock), (void *)call->arg[2])) {
+		return 0;
+	} else if (lock.whence) {
+		/* Relative to a position or the end: taken for the whole file. */
+		lock.start = 0;
+		lock.len = 0;
+	}
+	if (lock.type == F_RDLCK)
+		flags |= FLAG_SHARED;
+	if (ret < 0)
+		flags |= FLAG_FAILED;
+	emit_call(call, lock.type == F_UNLCK ? OP_UNLOCK : OP_LOCK, flags, call->file, lock.start, lock.len);
+	return 0;
+}
+
 __noinline int end_name(struct call *call)
 {
 	struct naming n = { .from_fd = AT_FDCWD, .to_fd = AT_FDCWD };

@@ -19,10 +19,20 @@ enum op {
 	OP_UNLINK,
 	OP_RENAME,
 	OP_MAP,
+	OP_LOCK,
+	OP_UNLOCK,
 };
 
 /* The bits of `Flags` in crates/trace/src/event.rs. */
-enum flag { FLAG_DIRECT = 1, FLAG_SYNC = 2, FLAG_APPEND = 4, FLAG_AIO = 8, FLAG_URING = 16 };
+enum flag {
+	FLAG_DIRECT = 1,
+	FLAG_SYNC = 2,
+	FLAG_APPEND = 4,
+	FLAG_AIO = 8,
+	FLAG_URING = 16,
+	FLAG_SHARED = 32,
+	FLAG_FAILED = 64,
+};
 
 enum kind { KIND_IO = 1, KIND_FILE = 2, KIND_NAME = 3 };
 

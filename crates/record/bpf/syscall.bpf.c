@@ -117,6 +117,8 @@ static __always_inline u64 early_file(struct pt_regs *regs, u32 what)
 		return fd_file((u32)regs->di);
 	case START_FD1:
 		return (u32)regs->di == (u32)regs->si ? 0 : fd_file((u32)regs->si);
+	case START_FCNTL:
+		return sets_lock((u32)regs->si) ? fd_file((u32)regs->di) : 0;
 	case START_FD4:
 		return regs->r10 & MAP_ANONYMOUS ? 0 : fd_file((u32)regs->r8);
 	default:
@@ -153,7 +155,7 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long nr)
 	if (!what)
 		return 0;
 	/* Sockets and pipes are most of a server's calls: out before anything else is done for them. */
-	if (what <= START_FD4) {
+	if (what <= START_FCNTL) {
 		file = early_file(regs, what);
 		if (!regular(file))
 			return 0;
@@ -214,6 +216,8 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 	call->active = 0;
 	if (nr == NR_IO_SUBMIT)
 		aio_submitted(call, ret);
+	else if (nr == NR_FCNTL || nr == NR_FLOCK)
+		end_lock(call, ret);
 	else if (ret >= 0 || (nr == NR_MMAP && (u64)ret < -4095UL))
 		end(call, ret);
 	if (call->emitted)

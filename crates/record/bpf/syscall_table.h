@@ -17,6 +17,8 @@ enum nr {
 	NR_MSYNC = 26,
 	NR_DUP2 = 33,
 	NR_SENDFILE = 40,
+	NR_FCNTL = 72,
+	NR_FLOCK = 73,
 	NR_FSYNC = 74,
 	NR_FDATASYNC = 75,
 	NR_TRUNCATE = 76,
@@ -50,6 +52,7 @@ enum start {
 	START_FD0, /* the file is the first argument */
 	START_FD1, /* the file is behind the second argument, and closed */
 	START_FD4, /* the file is the fifth argument */
+	START_FCNTL, /* the file is the first argument, and the second says whether it is locked */
 	/* Those above have their file from the start. */
 	START_TIME, /* which file is known at the end */
 	START_MSYNC,
@@ -71,6 +74,8 @@ static const u8 starts[NR_MAX] = {
 	[NR_FSYNC] = START_FD0,
 	[NR_FDATASYNC] = START_FD0,
 	[NR_SYNC_FILE_RANGE] = START_FD0,
+	[NR_FLOCK] = START_FD0,
+	[NR_FCNTL] = START_FCNTL,
 	[NR_FTRUNCATE] = START_FD0,
 	[NR_FALLOCATE] = START_FD0,
 	[NR_CLOSE] = START_FD0,

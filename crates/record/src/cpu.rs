@@ -1,6 +1,7 @@
 //! CPU time of the machine and of the recorded processes, second by second.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use poolwright_trace::CpuSecond;
@@ -9,6 +10,8 @@ use crate::subject;
 
 /// `/proc` counts CPU time in hundredths of a second (`USER_HZ`, the same on every x86-64 kernel).
 const TICK_NS: u64 = 10_000_000;
+/// What a server of FUSE reads requests from (`fuse(4)`).
+const FUSE: &str = "/dev/fuse";
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Samples `/proc` once a second.
@@ -21,6 +24,8 @@ pub(crate) struct CpuSampler {
     process_ticks: BTreeMap<u32, u64>,
     /// Ticks of all other processes at the last sample.
     other_ticks: BTreeMap<u32, u64>,
+    /// Other processes that have used CPU time, and whether they serve a file system.
+    serves_fuse: BTreeMap<u32, bool>,
     samples: Vec<CpuSecond>,
 }
 
@@ -32,6 +37,7 @@ impl CpuSampler {
             host_ticks: host().ticks,
             process_ticks: BTreeMap::new(),
             other_ticks: others(&BTreeSet::new()),
+            serves_fuse: BTreeMap::new(),
             samples: Vec::new(),
         }
     }
@@ -64,10 +70,14 @@ impl CpuSampler {
         });
         self.process_ticks = process_ticks;
         let other_ticks = others(pids);
-        let since = |(pid, ticks): (&u32, &u64)| {
-            ticks.saturating_sub(self.other_ticks.get(pid).copied().unwrap_or(*ticks))
-        };
-        let others = other_ticks.iter().map(since).sum();
+        self.serves_fuse.retain(|pid, _| other_ticks.contains_key(pid));
+        let mut others = 0;
+        for (&pid, &ticks) in &other_ticks {
+            let used = ticks.saturating_sub(self.other_ticks.get(&pid).copied().unwrap_or(ticks));
+            if used > 0 && !*self.serves_fuse.entry(pid).or_insert_with(|| serves_fuse(pid)) {
+                others += used;
+            }
+        }
         self.other_ticks = other_ticks;
         let share = |ticks: u64| ticks * TICK_NS / seconds;
         let sample = CpuSecond { host_ns: share(host), subject_ns: share(subject), others_ns: share(others) };
@@ -115,7 +125,8 @@ fn parse(text: &str) -> Host {
     host
 }
 
-/// Ticks of the processes that are neither in `subject` nor the recorder nor threads of the kernel: clients, as a rule.
+/// Ticks of the processes that are neither in `subject` nor the recorder nor threads of the kernel: clients, as a rule, and
+/// servers of file systems.
 fn others(subject: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeMap::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -123,9 +134,34 @@ fn others(subject: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
     pids.filter(is_other).filter_map(|pid| Some((pid, subject::user_cpu_ticks(pid)?))).collect()
 }
 
+/// Whether the process serves a file system in user space. What it does is the storage's part, which a replay does by itself,
+/// as it does that of the kernel's threads.
+fn serves_fuse(pid: u32) -> bool {
+    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let mut opened = descriptors.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    opened.any(|target| target == Path::new(FUSE))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_with_the_fuse_device_open_serves_a_file_system() {
+        assert!(!serves_fuse(std::process::id()));
+        let opened = std::fs::File::options().read(true).write(true).open(FUSE);
+        if opened.is_err() {
+            eprintln!("skipped: {FUSE} cannot be opened");
+            return;
+        }
+        // In a process of its own, lest other tests of this one see it.
+        let mut server =
+            std::process::Command::new("sleep").arg("60").stdin(opened.unwrap()).spawn().unwrap();
+        let serves = serves_fuse(server.id());
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert!(serves);
+    }
 
     #[test]
     fn idle_time_is_not_used_time() {

@@ -16,7 +16,7 @@ const FILE: usize = 32 + PATH;
 const NAME: usize = 40 + GAP + 2 * PATH + 2 * USER_PATH;
 
 /// Every operation, in the order of its number.
-const OPS: [Op; 13] = [
+const OPS: [Op; 15] = [
     Op::Read,
     Op::Write,
     Op::Fsync,
@@ -30,6 +30,8 @@ const OPS: [Op; 13] = [
     Op::Unlink,
     Op::Rename,
     Op::Map,
+    Op::Lock,
+    Op::Unlock,
 ];
 
 /// One record.

@@ -119,6 +119,42 @@ open('f', 'w').close()",
 }
 
 #[test]
+fn locks_say_who_got_them() {
+    if !permitted("locks_say_who_got_them") {
+        return;
+    }
+    let trace = record(
+        "import fcntl, os, subprocess, sys
+fd = os.open('f', os.O_RDWR | os.O_CREAT)
+fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 10, 100)
+other = '''
+import fcntl, os
+fd = os.open('f', os.O_RDWR)
+try: fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 105)
+except OSError: pass
+fcntl.lockf(fd, fcntl.LOCK_SH, 7, 200)
+'''
+subprocess.run([sys.executable, '-c', other], check=True)
+fcntl.lockf(fd, fcntl.LOCK_UN, 10, 100)
+fcntl.fcntl(fd, fcntl.F_GETFL)
+fcntl.flock(fd, fcntl.LOCK_SH)
+fcntl.flock(fd, fcntl.LOCK_UN)",
+    );
+    let shared = Flags::SHARED;
+    let expected = [
+        (Op::Lock, 100, 10, Flags::default()),
+        (Op::Lock, 105, 1, shared | Flags::FAILED),
+        (Op::Lock, 200, 7, shared),
+        (Op::Unlock, 100, 10, Flags::default()),
+        (Op::Lock, 0, 0, shared),
+        (Op::Unlock, 0, 0, Flags::default()),
+    ];
+    let locks = events_on(&trace, "db/f").into_iter().filter(|e| matches!(e.op, Op::Lock | Op::Unlock));
+    let locks: Vec<_> = locks.map(|e| (e.op, e.offset, e.len, e.flags)).collect();
+    assert_eq!(locks, expected);
+}
+
+#[test]
 fn copies_inside_the_kernel_are_a_read_and_a_write() {
     if !permitted("copies_inside_the_kernel_are_a_read_and_a_write") {
         return;

@@ -14,10 +14,12 @@
 //! fewer of them. The foreground waits for a background thread that is more than [`AHEAD_NS`] behind.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use poolwright_trace::{Event, Flags, Gap, Trace};
 
 use self::lifetime::Lifetimes;
+use self::locks::Poll;
 use crate::Schedule;
 use crate::schedule::{Builder, Dependency};
 
@@ -31,6 +33,8 @@ const BACKGROUND_SHARE: f64 = 0.5;
 const SERVED_SHARE: f64 = 0.05;
 /// In a trace without gaps, a thread that pauses for longer than this waits for a timer.
 const LONG_PAUSE_NS: u64 = 100_000_000;
+/// A thread that polls a lock is late by at most this many times what it was in the recording.
+const MOST_LATE: f64 = 1.5;
 /// Ends of operations kept per thread to find the one before a wakeup.
 const RECENT: usize = 16;
 
@@ -45,8 +49,29 @@ pub struct Think {
     pub cpu_ns: u64,
     /// Time slept after that, in nanoseconds.
     pub sleep_ns: u64,
+    /// How a lock that `wake` gives up is polled.
+    pub polled: Option<Polled>,
     /// Begins when the foreground has done so many steps; 0 for a step that only waits for its own thread.
     pub after_work: u32,
+}
+
+/// A wait for a lock that the thread tries to get now and then. It is late by a share of the time that it waited: its
+/// intervals grow with that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Polled {
+    /// From the first refusal to the lock's being given up, in nanoseconds of the recording.
+    pub waited_ns: u64,
+    /// From there to the try that got it.
+    pub late_ns: u64,
+}
+
+impl Polled {
+    /// How late the thread is after it has waited for `waited`, in nanoseconds: not more than it was in the recording and
+    /// half of that.
+    pub fn late_after(&self, waited: Duration) -> u64 {
+        let share = waited.as_nanos() as f64 / self.waited_ns.max(1) as f64;
+        (self.late_ns as f64 * share.min(MOST_LATE)) as u64
+    }
 }
 
 /// What makes a schedule an application's.
@@ -77,6 +102,9 @@ pub struct Inferred {
     pub background_ops: u64,
     /// Operations that began after another thread's operation had ended and that thread had woken theirs.
     pub wakes: u64,
+    /// Waits for another process's file lock, which the thread polled.
+    #[serde(default)]
+    pub lock_waits: u64,
     /// Operations before which it is not known what their thread did.
     pub unknown_gaps: u64,
     /// CPU time of the foreground between its operations, in nanoseconds.
@@ -114,13 +142,14 @@ struct Usage {
 }
 
 impl Usage {
-    fn take(&mut self, event: &Event) {
+    /// `polls`: the gap is a wait for a lock.
+    fn take(&mut self, event: &Event, polls: bool) {
         if self.ops == 0 {
             self.first = event.t_ns;
         } else {
             let whole = event.t_ns.saturating_sub(self.last_end);
             match &event.gap {
-                Some(gap) => self.take_gap(gap, whole),
+                Some(gap) => self.take_gap(gap, whole, polls),
                 None => {
                     self.unknown += whole;
                     self.unknown_long += if whole > LONG_PAUSE_NS { whole } else { 0 };
@@ -131,13 +160,15 @@ impl Usage {
         self.last_end = self.last_end.max(event.t_ns + event.dur_ns);
     }
 
-    fn take_gap(&mut self, gap: &Gap, whole: u64) {
+    fn take_gap(&mut self, gap: &Gap, whole: u64, polls: bool) {
         self.known += 1;
         self.cpu += gap.cpu_ns;
         self.ready += u64::from(gap.ready_ns);
         let asleep = asleep(gap, whole);
         match gap.waker {
             0 => {}
+            // A thread that waits for a lock has work to do.
+            _ if polls => {}
             Gap::OTHER => {
                 self.served += asleep;
                 self.served_wakes += 1;
@@ -186,6 +217,10 @@ struct Inference<'a> {
     /// By thread, what it did before and in operations that are not replayed, to be done before its next step.
     carried: HashMap<u32, Carried>,
     lifetimes: Lifetimes,
+    /// By index of the event that they come before, the sleeps of threads that poll a lock.
+    polls: HashMap<usize, Poll>,
+    /// Of the present event.
+    index: usize,
     wanted: &'a dyn Fn(&Event) -> bool,
 }
 
@@ -195,12 +230,15 @@ struct Carried {
     end: Option<u64>,
     cpu_ns: u64,
     sleep_ns: u64,
+    wake: Option<Dependency>,
+    polled: Option<Polled>,
 }
 
 impl Schedule {
     /// The application's schedule: the events for which `wanted` is true, with what their threads did between them.
     pub fn of_application(trace: &Trace, others: Others, wanted: &dyn Fn(&Event) -> bool) -> Schedule {
-        let usage = usage(trace);
+        let polls = locks::polls(&trace.events);
+        let usage = usage(trace, &polls);
         let inference = Inference {
             foreground: foreground_of(&usage),
             others,
@@ -210,6 +248,8 @@ impl Schedule {
             ends: HashMap::new(),
             carried: HashMap::new(),
             lifetimes: Lifetimes::default(),
+            polls,
+            index: 0,
             wanted,
         };
         inference.run(trace)
@@ -218,7 +258,7 @@ impl Schedule {
 
 /// The threads whose operations are the work.
 pub fn foreground_threads(trace: &Trace) -> HashSet<u32> {
-    foreground_of(&usage(trace))
+    foreground_of(&usage(trace, &locks::polls(&trace.events)))
 }
 
 fn foreground_of(usage: &HashMap<u32, Usage>) -> HashSet<u32> {
@@ -226,10 +266,10 @@ fn foreground_of(usage: &HashMap<u32, Usage>) -> HashSet<u32> {
 }
 
 /// Every thread's time, over the whole trace: also of the operations that are not replayed.
-fn usage(trace: &Trace) -> HashMap<u32, Usage> {
+fn usage(trace: &Trace, polls: &HashMap<usize, Poll>) -> HashMap<u32, Usage> {
     let mut usage: HashMap<u32, Usage> = HashMap::new();
-    for event in &trace.events {
-        usage.entry(event.tid).or_default().take(event);
+    for (index, event) in trace.events.iter().enumerate() {
+        usage.entry(event.tid).or_default().take(event, polls.contains_key(&index));
     }
     if usage.values().all(Usage::is_background) {
         // Without a foreground there would be no progress to measure.
@@ -258,7 +298,8 @@ impl Inference<'_> {
         let mut schedule = Schedule::default();
         schedule.start_ns = u64::MAX;
         let mut end = 0;
-        for event in &trace.events {
+        for (index, event) in trace.events.iter().enumerate() {
+            self.index = index;
             let wanted = (self.wanted)(event);
             let Some(op) = crate::schedule::replayed(event).filter(|_| wanted) else {
                 if wanted {
@@ -298,6 +339,9 @@ impl Inference<'_> {
         carried.end = carried.end.max(Some(event.t_ns + event.dur_ns));
         carried.cpu_ns += think.cpu_before_ns + think.cpu_ns;
         carried.sleep_ns += if foreground { think.sleep_ns } else { 0 };
+        if think.wake.is_some() {
+            (carried.wake, carried.polled) = (think.wake, think.polled);
+        }
     }
 
     fn add(&mut self, event: &Event, start: u64) {
@@ -310,6 +354,11 @@ impl Inference<'_> {
         let mut before = self.builder.same_thread_before(event, lane);
         self.lifetimes.before(event, lane, &mut before);
         let mut think = self.think(event, foreground);
+        let carried = self.carried.entry(event.tid).or_default();
+        if think.wake.is_none() {
+            (think.wake, think.polled) = (carried.wake, carried.polled);
+        }
+        (carried.wake, carried.polled) = (None, None);
         let first = !self.ends.contains_key(&event.tid);
         if (first && event.t_ns > start) || (!foreground && think.wake.is_none()) {
             think.after_work = self.application.work.len() as u32;
@@ -331,6 +380,7 @@ impl Inference<'_> {
             inferred.background_ops += 1;
         }
         inferred.wakes += u64::from(think.wake.is_some());
+        inferred.lock_waits += u64::from(think.polled.is_some());
         inferred.unknown_gaps += u64::from(event.gap.is_none());
         self.application.thinks[lane as usize].push(think);
         let done = self.builder.push(lane, event, &before);
@@ -353,6 +403,9 @@ impl Inference<'_> {
         let cpu = gap.cpu_ns.min(whole);
         let ready = u64::from(gap.ready_ns).min(whole - cpu);
         let asleep = whole - cpu - ready;
+        if let Some(poll) = self.polls.get(&self.index) {
+            return self.polling(*poll, event, cpu, previous);
+        }
         match gap.waker {
             0 => Think { cpu_ns: cpu, ..Think::default() },
             Gap::OTHER if foreground => {
@@ -377,6 +430,21 @@ impl Inference<'_> {
         ends.chain(skipped).filter(|at| *at <= event.t_ns).max()
     }
 
+    /// A sleep between two tries to get a lock: it lasts until the lock is free, and as much longer as the next try is late.
+    fn polling(&self, poll: Poll, event: &Event, cpu: u64, previous: u64) -> Think {
+        let think = Think { cpu_before_ns: cpu, ..Think::default() };
+        let Poll::Granted { by, at_ns, since_ns } = poll else { return think };
+        let ends = self.ends.get(&by).into_iter().flatten();
+        let last = ends.filter(|e| e.at <= at_ns).max_by_key(|e| e.at);
+        let polled = Polled {
+            waited_ns: at_ns.saturating_sub(since_ns).max(1),
+            late_ns: event.t_ns.saturating_sub(at_ns),
+        };
+        // Between its last operation and giving up the lock the other thread only computed.
+        let sleep_ns = at_ns.saturating_sub(last.map_or(at_ns, |e| e.at).max(previous));
+        Think { wake: last.map(|e| e.step), sleep_ns, polled: last.map(|_| polled), ..think }
+    }
+
     /// A sleep that another thread ended: it lasts from that thread's last operation before the wakeup, if that ended later
     /// than the sleeper's own last one. Otherwise the waker did no operation meanwhile.
     fn woken(&self, event: &Event, gap: &Gap, waker: u32, previous: u64) -> Option<Think> {
@@ -393,11 +461,12 @@ impl Inference<'_> {
             wake: Some(last.step),
             cpu_ns: cpu,
             sleep_ns: after.saturating_sub(cpu + ready),
-            after_work: 0,
+            ..Think::default()
         })
     }
 }
 
 mod lifetime;
+mod locks;
 #[cfg(test)]
 mod tests;

@@ -13,8 +13,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use nix::sys::statfs::{FsType, TMPFS_MAGIC};
-use poolwright_host::{memory, private, regular};
+use poolwright_host::{memory, private, regular, room};
 use poolwright_trace::{Event, Op, Trace};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -30,8 +29,6 @@ use alike::Alike;
 use image::{Image, made_up};
 
 const ALIGN: u64 = 4096;
-/// Not in nix's list.
-const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 /// Roles that are small or sequential; their operations are never sampled.
 const WHOLE_ROLES: [&str; 3] = ["wal", "binlog", "temp"];
 
@@ -313,12 +310,7 @@ impl Capture {
 
 /// Fails if `dir`'s file system has less than `needed` bytes free. A file system in memory has no more than the memory.
 pub fn check_room(dir: &Path, needed: u64) -> Result<()> {
-    let stat = nix::sys::statvfs::statvfs(dir).map_err(|e| host("looking at", dir)(e.into()))?;
-    let kind =
-        nix::sys::statfs::statfs(dir).map_err(|e| host("looking at", dir)(e.into()))?.filesystem_type();
-    let free = (stat.blocks_available() as u64).saturating_mul(stat.fragment_size() as u64);
-    let in_memory = matches!(kind, TMPFS_MAGIC | RAMFS_MAGIC);
-    let free = if in_memory { free.min(memory::available().unwrap_or(free)) } else { free };
+    let free = room::available(dir).map_err(host("looking at", dir))?;
     if free < needed { Err(Error::NoRoom { path: dir.to_owned(), free, needed }) } else { Ok(()) }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use poolwright_host::Transient;
+use poolwright_host::{Transient, room};
 
 use crate::directory::Directory;
 use crate::error::host;
@@ -15,8 +15,11 @@ use crate::{Error, Result, Spec, TargetSpec};
 /// How a trial learns who started it.
 pub const PARENT: &str = "POOLWRIGHT_PARENT_PID";
 
-/// Runs `program trial SPEC` and reads its JSON. The child is killed when `interrupted` says so or when it has taken
-/// `limit`, all of it counted, and dies with this process (it asks for that itself: see [`die_with_parent`]).
+/// A trial leaves so many bytes of its file system free, or a tenth where that is less.
+const RESERVE: u64 = 1 << 30;
+
+/// Runs `program trial SPEC` and reads its JSON. The child is killed when `interrupted` says so, when it has taken
+/// `limit`, all of it counted, or when it has nearly used up its file system; and it dies with this process (it asks for that itself: see [`die_with_parent`]).
 pub fn run(
     program: &Path,
     spec: &Spec,
@@ -25,6 +28,7 @@ pub fn run(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Replay> {
     let began = Instant::now();
+    let guard = Guard::of(spec);
     let path = work.join("trial.json");
     spec.save(&path)?;
     let mut child = Command::new(program)
@@ -55,8 +59,9 @@ pub fn run(
         if let Some(status) = child.try_wait().map_err(host("waiting for", program))? {
             break status;
         }
-        let late = limit.filter(|limit| began.elapsed() >= *limit);
-        if let Some(why) = interrupted().then_some(Error::Interrupted).or(late.map(Error::TooLong)) {
+        let late = limit.filter(|limit| began.elapsed() >= *limit).map(Error::TooLong);
+        let stopped = interrupted().then_some(Error::Interrupted).or(late);
+        if let Some(why) = stopped.or_else(|| guard.as_ref()?.overstepped()) {
             let _ = child.kill();
             let _ = child.wait();
             remove_directory(spec);
@@ -70,6 +75,30 @@ pub fn run(
         return Err(Error::Child(reason(&status.to_string(), &String::from_utf8_lossy(&err))));
     }
     serde_json::from_slice(&out).map_err(|e| Error::Child(format!("its result does not parse: {e}")))
+}
+
+/// Keeps a trial from using up the file system that it writes to: others use it too, the database among them.
+struct Guard<'a> {
+    dir: &'a Path,
+    /// Bytes that stay free.
+    reserve: u64,
+}
+
+impl Guard<'_> {
+    /// `None` where the host does not say how much room there is.
+    fn of(spec: &Spec) -> Option<Guard<'_>> {
+        let dir = match &spec.target {
+            TargetSpec::Engine(options) => &options.scratch,
+            TargetSpec::Directory(parent) => parent,
+        };
+        let reserve = RESERVE.min(room::available(dir).ok()? / 10);
+        Some(Guard { dir, reserve })
+    }
+
+    fn overstepped(&self) -> Option<Error> {
+        let free = room::available(self.dir).ok()?;
+        (free < self.reserve).then(|| Error::UsedUp { path: self.dir.to_owned(), free })
+    }
 }
 
 /// A process that was killed cannot remove its directory; a pool's file has no name by then.

@@ -26,6 +26,8 @@ pub enum Pace {
         warm_share: f64,
         /// CPU time of a call that this target does not make, in nanoseconds.
         call_ns: u64,
+        /// The pass ends after this time, however much of the work is done; a quarter of it is the most that warms up.
+        longest: Option<Duration>,
     },
 }
 
@@ -59,6 +61,8 @@ pub struct Work {
     pub seconds: f64,
     /// Seconds that the same work took in the recording.
     pub recorded_seconds: f64,
+    /// Share of the work that was done, 1 unless the pass was ended by its time limit.
+    pub share: f64,
     /// CPU seconds used in place of the application's, over the whole pass.
     pub cpu_seconds: f64,
     /// Latency of the background's operations in nanoseconds, by name; [`Pass::latency`] is the foreground's.
@@ -158,6 +162,7 @@ pub fn drive(
         pacer: pacer(schedule, pace)?,
     };
     let over = AtomicBool::new(false);
+    let longest = longest(pace);
     let lanes = std::thread::scope(|scope| {
         if let Some(pacer) = &run.pacer {
             let (stop, over) = (&run.stop, &over);
@@ -181,7 +186,11 @@ pub fn drive(
         while unfinished() {
             if looked.elapsed() > Duration::from_millis(50) {
                 looked = Instant::now();
-                if interrupted() {
+                let is_late = longest.is_some_and(|longest| run.start.elapsed() >= longest);
+                if let Some(pacer) = run.pacer.as_ref().filter(|_| is_late) {
+                    pacer.end_measurement();
+                }
+                if is_late || interrupted() {
                     run.stop.store(true, Ordering::Relaxed);
                 }
             }
@@ -203,6 +212,7 @@ pub fn drive(
     if let (Some(pacer), Some(work)) = (&run.pacer, &mut pass.work) {
         pacer.end_measurement();
         work.cpu_seconds = pacer.burned_ns() as f64 / 1e9;
+        work.share = pacer.share();
         (work.seconds, work.recorded_seconds) = pacer.measured().ok_or_else(|| {
             Error::Nothing("too little of the application is left to replay: no time passes in it".into())
         })?;
@@ -213,13 +223,20 @@ pub fn drive(
 }
 
 fn pacer(schedule: &Schedule, pace: Pace) -> Result<Option<Pacer<'_>>> {
-    let Pace::Application { warm_share, call_ns } = pace else { return Ok(None) };
+    let Pace::Application { warm_share, call_ns, longest } = pace else { return Ok(None) };
     let Some(application) = &schedule.application else {
         return Err(Error::Nothing(
             "the schedule does not say what the application does between operations".into(),
         ));
     };
-    Ok(Some(Pacer::new(application, warm_share, call_ns)))
+    Ok(Some(Pacer::new(application, warm_share, call_ns, longest.map(|longest| longest / 4))))
+}
+
+fn longest(pace: Pace) -> Option<Duration> {
+    match pace {
+        Pace::Application { longest, .. } => longest,
+        Pace::AsFastAsPossible | Pace::Recorded(_) => None,
+    }
 }
 
 fn gather(lanes: Vec<LaneResult>, seconds: f64) -> Pass {
@@ -251,7 +268,7 @@ fn gather(lanes: Vec<LaneResult>, seconds: f64) -> Pass {
         pass.written_real += lane.written_real;
         pass.max_lag_ns = pass.max_lag_ns.max(lane.max_lag_ns);
     }
-    pass.work = Some(Work { seconds: 0.0, recorded_seconds: 0.0, cpu_seconds: 0.0, background });
+    pass.work = Some(Work { seconds: 0.0, recorded_seconds: 0.0, share: 1.0, cpu_seconds: 0.0, background });
     pass
 }
 
@@ -312,11 +329,13 @@ impl Run<'_> {
     /// What the thread does before a step, beside waiting for its own other lanes.
     fn think(&self, pacer: &Pacer<'_>, due: &mut Due, lane: usize, step: usize, t_ns: u64) {
         let think = pacer.think(lane, step);
+        let began = Instant::now();
         if let Some(Dependency { lane, done }) = think.wake {
             self.progress[lane as usize].wait(done, &self.stop);
         }
+        let late_ns = think.polled.map_or(0, |polled| polled.late_after(began.elapsed()));
         pacer.wait_for_progress(lane, think, t_ns, &self.stop);
-        pacer.spend(due, think.cpu_ns + pacer.call_ns(), think.sleep_ns, &self.stop);
+        pacer.spend(due, think.cpu_ns + pacer.call_ns(), think.sleep_ns + late_ns, &self.stop);
     }
 
     fn wait_for_its_time(&self, step: &Step) -> Option<Instant> {
@@ -356,7 +375,7 @@ impl Run<'_> {
             Op::Create => self.target.create(step.file),
             Op::Unlink => self.target.unlink(step.file),
             // ZFS allocates when it writes; fallocate reserves nothing there.
-            Op::Allocate | Op::Open | Op::Close | Op::Rename | Op::Map => Ok(()),
+            Op::Allocate | Op::Open | Op::Close | Op::Rename | Op::Map | Op::Lock | Op::Unlock => Ok(()),
         }
     }
 

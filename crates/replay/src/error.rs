@@ -37,6 +37,17 @@ pub enum Error {
         /// Bytes needed.
         needed: u64,
     },
+    /// A trial has nearly filled the file system that it writes to.
+    #[error(
+        "it was stopped because {} has {} MiB left\nhint: name another directory with --scratch, or replay less with --first",
+        path.display(), free >> 20
+    )]
+    UsedUp {
+        /// The scratch directory.
+        path: PathBuf,
+        /// Bytes free.
+        free: u64,
+    },
     /// The capture does not fit into memory.
     #[error(
         "the bytes to replay take {} of memory, and {} are available; take fewer with --sample-bytes",

@@ -47,6 +47,8 @@ pub(crate) struct Pacer<'a> {
     next: Vec<AtomicU64>,
     /// Foreground steps done when the measurement begins.
     warm: u32,
+    /// When it begins at the latest.
+    warm_until: Option<Instant>,
     began: OnceLock<Mark>,
     ended: OnceLock<Mark>,
     /// CPU time of a call that the replay does not make, in nanoseconds.
@@ -89,8 +91,13 @@ pub(crate) struct Due {
 }
 
 impl<'a> Pacer<'a> {
-    /// `warm_share` of the work is done before the measurement begins.
-    pub fn new(application: &'a Application, warm_share: f64, call_ns: u64) -> Pacer<'a> {
+    /// `warm_share` of the work is done before the measurement begins, or what is done in the time `longest_warm`.
+    pub fn new(
+        application: &'a Application,
+        warm_share: f64,
+        call_ns: u64,
+        longest_warm: Option<Duration>,
+    ) -> Pacer<'a> {
         Pacer {
             application,
             work: AtomicU32::new(0),
@@ -98,6 +105,7 @@ impl<'a> Pacer<'a> {
             nearest: AtomicU32::new(u32::MAX),
             next: (0..application.foreground.len()).map(|_| AtomicU64::new(u64::MAX)).collect(),
             warm: (application.work.len() as f64 * warm_share) as u32,
+            warm_until: longest_warm.map(|longest| Instant::now() + longest),
             began: OnceLock::new(),
             ended: OnceLock::new(),
             call_ns,
@@ -181,7 +189,9 @@ impl<'a> Pacer<'a> {
         if work >= self.nearest.load(Ordering::SeqCst) {
             self.wake(work);
         }
-        if work > self.warm && self.began.get().is_none() {
+        if self.began.get().is_none()
+            && (work > self.warm || self.warm_until.is_some_and(|t| Instant::now() >= t))
+        {
             let _ = self.began.set(Mark { at: Instant::now(), work });
         }
     }
@@ -201,6 +211,11 @@ impl<'a> Pacer<'a> {
     /// Ends the measurement, unless it has ended.
     pub fn end_measurement(&self) {
         let _ = self.ended.set(Mark { at: Instant::now(), work: self.work.load(Ordering::Relaxed) });
+    }
+
+    /// Share of the foreground's steps that are done.
+    pub fn share(&self) -> f64 {
+        f64::from(self.work.load(Ordering::Relaxed)) / self.application.work.len().max(1) as f64
     }
 
     /// Seconds of the measurement, and the recorded seconds that its work took in the recording.

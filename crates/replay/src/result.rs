@@ -62,6 +62,9 @@ pub struct Replay {
     /// Recorded seconds of work done in a second, 1 being as fast as the recorded application was: of an application's replay.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub work_rate: Option<f64>,
+    /// Share of the work that was done: below 1 if a time limit ended the pass. Of an application's replay.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub work_share: Option<f64>,
     /// Latency of the background's operations by kind, of an application's replay; `latency_ns` is the foreground's.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub background_latency_ns: BTreeMap<String, Latency>,
@@ -127,6 +130,7 @@ impl Replay {
         self.mean_latency_ns = if timed == 0 { 0.0 } else { total / timed as f64 };
         if let Some(work) = &pass.work {
             self.work_rate = Some(work.recorded_seconds / work.seconds);
+            self.work_share = Some(work.share);
             self.application_cpu_seconds = Some(work.cpu_seconds);
             self.background_latency_ns =
                 work.background.iter().map(|(op, h)| (op.clone(), Latency::of(h))).collect();

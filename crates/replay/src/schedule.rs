@@ -62,7 +62,7 @@ pub struct Schedule {
 /// call of `mmap` itself is not.
 pub(crate) fn replayed(event: &Event) -> Option<Op> {
     match event.op {
-        Op::Open | Op::Close | Op::Rename => None,
+        Op::Open | Op::Close | Op::Rename | Op::Lock | Op::Unlock => None,
         Op::Map => (event.dur_ns == 0 && event.len > 0).then_some(Op::Read),
         op => Some(op),
     }

@@ -27,6 +27,9 @@ pub struct ApplicationSpec {
     /// file system, for example.
     #[serde(default)]
     pub call_ns: u64,
+    /// The pass ends after so many seconds, however much of the work is done; left out: when the work is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_s: Option<f64>,
 }
 
 /// A trial. Paths are of the machine it runs on.

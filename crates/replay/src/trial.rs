@@ -1,6 +1,6 @@
 //! Runs one trial in this process.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -112,8 +112,11 @@ fn on<T: Target>(
         ..Replay::default()
     };
     replay.fill_seconds = began.elapsed().as_secs_f64();
-    let application =
-        spec.application.map(|a| Pace::Application { warm_share: spec.warm_share, call_ns: a.call_ns });
+    let application = spec.application.map(|a| Pace::Application {
+        warm_share: spec.warm_share,
+        call_ns: a.call_ns,
+        longest: a.longest_s.and_then(|s| Duration::try_from_secs_f64(s).ok()),
+    });
     let pace = application.unwrap_or(spec.pace.map_or(Pace::AsFastAsPossible, Pace::Recorded));
     let pass =
         |s: &Schedule, pace| -> Result<Pass> { drive(s, capture, target, pace, txg_timeout_s, interrupted) };

@@ -33,11 +33,16 @@ pub enum Op {
     Rename,
     /// Pages faulted in or mapped (`mmap` region of `len` bytes at `offset`).
     Map,
+    /// A range locked (`fcntl`, `flock`), or with [`Flags::FAILED`] not, because another process has it locked. A `len` of 0
+    /// reaches to the end of the file.
+    Lock,
+    /// The lock of a range given up.
+    Unlock,
 }
 
 impl Op {
     /// Every operation, in the order of declaration.
-    pub const ALL: [Op; 13] = [
+    pub const ALL: [Op; 15] = [
         Op::Read,
         Op::Write,
         Op::Fsync,
@@ -51,6 +56,8 @@ impl Op {
         Op::Unlink,
         Op::Rename,
         Op::Map,
+        Op::Lock,
+        Op::Unlock,
     ];
 
     /// The spelling in the trace file and in JSON.
@@ -69,6 +76,8 @@ impl Op {
             Op::Unlink => "unlink",
             Op::Rename => "rename",
             Op::Map => "map",
+            Op::Lock => "lock",
+            Op::Unlock => "unlock",
         }
     }
 
@@ -156,6 +165,10 @@ impl Flags {
     pub const AIO: Flags = Flags(8);
     /// Issued through io_uring.
     pub const URING: Flags = Flags(16);
+    /// Of a lock: others may hold it too.
+    pub const SHARED: Flags = Flags(32);
+    /// Of a lock: refused, because another process has the range locked.
+    pub const FAILED: Flags = Flags(64);
 
     /// Whether every bit of `other` is set.
     pub fn contains(self, other: Flags) -> bool {

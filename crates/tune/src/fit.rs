@@ -34,6 +34,8 @@ pub(crate) const LEAST_TRIALS: f64 = 3.0 + 2.0 * LEAST_PAIRS as f64;
 const SLOWEST: f64 = 6.0;
 /// Wall seconds that a trial may take besides: a busy machine delays its start.
 const GRACE_S: f64 = 30.0;
+/// A trial's pass ends when it has taken so many times as long as a whole trial of today's settings.
+const SLOW: f64 = 2.5;
 
 /// What a race's trials replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,15 +67,15 @@ impl Calibration {
             None => replay.seconds / (1.0 - WARM_SHARE),
         }
         .min(whole);
-        let seconds = seconds.max(0.1);
+        let done = (seconds * replay.work_share.unwrap_or(1.0)).max(0.1);
         let anchor = replay.work_rate.map(|rate| Anchor {
             seconds: 1.0 / rate,
-            cpu_seconds: replay.cpu_seconds / seconds,
+            cpu_seconds: replay.cpu_seconds / done,
             cores,
             threads: replay.application.as_ref().map_or(1.0, |a| f64::from(a.foreground_threads.max(1))),
             recorded_s,
         });
-        Calibration { seconds, fixed_s: (whole - pass).max(0.0), per_recorded_s: pass / seconds, anchor }
+        Calibration { seconds, fixed_s: (whole - pass).max(0.0), per_recorded_s: pass / done, anchor }
     }
 
     /// Recorded seconds that a pass of so many wall seconds replays.
@@ -97,6 +99,12 @@ pub(crate) fn fit(c: &Calibration, budget_s: f64, recorded: f64) -> Fit {
 }
 
 impl Fit {
+    /// After how many seconds a trial's pass ends, however much of the work is done by then: a setting so slow is not in the
+    /// running.
+    pub fn longest_s(&self) -> f64 {
+        SLOW * self.trial_s
+    }
+
     /// After how long a trial is stopped.
     pub fn limit(&self) -> Duration {
         Duration::from_secs_f64(SLOWEST * self.trial_s + GRACE_S)

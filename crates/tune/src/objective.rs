@@ -149,8 +149,10 @@ pub fn metrics(replay: &Replay) -> Metrics {
     }
     put("write_amplification", replay.write_amplification.unwrap_or(0.0));
     put("read_amplification", replay.read_amplification.unwrap_or(0.0));
-    put("vdev_write_bytes", replay.vdev.write_bytes as f64);
-    put("vdev_read_bytes", replay.vdev.read_bytes as f64);
+    // Of a pass that its time limit ended: what all of the work would have taken.
+    let share = replay.work_share.unwrap_or(1.0).max(f64::MIN_POSITIVE);
+    put("vdev_write_bytes", replay.vdev.write_bytes as f64 / share);
+    put("vdev_read_bytes", replay.vdev.read_bytes as f64 / share);
     let accesses = replay.arc.hits + replay.arc.iohits + replay.arc.misses;
     put("arc_hit_ratio", replay.arc.hits as f64 / accesses.max(1) as f64);
     put("cpu_ns_per_op", replay.cpu_seconds * 1e9 / replay.ops.max(1) as f64);

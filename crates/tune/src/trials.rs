@@ -24,12 +24,14 @@ const HINDRANCE: f64 = 0.95;
 /// Below this work rate of today's settings the recording is of another pace (`docs/method.md`, "What the predictions are
 /// worth").
 const OTHER_PACE: f64 = 0.5;
-/// The least time that the first trial may take.
+/// After so long the first trial has said how fast today's settings are, however much of the work is done.
+const CALIBRATION_LONGEST_S: f64 = 20.0;
+/// The least time after which the first trial is stopped.
 const CALIBRATION_LIMIT: Duration = Duration::from_secs(300);
 
 impl Tuner<'_> {
-    /// A trial of the whole application over the first `seconds` of the recording.
-    fn spec(&self, settings: BTreeMap<String, Settings>, seconds: f64) -> Spec {
+    /// A trial of the whole application over the first `seconds` of the recording, whose pass ends after `longest_s` seconds.
+    fn spec(&self, settings: BTreeMap<String, Settings>, seconds: f64, longest_s: f64) -> Spec {
         // Without durations the threads are unknown, and so are the times between operations.
         let timed = self.trace.events.iter().any(|e| e.dur_ns > 0);
         Spec {
@@ -46,7 +48,7 @@ impl Tuner<'_> {
             settings,
             roles: Vec::new(),
             pace: None,
-            application: timed.then(ApplicationSpec::default),
+            application: timed.then_some(ApplicationSpec { call_ns: 0, longest_s: Some(longest_s) }),
             warm_passes: 0,
             warm_share: WARM_SHARE,
             first_seconds: Some(seconds),
@@ -81,7 +83,7 @@ impl Tuner<'_> {
     pub(crate) fn calibrate(&mut self) -> Result<()> {
         self.say("how long a trial takes");
         let seconds = CALIBRATION_S.min(self.recorded());
-        let spec = self.spec(self.settings_so_far(), seconds);
+        let spec = self.spec(self.settings_so_far(), seconds, CALIBRATION_LONGEST_S);
         let began = Instant::now();
         // How long it should take is not known yet; a trial that takes twice the budget leaves no time for others.
         let replay = self.trial(&spec, CALIBRATION_LIMIT.max(2 * self.request.budget))?;
@@ -127,7 +129,7 @@ impl Tuner<'_> {
             self.say(format!("{name}: trial {done}: {}", spelled(settings, &today)));
             let mut all = others.clone();
             all.extend(for_all(roles, settings));
-            let spec = self.spec(all, fit.seconds);
+            let spec = self.spec(all, fit.seconds, fit.longest_s());
             self.trial(&spec, fit.limit())
         };
         let predict = |settings: &Settings| Ok(forecast.screen(&today, settings)?.objective);
@@ -145,8 +147,10 @@ impl Tuner<'_> {
         seconds: f64,
     ) -> Result<Option<(Metrics, Metrics)>> {
         let limit = self.fits.values().map(Fit::limit).max().unwrap_or(CALIBRATION_LIMIT);
+        let longest_s =
+            self.fits.values().map(Fit::longest_s).reduce(f64::max).unwrap_or(CALIBRATION_LONGEST_S);
         let mut one = |settings: &BTreeMap<String, Settings>| -> Result<Option<Metrics>> {
-            let spec = self.spec(settings.clone(), seconds);
+            let spec = self.spec(settings.clone(), seconds, longest_s);
             match self.trial(&spec, limit) {
                 Ok(replay) => Ok(Some(metrics(&replay))),
                 Err(error) if error.is_interruption() => Err(error),

@@ -59,6 +59,11 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = options::parse_time)]
     first: Option<Duration>,
 
+    /// End a trial's measurement after this time, however much of the recording is replayed then: 15s. The work rate is that
+    /// of the part done
+    #[arg(long = "for", value_name = "TIME", value_parser = options::parse_time, requires = "application")]
+    longest: Option<Duration>,
+
     /// Sector size of the pool as a power of two
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(9..=16))]
     ashift: u32,
@@ -89,7 +94,8 @@ const WARM_SHARE: f64 = 0.25;
 impl Args {
     fn application(&self) -> Option<ApplicationSpec> {
         let call_ns = self.call_time.map_or(0, |time| time.as_nanos() as u64);
-        self.application.then_some(ApplicationSpec { call_ns })
+        let longest_s = self.longest.map(|time| time.as_secs_f64());
+        self.application.then_some(ApplicationSpec { call_ns, longest_s })
     }
 }
 

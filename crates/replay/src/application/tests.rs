@@ -133,6 +133,57 @@ fn without_a_foreground_all_threads_are_it() {
     assert_eq!(application(&of(events, Others::default())).foreground, [true]);
 }
 
+/// Process 2 holds a lock from 5 to 31 ms; process 1 is refused at 10 and at 20 ms, and gets it at 40.
+#[test]
+fn a_polled_lock_is_waited_for() {
+    let lock = |t: u64, pid: u32, op: Op, flags: Flags, gap: Option<Gap>| Event {
+        op,
+        offset: 120,
+        len: 1,
+        pid,
+        flags,
+        ..event(t, 0, pid, gap)
+    };
+    let (free, shared) = (Flags::default(), Flags::SHARED);
+    let slept = gap(1, 0, 1, Gap::TIMER);
+    let events = |busy: bool| {
+        let mut events = vec![
+            event(0, 1, 2, None),
+            event(1, 1, 1, None),
+            lock(5, 2, Op::Lock, free, gap(4, 0, 0, 0)),
+            lock(10, 1, Op::Lock, Flags::FAILED, gap(8, 0, 0, 0)),
+            // Of another range: a part of the second try.
+            Event { offset: 0, ..lock(19, 1, Op::Lock, shared, slept) },
+            lock(20, 1, Op::Lock, Flags::FAILED, gap(1, 0, 0, 0)),
+            event(26, 4, 2, gap(21, 0, 0, 0)),
+            lock(31, 2, Op::Unlock, free, gap(1, 0, 0, 0)),
+            lock(40, 1, Op::Lock, free, slept),
+            event(41, 1, 1, gap(1, 0, 0, 0)),
+        ];
+        if !busy {
+            events[7].offset = 500;
+        }
+        events
+    };
+    let s = of(events(true), Others::default());
+    let a = application(&s);
+    let think = a.thinks[1][1];
+    assert_eq!(
+        think.wake,
+        Some(Dependency { lane: 0, done: 2 }),
+        "the operation before the lock was given up"
+    );
+    assert_eq!(think.polled, Some(Polled { waited_ns: 21 * MS, late_ns: 9 * MS }));
+    // From the other thread's last operation to its unlocking; the sleep of the refused try is no more there.
+    assert_eq!((think.sleep_ns, think.cpu_before_ns + think.cpu_ns), (MS, 12 * MS));
+    assert_eq!((a.inferred.lock_waits, a.foreground.as_slice()), (1, &[true, true][..]));
+    assert_eq!(think.polled.unwrap().late_after(Duration::from_millis(7)), 3 * MS);
+    assert_eq!(think.polled.unwrap().late_after(Duration::from_secs(7)), 27 * MS / 2);
+
+    // Another lock was given up: what the thread waited for is not known.
+    assert_eq!((locks::polls(&events(true)).len(), locks::polls(&events(false)).len()), (2, 0));
+}
+
 proptest! {
     /// Whatever the trace, running lanes in any order that keeps the dependencies and the progress comes to the end.
     #[test]
@@ -144,9 +195,16 @@ proptest! {
             .map(|(t, dur, tid, cpu, waker)| {
                 let waker = if waker == 8 { Gap::TIMER } else { waker };
                 // Files come and go: their lives order the threads too.
-                let op = if cpu < 4 { Op::Create } else if cpu < 8 { Op::Unlink } else { Op::Write };
+                let op = match cpu {
+                    0..4 => Op::Create,
+                    4..8 => Op::Unlink,
+                    8..16 => Op::Lock,
+                    16..20 => Op::Unlock,
+                    _ => Op::Write,
+                };
+                let flags = if op == Op::Lock && dur % 2 == 0 { Flags::FAILED } else { Flags::default() };
                 let file = dur as u32 % 3;
-                Event { op, file, ..event(t, dur, tid, gap(cpu, 0, cpu as u32, waker)) }
+                Event { op, file, flags, pid: tid, ..event(t, dur, tid, gap(cpu, 0, cpu as u32, waker)) }
             })
             .collect();
         events.sort_by_key(|e| e.t_ns);

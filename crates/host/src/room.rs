@@ -1,0 +1,40 @@
+//! Room for scratch files.
+
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{FsWord, statfs};
+
+use crate::memory;
+
+/// `f_type` of tmpfs and ramfs (`statfs(2)`).
+const IN_MEMORY: [FsWord; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// Bytes that an ordinary process can still write below `dir`. Of a file system in memory, not more than the memory that is
+/// available.
+///
+/// # Errors
+/// As `statfs(2)` says.
+pub fn available(dir: &Path) -> io::Result<u64> {
+    let found = statfs(dir)?;
+    let free = (found.f_bavail as u64).saturating_mul(found.f_frsize.max(1) as u64);
+    if IN_MEMORY.contains(&found.f_type) {
+        return Ok(free.min(memory::available().unwrap_or(free)));
+    }
+    Ok(free)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_in_memory_has_no_more_room_than_memory() {
+        let memory_fs = Path::new("/dev/shm");
+        if memory_fs.is_dir() {
+            assert!(available(memory_fs).unwrap() <= memory::total().unwrap());
+        }
+        assert!(available(Path::new("/")).unwrap() > 0);
+        assert_eq!(available(Path::new("/missing/directory")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}
