@@ -60,6 +60,69 @@ fn a_trial_that_takes_too_long_is_no_result() {
 }
 
 #[test]
+fn a_pass_ends_after_the_time_given() {
+    let dir = tempfile::tempdir().unwrap();
+    many_syncs(dir.path());
+    // The syncs alone take 20 s.
+    let out = replay(dir.path(), "--application --for 2s --json");
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    let run: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let (share, rate) = (run["work_share"].as_f64().unwrap(), run["work_rate"].as_f64().unwrap());
+    assert!(share > 0.0 && share < 0.5 && rate > 0.0, "{share} {rate}");
+    assert!(run["ops"].as_f64().unwrap() < 0.6 * 800.0, "{}", run["ops"]);
+    refused(dir.path(), "--for 2s", &["--application"]);
+}
+
+/// The trial would write ten times what the file system holds.
+#[test]
+fn a_trial_leaves_room_on_its_file_system() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("table.ibd");
+    let pages = 2048;
+    std::fs::write(&path, vec![b'x'; pages * PAGE as usize]).unwrap();
+    let write = |i: u64| Event {
+        t_ns: i * 10_000,
+        dur_ns: 1000,
+        op: Op::Write,
+        file: 0,
+        offset: i * 797 % pages as u64 * PAGE,
+        len: PAGE,
+        pid: 1,
+        tid: 1,
+        flags: Flags::default(),
+        gap: None,
+    };
+    let file = File {
+        path: path.display().to_string(),
+        size: pages as u64 * PAGE,
+        role: "data".into(),
+        ..File::default()
+    };
+    Trace { files: vec![file], events: (0..200_000).map(write).collect(), ..Trace::default() }
+        .save(dir.path().join("t.parquet"))
+        .unwrap();
+    let small = dir.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    let mut mount = std::process::Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=320m", "poolwright-test"]).arg(&small);
+    if !mount.output().is_ok_and(|out| out.status.success()) {
+        eprintln!("SKIPPED a_trial_leaves_room_on_its_file_system: mounting a small tmpfs is not permitted");
+        return;
+    }
+    let words = "replay t.parquet --warm 0 --arc 64M --device ebs-gp3 --scratch small -o compression=off";
+    let out = Command::new(assert_cmd::cargo::cargo_bin!("poolwright"))
+        .current_dir(dir.path())
+        .args(words.split(' '))
+        .output()
+        .unwrap();
+    let left: Vec<_> = std::fs::read_dir(&small).unwrap().flatten().map(|e| e.file_name()).collect();
+    assert!(std::process::Command::new("umount").arg(&small).status().unwrap().success());
+    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
+    assert!(said(&out).contains("MiB left") && said(&out).contains("hint: "), "{}", said(&out));
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
 fn trials_that_all_take_too_long_are_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     many_syncs(dir.path());

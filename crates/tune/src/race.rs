@@ -24,6 +24,9 @@ const REPEATS: usize = 2;
 const SETTLED: f64 = 0.03;
 /// A property is needed if the objective is worse by this factor without it; no second trial has to show it.
 const NEEDED: f64 = 1.05;
+/// A setting whose objective is at most this share of today's in one trial is clearly better: the trials of a quiet machine
+/// differ by less.
+const HELP: f64 = 0.95;
 /// A property that the model predicts to worsen the objective by this factor is not tried.
 const HOPELESS: f64 = 1.1;
 
@@ -158,15 +161,56 @@ impl Race<'_> {
         candidates: Vec<Candidate>,
         refinements: &[Settings],
     ) -> Result<Outcome> {
+        let o = self.start(today)?;
+        self.race_on(o, candidates, refinements)
+    }
+
+    /// An outcome with a trial of today's settings.
+    ///
+    /// # Errors
+    ///
+    /// As [`Race::race`].
+    pub fn start(&mut self, today: Runner) -> Result<Outcome> {
         let began = Instant::now();
         let mut o = Outcome::new(today);
         if o.today.trials.is_empty() {
             self.trial(&mut o, None)?;
         }
+        self.limits.budget = self.limits.budget.saturating_sub(began.elapsed());
         if o.today.trials.is_empty() {
             let why = o.today.failures.last().cloned().unwrap_or_default();
             return Err(Error::Nothing(format!("today's settings could not be measured: {why}")));
         }
+        Ok(o)
+    }
+
+    /// Whether one trial of a setting is clearly better than today's.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn is_help(&mut self, o: &mut Outcome, settings: &Settings) -> Result<bool> {
+        let began = Instant::now();
+        o.others.push(Runner::new(settings.clone()));
+        let new = o.others.len() - 1;
+        self.trial(o, Some(new))?;
+        self.limits.budget = self.limits.budget.saturating_sub(began.elapsed());
+        let today = o.today.median();
+        Ok(o.others[new].trials.first().is_some_and(|t| self.criteria.objective(t, &today) <= HELP))
+    }
+
+    /// The race after [`Race::start`], and after trials of others.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn race_on(
+        &mut self,
+        mut o: Outcome,
+        candidates: Vec<Candidate>,
+        refinements: &[Settings],
+    ) -> Result<Outcome> {
+        let began = Instant::now();
         let best = search::search(self, &mut o, candidates, began)?;
         if let Some(best) = best {
             let refined = self.refine(&mut o, best, refinements, began)?;

@@ -120,7 +120,7 @@ impl Tuner<'_> {
             reference.trials.extend(self.calibrated.take());
         }
         let refinements = grid(name).refinement_settings();
-        let candidates = candidates(forecast, screened, &today, &refinements)?;
+        let hindrance = without_hindrance(forecast, &today, &refinements)?;
         let criteria = self.request.criteria();
         let others = self.settings_so_far();
         let mut done = 0;
@@ -134,7 +134,17 @@ impl Tuner<'_> {
         };
         let predict = |settings: &Settings| Ok(forecast.screen(&today, settings)?.objective);
         let limits = Limits { budget, pairs: PAIRS, trial: Duration::from_secs_f64(fit.trial_s) };
-        Race { run: &mut run, predict: &predict, criteria, limits }.race(reference, candidates, &refinements)
+        let mut race = Race { run: &mut run, predict: &predict, criteria, limits };
+        let mut outcome = race.start(reference)?;
+        // The model proposes; in all candidates it is changed only if a trial agrees.
+        let base = match &hindrance {
+            Some(changed) if race.is_help(&mut outcome, &changed.settings)? => &changed.settings,
+            _ => &today,
+        };
+        let mut candidates = candidates(forecast, screened, &today, base)?;
+        let is_there = |c: &Candidate| candidates.iter().any(|other| same(&other.settings, &c.settings));
+        candidates.extend(hindrance.clone().filter(|c| !is_there(c)));
+        race.race_on(outcome, candidates, &refinements)
     }
 
     /// Two trials side by side in time; those of odd number in the other order. `None` if one of them gave no result, which
@@ -192,29 +202,38 @@ impl Tuner<'_> {
     }
 }
 
-/// What a race searches: every combination on top of today's settings. Where a single property of today's stands in the
-/// way by the model (`primarycache=none`, say), it is changed in all of them, and alone.
+/// Today's settings without the single properties that stand in the way by the model (`primarycache=none`, say); `None` if none
+/// does.
+fn without_hindrance(
+    forecast: &Forecast<'_>,
+    today: &Settings,
+    refinements: &[Settings],
+) -> Result<Option<Candidate>> {
+    let mut predicted = forecast.screen(today, today)?.objective;
+    let mut found = None;
+    for refinement in refinements {
+        let settings = with(found.as_ref().map_or(today, |c: &Candidate| &c.settings), refinement);
+        let changed = forecast.screen(today, &settings)?.objective;
+        if changed <= HINDRANCE * predicted {
+            predicted = changed;
+            found = Some(Candidate { settings, predicted });
+        }
+    }
+    Ok(found.filter(|c| !same(&c.settings, today)))
+}
+
+/// What a race searches: every combination on top of `base`.
 fn candidates(
     forecast: &Forecast<'_>,
     screened: &[Screened],
     today: &Settings,
-    refinements: &[Settings],
+    base: &Settings,
 ) -> Result<Vec<Candidate>> {
-    let mut base = today.clone();
-    let mut best = forecast.screen(today, &base)?.objective;
     let mut candidates = Vec::new();
-    for refinement in refinements {
-        let predicted = forecast.screen(&base, refinement)?.objective;
-        if predicted <= HINDRANCE * best {
-            best = predicted;
-            base = with(&base, refinement);
-            candidates.push(Candidate { settings: base.clone(), predicted });
-        }
-    }
     for s in screened {
-        let settings = with(&base, &s.settings);
+        let settings = with(base, &s.settings);
         let predicted =
-            if base == *today { s.objective } else { forecast.screen(today, &settings)?.objective };
+            if base == today { s.objective } else { forecast.screen(today, &settings)?.objective };
         candidates.push(Candidate { settings, predicted });
     }
     candidates.retain(|c| !same(&c.settings, today));

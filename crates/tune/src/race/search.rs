@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::{Candidate, Ended, Outcome, REPEATS, Race, Runner, noise};
 use crate::Result;
+use crate::candidates::same;
 use crate::surrogate::{Observation, Surrogate};
 
 /// Standard deviations below the estimate that a setting may be.
@@ -37,7 +38,8 @@ pub(super) fn search(
     candidates: Vec<Candidate>,
     began: Instant,
 ) -> Result<Option<usize>> {
-    let runners = vec![None; candidates.len()];
+    let known = |c: &Candidate| o.others.iter().position(|runner| same(&runner.settings, &c.settings));
+    let runners = candidates.iter().map(known).collect();
     let mut search = Search { candidates, runners, since_today: 0 };
     while let Some(next) = search.next(race, o) {
         // The first candidate is tried in any case.
