@@ -24,7 +24,7 @@ mkdir "$SCRATCH/probe"
 ! grep -q 'cannot record' "$SCRATCH/probe.log" || not_run "$(grep -m 1 'cannot record' "$SCRATCH/probe.log")"
 { : <>/dev/fuse; } 2>/dev/null || not_run "/dev/fuse cannot be opened"
 
-limited "$LIMIT" "$POOLWRIGHT_ROOT/scripts/truth.sh" --check sqlite --size 0.05 --record 3 --seconds 2 --warm 1 \
+limited "$LIMIT" "$POOLWRIGHT_ROOT/scripts/truth.sh" --check sqlite --size 0.05 --record-on pool --record 3 --seconds 2 --warm 1 \
     --out "$SCRATCH/out" --scratch "$SCRATCH" >"$SCRATCH/log" 2>&1 || die 1 "the run failed: $(cat "$SCRATCH/log")"
 grep -q '^sqlite: work rate against 128K lz4: ' "$SCRATCH/log" || die 1 "no line for the workload: $(cat "$SCRATCH/log")"
 grep -q 'do not prove' "$SCRATCH/log" || die 1 "it does not say what a short run is worth"

@@ -22,8 +22,8 @@ def mounted(program, folder, datasets, pool, scratch):
     `datasets` are their properties, `pool` what the campaign says of pools."""
     with tempfile.TemporaryDirectory(prefix="truth-pool-", dir=scratch) as place:
         name = Path(place).name
+        _run(program, "pool", "create", name, f"{place}/vdev:64G", "-o", f"ashift={pool['ashift']}")
         try:
-            _run(program, "pool", "create", name, f"{place}/vdev:64G", "-o", f"ashift={pool['ashift']}")
             for dataset, properties in datasets.items():
                 given = [word for key, value in properties.items() for word in ("-o", f"{key}={value}")]
                 _run(program, "dataset", "create", f"{name}/{dataset}", *given)
@@ -62,5 +62,7 @@ def _unmount(folder):
 def _destroy(program, name):
     """The mount's process flushes and exports first."""
     ends = time.monotonic() + EXPORT_S
-    while subprocess.run([program, "pool", "destroy", name], capture_output=True, check=False).returncode and time.monotonic() < ends:
+    while (done := subprocess.run([program, "pool", "destroy", name], capture_output=True, text=True, check=False)).returncode:
+        if time.monotonic() > ends:
+            sys.exit(f"truth.sh: the pool {name} cannot be destroyed\n{done.stderr.rstrip()}")
         time.sleep(LOOK_S)

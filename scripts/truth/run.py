@@ -124,7 +124,7 @@ class Run:
             sys.exit(f"truth.sh: no trial of today's setting ({workload.today}) succeeded; see {self.database}")
         found = compare.compare(truth, predicted, workload.today, self.recommended, self.options.within / 100)
         found = {"workload": workload.name, "title": workload.title, "parameters": {**workload.parameters, **self.parameters},
-                 "pool": workload.pool, "recorded_on": self.options.record_on, "replay_options": self.options.replay_options, **found,
+                 "pool": workload.pool, "recorded_on": self.recording["recorded_on"], "replay_options": self.options.replay_options, **found,
                  "recording": self.recording, "plan": self.plan and evidence_of(self.plan), "blocks": truth}
         (self.out / "truth.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
         (self.out / "truth.md").write_text(compare.table(workload.title, found))
@@ -133,14 +133,16 @@ class Run:
     # ---- record ----
 
     def record(self):
-        """Records the prepared database on this host's file system under its load."""
+        """Records the prepared database under its load."""
         self.recording = self._recorded()
 
     def _recorded(self):
         """What the driver and the recorder said."""
         kept = self.out / "recording.json"
         if kept.exists() and self.trace.exists():
-            return json.loads(kept.read_text())
+            said = json.loads(kept.read_text())
+            if said.get("recorded_on", "host") == self.options.record_on:
+                return said
         self._check()
         database = self.out / "db"
         shutil.rmtree(database, ignore_errors=True)
@@ -153,7 +155,7 @@ class Run:
             with self._storage(database):
                 self._drive("place", database, scratch)
                 figures, recording = self._drive("load", database, scratch, record=True)
-        found = {"figures": figures, "recorder": recording}
+        found = {"figures": figures, "recorder": recording, "recorded_on": self.options.record_on}
         kept.write_text(json.dumps(found, indent=1) + "\n")
         return found
 
@@ -250,9 +252,11 @@ class Run:
             say(f"predict: {name}")
             others = {}
             with watched(others):
-                # A setting without a result, such as one that fills the scratch directory, is shown without a prediction.
-                replayed = json.loads(poolwright(*words, good=(0, 1)) or '{"runs": []}')
-            known[label] = {**replayed, **others}
+                replayed = poolwright(*words, good=(0, 1))
+            if not replayed:
+                # Such as a setting that fills the scratch directory: it is shown without a prediction.
+                return {}
+            known[label] = {**json.loads(replayed), **others}
             kept.write_text(json.dumps(known) + "\n")
         return prediction(known[label], "log" in self.workload.roles)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * The end of a system call that succeeded: what it did, as events.
+ * The end of a system call that succeeded, or was refused a lock: what it did, as events.
  */
 #pragma once
 #include "file.h"
@@ -193,6 +193,10 @@ __noinline int end_lock(struct call *call, s64 ret)
 		/* Relative to a position or the end: taken for the whole file. */
 		lock.start = 0;
 		lock.len = 0;
+	} else if (lock.len < 0) {
+		/* The range before `start`. */
+		lock.start += lock.len;
+		lock.len = -lock.len;
 	}
 	if (lock.type == F_RDLCK)
 		flags |= FLAG_SHARED;

@@ -32,6 +32,7 @@ enum flag {
 	FLAG_URING = 16,
 	FLAG_SHARED = 32,
 	FLAG_FAILED = 64,
+	FLAG_CACHED = 128,
 };
 
 enum kind { KIND_IO = 1, KIND_FILE = 2, KIND_NAME = 3 };

@@ -244,8 +244,23 @@ int BPF_PROG(on_uring_complete, void *ctx_, void *req)
 	return uring_completed((u64)req);
 }
 
+/* The gap that ends with a page fault; the next one begins, and holds what the fault takes: no tracepoint says when it ends. A
+ * fault inside a recorded call is a part of it. */
+static __always_inline void fault_gap(struct io *io)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct call *call = bpf_task_storage_get(&calls, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!call || call->active)
+		return;
+	call->t = io->t;
+	start_gap(call, task);
+	io->gap = call->gap;
+	end_gap(call, task);
+}
+
 /* Page faults on a followed file. They carry no duration. */
-static __always_inline void mapped(u64 mapping, u64 first, u64 last)
+static __always_inline void mapped(u64 mapping, u64 first, u64 last, u16 flags)
 {
 	u64 id = bpf_get_current_pid_tgid(), inode;
 	struct file_key key = {};
@@ -260,26 +275,29 @@ static __always_inline void mapped(u64 mapping, u64 first, u64 last)
 	if (!file)
 		return;
 	io.op = OP_MAP;
+	io.flags = flags;
 	io.file = *file;
 	io.t = bpf_ktime_get_ns();
 	io.off = first << PAGE_SHIFT;
 	io.len = (last - first + 1) << PAGE_SHIFT;
 	io.tgid = id >> 32;
 	io.pid = id;
+	fault_gap(&io);
 	emit(&io);
 }
 
 SEC("tp_btf/mm_filemap_fault")
 int BPF_PROG(on_fault, struct address_space *mapping, unsigned long index)
 {
-	mapped((u64)mapping, index, index);
+	mapped((u64)mapping, index, index, 0);
 	return 0;
 }
 
 SEC("tp_btf/mm_filemap_map_pages")
 int BPF_PROG(on_map_pages, struct address_space *mapping, unsigned long first, unsigned long last)
 {
-	mapped((u64)mapping, first, last);
+	/* Pages around the fault that the page cache has: nothing is read. */
+	mapped((u64)mapping, first, last, FLAG_CACHED);
 	return 0;
 }
 

@@ -19,20 +19,14 @@ use std::time::Duration;
 use poolwright_trace::{Event, Flags, Gap, Trace};
 
 use self::lifetime::Lifetimes;
-use self::locks::Poll;
+use self::locks::{Poll, Waits};
+use self::usage::{Shares, foreground_of, is_fault, longest_fault, shares, usage};
 use crate::Schedule;
 use crate::schedule::{Builder, Dependency};
 
 /// How far the foreground may be ahead of a background operation, in recorded nanoseconds. A database bounds the same by
 /// its log's size and its number of dirty pages.
 pub const AHEAD_NS: u64 = 1_000_000_000;
-/// A thread that sleeps for more than this share of its time is a background thread.
-const BACKGROUND_SHARE: f64 = 0.5;
-/// Unless another process, or a thread that does no I/O itself, wakes it before more than this share of its operations: a
-/// thread that serves clients may sleep most of its time.
-const SERVED_SHARE: f64 = 0.05;
-/// In a trace without gaps, a thread that pauses for longer than this waits for a timer.
-const LONG_PAUSE_NS: u64 = 100_000_000;
 /// A thread that polls a lock is late by at most this many times what it was in the recording.
 const MOST_LATE: f64 = 1.5;
 /// Ends of operations kept per thread to find the one before a wakeup.
@@ -43,6 +37,8 @@ const RECENT: usize = 16;
 pub struct Think {
     /// CPU time used right after the thread's previous step, in nanoseconds.
     pub cpu_before_ns: u64,
+    /// Time slept after that, in nanoseconds.
+    pub sleep_before_ns: u64,
     /// The step of another thread whose end it then waits for.
     pub wake: Option<Dependency>,
     /// CPU time used after that, in nanoseconds.
@@ -63,13 +59,16 @@ pub struct Polled {
     pub waited_ns: u64,
     /// From there to the try that got it.
     pub late_ns: u64,
+    /// From the holder's last operation to its giving up the lock.
+    pub held_ns: u64,
 }
 
 impl Polled {
-    /// How late the thread is after it has waited for `waited`, in nanoseconds: not more than it was in the recording and
-    /// half of that.
+    /// How late the thread is after it has waited for `waited` for the holder's last operation, in nanoseconds: not more than
+    /// it was in the recording and half of that.
     pub fn late_after(&self, waited: Duration) -> u64 {
-        let share = waited.as_nanos() as f64 / self.waited_ns.max(1) as f64;
+        let waited = waited.as_nanos() as f64 + self.held_ns as f64;
+        let share = waited / self.waited_ns.max(1) as f64;
         (self.late_ns as f64 * share.min(MOST_LATE)) as u64
     }
 }
@@ -122,87 +121,11 @@ pub struct Others {
     pub cpu_ns: u64,
 }
 
-/// A thread's time in the recording, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Usage {
-    ops: u64,
-    first: u64,
-    last_end: u64,
-    cpu: u64,
-    ready: u64,
-    /// Asleep until another process or a thread without recorded operations woke it.
-    served: u64,
-    served_wakes: u64,
-    /// Asleep until a timer, or until a thread with recorded operations.
-    waiting: u64,
-    /// Of gaps of which nothing is known.
-    unknown: u64,
-    unknown_long: u64,
-    known: u64,
-}
-
-impl Usage {
-    /// `polls`: the gap is a wait for a lock.
-    fn take(&mut self, event: &Event, polls: bool) {
-        if self.ops == 0 {
-            self.first = event.t_ns;
-        } else {
-            let whole = event.t_ns.saturating_sub(self.last_end);
-            match &event.gap {
-                Some(gap) => self.take_gap(gap, whole, polls),
-                None => {
-                    self.unknown += whole;
-                    self.unknown_long += if whole > LONG_PAUSE_NS { whole } else { 0 };
-                }
-            }
-        }
-        self.ops += 1;
-        self.last_end = self.last_end.max(event.t_ns + event.dur_ns);
-    }
-
-    fn take_gap(&mut self, gap: &Gap, whole: u64, polls: bool) {
-        self.known += 1;
-        self.cpu += gap.cpu_ns;
-        self.ready += u64::from(gap.ready_ns);
-        let asleep = asleep(gap, whole);
-        match gap.waker {
-            0 => {}
-            // A thread that waits for a lock has work to do.
-            _ if polls => {}
-            Gap::OTHER => {
-                self.served += asleep;
-                self.served_wakes += 1;
-            }
-            _ => self.waiting += asleep,
-        }
-    }
-
-    fn is_background(&self) -> bool {
-        let span = self.last_end.saturating_sub(self.first).max(1) as f64;
-        // The gaps of asynchronous operations are never known; a thread with such ones only waits between them.
-        let unknown = if self.known > 0 { self.unknown } else { self.unknown_long };
-        let share = (self.waiting + self.served + unknown) as f64 / span;
-        let served = self.served_wakes as f64 / self.ops.max(1) as f64;
-        share > BACKGROUND_SHARE && served < SERVED_SHARE
-    }
-}
-
-fn asleep(gap: &Gap, whole: u64) -> u64 {
-    whole.saturating_sub(gap.cpu_ns).saturating_sub(u64::from(gap.ready_ns))
-}
-
 /// The end of an operation: when, and which step it is.
 #[derive(Clone, Copy, Debug)]
 struct Ended {
     at: u64,
     step: Dependency,
-}
-
-/// What of a foreground thread's sleep for others is their CPU time, and what is their waiting for a CPU.
-#[derive(Clone, Copy, Debug, Default)]
-struct Shares {
-    cpu: f64,
-    ready: f64,
 }
 
 struct Inference<'a> {
@@ -217,10 +140,16 @@ struct Inference<'a> {
     /// By thread, what it did before and in operations that are not replayed, to be done before its next step.
     carried: HashMap<u32, Carried>,
     lifetimes: Lifetimes,
-    /// By index of the event that they come before, the sleeps of threads that poll a lock.
-    polls: HashMap<usize, Poll>,
+    /// Waits for file locks.
+    waits: Waits,
+    /// By the event that gave up a lock, its thread's last operation before.
+    given_up: HashMap<usize, Ended>,
     /// Of the present event.
     index: usize,
+    /// Threads whose last event was a page fault.
+    faulted: HashSet<u32>,
+    /// How long a thread may sleep for one, in nanoseconds.
+    longest_fault: u64,
     wanted: &'a dyn Fn(&Event) -> bool,
 }
 
@@ -229,16 +158,29 @@ struct Carried {
     /// End of the last operation, replayed or not.
     end: Option<u64>,
     cpu_ns: u64,
-    sleep_ns: u64,
+    /// Slept before the wait.
+    sleep_before_ns: u64,
     wake: Option<Dependency>,
     polled: Option<Polled>,
+    /// Slept after it, or without one.
+    sleep_ns: u64,
+}
+
+impl Carried {
+    /// The thread then waits for another one. An earlier wait was over before.
+    fn wait(&mut self, wake: Option<Dependency>, polled: Option<Polled>) {
+        if wake.is_some() {
+            self.sleep_before_ns += std::mem::take(&mut self.sleep_ns);
+            (self.wake, self.polled) = (wake, polled);
+        }
+    }
 }
 
 impl Schedule {
     /// The application's schedule: the events for which `wanted` is true, with what their threads did between them.
     pub fn of_application(trace: &Trace, others: Others, wanted: &dyn Fn(&Event) -> bool) -> Schedule {
-        let polls = locks::polls(&trace.events);
-        let usage = usage(trace, &polls);
+        let waits = locks::waits(&trace.events);
+        let usage = usage(trace, &waits.polls);
         let inference = Inference {
             foreground: foreground_of(&usage),
             others,
@@ -248,8 +190,11 @@ impl Schedule {
             ends: HashMap::new(),
             carried: HashMap::new(),
             lifetimes: Lifetimes::default(),
-            polls,
+            waits,
+            given_up: HashMap::new(),
             index: 0,
+            faulted: HashSet::new(),
+            longest_fault: longest_fault(trace),
             wanted,
         };
         inference.run(trace)
@@ -258,39 +203,7 @@ impl Schedule {
 
 /// The threads whose operations are the work.
 pub fn foreground_threads(trace: &Trace) -> HashSet<u32> {
-    foreground_of(&usage(trace, &locks::polls(&trace.events)))
-}
-
-fn foreground_of(usage: &HashMap<u32, Usage>) -> HashSet<u32> {
-    usage.iter().filter(|(_, usage)| !usage.is_background()).map(|(tid, _)| *tid).collect()
-}
-
-/// Every thread's time, over the whole trace: also of the operations that are not replayed.
-fn usage(trace: &Trace, polls: &HashMap<usize, Poll>) -> HashMap<u32, Usage> {
-    let mut usage: HashMap<u32, Usage> = HashMap::new();
-    for (index, event) in trace.events.iter().enumerate() {
-        usage.entry(event.tid).or_default().take(event, polls.contains_key(&index));
-    }
-    if usage.values().all(Usage::is_background) {
-        // Without a foreground there would be no progress to measure.
-        for thread in usage.values_mut() {
-            (thread.waiting, thread.served, thread.unknown, thread.unknown_long) = (0, 0, 0, 0);
-        }
-    }
-    usage
-}
-
-fn shares(usage: &HashMap<u32, Usage>, others: Others) -> Shares {
-    let foreground = || usage.values().filter(|u| !u.is_background());
-    let served: u64 = foreground().map(|u| u.served).sum();
-    if served == 0 {
-        return Shares::default();
-    }
-    // A client's thread waits for a CPU as often as the application's own: what is left of a sleep is CPU time.
-    let (cpu, ready) = foreground().fold((0, 0), |(c, r), u| (c + u.cpu, r + u.ready));
-    let waiting = if cpu == 0 { 0.0 } else { ready as f64 / cpu as f64 };
-    let share = (others.cpu_ns as f64 / served as f64).min(1.0 / (1.0 + waiting));
-    Shares { cpu: share, ready: share * waiting }
+    foreground_of(&usage(trace, &locks::waits(&trace.events).polls))
 }
 
 impl Inference<'_> {
@@ -300,17 +213,20 @@ impl Inference<'_> {
         let mut end = 0;
         for (index, event) in trace.events.iter().enumerate() {
             self.index = index;
+            self.end_locks(event);
             let wanted = (self.wanted)(event);
             let Some(op) = crate::schedule::replayed(event).filter(|_| wanted) else {
                 if wanted {
                     *schedule.skipped.entry(event.op.name().to_owned()).or_default() += 1;
                 }
                 self.skip(event);
+                self.note_fault(event);
                 continue;
             };
             schedule.start_ns = schedule.start_ns.min(event.t_ns);
             end = end.max(event.t_ns + event.dur_ns);
             self.add(&Event { op, ..*event }, schedule.start_ns);
+            self.note_fault(event);
         }
         self.count_threads();
         let seconds = trace.meta.duration_ns.max(1) as f64;
@@ -331,16 +247,55 @@ impl Inference<'_> {
         inferred.background_threads = self.ends.len() as u32 - foreground;
     }
 
+    /// What the event says of locks: it gives one up that another thread waits for, or its thread waited for one in its last
+    /// call.
+    fn end_locks(&mut self, event: &Event) {
+        if self.waits.releases.contains(&self.index) {
+            let end = event.t_ns + event.dur_ns;
+            let ends = self.ends.get(&event.tid).into_iter().flatten();
+            let last = ends.filter(|e| e.at <= end).max_by_key(|e| e.at).copied();
+            self.given_up.extend(last.map(|last| (self.index, last)));
+        }
+        if let Some(call) = self.waits.calls.get(&self.index) {
+            let wake = call.release.and_then(|release| self.given_up.get(&release)).map(|e| e.step);
+            let carried = self.carried.entry(event.tid).or_default();
+            carried.wait(wake, None);
+            carried.sleep_ns += call.slept_ns;
+        }
+    }
+
+    fn note_fault(&mut self, event: &Event) {
+        if is_fault(event) {
+            self.faulted.insert(event.tid);
+        } else {
+            self.faulted.remove(&event.tid);
+        }
+    }
+
     /// An operation that is not replayed: what its thread did before it is kept for the next step.
     fn skip(&mut self, event: &Event) {
         let foreground = self.foreground.contains(&event.tid);
         let think = self.think(event, foreground);
         let carried = self.carried.entry(event.tid).or_default();
         carried.end = carried.end.max(Some(event.t_ns + event.dur_ns));
+        carried.wait(think.wake, think.polled);
         carried.cpu_ns += think.cpu_before_ns + think.cpu_ns;
         carried.sleep_ns += if foreground { think.sleep_ns } else { 0 };
+    }
+
+    /// Adds what was carried from calls that are not replayed, and leaves nothing of it but the end of this operation.
+    fn take_carried(&mut self, event: &Event, think: &mut Think) {
+        let carried = self.carried.entry(event.tid).or_default();
+        let end = carried.end.max(Some(event.t_ns + event.dur_ns));
+        let Carried { cpu_ns, sleep_before_ns, sleep_ns, wake, polled, .. } =
+            std::mem::replace(carried, Carried { end, ..Carried::default() });
+        think.cpu_before_ns += cpu_ns;
+        think.sleep_before_ns += sleep_before_ns;
         if think.wake.is_some() {
-            (carried.wake, carried.polled) = (think.wake, think.polled);
+            think.sleep_before_ns += sleep_ns;
+        } else {
+            think.sleep_ns += sleep_ns;
+            (think.wake, think.polled) = (wake, polled);
         }
     }
 
@@ -354,27 +309,21 @@ impl Inference<'_> {
         let mut before = self.builder.same_thread_before(event, lane);
         self.lifetimes.before(event, lane, &mut before);
         let mut think = self.think(event, foreground);
-        let carried = self.carried.entry(event.tid).or_default();
-        if think.wake.is_none() {
-            (think.wake, think.polled) = (carried.wake, carried.polled);
-        }
-        (carried.wake, carried.polled) = (None, None);
+        // What a background thread sleeps is not kept, and what wakes it for its other calls does not pace this one.
+        let paces_itself = think.wake.is_none() && think.sleep_ns > 0;
+        self.take_carried(event, &mut think);
         let first = !self.ends.contains_key(&event.tid);
-        if (first && event.t_ns > start) || (!foreground && think.wake.is_none()) {
+        if (first && event.t_ns > start) || (!foreground && (paces_itself || think.wake.is_none())) {
             think.after_work = self.application.work.len() as u32;
             if !foreground {
-                think.sleep_ns = 0;
+                (think.sleep_before_ns, think.sleep_ns) = (0, 0);
             }
         }
-        let carried = self.carried.entry(event.tid).or_default();
-        think.cpu_before_ns += std::mem::take(&mut carried.cpu_ns);
-        think.sleep_ns += std::mem::take(&mut carried.sleep_ns);
-        carried.end = carried.end.max(Some(event.t_ns + event.dur_ns));
         let inferred = &mut self.application.inferred;
         if foreground {
             inferred.foreground_ops += 1;
             inferred.cpu_ns += think.cpu_ns + think.cpu_before_ns;
-            inferred.sleep_ns += think.sleep_ns;
+            inferred.sleep_ns += think.sleep_before_ns + think.sleep_ns;
             self.application.work.push(event.t_ns);
         } else {
             inferred.background_ops += 1;
@@ -402,9 +351,11 @@ impl Inference<'_> {
         };
         let cpu = gap.cpu_ns.min(whole);
         let ready = u64::from(gap.ready_ns).min(whole - cpu);
-        let asleep = whole - cpu - ready;
-        if let Some(poll) = self.polls.get(&self.index) {
-            return self.polling(*poll, event, cpu, previous);
+        // The replay does the storage's part of a page fault by itself.
+        let in_fault = if self.faulted.contains(&event.tid) { self.longest_fault } else { 0 };
+        let asleep = (whole - cpu - ready).saturating_sub(in_fault);
+        if let Some(poll) = self.waits.polls.get(&self.index) {
+            return self.polling(*poll, event, cpu);
         }
         match gap.waker {
             0 => Think { cpu_ns: cpu, ..Think::default() },
@@ -431,18 +382,17 @@ impl Inference<'_> {
     }
 
     /// A sleep between two tries to get a lock: it lasts until the lock is free, and as much longer as the next try is late.
-    fn polling(&self, poll: Poll, event: &Event, cpu: u64, previous: u64) -> Think {
+    fn polling(&self, poll: Poll, event: &Event, cpu: u64) -> Think {
         let think = Think { cpu_before_ns: cpu, ..Think::default() };
-        let Poll::Granted { by, at_ns, since_ns } = poll else { return think };
-        let ends = self.ends.get(&by).into_iter().flatten();
-        let last = ends.filter(|e| e.at <= at_ns).max_by_key(|e| e.at);
-        let polled = Polled {
-            waited_ns: at_ns.saturating_sub(since_ns).max(1),
-            late_ns: event.t_ns.saturating_sub(at_ns),
-        };
+        let Poll::Granted { release, at_ns, since_ns } = poll else { return think };
+        let last = self.given_up.get(&release);
         // Between its last operation and giving up the lock the other thread only computed.
-        let sleep_ns = at_ns.saturating_sub(last.map_or(at_ns, |e| e.at).max(previous));
-        Think { wake: last.map(|e| e.step), sleep_ns, polled: last.map(|_| polled), ..think }
+        let held_ns = at_ns.saturating_sub(last.map_or(since_ns, |e| e.at.max(since_ns)));
+        let late_ns = event.t_ns.saturating_sub(at_ns);
+        let Some(last) = last else { return Think { sleep_ns: held_ns + late_ns, ..think } };
+        let waited_ns = at_ns.saturating_sub(since_ns).max(1);
+        let polled = Some(Polled { waited_ns, late_ns, held_ns });
+        Think { wake: Some(last.step), sleep_ns: held_ns, polled, ..think }
     }
 
     /// A sleep that another thread ended: it lasts from that thread's last operation before the wakeup, if that ended later
@@ -470,3 +420,4 @@ mod lifetime;
 mod locks;
 #[cfg(test)]
 mod tests;
+mod usage;

@@ -15,6 +15,10 @@ use crate::{Error, Result, Spec, TargetSpec};
 /// How a trial learns who started it.
 pub const PARENT: &str = "POOLWRIGHT_PARENT_PID";
 
+/// How often a trial is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+/// Of so many looks one is at the room left, as long as there is much.
+const SELDOM: u32 = 20;
 /// A trial leaves so many bytes of its file system free, or a tenth where that is less.
 const RESERVE: u64 = 1 << 30;
 
@@ -28,7 +32,7 @@ pub fn run(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Replay> {
     let began = Instant::now();
-    let guard = Guard::of(spec);
+    let mut guard = Guard::of(spec);
     let path = work.join("trial.json");
     spec.save(&path)?;
     let mut child = Command::new(program)
@@ -61,13 +65,13 @@ pub fn run(
         }
         let late = limit.filter(|limit| began.elapsed() >= *limit).map(Error::TooLong);
         let stopped = interrupted().then_some(Error::Interrupted).or(late);
-        if let Some(why) = stopped.or_else(|| guard.as_ref()?.overstepped()) {
+        if let Some(why) = stopped.or_else(|| guard.as_mut()?.overstepped()) {
             let _ = child.kill();
             let _ = child.wait();
             remove_directory(spec);
             return Err(why);
         }
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(LOOK);
     };
     let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
     if !status.success() {
@@ -82,6 +86,8 @@ struct Guard<'a> {
     dir: &'a Path,
     /// Bytes that stay free.
     reserve: u64,
+    /// How often it is not asked before the next look.
+    pause: u32,
 }
 
 impl Guard<'_> {
@@ -92,11 +98,17 @@ impl Guard<'_> {
             TargetSpec::Directory(parent) => parent,
         };
         let reserve = RESERVE.min(room::available(dir).ok()? / 10);
-        Some(Guard { dir, reserve })
+        Some(Guard { dir, reserve, pause: 0 })
     }
 
-    fn overstepped(&self) -> Option<Error> {
+    /// The error if too little is left. Looks seldom as long as there is much: the trial is measured meanwhile.
+    fn overstepped(&mut self) -> Option<Error> {
+        self.pause = self.pause.saturating_sub(1);
+        if self.pause > 0 {
+            return None;
+        }
         let free = room::available(self.dir).ok()?;
+        self.pause = if free > 4 * self.reserve { SELDOM } else { 1 };
         (free < self.reserve).then(|| Error::UsedUp { path: self.dir.to_owned(), free })
     }
 }

@@ -291,7 +291,8 @@ impl Run<'_> {
         for (i, step) in steps.iter().enumerate() {
             if let Some(pacer) = &self.pacer {
                 pacer.begin(lane, step.t_ns);
-                pacer.spend(&mut due, pacer.think(lane, i).cpu_before_ns, 0, &self.stop);
+                let think = pacer.think(lane, i);
+                pacer.spend(&mut due, think.cpu_before_ns, think.sleep_before_ns, &self.stop);
             }
             for Dependency { lane, done } in self.schedule.before(step) {
                 self.progress[*lane as usize].wait(*done, &self.stop);

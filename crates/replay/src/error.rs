@@ -39,7 +39,8 @@ pub enum Error {
     },
     /// A trial has nearly filled the file system that it writes to.
     #[error(
-        "it was stopped because {} has {} MiB left\nhint: name another directory with --scratch, or replay less with --first",
+        "the trial was stopped: {} has room for {} MiB more (in memory, as much as memory has)\n\
+         hint: name another directory with --scratch",
         path.display(), free >> 20
     )]
     UsedUp {

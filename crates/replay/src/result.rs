@@ -91,6 +91,9 @@ pub struct Replay {
     pub zil: ZilStats,
     /// Bytes on disk for the files after the pass, metadata included.
     pub allocated_bytes: u64,
+    /// The same before the pass.
+    #[serde(default)]
+    pub allocated_before: u64,
     /// The same before compression (`logicalreferenced`).
     #[serde(default)]
     pub logical_bytes: u64,

@@ -52,18 +52,21 @@ pub struct Schedule {
     pub duration_ns: u64,
     /// Recorded time of the first step.
     pub start_ns: u64,
-    /// Events that are not storage operations of their own (open, close, map, rename), by name.
+    /// Events that are not storage operations of their own (open, close, map, rename, lock, unlock), by name.
     pub skipped: std::collections::BTreeMap<String, u64>,
     /// What the threads did between their operations; only in an application's schedule.
     pub application: Option<Application>,
 }
 
-/// What a replay does for an event, if anything. A page fault (a `map` without a duration) is a read to the storage; the
-/// call of `mmap` itself is not.
+/// What a replay does for an event, if anything. A page fault (a `map` without a duration) is a read to the storage, unless the
+/// page cache had the page: OpenZFS keeps the pages of mapped files there too. The call of `mmap` itself is no read.
 pub(crate) fn replayed(event: &Event) -> Option<Op> {
     match event.op {
         Op::Open | Op::Close | Op::Rename | Op::Lock | Op::Unlock => None,
-        Op::Map => (event.dur_ns == 0 && event.len > 0).then_some(Op::Read),
+        Op::Map => {
+            let reads = event.dur_ns == 0 && event.len > 0 && !event.flags.contains(Flags::CACHED);
+            reads.then_some(Op::Read)
+        }
         op => Some(op),
     }
 }

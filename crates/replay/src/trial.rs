@@ -125,6 +125,7 @@ fn on<T: Target>(
             replay.warm_ops += pass(&schedule, Pace::AsFastAsPossible)?.ops.values().sum::<u64>();
             target.settle()?;
         }
+        replay.allocated_before = target.allocated_bytes()?;
         start_device(target);
         let cut = schedule.start_ns + (schedule.duration_ns as f64 * spec.warm_share) as u64;
         // An application's caches, dirty data and threads are warmed up by itself, without a break.

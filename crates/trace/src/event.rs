@@ -33,8 +33,8 @@ pub enum Op {
     Rename,
     /// Pages faulted in or mapped (`mmap` region of `len` bytes at `offset`).
     Map,
-    /// A range locked (`fcntl`, `flock`), or with [`Flags::FAILED`] not, because another process has it locked. A `len` of 0
-    /// reaches to the end of the file.
+    /// A range was locked (`fcntl`, `flock`) or, with [`Flags::FAILED`], refused because another process has it locked. A `len`
+    /// of 0 reaches to the end of the file.
     Lock,
     /// The lock of a range given up.
     Unlock,
@@ -169,6 +169,8 @@ impl Flags {
     pub const SHARED: Flags = Flags(32);
     /// Of a lock: refused, because another process has the range locked.
     pub const FAILED: Flags = Flags(64);
+    /// Of a page fault: the pages were in the page cache, and nothing was read.
+    pub const CACHED: Flags = Flags(128);
 
     /// Whether every bit of `other` is set.
     pub fn contains(self, other: Flags) -> bool {
@@ -232,7 +234,7 @@ pub struct CpuSecond {
     pub host_ns: u64,
     /// By the processes of the recorded subject, in nanoseconds.
     pub subject_ns: u64,
-    /// By other processes, in nanoseconds: neither the recorder nor threads of the kernel.
+    /// By other processes, in nanoseconds: neither the recorder nor threads of the kernel nor servers of FUSE.
     #[serde(default)]
     pub others_ns: u64,
 }

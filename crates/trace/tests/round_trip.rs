@@ -29,11 +29,22 @@ fn the_format_page_names_every_operation_and_flag() {
     for op in Op::ALL {
         assert!(page.contains(&format!("`{}`", op.name())), "{} is not documented", op.name());
     }
-    let flags = [Flags::DIRECT, Flags::SYNC, Flags::APPEND, Flags::AIO, Flags::URING].map(|flag| flag.0);
-    assert_eq!(flags, [1, 2, 4, 8, 16]);
+    let flags = [
+        Flags::DIRECT,
+        Flags::SYNC,
+        Flags::APPEND,
+        Flags::AIO,
+        Flags::URING,
+        Flags::SHARED,
+        Flags::FAILED,
+        Flags::CACHED,
+    ]
+    .map(|flag| flag.0);
+    assert_eq!(flags, [1, 2, 4, 8, 16, 32, 64, 128]);
     assert!(
         page.contains("1 `O_DIRECT`, 2 synchronous") && page.contains("4 appended, 8 libaio, 16 io_uring")
     );
+    assert!(page.contains("of a `lock`: 32 shared, 64 refused") && page.contains("of a page fault: 128"));
     assert_eq!(poolwright_trace::FORMAT_VERSION, 1);
 }
 

@@ -30,7 +30,8 @@ const WANTED_TRIALS: f64 = 26.0;
 pub(crate) const PAIRS: u32 = 5;
 /// Trials of a race that is worth its time: today's and two others, and a confirmation.
 pub(crate) const LEAST_TRIALS: f64 = 3.0 + 2.0 * LEAST_PAIRS as f64;
-/// A trial that takes this many times as long as today's settings is stopped: no goal is served by settings that slow.
+/// A trial that takes this many times as long as one of today's settings is stopped: its start, its filling or its flushing is
+/// slow, for its pass ends before.
 const SLOWEST: f64 = 6.0;
 /// Wall seconds that a trial may take besides: a busy machine delays its start.
 const GRACE_S: f64 = 30.0;

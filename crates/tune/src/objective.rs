@@ -140,7 +140,11 @@ pub fn metrics(replay: &Replay) -> Metrics {
             m.insert(name.to_owned(), value);
         }
     };
-    put("allocated_bytes", replay.allocated_bytes as f64);
+    // Of a pass that its time limit ended: what all of the work would have taken.
+    let share = replay.work_share.unwrap_or(1.0).max(f64::MIN_POSITIVE);
+    let of_all = |part: u64| part as f64 / share;
+    let grown = replay.allocated_bytes.saturating_sub(replay.allocated_before);
+    put("allocated_bytes", (replay.allocated_bytes - grown) as f64 + of_all(grown));
     put("space_ratio", replay.logical_bytes as f64 / replay.allocated_bytes.max(1) as f64);
     put("mean_latency_ns", replay.mean_latency_ns);
     match replay.work_rate {
@@ -149,10 +153,8 @@ pub fn metrics(replay: &Replay) -> Metrics {
     }
     put("write_amplification", replay.write_amplification.unwrap_or(0.0));
     put("read_amplification", replay.read_amplification.unwrap_or(0.0));
-    // Of a pass that its time limit ended: what all of the work would have taken.
-    let share = replay.work_share.unwrap_or(1.0).max(f64::MIN_POSITIVE);
-    put("vdev_write_bytes", replay.vdev.write_bytes as f64 / share);
-    put("vdev_read_bytes", replay.vdev.read_bytes as f64 / share);
+    put("vdev_write_bytes", of_all(replay.vdev.write_bytes));
+    put("vdev_read_bytes", of_all(replay.vdev.read_bytes));
     let accesses = replay.arc.hits + replay.arc.iohits + replay.arc.misses;
     put("arc_hit_ratio", replay.arc.hits as f64 / accesses.max(1) as f64);
     put("cpu_ns_per_op", replay.cpu_seconds * 1e9 / replay.ops.max(1) as f64);

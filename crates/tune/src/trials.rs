@@ -26,7 +26,7 @@ const HINDRANCE: f64 = 0.95;
 const OTHER_PACE: f64 = 0.5;
 /// After so long the first trial has said how fast today's settings are, however much of the work is done.
 const CALIBRATION_LONGEST_S: f64 = 20.0;
-/// The least time after which the first trial is stopped.
+/// The first trial is stopped after this time, or after twice the budget if that is longer.
 const CALIBRATION_LIMIT: Duration = Duration::from_secs(300);
 
 impl Tuner<'_> {

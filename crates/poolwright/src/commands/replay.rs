@@ -1,5 +1,7 @@
 //! `poolwright replay`: one or several settings under a trace.
 
+mod stopped;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +16,7 @@ use poolwright_trace::{File, Op, Trace, format_ns, format_size};
 use poolwright_tune::objective::metrics;
 use poolwright_tune::statistics::{median, paired_change};
 
+use self::stopped::Stopped;
 use super::options::{self, PerRole, TrialOptions, Usage};
 use crate::{interrupt, scratch};
 
@@ -159,11 +162,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
             let spec = spec(&settings[i]);
             match child::run(&program, &spec, scratch.path(), args.trial_timeout, &interrupted) {
                 Ok(replay) => runs[i].push(replay),
-                Err(Error::TooLong(limit)) => stopped.push(Stopped {
-                    settings: settings[i].clone(),
-                    trial: round + 1,
-                    limit_s: limit.as_secs_f64(),
-                }),
+                Err(why @ (Error::TooLong(_) | Error::UsedUp { .. })) => {
+                    stopped.push(Stopped { settings: settings[i].clone(), trial: round + 1, why });
+                }
                 Err(Error::Interrupted) => return Ok(130),
                 Err(error) => return Err(error.into()),
             }
@@ -177,29 +178,18 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     } else {
         print_table(&args, &settings, &runs);
         print_comparisons(&settings, &comparisons);
-        print_stopped(&args, &stopped);
+        for one in &stopped {
+            println!("{}", one.sentence(args.repeat, &label(&args, &one.settings)));
+        }
     }
     if runs.iter().all(Vec::is_empty) {
+        if let Some(full) = stopped.into_iter().map(|s| s.why).find(|why| matches!(why, Error::UsedUp { .. }))
+        {
+            return Err(full.into());
+        }
         bail!("no trial came to its end; give them more time (--trial-timeout) or less to do (--first 10s)");
     }
     Ok(0)
-}
-
-/// A setting that was given up: it is not tried again, and what it took is no result.
-#[derive(Debug, serde::Serialize)]
-struct Stopped {
-    settings: PerRole,
-    /// Which of its trials took too long, from 1.
-    trial: u32,
-    limit_s: f64,
-}
-
-fn print_stopped(args: &Args, stopped: &[Stopped]) {
-    let repeat = args.repeat;
-    for s in stopped {
-        let trial = if repeat == 1 { String::new() } else { format!(" in trial {} of {repeat}", s.trial) };
-        println!("Stopped after {} s{trial}, which is no result: {}.", s.limit_s, label(args, &s.settings));
-    }
 }
 
 fn roles_of(trace: &Trace) -> Vec<String> {

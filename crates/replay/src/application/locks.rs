@@ -1,16 +1,29 @@
-//! Waits for file locks of other processes that the waiting thread polls.
+//! Waits for file locks of other processes.
 //!
 //! A thread that is refused a lock (`fcntl` or `flock` without waiting, as SQLite's locks are) sleeps and tries again. No
 //! wakeup says whom it waits for: each sleep ends by a timer. From a refusal to the lock's being taken the sleeps are one wait
 //! for the process that gave the lock up last. How late the last try comes after that depends on the thread's own intervals,
 //! which grow with the time waited, as a rule.
+//!
+//! A thread that waits for a lock inside the call (`F_SETLKW`) is woken inside it, so no gap shows that wakeup either.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use poolwright_trace::{Event, Flags, Gap, Op};
 
-/// Ends of locks kept per file.
-const RECENT: usize = 256;
+/// A lock call that takes longer than this has waited, in nanoseconds.
+const WAITED_NS: u64 = 20_000;
+
+/// The waits, by the index of the event that they come before.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    /// Sleeps of threads that poll a lock.
+    pub polls: HashMap<usize, Poll>,
+    /// Waits inside the thread's last call, which took a lock.
+    pub calls: HashMap<usize, Call>,
+    /// The events that gave up the locks that were waited for.
+    pub releases: HashSet<usize>,
+}
 
 /// What a sleep of a thread that polls a lock is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,13 +32,22 @@ pub(super) enum Poll {
     Refused,
     /// The lock was free after it.
     Granted {
-        /// The thread that gave the lock up.
-        by: u32,
+        /// The event that gave the lock up.
+        release: usize,
         /// When, in nanoseconds of the recording.
         at_ns: u64,
         /// When the first try was refused.
         since_ns: u64,
     },
+}
+
+/// A wait for a lock inside a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Call {
+    /// The event that gave the lock up, if one was seen.
+    pub release: Option<usize>,
+    /// From there to the end of the call, or all of the call, in nanoseconds.
+    pub slept_ns: u64,
 }
 
 /// A byte range, and whether it is locked for reading.
@@ -62,14 +84,16 @@ struct Wanted {
     since: u64,
     /// The last refusal.
     refused: u64,
+    /// No sleep came after the last refusal yet.
+    tried: bool,
     /// Events before which the thread slept, since the first refusal.
     sleeps: Vec<usize>,
 }
 
 /// A lock that was given up.
 struct Release {
+    index: usize,
     pid: u32,
-    tid: u32,
     at: u64,
     range: Range,
 }
@@ -90,7 +114,7 @@ impl Files {
         held.push(range);
     }
 
-    fn unlock(&mut self, event: &Event) {
+    fn unlock(&mut self, index: usize, event: &Event) {
         let freed = Range::of(event);
         let held = self.held.entry((event.file, event.pid)).or_default();
         let was: Vec<Range> = held.extract_if(.., |range| range.overlaps(&freed)).collect();
@@ -98,14 +122,12 @@ impl Files {
         let was = if was.is_empty() { vec![Range { shared: false, ..freed }] } else { was };
         let released = self.released.entry(event.file).or_default();
         for range in was {
-            if released.len() == RECENT {
-                released.remove(0);
-            }
-            released.push(Release { pid: event.pid, tid: event.tid, at: event.t_ns + event.dur_ns, range });
+            released.retain(|older| (older.pid, older.range) != (event.pid, range));
+            released.push(Release { index, pid: event.pid, at: event.t_ns + event.dur_ns, range });
         }
     }
 
-    /// The last time that another process gave up what `event` locks, after `refused`.
+    /// The last time that another process gave up what `event` locks, from `refused` on.
     fn freed(&self, event: &Event, refused: u64) -> Option<&Release> {
         let range = Range::of(event);
         let end = event.t_ns + event.dur_ns;
@@ -118,14 +140,19 @@ impl Files {
     }
 }
 
-/// By the event that it comes before, each sleep of a thread that polls a lock of another process.
-pub(super) fn polls(events: &[Event]) -> HashMap<usize, Poll> {
-    let mut polls = HashMap::new();
+/// The waits of all threads.
+pub(super) fn waits(events: &[Event]) -> Waits {
+    let mut waits = Waits::default();
     let mut files = Files::default();
     let mut wanted: HashMap<u32, Wanted> = HashMap::new();
+    // By thread, its last event if that is a call that waited for a lock.
+    let mut called: HashMap<u32, &Event> = HashMap::new();
     for (index, event) in events.iter().enumerate() {
-        if let Some(wanted) = wanted.get_mut(&event.tid).filter(|_| event.gap.is_some_and(slept)) {
-            wanted.sleeps.push(index);
+        if let Some(call) = called.remove(&event.tid) {
+            waits.add_call(index, call, &files);
+        }
+        if event.gap.is_some_and(slept) {
+            sleep(&mut wanted, index, event.tid);
         }
         match event.op {
             Op::Lock if event.flags.contains(Flags::FAILED) => refuse(&mut wanted, event),
@@ -133,11 +160,14 @@ pub(super) fn polls(events: &[Event]) -> HashMap<usize, Poll> {
                 let same = |w: &Wanted| w.file == event.file && w.range == Range::of(event);
                 if wanted.get(&event.tid).is_some_and(same) {
                     let wanted = wanted.remove(&event.tid).expect("it was just there");
-                    grant(&mut polls, &files, event, &wanted);
+                    waits.grant(&files, event, &wanted);
+                }
+                if event.dur_ns > WAITED_NS {
+                    called.insert(event.tid, event);
                 }
                 files.lock(event);
             }
-            Op::Unlock => files.unlock(event),
+            Op::Unlock => files.unlock(index, event),
             // While it polls, a thread may look at what others have changed; it changes nothing.
             Op::Read | Op::Map | Op::Open | Op::Close => {}
             _ => {
@@ -145,31 +175,64 @@ pub(super) fn polls(events: &[Event]) -> HashMap<usize, Poll> {
             }
         }
     }
-    polls
+    waits
 }
 
 fn slept(gap: Gap) -> bool {
     gap.waker == Gap::TIMER
 }
 
+/// A thread slept before the event of that index: between two tries if it has tried since its last sleep; else it does
+/// something else by now.
+fn sleep(wanted: &mut HashMap<u32, Wanted>, index: usize, tid: u32) {
+    match wanted.get_mut(&tid) {
+        Some(w) if w.tried => {
+            w.tried = false;
+            w.sleeps.push(index);
+        }
+        Some(_) => {
+            wanted.remove(&tid);
+        }
+        None => {}
+    }
+}
+
 fn refuse(wanted: &mut HashMap<u32, Wanted>, event: &Event) {
     let range = Range::of(event);
+    let at = event.t_ns;
     match wanted.get_mut(&event.tid) {
-        Some(known) if known.file == event.file && known.range == range => known.refused = event.t_ns,
+        Some(known) if known.file == event.file && known.range == range => {
+            (known.refused, known.tried) = (at, true);
+        }
         _ => {
-            let (since, refused) = (event.t_ns, event.t_ns);
-            wanted.insert(event.tid, Wanted { file: event.file, range, since, refused, sleeps: Vec::new() });
+            let first =
+                Wanted { file: event.file, range, since: at, refused: at, tried: true, sleeps: Vec::new() };
+            wanted.insert(event.tid, first);
         }
     }
 }
 
-/// A lock that could not be had before: the sleeps were a wait for it, unless no other process gave it up.
-fn grant(polls: &mut HashMap<usize, Poll>, files: &Files, event: &Event, wanted: &Wanted) {
-    let (Some((last, earlier)), Some(release)) =
-        (wanted.sleeps.split_last(), files.freed(event, wanted.refused))
-    else {
-        return;
-    };
-    polls.extend(earlier.iter().map(|index| (*index, Poll::Refused)));
-    polls.insert(*last, Poll::Granted { by: release.tid, at_ns: release.at, since_ns: wanted.since });
+impl Waits {
+    /// A lock that could not be had before: the sleeps were a wait for it, unless no other process gave it up.
+    fn grant(&mut self, files: &Files, event: &Event, wanted: &Wanted) {
+        let (Some((last, earlier)), Some(release)) =
+            (wanted.sleeps.split_last(), files.freed(event, wanted.refused))
+        else {
+            return;
+        };
+        self.polls.extend(earlier.iter().map(|index| (*index, Poll::Refused)));
+        self.polls.insert(
+            *last,
+            Poll::Granted { release: release.index, at_ns: release.at, since_ns: wanted.since },
+        );
+        self.releases.insert(release.index);
+    }
+
+    /// A call that waited for a lock came before the event of that index.
+    fn add_call(&mut self, index: usize, call: &Event, files: &Files) {
+        let release = files.freed(call, call.t_ns);
+        let slept_ns = call.t_ns + call.dur_ns - release.map_or(call.t_ns, |r| r.at);
+        self.releases.extend(release.map(|r| r.index));
+        self.calls.insert(index, Call { release: release.map(|r| r.index), slept_ns });
+    }
 }

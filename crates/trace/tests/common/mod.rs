@@ -58,7 +58,7 @@ pub fn trace(n: u64, seed: u64) -> Trace {
             len: 16384 << lcg.below(3),
             pid: 100,
             tid: 100 + lcg.below(4) as u32,
-            flags: Flags(lcg.below(32) as u16),
+            flags: Flags(lcg.below(256) as u16),
             gap: gap(&mut gaps),
         })
         .collect();

@@ -43,7 +43,7 @@ pub(super) fn search(
     let mut search = Search { candidates, runners, since_today: 0 };
     while let Some(next) = search.next(race, o) {
         // The first candidate is tried in any case.
-        if !o.others.is_empty() && !race.has_time_for(1, began) {
+        if search.runners.iter().any(Option::is_some) && !race.has_time_for(1, began) {
             o.ended = Ended::OutOfTime;
             break;
         }

@@ -176,3 +176,18 @@ fn a_failing_candidate_is_dropped_and_a_failing_today_is_an_error() {
     let error = one.race(Runner::new(setting(16)), vec![candidate(32)], &[]).unwrap_err().to_string();
     assert!(error.contains("out of order"), "{error}");
 }
+
+#[test]
+fn a_change_that_the_model_proposes_is_judged_by_a_trial() {
+    let mut run = noisy(1, 0.0);
+    let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::ZERO };
+    let mut race = Race { run: &mut run, predict: &no_model, criteria: BALANCED, limits };
+    let mut o = race.start(Runner::new(setting(64))).unwrap();
+    assert!(!race.is_help(&mut o, &setting(1024)).unwrap());
+    assert!(race.is_help(&mut o, &setting(32)).unwrap());
+    assert!(race.limits.budget < Duration::from_secs(60), "both trials took time");
+    let o = race.race_on(o, vec![candidate(1024), candidate(32), candidate(16)], &[]).unwrap();
+    assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K");
+    let known = |size: &str| o.others.iter().filter(|r| r.settings["recordsize"] == size).count();
+    assert_eq!(["1024K", "32K", "16K"].map(known), [1, 1, 1], "what was tried before is not a new setting");
+}

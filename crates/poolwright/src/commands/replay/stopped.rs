@@ -1,0 +1,44 @@
+//! Settings whose trial was stopped.
+
+use poolwright_replay::Error;
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+
+use crate::commands::options::PerRole;
+
+/// A setting that was given up: it is not tried again, and what its last trial did is no result.
+#[derive(Debug)]
+pub struct Stopped {
+    /// Its properties.
+    pub settings: PerRole,
+    /// Which of its trials was stopped, from 1.
+    pub trial: u32,
+    /// [`Error::TooLong`] or [`Error::UsedUp`].
+    pub why: Error,
+}
+
+impl Stopped {
+    /// What the user reads; `label` names the setting.
+    pub fn sentence(&self, repeat: u32, label: &str) -> String {
+        let trial = if repeat == 1 { String::new() } else { format!(" in trial {} of {repeat}", self.trial) };
+        let why = match &self.why {
+            Error::TooLong(limit) => format!("after {} s", limit.as_secs_f64()),
+            Error::UsedUp { path, .. } => format!("because {} was nearly full", path.display()),
+            other => format!("by an error ({other})"),
+        };
+        format!("Stopped {why}{trial}, which is no result: {label}.")
+    }
+}
+
+impl Serialize for Stopped {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Stopped", 3)?;
+        fields.serialize_field("settings", &self.settings)?;
+        fields.serialize_field("trial", &self.trial)?;
+        match &self.why {
+            Error::TooLong(limit) => fields.serialize_field("limit_s", &limit.as_secs_f64())?,
+            Error::UsedUp { free, .. } => fields.serialize_field("free_bytes", free)?,
+            _ => {}
+        }
+        fields.end()
+    }
+}

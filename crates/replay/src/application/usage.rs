@@ -1,0 +1,163 @@
+//! How each thread spent its time in the recording, and from that which threads' progress is the work.
+
+use std::collections::{HashMap, HashSet};
+
+use poolwright_trace::{Event, Flags, Gap, Op, Trace};
+
+use super::Others;
+use super::locks::Poll;
+
+/// A thread that sleeps for more than this share of its time is a background thread.
+const BACKGROUND_SHARE: f64 = 0.5;
+/// Unless another process, or a thread that does no I/O itself, wakes it before more than this share of its operations: a
+/// thread that serves clients may sleep most of its time.
+const SERVED_SHARE: f64 = 0.05;
+/// In a trace without gaps, a thread that pauses for longer than this waits for a timer.
+const LONG_PAUSE_NS: u64 = 100_000_000;
+
+/// A sleep that follows a page fault is the fault's own, up to so many times the median of those between two faults.
+const FAULTS: u64 = 4;
+
+/// Whether the event is a page fault that reads. It is recorded without a duration: its end is not seen, and the time that it
+/// took is in the gap that follows it.
+pub(super) fn is_fault(event: &Event) -> bool {
+    event.op == Op::Map && event.dur_ns == 0 && !event.flags.contains(Flags::CACHED)
+}
+
+/// How long a thread may sleep for a page fault, in nanoseconds.
+pub(super) fn longest_fault(trace: &Trace) -> u64 {
+    let mut last: HashMap<u32, u64> = HashMap::new();
+    let mut sleeps = Vec::new();
+    for event in &trace.events {
+        let (before, maps) = (last.remove(&event.tid), event.op == Op::Map && event.dur_ns == 0);
+        if let (Some(before), Some(gap)) = (before.filter(|_| maps), event.gap) {
+            sleeps.extend(Some(asleep(&gap, event.t_ns.saturating_sub(before))).filter(|ns| *ns > 0));
+        }
+        if is_fault(event) {
+            last.insert(event.tid, event.t_ns);
+        }
+    }
+    if sleeps.is_empty() {
+        return 0;
+    }
+    let middle = sleeps.len() / 2;
+    FAULTS * *sleeps.select_nth_unstable(middle).1
+}
+
+/// A thread's time in the recording, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    ops: u64,
+    /// Of these, all but locks.
+    done: u64,
+    first: u64,
+    last_end: u64,
+    cpu: u64,
+    ready: u64,
+    /// Asleep until another process or a thread without recorded operations woke it.
+    served: u64,
+    served_wakes: u64,
+    /// Asleep until a timer, or until a thread with recorded operations.
+    waiting: u64,
+    /// Of gaps of which nothing is known.
+    unknown: u64,
+    unknown_long: u64,
+    known: u64,
+    /// The last event was a page fault.
+    faulted: bool,
+}
+
+impl Usage {
+    /// `polls`: the gap is a wait for a lock. `longest_fault` is that of [`longest_fault`].
+    fn take(&mut self, event: &Event, polls: bool, longest_fault: u64) {
+        if self.ops == 0 {
+            self.first = event.t_ns;
+        } else {
+            let whole = event.t_ns.saturating_sub(self.last_end);
+            match &event.gap {
+                Some(gap) => {
+                    let waits_for_storage = self.faulted && asleep(gap, whole) <= longest_fault;
+                    self.take_gap(gap, whole, polls || waits_for_storage);
+                }
+                None => {
+                    self.unknown += whole;
+                    self.unknown_long += if whole > LONG_PAUSE_NS { whole } else { 0 };
+                }
+            }
+        }
+        self.faulted = is_fault(event);
+        self.ops += 1;
+        self.done += u64::from(!matches!(event.op, Op::Lock | Op::Unlock));
+        self.last_end = self.last_end.max(event.t_ns + event.dur_ns);
+    }
+
+    fn take_gap(&mut self, gap: &Gap, whole: u64, works: bool) {
+        self.known += 1;
+        self.cpu += gap.cpu_ns;
+        self.ready += u64::from(gap.ready_ns);
+        let asleep = asleep(gap, whole);
+        match gap.waker {
+            0 => {}
+            // A thread that waits for a lock or for storage has work to do.
+            _ if works => {}
+            Gap::OTHER => {
+                self.served += asleep;
+                self.served_wakes += 1;
+            }
+            _ => self.waiting += asleep,
+        }
+    }
+
+    fn is_background(&self) -> bool {
+        let span = self.last_end.saturating_sub(self.first).max(1) as f64;
+        // The gaps of asynchronous operations are never known; a thread with such ones only waits between them.
+        let unknown = if self.known > 0 { self.unknown } else { self.unknown_long };
+        let share = (self.waiting + self.served + unknown) as f64 / span;
+        let served = self.served_wakes as f64 / self.done.max(1) as f64;
+        share > BACKGROUND_SHARE && served < SERVED_SHARE
+    }
+}
+
+fn asleep(gap: &Gap, whole: u64) -> u64 {
+    whole.saturating_sub(gap.cpu_ns).saturating_sub(u64::from(gap.ready_ns))
+}
+
+/// What of a foreground thread's sleep for others is their CPU time, and what is their waiting for a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shares {
+    pub cpu: f64,
+    pub ready: f64,
+}
+
+pub(super) fn foreground_of(usage: &HashMap<u32, Usage>) -> HashSet<u32> {
+    usage.iter().filter(|(_, usage)| !usage.is_background()).map(|(tid, _)| *tid).collect()
+}
+
+/// Every thread's time, over the whole trace: also of the operations that are not replayed.
+pub(super) fn usage(trace: &Trace, polls: &HashMap<usize, Poll>) -> HashMap<u32, Usage> {
+    let mut usage: HashMap<u32, Usage> = HashMap::new();
+    let longest_fault = longest_fault(trace);
+    for (index, event) in trace.events.iter().enumerate() {
+        usage.entry(event.tid).or_default().take(event, polls.contains_key(&index), longest_fault);
+    }
+    if usage.values().all(Usage::is_background) {
+        // Without a foreground there would be no progress to measure.
+        for thread in usage.values_mut() {
+            (thread.waiting, thread.served, thread.unknown, thread.unknown_long) = (0, 0, 0, 0);
+        }
+    }
+    usage
+}
+
+pub(super) fn shares(usage: &HashMap<u32, Usage>, others: Others) -> Shares {
+    let foreground = || usage.values().filter(|u| !u.is_background());
+    let served: u64 = foreground().map(|u| u.served).sum();
+    if served == 0 {
+        return Shares::default();
+    }
+    // A client's thread waits for a CPU as often as the application's own: what is left of a sleep is CPU time.
+    let (cpu, ready) = foreground().fold((0, 0), |(c, r), u| (c + u.cpu, r + u.ready));
+    let waiting = if cpu == 0 { 0.0 } else { ready as f64 / cpu as f64 };
+    let share = (others.cpu_ns as f64 / served as f64).min(1.0 / (1.0 + waiting));
+    Shares { cpu: share, ready: share * waiting }
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# How often `tune` keeps settings that need no change, on a quiet machine and on a disturbed one: MariaDB is recorded, `tune`
+# finds its best settings, and is then run again and again with these as today's. What a disturbed run recommends is replayed
+# on the quiet machine: it must not be worse than what it would replace.
+#
+# usage: scripts/bench/61-tune-keep.sh
+#
+# RUNS (20) and DISTURBED (5) say how many runs, BUDGET (40s) how long each may take. With BENCH_SMOKE=1 one of each.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "$0")/../lib.sh"
+
+SCRATCH=${BENCH_SCRATCH:-$(mktemp -d "${TMPDIR:-/tmp}/poolwright-bench.XXXXXX")}
+MARIADB=$POOLWRIGHT_ROOT/workloads/mariadb
+DB=$SCRATCH/db
+PROGRAM=$POOLWRIGHT_ROOT/target/release/poolwright
+DISTURBERS=()
+if [ "${BENCH_SMOKE:-0}" = 1 ]; then
+    RUNS=1 DISTURBED=1 BUDGET=30s SCALE=0.2
+else
+    RUNS=${RUNS:-20} DISTURBED=${DISTURBED:-5} BUDGET=${BUDGET:-40s} SCALE=1
+fi
+
+clean_up() {
+    trap '' INT TERM
+    quiet
+    "$MARIADB/server.sh" stop "$DB" >/dev/null 2>&1 || true
+    [ -n "${BENCH_SCRATCH:-}" ] || rm -rf -- "$SCRATCH"
+}
+trap clean_up EXIT
+
+# tune NAME BUDGET SEED [OPTION...]: the plan is NAME.json.
+tune() {
+    local name=$1 budget=$2 seed=$3 status=0
+    shift 3
+    "$PROGRAM" tune "$DB/data" --trace "$SCRATCH/t.parquet" --arc 128M --device nvme --budget "$budget" --seed "$seed" "$@" \
+        --plan "$SCRATCH/$name.json" --report "$SCRATCH/$name.html" >"$SCRATCH/$name.txt" 2>&1 || status=$?
+    case $status in 0 | 4) ;; *) cat "$SCRATCH/$name.txt" >&2; die "$status" "tune ended with status $status" ;; esac
+}
+
+# A load that comes and goes: 3 s on all CPUs, 4 s on none.
+disturb() {
+    for _ in $(seq "$(nproc)"); do
+        setsid bash -c 'while :; do timeout --foreground 3 sh -c "while :; do :; done"; sleep 4; done' &
+        DISTURBERS+=("$!")
+    done
+}
+
+quiet() {
+    local pid
+    for pid in ${DISTURBERS[@]+"${DISTURBERS[@]}"}; do
+        end_group "$pid" 2
+        wait "$pid" 2>/dev/null || true
+    done
+    DISTURBERS=()
+}
+
+if [ "$(id -u)" -ne 0 ]; then
+    echo "BENCH-SKIP recording needs the rights of root"
+    exit 0
+fi
+"$MARIADB/server.sh" start "$DB"
+"$MARIADB/fill.sh" "$DB" --scale "$SCALE"
+"$MARIADB/load.sh" "$DB" --time 18 >"$SCRATCH/load.log" 2>&1 &
+LOAD=$!
+sleep 3
+"$PROGRAM" record --dir "$DB/data" --for 10s -o "$SCRATCH/t.parquet"
+wait "$LOAD"
+"$MARIADB/server.sh" stop "$DB"
+
+say "The best settings, which are today's from now on"
+tune best 120s 1
+WORDS=$(python3 "$(dirname -- "$0")/tune_keep.py" today "$SCRATCH/best.json")
+mapfile -t TODAY <<<"$WORDS"
+say "$RUNS runs with ${TODAY[*]}"
+for run in $(seq "$RUNS"); do
+    tune "quiet$run" "$BUDGET" "$run" "${TODAY[@]}"
+done
+say "$DISTURBED runs on a disturbed machine"
+for run in $(seq "$DISTURBED"); do
+    disturb
+    tune "disturbed$run" "$BUDGET" "$run" "${TODAY[@]}"
+    quiet
+done
+python3 "$(dirname -- "$0")/tune_keep.py" figures "$SCRATCH" "$PROGRAM" "$RUNS" "$DISTURBED"

@@ -1,0 +1,76 @@
+"""The figures of 61-tune-keep.sh: how many plans keep today's settings, and how much worse a disturbed plan's are."""
+
+import json
+import math
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+KEEPS = 0.95
+# A recommendation may be so much worse than today's settings, as a factor of the objective.
+WORSE = 1.05
+TRIALS = 4
+
+
+def main_role(plan):
+    """The role whose dataset was raced."""
+    return next((r for r in plan["roles"] if r["role"] == "data"), plan["roles"][0])
+
+
+def today_options(plan):
+    """What the plan recommends, as options that say what is set today: a word a line."""
+    role = main_role(plan)
+    wanted = {**role["current"], **role["recommended"]}
+    for key, value in wanted.items():
+        print("-o")
+        print(f"{key}={value}")
+
+
+def changed(plan):
+    """The recommended properties of each role that differ from today's."""
+    return {r["role"]: r["recommended"] for r in plan["roles"] if r["recommended"]}
+
+
+def objective(program, scratch, plan):
+    """The objective of the plan's settings against today's, replayed side by side."""
+    rates = {}
+    for name in ("today", "new"):
+        words = [program, "replay", scratch / "t.parquet", "--application", "--arc", "128M", "--device", "nvme", "--for", "6s",
+                 "--repeat", str(TRIALS), "--json"]
+        for role in plan["roles"]:
+            settings = {**role["current"], **(role["recommended"] if name == "new" else {})}
+            words += [word for key, value in settings.items() for word in ("-o", f"{role['role']}:{key}={value}")]
+        runs = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)["runs"]
+        rates[name] = {"allocated_bytes": statistics.median(r["allocated_bytes"] for r in runs),
+                       "work_rate": 1 / statistics.median(r["work_rate"] for r in runs),
+                       "write_amplification": statistics.median(r["write_amplification"] for r in runs)}
+    weights = plan["goal"]["weights"]
+    return math.exp(sum(w * math.log(rates["new"][m] / rates["today"][m]) for m, w in weights.items()))
+
+
+def figures(scratch, program, runs, disturbed):
+    """Prints both figures."""
+    plans = {name: [json.loads((scratch / f"{name}{n}.json").read_text()) for n in range(1, count + 1)]
+             for name, count in (("quiet", runs), ("disturbed", disturbed))}
+    kept = sum(not changed(plan) for plan in plans["quiet"])
+    for name, of in plans.items():
+        for number, plan in enumerate(of, 1):
+            print(f"  {name} {number}: {plan['verdict']} {changed(plan) or ''}")
+    bench("tune/keeps settings that need no change", kept, "runs", runs, kept / runs, f">= {KEEPS}", kept >= KEEPS * runs)
+    worst = max((objective(program, scratch, plan) for plan in plans["disturbed"] if changed(plan)), default=1.0)
+    bench("tune/worst recommendation on a disturbed machine", round(worst, 4), "objective", 1.0, round(worst, 4), f"<= {WORSE}",
+          worst <= WORSE)
+
+
+def bench(name, value, unit, reference, ratio, bar, passed):
+    """One figure's line."""
+    print("BENCH " + json.dumps({"name": name, "value": value, "unit": unit, "reference": reference, "ratio": ratio, "bar": bar,
+                                 "pass": passed}))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "today":
+        today_options(json.loads(Path(sys.argv[2]).read_text()))
+    else:
+        figures(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
