@@ -144,23 +144,23 @@ impl Files {
 pub(super) fn waits(events: &[Event]) -> Waits {
     let mut waits = Waits::default();
     let mut files = Files::default();
-    let mut wanted: HashMap<u32, Wanted> = HashMap::new();
+    // By thread: one try may be refused several locks, of which it can do without some.
+    let mut wanted: HashMap<u32, Vec<Wanted>> = HashMap::new();
     // By thread, its last event if that is a call that waited for a lock.
     let mut called: HashMap<u32, &Event> = HashMap::new();
     for (index, event) in events.iter().enumerate() {
         if let Some(call) = called.remove(&event.tid) {
             waits.add_call(index, call, &files);
         }
+        let wanted = wanted.entry(event.tid).or_default();
         if event.gap.is_some_and(slept) {
-            sleep(&mut wanted, index, event.tid);
+            sleep(wanted, index);
         }
         match event.op {
-            Op::Lock if event.flags.contains(Flags::FAILED) => refuse(&mut wanted, event),
+            Op::Lock if event.flags.contains(Flags::FAILED) => refuse(wanted, event),
             Op::Lock => {
-                let same = |w: &Wanted| w.file == event.file && w.range == Range::of(event);
-                if wanted.get(&event.tid).is_some_and(same) {
-                    let wanted = wanted.remove(&event.tid).expect("it was just there");
-                    waits.grant(&files, event, &wanted);
+                for granted in wanted.extract_if(.., |w| w.is_for(event)) {
+                    waits.grant(&files, event, &granted);
                 }
                 if event.dur_ns > WAITED_NS {
                     called.insert(event.tid, event);
@@ -170,9 +170,7 @@ pub(super) fn waits(events: &[Event]) -> Waits {
             Op::Unlock => files.unlock(index, event),
             // While it polls, a thread may look at what others have changed; it changes nothing.
             Op::Read | Op::Map | Op::Open | Op::Close => {}
-            _ => {
-                wanted.remove(&event.tid);
-            }
+            _ => wanted.clear(),
         }
     }
     waits
@@ -182,33 +180,33 @@ fn slept(gap: Gap) -> bool {
     gap.waker == Gap::TIMER
 }
 
-/// A thread slept before the event of that index: between two tries if it has tried since its last sleep; else it does
-/// something else by now.
-fn sleep(wanted: &mut HashMap<u32, Wanted>, index: usize, tid: u32) {
-    match wanted.get_mut(&tid) {
-        Some(w) if w.tried => {
-            w.tried = false;
-            w.sleeps.push(index);
-        }
-        Some(_) => {
-            wanted.remove(&tid);
-        }
-        None => {}
+/// A thread slept before the event of that index. What it has not tried to lock again since its last sleep it does not wait for.
+fn sleep(wanted: &mut Vec<Wanted>, index: usize) {
+    wanted.retain(|w| w.tried);
+    for one in wanted {
+        one.tried = false;
+        one.sleeps.push(index);
     }
 }
 
-fn refuse(wanted: &mut HashMap<u32, Wanted>, event: &Event) {
-    let range = Range::of(event);
+fn refuse(wanted: &mut Vec<Wanted>, event: &Event) {
     let at = event.t_ns;
-    match wanted.get_mut(&event.tid) {
-        Some(known) if known.file == event.file && known.range == range => {
-            (known.refused, known.tried) = (at, true);
-        }
-        _ => {
-            let first =
-                Wanted { file: event.file, range, since: at, refused: at, tried: true, sleeps: Vec::new() };
-            wanted.insert(event.tid, first);
-        }
+    match wanted.iter_mut().find(|w| w.is_for(event)) {
+        Some(known) => (known.refused, known.tried) = (at, true),
+        None => wanted.push(Wanted {
+            file: event.file,
+            range: Range::of(event),
+            since: at,
+            refused: at,
+            tried: true,
+            sleeps: Vec::new(),
+        }),
+    }
+}
+
+impl Wanted {
+    fn is_for(&self, event: &Event) -> bool {
+        self.file == event.file && self.range == Range::of(event)
     }
 }
 
