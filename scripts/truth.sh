@@ -3,7 +3,7 @@
 # its data's dataset, runs it on a mounted pool under each of them, and says how far the two are apart.
 #
 # usage: scripts/truth.sh WORKLOAD [--blocks 3] [--most N] [--within 4] [--seconds 15] [--warm 5] [--size 1] [--record 20]
-#                         [--record-on host|pool]
+#                         [--record-on host|pool] [--device KIND]
 #                         [--settings N] [--replay-options '…'] [--tune-options '…'] [--scale full] [--seed 1]
 #                         [--out DIR] [--scratch DIR] [--predict-only]
 #        scripts/truth.sh --check [WORKLOAD…] [options as above]
@@ -18,6 +18,8 @@
 #   --record          seconds recorded for the prediction
 #   --record-on       host: recorded on this host's file system, as where a database is to move to ZFS; pool: on a mounted
 #                     pool with today's settings, as where it is on ZFS already
+#   --device          another device under the pools than the campaign's; plan, trials and comparison are then kept as
+#                     plan-KIND.json and so on, beside those of other devices, for one recording
 #   --settings        only the first N settings (the recommended one is run in any case)
 #   --replay-options  more options of `poolwright replay`, for the predictions; --tune-options likewise
 #   --predict-only    compares with the trials that are there

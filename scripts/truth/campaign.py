@@ -50,6 +50,13 @@ class Workload:
         """The datasets."""
         return list(self.study["datasets"])
 
+    def on_device(self, device):
+        """Another device under the pools than the campaign's."""
+        for pool in (self.campaign["pool"], self.pool):
+            pool["device"] = device
+        if "pool" in self.study:
+            self.study["pool"]["device"] = device
+
     def keep(self, names):
         """Only these settings; the first one is today's from now on."""
         levels = {level["name"]: level for level in self.factor["levels"]}

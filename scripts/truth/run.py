@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import resource
 import shlex
 import shutil
@@ -47,7 +48,7 @@ def main():
     run.tune()
     found = run.compared()
     print(compare.table(workload.title, found))
-    say(f"{run.out}/truth.md, truth.json; the trials are in {run.database}")
+    say(f"{run.out}/truth{run.kept}.md, truth{run.kept}.json; the trials are in {run.database}")
 
 
 def arguments(words):
@@ -62,6 +63,7 @@ def arguments(words):
     parser.add_argument("--size", type=float)
     parser.add_argument("--scale", default="full")
     parser.add_argument("--record", type=int, default=20)
+    parser.add_argument("--device")
     parser.add_argument("--record-on", choices=("host", "pool"), default="host")
     parser.add_argument("--settings", type=int)
     parser.add_argument("--replay-options", default="")
@@ -108,8 +110,12 @@ class Run:
         self.workload, self.options = workload, options
         self.out = (options.out or ROOT / "lab-results" / "truth" / workload.name).resolve()
         self.out.mkdir(parents=True, exist_ok=True)
-        self.name = f"truth-{workload.name}"
-        self.trace, self.database = self.out / "t.parquet", self.out / "truth.db"
+        # One recording serves all devices; the rest is kept for each.
+        self.kept = "-" + re.sub("[^A-Za-z0-9]+", "-", options.device) if options.device else ""
+        if options.device:
+            workload.on_device(options.device)
+        self.name = f"truth-{workload.name}{self.kept}"
+        self.trace, self.database = self.out / "t.parquet", self.out / f"truth{self.kept}.db"
         self.driver = ROOT / "workloads" / "lab" / workload.study["driver"]
         self.parameters = {name: value for name, value in (
             ("seconds", options.seconds), ("warm_s", options.warm), ("size", options.size)) if value is not None}
@@ -126,8 +132,8 @@ class Run:
         found = {"workload": workload.name, "title": workload.title, "parameters": {**workload.parameters, **self.parameters},
                  "pool": workload.pool, "recorded_on": self.recording["recorded_on"], "replay_options": self.options.replay_options, **found,
                  "recording": self.recording, "plan": self.plan and evidence_of(self.plan), "blocks": truth}
-        (self.out / "truth.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-        (self.out / "truth.md").write_text(compare.table(workload.title, found))
+        (self.out / f"truth{self.kept}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        (self.out / f"truth{self.kept}.md").write_text(compare.table(workload.title, found))
         return found
 
     # ---- record ----
@@ -214,12 +220,12 @@ class Run:
         self.recommended = self.workload.name_of(recommended_of(self.plan, self.out / "db"))
 
     def _planned(self):
-        kept = self.out / "plan.json"
+        kept = self.out / f"plan{self.kept}.json"
         if not kept.exists() or kept.stat().st_mtime < self.trace.stat().st_mtime:
             say("tune")
             today = [word for key, value in self.workload.settings[self.workload.today].items() for word in ("-o", f"{key}={value}")]
             poolwright("tune", self.out / "db", "--trace", self.trace, *self._device(), *today, "--json", "--force",
-                       "--plan", kept, "--report", self.out / "plan.html", *shlex.split(self.options.tune_options), good=(0, 4))
+                       "--plan", kept, "--report", self.out / f"plan{self.kept}.html", *shlex.split(self.options.tune_options), good=(0, 4))
         return json.loads(kept.read_text())
 
     def _roles(self):

@@ -31,6 +31,12 @@ class Campaign(unittest.TestCase):
         self.assertEqual(of.settings["8K lz4 logbias=throughput"],
                          {"recordsize": "8K", "compression": "lz4", "logbias": "throughput"})
 
+    def test_another_device_is_that_of_the_pools(self):
+        of = workload()
+        of.on_device("hdd")
+        self.assertEqual(of.pool["device"], "hdd")
+        self.assertEqual(tomllib.loads(of.text("truth-x", {}))["pool"]["device"], "hdd")
+
     def test_the_text_is_the_campaign_with_one_study(self):
         of = workload()
         read = tomllib.loads(of.text("truth-x", {"seconds": 5.0}))
