@@ -16,9 +16,9 @@ DB=$SCRATCH/db
 PROGRAM=$POOLWRIGHT_ROOT/target/release/poolwright
 DISTURBERS=()
 if [ "${BENCH_SMOKE:-0}" = 1 ]; then
-    RUNS=1 DISTURBED=1 BUDGET=30s SCALE=0.2
+    RUNS=1 DISTURBED=1 BUDGET=25s FIRST=25s SCALE=0.2
 else
-    RUNS=${RUNS:-20} DISTURBED=${DISTURBED:-5} BUDGET=${BUDGET:-40s} SCALE=1
+    RUNS=${RUNS:-20} DISTURBED=${DISTURBED:-5} BUDGET=${BUDGET:-40s} FIRST=120s SCALE=1
 fi
 
 clean_up() {
@@ -69,7 +69,7 @@ wait "$LOAD"
 "$MARIADB/server.sh" stop "$DB"
 
 say "The best settings, which are today's from now on"
-tune best 120s 1
+tune best "$FIRST" 1
 WORDS=$(python3 "$(dirname -- "$0")/tune_keep.py" today "$SCRATCH/best.json")
 mapfile -t TODAY <<<"$WORDS"
 say "$RUNS runs with ${TODAY[*]}"
