@@ -130,7 +130,8 @@ class Run:
             sys.exit(f"truth.sh: no trial of today's setting ({workload.today}) succeeded; see {self.database}")
         found = compare.compare(truth, predicted, workload.today, self.recommended, self.options.within / 100)
         found = {"workload": workload.name, "title": workload.title, "parameters": {**workload.parameters, **self.parameters},
-                 "pool": workload.pool, "recorded_on": self.recording["recorded_on"], "replay_options": self.options.replay_options, **found,
+                 "pool": workload.pool, "recorded_on": self.recording.get("recorded_on", "host"),
+                 "replay_options": self.options.replay_options, **found,
                  "recording": self.recording, "plan": self.plan and evidence_of(self.plan), "blocks": truth}
         (self.out / f"truth{self.kept}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
         (self.out / f"truth{self.kept}.md").write_text(compare.table(workload.title, found))

@@ -9,30 +9,38 @@ use serde_json::Value;
 
 const PAGE: u64 = 16384;
 
+/// A write of a page of the only file.
+fn write(t_ns: u64, page: u64) -> Event {
+    Event {
+        t_ns,
+        dur_ns: 1000,
+        op: Op::Write,
+        file: 0,
+        offset: page * PAGE,
+        len: PAGE,
+        pid: 1,
+        tid: 1,
+        flags: Flags::default(),
+        gap: None,
+    }
+}
+
+/// A file of so many pages, and a trace of it.
+fn recorded(dir: &Path, pages: u64, events: Vec<Event>) {
+    let path = dir.join("table.ibd");
+    std::fs::write(&path, vec![b'x'; (pages * PAGE) as usize]).unwrap();
+    let file =
+        File { path: path.display().to_string(), size: pages * PAGE, role: "data".into(), ..File::default() };
+    Trace { files: vec![file], events, ..Trace::default() }.save(dir.join("t.parquet")).unwrap();
+}
+
 /// Writes with a sync after each: on a device whose flush takes 50 ms they take 20 s, unless syncs are ignored.
 fn many_syncs(dir: &Path) {
-    let path = dir.join("table.ibd");
-    std::fs::write(&path, vec![b'x'; 64 * PAGE as usize]).unwrap();
-    let mut events = Vec::new();
-    for i in 0..400 {
-        let write = Event {
-            t_ns: i * 1_000_000,
-            dur_ns: 1000,
-            op: Op::Write,
-            file: 0,
-            offset: i % 64 * PAGE,
-            len: PAGE,
-            pid: 1,
-            tid: 1,
-            flags: Flags::default(),
-            gap: None,
-        };
-        events.push(write);
-        events.push(Event { t_ns: write.t_ns + 10_000, op: Op::Fsync, offset: 0, len: 0, ..write });
-    }
-    let file =
-        File { path: path.display().to_string(), size: 64 * PAGE, role: "data".into(), ..File::default() };
-    Trace { files: vec![file], events, ..Trace::default() }.save(dir.join("t.parquet")).unwrap();
+    let synced = |i: u64| {
+        let write = write(i * 1_000_000, i % 64);
+        [write, Event { t_ns: write.t_ns + 10_000, op: Op::Fsync, offset: 0, len: 0, ..write }]
+    };
+    recorded(dir, 64, (0..400).flat_map(synced).collect());
 }
 
 fn replay(dir: &Path, more: &str) -> Output {
@@ -77,30 +85,8 @@ fn a_pass_ends_after_the_time_given() {
 #[test]
 fn a_trial_leaves_room_on_its_file_system() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("table.ibd");
     let pages = 2048;
-    std::fs::write(&path, vec![b'x'; pages * PAGE as usize]).unwrap();
-    let write = |i: u64| Event {
-        t_ns: i * 10_000,
-        dur_ns: 1000,
-        op: Op::Write,
-        file: 0,
-        offset: i * 797 % pages as u64 * PAGE,
-        len: PAGE,
-        pid: 1,
-        tid: 1,
-        flags: Flags::default(),
-        gap: None,
-    };
-    let file = File {
-        path: path.display().to_string(),
-        size: pages as u64 * PAGE,
-        role: "data".into(),
-        ..File::default()
-    };
-    Trace { files: vec![file], events: (0..200_000).map(write).collect(), ..Trace::default() }
-        .save(dir.path().join("t.parquet"))
-        .unwrap();
+    recorded(dir.path(), pages, (0..200_000).map(|i| write(i * 10_000, i * 797 % pages)).collect());
     let small = dir.path().join("small");
     std::fs::create_dir(&small).unwrap();
     let mut mount = std::process::Command::new("mount");

@@ -180,7 +180,8 @@ impl Schedule {
     /// The application's schedule: the events for which `wanted` is true, with what their threads did between them.
     pub fn of_application(trace: &Trace, others: Others, wanted: &dyn Fn(&Event) -> bool) -> Schedule {
         let waits = locks::waits(&trace.events);
-        let usage = usage(trace, &waits.polls);
+        let longest_fault = longest_fault(trace);
+        let usage = usage(trace, &waits.polls, longest_fault);
         let inference = Inference {
             foreground: foreground_of(&usage),
             others,
@@ -194,7 +195,7 @@ impl Schedule {
             given_up: HashMap::new(),
             index: 0,
             faulted: HashSet::new(),
-            longest_fault: longest_fault(trace),
+            longest_fault,
             wanted,
         };
         inference.run(trace)
@@ -203,7 +204,7 @@ impl Schedule {
 
 /// The threads whose operations are the work.
 pub fn foreground_threads(trace: &Trace) -> HashSet<u32> {
-    foreground_of(&usage(trace, &locks::waits(&trace.events).polls))
+    foreground_of(&usage(trace, &locks::waits(&trace.events).polls, longest_fault(trace)))
 }
 
 impl Inference<'_> {

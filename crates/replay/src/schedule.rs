@@ -59,7 +59,7 @@ pub struct Schedule {
 }
 
 /// What a replay does for an event, if anything. A page fault (a `map` without a duration) is a read to the storage, unless the
-/// page cache had the page: OpenZFS keeps the pages of mapped files there too. The call of `mmap` itself is no read.
+/// page cache had the page: OpenZFS keeps the pages of mapped files there too. The call of `mmap` itself reads nothing.
 pub(crate) fn replayed(event: &Event) -> Option<Op> {
     match event.op {
         Op::Open | Op::Close | Op::Rename | Op::Lock | Op::Unlock => None,

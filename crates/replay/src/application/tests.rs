@@ -166,7 +166,7 @@ fn a_polled_lock_is_waited_for() {
     let think = a.thinks[1][1];
     assert_eq!(think.wake, Some(Dependency { lane: 0, done: 2 }), "the operation before the unlocking");
     assert_eq!(think.polled, Some(Polled { waited_ns: 21 * MS, late_ns: 9 * MS, held_ns: MS }));
-    // From the other thread's last operation to its unlocking; the sleep of the refused try is no more there.
+    // From the other thread's last operation to its unlocking; the sleep before the refused try is dropped.
     assert_eq!((think.sleep_ns, think.cpu_before_ns + think.cpu_ns), (MS, 12 * MS));
     assert_eq!((a.inferred.lock_waits, a.foreground.as_slice()), (1, &[true, true][..]));
     assert_eq!(think.polled.unwrap().late_after(Duration::from_millis(6)), 3 * MS);

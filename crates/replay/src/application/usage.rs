@@ -133,10 +133,10 @@ pub(super) fn foreground_of(usage: &HashMap<u32, Usage>) -> HashSet<u32> {
     usage.iter().filter(|(_, usage)| !usage.is_background()).map(|(tid, _)| *tid).collect()
 }
 
-/// Every thread's time, over the whole trace: also of the operations that are not replayed.
-pub(super) fn usage(trace: &Trace, polls: &HashMap<usize, Poll>) -> HashMap<u32, Usage> {
+/// Every thread's time, over the whole trace: also of the operations that are not replayed. `longest_fault` is that of
+/// [`longest_fault`].
+pub(super) fn usage(trace: &Trace, polls: &HashMap<usize, Poll>, longest_fault: u64) -> HashMap<u32, Usage> {
     let mut usage: HashMap<u32, Usage> = HashMap::new();
-    let longest_fault = longest_fault(trace);
     for (index, event) in trace.events.iter().enumerate() {
         usage.entry(event.tid).or_default().take(event, polls.contains_key(&index), longest_fault);
     }

@@ -5,7 +5,7 @@ use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use crate::commands::options::PerRole;
 
-/// A setting that was given up: it is not tried again, and what its last trial did is no result.
+/// A setting whose trial was stopped. It is not tried again, and the figures of that trial are discarded.
 #[derive(Debug)]
 pub struct Stopped {
     /// Its properties.
