@@ -20,6 +20,11 @@ CLEAR = 0.05
 # The metric that says what other processes used of the CPUs, in per cent, and from where on it disturbs.
 OTHERS = "others_cpu"
 DISTURBS = 5.0
+# A plan's metrics, what the comparison calls them, and their names in the table.
+CLAIMS = {"work_rate": ("rate", "work rate"), "write_amplification": ("written", "bytes written per unit of work"),
+          "allocated_bytes": ("space_all", "space")}
+# A plan that keeps today's settings is right if no other setting's true objective is lower than this.
+WORTH_CHANGING = 0.95
 
 
 def t975(degrees):
@@ -120,9 +125,9 @@ def true_of(blocks, today_blocks, within=WITHIN, weights=None):
     return found
 
 
-def compare(truth, predicted, today, recommended=None, within=WITHIN):
+def compare(truth, predicted, today, recommended=None, within=WITHIN, plan=None):
     """All that is said of one workload: `settings`, one for each of the truth's, and the figures over those whose rate is
-    known."""
+    known. `plan` is what `tune` made of the recording."""
     settings, weights = [], weights_for(predicted.get(today, {}))
     for name, blocks in truth.items():
         one = {"setting": name, "truth": true_of(blocks, truth[today], within, weights)}
@@ -136,7 +141,31 @@ def compare(truth, predicted, today, recommended=None, within=WITHIN):
                 for metric, ratio in ratios.items() if metric in one["truth"]["change"]}
         settings.append(one)
     return {"today": today, "recommended": recommended, "within": within, "weights": weights, "settings": settings,
-            "disturbed": disturbances(truth, predicted), **_figures(settings, today, recommended)}
+            "disturbed": disturbances(truth, predicted), "claims": claims(plan, settings, recommended),
+            "keep_is_right": keep_is_right(plan, settings, today), **_figures(settings, today, recommended)}
+
+
+def claims(plan, settings, recommended):
+    """What the plan says of its recommendation, metric by metric, and whether the truth lies in the plan's interval. The
+    truth's own interval overlaps the plan's if the two cannot be told apart."""
+    true = next((s["truth"]["change"] for s in settings if s["setting"] == recommended), {})
+    found = []
+    for metric, (name, _) in CLAIMS.items():
+        gain = (plan or {}).get("gain", {}).get(metric)
+        if gain and name in true:
+            low, high = gain["ci95"]
+            ratio, (least, most) = true[name]["ratio"], true[name]["ci95"] or 2 * (true[name]["ratio"],)
+            found.append({"metric": metric, "predicted": gain["change"], "ci95": [low, high], "true": ratio - 1,
+                          "holds": low <= ratio - 1 <= high, "overlaps": low <= most - 1 and least - 1 <= high})
+    return found
+
+
+def keep_is_right(plan, settings, today):
+    """Whether a plan that keeps today's settings misses nothing that is worth a change; None for any other plan."""
+    if not plan or plan["verdict"] != "keep":
+        return None
+    objectives = [s["truth"]["objective"] for s in settings if s["setting"] != today and s["truth"].get("objective")]
+    return min(objectives, default=1.0) >= WORTH_CHANGING
 
 
 def _figures(settings, today, recommended):
@@ -216,11 +245,22 @@ def table(title, found):
         "- largest error of the predicted change of the rate: "
         + (f"{largest['points']:.1f} points ({largest['setting']})" if largest else "-"),
     ]
+    lines += [_claim(claim) for claim in found["claims"]]
+    if found["keep_is_right"] is not None:
+        lines.append(f"- the plan keeps today's settings: {'right' if found['keep_is_right'] else 'WRONG'}, the bound being another "
+                     f"setting's true objective of {WORTH_CHANGING:g}")
     if found["disturbed"]:
         lines.append(f"- DISTURBED, other processes used more than {DISTURBS:g} % of the CPUs: {'; '.join(found['disturbed'])}")
     if not found["today_known"]:
         lines.append("- today's rate is NOT known within the bound: every change above is as unsure; run more blocks")
     return "\n".join(lines) + "\n"
+
+
+def _claim(claim):
+    low, high = (_number(100 * end, 1, sign=True) for end in claim["ci95"])
+    where = "in the interval" if claim["holds"] else "outside, but the intervals overlap" if claim["overlaps"] else "outside"
+    predicted, true = (_number(100 * claim[side], 1, sign=True) for side in ("predicted", "true"))
+    return f"- the plan's change of {CLAIMS[claim['metric']][1]}: {predicted} [{low}, {high}] %; true {true} %: {where}"
 
 
 def _row(setting, found):

@@ -128,7 +128,8 @@ class Run:
         truth = self.truth()
         if workload.today not in truth:
             sys.exit(f"truth.sh: no trial of today's setting ({workload.today}) succeeded; see {self.database}")
-        found = compare.compare(truth, predicted, workload.today, self.recommended, self.options.within / 100)
+        found = compare.compare(truth, predicted, workload.today, self.recommended, self.options.within / 100,
+                                self.plan)
         found = {"workload": workload.name, "title": workload.title, "parameters": {**workload.parameters, **self.parameters},
                  "pool": workload.pool, "recorded_on": self.recording.get("recorded_on", "host"),
                  "replay_options": self.options.replay_options, **found,
