@@ -5,21 +5,23 @@
 # usage: scripts/truth.sh WORKLOAD [--blocks 3] [--most N] [--within 4] [--seconds 15] [--warm 5] [--size 1] [--record 20]
 #                         [--record-on host|pool] [--device KIND]
 #                         [--settings N] [--replay-options '…'] [--tune-options '…'] [--scale full] [--seed 1]
-#                         [--out DIR] [--scratch DIR] [--predict-only]
+#                         [--out DIR] [--scratch DIR] [--plan-only] [--predict-only]
 #        scripts/truth.sh --check [WORKLOAD…] [options as above]
 #        scripts/truth.sh --publish [--file FILE] DIR…
 #
 #   WORKLOAD          a study of campaigns/truth.toml
 #   --blocks          how often each setting is run, in interleaved blocks of random order; more are added to those done
-#   --most            go on to so many blocks until every rate is known within the bound
-#   --within          the bound in per cent: a setting whose rate is not known so well (95 %) is not counted
+#   --most            go on to so many blocks until every change of the rate is known within the bound
+#   --within          the bound in per cent: a setting whose change of the rate is not known so well (95 %) is not counted
 #   --seconds, --warm the measured window of a trial and what comes before it
 #   --size            of the database, relative to the workload's usual one
 #   --record          seconds recorded for the prediction
 #   --record-on       host: recorded on this host's file system, as where a database is to move to ZFS; pool: on a mounted
 #                     pool with today's settings, as where it is on ZFS already
 #   --device          another device under the pools than the campaign's; plan, trials and comparison are then kept as
-#                     plan-KIND.json and so on, beside those of other devices, for one recording
+#                     plan-KIND.json and so on, beside those of other devices, for one recording. What the plans for other
+#                     devices recommend is run too: with --plan-only for each device first, all of them on all devices
+#   --plan-only       stops after the plan
 #   --settings        only the first N settings (the recommended one is run in any case)
 #   --replay-options  more options of `poolwright replay`, for the predictions; --tune-options likewise
 #   --predict-only    compares with the trials that are there

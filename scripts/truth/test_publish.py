@@ -34,7 +34,7 @@ class Entry(unittest.TestCase):
             self.assertTrue(publish.SYSTEMS.get(parameters["workload"]) or parameters["engine"], study["name"])
 
     def test_what_is_not_known_is_not_published(self):
-        for unsure in ({"today_known": False}, {"kendall_tau": None}, {"regret_percent": None}, {"settings": []}):
+        for unsure in ({"kendall_tau": None}, {"regret_percent": None}, {"settings": []}):
             with self.assertRaises(SystemExit):
                 publish.entry({**found(), **unsure})
 
