@@ -75,8 +75,29 @@ impl Requirement {
 
     /// Whether the 95 % interval of the change lies wholly on the required side. A figure that was not measured does not.
     pub fn is_met(&self, gains: &Gains) -> bool {
-        gains.get(self.metric()).is_some_and(|g| self.allows(g.ci95.0) && self.allows(g.ci95.1))
+        self.fulfilment(gains) == Some(Fulfilment::Met)
     }
+
+    /// On which side of the bound the 95 % interval of the change lies; `None` for a figure that was not measured.
+    pub fn fulfilment(&self, gains: &Gains) -> Option<Fulfilment> {
+        let gain = gains.get(self.metric())?;
+        Some(match (self.allows(gain.ci95.0), self.allows(gain.ci95.1)) {
+            (true, true) => Fulfilment::Met,
+            (false, false) => Fulfilment::Missed,
+            _ => Fulfilment::Unclear,
+        })
+    }
+}
+
+/// Whether measurements meet a requirement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fulfilment {
+    /// The whole interval is on the required side.
+    Met,
+    /// None of it is.
+    Missed,
+    /// The bound lies in the interval.
+    Unclear,
 }
 
 impl std::fmt::Display for Requirement {
@@ -145,6 +166,8 @@ mod tests {
         let r = Requirement::parse("work_rate>=-5%").unwrap();
         assert!(r.is_met(&gains(-0.04, 0.2)));
         assert!(!r.is_met(&gains(-0.06, 0.2)));
+        assert_eq!(r.fulfilment(&gains(-0.06, 0.2)), Some(Fulfilment::Unclear));
+        assert_eq!(r.fulfilment(&gains(-0.2, -0.06)), Some(Fulfilment::Missed));
         assert!(!r.is_met(&Gains::new()));
     }
 

@@ -77,6 +77,7 @@ pub fn run(
         seconds: began.elapsed().as_secs_f64(),
         verdict: judgement.verdict,
         error_points: judgement.error_points,
+        missed: judgement.missed,
         why: judgement.why,
         warnings,
     })

@@ -9,9 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use clap::builder::PossibleValuesParser;
 use poolwright_lab::confirm::{self, Options, Tree};
-use poolwright_tune::plan::{
-    Confirmation, ConfirmationCommands, ConfirmationVerdict, FORMAT, GainVerdict, Plan, VERSION,
-};
+use poolwright_tune::plan::{Confirmation, ConfirmationCommands, FORMAT, GainVerdict, Plan, VERSION};
 
 use super::options::{self, Usage, parse_time};
 use crate::failure::{Refused, hint};
@@ -25,7 +23,8 @@ use progress::Shown;
 /// Copies the database onto pools in user space with today's settings, the recommended ones and the runner-up, in
 /// interleaved blocks, and runs your commands on each copy. The database has to be stopped; its files are only read. The
 /// commands run in a shell with POOLWRIGHT_DIR (the copy's directory), POOLWRIGHT_SETTING, POOLWRIGHT_BLOCK and
-/// POOLWRIGHT_SCRATCH (an empty directory for sockets and logs). Exit code 4 means: no setting is better than today's.
+/// POOLWRIGHT_SCRATCH (an empty directory for sockets and logs). Exit code 4 means: no setting is better than today's, or
+/// the recommended ones miss a requirement of the plan.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Plan of `poolwright tune`; the outcome is added to it
@@ -195,10 +194,10 @@ fn marked(error: poolwright_lab::Error) -> anyhow::Error {
     }
 }
 
-/// 4 where no setting is better than today's beyond noise.
+/// 4 where no setting is better than today's beyond noise, or a requirement is missed.
 fn exit_code(confirmation: &Confirmation) -> u8 {
     let better =
         confirmation.settings.iter().filter_map(|s| s.changes.get(poolwright_tune::confirm::OBJECTIVE));
     let any = better.into_iter().any(|gain| gain.verdict == GainVerdict::Better);
-    if any || confirmation.verdict == ConfirmationVerdict::BetterThanToday { 0 } else { 4 }
+    if any && confirmation.missed.is_empty() { 0 } else { 4 }
 }

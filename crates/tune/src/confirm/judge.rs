@@ -9,6 +9,7 @@ use crate::objective::{Metrics, weighted};
 use crate::plan::{
     ConfirmationVerdict, ConfirmedSetting, Contender, Gain, GainVerdict, Gains, Plan, PredictedChange,
 };
+use crate::requirement::{Fulfilment, Requirement};
 use crate::statistics::Scatter;
 
 /// How far the work rate's change may be from the predicted one and still count as predicted, in percentage points; or
@@ -27,6 +28,8 @@ pub struct Judgement {
     pub verdict: ConfirmationVerdict,
     /// Measured minus predicted change of the work rate, in percentage points.
     pub error_points: Option<f64>,
+    /// Requirements of the plan that the recommended settings miss.
+    pub missed: Vec<String>,
     /// In words.
     pub why: String,
 }
@@ -41,14 +44,30 @@ pub fn judge(plan: &Plan, contenders: &[Chosen], blocks: &[Block]) -> Judgement 
     };
     let Some(subject) = subject else {
         let why = "Nothing was run besides today's settings.".to_owned();
-        return Judgement { settings, verdict: ConfirmationVerdict::NotConfirmed, error_points: None, why };
+        let verdict = ConfirmationVerdict::NotConfirmed;
+        return Judgement { settings, verdict, error_points: None, missed: Vec::new(), why };
     };
     let rate = subject.changes.get("work_rate");
     let error_points =
         rate.zip(subject.predicted.get("work_rate")).map(|(m, p)| 100.0 * (m.change - p.change));
-    let verdict = verdict(subject, keep);
-    let why = why(subject, keep, verdict, error_points, of(Contender::RunnerUp));
-    Judgement { settings, verdict, error_points, why }
+    let required = if keep { Vec::new() } else { required(plan, subject) };
+    let missed: Vec<String> = required
+        .iter()
+        .filter(|(_, found)| *found == Some(Fulfilment::Missed))
+        .map(|(requirement, _)| requirement.to_string())
+        .collect();
+    let verdict = if missed.is_empty() { verdict(subject, keep) } else { ConfirmationVerdict::NotConfirmed };
+    let mut why = why(subject, keep, error_points);
+    for (requirement, found) in &required {
+        why += &fulfilment(requirement, *found, subject);
+    }
+    if !keep && !is_better(subject) && subject.changes.contains_key(OBJECTIVE) {
+        why += match of(Contender::RunnerUp).filter(|other| is_better(other)) {
+            Some(_) => " The runner-up is better than today's.",
+            None => " Keep today's settings.",
+        };
+    }
+    Judgement { settings, verdict, error_points, missed, why }
 }
 
 fn verdict(subject: &ConfirmedSetting, keep: bool) -> ConfirmationVerdict {
@@ -62,6 +81,31 @@ fn verdict(subject: &ConfirmedSetting, keep: bool) -> ConfirmationVerdict {
                 subject.changes.get("work_rate").zip(predicted).is_some_and(|(m, p)| is_as_predicted(m, p));
             if hit { ConfirmationVerdict::Confirmed } else { ConfirmationVerdict::BetterThanToday }
         }
+    }
+}
+
+/// The requirements of the plan, and whether the database met them.
+fn required(plan: &Plan, subject: &ConfirmedSetting) -> Vec<(Requirement, Option<Fulfilment>)> {
+    let texts = plan.request.iter().flat_map(|request| &request.requirements);
+    // A plan of another release may have others.
+    let known = texts.filter_map(|text| Requirement::parse(text).ok());
+    known
+        .map(|requirement| {
+            let found = requirement.fulfilment(&subject.changes);
+            (requirement, found)
+        })
+        .collect()
+}
+
+fn fulfilment(requirement: &Requirement, found: Option<Fulfilment>, subject: &ConfirmedSetting) -> String {
+    let measured = subject.changes.get(requirement.metric()).map(interval).unwrap_or_default();
+    match found {
+        Some(Fulfilment::Met) => format!(" {requirement} is met: {measured}."),
+        Some(Fulfilment::Missed) => format!(" {requirement} is NOT met: {measured}."),
+        Some(Fulfilment::Unclear) => {
+            format!(" Whether {requirement} is met is unclear: {measured}; more blocks may tell.")
+        }
+        None => format!(" {requirement} was not measured."),
     }
 }
 
@@ -114,21 +158,15 @@ fn with_wear(metrics: &Metrics) -> Metrics {
     all
 }
 
-fn why(
-    subject: &ConfirmedSetting,
-    keep: bool,
-    verdict: ConfirmationVerdict,
-    error_points: Option<f64>,
-    runner_up: Option<&ConfirmedSetting>,
-) -> String {
+fn why(subject: &ConfirmedSetting, keep: bool, error_points: Option<f64>) -> String {
     let Some(objective) = subject.changes.get(OBJECTIVE) else {
         return "Too few blocks gave a result with both settings: two are needed for an interval.".to_owned();
     };
     let whom = if keep { "the runner-up" } else { "the recommended settings" };
-    let measured = match verdict {
-        _ if is_better(subject) => format!("{whom} are better than today's"),
-        _ if objective.verdict == GainVerdict::Worse => format!("{whom} are worse than today's"),
-        _ => format!("{whom} are no better than today's beyond noise"),
+    let measured = match objective.verdict {
+        GainVerdict::Better => format!("{whom} are better than today's"),
+        GainVerdict::Worse => format!("{whom} are worse than today's"),
+        GainVerdict::Noise => format!("{whom} are no better than today's beyond noise"),
     };
     let measured = if keep { measured.replace(" are ", " is ") } else { measured };
     let mut text = format!("With the database itself {measured}: objective {}", interval(objective));
@@ -138,14 +176,7 @@ fn why(
     if let (Some(points), Some(predicted)) = (error_points, subject.predicted.get("work_rate")) {
         text += &format!("; predicted {}, an error of {} points", percent(predicted.change), signed(points));
     }
-    text.push('.');
-    if verdict == ConfirmationVerdict::NotConfirmed && !keep {
-        text += match runner_up.filter(|other| is_better(other)) {
-            Some(_) => " The runner-up is better than today's.",
-            None => " Keep today's settings.",
-        };
-    }
-    text
+    text + "."
 }
 
 /// `−12.3 % (−15.0 to −9.5 %)`.

@@ -161,6 +161,30 @@ fn a_verdict_compares_with_today_and_with_the_prediction() {
 }
 
 #[test]
+fn a_requirement_that_the_database_misses_is_a_contradiction() {
+    use ConfirmationVerdict::NotConfirmed;
+    let mut plan = plan();
+    let request = plan.request.as_mut().expect("the example has a request");
+    request.requirements = ["write_bytes<=-40%", "work_rate>=30%", "cpu<=10%"].map(str::to_owned).to_vec();
+    let all = contenders(&plan, &places(&plan)).unwrap();
+    let of = |rate, noise| judge(&plan, &all, &blocks(Contender::Recommended, rate, 0.5, noise));
+    let missed = of(1.22, 0.0);
+    assert_eq!(
+        (missed.verdict, missed.missed.as_slice()),
+        (NotConfirmed, &["work_rate>=30%".to_owned()][..])
+    );
+    for part in
+        ["write_bytes<=-40% is met", "work_rate>=30% is NOT met: +22.0 %", "cpu<=10% was not measured"]
+    {
+        assert!(missed.why.contains(part), "{part:?} is not in {}", missed.why);
+    }
+    assert!(!missed.why.contains("Keep today's"), "it is better than today's: {}", missed.why);
+    let unclear = of(1.22, 0.05);
+    assert_eq!(unclear.verdict, ConfirmationVerdict::Confirmed);
+    assert!(unclear.why.contains("Whether work_rate>=30% is met is unclear"), "{}", unclear.why);
+}
+
+#[test]
 fn keep_is_confirmed_if_the_runner_up_is_no_better() {
     let mut plan = plan();
     plan.verdict = Verdict::Keep;

@@ -30,6 +30,9 @@ pub struct Confirmation {
     /// the runner-up where the plan says keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_points: Option<f64>,
+    /// Requirements of the plan that the recommended settings miss, as in its request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<String>,
     /// The verdict in one or two sentences.
     pub why: String,
     /// What limits the worth of these figures.
@@ -132,6 +135,7 @@ pub enum ConfirmationVerdict {
     Confirmed,
     /// The recommended settings are better than today's beyond noise, but the work rate changed by another amount.
     BetterThanToday,
-    /// The recommended settings are not better than today's beyond noise. Where the plan says keep: the runner-up is.
+    /// The recommended settings are not better than today's beyond noise, or miss a requirement. Where the plan says keep:
+    /// the runner-up is better.
     NotConfirmed,
 }
