@@ -10,6 +10,7 @@ use poolwright_trace::{Flags, Op};
 
 use crate::pacer::{Due, Pacer, sleep_precisely};
 use crate::schedule::{Dependency, Step};
+use crate::servers::Servers;
 use crate::{Capture, Error, Result, Schedule, Target};
 
 /// How fast.
@@ -28,6 +29,8 @@ pub enum Pace {
         call_ns: u64,
         /// The pass ends after this time, however much of the work is done; a quarter of it is the most that warms up.
         longest: Option<Duration>,
+        /// Threads that serve the calls on each role's files; `None`: each thread serves its own.
+        servers: Option<u32>,
     },
 }
 
@@ -123,6 +126,7 @@ struct Run<'a> {
     txg_ns: u64,
     kicks: AtomicU64,
     pacer: Option<Pacer<'a>>,
+    servers: Option<Servers>,
 }
 
 /// One lane's share of a [`Pass`].
@@ -160,6 +164,10 @@ pub fn drive(
         txg_ns,
         kicks: AtomicU64::new(0),
         pacer: pacer(schedule, pace)?,
+        servers: match pace {
+            Pace::Application { servers, .. } => servers.map(|threads| Servers::new(&capture.roles, threads)),
+            Pace::AsFastAsPossible | Pace::Recorded(_) => None,
+        },
     };
     let over = AtomicBool::new(false);
     let longest = longest(pace);
@@ -223,7 +231,7 @@ pub fn drive(
 }
 
 fn pacer(schedule: &Schedule, pace: Pace) -> Result<Option<Pacer<'_>>> {
-    let Pace::Application { warm_share, call_ns, longest } = pace else { return Ok(None) };
+    let Pace::Application { warm_share, call_ns, longest, .. } = pace else { return Ok(None) };
     let Some(application) = &schedule.application else {
         return Err(Error::Nothing(
             "the schedule does not say what the application does between operations".into(),
@@ -367,6 +375,7 @@ impl Run<'_> {
 
     fn execute(&self, step: &Step, buf: &mut [u8], result: &mut LaneResult) -> Result<()> {
         let direct = step.flags.contains(Flags::DIRECT);
+        let _serving = self.servers.as_ref().map(|servers| servers.serve(step.file));
         match step.op {
             Op::Read => self.read(step, buf, direct, result),
             Op::Write => self.write(step, direct, result),

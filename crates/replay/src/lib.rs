@@ -17,6 +17,7 @@ mod error;
 mod pacer;
 pub mod result;
 pub mod schedule;
+mod servers;
 pub mod spec;
 mod target;
 pub mod trial;

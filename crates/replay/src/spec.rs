@@ -30,6 +30,10 @@ pub struct ApplicationSpec {
     /// The pass ends after so many seconds, however much of the work is done; left out: when the work is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_s: Option<f64>,
+    /// Threads that serve the calls on each role's files, as those of a mounted file system; left out: a call is served by
+    /// the thread that makes it, as in a kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub servers: Option<u32>,
 }
 
 /// A trial. Paths are of the machine it runs on.

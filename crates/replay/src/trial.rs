@@ -116,6 +116,7 @@ fn on<T: Target>(
         warm_share: spec.warm_share,
         call_ns: a.call_ns,
         longest: a.longest_s.and_then(|s| Duration::try_from_secs_f64(s).ok()),
+        servers: a.servers,
     });
     let pace = application.unwrap_or(spec.pace.map_or(Pace::AsFastAsPossible, Pace::Recorded));
     let pass =

@@ -145,7 +145,7 @@ fn a_delayed_thread_delays_those_that_it_woke_and_no_others() {
         early: AtomicU32::new(0),
         timed_out: AtomicU32::new(0),
     };
-    let pace = Pace::Application { warm_share: 0.2, call_ns: 0, longest: None };
+    let pace = Pace::Application { warm_share: 0.2, call_ns: 0, longest: None, servers: None };
     let pass = drive(&schedule, &capture, &target, pace, 0, &|| false).unwrap();
     assert_eq!(pass.ops["write"], 3 * u64::from(WRITES));
     assert_eq!(target.timed_out.into_inner(), 0, "a thread waited that no thread had woken in the recording");
@@ -191,7 +191,7 @@ fn a_background_thread_that_waits_does_not_hold_the_foreground_up() {
     assert_eq!(schedule.application.as_ref().unwrap().foreground, [true, false]);
     assert_eq!(schedule.application.as_ref().unwrap().inferred.wakes, 1);
     let target = Directory::create(dir.path(), 1).unwrap();
-    let pace = Pace::Application { warm_share: 0.2, call_ns: 0, longest: None };
+    let pace = Pace::Application { warm_share: 0.2, call_ns: 0, longest: None, servers: Some(1) };
     let began = std::time::Instant::now();
     let pass = drive(&schedule, &capture, &target, pace, 0, &|| began.elapsed() > PATIENCE).unwrap();
     assert_eq!(pass.ops["write"], 402);

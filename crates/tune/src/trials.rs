@@ -48,7 +48,8 @@ impl Tuner<'_> {
             settings,
             roles: Vec::new(),
             pace: None,
-            application: timed.then_some(ApplicationSpec { call_ns: 0, longest_s: Some(longest_s) }),
+            application: timed
+                .then_some(ApplicationSpec { longest_s: Some(longest_s), ..ApplicationSpec::default() }),
             warm_passes: 0,
             warm_share: WARM_SHARE,
             first_seconds: Some(seconds),

@@ -1,8 +1,9 @@
 //! `poolwright replay`: one or several settings under a trace.
 
+mod comparison;
 mod stopped;
+mod table;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,12 +12,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_replay::{
     ApplicationSpec, Capture, EngineOptions, Error, Replay, Spec, TargetSpec, capture, child,
 };
-use poolwright_report::{Cell, Column, Table, Unit};
-use poolwright_trace::{File, Op, Trace, format_ns, format_size};
-use poolwright_tune::objective::metrics;
-use poolwright_tune::statistics::{median, paired_change};
+use poolwright_trace::{File, Op, Trace};
 
+use self::comparison::{Comparison, compare};
 use self::stopped::Stopped;
+use self::table::label;
 use super::options::{self, PerRole, TrialOptions, Usage};
 use crate::{interrupt, scratch};
 
@@ -58,6 +58,11 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = options::parse_time, requires = "application")]
     call_time: Option<Duration>,
 
+    /// Threads that serve the calls on each role's files, such as 4 for a FUSE mount. Left out, each call is served by the
+    /// thread that makes it, as in a kernel
+    #[arg(long, value_name = "N", requires = "application", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    servers: Option<u32>,
+
     /// Replay only this much of the recording, from its start: 13s
     #[arg(long, value_name = "TIME", value_parser = options::parse_time)]
     first: Option<Duration>,
@@ -98,7 +103,7 @@ impl Args {
     fn application(&self) -> Option<ApplicationSpec> {
         let call_ns = self.call_time.map_or(0, |time| time.as_nanos() as u64);
         let longest_s = self.longest.map(|time| time.as_secs_f64());
-        self.application.then_some(ApplicationSpec { call_ns, longest_s })
+        self.application.then_some(ApplicationSpec { call_ns, longest_s, servers: self.servers })
     }
 }
 
@@ -176,8 +181,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if args.json {
         print_json(&runs, &comparisons, &stopped)?;
     } else {
-        print_table(&args, &settings, &runs);
-        print_comparisons(&settings, &comparisons);
+        table::print(&args, &settings, &runs);
+        comparison::print(&settings, &comparisons);
         for one in &stopped {
             println!("{}", one.sentence(args.repeat, &label(&args, &one.settings)));
         }
@@ -320,94 +325,6 @@ fn bar(trials: u64) -> ProgressBar {
     bar
 }
 
-/// What a row of the table is of: the settings, or the directory's file system, which has none.
-fn label(args: &Args, per_role: &PerRole) -> String {
-    match &args.dir {
-        None => spelled(per_role),
-        Some(dir) => format!("{} in {}", poolwright_tune::machine::file_system(dir), dir.display()),
-    }
-}
-
-fn spelled(per_role: &PerRole) -> String {
-    let one = |(role, settings): (&String, &BTreeMap<String, String>)| {
-        let prefix = if role == "*" { String::new() } else { format!("{role}:") };
-        settings.iter().map(|(k, v)| format!("{prefix}{k}={v}")).collect::<Vec<_>>().join(" ")
-    };
-    let text: Vec<String> = per_role.iter().map(one).collect();
-    if text.is_empty() { "OpenZFS defaults".into() } else { text.join(" ") }
-}
-
-/// A setting against the first one, from trials paired by round.
-#[derive(Debug, serde::Serialize)]
-struct Comparison {
-    settings: PerRole,
-    /// Metric → relative change with its 95 % interval.
-    changes: BTreeMap<String, Change>,
-}
-
-#[derive(Debug, serde::Serialize)]
-struct Change {
-    change: f64,
-    ci95: (f64, f64),
-    pairs: usize,
-}
-
-/// What is compared, with the words for it.
-const COMPARED: &[(&str, &str)] = &[
-    ("work_rate", "work rate"),
-    ("ops_s", "operations/s"),
-    ("mean_latency_ns", "mean latency"),
-    ("write_amplification", "write amplification"),
-    ("allocated_bytes", "space"),
-    ("cpu_ns_per_op", "CPU per operation"),
-];
-
-/// Every setting against the first, where there are repeats enough for an interval.
-fn compare(settings: &[PerRole], runs: &[Vec<Replay>]) -> Vec<Comparison> {
-    let first: Vec<_> = runs[0].iter().map(metrics).collect();
-    let against = |i: usize| {
-        let other: Vec<_> = runs[i].iter().map(metrics).collect();
-        let change = |metric: &str| {
-            let pairs: Vec<(f64, f64)> = first
-                .iter()
-                .zip(&other)
-                .filter_map(|(a, b)| Some((*a.get(metric)?, *b.get(metric)?)))
-                .collect();
-            let c = paired_change(&pairs)?;
-            Some((metric.to_owned(), Change { change: c.change, ci95: c.ci95, pairs: pairs.len() }))
-        };
-        let changes = COMPARED.iter().filter_map(|(metric, _)| change(metric)).collect();
-        Comparison { settings: settings[i].clone(), changes }
-    };
-    (1..settings.len()).map(against).filter(|c| !c.changes.is_empty()).collect()
-}
-
-fn print_comparisons(settings: &[PerRole], comparisons: &[Comparison]) {
-    if comparisons.is_empty() {
-        return;
-    }
-    println!(
-        "\nAgainst {} (95 % intervals from pairs; one that holds 0 is no difference):",
-        spelled(&settings[0])
-    );
-    let columns = std::iter::once(Column::left("settings"))
-        .chain(COMPARED.iter().map(|(_, words)| Column::left(words)));
-    let mut table = Table::new(columns);
-    for c in comparisons {
-        let cell = |(metric, _): &(&str, &str)| match c.changes.get(*metric) {
-            Some(x) => Cell::text(format!(
-                "{:+.1} % ({:+.1} to {:+.1})",
-                x.change * 100.0,
-                x.ci95.0 * 100.0,
-                x.ci95.1 * 100.0
-            )),
-            None => Cell::missing(),
-        };
-        table.row(std::iter::once(Cell::text(spelled(&c.settings))).chain(COMPARED.iter().map(cell)));
-    }
-    print!("{}", table.terminal_in_parts(crate::stdout::terminal(), 1));
-}
-
 /// One trial as the documented object; several as `{"runs":[…],"comparisons":[…],"stopped":[…]}`.
 fn print_json(runs: &[Vec<Replay>], comparisons: &[Comparison], stopped: &[Stopped]) -> anyhow::Result<()> {
     let all: Vec<&Replay> = runs.iter().flatten().collect();
@@ -418,85 +335,4 @@ fn print_json(runs: &[Vec<Replay>], comparisons: &[Comparison], stopped: &[Stopp
     };
     println!("{object}");
     Ok(())
-}
-
-fn print_table(args: &Args, settings: &[PerRole], runs: &[Vec<Replay>]) {
-    let has_work_rate = runs.iter().flatten().any(|r| r.work_rate.is_some());
-    let work_rate = has_work_rate.then(|| Column::right("work rate"));
-    let columns = [Column::left("settings")].into_iter().chain(work_rate).chain([
-        Column::right("ops/s"),
-        Column::right("read p50"),
-        Column::right("p99"),
-        Column::right("write p50"),
-        Column::right("sync p50"),
-        Column::right("p99"),
-        Column::right("write amp."),
-        Column::right("ARC hits"),
-        Column::right("space"),
-        Column::right("ratio"),
-        Column::right("CPU"),
-    ]);
-    let mut table = Table::new(columns);
-    for (per_role, trials) in settings.iter().zip(runs) {
-        let of = |f: &dyn Fn(&Replay) -> Option<f64>, unit: Unit| {
-            let values: Vec<f64> = trials.iter().filter_map(f).collect();
-            if values.is_empty() { Cell::missing() } else { Cell::num(median(&values), unit) }
-        };
-        let latency = |kinds: &'static [&'static str], p99: bool| {
-            of(
-                &move |r: &Replay| {
-                    let l = kinds.iter().find_map(|k| r.latency_ns.get(*k))?;
-                    Some(if p99 { l.p99 } else { l.p50 } as f64)
-                },
-                Unit::Nanoseconds,
-            )
-        };
-        let work_rate = has_work_rate.then(|| of(&|r| r.work_rate, Unit::Ratio));
-        table.row([Cell::text(label(args, per_role))].into_iter().chain(work_rate).chain([
-            of(&|r| Some(r.ops_per_second), Unit::Count),
-            latency(&["read"], false),
-            latency(&["read"], true),
-            latency(&["write"], false),
-            latency(&["fdatasync", "fsync"], false),
-            latency(&["fdatasync", "fsync"], true),
-            of(&|r| r.write_amplification, Unit::None),
-            of(
-                &|r| {
-                    // A directory has no ARC, and a trial without accesses no share of hits.
-                    let accesses = r.arc.hits + r.arc.iohits + r.arc.misses;
-                    (accesses > 0).then(|| r.arc.hits as f64 / accesses as f64)
-                },
-                Unit::Fraction,
-            ),
-            of(&|r| Some(r.allocated_bytes as f64), Unit::Bytes),
-            of(&|r| Some(r.logical_bytes as f64 / r.allocated_bytes.max(1) as f64), Unit::Ratio),
-            of(&|r| Some(r.cpu_seconds), Unit::Seconds),
-        ]));
-    }
-    print!("{}", table.terminal_in_parts(crate::stdout::terminal(), 1));
-    let Some(one) = runs.iter().flatten().next() else { return };
-    let trials = runs.iter().map(Vec::len).max().unwrap_or(0);
-    println!(
-        "\n{} on {}; medians of {} trial{} per setting; filled with {}, {:.1} % of the written bytes are the files' own.",
-        poolwright_trace::format_count(one.ops) + " operations",
-        one.target,
-        trials,
-        if trials == 1 { "" } else { "s" },
-        format_size(one.filled_bytes),
-        one.written_real * 100.0
-    );
-    if let Some(a) = &one.application {
-        println!(
-            "Work rate is recorded seconds of work per second. Foreground: {} threads, {} operations; background: {} threads, \
-             {} operations; {} waited for another thread.",
-            a.foreground_threads, a.foreground_ops, a.background_threads, a.background_ops, a.wakes
-        );
-    }
-    if one.max_lag_ns > 0 {
-        println!("Largest delay behind the recorded time: {}.", format_ns(one.max_lag_ns));
-    }
-    if !one.skipped.is_empty() {
-        let list: Vec<String> = one.skipped.iter().map(|(op, n)| format!("{n} {op}")).collect();
-        println!("Not replayed: {}.", list.join(", "));
-    }
 }

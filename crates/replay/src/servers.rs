@@ -1,0 +1,129 @@
+//! The threads that serve an application's calls, where it runs on a mounted file system.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::thread::Thread;
+
+/// A limited number of calls on the files of a role are served at once; the others wait, the longest first.
+pub(crate) struct Servers {
+    /// By file, its role's place in `queues`.
+    role_of: Vec<usize>,
+    queues: Vec<Mutex<Queue>>,
+}
+
+struct Queue {
+    free: u32,
+    waiting: VecDeque<Arc<Waiter>>,
+}
+
+struct Waiter {
+    thread: Thread,
+    served: AtomicBool,
+}
+
+/// A call that is being served. Another one is when this is dropped.
+pub(crate) struct Serving<'a>(&'a Mutex<Queue>);
+
+impl Servers {
+    /// `threads` serve each role; `roles` is that of each file.
+    pub fn new(roles: &[String], threads: u32) -> Servers {
+        let mut names: Vec<&String> = roles.iter().collect();
+        names.sort_unstable();
+        names.dedup();
+        let queue = || Mutex::new(Queue { free: threads.max(1), waiting: VecDeque::new() });
+        Servers {
+            role_of: roles.iter().map(|role| names.partition_point(|name| *name < role)).collect(),
+            queues: names.iter().map(|_| queue()).collect(),
+        }
+    }
+
+    /// Waits until a thread serves a call on the file.
+    pub fn serve(&self, file: u32) -> Serving<'_> {
+        let queue = &self.queues[self.role_of[file as usize]];
+        let mut locked = lock(queue);
+        if locked.free > 0 {
+            locked.free -= 1;
+            return Serving(queue);
+        }
+        let waiter = Arc::new(Waiter { thread: std::thread::current(), served: AtomicBool::new(false) });
+        locked.waiting.push_back(Arc::clone(&waiter));
+        drop(locked);
+        // A wakeup that was meant for another wait of this thread does no harm.
+        while !waiter.served.load(Ordering::Acquire) {
+            std::thread::park();
+        }
+        Serving(queue)
+    }
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        let mut locked = lock(self.0);
+        let Some(next) = locked.waiting.pop_front() else {
+            locked.free += 1;
+            return;
+        };
+        drop(locked);
+        next.served.store(true, Ordering::Release);
+        next.thread.unpark();
+    }
+}
+
+fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
+    queue.lock().expect("no holder panics")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    #[test]
+    fn no_more_calls_of_a_role_are_served_at_once_than_there_are_threads() {
+        let roles = ["data", "wal", "data"].map(str::to_owned);
+        let servers = Servers::new(&roles, 2);
+        let (now, most, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        // Another role's thread is not taken by these.
+        let _log = (servers.serve(1), servers.serve(1));
+        std::thread::scope(|scope| {
+            for file in [0, 2, 0, 2, 0] {
+                let (servers, now, most, done) = (&servers, &now, &most, &done);
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        let _serving = servers.serve(file);
+                        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        std::thread::yield_now();
+                        now.fetch_sub(1, Ordering::SeqCst);
+                        done.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!((done.into_inner(), lock(&servers.queues[0]).free), (1000, 2));
+        assert!(most.into_inner() <= 2);
+    }
+
+    #[test]
+    fn the_longest_waiting_call_is_next() {
+        let servers = Servers::new(&["data".to_owned()], 1);
+        let order = Mutex::new(Vec::new());
+        let first = servers.serve(0);
+        std::thread::scope(|scope| {
+            for number in 0..4 {
+                let before = lock(&servers.queues[0]).waiting.len();
+                let (servers, order) = (&servers, &order);
+                scope.spawn(move || {
+                    let _serving = servers.serve(0);
+                    order.lock().expect("no holder panics").push(number);
+                });
+                while lock(&servers.queues[0]).waiting.len() == before {
+                    std::thread::yield_now();
+                }
+            }
+            drop(first);
+        });
+        assert_eq!(order.into_inner().expect("no holder panics"), [0, 1, 2, 3]);
+    }
+}
