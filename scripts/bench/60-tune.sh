@@ -33,16 +33,7 @@ if [ "$(id -u)" -ne 0 ]; then
     echo "BENCH-SKIP recording needs the rights of root"
     exit 0
 fi
-"$MARIADB/server.sh" start "$DB"
-"$MARIADB/fill.sh" "$DB" --scale "$SCALE"
-say "Record $SECONDS_RECORDED s under load"
-"$MARIADB/load.sh" "$DB" --time $((SECONDS_RECORDED + 6)) >"$SCRATCH/load.log" 2>&1 &
-LOAD=$!
-sleep 3
-"$PROGRAM" record --dir "$DB/data" --for "${SECONDS_RECORDED}s" -o "$SCRATCH/t.parquet"
-wait "$LOAD"
-# The same bytes for tune and for the grid.
-"$MARIADB/server.sh" stop "$DB"
+"$MARIADB/record.sh" "$DB" -o "$SCRATCH/t.parquet" --scale "$SCALE" --for "$SECONDS_RECORDED"
 
 say "Tune"
 BEGAN=$(date +%s.%N)

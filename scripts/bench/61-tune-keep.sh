@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # How often `tune` keeps settings that need no change, on a quiet machine and on a disturbed one: MariaDB is recorded, `tune`
-# finds its best settings, and is then run again and again with these as today's. What a disturbed run recommends is replayed
-# on the quiet machine: it must not be worse than what it would replace.
+# with a long budget is followed until it says keep, and is then run again and again with these settings as today's. What a
+# disturbed run recommends is replayed on the quiet machine: it must not be worse than what it would replace.
 #
 # usage: scripts/bench/61-tune-keep.sh
 #
-# RUNS (20) and DISTURBED (5) say how many runs, BUDGET (40s) how long each may take. With BENCH_SMOKE=1 one of each.
+# RUNS (20) and DISTURBED (5) say how many runs, BUDGET (40s) how long each may take, ROUNDS (4) how often `tune` is followed
+# at most before them. With BENCH_SMOKE=1 one of each.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "$0")/../lib.sh"
@@ -16,9 +17,9 @@ DB=$SCRATCH/db
 PROGRAM=$POOLWRIGHT_ROOT/target/release/poolwright
 DISTURBERS=()
 if [ "${BENCH_SMOKE:-0}" = 1 ]; then
-    RUNS=1 DISTURBED=1 BUDGET=25s FIRST=25s SCALE=0.2
+    RUNS=1 DISTURBED=1 ROUNDS=1 BUDGET=25s FIRST=25s SCALE=0.2
 else
-    RUNS=${RUNS:-20} DISTURBED=${DISTURBED:-5} BUDGET=${BUDGET:-40s} FIRST=120s SCALE=1
+    RUNS=${RUNS:-20} DISTURBED=${DISTURBED:-5} ROUNDS=${ROUNDS:-4} BUDGET=${BUDGET:-40s} FIRST=120s SCALE=1
 fi
 
 clean_up() {
@@ -59,19 +60,17 @@ if [ "$(id -u)" -ne 0 ]; then
     echo "BENCH-SKIP recording needs the rights of root"
     exit 0
 fi
-"$MARIADB/server.sh" start "$DB"
-"$MARIADB/fill.sh" "$DB" --scale "$SCALE"
-"$MARIADB/load.sh" "$DB" --time 18 >"$SCRATCH/load.log" 2>&1 &
-LOAD=$!
-sleep 3
-"$PROGRAM" record --dir "$DB/data" --for 10s -o "$SCRATCH/t.parquet"
-wait "$LOAD"
-"$MARIADB/server.sh" stop "$DB"
+"$MARIADB/record.sh" "$DB" -o "$SCRATCH/t.parquet" --scale "$SCALE" --for 10
 
 say "The best settings, which are today's from now on"
-tune best "$FIRST" 1
-WORDS=$(python3 "$(dirname -- "$0")/tune_keep.py" today "$SCRATCH/best.json")
-mapfile -t TODAY <<<"$WORDS"
+TODAY=()
+for round in $(seq "$ROUNDS"); do
+    tune "best$round" "$FIRST" "$((100 + round))" ${TODAY[@]+"${TODAY[@]}"}
+    WORDS=$(python3 "$(dirname -- "$0")/tune_keep.py" today "$SCRATCH/best$round.json")
+    mapfile -t TODAY <<<"$WORDS"
+    say "  ${TODAY[*]}"
+    if python3 "$(dirname -- "$0")/tune_keep.py" keeps "$SCRATCH/best$round.json"; then break; fi
+done
 say "$RUNS runs with ${TODAY[*]}"
 for run in $(seq "$RUNS"); do
     tune "quiet$run" "$BUDGET" "$run" "${TODAY[@]}"

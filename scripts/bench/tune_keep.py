@@ -70,7 +70,10 @@ def bench(name, value, unit, reference, ratio, bar, passed):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "today":
-        today_options(json.loads(Path(sys.argv[2]).read_text()))
+    if sys.argv[1] in ("today", "keeps"):
+        of = json.loads(Path(sys.argv[2]).read_text())
+        if sys.argv[1] == "keeps":
+            sys.exit(1 if changed(of) else 0)
+        today_options(of)
     else:
         figures(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
