@@ -125,13 +125,14 @@ pub fn predict<'a>(
     let stored = recordsize as f64 / packing.ratio.max(1e-3);
     let records = Records { recordsize, ratio: packing.ratio };
     let arc = Options { primarycache: primarycache(settings), ..arc(around.arc_bytes, recordsize) };
-    let reads = from_device(trace, events.clone(), records, arc)?;
+    let loads = loads(trace, events.clone(), records, arc)?;
     let mut state = State {
         recordsize,
         stored,
         packing,
         around,
         dirty: HashSet::new(),
+        indirect: HashSet::new(),
         unsynced: HashMap::new(),
         // zfs_dirty_data_sync_percent (20) pushes a transaction group out; zfs_arc_dirty_limit_percent's inner limit
         // (a quarter of the ARC, uncompressed) stops writers until one is.
@@ -151,9 +152,9 @@ pub fn predict<'a>(
         state.event(event);
     }
     state.end_txg();
-    // Which of the reads miss is not told by thread; the foreground's are nearly all.
+    // Which of the reads load a record is not told by thread; the foreground's are nearly all.
     state.waits = true;
-    state.read_from_device(&reads);
+    state.load(&loads);
     Ok(state.out)
 }
 
@@ -171,19 +172,37 @@ pub(crate) fn primarycache(settings: &Settings) -> PrimaryCache {
     }
 }
 
-/// What an ARC reads from the device for `events`.
-fn from_device<'a>(
+/// What an ARC and the dbufs in front of it load for `events`.
+fn loads<'a>(
     trace: &Trace,
     events: impl Iterator<Item = &'a Event>,
     records: Records,
     arc: Options,
-) -> Result<Counts> {
+) -> Result<Loads> {
     let mut arc = OpenZfs::new(arc);
     Accesses::new(trace, |_| records)?.each(events, |chunk, keys| {
         arc.feed(chunk, keys);
         Ok(())
     })?;
-    Ok(arc.counts().into_iter().next().unwrap_or_default())
+    let device = arc.counts().first().map_or(0, Counts::device_reads);
+    Ok(Loads { device, dbufs: arc.record_loads() })
+}
+
+/// How often records were read into memory.
+struct Loads {
+    /// From the device.
+    device: u64,
+    /// Into a dbuf, from the device or the ARC, which holds them compressed.
+    dbufs: u64,
+}
+
+/// What a sync of a file has to make durable.
+#[derive(Default)]
+struct Unsynced {
+    /// Bytes that the log carries.
+    logged: u64,
+    /// Records that are written to their place, with a log entry that points there.
+    records: HashSet<(u32, u64)>,
 }
 
 struct State<'a> {
@@ -191,9 +210,12 @@ struct State<'a> {
     stored: f64,
     packing: Packing,
     around: &'a Surroundings,
+    /// Records that the next transaction group writes.
     dirty: HashSet<(u32, u64)>,
-    /// Bytes written to a file since its last sync: (small writes, large ones).
-    unsynced: HashMap<u32, (u64, u64)>,
+    /// Indirect blocks above records that were written since the last transaction group.
+    indirect: HashSet<(u32, u64)>,
+    /// By file, what was written since its last sync.
+    unsynced: HashMap<u32, Unsynced>,
     most_dirty: u64,
     throughput: bool,
     out: Prediction,
@@ -216,14 +238,14 @@ impl State<'_> {
 
     fn event(&mut self, event: &Event) {
         match event.op {
-            Op::Read => self.each_record(event, Self::read),
+            // What a read costs beside its own time is known of all together ([`State::load`]).
+            Op::Read => {}
             Op::Write => {
                 self.each_record(event, Self::write);
-                let synced = self.unsynced.entry(event.file).or_default();
                 if self.throughput || event.len >= INDIRECT_LOG_FROM {
-                    synced.1 += event.len
+                    self.each_record(event, Self::write_to_place);
                 } else {
-                    synced.0 += event.len
+                    self.unsynced.entry(event.file).or_default().logged += event.len;
                 }
                 if event.flags.contains(Flags::SYNC) {
                     self.sync(event.file);
@@ -245,53 +267,57 @@ impl State<'_> {
         }
     }
 
-    fn read_from_device(&mut self, reads: &Counts) {
+    fn load(&mut self, loads: &Loads) {
         let d = &self.around.device;
         let transfer = if d.read_bytes_s == 0 { 0.0 } else { self.stored / d.read_bytes_s as f64 * 1e9 };
         let each = (d.read_latency_ns + d.seek_ns) as f64 + transfer;
         let decompressed = self.recordsize as f64 / self.packing.decompress_bytes_s * 1e9;
-        self.out.read_bytes += reads.device_reads() as f64 * self.stored;
-        self.wait(reads.device_reads() as f64 * each);
-        self.compute(reads.device_reads() as f64 * MISS_NS + reads.update_misses as f64 * decompressed);
-    }
-
-    fn read(&mut self, _record: (u32, u64)) {
-        // The ARC holds records compressed: a hit costs a decompression unless the record was used just now.
-        self.compute(self.recordsize as f64 / self.packing.decompress_bytes_s * 1e9);
+        self.out.read_bytes += loads.device as f64 * self.stored;
+        self.wait(loads.device as f64 * each);
+        self.compute(loads.device as f64 * MISS_NS + loads.dbufs as f64 * decompressed);
     }
 
     fn write(&mut self, record: (u32, u64)) {
+        self.indirect.insert((record.0, record.1 / POINTERS));
         self.dirty.insert(record);
         if self.dirty.len() as u64 * self.recordsize > self.most_dirty {
             self.end_txg();
         }
     }
 
+    fn write_to_place(&mut self, record: (u32, u64)) {
+        self.unsynced.entry(record.0).or_default().records.insert(record);
+    }
+
     fn sync(&mut self, file: u32) {
-        let (small, large) = self.unsynced.remove(&file).unwrap_or_default();
+        let unsynced = self.unsynced.remove(&file).unwrap_or_default();
         let d = &self.around.device;
-        let mut bytes = (small + 192).next_multiple_of(LOG_BLOCK) as f64;
-        if large > 0 {
-            // Written to its place at once, record by record, and the log only points there; the transaction group
-            // does not write it again.
-            let records = large.div_ceil(self.recordsize.max(1)).max(1) as f64;
-            bytes += records * self.stored;
-            self.compute(records * self.recordsize as f64 / self.packing.compress_bytes_s * 1e9);
+        let mut bytes = (unsynced.logged + 192).next_multiple_of(LOG_BLOCK) as f64;
+        // A record is written whole, however little of it has changed (`dmu_sync`). The transaction group does not write
+        // it again unless it is written to again.
+        for record in &unsynced.records {
+            self.dirty.remove(record);
         }
+        let records = unsynced.records.len() as f64;
+        bytes += records * self.stored;
+        self.compute(records * self.recordsize as f64 / self.packing.compress_bytes_s * 1e9);
         let transfer = if d.write_bytes_s == 0 { 0.0 } else { bytes / d.write_bytes_s as f64 * 1e9 };
         self.out.write_bytes += bytes;
         self.wait((d.write_latency_ns + d.flush_latency_ns) as f64 + transfer);
     }
 
     fn end_txg(&mut self) {
-        if self.dirty.is_empty() {
+        if self.indirect.is_empty() {
             return;
         }
         let records = self.dirty.len() as f64;
-        let indirect: HashSet<(u32, u64)> = self.dirty.iter().map(|(f, r)| (*f, r / POINTERS)).collect();
-        self.out.write_bytes += records * self.stored + indirect.len() as f64 * INDIRECT_BYTES + TXG_BYTES;
+        self.out.write_bytes +=
+            records * self.stored + self.indirect.len() as f64 * INDIRECT_BYTES + TXG_BYTES;
         self.out.cpu_ns += records * self.recordsize as f64 / self.packing.compress_bytes_s * 1e9;
         self.dirty.clear();
+        self.indirect.clear();
+        // What a transaction group has written needs no log any more.
+        self.unsynced.clear();
     }
 }
 

@@ -154,7 +154,7 @@ pub(crate) mod fixture {
         let runner = |(changes, trials): &Row<'_>| {
             let mut settings = today();
             settings.extend(changes.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
-            Runner { settings, trials: trials.iter().map(metrics).collect(), failures: Vec::new() }
+            Runner { trials: trials.iter().map(metrics).collect(), ..Runner::new(settings) }
         };
         let mut outcome = Outcome::new(runner(&rows[0]));
         outcome.others = rows[1..].iter().map(runner).collect();

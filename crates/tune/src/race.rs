@@ -27,6 +27,8 @@ const NEEDED: f64 = 1.05;
 /// A setting whose objective is at most this share of today's in one trial is clearly better: the trials of a quiet machine
 /// differ by less.
 const HELP: f64 = 0.95;
+/// A setting whose trial takes this many times as long as today's has no room kept for more trials.
+const SLOWER: f64 = 1.5;
 /// A property that the model predicts to worsen the objective by this factor is not tried.
 const HOPELESS: f64 = 1.1;
 
@@ -39,12 +41,14 @@ pub struct Runner {
     pub trials: Vec<Metrics>,
     /// Why a trial gave none.
     pub failures: Vec<String>,
+    /// Wall time of the longest trial.
+    pub longest: Duration,
 }
 
 impl Runner {
     /// Ready to start.
     pub fn new(settings: Settings) -> Runner {
-        Runner { settings, trials: Vec::new(), failures: Vec::new() }
+        Runner { settings, trials: Vec::new(), failures: Vec::new(), longest: Duration::ZERO }
     }
 
     /// Medians over the trials.
@@ -66,7 +70,7 @@ pub struct Limits {
     pub budget: Duration,
     /// Most interleaved pairs of the confirmation, at least 2.
     pub pairs: u32,
-    /// Wall time that a trial takes, as far as it is known.
+    /// Wall time that a trial of today's settings takes, as far as it is known.
     pub trial: Duration,
 }
 
@@ -132,7 +136,18 @@ impl Outcome {
 
     /// The variance of a trial's metrics within a setting, over all that were tried more than once.
     pub fn scatter(&self) -> Scatter {
-        Scatter::of(std::iter::once(&self.today).chain(&self.others).map(|r| r.trials.as_slice()))
+        Scatter::of(self.all_trials().iter().map(Vec::as_slice))
+    }
+
+    /// The trials of each setting, those of the confirmation included; today's first.
+    fn all_trials(&self) -> Vec<Vec<Metrics>> {
+        let mut all: Vec<Vec<Metrics>> =
+            std::iter::once(&self.today).chain(&self.others).map(|r| r.trials.clone()).collect();
+        all[0].extend(self.pairs.iter().map(|(today, _)| today.clone()));
+        if let Some(best) = self.best {
+            all[1 + best].extend(self.pairs.iter().map(|(_, best)| best.clone()));
+        }
+        all
     }
 }
 
@@ -225,18 +240,13 @@ impl Race<'_> {
         Ok(o)
     }
 
-    /// Whether so many trials fit into the budget before the confirmation.
-    fn has_time_for(&self, trials: usize, began: Instant) -> bool {
-        let trials = trials as u32 + 2 * LEAST_PAIRS;
-        began.elapsed() + self.limits.trial * trials <= self.limits.budget
-    }
-
-    /// Runs one trial; the time that trials take is followed as they go.
-    fn run(&mut self, settings: &Settings) -> Result<Replay> {
-        let began = Instant::now();
-        let replay = (self.run)(settings)?;
-        self.limits.trial = self.limits.trial.max(began.elapsed());
-        Ok(replay)
+    /// Whether so many trials fit into the budget before the confirmation. A setting that is slow itself is not one that will
+    /// be confirmed, so only those count that are about as fast as today's.
+    fn has_time_for(&self, o: &Outcome, trials: usize, began: Instant) -> bool {
+        let today = o.today.longest.max(self.limits.trial);
+        let longest = o.others.iter().map(|r| r.longest).filter(|t| *t <= today.mul_f64(SLOWER)).max();
+        let trial = longest.unwrap_or_default().max(today);
+        began.elapsed() + trial * (trials as u32 + 2 * LEAST_PAIRS) <= self.limits.budget
     }
 
     fn trial(&mut self, o: &mut Outcome, of: Option<usize>) -> Result<()> {
@@ -245,11 +255,13 @@ impl Race<'_> {
             Some(i) => &mut o.others[i],
         };
         o.trials += 1;
-        match self.run(&runner.settings) {
+        let began = Instant::now();
+        match (self.run)(&runner.settings) {
             Ok(replay) => runner.trials.push(metrics(&replay)),
             Err(error) if error.is_interruption() => return Err(error),
             Err(error) => runner.failures.push(error.to_string()),
         }
+        runner.longest = runner.longest.max(began.elapsed());
         Ok(())
     }
 
@@ -263,7 +275,7 @@ impl Race<'_> {
     ) -> Result<usize> {
         let mut best = best;
         for refinement in self.promising(&o.others[best].settings, refinements)? {
-            if !self.has_time_for(2, began) {
+            if !self.has_time_for(o, 2, began) {
                 o.ended = Ended::OutOfTime;
                 break;
             }
@@ -311,7 +323,7 @@ impl Race<'_> {
             if known.is_some_and(|i| self.is_behind(o, i, best)) || missing == 0 {
                 continue;
             }
-            if !self.has_time_for(missing, began) {
+            if !self.has_time_for(o, missing, began) {
                 o.ended = Ended::OutOfTime;
                 break;
             }
@@ -351,11 +363,12 @@ impl Race<'_> {
         Ok(all.into_iter().map(|(_, refinement)| refinement).collect())
     }
 
-    /// Fresh pairs: the trials that chose the best are not the ones that judge it. Their scatter is pooled with that of the
-    /// search, which knows more of it than a few pairs do.
+    /// Fresh pairs: the trials that chose the best are not the ones that judge it. Their scatter is that of all trials, which
+    /// tell more of it than a few pairs do.
     fn confirm(&mut self, o: &mut Outcome, best: usize, began: Instant) -> Result<()> {
         for pair in 0..self.limits.pairs {
-            let late = began.elapsed() + self.limits.trial * 2 > self.limits.budget;
+            let trials = o.today.longest.max(self.limits.trial) + o.others[best].longest;
+            let late = began.elapsed() + trials > self.limits.budget;
             if pair >= LEAST_PAIRS && (late || self.is_settled(o)) {
                 break;
             }
@@ -393,7 +406,7 @@ impl Race<'_> {
 
     fn fresh(&mut self, o: &mut Outcome, settings: &Settings) -> Result<Option<Metrics>> {
         o.trials += 1;
-        match self.run(settings) {
+        match (self.run)(settings) {
             Ok(replay) => Ok(Some(metrics(&replay))),
             Err(error) if error.is_interruption() => Err(error),
             Err(_) => Ok(None), // the caller of the trial has said why
@@ -429,8 +442,8 @@ fn simplest(o: &Outcome, best: usize, criteria: &Criteria<'_>) -> usize {
 /// The standard deviation of a trial's objective, pooled over all settings that were tried more than once. `None` where
 /// none was.
 fn noise(o: &Outcome, criteria: &Criteria<'_>, today: &Metrics) -> Option<Deviation> {
-    let scores = |r: &Runner| r.trials.iter().map(|t| criteria.goal.objective(t, today)).collect();
-    Deviation::within(std::iter::once(&o.today).chain(&o.others).map(scores))
+    let scores = |trials: Vec<Metrics>| trials.iter().map(|t| criteria.goal.objective(t, today)).collect();
+    Deviation::within(o.all_trials().into_iter().map(scores))
 }
 
 /// What is said of a setting that lost to a simpler one.

@@ -38,7 +38,7 @@ impl Change {
     }
 }
 
-/// The standard deviation of one trial's figure, as a logarithm, as other trials than the pairs show it.
+/// The standard deviation of one trial's figure, as a logarithm, as all trials show it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Deviation {
     /// The standard deviation.
@@ -94,9 +94,10 @@ pub fn paired_change(pairs: &[(f64, f64)]) -> Option<Change> {
     pooled_change(pairs, None)
 }
 
-/// The same, with the pairs' variance pooled with that of other trials: a difference of two trials has twice the variance
-/// of one. Where drifts cancel in pairs, the interval is wider than it has to be.
-pub fn pooled_change(pairs: &[(f64, f64)], other: Option<Deviation>) -> Option<Change> {
+/// The same, with the deviation of a trial from all trials, those of the pairs included, if that is known better than the
+/// pairs tell it: a difference of two trials has twice the variance of one. Where drifts cancel in pairs, the interval is wider
+/// than it has to be.
+pub fn pooled_change(pairs: &[(f64, f64)], all: Option<Deviation>) -> Option<Change> {
     let usable = pairs.iter().filter(|(a, b)| *a > 0.0 && *b > 0.0 && a.is_finite() && b.is_finite());
     let logs: Vec<f64> = usable.map(|(a, b)| (b / a).ln()).collect();
     let n = logs.len();
@@ -104,11 +105,11 @@ pub fn pooled_change(pairs: &[(f64, f64)], other: Option<Deviation>) -> Option<C
         return None;
     }
     let mean = logs.iter().sum::<f64>() / n as f64;
-    let other = other.unwrap_or(Deviation { deviation: 0.0, freedom: 0 });
-    let freedom = n - 1 + other.freedom;
-    let squares = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>()
-        + 2.0 * other.deviation.powi(2) * other.freedom as f64;
-    let half = t975(freedom) * (squares / freedom as f64 / n as f64).sqrt();
+    let (variance, freedom) = match all.filter(|all| all.freedom > n - 1) {
+        Some(all) => (2.0 * all.deviation.powi(2), all.freedom),
+        None => (logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1) as f64, n - 1),
+    };
+    let half = t975(freedom) * (variance / n as f64).sqrt();
     Some(Change { change: mean.exp() - 1.0, ci95: ((mean - half).exp() - 1.0, (mean + half).exp() - 1.0) })
 }
 
@@ -153,14 +154,18 @@ mod tests {
     }
 
     #[test]
-    fn two_pairs_and_other_trials_cover_as_well_and_are_narrower() {
+    fn two_pairs_among_other_trials_cover_as_well_and_are_narrower() {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(12);
         let (mut covered, mut pooled, mut alone) = (0, 0.0, 0.0);
         for _ in 0..2000 {
             let mut figure = |level: f64| level * (0.02 * normal(&mut rng)).exp();
-            let groups: Vec<Vec<f64>> =
-                [1.0, 0.7, 0.8].iter().map(|level| vec![figure(*level), figure(*level)]).collect();
             let pairs = [(figure(1.0), figure(0.8)), (figure(1.0), figure(0.8))];
+            // Each was tried once in the search too.
+            let groups = [
+                vec![figure(1.0), pairs[0].0, pairs[1].0],
+                vec![figure(0.8), pairs[0].1, pairs[1].1],
+                vec![figure(0.7)],
+            ];
             let c = pooled_change(&pairs, Deviation::within(groups.into_iter())).unwrap();
             covered += usize::from(c.ci95.0 <= -0.2 && -0.2 <= c.ci95.1);
             pooled += c.ci95.1 - c.ci95.0;

@@ -76,9 +76,18 @@ fn predicted_bytes_are_near_the_engines() {
     let later = trace.events.iter().map(|e| Event { t_ns: e.t_ns + 30_000_000_000, ..*e });
     let again: Vec<Event> = trace.events.iter().copied().chain(later).collect();
     let mut measured = Vec::new();
-    for recordsize in ["8K", "16K", "64K", "256K"] {
-        let settings: Settings =
-            [("recordsize".into(), recordsize.into()), ("compression".into(), "off".into())].into();
+    for (recordsize, logbias) in [
+        ("8K", "latency"),
+        ("16K", "latency"),
+        ("64K", "latency"),
+        ("256K", "latency"),
+        ("16K", "throughput"),
+        ("128K", "throughput"),
+    ] {
+        let settings: Settings = [("recordsize", recordsize), ("compression", "off"), ("logbias", logbias)]
+            .map(|(key, value)| (key.into(), value.into()))
+            .into();
+        let name = format!("{recordsize} {logbias}");
         let spec = Spec {
             trace: dir.path().join("t.parquet"),
             capture: dir.path().join("capture"),
@@ -108,15 +117,15 @@ fn predicted_bytes_are_near_the_engines() {
         let (pw, mw) = (twice.write_bytes - once.write_bytes, replay.vdev.write_bytes as f64);
         let (pr, mr) = (twice.read_bytes - once.read_bytes, replay.vdev.read_bytes as f64);
         println!(
-            "{recordsize}: written {:.0} MB (model {:.0}), read {:.0} MB (model {:.0})",
+            "{name}: written {:.0} MB (model {:.0}), read {:.0} MB (model {:.0})",
             mw / 1e6,
             pw / 1e6,
             mr / 1e6,
             pr / 1e6
         );
-        assert!((0.6..1.67).contains(&(pw / mw)), "{recordsize}: {pw:.0} predicted, {mw:.0} written");
+        assert!((0.6..1.67).contains(&(pw / mw)), "{name}: {pw:.0} predicted, {mw:.0} written");
         // The engine also reads ahead, and indirect blocks.
-        assert!((0.8..1.25).contains(&(pr / mr)), "{recordsize}: {pr:.0} predicted, {mr:.0} read");
+        assert!((0.8..1.25).contains(&(pr / mr)), "{name}: {pr:.0} predicted, {mr:.0} read");
         measured.push((pw, mw));
     }
     // The order, which is what screening needs.

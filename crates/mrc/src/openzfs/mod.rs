@@ -49,6 +49,7 @@ pub struct OpenZfs {
     counts: Counts,
     metadata_misses: u64,
     second_hits: u64,
+    record_loads: u64,
 }
 
 /// What reading ahead needs to know: records that nobody has asked for yet have blocks too, so blocks have numbers of
@@ -94,12 +95,18 @@ impl OpenZfs {
             counts: Counts { cache_bytes: options.cache_bytes, ..Counts::default() },
             metadata_misses: 0,
             second_hits: 0,
+            record_loads: 0,
         }
     }
 
     /// Reads of indirect blocks so far; they are no requests.
     pub fn metadata_misses(&self) -> u64 {
         self.metadata_misses
+    }
+
+    /// Records that a read brought into a dbuf, from the ARC or from the device: a compressed one is decompressed each time.
+    pub fn record_loads(&self) -> u64 {
+        self.record_loads
     }
 
     /// Of the misses, those that the cache vdev answered.
@@ -262,6 +269,7 @@ impl OpenZfs {
             let second = arc.blocks.at(id).flags & SECOND != 0;
             let missed = !arc.read(id, now);
             self.second_hits += u64::from(missed && second);
+            self.record_loads += 1;
             missed
         };
         if arc.blocks.at(id).flags & DIRTY == 0 {

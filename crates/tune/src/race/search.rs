@@ -43,18 +43,18 @@ pub(super) fn search(
     let mut search = Search { candidates, runners, since_today: 0 };
     while let Some(next) = search.next(race, o) {
         // The first candidate is tried in any case.
-        if search.runners.iter().any(Option::is_some) && !race.has_time_for(1, began) {
+        if search.runners.iter().any(Option::is_some) && !race.has_time_for(o, 1, began) {
             o.ended = Ended::OutOfTime;
             break;
         }
         let due = search.since_today >= TODAY_EVERY;
-        if due && race.has_time_for(2, began) {
+        if due && race.has_time_for(o, 2, began) {
             race.trial(o, None)?;
             search.since_today = 0;
         }
         search.try_one(race, o, next)?;
     }
-    if o.today.trials.len() < REPEATS && race.has_time_for(1, began) {
+    if o.today.trials.len() < REPEATS && race.has_time_for(o, 1, began) {
         race.trial(o, None)?;
     }
     Ok(search.best(race, o))

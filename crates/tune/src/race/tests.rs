@@ -124,9 +124,8 @@ type Changes = &'static [(&'static str, &'static str)];
 /// An outcome whose settings took these space figures, today's 100.
 fn outcome(tried: &[(Changes, &[f64])]) -> Outcome {
     let runner = |settings: Settings, space: &[f64]| Runner {
-        settings,
         trials: space.iter().map(|v| Metrics::from([("allocated_bytes".into(), *v)])).collect(),
-        failures: Vec::new(),
+        ..Runner::new(settings)
     };
     let today = setting(128);
     let with = |changes: Changes| {
