@@ -115,3 +115,22 @@ fn what_fits_is_read_once() {
     // Four indirect blocks of 1024 records, and the one above them.
     assert_eq!(model.metadata_misses(), 5);
 }
+
+#[test]
+fn a_record_is_loaded_again_once_the_dbuf_cache_has_dropped_it() {
+    // The dbuf cache holds 2 MiB, which is 256 records.
+    let mut model = OpenZfs::new(Options::new(64 << 20, RECORD));
+    let mut intern = Intern::default();
+    let mut read = |places: std::ops::Range<u64>, times: usize| {
+        for place in places {
+            let record = intern.number(place).unwrap();
+            let access = Access { record, bytes: RECORD, t_ms: 0, kind: Kind::Read };
+            model.feed(&vec![access; times], intern.keys());
+        }
+        model.record_loads()
+    };
+    assert_eq!(read(0..100, 16), 100, "the parts of a record are read one after another");
+    assert_eq!(read(0..100, 1), 100, "all are still there");
+    assert_eq!(read(1000..2000, 1), 1100);
+    assert_eq!(read(0..100, 1), 1200, "they are in the ARC, but in no dbuf any more");
+}

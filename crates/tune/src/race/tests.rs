@@ -118,6 +118,23 @@ fn the_model_decides_what_is_tried_first_and_trials_correct_it() {
     assert!(!tried.contains(&"512K".to_owned()), "{tried:?}: what is like a bad one is left out");
 }
 
+#[test]
+fn a_slow_setting_does_not_use_up_the_time_of_others() {
+    let mut run = noisy(1, 0.0);
+    let second = Duration::from_secs(1);
+    // Nine trials: four are the confirmation's.
+    let limits = Limits { budget: 9500 * second / 1000, pairs: 2, trial: second };
+    let race = Race { run: &mut run, predict: &no_model, criteria: BALANCED, limits };
+    let mut o = Outcome::new(Runner::new(setting(128)));
+    o.others = vec![Runner { longest: 10 * second, ..Runner::new(setting(1024)) }];
+    assert!(race.has_time_for(&o, 5, Instant::now()));
+    assert!(!race.has_time_for(&o, 6, Instant::now()));
+    // One that is nearly as fast as today's may be the one that is confirmed.
+    o.others.push(Runner { longest: 3 * second / 2, ..Runner::new(setting(64)) });
+    assert!(race.has_time_for(&o, 2, Instant::now()));
+    assert!(!race.has_time_for(&o, 3, Instant::now()));
+}
+
 /// Property and value.
 type Changes = &'static [(&'static str, &'static str)];
 
