@@ -307,6 +307,8 @@ impl Inference<'_> {
             self.application.thinks.push(Vec::new());
             self.application.foreground.push(foreground);
         }
+        // Progress is counted by lane. Beyond the most lanes, a thread shares one with a thread that may be of the other kind.
+        let foreground = self.application.foreground[lane as usize];
         let mut before = self.builder.same_thread_before(event, lane);
         self.lifetimes.before(event, lane, &mut before);
         let mut think = self.think(event, foreground);

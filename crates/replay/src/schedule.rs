@@ -11,8 +11,10 @@ use poolwright_trace::{Event, Flags, Op, Trace};
 
 use crate::application::Application;
 
-/// The most lanes a schedule has; further overlaps are queued behind one another.
+/// The most lanes for operations of one thread that overlap; further ones are queued behind one another.
 pub const MAX_LANES: usize = 64;
+/// The most lanes in all. Up to here each thread has one of its own, so that no thread waits behind another one's operation.
+pub const MAX_THREADS: usize = 1024;
 
 /// "The first `done` steps of lane `lane` are finished."
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -205,7 +207,7 @@ impl Builder {
         if let Some(lane) = latest {
             return lane;
         }
-        if self.lanes.len() < MAX_LANES {
+        if self.lanes.len() < if own.is_empty() { MAX_THREADS } else { MAX_LANES } {
             let lane = self.lanes.len() as u32;
             self.lanes.push(Lane::default());
             own.push(lane);
@@ -348,7 +350,7 @@ mod tests {
             let n = events.len();
             let s = Schedule::build(&trace(events), |_| true);
             prop_assert_eq!(s.len(), n);
-            prop_assert!(s.lanes.len() <= MAX_LANES);
+            prop_assert!(s.lanes.len() <= MAX_THREADS);
             let mut done = vec![0u32; s.lanes.len()];
             loop {
                 let mut moved = false;

@@ -247,6 +247,25 @@ fn a_wait_for_another_call_does_not_pace_a_background_thread() {
     assert_eq!((think.after_work, think.sleep_ns), (91, 0));
 }
 
+#[test]
+fn each_thread_has_a_lane_of_its_own_however_many_another_one_has() {
+    // Thread 9 has 100 asynchronous writes at a time, more than there are lanes for, before the others begin.
+    let mut events: Vec<Event> = (0..100)
+        .map(|n| Event { flags: Flags::URING, t_ns: n, ..event(0, 3000, 9, gap(0, 0, 0, Gap::TIMER)) })
+        .collect();
+    for tid in 1..=3 {
+        events.extend((0..50).map(|n| event(1 + n * 10, 1, tid, (n > 0).then(|| gap(9, 0, 0, 0)).flatten())));
+    }
+    events.sort_by_key(|e| e.t_ns);
+    let s = of(events, Others::default());
+    let a = application(&s);
+    let alone = (0..s.lanes.len()).filter(|lane| s.lanes[*lane].len() == 50);
+    assert_eq!(alone.count(), 3, "each of them is a lane");
+    let counted: usize =
+        (0..s.lanes.len()).filter(|lane| a.foreground[*lane]).map(|lane| s.lanes[lane].len()).sum();
+    assert_eq!(a.work.len(), counted, "else a wait for work could not end");
+}
+
 proptest! {
     /// Whatever the trace, running lanes in any order that keeps the dependencies and the progress comes to the end.
     #[test]
