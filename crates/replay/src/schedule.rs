@@ -207,7 +207,8 @@ impl Builder {
         if let Some(lane) = latest {
             return lane;
         }
-        if self.lanes.len() < if own.is_empty() { MAX_THREADS } else { MAX_LANES } {
+        let most = if own.is_empty() { MAX_THREADS } else { MAX_LANES };
+        if self.lanes.len() < most {
             let lane = self.lanes.len() as u32;
             self.lanes.push(Lane::default());
             own.push(lane);
