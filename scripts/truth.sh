@@ -4,7 +4,7 @@
 #
 # usage: scripts/truth.sh WORKLOAD [--blocks 3] [--most N] [--within 4] [--seconds 15] [--warm 5] [--size 1] [--record 20]
 #                         [--record-on host|pool] [--device KIND]
-#                         [--settings N] [--replay-options '…'] [--tune-options '…'] [--scale full] [--seed 1]
+#                         [--settings N] [--rounds 2] [--replay-options '…'] [--tune-options '…'] [--scale full] [--seed 1]
 #                         [--out DIR] [--scratch DIR] [--plan-only] [--predict-only]
 #        scripts/truth.sh --check [WORKLOAD…] [options as above]
 #        scripts/truth.sh --publish [--file FILE] DIR…
@@ -23,6 +23,8 @@
 #                     devices recommend is run too: with --plan-only for each device first, all of them on all devices
 #   --plan-only       stops after the plan
 #   --settings        only the first N settings (the recommended one is run in any case)
+#   --rounds          how often each setting is predicted, each time with all the others, and compared with today's of the same
+#                     round (2)
 #   --replay-options  more options of `poolwright replay`, for the predictions; --tune-options likewise
 #   --predict-only    compares with the trials that are there
 #   --scratch         where the pools are; left out, memory if it has the room

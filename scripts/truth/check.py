@@ -11,7 +11,7 @@ from run import CAMPAIGN, ROOT, Run, arguments, say
 # Today's, and two that differ from it in most databases.
 SETTINGS = ("128K lz4", "128K zstd-3", "1M lz4")
 # Over those of a whole run; what the user gives goes over these.
-SHORT = ["--blocks", "1", "--seconds", "5", "--warm", "2", "--record", "4", "--size", "0.25",
+SHORT = ["--blocks", "1", "--seconds", "5", "--warm", "2", "--record", "4", "--size", "0.25", "--rounds", "1",
          "--replay-options", "--application --call-time 4us --first 3s"]
 CAVEAT = ("Short windows show that predictions can be had and have the right signs. They do not prove how far predictions are "
           "off: scripts/truth.sh WORKLOAD measures that.")

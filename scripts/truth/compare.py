@@ -133,6 +133,29 @@ def true_of(blocks, today_blocks, within=WITHIN, weights=None):
     return found
 
 
+def steadied(rounds, today):
+    """Setting → metric → value from rounds of predictions, each of which is setting → metric → value. A setting is held
+    against today's of the same round, because the speed of a host changes while it predicts."""
+    rounds = [each for each in rounds if each.get(today)]
+    base = {metric: _middle([each[today][metric] for each in rounds if each[today].get(metric)])
+            for metric in (rounds[0][today] if rounds else {}) if metric != OTHERS}
+    found = {}
+    for name in dict.fromkeys(name for each in rounds for name in each):
+        pairs = [(each[name], each[today]) for each in rounds if each.get(name)]
+        of = found.setdefault(name, {})
+        for metric, value in base.items():
+            changes = [one[metric] / now[metric] for one, now in pairs if one.get(metric) and now.get(metric)]
+            if changes and value:
+                of[metric] = value * _middle(changes)
+        if others := [one[OTHERS] for one, _ in pairs if OTHERS in one]:
+            of[OTHERS] = max(others)
+    return found
+
+
+def _middle(values):
+    return geometric(values)[0] if values else None
+
+
 def compare(truth, predicted, today, recommended=None, within=WITHIN, plan=None):
     """All that is said of one workload: `settings`, one for each of the truth's, and the figures over those whose rate is
     known. `plan` is what `tune` made of the recording."""

@@ -70,6 +70,7 @@ def arguments(words):
     parser.add_argument("--device")
     parser.add_argument("--record-on", choices=("host", "pool"), default="host")
     parser.add_argument("--settings", type=int)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--replay-options", default="")
     parser.add_argument("--tune-options", default="")
     parser.add_argument("--out", type=Path)
@@ -129,7 +130,9 @@ class Run:
     def compared(self):
         """Predicts and measures every setting, and writes down how far the two are apart."""
         workload = self.workload
-        predicted = {name: self.predicted(name, properties) for name, properties in workload.settings.items()}
+        predicted = compare.steadied([
+            {name: self.predicted(name, properties, number) for name, properties in workload.settings.items()}
+            for number in range(self.options.rounds)], workload.today)
         truth = self.truth()
         if workload.today not in truth:
             sys.exit(f"truth.sh: no trial of today's setting ({workload.today}) succeeded; see {self.database}")
@@ -249,8 +252,8 @@ class Run:
             return []
         return [role for role in LOG_ROLES if role in self._roles()]
 
-    def predicted(self, name, properties):
-        """What `replay` of the whole application measures under a setting; kept by setting and options."""
+    def predicted(self, name, properties, number):
+        """What `replay` of the whole application measures under a setting in a round; kept by setting, options and round."""
         words = ["replay", self.trace, *self._device(), "--json"]
         logs = self._log_roles()
         # What is set for all roles would be set for the logs' dataset too.
@@ -261,13 +264,13 @@ class Run:
             for key, value in self.workload.study["datasets"]["log"].items():
                 words += ["-o", f"{role}:{key}={value}"]
         words += shlex.split(self.options.replay_options)
-        label = " ".join(map(str, words[2:]))
+        label = " ".join(map(str, words[2:])) + (f" (round {number + 1})" if number else "")
         kept = self.out / "predictions.json"
         known = json.loads(kept.read_text()) if kept.exists() else {}
         if known.get("trace") != self.trace.stat().st_mtime_ns:
             known = {"trace": self.trace.stat().st_mtime_ns}
         if label not in known:
-            say(f"predict: {name}")
+            say(f"predict, round {number + 1}: {name}")
             others = {}
             with watched(others):
                 replayed = poolwright(*words, good=(0, 1))

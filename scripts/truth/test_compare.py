@@ -34,6 +34,26 @@ class Kendall(unittest.TestCase):
         self.assertIsNone(compare.kendall([]))
 
 
+class Rounds(unittest.TestCase):
+    def test_a_host_that_becomes_slower_changes_no_ratio(self):
+        rounds = [{"today": {"rate": 100.0, compare.OTHERS: 1.0}, "new": {"rate": 80.0, compare.OTHERS: 9.0}},
+                  {"today": {"rate": 25.0}, "new": {"rate": 20.0}}]
+        found = compare.steadied(rounds, "today")
+        self.assertAlmostEqual(found["new"]["rate"] / found["today"]["rate"], 0.8)
+        self.assertAlmostEqual(found["today"]["rate"], 50)
+        self.assertEqual(found["new"][compare.OTHERS], 9)
+
+    def test_the_mean_of_ratios_and_a_setting_that_failed_once(self):
+        rounds = [{"today": {"rate": 100.0}, "new": {"rate": 200.0}, "full": {}},
+                  {"today": {"rate": 100.0}, "new": {"rate": 50.0}, "full": {"rate": 90.0}}]
+        found = compare.steadied(rounds, "today")
+        self.assertAlmostEqual(found["new"]["rate"], 100)
+        self.assertAlmostEqual(found["full"]["rate"], 90)
+
+    def test_no_prediction_of_today(self):
+        self.assertEqual(compare.steadied([{"today": {}, "new": {"rate": 1.0}}], "today"), {})
+
+
 class Intervals(unittest.TestCase):
     def test_the_interval_of_three_values(self):
         # Logarithms -a, 0, a: mean 0, standard deviation a; half the interval is 4.303 a / sqrt(3).

@@ -13,6 +13,9 @@ use poolwright_openzfs::{Config, Engine, Pool, Spec, power};
 
 const PAGE: usize = 16 << 10;
 const PAGES: u64 = 40;
+/// Power cuts of a round: more than the `fsync` has writes and flushes.
+const CUTS: u64 = 24;
+const MOST_ROUNDS: u64 = 12;
 
 fn engine() -> Engine {
     Engine::start(&Config { arc_bytes: 64 << 20, txg_timeout_s: 3600, ..Config::default() }).unwrap()
@@ -42,40 +45,47 @@ fn victim() {
             .into();
     let ds = pool.create_dataset("d", &settings).unwrap();
     let file = ds.create_file("pages").unwrap();
+    let seed = env("SEED").unwrap().parse().unwrap();
     for version in 1..=2 {
         if version == 2 {
             // The log is there already, as it is under a database.
             file.sync().unwrap();
             pool.sync().unwrap();
-            power::arm(env("AFTER").unwrap().parse().unwrap(), 1);
+            power::arm(env("AFTER").unwrap().parse().unwrap(), seed);
         }
         (0..PAGES).for_each(|n| file.write_at(n * PAGE as u64, &page(n, version)).unwrap());
     }
     file.sync().unwrap();
-    power::cut(1);
+    power::cut(seed);
 }
 
-/// Pages of neither version after a cut at each write and flush of the `fsync`, and the cuts that there were.
-fn torn(recordsize: &str, logbias: &str) -> (u64, u64) {
-    let (mut torn, mut cuts) = (0, 0);
-    for after in 1..=24 {
-        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["victim", "--exact", "--ignored", "--nocapture"]).env("RUST_BACKTRACE", "0");
-        for (name, value) in [
-            ("DIR", dir.path().display().to_string()),
-            ("RECORDSIZE", recordsize.into()),
-            ("LOGBIAS", logbias.into()),
-            ("AFTER", after.to_string()),
-        ] {
-            command.env(format!("POOLWRIGHT_TORN_{name}"), value);
-        }
-        let ended = command.output().unwrap();
-        assert_eq!(ended.status.code(), Some(power::EXIT_CODE), "{}", String::from_utf8_lossy(&ended.stderr));
-        cuts += 1;
-        torn += torn_pages(dir.path().join("vdev"));
-    }
-    (torn, cuts)
+/// Pages of neither version after a cut at each write and flush of the `fsync`. The seed chooses which unflushed writes
+/// survive: one seed for all cuts would choose the same share of them each time.
+fn torn(recordsize: &str, logbias: &str, round: u64) -> u64 {
+    (1..=CUTS)
+        .map(|after| {
+            let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["victim", "--exact", "--ignored", "--nocapture"]).env("RUST_BACKTRACE", "0");
+            for (name, value) in [
+                ("DIR", dir.path().display().to_string()),
+                ("RECORDSIZE", recordsize.into()),
+                ("LOGBIAS", logbias.into()),
+                ("AFTER", after.to_string()),
+                ("SEED", (round * CUTS + after).to_string()),
+            ] {
+                command.env(format!("POOLWRIGHT_TORN_{name}"), value);
+            }
+            let ended = command.output().unwrap();
+            assert_eq!(
+                ended.status.code(),
+                Some(power::EXIT_CODE),
+                "{}",
+                String::from_utf8_lossy(&ended.stderr)
+            );
+            torn_pages(dir.path().join("vdev"))
+        })
+        .sum()
 }
 
 fn torn_pages(vdev: PathBuf) -> u64 {
@@ -92,17 +102,22 @@ fn torn_pages(vdev: PathBuf) -> u64 {
 
 #[test]
 fn a_page_in_one_record_is_torn_by_the_log_and_not_by_pointers() {
-    let mut all = Vec::new();
-    for (recordsize, logbias) in
-        [("16K", "latency"), ("4K", "latency"), ("16K", "throughput"), ("128K", "throughput")]
-    {
-        let (torn, cuts) = torn(recordsize, logbias);
+    let count = |recordsize, logbias, round| {
+        let torn = torn(recordsize, logbias, round);
         println!(
-            "recordsize={recordsize} logbias={logbias}: {torn} torn pages of 16K after {cuts} power cuts"
+            "recordsize={recordsize} logbias={logbias}: {torn} torn pages of 16K after {CUTS} power cuts"
         );
-        all.push(torn);
+        torn
+    };
+    // Threads decide the order of the log's writes, so a round of cuts may miss every page.
+    // If this fails with a later library, the advice in crates/tune/src/database.rs can be reconsidered.
+    for recordsize in ["16K", "4K"] {
+        assert!(
+            (0..MOST_ROUNDS).any(|round| count(recordsize, "latency", round) > 0),
+            "with recordsize={recordsize} the log tears no page any more"
+        );
     }
-    // If the first becomes 0 with a later library, the advice in crates/tune/src/database.rs can be thought over.
-    assert!(all[0] > 0 && all[1] > 0, "the log tears no page any more");
-    assert_eq!(all[2..], [0, 0], "a record was torn");
+    for recordsize in ["16K", "128K"] {
+        assert_eq!(count(recordsize, "throughput", 0), 0, "a record was torn");
+    }
 }

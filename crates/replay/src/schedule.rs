@@ -349,9 +349,10 @@ mod tests {
                 .collect();
             events.sort_by_key(|e| e.t_ns);
             let n = events.len();
+            let threads = events.iter().map(|e| e.tid).collect::<std::collections::HashSet<_>>().len();
             let s = Schedule::build(&trace(events), |_| true);
             prop_assert_eq!(s.len(), n);
-            prop_assert!(s.lanes.len() <= MAX_THREADS);
+            prop_assert!(s.lanes.len() <= MAX_LANES + threads);
             let mut done = vec![0u32; s.lanes.len()];
             loop {
                 let mut moved = false;

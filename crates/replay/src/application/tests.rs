@@ -261,9 +261,32 @@ fn each_thread_has_a_lane_of_its_own_however_many_another_one_has() {
     let a = application(&s);
     let alone = (0..s.lanes.len()).filter(|lane| s.lanes[*lane].len() == 50);
     assert_eq!(alone.count(), 3, "each of them is a lane");
-    let counted: usize =
-        (0..s.lanes.len()).filter(|lane| a.foreground[*lane]).map(|lane| s.lanes[lane].len()).sum();
-    assert_eq!(a.work.len(), counted, "else a wait for work could not end");
+    assert_eq!(a.work.len(), counted(&s), "else a wait for work could not end");
+}
+
+/// Steps that a replay counts as work.
+fn counted(s: &Schedule) -> usize {
+    s.lanes
+        .iter()
+        .zip(&application(s).foreground)
+        .filter(|(_, counts)| **counts)
+        .map(|(lane, _)| lane.len())
+        .sum()
+}
+
+#[test]
+fn threads_that_share_a_lane_are_counted_with_it() {
+    // Background threads take all lanes, the foreground begins after them and gets none of its own.
+    let most = crate::schedule::MAX_THREADS as u32;
+    let background = (0..4 * most).map(|n| {
+        event(u64::from(n), 1, 10 + n % most, (n >= most).then(|| gap(1, 0, 0, Gap::TIMER)).flatten())
+    });
+    let after = u64::from(4 * most);
+    let foreground = (0..50).map(|n| event(after + n * 10, 1, 1, (n > 0).then(|| gap(9, 0, 0, 0)).flatten()));
+    let s = of(background.chain(foreground).collect(), Others::default());
+    assert_eq!(s.lanes.len(), most as usize);
+    assert_eq!(application(&s).inferred.foreground_threads, 1);
+    assert_eq!(application(&s).work.len(), counted(&s), "else a wait for work could not end");
 }
 
 proptest! {

@@ -51,15 +51,11 @@ pub fn judge(plan: &Plan, contenders: &[Chosen], blocks: &[Block]) -> Judgement 
     let error_points =
         rate.zip(subject.predicted.get("work_rate")).map(|(m, p)| 100.0 * (m.change - p.change));
     let required = if keep { Vec::new() } else { required(plan, subject) };
-    let missed: Vec<String> = required
-        .iter()
-        .filter(|(_, found)| *found == Some(Fulfilment::Missed))
-        .map(|(requirement, _)| requirement.to_string())
-        .collect();
+    let missed: Vec<String> = required.iter().filter(|r| r.missed).map(|r| r.requirement.clone()).collect();
     let verdict = if missed.is_empty() { verdict(subject, keep) } else { ConfirmationVerdict::NotConfirmed };
     let mut why = why(subject, keep, error_points);
-    for (requirement, found) in &required {
-        why += &fulfilment(requirement, *found, subject);
+    for r in &required {
+        why += &r.sentence;
     }
     if !keep && !is_better(subject) && subject.changes.contains_key(OBJECTIVE) {
         why += match of(Contender::RunnerUp).filter(|other| is_better(other)) {
@@ -84,28 +80,37 @@ fn verdict(subject: &ConfirmedSetting, keep: bool) -> ConfirmationVerdict {
     }
 }
 
-/// The requirements of the plan, and whether the database met them.
-fn required(plan: &Plan, subject: &ConfirmedSetting) -> Vec<(Requirement, Option<Fulfilment>)> {
-    let texts = plan.request.iter().flat_map(|request| &request.requirements);
-    // A plan of another release may have others.
-    let known = texts.filter_map(|text| Requirement::parse(text).ok());
-    known
-        .map(|requirement| {
-            let found = requirement.fulfilment(&subject.changes);
-            (requirement, found)
-        })
-        .collect()
+/// A requirement of the plan, held against what the database measured.
+struct Required {
+    requirement: String,
+    missed: bool,
+    /// Begins with a space.
+    sentence: String,
 }
 
-fn fulfilment(requirement: &Requirement, found: Option<Fulfilment>, subject: &ConfirmedSetting) -> String {
+fn required(plan: &Plan, subject: &ConfirmedSetting) -> Vec<Required> {
+    let texts = plan.request.iter().flat_map(|request| &request.requirements);
+    texts.map(|text| against(text, subject)).collect()
+}
+
+fn against(text: &str, subject: &ConfirmedSetting) -> Required {
+    let outcome = |missed, sentence| Required { requirement: text.to_owned(), missed, sentence };
+    let Ok(requirement) = Requirement::parse(text) else {
+        // Another release's, or the plan was edited.
+        return outcome(
+            false,
+            format!(" {text} was not checked: this release does not know that requirement."),
+        );
+    };
     let measured = subject.changes.get(requirement.metric()).map(interval).unwrap_or_default();
-    match found {
-        Some(Fulfilment::Met) => format!(" {requirement} is met: {measured}."),
-        Some(Fulfilment::Missed) => format!(" {requirement} is NOT met: {measured}."),
+    match requirement.fulfilment(&subject.changes) {
+        Some(Fulfilment::Met) => outcome(false, format!(" {requirement} is met: {measured}.")),
+        Some(Fulfilment::Missed) => outcome(true, format!(" {requirement} is NOT met: {measured}.")),
         Some(Fulfilment::Unclear) => {
-            format!(" Whether {requirement} is met is unclear: {measured}; more blocks may tell.")
+            let more = "more blocks may tell";
+            outcome(false, format!(" Whether {requirement} is met is unclear: {measured}; {more}."))
         }
-        None => format!(" {requirement} was not measured."),
+        None => outcome(false, format!(" {requirement} was not measured.")),
     }
 }
 

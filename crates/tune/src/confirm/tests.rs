@@ -165,7 +165,8 @@ fn a_requirement_that_the_database_misses_is_a_contradiction() {
     use ConfirmationVerdict::NotConfirmed;
     let mut plan = plan();
     let request = plan.request.as_mut().expect("the example has a request");
-    request.requirements = ["write_bytes<=-40%", "work_rate>=30%", "cpu<=10%"].map(str::to_owned).to_vec();
+    request.requirements =
+        ["write_bytes<=-40%", "work_rate>=30%", "cpu<=10%", "joy>=1%"].map(str::to_owned).to_vec();
     let all = contenders(&plan, &places(&plan)).unwrap();
     let of = |rate, noise| judge(&plan, &all, &blocks(Contender::Recommended, rate, 0.5, noise));
     let missed = of(1.22, 0.0);
@@ -173,9 +174,12 @@ fn a_requirement_that_the_database_misses_is_a_contradiction() {
         (missed.verdict, missed.missed.as_slice()),
         (NotConfirmed, &["work_rate>=30%".to_owned()][..])
     );
-    for part in
-        ["write_bytes<=-40% is met", "work_rate>=30% is NOT met: +22.0 %", "cpu<=10% was not measured"]
-    {
+    for part in [
+        "write_bytes<=-40% is met",
+        "work_rate>=30% is NOT met: +22.0 %",
+        "cpu<=10% was not measured",
+        "joy>=1% was not checked",
+    ] {
         assert!(missed.why.contains(part), "{part:?} is not in {}", missed.why);
     }
     assert!(!missed.why.contains("Keep today's"), "it is better than today's: {}", missed.why);

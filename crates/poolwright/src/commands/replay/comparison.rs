@@ -62,7 +62,7 @@ pub fn print(settings: &[PerRole], comparisons: &[Comparison]) {
         return;
     }
     println!(
-        "\nAgainst {} (95 % intervals from pairs; one that holds 0 is no difference):",
+        "\nAgainst {} (95 % intervals from pairs; an interval that includes 0 shows no difference):",
         spelled(&settings[0])
     );
     let columns = std::iter::once(Column::left("settings"))
