@@ -1,4 +1,5 @@
-"""Writes what was found about predictions into the track record that plans show; truth.sh's help says how."""
+"""Writes what was found about predictions into the track record that plans show, and into the page about predictions;
+truth.sh's help says how."""
 
 import argparse
 import json
@@ -6,6 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "crates" / "tune" / "track-record.json"
+PAGE = ROOT / "docs" / "predictions.md"
+# The tables of the page are between these lines.
+BEGIN, END = "<!-- begin: scripts/truth.sh --publish -->", "<!-- end -->"
 FORMAT, VERSION = "poolwright-track-record", 1
 # The database behind a driver's workload; a key-value store is named by its engine.
 SYSTEMS = {"mariadb": "mariadb", "mariadb_load": "mariadb", "postgresql": "postgresql", "postgresql_scan": "postgresql",
@@ -16,11 +20,16 @@ NEAR = 10.0
 def main():
     parser = argparse.ArgumentParser(prog="truth.sh --publish", add_help=False)
     parser.add_argument("--file", type=Path, default=RECORD)
+    parser.add_argument("--page", type=Path)
     parser.add_argument("found", nargs="+", type=Path)
     options = parser.parse_args()
     found = [json.loads(truth_of(path).read_text()) for path in options.found]
     before = json.loads(options.file.read_text()) if options.file.exists() else {"workloads": []}
-    options.file.write_text(text(merged(before, [entry(one) for one in found])))
+    record = merged(before, [entry(one) for one in found])
+    options.file.write_text(text(record))
+    page = options.page or (PAGE if options.file == RECORD else None)
+    if page:
+        page.write_text(with_tables(page.read_text(), record["workloads"]))
     print(f"{options.file}: {', '.join(one['workload'] for one in found)}")
 
 
@@ -42,13 +51,75 @@ def entry(found):
                          "hint: add blocks with --most")
     parameters = found["parameters"]
     return {
-        "workload": found["workload"], "title": found["title"],
+        "workload": found["workload"], "title": found["title"].split(":")[0],
         "system": SYSTEMS.get(parameters["workload"]) or parameters["engine"],
         "settings": len(errors), "rate_within_ten_points": sum(error <= NEAR for error in errors),
         "largest_rate_error_points": round(max(errors), 1),
         "kendall_tau": round(found["kendall_tau"], 2),
         "regret_percent": round(found["regret_percent"], 1),
+        "recommended": recommended(found),
+        "changes": [change(s) for s in found["settings"] if s["setting"] != found["today"]],
     }
+
+
+def recommended(found):
+    """The recommended setting, its objectives, and the best true one."""
+    of = {s["setting"]: s for s in found["settings"]}
+    it = of[found["recommended"]]
+    return {"setting": found["recommended"], "true_objective": round(it["truth"]["objective"], 3),
+            "predicted_objective": round(it["predicted"]["objective"], 3) if "predicted" in it else None,
+            "best_objective": round(min(s["truth"]["objective"] for s in of.values() if s["truth"].get("objective")), 3)}
+
+
+def change(setting):
+    """The change of a setting's work rate against today's in per cent; `known`: the truth's interval is narrow enough."""
+    true, predicted = setting["truth"]["change"]["rate"], setting.get("predicted", {}).get("change", {}).get("rate")
+    low, high = true["ci95"] or (None, None)
+    return {"setting": setting["setting"], "known": setting["truth"]["known"], "true_percent": _percent(true["ratio"]),
+            "low_percent": _percent(low), "high_percent": _percent(high), "predicted_percent": _percent(predicted)}
+
+
+def _percent(ratio):
+    return None if ratio is None else round(100 * (ratio - 1), 1)
+
+
+def with_tables(page, workloads):
+    """The page with the tables of these workloads."""
+    before, rest = page.split(BEGIN)
+    return f"{before}{BEGIN}\n{tables(workloads)}{END}{rest.split(END, 1)[1]}"
+
+
+def tables(workloads):
+    """The tables of the page: how good the predictions are, and each of them."""
+    lines = ["| workload | settings known | within ten points | largest error, points | Kendall's τ | recommended | its objective: true "
+             "| predicted | best true one | regret |",
+             "| --- | --: | --: | --: | --: | --- | --: | --: | --: | --: |"]
+    for w in workloads:
+        it = w["recommended"]
+        lines.append(_row(w["workload"], w["settings"], w["rate_within_ten_points"], w["largest_rate_error_points"],
+                          f"{w['kendall_tau']:.2f}", it["setting"], _objective(it["true_objective"]),
+                          _objective(it["predicted_objective"]), _objective(it["best_objective"]), f"{w['regret_percent']:.1f} %"))
+    lines += ["", "| workload | setting | work rate: true (95 %), % | predicted, % | error, points | |", "| --- | --- | --: | --: | --: | --- |"]
+    for w in workloads:
+        for c in w["changes"]:
+            interval = "" if c["low_percent"] is None else f" ({_signed(c['low_percent'])} to {_signed(c['high_percent'])})"
+            error = None if c["predicted_percent"] is None else c["predicted_percent"] - c["true_percent"]
+            lines.append(_row(w["workload"], c["setting"], f"{_signed(c['true_percent'])}{interval}", _signed(c["predicted_percent"]),
+                              _signed(error), "" if c["known"] else "not known"))
+    return "\n".join(lines) + "\n"
+
+
+def _row(*cells):
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def _objective(value):
+    return "" if value is None else f"{value:.3f}"
+
+
+def _signed(value):
+    """With the minus sign of the documents."""
+    return "" if value is None else f"{value:+.1f}".replace("-", "−")
 
 
 def merged(before, entries):

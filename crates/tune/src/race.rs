@@ -24,9 +24,6 @@ const REPEATS: usize = 2;
 const SETTLED: f64 = 0.03;
 /// A property is needed if the objective is worse by this factor without it; no second trial has to show it.
 const NEEDED: f64 = 1.05;
-/// A setting whose objective is at most this share of today's in one trial is clearly better: the trials of a quiet machine
-/// differ by less.
-const HELP: f64 = 0.95;
 /// A setting whose trial takes this many times as long as today's has no room kept for more trials.
 const SLOWER: f64 = 1.5;
 /// A property that the model predicts to worsen the objective by this factor is not tried.
@@ -199,19 +196,18 @@ impl Race<'_> {
         Ok(o)
     }
 
-    /// Whether one trial of a setting is clearly better than today's.
+    /// One trial of a setting, before the search.
     ///
     /// # Errors
     ///
     /// An interruption.
-    pub fn is_help(&mut self, o: &mut Outcome, settings: &Settings) -> Result<bool> {
+    pub fn try_first(&mut self, o: &mut Outcome, settings: &Settings) -> Result<()> {
         let began = Instant::now();
         o.others.push(Runner::new(settings.clone()));
         let new = o.others.len() - 1;
         self.trial(o, Some(new))?;
         self.limits.budget = self.limits.budget.saturating_sub(began.elapsed());
-        let today = o.today.median();
-        Ok(o.others[new].trials.first().is_some_and(|t| self.criteria.objective(t, &today) <= HELP))
+        Ok(())
     }
 
     /// The race after [`Race::start`], and after trials of others.

@@ -1,15 +1,16 @@
 //! The model's error, estimated from the trials.
 //!
 //! `ln(measured objective / predicted objective)` varies slowly with the record size and is alike for all codecs, so each
-//! trial says something of the settings near it. The error is taken for a Gaussian process over (log2 of the record size,
-//! codec); with the model as its trend this is kriging (Sacks, Welch, Mitchell, Wynn, "Design and Analysis of Computer
+//! trial says something of the settings near it. What the model gets wrong of another property, such as `logbias`, is alike
+//! for all record sizes and codecs. The error is taken for a Gaussian process, the sum of one over (log2 of the record size,
+//! codec) and of a constant for each set of other properties that differ from today's; with the model as its trend this is kriging (Sacks, Welch, Mitchell, Wynn, "Design and Analysis of Computer
 //! Experiments", Statistical Science 4(4), 1989). The scale of the error is not known beforehand: its estimate weighs the
 //! trials against [`PRIOR_DEVIATION`], which counts as much as [`PRIOR_TRIALS`] trials.
 
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use poolwright_openzfs::property::{Settings, canonical};
 
-use crate::candidates::of_interest;
+use crate::candidates::{difference, of_interest};
 
 /// Octaves of record size over which the error loses most of its correlation.
 const OCTAVES: f64 = 2.0;
@@ -19,6 +20,8 @@ const OTHER_CODEC: f64 = 0.6;
 /// databases of `docs/method.md`.
 const PRIOR_DEVIATION: f64 = 0.15;
 const PRIOR_TRIALS: f64 = 4.0;
+/// Variance of the error that other properties bring, as a share of that of record size and codec.
+const OTHER_PROPERTIES: f64 = 1.0;
 /// The least standard deviation of a trial: keeps the matrix regular where a setting was tried twice.
 const LEAST_NOISE: f64 = 0.005;
 
@@ -27,18 +30,24 @@ const LEAST_NOISE: f64 = 0.005;
 struct Point {
     octave: f64,
     codec: String,
+    /// Other properties that differ from today's.
+    others: Settings,
 }
 
 impl Point {
-    fn of(settings: &Settings) -> Point {
+    fn of(settings: &Settings, today: &Settings) -> Point {
         let (recordsize, codec) = of_interest(settings);
-        Point { octave: (recordsize as f64).log2(), codec: canonical("compression", codec) }
+        let mut others = difference(settings, today);
+        others.retain(|property, _| property != "recordsize" && property != "compression");
+        Point { octave: (recordsize as f64).log2(), codec: canonical("compression", codec), others }
     }
 
-    fn correlation(&self, other: &Point) -> f64 {
+    /// The covariance of two errors, in units of the variance that record size and codec bring.
+    fn covariance(&self, other: &Point) -> f64 {
         let distance = (self.octave - other.octave) / OCTAVES;
         let codec = if self.codec == other.codec { 1.0 } else { OTHER_CODEC };
-        codec * (-0.5 * distance * distance).exp()
+        let shared = !self.others.is_empty() && self.others == other.others;
+        codec * (-0.5 * distance * distance).exp() + if shared { OTHER_PROPERTIES } else { 0.0 }
     }
 }
 
@@ -52,7 +61,8 @@ pub(crate) struct Observation<'a> {
 }
 
 /// The model's error, as far as the trials show it.
-pub(crate) struct Surrogate {
+pub(crate) struct Surrogate<'a> {
+    today: &'a Settings,
     points: Vec<Point>,
     inverse: Option<(Cholesky<f64, Dyn>, DVector<f64>)>,
     /// Variance of the process.
@@ -68,16 +78,16 @@ pub(crate) struct ModelError {
     pub deviation: f64,
 }
 
-impl Surrogate {
+impl<'a> Surrogate<'a> {
     /// From trials whose logarithms scatter by `noise` (a standard deviation).
-    pub fn new(trials: &[Observation<'_>], noise: f64) -> Surrogate {
-        let points: Vec<Point> = trials.iter().map(|o| Point::of(o.settings)).collect();
+    pub fn new(today: &'a Settings, trials: &[Observation<'_>], noise: f64) -> Surrogate<'a> {
+        let points: Vec<Point> = trials.iter().map(|o| Point::of(o.settings, today)).collect();
         let nugget = (noise.max(LEAST_NOISE) / PRIOR_DEVIATION).powi(2);
         let matrix = DMatrix::from_fn(points.len(), points.len(), |i, j| {
-            points[i].correlation(&points[j]) + if i == j { nugget } else { 0.0 }
+            points[i].covariance(&points[j]) + if i == j { nugget } else { 0.0 }
         });
         let errors = DVector::from_iterator(trials.len(), trials.iter().map(|o| o.error));
-        // A correlation matrix with a nugget is positive definite, so only trials with no number give none.
+        // A covariance matrix with a nugget is positive definite, so only trials with no number give none.
         let inverse = Cholesky::new(matrix).filter(|_| !trials.is_empty()).map(|cholesky| {
             let weights = cholesky.solve(&errors);
             (cholesky, weights)
@@ -85,17 +95,18 @@ impl Surrogate {
         let fit = inverse.as_ref().map_or(0.0, |(_, weights)| errors.dot(weights));
         let freedom = PRIOR_TRIALS + if inverse.is_some() { trials.len() as f64 } else { 0.0 };
         let variance = (PRIOR_TRIALS * PRIOR_DEVIATION.powi(2) + fit) / freedom;
-        Surrogate { points, inverse, variance }
+        Surrogate { today, points, inverse, variance }
     }
 
     /// The model's error for a setting.
     pub fn at(&self, settings: &Settings) -> ModelError {
+        let at = Point::of(settings, self.today);
+        let prior = at.covariance(&at);
         let Some((cholesky, weights)) = &self.inverse else {
-            return ModelError { mean: 0.0, deviation: self.variance.sqrt() };
+            return ModelError { mean: 0.0, deviation: (self.variance * prior).sqrt() };
         };
-        let at = Point::of(settings);
-        let near = DVector::from_iterator(self.points.len(), self.points.iter().map(|p| p.correlation(&at)));
-        let left = 1.0 - near.dot(&cholesky.solve(&near));
+        let near = DVector::from_iterator(self.points.len(), self.points.iter().map(|p| p.covariance(&at)));
+        let left = prior - near.dot(&cholesky.solve(&near));
         ModelError { mean: near.dot(weights), deviation: (self.variance * left.max(0.0)).sqrt() }
     }
 }
@@ -108,9 +119,14 @@ mod tests {
         Settings::from([("recordsize".into(), recordsize.into()), ("compression".into(), compression.into())])
     }
 
+    /// With these as today's, no property besides record size and codec differs.
+    fn today() -> Settings {
+        setting("128K", "lz4")
+    }
+
     #[test]
     fn without_trials_the_model_stands_as_it_is() {
-        let e = Surrogate::new(&[], 0.01).at(&setting("16K", "lz4"));
+        let e = Surrogate::new(&today(), &[], 0.01).at(&setting("16K", "lz4"));
         assert_eq!(e.mean, 0.0);
         assert!((e.deviation - PRIOR_DEVIATION).abs() < 1e-12);
     }
@@ -118,7 +134,8 @@ mod tests {
     #[test]
     fn a_trial_corrects_its_neighbours_more_than_what_is_far() {
         let tried = setting("16K", "lz4");
-        let s = Surrogate::new(&[Observation { settings: &tried, error: 0.3 }], 0.01);
+        let today = today();
+        let s = Surrogate::new(&today, &[Observation { settings: &tried, error: 0.3 }], 0.01);
         let [here, near, far, codec] = [("16K", "on"), ("32K", "lz4"), ("1M", "lz4"), ("16K", "zstd-3")]
             .map(|(r, c)| s.at(&setting(r, c)));
         assert!((here.mean - 0.3).abs() < 0.01 && here.deviation < 0.02, "{here:?}");
@@ -129,14 +146,32 @@ mod tests {
 
     #[test]
     fn repeats_narrow_the_estimate_and_large_errors_widen_it_elsewhere() {
-        let tried = setting("16K", "lz4");
+        let (today, tried) = (today(), setting("16K", "lz4"));
         let observed = |errors: &[f64]| {
             let trials: Vec<_> = errors.iter().map(|e| Observation { settings: &tried, error: *e }).collect();
-            Surrogate::new(&trials, 0.05)
+            Surrogate::new(&today, &trials, 0.05)
         };
         let (once, often) = (observed(&[0.1]).at(&tried), observed(&[0.1; 5]).at(&tried));
         assert!(often.deviation < 0.6 * once.deviation, "{once:?} {often:?}");
         let far = setting("1M", "lz4");
         assert!(observed(&[0.8]).at(&far).deviation > 1.5 * observed(&[0.0]).at(&far).deviation);
+    }
+
+    #[test]
+    fn an_error_of_another_property_holds_for_all_records_and_only_with_it() {
+        let logbias = |mut settings: Settings| {
+            settings.insert("logbias".into(), "throughput".into());
+            settings
+        };
+        let (today, changed) = (today(), logbias(today()));
+        let trials =
+            [Observation { settings: &today, error: 0.0 }, Observation { settings: &changed, error: 0.7 }];
+        let s = Surrogate::new(&today, &trials, 0.01);
+        let far = setting("8K", "zstd-1");
+        let (without, with) = (s.at(&far), s.at(&logbias(far.clone())));
+        assert!(without.mean.abs() < 0.05, "{without:?}");
+        assert!((with.mean - 0.7).abs() < 0.1, "{with:?}");
+        // The trials say what the property brings, and nothing of records of 8K.
+        assert!((with.deviation / without.deviation - 1.0).abs() < 0.05, "{with:?} {without:?}");
     }
 }

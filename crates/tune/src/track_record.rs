@@ -98,45 +98,4 @@ mod tests {
         assert_eq!(chosen(None, all()).unwrap().workloads.len(), 2);
         assert_eq!(chosen(None, Vec::new()), None);
     }
-
-    /// The cells of a table's row.
-    fn cells(row: &str) -> Vec<&str> {
-        row.trim().trim_matches('|').split('|').map(str::trim).collect()
-    }
-
-    /// A number at the start of a cell, with the minus sign of the documents.
-    fn number(cell: &str) -> Option<f64> {
-        cell.split_whitespace().next()?.replace('−', "-").parse().ok()
-    }
-
-    #[test]
-    fn the_documented_table_agrees_with_the_file() {
-        let page = include_str!("../../../docs/method.md");
-        let lines: Vec<&str> = page.lines().collect();
-        let head = lines.iter().position(|l| l.starts_with("| change of the work rate")).expect("the table");
-        let rows: Vec<Vec<&str>> =
-            lines[head + 2..].iter().take_while(|l| l.starts_with('|')).map(|l| cells(l)).collect();
-        let mut compared = 0;
-        for w in read(TEXT).unwrap() {
-            let title = format!("{}: true", w.title);
-            let Some(column) = cells(lines[head]).iter().position(|c| c.starts_with(&title)) else {
-                continue;
-            };
-            let errors: Vec<f64> = rows
-                .iter()
-                .filter_map(|r| Some((number(r[column])? - number(r[column + 1])?).abs()))
-                .collect();
-            let figure = |name: &str| {
-                let row = rows.iter().find(|r| r[0].starts_with(name)).unwrap_or_else(|| panic!("no {name}"));
-                number(row[column + 1]).unwrap()
-            };
-            assert_eq!(errors.len() as u32, w.settings, "{}", w.title);
-            let right = errors.iter().filter(|e| **e <= 10.0).count() as u32;
-            assert_eq!(right, w.rate_within_ten_points, "{}", w.title);
-            assert_eq!(figure("largest error"), w.largest_rate_error_points, "{}", w.title);
-            assert_eq!(figure("Kendall"), w.kendall_tau, "{}", w.title);
-            compared += 1;
-        }
-        assert!(compared > 0, "no workload of the file is in the table");
-    }
 }

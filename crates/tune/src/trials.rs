@@ -137,14 +137,15 @@ impl Tuner<'_> {
         let limits = Limits { budget, pairs: PAIRS, trial: Duration::from_secs_f64(fit.trial_s) };
         let mut race = Race { run: &mut run, predict: &predict, criteria, limits };
         let mut outcome = race.start(reference)?;
-        // The model proposes; in all candidates it is changed only if a trial agrees.
-        let base = match &hindrance {
-            Some(changed) if race.is_help(&mut outcome, &changed.settings)? => &changed.settings,
-            _ => &today,
-        };
-        let mut candidates = candidates(forecast, screened, &today, base)?;
-        let is_there = |c: &Candidate| candidates.iter().any(|other| same(&other.settings, &c.settings));
-        candidates.extend(hindrance.clone().filter(|c| !is_there(c)));
+        let mut candidates = candidates(forecast, screened, &today, &today)?;
+        if let Some(changed) = hindrance {
+            // One trial of the change alone tells how right the model is about it, and so about all combinations with it.
+            race.try_first(&mut outcome, &changed.settings)?;
+            candidates.extend(self::candidates(forecast, screened, &today, &changed.settings)?);
+            if !candidates.iter().any(|c| same(&c.settings, &changed.settings)) {
+                candidates.push(changed);
+            }
+        }
         race.race_on(outcome, candidates, &refinements)
     }
 

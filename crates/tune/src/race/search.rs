@@ -97,7 +97,7 @@ impl Search {
                 error: race.criteria.objective(trial, &today).ln() - candidate.predicted.ln(),
             }));
         }
-        let surrogate = Surrogate::new(&observations, deviation);
+        let surrogate = Surrogate::new(&o.today.settings, &observations, deviation);
         let standing = |(index, candidate): (usize, &Candidate)| {
             let error = surrogate.at(&candidate.settings);
             Standing {

@@ -199,11 +199,57 @@ fn a_change_that_the_model_proposes_is_judged_by_a_trial() {
     let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::ZERO };
     let mut race = Race { run: &mut run, predict: &no_model, criteria: BALANCED, limits };
     let mut o = race.start(Runner::new(setting(64))).unwrap();
-    assert!(!race.is_help(&mut o, &setting(1024)).unwrap());
-    assert!(race.is_help(&mut o, &setting(32)).unwrap());
+    race.try_first(&mut o, &setting(1024)).unwrap();
+    race.try_first(&mut o, &setting(32)).unwrap();
     assert!(race.limits.budget < Duration::from_secs(60), "both trials took time");
     let o = race.race_on(o, vec![candidate(1024), candidate(32), candidate(16)], &[]).unwrap();
     assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K");
     let known = |size: &str| o.others.iter().filter(|r| r.settings["recordsize"] == size).count();
     assert_eq!(["1024K", "32K", "16K"].map(known), [1, 1, 1], "what was tried before is not a new setting");
+}
+
+/// A race in which the model expects that `logbias=throughput` makes the objective a tenth better, and in truth it changes
+/// the work rate by `factor`. Time for ten trials in all.
+fn with_proposal(factor: f64) -> (Outcome, Vec<Settings>) {
+    let is_changed = |settings: &Settings| settings["logbias"] == "throughput";
+    let with = |settings: Settings, value: &str| {
+        crate::candidates::with(&settings, &Settings::from([("logbias".into(), value.into())]))
+    };
+    let mut cost = noisy(5, 0.01);
+    let mut tried = Vec::new();
+    let mut run = |settings: &Settings| {
+        std::thread::sleep(Duration::from_millis(10));
+        tried.push(settings.clone());
+        let mut replay = cost(settings)?;
+        replay.work_rate =
+            replay.work_rate.map(|rate| if is_changed(settings) { factor * rate } else { rate });
+        Ok(replay)
+    };
+    let both = |recordsize: u32| {
+        ["latency", "throughput"].map(|value| Candidate {
+            settings: with(setting(recordsize), value),
+            predicted: if value == "throughput" { 0.9 } else { 1.0 },
+        })
+    };
+    let today = with(setting(128), "latency");
+    let mut all: Vec<Candidate> = [4, 8, 16, 32, 64, 128, 256, 512].map(both).into_iter().flatten().collect();
+    all.retain(|c| c.settings != today);
+    let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::from_secs(60) / 12 };
+    let mut race = Race { run: &mut run, predict: &no_model, criteria: BALANCED, limits };
+    let mut o = race.start(Runner::new(today.clone())).unwrap();
+    race.try_first(&mut o, &with(today, "throughput")).unwrap();
+    let o = race.race_on(o, all, &[]).unwrap();
+    (o, tried)
+}
+
+#[test]
+fn a_proposed_change_is_combined_with_record_sizes_if_its_trial_agrees() {
+    let (o, _) = with_proposal(1.2);
+    let best = &o.others[o.best.unwrap()].settings;
+    assert_eq!((best["recordsize"].as_str(), best["logbias"].as_str()), ("16K", "throughput"));
+    let (o, tried) = with_proposal(0.5);
+    let best = &o.others[o.best.unwrap()].settings;
+    assert_eq!((best["recordsize"].as_str(), best["logbias"].as_str()), ("16K", "latency"));
+    let changed = tried.iter().filter(|settings| settings["logbias"] == "throughput").count();
+    assert!(changed <= 2, "{changed} trials of what the first one disproved");
 }
