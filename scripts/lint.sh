@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, lints, licences, advisories, shell scripts: what `make lint` does.
+# Formatting, lints, licences, advisories, scripts, links: what `make lint` does.
 #
 # usage: scripts/lint.sh [--no-install]
 #
@@ -50,6 +50,7 @@ main() {
     [ $install = no ] || step "Install what the lints use" "$POOLWRIGHT_ROOT/scripts/install.sh" --for lint
     cd "$POOLWRIGHT_ROOT"
     step "Shell and Python scripts" shell_scripts
+    step "Links of the documentation" python3 scripts/lint/links.py .
     step "Formatting (cargo fmt)" cargo fmt --all --check
     step "Licences, sources and advisories of the dependencies (cargo deny)" dependencies
     step "Lints (clippy)" cargo clippy --release --locked --workspace --all-targets -- -D warnings
