@@ -17,6 +17,8 @@ WEIGHTS = {"space": 0.3, "time": 0.4, "written": 0.3}
 WITHIN = 0.04
 # Changes smaller than this have no sign to agree on.
 CLEAR = 0.05
+# A predicted change of the rate is near the true one within so many percentage points.
+NEAR = 10.0
 # The metric that says what other processes used of the CPUs, in per cent, and from where on it disturbs.
 OTHERS = "others_cpu"
 DISTURBS = 5.0
@@ -173,7 +175,10 @@ def compare(truth, predicted, today, recommended=None, within=WITHIN, plan=None)
         settings.append(one)
     return {"today": today, "recommended": recommended, "within": within, "weights": weights, "settings": settings,
             "disturbed": disturbances(truth, predicted), "claims": claims(plan, settings, recommended),
-            "keep_is_right": keep_is_right(plan, settings, today), **_figures(settings, today, recommended)}
+            "keep_is_right": keep_is_right(plan, settings, today),
+            "not_known": [s["setting"] for s in settings if not s["truth"]["known"]],
+            **_figures([s for s in settings if s["truth"]["known"]], today, recommended),
+            "all": _figures(settings, today, recommended)}
 
 
 def claims(plan, settings, recommended):
@@ -200,16 +205,15 @@ def keep_is_right(plan, settings, today):
 
 
 def _figures(settings, today, recommended):
-    known = [s for s in settings if s["truth"]["known"]]
-    both = [s for s in known if "predicted" in s and s["truth"].get("objective") and s["predicted"]["objective"]]
+    both = [s for s in settings if "predicted" in s and s["truth"].get("objective") and s["predicted"]["objective"]]
     others = [s for s in both if s["setting"] != today]
     errors = [(abs(s["error_points"]["rate"]), s["setting"]) for s in others if "rate" in s["error_points"]]
     largest = max(errors, default=None)
     return {
-        "known": len(known), "not_known": [s["setting"] for s in settings if not s["truth"]["known"]],
         "compared": len(both),
+        "rate_within_ten_points": {"agree": sum(error <= NEAR for error, _ in errors), "of": len(errors)},
         "kendall_tau": kendall([(s["predicted"]["objective"], s["truth"]["objective"]) for s in both]),
-        "regret_percent": regret(known, recommended),
+        "regret_percent": regret(settings, recommended),
         "signs": {
             "rate": signs([(s["predicted"]["change"].get("rate"), s["truth"]["change"]["rate"]["ratio"]) for s in others]),
             "objective": signs([(s["predicted"]["objective"], s["truth"]["objective"]) for s in others]),
@@ -240,9 +244,9 @@ def agreement(found):
     return {"signs": signs(changes), "order": signs(pairs)}
 
 
-def regret(known, recommended):
+def regret(settings, recommended):
     """By how many per cent the recommended setting's true objective is above the best one's; None if it is not known."""
-    objectives = {s["setting"]: s["truth"]["objective"] for s in known if s["truth"].get("objective")}
+    objectives = {s["setting"]: s["truth"]["objective"] for s in settings if s["truth"].get("objective")}
     if recommended not in objectives:
         return None
     return 100 * (objectives[recommended] / min(objectives.values()) - 1)
@@ -260,20 +264,26 @@ def table(title, found):
         "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --- |",
     ]
     lines += [_row(s, found) for s in found["settings"]]
-    signs_of, largest = found["signs"], found["largest_rate_error_points"]
+    known = len(found["settings"]) - len(found["not_known"])
     lines += [
         "",
         "True and predicted are changes against today's setting in %, with the truth's 95 % interval; errors are points.",
         "",
-        f"- changes of the rate known within ±{100 * found['within']:g} % (95 %): {found['known']} of {len(found['settings'])}"
-        + (f"; not known, and not counted: {', '.join(found['not_known'])}" if found["not_known"] else ""),
-        f"- Kendall's τ of the objective, predicted and true, over {found['compared']} settings: {_number(found['kendall_tau'], 2)}",
-        f"- regret of the recommended setting ({found['recommended'] or 'none'}): {_number(found['regret_percent'], 1, ' %')}",
-        f"- signs that agree where the truth differs by more than {100 * CLEAR:g} %: rate {signs_of['rate']['agree']} of "
-        f"{signs_of['rate']['of']}, objective {signs_of['objective']['agree']} of {signs_of['objective']['of']}",
-        "- largest error of the predicted change of the rate: "
-        + (f"{largest['points']:.1f} points ({largest['setting']})" if largest else "-"),
+        f"- changes of the rate known within ±{100 * found['within']:g} % (95 %): {known} of {len(found['settings'])}"
+        + (f"; not known: {', '.join(found['not_known'])}" if found["not_known"] else ""),
+        "",
+        "| | settings that are known | all settings |",
+        "| --- | --: | --: |",
     ]
+    lines += [f"| {what} | {of(found)} | {of(found['all'])} |" for what, of in (
+        ("settings compared, today's among them", lambda f: f["compared"]),
+        (f"predicted rates within {NEAR:g} points", lambda f: _share(f["rate_within_ten_points"])),
+        ("largest error of a predicted rate, points", _largest),
+        (f"signs that agree where the true rate differs by more than {100 * CLEAR:g} %", lambda f: _share(f["signs"]["rate"])),
+        (f"signs that agree where the true objective differs by more than {100 * CLEAR:g} %", lambda f: _share(f["signs"]["objective"])),
+        ("Kendall's τ of the objective", lambda f: _number(f["kendall_tau"], 2)),
+        (f"regret of the recommended setting ({found['recommended'] or 'none'})", lambda f: _number(f["regret_percent"], 1, " %")),
+    )] + [""]
     lines += [_claim(claim) for claim in found["claims"]]
     if found["keep_is_right"] is not None:
         lines.append(f"- the plan keeps today's settings: {'right' if found['keep_is_right'] else 'WRONG'}, the bound being another "
@@ -281,6 +291,15 @@ def table(title, found):
     if found["disturbed"]:
         lines.append(f"- DISTURBED, other processes used more than {DISTURBS:g} % of the CPUs: {'; '.join(found['disturbed'])}")
     return "\n".join(lines) + "\n"
+
+
+def _share(counts):
+    return f"{counts['agree']} of {counts['of']}"
+
+
+def _largest(figures):
+    largest = figures["largest_rate_error_points"]
+    return f"{largest['points']:.1f} ({largest['setting']})" if largest else "-"
 
 
 def _claim(claim):

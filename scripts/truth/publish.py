@@ -14,7 +14,6 @@ FORMAT, VERSION = "poolwright-track-record", 1
 # The database behind a driver's workload; a key-value store is named by its engine.
 SYSTEMS = {"mariadb": "mariadb", "mariadb_load": "mariadb", "postgresql": "postgresql", "postgresql_scan": "postgresql",
            "sqlite": "sqlite", "openldap": "openldap"}
-NEAR = 10.0
 
 
 def main():
@@ -39,13 +38,12 @@ def truth_of(path):
 
 
 def entry(found):
-    """A workload's line. Only settings whose true rate is known are counted, and today's is not: its change is 0."""
-    errors = [abs(s["error_points"]["rate"]) for s in found["settings"]
-              if s["setting"] != found["today"] and s["truth"]["known"] and "rate" in s.get("error_points", {})]
+    """A workload's entry. All settings but today's are counted, known or not: the truth's noise makes errors larger."""
+    figures, largest = found["all"], found["all"]["largest_rate_error_points"]
     lacks = [what for what, has in (
-        ("any setting's rate", errors),
-        ("the order of the settings", found["kendall_tau"] is not None),
-        ("the recommended setting's rate", found["regret_percent"] is not None)) if not has]
+        ("any setting's rate", largest),
+        ("the order of the settings", figures["kendall_tau"] is not None),
+        ("the recommended setting's objective", figures["regret_percent"] is not None)) if not has]
     if lacks:
         raise SystemExit(f"truth.sh: {found['workload']}: not known well enough to publish: {', '.join(lacks)}\n"
                          "hint: add blocks with --most")
@@ -53,10 +51,12 @@ def entry(found):
     return {
         "workload": found["workload"], "title": found["title"].split(":")[0],
         "system": SYSTEMS.get(parameters["workload"]) or parameters["engine"],
-        "settings": len(errors), "rate_within_ten_points": sum(error <= NEAR for error in errors),
-        "largest_rate_error_points": round(max(errors), 1),
-        "kendall_tau": round(found["kendall_tau"], 2),
-        "regret_percent": round(found["regret_percent"], 1),
+        "settings": figures["rate_within_ten_points"]["of"],
+        "known": sum(s["truth"]["known"] for s in found["settings"] if s["setting"] != found["today"]),
+        "rate_within_ten_points": figures["rate_within_ten_points"]["agree"],
+        "largest_rate_error_points": round(largest["points"], 1),
+        "kendall_tau": round(figures["kendall_tau"], 2),
+        "regret_percent": round(figures["regret_percent"], 1),
         "recommended": recommended(found),
         "changes": [change(s) for s in found["settings"] if s["setting"] != found["today"]],
     }
@@ -91,12 +91,12 @@ def with_tables(page, workloads):
 
 def tables(workloads):
     """The tables of the page: how good the predictions are, and each of them."""
-    lines = ["| workload | settings known | within ten points | largest error, points | Kendall's τ | recommended | its objective: true "
+    lines = ["| workload | settings | of them known | within ten points | largest error, points | Kendall's τ | recommended | its objective: true "
              "| predicted | best true one | regret |",
-             "| --- | --: | --: | --: | --: | --- | --: | --: | --: | --: |"]
+             "| --- | --: | --: | --: | --: | --: | --- | --: | --: | --: | --: |"]
     for w in workloads:
         it = w["recommended"]
-        lines.append(_row(w["workload"], w["settings"], w["rate_within_ten_points"], w["largest_rate_error_points"],
+        lines.append(_row(w["workload"], w["settings"], w["known"], w["rate_within_ten_points"], w["largest_rate_error_points"],
                           f"{w['kendall_tau']:.2f}", it["setting"], _objective(it["true_objective"]),
                           _objective(it["predicted_objective"]), _objective(it["best_objective"]), f"{w['regret_percent']:.1f} %"))
     lines += ["", "| workload | setting | work rate: true (95 %), % | predicted, % | error, points | |", "| --- | --- | --: | --: | --: | --- |"]

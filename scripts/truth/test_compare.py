@@ -118,7 +118,8 @@ class Compare(unittest.TestCase):
                      for name, rate in (("now", 100), ("fast", 120), ("slow", 80), ("wild", 100))}
         found = compare.compare(self.truth, predicted, "now", "fast")
         self.assertEqual(found["not_known"], ["wild"])
-        self.assertEqual((found["known"], found["compared"], found["kendall_tau"]), (3, 3, 1))
+        self.assertEqual((found["compared"], found["kendall_tau"]), (3, 1))
+        self.assertEqual(found["all"]["compared"], 4)
         self.assertAlmostEqual(found["regret_percent"], 0)
         self.assertAlmostEqual(found["largest_rate_error_points"]["points"], 0)
         self.assertEqual(found["signs"]["rate"], {"agree": 2, "of": 2})

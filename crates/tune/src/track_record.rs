@@ -23,6 +23,7 @@ const SYSTEMS: &[(&str, &str)] = &[
 struct File {
     format: String,
     version: u32,
+    /// The entries hold more, for the tables of `docs/predictions.md`.
     workloads: Vec<MeasuredWorkload>,
 }
 
@@ -61,7 +62,8 @@ mod tests {
         assert!(!all.is_empty());
         for w in &all {
             assert!(SYSTEMS.iter().any(|(_, system)| *system == w.system), "{}", w.system);
-            assert!(w.rate_within_ten_points <= w.settings && w.settings > 0, "{}", w.workload);
+            assert!(w.known <= w.settings && w.settings > 0, "{}", w.workload);
+            assert!(w.rate_within_ten_points <= w.settings, "{}", w.workload);
             assert!((-1.0..=1.0).contains(&w.kendall_tau) && w.regret_percent >= 0.0, "{}", w.workload);
         }
         for (layout, _) in SYSTEMS {

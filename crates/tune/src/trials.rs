@@ -21,8 +21,8 @@ use crate::tuner::Tuner;
 const PAIRS_TOGETHER: u32 = 2;
 /// A property is changed before the search if the model predicts the objective to fall to this share by it alone.
 const HINDRANCE: f64 = 0.95;
-/// Below this work rate of today's settings the recording is of another pace (`docs/method.md`, "What the predictions are
-/// worth").
+/// Below this work rate of today's settings the recording is of another pace (`docs/predictions.md`, "What limits a
+/// replay").
 const OTHER_PACE: f64 = 0.5;
 /// After so long the first trial has said how fast today's settings are, however much of the work is done.
 const CALIBRATION_LONGEST_S: f64 = 20.0;

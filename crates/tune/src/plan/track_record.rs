@@ -25,13 +25,16 @@ pub struct MeasuredWorkload {
     pub system: String,
     /// Settings whose change of the work rate was predicted and measured.
     pub settings: u32,
-    /// Those of them predicted within ten percentage points of the truth.
+    /// Those of them whose true change is known within ±4 % (95 %). The truth's noise adds to the errors of the others.
+    #[serde(default)]
+    pub known: u32,
+    /// Those of the settings predicted within ten percentage points of the truth.
     pub rate_within_ten_points: u32,
     /// The largest error of a predicted change of the work rate, in percentage points.
     pub largest_rate_error_points: f64,
     /// Kendall's τ between the predicted and the true order of the settings by the objective.
     pub kendall_tau: f64,
-    /// By how much the objective of the setting that was predicted best lies above the truly best one, in per cent.
+    /// By how much the true objective of the recommended setting lies above that of the best one, in per cent.
     pub regret_percent: f64,
 }
 
