@@ -189,6 +189,10 @@ pub fn drive(
                 std::thread::Builder::new().name(format!("lane{lane}")).spawn_scoped(scope, body)
             })
             .collect();
+        if handles.iter().any(std::result::Result::is_err) {
+            // The others would wait for what this lane was to do.
+            run.stop.store(true, Ordering::Relaxed);
+        }
         let unfinished = || handles.iter().flatten().any(|h| !h.is_finished());
         let mut looked = Instant::now();
         while unfinished() {

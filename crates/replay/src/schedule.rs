@@ -11,7 +11,8 @@ use poolwright_trace::{Event, Flags, Op, Trace};
 
 use crate::application::Application;
 
-/// The most lanes for operations of one thread that overlap; further ones are queued behind one another.
+/// While there are fewer lanes than this, operations of one thread that overlap get lanes of their own. Later ones queue behind
+/// one another.
 pub const MAX_LANES: usize = 64;
 /// The most lanes in all. Up to here each thread has one of its own, so that no thread waits behind another one's operation.
 pub const MAX_THREADS: usize = 1024;
