@@ -144,6 +144,8 @@ def steadied(rounds, today):
     found = {}
     for name in dict.fromkeys(name for each in rounds for name in each):
         pairs = [(each[name], each[today]) for each in rounds if each.get(name)]
+        if not pairs:
+            continue
         of = found.setdefault(name, {})
         for metric, value in base.items():
             changes = [one[metric] / now[metric] for one, now in pairs if one.get(metric) and now.get(metric)]
@@ -264,12 +266,13 @@ def table(title, found):
         "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --- |",
     ]
     lines += [_row(s, found) for s in found["settings"]]
-    known = len(found["settings"]) - len(found["not_known"])
+    others = [s for s in found["settings"] if s["setting"] != found["today"]]
+    known = sum(s["truth"]["known"] for s in others)
     lines += [
         "",
         "True and predicted are changes against today's setting in %, with the truth's 95 % interval; errors are points.",
         "",
-        f"- changes of the rate known within ±{100 * found['within']:g} % (95 %): {known} of {len(found['settings'])}"
+        f"- changes of the rate known within ±{100 * found['within']:g} % (95 %): {known} of {len(others)}"
         + (f"; not known: {', '.join(found['not_known'])}" if found["not_known"] else ""),
         "",
         "| | settings that are known | all settings |",

@@ -109,6 +109,12 @@ class Objective(unittest.TestCase):
         self.assertIsNone(compare.objective({}, today))
 
 
+class Steadied(unittest.TestCase):
+    def test_a_setting_without_a_prediction_is_left_out(self):
+        rounds = [{"now": {"rate": 100.0}, "failed": {}, "fast": {"rate": 150.0}}] * 2
+        self.assertEqual(sorted(compare.steadied(rounds, "now")), ["fast", "now"])
+
+
 class Compare(unittest.TestCase):
     truth = {"now": blocks([100, 100, 100]), "fast": blocks([120, 120, 120]), "slow": blocks([80, 80, 80]),
              "wild": blocks([50, 100, 200])}

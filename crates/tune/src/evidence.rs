@@ -95,7 +95,7 @@ pub(crate) fn verdict(metric: &str, change: f64, is_clear: bool) -> GainVerdict 
     }
 }
 
-/// Every metric measured on both sides of the pairs; `scatter` is that of other trials.
+/// Every metric measured on both sides of the pairs; `scatter` is that of all trials, these included.
 pub(crate) fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
     let names: std::collections::BTreeSet<&String> =
         pairs.iter().flat_map(|(a, b)| a.keys().chain(b.keys())).collect();

@@ -76,8 +76,10 @@ pub struct Limits {
 pub struct Candidate {
     /// Its properties.
     pub settings: Settings,
-    /// The model's objective, 1 being today's.
+    /// The goal's objective by the model, 1 being today's.
     pub predicted: f64,
+    /// The factor for requirements that the model predicts to be missed ([`Criteria::penalty`]).
+    pub penalty: f64,
 }
 
 /// Why a race tried no more settings.
@@ -196,18 +198,18 @@ impl Race<'_> {
         Ok(o)
     }
 
-    /// One trial of a setting, before the search.
+    /// One trial of a setting, before the search; whether it gave a result.
     ///
     /// # Errors
     ///
     /// An interruption.
-    pub fn try_first(&mut self, o: &mut Outcome, settings: &Settings) -> Result<()> {
+    pub fn try_first(&mut self, o: &mut Outcome, settings: &Settings) -> Result<bool> {
         let began = Instant::now();
         o.others.push(Runner::new(settings.clone()));
         let new = o.others.len() - 1;
         self.trial(o, Some(new))?;
         self.limits.budget = self.limits.budget.saturating_sub(began.elapsed());
-        Ok(())
+        Ok(!o.others[new].trials.is_empty())
     }
 
     /// The race after [`Race::start`], and after trials of others.
@@ -236,13 +238,22 @@ impl Race<'_> {
         Ok(o)
     }
 
-    /// Whether so many trials fit into the budget before the confirmation. A setting that is slow itself is not one that will
-    /// be confirmed, so only those count that are about as fast as today's.
+    /// Whether so many trials fit into the budget before the confirmation, whose pairs hold the best setting so far. Other slow
+    /// settings do not count: they are not likely to be tried again.
     fn has_time_for(&self, o: &Outcome, trials: usize, began: Instant) -> bool {
         let today = o.today.longest.max(self.limits.trial);
         let longest = o.others.iter().map(|r| r.longest).filter(|t| *t <= today.mul_f64(SLOWER)).max();
         let trial = longest.unwrap_or_default().max(today);
-        began.elapsed() + trial * (trials as u32 + 2 * LEAST_PAIRS) <= self.limits.budget
+        let pair = trial + self.best_so_far(o).map_or(trial, |best| best.longest.max(trial));
+        began.elapsed() + trial * trials as u32 + pair * LEAST_PAIRS <= self.limits.budget
+    }
+
+    /// Of the settings that gave a result, today's left out, the one with the least objective.
+    fn best_so_far<'o>(&self, o: &'o Outcome) -> Option<&'o Runner> {
+        let today = o.today.median();
+        let tried = o.others.iter().filter(|r| !r.trials.is_empty());
+        let scored = tried.map(|r| (self.criteria.objective(&r.median(), &today), r));
+        scored.filter(|(score, _)| *score < 1.0).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, r)| r)
     }
 
     fn trial(&mut self, o: &mut Outcome, of: Option<usize>) -> Result<()> {

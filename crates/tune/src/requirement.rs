@@ -106,7 +106,8 @@ impl std::fmt::Display for Requirement {
             Side::AtMost => "<=",
             Side::AtLeast => ">=",
         };
-        write!(f, "{}{sign}{}%", self.name, self.bound * 100.0)
+        // Without the last binary digits: -0.07 * 100 is not -7.
+        write!(f, "{}{sign}{}%", self.name, (self.bound * 1e11).round() / 1e9)
     }
 }
 
@@ -125,12 +126,17 @@ const UNMET: f64 = 1e3;
 impl Criteria<'_> {
     /// The goal's objective; a thousandfold for a setting whose figures do not meet the requirements.
     pub fn objective(&self, metrics: &Metrics, today: &Metrics) -> f64 {
+        self.goal.objective(metrics, today) * self.penalty(metrics, today)
+    }
+
+    /// The factor of [`Criteria::objective`] that stands for the requirements: 1 if the figures meet them. A requirement whose
+    /// metric is missing counts as met.
+    pub fn penalty(&self, metrics: &Metrics, today: &Metrics) -> f64 {
         let unmet = |r: &&Requirement| match (metrics.get(r.metric()), today.get(r.metric())) {
             (Some(new), Some(old)) if *old > 0.0 => !r.allows(new / old - 1.0),
             _ => false,
         };
-        let worse = if self.requirements.iter().any(|r| unmet(&r)) { UNMET } else { 1.0 };
-        self.goal.objective(metrics, today) * worse
+        if self.requirements.iter().any(|r| unmet(&r)) { UNMET } else { 1.0 }
     }
 }
 
@@ -141,7 +147,7 @@ mod tests {
 
     #[test]
     fn requirements_are_read_and_written() {
-        for text in ["space<=-20%", "work_rate>=-5%", "read_p99<=0%"] {
+        for text in ["space<=-20%", "work_rate>=-5%", "work_rate>=-7%", "read_p99<=0%", "space<=-12.5%"] {
             assert_eq!(Requirement::parse(text).unwrap().to_string(), text);
         }
         assert_eq!(Requirement::parse("space <= -20 %").unwrap().bound, -0.2);

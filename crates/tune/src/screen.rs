@@ -29,8 +29,10 @@ pub(crate) struct Screened {
     /// Space ratio and its interval.
     pub space: (f64, [f64; 2]),
     pub predicted: Metrics,
-    /// Of the model, against today's prediction.
+    /// Of the model, against today's prediction; with `penalty`.
     pub objective: f64,
+    /// More than 1 if the model predicts that a requirement is missed.
+    pub penalty: f64,
 }
 
 /// Estimates a role's files under every recordsize and codec of these combinations, and today's.
@@ -139,8 +141,10 @@ impl<'a> Forecast<'a> {
     /// What estimate and model say of a setting whose other properties are as today, against today's settings.
     pub fn screen(&self, today: &Settings, settings: &Settings) -> Result<Screened> {
         let (predicted, space) = self.of(&with(today, settings))?;
-        let objective = self.question.criteria.objective(&predicted, &self.baseline);
-        Ok(Screened { settings: settings.clone(), space, predicted, objective })
+        let criteria = self.question.criteria;
+        let objective = criteria.objective(&predicted, &self.baseline);
+        let penalty = criteria.penalty(&predicted, &self.baseline);
+        Ok(Screened { settings: settings.clone(), space, predicted, objective, penalty })
     }
 
     /// The same for each of these, the best first.

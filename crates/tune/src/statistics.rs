@@ -63,6 +63,13 @@ impl Deviation {
         }
         (freedom > 0).then(|| Deviation { deviation: (squares / freedom as f64).sqrt(), freedom })
     }
+
+    /// Of both: the mean of the variances, weighted by their degrees of freedom.
+    fn pooled(self, other: Deviation) -> Deviation {
+        let squares = |d: Deviation| d.deviation.powi(2) * d.freedom as f64;
+        let freedom = self.freedom + other.freedom;
+        Deviation { deviation: ((squares(self) + squares(other)) / freedom as f64).sqrt(), freedom }
+    }
 }
 
 /// How far trials of one setting lie apart, by metric.
@@ -80,6 +87,15 @@ impl Scatter {
             Some((metric.clone(), Deviation::within(settings.iter().map(values))?))
         };
         Scatter(metrics.into_iter().filter_map(of_one).collect())
+    }
+
+    /// With the trials of more settings.
+    pub fn and(&self, other: &Scatter) -> Scatter {
+        let mut all = self.0.clone();
+        for (metric, theirs) in &other.0 {
+            all.entry(metric.clone()).and_modify(|ours| *ours = ours.pooled(*theirs)).or_insert(*theirs);
+        }
+        Scatter(all)
     }
 
     /// Of a metric, where it is known.
@@ -123,6 +139,22 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn scatters_are_pooled_by_their_degrees_of_freedom() {
+        let trials = |values: &[f64]| -> Vec<Metrics> {
+            values.iter().map(|v| Metrics::from([("work_rate".to_owned(), *v)])).collect()
+        };
+        let (some, others) = (trials(&[1.0, 1.1, 1.2]), trials(&[2.0, 1.0]));
+        let both = Scatter::of([some.as_slice(), others.as_slice()].into_iter());
+        let one_by_one =
+            Scatter::of([some.as_slice()].into_iter()).and(&Scatter::of([others.as_slice()].into_iter()));
+        let (expected, got) =
+            (both.of_metric("work_rate").unwrap(), one_by_one.of_metric("work_rate").unwrap());
+        assert_eq!(got.freedom, 3);
+        assert!((got.deviation - expected.deviation).abs() < 1e-12);
+        assert_eq!(Scatter::default().and(&both), both);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::{ApplicationSpec, EngineOptions, Replay, Spec, TargetSpec, child};
+use rayon::prelude::*;
 
 use crate::Result;
 use crate::candidates::{assignments, difference, grid, same, with};
@@ -15,6 +16,7 @@ use crate::objective::{Metrics, metrics};
 use crate::plan;
 use crate::race::{Candidate, Limits, Outcome, Race, Runner};
 use crate::screen::{Forecast, MODEL_S, Screened};
+use crate::statistics::Scatter;
 use crate::tuner::Tuner;
 
 /// Pairs of the whole plan against today.
@@ -139,11 +141,15 @@ impl Tuner<'_> {
         let mut outcome = race.start(reference)?;
         let mut candidates = candidates(forecast, screened, &today, &today)?;
         if let Some(changed) = hindrance {
-            // One trial of the change alone tells how right the model is about it, and so about all combinations with it.
-            race.try_first(&mut outcome, &changed.settings)?;
-            candidates.extend(self::candidates(forecast, screened, &today, &changed.settings)?);
-            if !candidates.iter().any(|c| same(&c.settings, &changed.settings)) {
-                candidates.push(changed);
+            // One trial of the change alone tells how right the model is about it, and so about all combinations with it. If it
+            // fails, they would most likely fail too.
+            if race.try_first(&mut outcome, &changed.settings)? {
+                let began = Instant::now();
+                candidates.extend(self::candidates(forecast, screened, &today, &changed.settings)?);
+                if !candidates.iter().any(|c| same(&c.settings, &changed.settings)) {
+                    candidates.push(changed);
+                }
+                race.limits.budget = race.limits.budget.saturating_sub(began.elapsed());
             }
         }
         race.race_on(outcome, candidates, &refinements)
@@ -200,6 +206,8 @@ impl Tuner<'_> {
             self.say(format!("the whole plan against today: pair {} of {PAIRS_TOGETHER}", i + 1));
             pairs.extend(self.pair(i, &today, &new, seconds)?);
         }
+        let (today, new): (Vec<Metrics>, Vec<Metrics>) = pairs.iter().cloned().unzip();
+        self.scatter = self.scatter.and(&Scatter::of([today.as_slice(), new.as_slice()].into_iter()));
         Ok(pairs)
     }
 }
@@ -211,14 +219,14 @@ fn without_hindrance(
     today: &Settings,
     refinements: &[Settings],
 ) -> Result<Option<Candidate>> {
-    let mut predicted = forecast.screen(today, today)?.objective;
+    let mut least = forecast.screen(today, today)?.objective;
     let mut found = None;
     for refinement in refinements {
         let settings = with(found.as_ref().map_or(today, |c: &Candidate| &c.settings), refinement);
-        let changed = forecast.screen(today, &settings)?.objective;
-        if changed <= HINDRANCE * predicted {
-            predicted = changed;
-            found = Some(Candidate { settings, predicted });
+        let changed = forecast.screen(today, &settings)?;
+        if changed.objective <= HINDRANCE * least {
+            least = changed.objective;
+            found = Some(candidate(settings, &changed));
         }
     }
     Ok(found.filter(|c| !same(&c.settings, today)))
@@ -231,15 +239,18 @@ fn candidates(
     today: &Settings,
     base: &Settings,
 ) -> Result<Vec<Candidate>> {
-    let mut candidates = Vec::new();
-    for s in screened {
+    let one = |s: &Screened| {
         let settings = with(base, &s.settings);
-        let predicted =
-            if base == today { s.objective } else { forecast.screen(today, &settings)?.objective };
-        candidates.push(Candidate { settings, predicted });
-    }
+        let screened = if base == today { s.clone() } else { forecast.screen(today, &settings)? };
+        Ok(candidate(settings, &screened))
+    };
+    let mut candidates = screened.par_iter().map(one).collect::<Result<Vec<Candidate>>>()?;
     candidates.retain(|c| !same(&c.settings, today));
     Ok(candidates)
+}
+
+fn candidate(settings: Settings, screened: &Screened) -> Candidate {
+    Candidate { settings, predicted: screened.objective / screened.penalty, penalty: screened.penalty }
 }
 
 /// A warning where the database was recorded so much faster than it can be on the emulated pool that it may work in another

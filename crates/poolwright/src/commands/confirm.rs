@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use clap::builder::PossibleValuesParser;
 use poolwright_lab::confirm::{self, Options, Tree};
-use poolwright_tune::plan::{Confirmation, ConfirmationCommands, FORMAT, GainVerdict, Plan, VERSION};
+use poolwright_tune::plan::{Confirmation, ConfirmationCommands, ConfirmedSetting, FORMAT, Plan, VERSION};
 
 use super::options::{self, Usage, parse_time};
 use crate::failure::{Refused, hint};
@@ -194,10 +194,9 @@ fn marked(error: poolwright_lab::Error) -> anyhow::Error {
     }
 }
 
-/// 4 where no setting is better than today's beyond noise, or a requirement is missed.
+/// 4 where no setting that meets the requirements is better than today's beyond noise, or the recommended one misses a
+/// requirement.
 fn exit_code(confirmation: &Confirmation) -> u8 {
-    let better =
-        confirmation.settings.iter().filter_map(|s| s.changes.get(poolwright_tune::confirm::OBJECTIVE));
-    let any = better.into_iter().any(|gain| gain.verdict == GainVerdict::Better);
+    let any = confirmation.settings.iter().any(ConfirmedSetting::is_acceptable);
     if any && confirmation.missed.is_empty() { 0 } else { 4 }
 }

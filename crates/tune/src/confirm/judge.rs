@@ -50,15 +50,15 @@ pub fn judge(plan: &Plan, contenders: &[Chosen], blocks: &[Block]) -> Judgement 
     let rate = subject.changes.get("work_rate");
     let error_points =
         rate.zip(subject.predicted.get("work_rate")).map(|(m, p)| 100.0 * (m.change - p.change));
-    let required = if keep { Vec::new() } else { required(plan, subject) };
-    let missed: Vec<String> = required.iter().filter(|r| r.missed).map(|r| r.requirement.clone()).collect();
-    let verdict = if missed.is_empty() { verdict(subject, keep) } else { ConfirmationVerdict::NotConfirmed };
+    let verdict = verdict(subject, keep);
     let mut why = why(subject, keep, error_points);
-    for r in &required {
+    // A plan that keeps today's settings meets its requirements; the runner-up's matter where it would be the better choice.
+    for r in required(plan, &subject.changes).iter().filter(|r| !keep || r.missed) {
         why += &r.sentence;
     }
-    if !keep && !is_better(subject) && subject.changes.contains_key(OBJECTIVE) {
-        why += match of(Contender::RunnerUp).filter(|other| is_better(other)) {
+    let missed = if keep { Vec::new() } else { subject.missed.clone() };
+    if !keep && !subject.is_better() && subject.changes.contains_key(OBJECTIVE) {
+        why += match of(Contender::RunnerUp).filter(|other| other.is_acceptable()) {
             Some(_) => " The runner-up is better than today's.",
             None => " Keep today's settings.",
         };
@@ -67,7 +67,7 @@ pub fn judge(plan: &Plan, contenders: &[Chosen], blocks: &[Block]) -> Judgement 
 }
 
 fn verdict(subject: &ConfirmedSetting, keep: bool) -> ConfirmationVerdict {
-    match (is_better(subject), keep) {
+    match (subject.is_acceptable(), keep) {
         (false, false) | (true, true) => ConfirmationVerdict::NotConfirmed,
         (false, true) if subject.changes.contains_key(OBJECTIVE) => ConfirmationVerdict::Confirmed,
         (false, true) => ConfirmationVerdict::NotConfirmed,
@@ -88,12 +88,12 @@ struct Required {
     sentence: String,
 }
 
-fn required(plan: &Plan, subject: &ConfirmedSetting) -> Vec<Required> {
+fn required(plan: &Plan, changes: &Gains) -> Vec<Required> {
     let texts = plan.request.iter().flat_map(|request| &request.requirements);
-    texts.map(|text| against(text, subject)).collect()
+    texts.map(|text| against(text, changes)).collect()
 }
 
-fn against(text: &str, subject: &ConfirmedSetting) -> Required {
+fn against(text: &str, changes: &Gains) -> Required {
     let outcome = |missed, sentence| Required { requirement: text.to_owned(), missed, sentence };
     let Ok(requirement) = Requirement::parse(text) else {
         // Another release's, or the plan was edited.
@@ -102,8 +102,8 @@ fn against(text: &str, subject: &ConfirmedSetting) -> Required {
             format!(" {text} was not checked: this release does not know that requirement."),
         );
     };
-    let measured = subject.changes.get(requirement.metric()).map(interval).unwrap_or_default();
-    match requirement.fulfilment(&subject.changes) {
+    let measured = changes.get(requirement.metric()).map(interval).unwrap_or_default();
+    match requirement.fulfilment(changes) {
         Some(Fulfilment::Met) => outcome(false, format!(" {requirement} is met: {measured}.")),
         Some(Fulfilment::Missed) => outcome(true, format!(" {requirement} is NOT met: {measured}.")),
         Some(Fulfilment::Unclear) => {
@@ -112,11 +112,6 @@ fn against(text: &str, subject: &ConfirmedSetting) -> Required {
         }
         None => outcome(false, format!(" {requirement} was not measured.")),
     }
-}
-
-/// Whether the objective is better than today's beyond noise.
-fn is_better(setting: &ConfirmedSetting) -> bool {
-    setting.changes.get(OBJECTIVE).is_some_and(|gain| gain.verdict == GainVerdict::Better)
 }
 
 fn is_as_predicted(measured: &Gain, predicted: &PredictedChange) -> bool {
@@ -130,6 +125,8 @@ fn setting(plan: &Plan, chosen: &Chosen, blocks: &[Block]) -> ConfirmedSetting {
         Contender::Today => Gains::new(),
         name => changes(plan, name, blocks),
     };
+    // Today's settings have no changes: nothing is held against them.
+    let missed = required(plan, &changes).into_iter().filter(|r| r.missed).map(|r| r.requirement).collect();
     ConfirmedSetting {
         name: chosen.name,
         datasets: Vec::new(),
@@ -137,6 +134,7 @@ fn setting(plan: &Plan, chosen: &Chosen, blocks: &[Block]) -> ConfirmedSetting {
         metrics: measured(&trials),
         changes,
         predicted: chosen.predicted.clone(),
+        missed,
     }
 }
 

@@ -189,6 +189,28 @@ fn a_requirement_that_the_database_misses_is_a_contradiction() {
 }
 
 #[test]
+fn a_runner_up_that_misses_a_requirement_does_not_contradict_keep() {
+    let mut plan = plan();
+    plan.verdict = Verdict::Keep;
+    plan.roles[0].recommended.clear();
+    let of = |plan: &Plan| {
+        let all = contenders(plan, &places(plan)).unwrap();
+        judge(plan, &all, &blocks(Contender::RunnerUp, 1.3, 0.5, 0.0))
+    };
+    let better = of(&plan);
+    assert_eq!(better.verdict, ConfirmationVerdict::NotConfirmed);
+    let request = plan.request.as_mut().expect("the example has a request");
+    request.requirements = vec!["work_rate>=40%".to_owned()];
+    let missed = of(&plan);
+    assert_eq!(missed.verdict, ConfirmationVerdict::Confirmed, "{}", missed.why);
+    assert!(missed.missed.is_empty(), "today's settings are kept");
+    let runner_up = missed.settings.last().unwrap();
+    assert_eq!(runner_up.missed, ["work_rate>=40%"]);
+    assert!(runner_up.is_better() && !runner_up.is_acceptable());
+    assert!(missed.why.contains("work_rate>=40% is NOT met"), "{}", missed.why);
+}
+
+#[test]
 fn keep_is_confirmed_if_the_runner_up_is_no_better() {
     let mut plan = plan();
     plan.verdict = Verdict::Keep;

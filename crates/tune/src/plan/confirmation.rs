@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Gains, Measured, Settings};
+use super::{GainVerdict, Gains, Measured, Settings};
 
 /// The outcome of running the database on pools with the plan's settings, beside what the plan predicted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -103,6 +103,22 @@ pub struct ConfirmedSetting {
     /// Metric → change that the plan predicts, likewise.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub predicted: BTreeMap<String, PredictedChange>,
+    /// Requirements of the plan that it misses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<String>,
+}
+
+impl ConfirmedSetting {
+    /// Whether its objective is better than today's beyond noise.
+    pub fn is_better(&self) -> bool {
+        let objective = self.changes.get(crate::confirm::OBJECTIVE);
+        objective.is_some_and(|gain| gain.verdict == GainVerdict::Better)
+    }
+
+    /// Whether it is better, and misses no requirement.
+    pub fn is_acceptable(&self) -> bool {
+        self.is_better() && self.missed.is_empty()
+    }
 }
 
 /// A dataset of a trial's pool.

@@ -25,7 +25,7 @@ const TODAY_EVERY: usize = 5;
 struct Standing {
     /// The candidate, by its index.
     index: usize,
-    /// Estimated `ln(objective)`.
+    /// Estimated `ln(objective)`, the penalty for missed requirements included.
     mean: f64,
     deviation: f64,
     trials: usize,
@@ -94,15 +94,18 @@ impl Search {
             let Some(runner) = runner else { continue };
             observations.extend(o.others[*runner].trials.iter().map(|trial| Observation {
                 settings: &candidate.settings,
-                error: race.criteria.objective(trial, &today).ln() - candidate.predicted.ln(),
+                // A missed requirement is no error of the model: its penalty is left out on both sides.
+                error: race.criteria.goal.objective(trial, &today).ln() - candidate.predicted.ln(),
             }));
         }
         let surrogate = Surrogate::new(&o.today.settings, &observations, deviation);
         let standing = |(index, candidate): (usize, &Candidate)| {
             let error = surrogate.at(&candidate.settings);
+            let tried = self.runners[index].map(|runner| &o.others[runner]).filter(|r| !r.trials.is_empty());
+            let penalty = tried.map_or(candidate.penalty, |r| race.criteria.penalty(&r.median(), &today));
             Standing {
                 index,
-                mean: candidate.predicted.ln() + error.mean,
+                mean: candidate.predicted.ln() + error.mean + penalty.ln(),
                 deviation: error.deviation,
                 trials: self.trials(o, index),
             }
