@@ -211,8 +211,9 @@ fn a_change_that_the_model_proposes_is_judged_by_a_trial() {
 
 #[test]
 fn a_missed_requirement_is_no_error_of_the_model() {
-    // 4K and 8K are as much better than today's as 32K and 16K; those that are larger than today's miss the requirement.
-    let requirements = [Requirement::parse("work_rate>=-5%").unwrap()];
+    // Only 16K is twice as fast as 64K, and the model is right about it. The trial of 32K, which misses the requirement, says
+    // nothing against its neighbour.
+    let requirements = [Requirement::parse("work_rate>=100%").unwrap()];
     let criteria = Criteria { goal: Goal::Balanced, requirements: &requirements };
     let mut tried = Vec::new();
     let mut cost = noisy(4, 0.01);
@@ -220,7 +221,6 @@ fn a_missed_requirement_is_no_error_of_the_model() {
         tried.push(settings["recordsize"].clone());
         cost(settings)
     };
-    // The model is right but for the requirement: it knows of none that is missed.
     let known = |recordsize: u32| {
         let cost = |size: u32| 1.0 + (f64::from(size) / 16.0).log2().abs();
         let predicted = (cost(recordsize) / cost(64)).powf(0.7);
@@ -230,11 +230,10 @@ fn a_missed_requirement_is_no_error_of_the_model() {
     let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::ZERO };
     let mut race = Race { run: &mut run, predict: &no_model, criteria, limits };
     let mut o = race.start(Runner::new(setting(64))).unwrap();
-    race.try_first(&mut o, &setting(128)).unwrap();
+    race.try_first(&mut o, &setting(32)).unwrap();
     let o = race.race_on(o, candidates, &[]).unwrap();
     assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K");
-    let large = tried.iter().filter(|size| ["256K", "512K", "1024K"].contains(&size.as_str())).count();
-    assert_eq!(large, 0, "{tried:?}: the model is right, and has nothing to be corrected for");
+    assert_eq!(tried[..3], ["64K", "32K", "16K"], "{tried:?}");
 }
 
 #[test]
