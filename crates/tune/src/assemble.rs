@@ -52,7 +52,9 @@ impl Tuner<'_> {
             ));
         }
         if let Some((fit, outcome)) = self.fits.get(name).zip(outcome) {
-            notes.extend(fit.cuts(self.recorded(), slice::distance(&self.trace, fit.seconds), outcome));
+            let distance = slice::distance(&self.trace, fit.seconds);
+            let written = slice::written(&self.trace, fit.seconds, self.recorded());
+            notes.extend(fit.cuts(self.recorded(), distance, written, outcome));
         }
         if let Some(simpler) = outcome.filter(|_| better).and_then(|o| o.left_out.as_ref()) {
             notes.push(simpler.clone());
