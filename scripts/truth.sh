@@ -12,7 +12,7 @@
 #   WORKLOAD          a study of campaigns/truth.toml
 #   --blocks          how often each setting is run, in interleaved blocks of random order; more are added to those done
 #   --most            go on to so many blocks until every change of the rate is known within the bound
-#   --within          the bound in per cent: a setting whose change of the rate is not known so well (95 %) is not counted
+#   --within          the bound in per cent: a setting whose change of the rate is not known so well (95 %) is marked as not known
 #   --seconds, --warm the measured window of a trial and what comes before it
 #   --size            of the database, relative to the workload's usual one
 #   --record          seconds recorded for the prediction

@@ -178,6 +178,7 @@ def compare(truth, predicted, today, recommended=None, within=WITHIN, plan=None)
     return {"today": today, "recommended": recommended, "within": within, "weights": weights, "settings": settings,
             "disturbed": disturbances(truth, predicted), "claims": claims(plan, settings, recommended),
             "keep_is_right": keep_is_right(plan, settings, today),
+            "known": sum(s["truth"]["known"] for s in settings if s["setting"] != today),
             "not_known": [s["setting"] for s in settings if not s["truth"]["known"]],
             **_figures([s for s in settings if s["truth"]["known"]], today, recommended),
             "all": _figures(settings, today, recommended)}
@@ -266,13 +267,11 @@ def table(title, found):
         "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --- |",
     ]
     lines += [_row(s, found) for s in found["settings"]]
-    others = [s for s in found["settings"] if s["setting"] != found["today"]]
-    known = sum(s["truth"]["known"] for s in others)
     lines += [
         "",
         "True and predicted are changes against today's setting in %, with the truth's 95 % interval; errors are points.",
         "",
-        f"- changes of the rate known within ±{100 * found['within']:g} % (95 %): {known} of {len(others)}"
+        f"- changes of the rate known within ±{100 * found['within']:g} % (95 %): {found['known']} of {len(found['settings']) - 1}"
         + (f"; not known: {', '.join(found['not_known'])}" if found["not_known"] else ""),
         "",
         "| | settings that are known | all settings |",

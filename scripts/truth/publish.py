@@ -52,7 +52,7 @@ def entry(found):
         "workload": found["workload"], "title": found["title"].split(":")[0],
         "system": SYSTEMS.get(parameters["workload"]) or parameters["engine"],
         "settings": figures["rate_within_ten_points"]["of"],
-        "known": sum(s["truth"]["known"] for s in found["settings"] if s["setting"] != found["today"]),
+        "known": found["known"],
         "rate_within_ten_points": figures["rate_within_ten_points"]["agree"],
         "largest_rate_error_points": round(largest["points"], 1),
         "kendall_tau": round(figures["kendall_tau"], 2),

@@ -124,9 +124,10 @@ fn predicted_bytes_are_near_the_engines() {
             pr / 1e6
         );
         assert!((0.6..1.67).contains(&(pw / mw)), "{name}: {pw:.0} predicted, {mw:.0} written");
-        // The engine also reads ahead, and indirect blocks; and it reads again what the ARC evicts, which depends on when transaction
-        // groups end: at 16K with logbias=throughput 47 to 58 MB, more on a busy machine.
-        assert!((0.67..1.5).contains(&(pr / mr)), "{name}: {pr:.0} predicted, {mr:.0} read");
+        // The engine also reads ahead, and indirect blocks. At 16K with logbias=throughput it reads 47 to 58 MB in equal runs, on an
+        // idle machine as on a busy one; the model says 44, and why the engine reads more is not known.
+        let least = if logbias == "throughput" { 0.7 } else { 0.8 };
+        assert!((least..1.25).contains(&(pr / mr)), "{name}: {pr:.0} predicted, {mr:.0} read");
         measured.push((pw, mw));
     }
     // The order, which is what screening needs.

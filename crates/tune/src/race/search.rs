@@ -94,7 +94,7 @@ impl Search {
             let Some(runner) = runner else { continue };
             observations.extend(o.others[*runner].trials.iter().map(|trial| Observation {
                 settings: &candidate.settings,
-                // A missed requirement is no error of the model: its penalty is left out on both sides.
+                // The goal alone: the penalty for a missed requirement does not measure the model's error.
                 error: race.criteria.goal.objective(trial, &today).ln() - candidate.predicted.ln(),
             }));
         }
