@@ -4,8 +4,8 @@
 //! A trace whose events carry a [`Gap`] says how long a thread computed before an operation, how long it waited for a CPU
 //! and who woke it from its last sleep. From this each step gets a [`Think`]: CPU time to use, time to sleep, and the step
 //! of another thread whose end the sleep waited for. Time that a thread waited for a CPU is left out: the replay has the
-//! same contention, so it appears again by itself. Nothing else orders the threads but the lives of files ([`lifetime`]): a
-//! dependency that is not seen in the recording is not assumed.
+//! same contention, so it appears again by itself. Nothing else orders the threads but the lives of files ([`lifetime`]) and file
+//! locks that are polled ([`Contested`]): a dependency that is not seen in the recording is not assumed.
 //!
 //! Threads are *foreground* or *background*. A foreground thread runs in a closed loop: its next operation begins when the
 //! previous one has ended and the recorded think time has passed. Work is counted in foreground operations. A background
@@ -16,9 +16,11 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use poolwright_trace::{Event, Flags, Gap, Trace};
+use poolwright_trace::{Event, Flags, Gap, Op, Trace};
 
+pub use self::contested::Contested;
 use self::lifetime::Lifetimes;
+pub(crate) use self::locks::Range;
 use self::locks::{Poll, Waits};
 use self::usage::{Shares, foreground_of, is_fault, longest_fault, shares, usage};
 use crate::Schedule;
@@ -82,6 +84,10 @@ pub struct Application {
     pub foreground: Vec<bool>,
     /// Recorded start times of the foreground's steps, sorted: the recorded time that so much work took.
     pub work: Vec<u64>,
+    /// By lane, the recorded process that its locks belong to.
+    pub processes: Vec<u32>,
+    /// The file locks that the steps [`Op::Lock`] and [`Op::Unlock`] take and give up.
+    pub contested: Contested,
     /// CPU time of other processes that is used beside the work, in proportion to it, in nanoseconds.
     pub beside_ns: u64,
     /// What was inferred.
@@ -216,7 +222,8 @@ impl Inference<'_> {
             self.index = index;
             self.end_locks(event);
             let wanted = (self.wanted)(event);
-            let Some(op) = crate::schedule::replayed(event).filter(|_| wanted) else {
+            let storage = crate::schedule::replayed(event).map(|op| Event { op, ..*event });
+            let Some(step) = storage.or_else(|| self.waits.contested.step(event)).filter(|_| wanted) else {
                 if wanted {
                     *schedule.skipped.entry(event.op.name().to_owned()).or_default() += 1;
                 }
@@ -226,7 +233,7 @@ impl Inference<'_> {
             };
             schedule.start_ns = schedule.start_ns.min(event.t_ns);
             end = end.max(event.t_ns + event.dur_ns);
-            self.add(&Event { op, ..*event }, schedule.start_ns);
+            self.add(&step, schedule.start_ns);
             self.note_fault(event);
         }
         self.count_threads();
@@ -237,6 +244,7 @@ impl Inference<'_> {
         schedule.start_ns = schedule.start_ns.min(end);
         schedule.duration_ns = end - schedule.start_ns;
         self.builder.finish(&mut schedule);
+        self.application.contested = std::mem::take(&mut self.waits.contested);
         schedule.application = Some(self.application);
         schedule
     }
@@ -306,6 +314,7 @@ impl Inference<'_> {
         while self.application.thinks.len() <= lane as usize {
             self.application.thinks.push(Vec::new());
             self.application.foreground.push(foreground);
+            self.application.processes.push(event.pid);
         }
         // Progress is counted by lane. Beyond the most lanes, a thread shares one with a thread that may be of the other kind.
         let foreground = self.application.foreground[lane as usize];
@@ -323,16 +332,16 @@ impl Inference<'_> {
             }
         }
         let inferred = &mut self.application.inferred;
+        let takes_or_gives_up_a_lock = matches!(event.op, Op::Lock | Op::Unlock);
         if foreground {
-            inferred.foreground_ops += 1;
+            inferred.foreground_ops += u64::from(!takes_or_gives_up_a_lock);
             inferred.cpu_ns += think.cpu_ns + think.cpu_before_ns;
             inferred.sleep_ns += think.sleep_before_ns + think.sleep_ns;
             self.application.work.push(event.t_ns);
         } else {
-            inferred.background_ops += 1;
+            inferred.background_ops += u64::from(!takes_or_gives_up_a_lock);
         }
         inferred.wakes += u64::from(think.wake.is_some());
-        inferred.lock_waits += u64::from(think.polled.is_some());
         inferred.unknown_gaps += u64::from(event.gap.is_none());
         self.application.thinks[lane as usize].push(think);
         let done = self.builder.push(lane, event, &before);
@@ -384,10 +393,15 @@ impl Inference<'_> {
         ends.chain(skipped).filter(|at| *at <= event.t_ns).max()
     }
 
-    /// A sleep between two tries to get a lock: it lasts until the lock is free, and as much longer as the next try is late.
-    fn polling(&self, poll: Poll, event: &Event, cpu: u64) -> Think {
+    /// A sleep between two tries to get a lock. Where the replay polls the lock itself, it is left out; else it lasts until the lock
+    /// is free, and as much longer as the next try is late.
+    fn polling(&mut self, poll: Poll, event: &Event, cpu: u64) -> Think {
         let think = Think { cpu_before_ns: cpu, ..Think::default() };
         let Poll::Granted { release, at_ns, since_ns } = poll else { return think };
+        self.application.inferred.lock_waits += 1;
+        if !self.waits.contested.is_empty() {
+            return think;
+        }
         let last = self.given_up.get(&release);
         // Between its last operation and giving up the lock the other thread only computed.
         let held_ns = at_ns.saturating_sub(last.map_or(since_ns, |e| e.at.max(since_ns)));
@@ -419,6 +433,7 @@ impl Inference<'_> {
     }
 }
 
+mod contested;
 mod lifetime;
 mod locks;
 #[cfg(test)]

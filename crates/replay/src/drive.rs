@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use poolwright_trace::{Flags, Op};
 
+use crate::application::Range;
 use crate::pacer::{Due, Pacer, sleep_precisely};
 use crate::schedule::{Dependency, Step};
 use crate::servers::Servers;
@@ -315,16 +316,15 @@ impl Run<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 break;
             }
-            let intended = self.wait_for_its_time(step);
-            self.pass_txg_timeouts(step)?;
-            let begin = Instant::now();
-            self.execute(step, &mut raw[skip..], &mut result)?;
-            let from = intended.unwrap_or(begin).min(begin);
-            result.max_lag_ns = result.max_lag_ns.max((begin - from).as_nanos() as u64);
-            let took = from.elapsed().as_nanos() as u64;
-            *result.ops.entry(step.op).or_default() += 1;
-            if self.pacer.as_ref().is_none_or(Pacer::is_measuring) {
-                result.latency.entry(step.op).or_insert_with(new_histogram).saturating_record(took.max(1));
+            if let Some(pacer) = self.pacer.as_ref().filter(|_| matches!(step.op, Op::Lock | Op::Unlock)) {
+                let range =
+                    Range { offset: step.offset, len: step.len, shared: step.flags.contains(Flags::SHARED) };
+                match step.op {
+                    Op::Lock => pacer.lock(lane, step.file, range, &self.stop),
+                    _ => pacer.unlock(lane, step.file, range),
+                }
+            } else {
+                self.storage_step(step, &mut raw[skip..], &mut result)?;
             }
             self.progress[lane].finish(i as u32 + 1);
             if let Some(pacer) = &self.pacer {
@@ -339,6 +339,21 @@ impl Run<'_> {
         Ok(result)
     }
 
+    fn storage_step(&self, step: &Step, buf: &mut [u8], result: &mut LaneResult) -> Result<()> {
+        let intended = self.wait_for_its_time(step);
+        self.pass_txg_timeouts(step)?;
+        let begin = Instant::now();
+        self.execute(step, buf, result)?;
+        let from = intended.unwrap_or(begin).min(begin);
+        result.max_lag_ns = result.max_lag_ns.max((begin - from).as_nanos() as u64);
+        let took = from.elapsed().as_nanos() as u64;
+        *result.ops.entry(step.op).or_default() += 1;
+        if self.pacer.as_ref().is_none_or(Pacer::is_measuring) {
+            result.latency.entry(step.op).or_insert_with(new_histogram).saturating_record(took.max(1));
+        }
+        Ok(())
+    }
+
     /// What the thread does before a step, beside waiting for its own other lanes.
     fn think(&self, pacer: &Pacer<'_>, due: &mut Due, lane: usize, step: usize, t_ns: u64) {
         let think = pacer.think(lane, step);
@@ -348,7 +363,10 @@ impl Run<'_> {
         }
         let late_ns = think.polled.map_or(0, |polled| polled.late_after(began.elapsed()));
         pacer.wait_for_progress(lane, think, t_ns, &self.stop);
-        pacer.spend(due, think.cpu_ns + pacer.call_ns(), think.sleep_ns + late_ns, &self.stop);
+        // The kernel keeps the locks of a mounted file system by itself.
+        let is_call = !matches!(self.schedule.lanes[lane][step].op, Op::Lock | Op::Unlock);
+        let call_ns = if is_call { pacer.call_ns() } else { 0 };
+        pacer.spend(due, think.cpu_ns + call_ns, think.sleep_ns + late_ns, &self.stop);
     }
 
     fn wait_for_its_time(&self, step: &Step) -> Option<Instant> {

@@ -14,6 +14,7 @@ mod directory;
 mod drive;
 mod engine;
 mod error;
+mod lock_table;
 mod pacer;
 pub mod result;
 pub mod schedule;

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 
-use crate::application::{AHEAD_NS, Application, Think};
+use crate::application::{AHEAD_NS, Application, Range, Think};
+use crate::lock_table::LockTable;
 
 /// CPU time below this is put off until more is due: reading the thread's CPU clock takes a tenth of it.
 const LEAST_BURN_NS: u64 = 3_000;
@@ -55,6 +56,7 @@ pub(crate) struct Pacer<'a> {
     call_ns: u64,
     /// CPU time used in place of the application's and of other processes, in nanoseconds.
     burned_ns: AtomicU64,
+    locks: LockTable,
 }
 
 /// A thread that waits until so much work is done. The least work is the greatest in a heap.
@@ -110,6 +112,7 @@ impl<'a> Pacer<'a> {
             ended: OnceLock::new(),
             call_ns,
             burned_ns: AtomicU64::new(0),
+            locks: LockTable::default(),
         }
     }
 
@@ -125,6 +128,27 @@ impl<'a> Pacer<'a> {
 
     pub fn think(&self, lane: usize, step: usize) -> &Think {
         &self.application.thinks[lane][step]
+    }
+
+    /// Takes a file lock for the lane's process, and polls it while another process has it. A thread that waited for longer than
+    /// [`Contested::longest`](crate::application::Contested::longest) goes on as if it had got it.
+    pub fn lock(&self, lane: usize, file: u32, range: Range, stop: &AtomicBool) {
+        let (process, contested) = (self.application.processes[lane], &self.application.contested);
+        let began = Instant::now();
+        for n in 0.. {
+            if self.locks.try_lock(process, file, range) || stop.load(Ordering::Relaxed) {
+                return;
+            }
+            if began.elapsed() > contested.longest {
+                return self.locks.force(process, file, range);
+            }
+            sleep(contested.interval(n), stop);
+        }
+    }
+
+    /// Gives up the file locks of the lane's process in a range.
+    pub fn unlock(&self, lane: usize, file: u32, range: Range) {
+        self.locks.unlock(self.application.processes[lane], file, range);
     }
 
     pub fn is_foreground(&self, lane: usize) -> bool {
@@ -200,6 +224,8 @@ impl<'a> Pacer<'a> {
     /// threads at work than there were in the recording.
     pub fn end(&self, lane: usize, last_t_ns: u64) {
         self.next[lane].store(u64::MAX, Ordering::Relaxed);
+        // Nothing else would give up a lock whose unlocking lies behind the end.
+        self.locks.unlock_all(self.application.processes[lane]);
         let all = &self.application.work;
         let major = self.application.thinks[lane].len() as f64 > all.len() as f64 * MAJOR_SHARE;
         let late = all.partition_point(|t| *t < last_t_ns) as f64 >= all.len() as f64 * LATE_SHARE;
@@ -313,5 +339,51 @@ mod tests {
         burn(20_000_000, &stop);
         let used = thread_cpu_ns() - before;
         assert!((20_000_000..40_000_000).contains(&used), "{used} ns");
+    }
+
+    /// Two lanes of two processes, and a third whose process is that of the first.
+    fn contenders(longest: Duration) -> Application {
+        let mut application = Application {
+            foreground: vec![true; 3],
+            thinks: vec![Vec::new(); 3],
+            processes: vec![1, 2, 1],
+            ..Application::default()
+        };
+        application.contested.longest = longest;
+        application
+    }
+
+    const RANGE: Range = Range { offset: 120, len: 1, shared: false };
+
+    #[test]
+    fn a_lock_is_waited_for_until_its_holder_gives_it_up() {
+        let application = contenders(Duration::from_secs(60));
+        let pacer = Pacer::new(&application, 0.0, 0, None);
+        let (stop, given_up) = (AtomicBool::new(false), AtomicBool::new(false));
+        pacer.lock(0, 7, RANGE, &stop);
+        pacer.lock(2, 7, RANGE, &stop);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                pacer.lock(1, 7, RANGE, &stop);
+                assert!(given_up.load(Ordering::SeqCst), "both processes had the lock");
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            given_up.store(true, Ordering::SeqCst);
+            pacer.unlock(2, 7, RANGE);
+        });
+        // A lane that has come to its end gives up what its process holds.
+        pacer.end(1, 0);
+        pacer.lock(0, 7, RANGE, &stop);
+    }
+
+    #[test]
+    fn a_lock_whose_holder_waits_is_not_waited_for_forever() {
+        let application = contenders(Duration::from_millis(5));
+        let pacer = Pacer::new(&application, 0.0, 0, None);
+        let stop = AtomicBool::new(false);
+        pacer.lock(0, 7, RANGE, &stop);
+        let began = Instant::now();
+        pacer.lock(1, 7, RANGE, &stop);
+        assert!(began.elapsed() >= Duration::from_millis(5));
     }
 }

@@ -262,7 +262,7 @@ impl Builder {
         let done = l.steps.len() as u32;
         if event.op.is_sync() {
             self.pending.push(std::cmp::Reverse((end, lane, done)));
-        } else if event.op != Op::Read {
+        } else if !matches!(event.op, Op::Read | Op::Lock | Op::Unlock) {
             let ends = self.writes.entry(event.file).or_default().entry(lane).or_default();
             *ends = [ends[1], (end, done)];
         }

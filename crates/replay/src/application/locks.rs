@@ -6,10 +6,16 @@
 //! which grow with the time waited, as a rule.
 //!
 //! A thread that waits for a lock inside the call (`F_SETLKW`) is woken inside it, so no gap shows that wakeup either.
+//!
+//! Which thread gets a polled lock next depends on how fast the storage is. The replay therefore takes and polls such locks
+//! itself ([`Contested`]). Only where a process waits for one polled lock while it holds another one does the replay keep the
+//! recorded order, because another order could end in a deadlock.
 
 use std::collections::{HashMap, HashSet};
 
 use poolwright_trace::{Event, Flags, Gap, Op};
+
+use super::contested::{Contested, Polls};
 
 /// A lock call that takes longer than this has waited, in nanoseconds.
 const WAITED_NS: u64 = 20_000;
@@ -23,6 +29,8 @@ pub(super) struct Waits {
     pub calls: HashMap<usize, Call>,
     /// The events that gave up the locks that were waited for.
     pub releases: HashSet<usize>,
+    /// The locks that the replay takes and polls itself.
+    pub contested: Contested,
 }
 
 /// What a sleep of a thread that polls a lock is.
@@ -44,6 +52,8 @@ pub(super) enum Poll {
 /// A wait for a lock inside a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Call {
+    /// The event that is the call.
+    pub lock: usize,
     /// The event that gave the lock up, if one was seen.
     pub release: Option<usize>,
     /// From there to the end of the call, or all of the call, in nanoseconds.
@@ -52,15 +62,15 @@ pub(super) struct Call {
 
 /// A byte range, and whether it is locked for reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Range {
-    offset: u64,
+pub(crate) struct Range {
+    pub offset: u64,
     /// 0: to the end of the file.
-    len: u64,
-    shared: bool,
+    pub len: u64,
+    pub shared: bool,
 }
 
 impl Range {
-    fn of(event: &Event) -> Range {
+    pub fn of(event: &Event) -> Range {
         Range { offset: event.offset, len: event.len, shared: event.flags.contains(Flags::SHARED) }
     }
 
@@ -68,11 +78,11 @@ impl Range {
         if self.len == 0 { u64::MAX } else { self.offset.saturating_add(self.len) }
     }
 
-    fn overlaps(&self, other: &Range) -> bool {
+    pub fn overlaps(&self, other: &Range) -> bool {
         self.offset < other.end() && other.offset < self.end()
     }
 
-    fn conflicts(&self, other: &Range) -> bool {
+    pub fn conflicts(&self, other: &Range) -> bool {
         self.overlaps(other) && !(self.shared && other.shared)
     }
 }
@@ -84,6 +94,8 @@ struct Wanted {
     since: u64,
     /// The last refusal.
     refused: u64,
+    /// The refusals that the thread slept after, the next one being another try.
+    tries: Vec<u64>,
     /// No sleep came after the last refusal yet.
     tried: bool,
     /// Events before which the thread slept, since the first refusal.
@@ -143,14 +155,15 @@ impl Files {
 /// The waits of all threads.
 pub(super) fn waits(events: &[Event]) -> Waits {
     let mut waits = Waits::default();
+    let mut polls = Polls::default();
     let mut files = Files::default();
     // By thread: one try may be refused several locks, of which it can do without some.
     let mut wanted: HashMap<u32, Vec<Wanted>> = HashMap::new();
     // By thread, its last event if that is a call that waited for a lock.
-    let mut called: HashMap<u32, &Event> = HashMap::new();
+    let mut called: HashMap<u32, usize> = HashMap::new();
     for (index, event) in events.iter().enumerate() {
         if let Some(call) = called.remove(&event.tid) {
-            waits.add_call(index, call, &files);
+            waits.add_call(index, call, &events[call], &files);
         }
         let wanted = wanted.entry(event.tid).or_default();
         if event.gap.is_some_and(slept) {
@@ -160,10 +173,12 @@ pub(super) fn waits(events: &[Event]) -> Waits {
             Op::Lock if event.flags.contains(Flags::FAILED) => refuse(wanted, event),
             Op::Lock => {
                 for granted in wanted.extract_if(.., |w| w.is_for(event)) {
-                    waits.grant(&files, event, &granted);
+                    if waits.grant(&files, event, &granted) {
+                        polls.add(index, event, &granted.tries);
+                    }
                 }
                 if event.dur_ns > WAITED_NS {
-                    called.insert(event.tid, event);
+                    called.insert(event.tid, index);
                 }
                 files.lock(event);
             }
@@ -173,6 +188,9 @@ pub(super) fn waits(events: &[Event]) -> Waits {
             _ => wanted.clear(),
         }
     }
+    waits.contested = polls.contested(events);
+    let contested = &waits.contested;
+    waits.calls.retain(|_, call| contested.step(&events[call.lock]).is_none());
     waits
 }
 
@@ -192,12 +210,18 @@ fn sleep(wanted: &mut Vec<Wanted>, index: usize) {
 fn refuse(wanted: &mut Vec<Wanted>, event: &Event) {
     let at = event.t_ns;
     match wanted.iter_mut().find(|w| w.is_for(event)) {
-        Some(known) => (known.refused, known.tried) = (at, true),
+        Some(known) => {
+            if !known.tried {
+                known.tries.push(at);
+            }
+            (known.refused, known.tried) = (at, true);
+        }
         None => wanted.push(Wanted {
             file: event.file,
             range: Range::of(event),
             since: at,
             refused: at,
+            tries: vec![at],
             tried: true,
             sleeps: Vec::new(),
         }),
@@ -211,12 +235,13 @@ impl Wanted {
 }
 
 impl Waits {
-    /// A lock that could not be had before: the sleeps were a wait for it, unless no other process gave it up.
-    fn grant(&mut self, files: &Files, event: &Event, wanted: &Wanted) {
+    /// A lock that could not be had before: the sleeps were a wait for it, unless no other process gave it up. Whether they
+    /// were.
+    fn grant(&mut self, files: &Files, event: &Event, wanted: &Wanted) -> bool {
         let (Some((last, earlier)), Some(release)) =
             (wanted.sleeps.split_last(), files.freed(event, wanted.refused))
         else {
-            return;
+            return false;
         };
         self.polls.extend(earlier.iter().map(|index| (*index, Poll::Refused)));
         self.polls.insert(
@@ -224,13 +249,14 @@ impl Waits {
             Poll::Granted { release: release.index, at_ns: release.at, since_ns: wanted.since },
         );
         self.releases.insert(release.index);
+        true
     }
 
     /// A call that waited for a lock came before the event of that index.
-    fn add_call(&mut self, index: usize, call: &Event, files: &Files) {
+    fn add_call(&mut self, index: usize, lock: usize, call: &Event, files: &Files) {
         let release = files.freed(call, call.t_ns);
         let slept_ns = call.t_ns + call.dur_ns - release.map_or(call.t_ns, |r| r.at);
         self.releases.extend(release.map(|r| r.index));
-        self.calls.insert(index, Call { release: release.map(|r| r.index), slept_ns });
+        self.calls.insert(index, Call { lock, release: release.map(|r| r.index), slept_ns });
     }
 }

@@ -5,6 +5,8 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
+mod locks;
+
 fn event(t_ms: u64, dur_ms: u64, tid: u32, gap: Option<Gap>) -> Event {
     Event {
         t_ns: t_ms * MS,
@@ -13,7 +15,7 @@ fn event(t_ms: u64, dur_ms: u64, tid: u32, gap: Option<Gap>) -> Event {
         file: 0,
         offset: 0,
         len: 1,
-        pid: 1,
+        pid: tid,
         tid,
         flags: Flags::default(),
         gap,
@@ -131,92 +133,6 @@ fn a_thread_that_waits_for_timers_follows_the_foreground() {
 fn without_a_foreground_all_threads_are_it() {
     let events = (0..10).map(|i| event(i * 100, 1, 1, gap(1, 0, 0, Gap::TIMER))).collect();
     assert_eq!(application(&of(events, Others::default())).foreground, [true]);
-}
-
-fn lock(t: u64, pid: u32, op: Op, flags: Flags, gap: Option<Gap>) -> Event {
-    Event { op, offset: 120, len: 1, pid, flags, ..event(t, 0, pid, gap) }
-}
-
-/// Process 2 holds a lock from 5 to 31 ms; process 1 is refused at 10 and at 20 ms, and gets it at 40.
-fn polled_lock() -> Vec<Event> {
-    let (free, slept) = (Flags::default(), gap(1, 0, 1, Gap::TIMER));
-    vec![
-        event(0, 1, 2, None),
-        event(1, 1, 1, None),
-        lock(5, 2, Op::Lock, free, gap(4, 0, 0, 0)),
-        lock(10, 1, Op::Lock, Flags::FAILED, gap(8, 0, 0, 0)),
-        // Of another range: a part of the second try.
-        Event { offset: 0, ..lock(19, 1, Op::Lock, Flags::SHARED, slept) },
-        lock(20, 1, Op::Lock, Flags::FAILED, gap(1, 0, 0, 0)),
-        event(26, 4, 2, gap(21, 0, 0, 0)),
-        lock(31, 2, Op::Unlock, free, gap(1, 0, 0, 0)),
-        lock(40, 1, Op::Lock, free, slept),
-        event(41, 1, 1, gap(1, 0, 0, 0)),
-    ]
-}
-
-#[test]
-fn a_polled_lock_is_waited_for() {
-    let mut events = polled_lock();
-    // More operations of the other thread than are kept, between its unlocking and the last try.
-    let more = |i: u64| Event { t_ns: 32 * MS + i * MS / 10, dur_ns: 1, ..event(0, 0, 2, gap(0, 0, 0, 0)) };
-    events.splice(8..8, (0..40).map(more));
-    let s = of(events, Others::default());
-    let a = application(&s);
-    let think = a.thinks[1][1];
-    assert_eq!(think.wake, Some(Dependency { lane: 0, done: 2 }), "the operation before the unlocking");
-    assert_eq!(think.polled, Some(Polled { waited_ns: 21 * MS, late_ns: 9 * MS, held_ns: MS }));
-    // From the other thread's last operation to its unlocking; the sleep before the refused try is dropped.
-    assert_eq!((think.sleep_ns, think.cpu_before_ns + think.cpu_ns), (MS, 12 * MS));
-    assert_eq!((a.inferred.lock_waits, a.foreground.as_slice()), (1, &[true, true][..]));
-    assert_eq!(think.polled.unwrap().late_after(Duration::from_millis(6)), 3 * MS);
-    assert_eq!(think.polled.unwrap().late_after(Duration::from_secs(7)), 27 * MS / 2);
-}
-
-#[test]
-fn a_sleep_before_the_first_try_is_slept_before_the_wait() {
-    let mut events = polled_lock();
-    // Of the 8 ms before the first try the thread slept 7, for a client.
-    events[3].gap = gap(1, 0, 1, Gap::OTHER);
-    let think = application(&of(events, Others::default())).thinks[1][1];
-    assert_eq!((think.sleep_before_ns, think.sleep_ns), (7 * MS, MS));
-}
-
-#[test]
-fn sleeps_that_are_no_polling_stay_sleeps() {
-    let count = |events: &[Event]| locks::waits(events).polls.len();
-    assert_eq!(count(&polled_lock()), 2);
-    // Another lock was given up.
-    let mut events = polled_lock();
-    events[7].offset = 500;
-    assert_eq!(count(&events), 0);
-    // The second sleep came without a try after the first one.
-    let mut events = polled_lock();
-    events[5].op = Op::Read;
-    assert_eq!(count(&events), 0);
-}
-
-/// Process 1 waits in the call from 10 to 35 ms; process 2 gives the lock up at 31.
-#[test]
-fn a_wait_for_a_lock_inside_a_call_is_one_for_its_holder() {
-    let free = Flags::default();
-    let waits = Event { dur_ns: 25 * MS, ..lock(10, 1, Op::Lock, free, gap(8, 0, 0, 0)) };
-    let mut events = vec![
-        event(0, 1, 2, None),
-        event(1, 1, 1, None),
-        lock(5, 2, Op::Lock, free, gap(4, 0, 0, 0)),
-        waits,
-        event(26, 4, 2, gap(21, 0, 0, 0)),
-        lock(31, 2, Op::Unlock, free, gap(1, 0, 0, 0)),
-        event(36, 1, 1, gap(1, 0, 0, 0)),
-    ];
-    let think = application(&of(events.clone(), Others::default())).thinks[1][1];
-    assert_eq!((think.wake, think.sleep_ns), (Some(Dependency { lane: 0, done: 2 }), 4 * MS));
-    assert_eq!((think.cpu_before_ns, think.cpu_ns), (8 * MS, MS));
-    // The process that held it was not seen to give it up.
-    events.remove(5);
-    let think = application(&of(events, Others::default())).thinks[1][1];
-    assert_eq!((think.wake, think.sleep_ns), (None, 25 * MS));
 }
 
 #[test]

@@ -1,0 +1,134 @@
+//! Waits for file locks.
+
+use std::time::Duration;
+
+use super::*;
+
+fn lock(t: u64, pid: u32, op: Op, flags: Flags, gap: Option<Gap>) -> Event {
+    Event { op, offset: 120, len: 1, pid, flags, ..event(t, 0, pid, gap) }
+}
+
+/// Process 2 holds a lock from 5 to 31 ms; process 1 is refused at 10 and at 20 ms, and gets it at 40.
+fn polled_lock() -> Vec<Event> {
+    let (free, slept) = (Flags::default(), gap(1, 0, 1, Gap::TIMER));
+    vec![
+        event(0, 1, 2, None),
+        event(1, 1, 1, None),
+        lock(5, 2, Op::Lock, free, gap(4, 0, 0, 0)),
+        lock(10, 1, Op::Lock, Flags::FAILED, gap(8, 0, 0, 0)),
+        // Of another range: a part of the second try.
+        Event { offset: 0, ..lock(19, 1, Op::Lock, Flags::SHARED, slept) },
+        lock(20, 1, Op::Lock, Flags::FAILED, gap(1, 0, 0, 0)),
+        event(26, 4, 2, gap(21, 0, 0, 0)),
+        lock(31, 2, Op::Unlock, free, gap(1, 0, 0, 0)),
+        lock(40, 1, Op::Lock, free, slept),
+        event(41, 1, 1, gap(1, 0, 0, 0)),
+    ]
+}
+
+/// What [`polled_lock`] has, 100 ms later, while process 1 holds another lock that it got in the same way: a replay that took such
+/// locks in another order could end in a deadlock.
+fn nested_lock() -> Vec<Event> {
+    let first = polled_lock().into_iter().map(|event| match event.op {
+        Op::Lock | Op::Unlock => Event { offset: event.offset + 300, ..event },
+        _ => event,
+    });
+    let second = polled_lock().into_iter().map(|event| Event { t_ns: event.t_ns + 100 * MS, ..event });
+    first.chain(second).collect()
+}
+
+#[test]
+fn the_replay_polls_a_contested_lock_itself() {
+    let s = of(polled_lock(), Others::default());
+    let a = application(&s);
+    assert_eq!(a.processes, [2, 1]);
+    let ops = |lane: usize| s.lanes[lane].iter().map(|step| step.op).collect::<Vec<_>>();
+    assert_eq!(ops(0), [Op::Write, Op::Lock, Op::Write, Op::Unlock]);
+    assert_eq!(
+        ops(1),
+        [Op::Write, Op::Lock, Op::Write],
+        "the lock of another range is none that is waited for"
+    );
+    // What the thread computed is kept, what it slept is not: the replay's own polling takes its place.
+    let think = a.thinks[1][1];
+    assert_eq!((think.cpu_before_ns + think.cpu_ns, think.sleep_before_ns + think.sleep_ns), (11 * MS, 0));
+    assert_eq!((think.wake, think.polled), (None, None));
+    let counted = (a.inferred.lock_waits, a.inferred.foreground_ops, s.skipped["lock"]);
+    assert_eq!(counted, (1, 4, 3), "operations are those of the storage");
+    // It was refused at 10 and at 20 ms and got the lock at 40.
+    let intervals = [0, 1, 2].map(|n| a.contested.interval(n).as_millis());
+    assert_eq!(intervals, [10, 20, 20]);
+}
+
+#[test]
+fn a_process_that_closes_a_file_gives_up_its_locks() {
+    let mut events = polled_lock();
+    events.push(Event { offset: 0, len: 0, ..lock(50, 1, Op::Close, Flags::default(), None) });
+    let s = of(events, Others::default());
+    let last = s.lanes[1].last().unwrap();
+    assert_eq!((last.op, last.offset, last.len), (Op::Unlock, 0, 0));
+}
+
+#[test]
+fn a_polled_lock_that_is_not_contested_is_waited_for() {
+    let mut events = nested_lock();
+    // More operations of the other thread than are kept, between its unlocking and the last try.
+    let more = |i: u64| Event { t_ns: 32 * MS + i * MS / 10, dur_ns: 1, ..event(0, 0, 2, gap(0, 0, 0, 0)) };
+    events.splice(8..8, (0..40).map(more));
+    let s = of(events, Others::default());
+    let a = application(&s);
+    let think = a.thinks[1][1];
+    assert_eq!(think.wake, Some(Dependency { lane: 0, done: 2 }), "the operation before the unlocking");
+    assert_eq!(think.polled, Some(Polled { waited_ns: 21 * MS, late_ns: 9 * MS, held_ns: MS }));
+    // From the other thread's last operation to its unlocking; the sleep before the refused try is dropped.
+    assert_eq!((think.sleep_ns, think.cpu_before_ns + think.cpu_ns), (MS, 12 * MS));
+    assert_eq!((a.inferred.lock_waits, a.foreground.as_slice()), (2, &[true, true][..]));
+    assert_eq!(think.polled.unwrap().late_after(Duration::from_millis(6)), 3 * MS);
+    assert_eq!(think.polled.unwrap().late_after(Duration::from_secs(7)), 27 * MS / 2);
+}
+
+#[test]
+fn a_sleep_before_the_first_try_is_slept_before_the_wait() {
+    let mut events = nested_lock();
+    // Of the 8 ms before the first try the thread slept 7, for a client.
+    events[3].gap = gap(1, 0, 1, Gap::OTHER);
+    let think = application(&of(events, Others::default())).thinks[1][1];
+    assert_eq!((think.sleep_before_ns, think.sleep_ns), (7 * MS, MS));
+}
+
+#[test]
+fn sleeps_that_are_no_polling_stay_sleeps() {
+    let count = |events: &[Event]| super::super::locks::waits(events).polls.len();
+    assert_eq!(count(&polled_lock()), 2);
+    // Another lock was given up.
+    let mut events = polled_lock();
+    events[7].offset = 500;
+    assert_eq!(count(&events), 0);
+    // The second sleep came without a try after the first one.
+    let mut events = polled_lock();
+    events[5].op = Op::Read;
+    assert_eq!(count(&events), 0);
+}
+
+/// Process 1 waits in the call from 10 to 35 ms; process 2 gives the lock up at 31.
+#[test]
+fn a_wait_for_a_lock_inside_a_call_is_one_for_its_holder() {
+    let free = Flags::default();
+    let waits = Event { dur_ns: 25 * MS, ..lock(10, 1, Op::Lock, free, gap(8, 0, 0, 0)) };
+    let mut events = vec![
+        event(0, 1, 2, None),
+        event(1, 1, 1, None),
+        lock(5, 2, Op::Lock, free, gap(4, 0, 0, 0)),
+        waits,
+        event(26, 4, 2, gap(21, 0, 0, 0)),
+        lock(31, 2, Op::Unlock, free, gap(1, 0, 0, 0)),
+        event(36, 1, 1, gap(1, 0, 0, 0)),
+    ];
+    let think = application(&of(events.clone(), Others::default())).thinks[1][1];
+    assert_eq!((think.wake, think.sleep_ns), (Some(Dependency { lane: 0, done: 2 }), 4 * MS));
+    assert_eq!((think.cpu_before_ns, think.cpu_ns), (8 * MS, MS));
+    // The process that held it was not seen to give it up.
+    events.remove(5);
+    let think = application(&of(events, Others::default())).thinks[1][1];
+    assert_eq!((think.wake, think.sleep_ns), (None, 25 * MS));
+}

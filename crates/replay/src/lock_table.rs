@@ -1,0 +1,86 @@
+//! The file locks that a replay's lanes hold.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use crate::application::Range;
+
+/// Who holds which range of which file. Like `fcntl`'s, a lock belongs to a process: its threads do not exclude one another.
+#[derive(Default)]
+pub(crate) struct LockTable(Mutex<HashMap<u32, Vec<Held>>>);
+
+struct Held {
+    process: u32,
+    range: Range,
+}
+
+impl LockTable {
+    /// Takes a lock unless another process has one that conflicts; whether it was taken. A process's lock replaces those that it
+    /// has in the same range.
+    pub fn try_lock(&self, process: u32, file: u32, range: Range) -> bool {
+        let mut files = self.0.lock().expect("no holder panics");
+        let held = files.entry(file).or_default();
+        if held.iter().any(|other| other.process != process && other.range.conflicts(&range)) {
+            return false;
+        }
+        take(held, process, range);
+        true
+    }
+
+    /// Takes a lock in any case.
+    pub fn force(&self, process: u32, file: u32, range: Range) {
+        let mut files = self.0.lock().expect("no holder panics");
+        take(files.entry(file).or_default(), process, range);
+    }
+
+    /// Gives up what a process holds in a range.
+    pub fn unlock(&self, process: u32, file: u32, range: Range) {
+        let mut files = self.0.lock().expect("no holder panics");
+        if let Some(held) = files.get_mut(&file) {
+            held.retain(|other| other.process != process || !other.range.overlaps(&range));
+        }
+    }
+
+    /// Gives up all that a process holds.
+    pub fn unlock_all(&self, process: u32) {
+        let mut files = self.0.lock().expect("no holder panics");
+        for held in files.values_mut() {
+            held.retain(|other| other.process != process);
+        }
+    }
+}
+
+fn take(held: &mut Vec<Held>, process: u32, range: Range) {
+    held.retain(|other| other.process != process || !other.range.overlaps(&range));
+    held.push(Held { process, range });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(offset: u64, len: u64, shared: bool) -> Range {
+        Range { offset, len, shared }
+    }
+
+    #[test]
+    fn a_lock_excludes_those_of_other_processes_that_conflict() {
+        let table = LockTable::default();
+        assert!(table.try_lock(1, 0, range(120, 1, false)));
+        assert!(table.try_lock(1, 0, range(120, 1, false)), "another thread of the process");
+        assert!(!table.try_lock(2, 0, range(100, 0, true)), "to the end of the file");
+        assert!(table.try_lock(2, 0, range(121, 4, false)), "beside it");
+        assert!(table.try_lock(2, 1, range(120, 1, false)), "of another file");
+        table.unlock(1, 0, range(0, 0, false));
+        assert!(table.try_lock(2, 0, range(120, 1, true)));
+        assert!(table.try_lock(3, 0, range(120, 1, true)), "readers share");
+        assert!(!table.try_lock(2, 0, range(120, 1, false)), "but none of them can write");
+        table.unlock(3, 0, range(120, 1, false));
+        assert!(table.try_lock(2, 0, range(120, 1, false)));
+        assert!(!table.try_lock(3, 0, range(120, 1, true)));
+        table.force(3, 0, range(120, 1, true));
+        assert!(!table.try_lock(2, 0, range(120, 1, false)));
+        table.unlock_all(3);
+        assert!(table.try_lock(2, 0, range(120, 1, false)));
+    }
+}
