@@ -19,6 +19,9 @@ const LEAST_PASS_S: f64 = 6.25;
 /// A slice whose bytes written a second differ from the whole recording's by more than this share does not stand for it: the first
 /// 6 s of the steady databases of `docs/predictions.md` are within 0.04, those of RocksDB with updates 0.37 off.
 const BURSTY: f64 = 0.2;
+/// Such a slice is made longer by up to this share of it, in so many steps, until its bytes written a second are nearest the whole's.
+const LONGER: f64 = 0.5;
+const LONGER_STEPS: u32 = 20;
 /// Wall seconds of the longest slice: more of it narrows the interval less than another trial does.
 const MOST_PASS_S: f64 = 20.0;
 /// Recorded seconds of the trial that tells how long trials take: a little less than the shortest slice where the work goes
@@ -93,13 +96,23 @@ impl Calibration {
     }
 }
 
-/// Fits a race into `budget_s`. `recorded` is the recording's seconds.
-pub(crate) fn fit(c: &Calibration, budget_s: f64, recorded: f64) -> Fit {
+/// Fits a race into `budget_s`. `recorded` is the recording's seconds, `written` the ratio of [`crate::slice::written`] for a slice
+/// of so many seconds.
+pub(crate) fn fit(c: &Calibration, budget_s: f64, recorded: f64, written: &dyn Fn(f64) -> f64) -> Fit {
     let pass_s = (budget_s / WANTED_TRIALS - c.fixed_s).clamp(LEAST_PASS_S, MOST_PASS_S);
     let seconds = c.replayed(pass_s, recorded);
     // The calibration is a trial of today's settings like any other if it is about as long.
     let seconds = if ALIKE.contains(&(c.seconds / seconds)) { c.seconds } else { seconds };
-    Fit { seconds, trial_s: c.fixed_s + c.per_recorded_s * seconds }
+    let of = |seconds: f64| Fit { seconds, trial_s: c.fixed_s + c.per_recorded_s * seconds };
+    let off = |seconds: f64| (written(seconds) - 1.0).abs();
+    if off(seconds) <= BURSTY {
+        return of(seconds);
+    }
+    let longer =
+        (1..=LONGER_STEPS).map(|n| seconds * (1.0 + LONGER * f64::from(n) / f64::from(LONGER_STEPS)));
+    let affordable = |s: &f64| *s <= recorded && LEAST_TRIALS * of(*s).trial_s <= budget_s;
+    let near = longer.filter(affordable).map(|s| (off(s), s)).min_by(|a, b| a.0.total_cmp(&b.0));
+    of(near.filter(|(there, _)| *there < off(seconds)).map_or(seconds, |(_, s)| s))
 }
 
 impl Fit {
@@ -162,9 +175,9 @@ mod tests {
     #[test]
     fn only_what_was_cut_is_called_cut() {
         let mut outcome = Outcome::new(Runner::new(Default::default()));
-        let all = fit(&calibration(0.5, 0.02), 80.0, 15.0);
+        let all = fit(&calibration(0.5, 0.02), 80.0, 15.0, &|_| 1.0);
         assert_eq!(all.cuts(15.0, 0.0, 1.0, &outcome), None, "{all:?}");
-        let cut = fit(&calibration(2.0, 1.0), 80.0, 30.0);
+        let cut = fit(&calibration(2.0, 1.0), 80.0, 30.0, &|_| 1.0);
         outcome.ended = Ended::OutOfTime;
         let said = cut.cuts(30.0, 0.03, 0.67, &outcome).unwrap();
         for part in
@@ -177,22 +190,38 @@ mod tests {
     }
 
     #[test]
+    fn a_slice_before_a_burst_is_made_longer() {
+        // Half the bytes of 15 s are written in the seventh second.
+        let written = |s: f64| {
+            let burst = 14.0 * (s - 6.0).clamp(0.0, 1.0);
+            15.0 / 28.0 * (s + burst - (s - 6.0).clamp(0.0, 1.0)) / s
+        };
+        let f = fit(&calibration(1.5, 1.0), 120.0, 15.0, &written);
+        assert!((6.0..7.0).contains(&f.seconds) && (written(f.seconds) - 1.0).abs() < 0.1, "{f:?}");
+        assert!((f.trial_s - 1.5 - f.seconds).abs() < 1e-9, "{f:?}");
+        // Not where too few trials would be left, and not beyond half as long again.
+        assert_eq!(fit(&calibration(1.5, 1.0), 50.0, 15.0, &written).seconds, CALIBRATION_S);
+        let late = |s: f64| if s < 9.0 { 0.5 } else { 1.0 };
+        assert_eq!(fit(&calibration(1.5, 1.0), 120.0, 15.0, &late).seconds, CALIBRATION_S);
+    }
+
+    #[test]
     fn slow_trials_lose_time() {
-        let f = fit(&calibration(1.0, 1.0), 100.0, 30.0);
+        let f = fit(&calibration(1.0, 1.0), 100.0, 30.0, &|_| 1.0);
         assert_eq!(f.seconds, CALIBRATION_S, "{f:?}");
-        let f = fit(&calibration(1.0, 1.0), 400.0, 30.0);
+        let f = fit(&calibration(1.0, 1.0), 400.0, 30.0, &|_| 1.0);
         assert!(f.seconds > 2.0 * LEAST_PASS_S, "{f:?}");
         // A short recording is replayed whole.
-        assert_eq!(fit(&calibration(1.0, 1.0), 100.0, 4.0).seconds, 4.0);
+        assert_eq!(fit(&calibration(1.0, 1.0), 100.0, 4.0, &|_| 1.0).seconds, 4.0);
         // Where the work takes another time than it did when recorded, so do the trials.
-        let f = fit(&calibration(1.0, 0.5), 100.0, 30.0);
+        let f = fit(&calibration(1.0, 0.5), 100.0, 30.0, &|_| 1.0);
         assert_eq!((f.seconds, f.trial_s), (2.0 * LEAST_PASS_S, 1.0 + LEAST_PASS_S));
     }
 
     #[test]
     fn what_is_fitted_stays_inside_the_budget() {
         for per in [0.01, 0.1, 0.3, 1.0] {
-            let f = fit(&calibration(0.8, per), 100.0, 60.0);
+            let f = fit(&calibration(0.8, per), 100.0, 60.0, &|_| 1.0);
             assert!(LEAST_TRIALS * f.trial_s <= 100.0, "{per}: {f:?}");
         }
     }

@@ -16,6 +16,7 @@ use crate::objective::{Metrics, metrics};
 use crate::plan;
 use crate::race::{Candidate, Limits, Outcome, Race, Runner};
 use crate::screen::{Forecast, MODEL_S, Screened};
+use crate::slice;
 use crate::statistics::Scatter;
 use crate::tuner::Tuner;
 
@@ -115,7 +116,9 @@ impl Tuner<'_> {
         let name = roles[0].as_str();
         let today = self.current.settings.clone();
         let calibration = self.calibration.expect("trials were calibrated before the first race");
-        let fit = fit::fit(&calibration, budget.as_secs_f64(), self.recorded());
+        let recorded = self.recorded();
+        let written = |seconds: f64| slice::written(&self.trace, seconds, recorded);
+        let fit = fit::fit(&calibration, budget.as_secs_f64(), recorded, &written);
         self.fits.insert(name.to_owned(), fit);
         let mut reference = Runner::new(today.clone());
         // The calibration was a trial of today's settings for all roles.
