@@ -65,7 +65,8 @@ def line(name, found):
     agree = compare.agreement(found)
     rates = ", ".join(said(s) for s in found["settings"] if s["setting"] != found["today"])
     verdicts = ", ".join(f"{what} {verdict(agree[what])}" for what in ("signs", "order"))
-    disturbed = f"; DISTURBED by other processes: {', '.join(found['disturbed'])}" if found["disturbed"] else ""
+    seen = [*found["left_out"], *found["disturbed"]]
+    disturbed = f"; DISTURBED by other processes: {', '.join(seen)}" if seen else ""
     return f"{name}: work rate against {found['today']}: {rates}; {verdicts}{disturbed}"
 
 

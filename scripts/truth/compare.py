@@ -161,9 +161,12 @@ def _middle(values):
 
 
 def compare(truth, predicted, today, recommended=None, within=WITHIN, plan=None):
-    """All that is said of one workload: `settings`, one for each of the truth's, and the figures over those whose rate is
-    known. `plan` is what `tune` made of the recording."""
+    """All that is said of one workload: `settings`, one for each of the truth's, and the figures over those whose rate is known.
+    `left_out` names the trials that others disturbed. `plan` is what `tune` made of the recording."""
     settings, weights = [], weights_for(predicted.get(today, {}))
+    trials = disturbances((f"{name} block {block}", metrics) for name, blocks in truth.items() for block, metrics in blocks.items())
+    every, truth = truth, undisturbed(truth, today)
+    left_out, kept = ([], trials) if truth is every else (trials, [])
     for name, blocks in truth.items():
         one = {"setting": name, "truth": true_of(blocks, truth[today], within, weights)}
         if name in predicted:
@@ -176,10 +179,13 @@ def compare(truth, predicted, today, recommended=None, within=WITHIN, plan=None)
                 for metric, ratio in change.items() if metric in one["truth"]["change"]}
         settings.append(one)
     return {"today": today, "recommended": recommended, "within": within, "weights": weights, "settings": settings,
-            "disturbed": disturbances(truth, predicted), "claims": claims(plan, settings, recommended),
+            "left_out": left_out, "disturbed": kept + disturbances(predicted.items()),
+            "claims": claims(plan, settings, recommended),
             "keep_is_right": keep_is_right(plan, settings, today),
             "known": sum(s["truth"]["known"] for s in settings if s["setting"] != today),
             "not_known": [s["setting"] for s in settings if not s["truth"]["known"]],
+            "in_interval": in_interval(settings, today),
+            "order": order(truth, {s["setting"]: s["predicted"]["objective"] for s in settings if "predicted" in s}, today, weights),
             **_figures([s for s in settings if s["truth"]["known"]], today, recommended),
             "all": _figures(settings, today, recommended)}
 
@@ -231,11 +237,42 @@ def signs(pairs):
     return {"agree": sum(_sign(predicted - 1) == _sign(true - 1) for predicted, true in clear), "of": len(clear)}
 
 
-def disturbances(truth, predicted):
-    """A text for each trial and each prediction during which other processes used much of the CPUs."""
-    seen = [(f"{name} block {block}", metrics) for name, blocks in truth.items() for block, metrics in blocks.items()]
-    seen += [(f"{name} prediction", metrics) for name, metrics in predicted.items()]
-    return [f"{what}: {metrics[OTHERS]:.0f} %" for what, metrics in seen if metrics.get(OTHERS, 0) > DISTURBS]
+def order(truth, objectives, today, weights):
+    """How many pairs of settings are predicted in their true order, of those whose true objectives can be told apart: the 95 %
+    interval of their ratio, block by block, leaves out 1. `objectives` are the predicted ones."""
+    names = [name for name in truth if objectives.get(name)]
+    true = {name: {b: o for b in set(truth[name]) & set(truth[today])
+                   if (o := objective(truth[name][b], truth[today][b], weights)) is not None} for name in names}
+    agree = of = 0
+    for n, one in enumerate(names):
+        for other in names[:n]:
+            shared = sorted(set(true[one]) & set(true[other]))
+            middle, interval = geometric([true[one][b] / true[other][b] for b in shared]) if shared else (1.0, None)
+            if interval and not interval[0] <= 1 <= interval[1]:
+                of += 1
+                agree += _sign(objectives[one] - objectives[other]) == _sign(middle - 1)
+    return {"agree": agree, "of": of}
+
+
+def in_interval(settings, today):
+    """How many predicted changes of the rate lie in the truth's 95 % interval."""
+    both = [(s["predicted"]["change"]["rate"], s["truth"]["change"]["rate"]["ci95"]) for s in settings
+            if s["setting"] != today and "rate" in s.get("predicted", {}).get("change", {}) and "rate" in s["truth"]["change"]]
+    known = [(predicted, interval) for predicted, interval in both if interval]
+    return {"agree": sum(low <= predicted <= high for predicted, (low, high) in known), "of": len(known)}
+
+
+def undisturbed(truth, today):
+    """The truth without the trials during which other processes, or other guests of the host, used much of the CPUs; all of it
+    where that leaves no trial of today's settings."""
+    calm = {name: {block: metrics for block, metrics in blocks.items() if metrics.get(OTHERS, 0) <= DISTURBS}
+            for name, blocks in truth.items()}
+    return {name: blocks for name, blocks in calm.items() if blocks} if calm.get(today) else truth
+
+
+def disturbances(seen):
+    """A text for each (name, metrics) during which other processes used much of the CPUs."""
+    return [f"{name}: {metrics[OTHERS]:.0f} %" for name, metrics in seen if metrics.get(OTHERS, 0) > DISTURBS]
 
 
 def agreement(found):
@@ -273,6 +310,8 @@ def table(title, found):
         "",
         f"- changes of the rate known within ±{100 * found['within']:g} % (95 %): {found['known']} of {len(found['settings']) - 1}"
         + (f"; not known: {', '.join(found['not_known'])}" if found["not_known"] else ""),
+        f"- predicted changes of the rate that lie in the truth's 95 % interval: {_share(found['in_interval'])}",
+        f"- pairs of settings predicted in their true order, of those whose true objectives can be told apart (95 %): {_share(found['order'])}",
         "",
         "| | settings that are known | all settings |",
         "| --- | --: | --: |",
@@ -290,8 +329,9 @@ def table(title, found):
     if found["keep_is_right"] is not None:
         lines.append(f"- the plan keeps today's settings: {'right' if found['keep_is_right'] else 'WRONG'}, the bound being another "
                      f"setting's true objective of {WORTH_CHANGING:g}")
-    if found["disturbed"]:
-        lines.append(f"- DISTURBED, other processes used more than {DISTURBS:g} % of the CPUs: {'; '.join(found['disturbed'])}")
+    for key, what in (("left_out", "trials left out"), ("disturbed", "DISTURBED")):
+        if found[key]:
+            lines.append(f"- {what}, because others used more than {DISTURBS:g} % of the CPUs: {'; '.join(found[key])}")
     return "\n".join(lines) + "\n"
 
 

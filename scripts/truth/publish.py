@@ -54,6 +54,9 @@ def entry(found):
         "settings": figures["rate_within_ten_points"]["of"],
         "known": found["known"],
         "rate_within_ten_points": figures["rate_within_ten_points"]["agree"],
+        "rate_in_interval": found["in_interval"]["agree"],
+        "blocks": max(s["truth"]["blocks"] for s in found["settings"]),
+        "pairs": found["order"],
         "largest_rate_error_points": round(largest["points"], 1),
         "kendall_tau": round(figures["kendall_tau"], 2),
         "regret_percent": round(figures["regret_percent"], 1),
@@ -91,12 +94,13 @@ def with_tables(page, workloads):
 
 def tables(workloads):
     """The tables of the page: how good the predictions are, and each of them."""
-    lines = ["| workload | settings | of them known | within ten points | largest error, points | Kendall's τ | recommended | its objective: true "
-             "| predicted | best true one | regret |",
-             "| --- | --: | --: | --: | --: | --: | --- | --: | --: | --: | --: |"]
+    lines = ["| workload | blocks | settings | within ten points | in the interval | largest error, points | pairs in order | Kendall's τ "
+             "| recommended | its objective: true | predicted | best true one | regret |",
+             "| --- | --: | --: | --: | --: | --: | --: | --: | --- | --: | --: | --: | --: |"]
     for w in workloads:
         it = w["recommended"]
-        lines.append(_row(w["workload"], w["settings"], w["known"], w["rate_within_ten_points"], w["largest_rate_error_points"],
+        lines.append(_row(w["workload"], w["blocks"], w["settings"], w["rate_within_ten_points"], w["rate_in_interval"],
+                          w["largest_rate_error_points"], f"{w['pairs']['agree']} of {w['pairs']['of']}",
                           f"{w['kendall_tau']:.2f}", it["setting"], _objective(it["true_objective"]),
                           _objective(it["predicted_objective"]), _objective(it["best_objective"]), f"{w['regret_percent']:.1f} %"))
     lines += ["", "| workload | setting | work rate: true (95 %), % | predicted, % | error, points | |", "| --- | --- | --: | --: | --: | --- |"]

@@ -144,6 +144,20 @@ class Compare(unittest.TestCase):
         self.assertAlmostEqual(errors["fast"], -30)
         self.assertIsNone(errors["wild"])
 
+    def test_the_order_of_pairs_counts_where_the_truth_tells_them_apart(self):
+        truth = {"now": blocks([100, 100, 100]), "fast": blocks([119, 120, 121]), "same": blocks([95, 100, 105]),
+                 "slow": blocks([79, 80, 81])}
+        predicted = {name: {"rate": rate, "written": 1.0, "space": 5.0}
+                     for name, rate in (("now", 100), ("fast", 120), ("same", 70), ("slow", 80))}
+        found = compare.compare(truth, predicted, "now")
+        # Of the six pairs, now and same cannot be told apart; same and slow are predicted the other way round.
+        self.assertEqual(found["order"], {"agree": 4, "of": 5})
+        # -30 % is outside the interval of the one that is 0 %.
+        self.assertEqual(found["in_interval"], {"agree": 2, "of": 3})
+        self.assertIn("(95 %): 4 of 5", compare.table("T", found))
+        once = compare.compare({name: {0: of[0]} for name, of in truth.items()}, predicted, "now")
+        self.assertEqual((once["order"]["of"], once["in_interval"]["of"]), (0, 0))
+
     def test_what_is_not_known_is_not_counted(self):
         found = compare.compare(self.truth, {"now": {"rate": 1.0}}, "now", "wild")
         self.assertIsNone(found["regret_percent"])
@@ -159,14 +173,25 @@ class Compare(unittest.TestCase):
         self.assertAlmostEqual(other["truth"]["objective"], 0.5 ** (0.4 / 0.7))
         self.assertAlmostEqual(other["predicted"]["objective"], 0.5 ** (0.4 / 0.7))
 
-    def test_what_other_processes_disturbed_is_named(self):
-        truth = {"now": {0: {"rate": 1.0, compare.OTHERS: 2.0}, 1: {"rate": 1.0, compare.OTHERS: 40.0}}, "fast": blocks([2, 2])}
+    def test_what_others_disturbed_is_left_out_and_named(self):
+        truth = {"now": {0: {"rate": 1.0, compare.OTHERS: 2.0}, 1: {"rate": 0.1, compare.OTHERS: 40.0}}, "fast": blocks([2, 2]),
+                 "never": {0: {"rate": 9.0, compare.OTHERS: 50.0}}}
         found = compare.compare(truth, {"now": {"rate": 1.0}, "fast": {"rate": 2.0, compare.OTHERS: 9.0}}, "now")
-        self.assertEqual(found["disturbed"], ["now block 1: 40 %", "fast prediction: 9 %"])
-        self.assertIn("DISTURBED", compare.table("T", found))
+        self.assertEqual(found["left_out"], ["now block 1: 40 %", "never block 0: 50 %"])
+        self.assertEqual(found["disturbed"], ["fast: 9 %"])
+        for text in ("- trials left out, ", "- DISTURBED, "):
+            self.assertIn(text, compare.table("T", found))
+        self.assertEqual([s["setting"] for s in found["settings"]], ["now", "fast"])
+        self.assertAlmostEqual(found["settings"][1]["truth"]["change"]["rate"]["ratio"], 2)
         # It is a level, which does not change with the setting.
         self.assertNotIn(compare.OTHERS, found["settings"][0]["truth"]["change"])
         self.assertEqual(compare.compare(self.truth, {}, "now")["disturbed"], [])
+
+    def test_where_everything_is_disturbed_nothing_is_left_out(self):
+        truth = {"now": {0: {"rate": 1.0, compare.OTHERS: 30.0}}, "fast": {0: {"rate": 2.0, compare.OTHERS: 1.0}}}
+        found = compare.compare(truth, {}, "now")
+        self.assertEqual(found["settings"][0]["truth"]["blocks"], 1)
+        self.assertEqual((found["left_out"], found["disturbed"]), ([], ["now block 0: 30 %"]))
 
     def test_agreement_counts_what_is_clear_whether_known_or_not(self):
         truth = {"now": blocks([100]), "fast": blocks([130]), "faster": blocks([150]), "same": blocks([101])}

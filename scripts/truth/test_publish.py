@@ -24,7 +24,7 @@ class Entry(unittest.TestCase):
         entry = publish.entry(found())
         self.assertEqual({key: entry[key] for key in entry if key not in ("recommended", "changes")}, {
             "workload": "mariadb", "title": "Title of mariadb", "system": "mariadb", "settings": 4, "known": 3,
-            "rate_within_ten_points": 2, "largest_rate_error_points": 890.0, "kendall_tau": 0.0, "regret_percent": 0.0})
+            "rate_within_ten_points": 2, "rate_in_interval": 2, "blocks": 3, "pairs": {"agree": 5, "of": 6}, "largest_rate_error_points": 890.0, "kendall_tau": 0.0, "regret_percent": 0.0})
 
     def test_all_settings_are_listed_known_or_not(self):
         entry = publish.entry(found())
