@@ -193,7 +193,9 @@ class Run:
 
     def _drive(self, phase, database, scratch, record=False):
         """One phase of the driver on folders of this host; the recorder is started when the measured window begins."""
-        parameters = {**self.workload.parameters, **self.parameters, "seconds": self.options.record + RECORDER_S}
+        # What is recorded is so many seconds, whatever the load does in them.
+        parameters = {**self.workload.parameters, **self.parameters, "seconds": self.options.record + RECORDER_S,
+                      "operations_per_s": 0}
         spec = {"protocol": 1, "phase": phase, "parameters": parameters, "scratch": scratch,
                 "paths": {role: str(database / role) for role in self.workload.roles},
                 "cache": str(ROOT / "target" / "lab" / "cache" / self.name), "tools": str(ROOT / "target" / "lab"), "seed": 1}

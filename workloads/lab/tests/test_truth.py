@@ -12,6 +12,7 @@ from unittest import mock
 LAB = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(LAB))
 
+import truth_kv  # noqa: E402
 import truth_loads  # noqa: E402
 import truth_openldap  # noqa: E402
 from common import driver  # noqa: E402
@@ -36,6 +37,14 @@ class Copy(unittest.TestCase):
                 self.assertEqual(os.pread(file.fileno(), 5, 0), b"begin")
                 self.assertEqual(os.pread(file.fileno(), 6, (1 << 29) + 5), b"middle")
             self.assertEqual((target / "empty").stat().st_size, 0)
+
+
+class Bounds(unittest.TestCase):
+    def test_a_store_runs_for_seconds_or_until_its_operations_are_done(self):
+        given = {"warm_s": 15.0, "seconds": 30.0}
+        self.assertEqual(truth_kv.bounds({**given}), {"warm_seconds": 15.0, "read_seconds": 30.0, "reads": 1 << 40})
+        self.assertEqual(truth_kv.bounds({**given, "operations_per_s": 10000}),
+                         {"warm_seconds": 75.0, "warm_reads": 150000, "read_seconds": 150.0, "reads": 300000})
 
 
 class Window(unittest.TestCase):

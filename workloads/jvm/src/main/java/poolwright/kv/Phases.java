@@ -166,7 +166,8 @@ final class Phases {
     /** Reads, puts and deletes of entries at random; a key that was deleted is put again by the next put of it. */
     private void mixed(Store store) throws InterruptedException {
         if (plan.warmSeconds() > 0) {
-            operations(store, Long.MAX_VALUE, plan.warmSeconds(), null);
+            long most = plan.warmReads() > 0 ? plan.warmReads() : Long.MAX_VALUE;
+            operations(store, most, plan.warmSeconds(), null);
         }
         measured("operations", plan.reads(), progress -> operations(store, plan.reads(), plan.readSeconds(), progress));
     }

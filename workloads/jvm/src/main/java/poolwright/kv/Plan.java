@@ -18,11 +18,11 @@ import poolwright.driver.Spec;
  * @param entries how many there are: the parameter entries, or a share of it
  * @param threads that work at once
  * @param batch entries that the load puts at once
- * @param warmReads reads before the measured ones, in the phases that warm up
+ * @param warmReads reads before the measured ones, in the phases that warm up; operations of the mixed phase, 0 for no bound
  * @param reads measured reads, or operations of the mixed phase
  * @param coldReads reads of the cold phase, however long they take: so that rates are of as many reads
  * @param readSeconds ends the other reads although there are more to do
- * @param warmSeconds of the mixed phase before it is measured
+ * @param warmSeconds of the mixed phase before it is measured; it ends earlier after warmReads operations
  * @param puts share of puts in the mixed phase
  * @param deletes share of deletes in the mixed phase
  * @param seed of all that is drawn
