@@ -74,7 +74,7 @@ def coverage(name, trace, sizes):
             for curve in mrc(trace, sizes, "--sample", rate, "--seed", str(seed)):
                 for point in curve["points"]:
                     at = (curve["model"], point["cache_bytes"])
-                    low, high = point["band"]["low"], point["band"]["high"]
+                    low, high = point["confidence"]["low"], point["confidence"]["high"]
                     inside[at] = inside.get(at, 0) + (low <= exact[at[0]][at[1]] <= high)
                     widths.setdefault(at, []).append(100 * (high - low))
         for model in exact:
@@ -99,7 +99,7 @@ def long(name, options, models):
     seconds = time.monotonic() - began
     for curve in curves:
         for point in curve["points"]:
-            band = point.get("band")
+            band = point.get("confidence")
             within = f", band {100 * band['low']:.2f} to {100 * band['high']:.2f}" if band else ""
             print(f"  {curve['model']}: {point['cache_bytes'] >> 20:>7} MiB, {100 * point['miss_ratio']:6.2f} % misses{within}")
     rate = curves[0].get("sample", {"rate": 1})["rate"]

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use crate::measurement::PointShares;
 use crate::options::Grid;
 use crate::record::block_len;
 use crate::result::Space;
-use crate::sample::Seen;
 use crate::statistics::{self, Covariate, Estimated, Many, Pair};
 
 #[derive(Default)]
@@ -18,7 +18,7 @@ struct PairDraws {
 
 /// Every point's scouts, and for each pair the points it ran at.
 pub(crate) struct Draws {
-    scouts: [Vec<f64>; 2],
+    covariates: [Vec<f64>; 2],
     /// Pass and file of each point.
     of: Vec<(u32, u32)>,
     passes: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Draws {
 }
 
 /// The scouts' means over all points, prepared once for all cells.
-struct Scouts {
+struct CovariateMeans {
     means: [f64; 2],
     many: Many,
 }
@@ -36,7 +36,7 @@ impl Draws {
     pub(crate) fn new(grid: &Grid, every: Vec<usize>) -> Draws {
         let one = |_| PairDraws { points: Vec::new(), shares: vec![Vec::new(); grid.geometries.len()] };
         Draws {
-            scouts: [Vec::new(), Vec::new()],
+            covariates: [Vec::new(), Vec::new()],
             of: Vec::new(),
             passes: 0,
             pairs: (0..grid.pairs()).map(one).collect(),
@@ -45,16 +45,16 @@ impl Draws {
     }
 
     pub(crate) fn points(&self) -> usize {
-        self.scouts[0].len()
+        self.covariates[0].len()
     }
 
     /// Takes in a pass: places in the order of the line.
-    pub(crate) fn push(&mut self, pass: Vec<Seen>) {
+    pub(crate) fn push(&mut self, pass: Vec<PointShares>) {
         self.passes += 1;
         for seen in pass {
             let point = self.points();
             self.of.push((self.passes, seen.file as u32));
-            for (list, value) in self.scouts.iter_mut().zip(seen.scout) {
+            for (list, value) in self.covariates.iter_mut().zip(seen.scout) {
                 list.push(value);
             }
             for (pair, shares) in seen.shares {
@@ -68,9 +68,10 @@ impl Draws {
     /// The space of every cell, from shares of a line of `len` bytes.
     pub(crate) fn spaces(&self, grid: &Grid, off: &[Option<Space>], len: u64) -> Vec<Space> {
         let all = statistics::neighbours(&self.of);
-        let parts = self.scouts.each_ref().map(|list| statistics::split(list, &all));
+        let parts = self.covariates.each_ref().map(|list| statistics::split(list, &all));
         let means = [parts[0].0, parts[1].0];
-        let scouts = Scouts { means, many: statistics::many(&parts.map(|p| p.1), self.points() as f64) };
+        let covariate_means =
+            CovariateMeans { means, many: statistics::many(&parts.map(|p| p.1), self.points() as f64) };
         let geometries = grid.geometries.len();
         let mut known: HashMap<usize, Estimated> = HashMap::new();
         let mut order: Vec<usize> = (0..grid.pairs()).collect();
@@ -81,7 +82,7 @@ impl Draws {
             let neighbours = statistics::neighbours(&of);
             for g in (0..geometries).filter(|g| off[pair * geometries + g].is_none()) {
                 let cell = pair * geometries + g;
-                let estimated = self.cell(grid, (pair, g), &neighbours, &scouts, &known);
+                let estimated = self.cell(grid, (pair, g), &neighbours, &covariate_means, &known);
                 known.insert(cell, estimated);
                 let (low, high) = estimated.interval();
                 let len = len as f64;
@@ -101,21 +102,22 @@ impl Draws {
         grid: &Grid,
         (pair, g): (usize, usize),
         neighbours: &[Pair],
-        scouts: &Scouts,
+        covariate_means: &CovariateMeans,
         known: &HashMap<usize, Estimated>,
     ) -> Estimated {
         let own = &self.pairs[pair];
         let y = &own.shares[g];
         let y_max = most(grid, pair, g);
-        let at = |i: usize| own.points.iter().map(|p| self.scouts[i][*p]).collect();
-        let covariates = [0, 1].map(|i| Covariate { at: at(i), mean: scouts.means[i], anchors: (0.0, 1.0) });
-        let by_scouts = statistics::regress(y, neighbours, y_max, &covariates, &scouts.many);
+        let at = |i: usize| own.points.iter().map(|p| self.covariates[i][*p]).collect();
+        let covariates =
+            [0, 1].map(|i| Covariate { at: at(i), mean: covariate_means.means[i], anchors: (0.0, 1.0) });
+        let by_covariates = statistics::regress(y, neighbours, y_max, &covariates, &covariate_means.many);
         let by_parent = |(parent, g): (usize, usize)| {
             let at = self.shares_at(parent, g, &own.points)?;
             let parents = known.get(&(parent * grid.geometries.len() + g))?;
             let covariate = Covariate { at, mean: parents.mean, anchors: (0.0, most(grid, parent, g)) };
             let covariance = vec![vec![parents.variance]];
-            let many = Many { covariance, df: parents.df, draws: scouts.many.draws };
+            let many = Many { covariance, df: parents.df, draws: covariate_means.many.draws };
             Some(statistics::regress(y, neighbours, y_max, &[covariate], &many))
         };
         // at the same geometry, and at the finest: what a coarse one rounds away of a small record tells of a large one
@@ -123,7 +125,7 @@ impl Draws {
         let parents =
             self.parents(grid, pair).flat_map(|p| [Some((p, g)), (g != finest).then_some((p, finest))]);
         let candidates = parents.flatten().filter_map(by_parent);
-        candidates.fold(by_scouts, |best, next| if next.variance < best.variance { next } else { best })
+        candidates.fold(by_covariates, |best, next| if next.variance < best.variance { next } else { best })
     }
 
     /// The pairs of the same recordsize or codec that run at more points.

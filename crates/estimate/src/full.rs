@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use poolwright_openzfs::Engine;
 
 use crate::input::Input;
+use crate::measurement::Measurement;
 use crate::options::{Grid, Options};
-use crate::record::{Packed, Press, Speed, block_len};
+use crate::record::{CodecRunner, Packed, Speed, block_len};
 use crate::result::{self, Ended, Method, Progress, Space};
-use crate::sample::Found;
 use crate::source::{self, Pages, Source};
 use crate::{Error, Result};
 
@@ -163,8 +163,8 @@ fn report(
 
 impl Sums {
     /// As a sample words it.
-    pub(crate) fn found(self, off: &[Option<Space>], logical: u64, whole: bool) -> Found {
-        Found {
+    pub(crate) fn found(self, off: &[Option<Space>], logical: u64, whole: bool) -> Measurement {
+        Measurement {
             spaces: self.spaces(off, logical),
             speed: self.speed,
             packed: self.packed,
@@ -193,7 +193,7 @@ impl Sums {
 
 impl Work<'_> {
     fn thread(&self) -> Result<()> {
-        let mut press = Press::new(self.engine, self.grid);
+        let mut codecs = CodecRunner::new(self.engine, self.grid);
         let mut buf = Pages::new(self.stretch as usize);
         let mut open: Option<(usize, File)> = None;
         let count = self.before[self.before.len() - 1];
@@ -202,20 +202,20 @@ impl Work<'_> {
             if i >= count || self.stop.load(Ordering::Relaxed) {
                 break Ok(());
             }
-            if let Err(error) = self.stretch(i, &mut press, &mut buf, &mut open) {
+            if let Err(error) = self.stretch(i, &mut codecs, &mut buf, &mut open) {
                 self.stop.store(true, Ordering::Relaxed);
                 break Err(error);
             }
         };
         let mut sums = self.sums.lock().unwrap_or_else(|broken| broken.into_inner());
-        sums.speed.iter_mut().zip(&press.speed).for_each(|(sum, own)| sum.add(own));
+        sums.speed.iter_mut().zip(&codecs.speed).for_each(|(sum, own)| sum.add(own));
         result
     }
 
     fn stretch(
         &self,
         i: usize,
-        press: &mut Press,
+        codecs: &mut CodecRunner,
         buf: &mut [u8],
         open: &mut Option<(usize, File)>,
     ) -> Result<()> {
@@ -237,10 +237,17 @@ impl Work<'_> {
             self.sums.lock().unwrap_or_else(|broken| broken.into_inner()).lost += len as u64;
             return Ok(());
         }
-        self.compress(i, file, press, buf, len)
+        self.compress(i, file, codecs, buf, len)
     }
 
-    fn compress(&self, i: usize, file: usize, press: &mut Press, buf: &[u8], len: usize) -> Result<()> {
+    fn compress(
+        &self,
+        i: usize,
+        file: usize,
+        codecs: &mut CodecRunner,
+        buf: &[u8],
+        len: usize,
+    ) -> Result<()> {
         let grid = self.grid;
         let geometries = grid.geometries.len();
         let file_len = self.source.input.files[file].len;
@@ -255,7 +262,7 @@ impl Work<'_> {
                 let pair = grid.pair(r, c);
                 let cells = &mut asize[pair * geometries..(pair + 1) * geometries];
                 let mut kept = Vec::new();
-                press.run((r, recordsize), c, buf, len, file_len, cells, |n| {
+                codecs.run((r, recordsize), c, buf, len, file_len, cells, |n| {
                     if keep {
                         kept.push(n);
                     }

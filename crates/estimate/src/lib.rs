@@ -11,12 +11,13 @@
 //!   there, which is taken to be kept (`cp --sparse=never` would store it);
 //! - `copies=1`, `redundant_metadata=all`, no deduplication, no encryption.
 
+mod concatenation;
 mod draws;
 mod error;
 mod full;
 mod indirect;
 mod input;
-mod line;
+mod measurement;
 pub mod options;
 mod record;
 mod result;
@@ -60,7 +61,7 @@ pub fn estimate(
     let mut found = None;
     if !full {
         match sample::run(engine, &source, &grid, options, began, progress)? {
-            Outcome::Found(sampled) => found = Some(*sampled),
+            Outcome::Measurement(sampled) => found = Some(*sampled),
             Outcome::TakeAll => full = true,
         }
     }

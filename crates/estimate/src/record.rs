@@ -57,7 +57,7 @@ impl Speed {
 pub(crate) type Packed = u32;
 
 /// One thread's codecs.
-pub(crate) struct Press {
+pub(crate) struct CodecRunner {
     codecs: Vec<Codec>,
     names: Vec<String>,
     geometries: Vec<Geometry>,
@@ -70,13 +70,13 @@ pub(crate) struct Press {
     undone: Vec<u64>,
 }
 
-impl Press {
-    pub(crate) fn new(engine: Engine, grid: &Grid) -> Press {
+impl CodecRunner {
+    pub(crate) fn new(engine: Engine, grid: &Grid) -> CodecRunner {
         let max = grid.max_recordsize() as usize;
         let geometries: Vec<Geometry> = grid.geometries.iter().map(|(_, g)| *g).collect();
         let mut order: Vec<usize> = (0..geometries.len()).collect();
         order.sort_by_key(|g| geometries[*g].ashift);
-        Press {
+        CodecRunner {
             codecs: grid.codecs.iter().map(|c| Codec::new(engine, c, max)).collect(),
             names: grid.codecs.iter().map(|c| c.name().to_owned()).collect(),
             geometries,
@@ -186,7 +186,7 @@ fn finish(size: usize, len: usize, geometry: &Geometry) -> Stored {
     }
 }
 
-/// As [`finish`], from what [`Press::run`] told.
+/// As [`finish`], from what [`CodecRunner::run`] told.
 pub(crate) fn stored(packed: Packed, len: u64, codec: &str, geometry: &Geometry) -> Stored {
     let (size, len) = (packed as usize, len as usize);
     if size > limit(codec, len, geometry.sector() as usize) && codec != "off" {

@@ -20,11 +20,12 @@ use poolwright_openzfs::{Compression, Engine, Geometry};
 use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::concatenation::Concatenation;
 use crate::draws::Draws;
 use crate::full;
-use crate::line::Line;
+use crate::measurement::{Measurement, PointShares};
 use crate::options::{Grid, Options, nominal_speed};
-use crate::record::{Packed, Press, Speed};
+use crate::record::{CodecRunner, Packed, Speed};
 use crate::result::{self, Cell, Ended, Method, Progress, Space};
 use crate::source::{self, Pages, Source};
 use crate::{Error, Result};
@@ -44,18 +45,8 @@ const REDRAWS: usize = 16;
 const SCOUT_SPEED: f64 = 150.0;
 const READ_SPEED: f64 = 600.0;
 
-/// What both methods give.
-pub(crate) struct Found {
-    pub spaces: Vec<Space>,
-    pub speed: Vec<Speed>,
-    pub packed: Vec<Vec<Packed>>,
-    pub histogram: [u64; 256],
-    pub places: u64,
-    pub ended: Ended,
-}
-
 /// A drawn point; the file is open and its bytes have been asked for.
-struct Place {
+struct SamplePoint {
     /// Runs the pairs that run at one point in this many, and all that run at more.
     rank: usize,
     file: usize,
@@ -63,18 +54,8 @@ struct Place {
     open: File,
 }
 
-/// What one place has shown.
-pub(crate) struct Seen {
-    pub file: usize,
-    pub scout: [f64; 2],
-    /// Pair, and `asize` over length on the line for each geometry.
-    pub shares: Vec<(usize, Vec<f64>)>,
-    packed: Vec<(usize, Vec<Packed>)>,
-    histogram: [u64; 256],
-}
-
 struct Worker {
-    press: Press,
+    codecs: CodecRunner,
     scout: Codec,
     buf: Pages,
 }
@@ -83,7 +64,7 @@ struct Sampler<'a> {
     source: &'a Source<'a>,
     grid: &'a Grid,
     options: &'a Options,
-    line: Line,
+    line: Concatenation,
     rng: ChaCha8Rng,
     deadline: Option<Instant>,
     /// Per pair, of how many points it runs at one.
@@ -127,7 +108,7 @@ pub(crate) fn run(
         source,
         grid,
         options,
-        line: Line::new(source),
+        line: Concatenation::new(source),
         rng: ChaCha8Rng::seed_from_u64(options.seed),
         deadline: options.time_limit.map(|limit| began + limit),
         every: every_pair.clone(),
@@ -135,7 +116,7 @@ pub(crate) fn run(
     let lz4 = Compression::parse("lz4")?;
     let space = grid.max_recordsize().max(WINDOW) as usize;
     let worker = |_| Worker {
-        press: Press::new(engine, grid),
+        codecs: CodecRunner::new(engine, grid),
         scout: Codec::new(engine, &lz4, WINDOW as usize),
         buf: Pages::new(space),
     };
@@ -145,7 +126,7 @@ pub(crate) fn run(
 
 /// How a sample ended: with figures, or with the insight that reading everything is cheaper.
 pub(crate) enum Outcome {
-    Found(Box<Found>),
+    Measurement(Box<Measurement>),
     TakeAll,
 }
 
@@ -191,7 +172,7 @@ impl Sampler<'_> {
         let (packed, histogram) = kept;
         let places = draws.points() as u64;
         let speed = speeds(workers);
-        Ok(Outcome::Found(Box::new(Found { spaces, speed, packed, histogram, places, ended })))
+        Ok(Outcome::Measurement(Box::new(Measurement { spaces, speed, packed, histogram, places, ended })))
     }
 
     /// Whether reading and compressing everything would take less than the draws that are still missing, and is
@@ -223,7 +204,7 @@ impl Sampler<'_> {
         wanted: &[bool],
         may_stop: bool,
         report: &mut dyn FnMut(&Self),
-    ) -> Result<Option<Vec<Seen>>> {
+    ) -> Result<Option<Vec<PointShares>>> {
         let ranks = ranks(points, &mut self.rng);
         let drawn: Vec<u64> = (0..points).map(|i| self.point(i, points)).collect();
         let mut out = Vec::with_capacity(points);
@@ -252,7 +233,7 @@ impl Sampler<'_> {
         points: usize,
         at: usize,
         wanted: &[bool],
-    ) -> Result<Vec<Place>> {
+    ) -> Result<Vec<SamplePoint>> {
         let mut out = Vec::new();
         for i in at..drawn.len().min(at + BATCH) {
             let place = self.open_one(i, points, drawn[i], ranks[i])?;
@@ -265,12 +246,12 @@ impl Sampler<'_> {
         Ok(out)
     }
 
-    fn open_one(&mut self, i: usize, points: usize, drawn: u64, rank: usize) -> Result<Place> {
+    fn open_one(&mut self, i: usize, points: usize, drawn: u64, rank: usize) -> Result<SamplePoint> {
         let mut point = drawn;
         for _ in 0..REDRAWS {
             let (file, offset) = self.line.locate(point);
             if let Some(open) = self.source.open(file) {
-                return Ok(Place { rank, file, offset, open });
+                return Ok(SamplePoint { rank, file, offset, open });
             }
             point = self.point(i, points);
         }
@@ -319,10 +300,10 @@ impl Sampler<'_> {
     fn look(
         &self,
         workers: &mut [Worker],
-        places: &[Place],
+        places: &[SamplePoint],
         wanted: &[bool],
         may_stop: bool,
-    ) -> Result<Option<Vec<Seen>>> {
+    ) -> Result<Option<Vec<PointShares>>> {
         let next = AtomicUsize::new(0);
         let stop = AtomicBool::new(false);
         let late = || {
@@ -332,7 +313,7 @@ impl Sampler<'_> {
             }
             stop.load(Ordering::Relaxed)
         };
-        let thread = |worker: &mut Worker| -> Result<Vec<(usize, Seen)>> {
+        let thread = |worker: &mut Worker| -> Result<Vec<(usize, PointShares)>> {
             let mut out = Vec::new();
             loop {
                 let i = next.fetch_add(1, Ordering::Relaxed);
@@ -377,14 +358,14 @@ impl Sampler<'_> {
         sizes.filter_map(of).max().unwrap_or(0).max(WINDOW)
     }
 
-    /// Scouts a place and runs the wanted pairs on it.
+    /// CovariateMeans a place and runs the wanted pairs on it.
     fn place(
         &self,
         worker: &mut Worker,
-        place: &Place,
+        place: &SamplePoint,
         wanted: &[bool],
         late: &dyn Fn() -> bool,
-    ) -> Result<Option<Seen>> {
+    ) -> Result<Option<PointShares>> {
         let file_len = self.source.input.files[place.file].len;
         let size = self.widest(wanted, place.rank);
         let (base, len, _) = self.line.window(place.file, file_len, place.offset, size);
@@ -412,7 +393,7 @@ impl Sampler<'_> {
                 let mut asize = vec![0; self.grid.geometries.len()];
                 let mut packed = Vec::new();
                 let len = window.1 as usize;
-                worker.press.run((r, recordsize), c, buf, len, file_len, &mut asize, |n| packed.push(n))?;
+                worker.codecs.run((r, recordsize), c, buf, len, file_len, &mut asize, |n| packed.push(n))?;
                 let pair = self.grid.pair(r, c);
                 seen.shares.push((pair, asize.iter().map(|a| *a as f64 / window.2 as f64).collect()));
                 seen.packed.push((pair, packed));
@@ -438,7 +419,7 @@ fn ranks(points: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
 }
 
 /// How far lz4 packs the bytes, and their entropy, both as fractions.
-fn scout(codec: &mut Codec, file: usize, bytes: &[u8]) -> Result<Seen> {
+fn scout(codec: &mut Codec, file: usize, bytes: &[u8]) -> Result<PointShares> {
     let mut histogram = [0; 256];
     source::count(bytes, &mut histogram);
     codec.store(bytes, &Geometry::plain(9))?;
@@ -448,10 +429,10 @@ fn scout(codec: &mut Codec, file: usize, bytes: &[u8]) -> Result<Seen> {
         0 => 1.0,
         n => n as f64 / bytes.len() as f64,
     };
-    Ok(Seen { file, scout: [packed, entropy], shares: Vec::new(), packed: Vec::new(), histogram })
+    Ok(PointShares { file, scout: [packed, entropy], shares: Vec::new(), packed: Vec::new(), histogram })
 }
 
-fn keep(seen: &[Seen], kept: &mut (Vec<Vec<Packed>>, [u64; 256])) {
+fn keep(seen: &[PointShares], kept: &mut (Vec<Vec<Packed>>, [u64; 256])) {
     for one in seen {
         kept.1.iter_mut().zip(&one.histogram).for_each(|(sum, own)| *sum += own);
         for (pair, packed) in &one.packed {
@@ -463,9 +444,9 @@ fn keep(seen: &[Seen], kept: &mut (Vec<Vec<Packed>>, [u64; 256])) {
 }
 
 fn speeds(workers: &[Worker]) -> Vec<Speed> {
-    let mut sum = workers[0].press.speed.clone();
+    let mut sum = workers[0].codecs.speed.clone();
     for worker in &workers[1..] {
-        sum.iter_mut().zip(&worker.press.speed).for_each(|(sum, own)| sum.add(own));
+        sum.iter_mut().zip(&worker.codecs.speed).for_each(|(sum, own)| sum.add(own));
     }
     sum
 }

@@ -10,6 +10,7 @@ pub mod private;
 pub mod regular;
 pub mod room;
 pub mod scratch;
+mod sweep;
 pub mod transient;
 
 pub use part::Part;

@@ -5,11 +5,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, openat};
-use rustix::process::geteuid;
-
+use crate::Transient;
 use crate::private::{is_at, make_dir};
-use crate::{Transient, private};
+use crate::sweep::lock;
+pub use crate::sweep::sweep;
 
 /// A private directory, removed when this is dropped. The kernel releases its lock when the process ends, however it ends,
 /// so [`sweep`] tells a killed process's directory from a live one's without relying on process ids.
@@ -60,30 +59,6 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);
     }
-}
-
-/// Removes the directories of this user in `parent` whose names begin with `prefix` and whose process has ended. Returns
-/// how many.
-pub fn sweep(parent: &Path, prefix: &str) -> usize {
-    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
-    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
-    let removed = |path: PathBuf| {
-        let Ok(lock) = lock(&path) else { return false };
-        is_at(&lock, &path) && std::fs::remove_dir_all(&path).is_ok()
-    };
-    ours.filter(|entry| removed(entry.path())).count()
-}
-
-/// Opens a directory of this user and locks it, if no process has.
-fn lock(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let dir = openat(CWD, path, flags, Mode::empty())?;
-    let owner = fstat(&dir)?.st_uid;
-    if owner != geteuid().as_raw() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, private::Unsafe::Owner(owner)));
-    }
-    flock(&dir, FlockOperation::NonBlockingLockExclusive)?;
-    Ok(dir)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::scratch;
+use crate::sweep::sweep;
 
 static ITEMS: Mutex<Items> = Mutex::new(Items { next: 0, all: Vec::new() });
 
@@ -81,7 +81,7 @@ pub fn remove_all() {
     for (_, item) in &items.all {
         match item {
             Item::Child(_) => {}
-            Item::Scratch(parent, prefix) => drop(scratch::sweep(parent, prefix)),
+            Item::Scratch(parent, prefix) => drop(sweep(parent, prefix)),
             Item::Path(path) => persistently_remove(path),
         }
     }

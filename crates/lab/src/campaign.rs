@@ -1,5 +1,7 @@
 //! A campaign as declared: what `campaigns/NAME.toml` says, checked. The file itself is described in `docs/lab.md`.
 
+mod cases;
+mod entry;
 mod parse;
 mod study;
 #[cfg(test)]
@@ -12,6 +14,8 @@ use std::path::Path;
 
 use poolwright_openzfs::property::Settings;
 use serde::{Deserialize, Serialize};
+
+pub use cases::{cases, matches};
 
 use crate::{Error, Result};
 
@@ -155,7 +159,7 @@ impl Study {
     /// Whether a level or a live change sets a property or something of the pool.
     pub fn needs_pool(&self) -> bool {
         let places = self.factors.iter().flat_map(|f| &f.levels).flat_map(|l| &l.set);
-        places.into_iter().any(|(place, _)| !matches!(place, Place::Workload(_)))
+        places.into_iter().any(|(place, _)| !matches!(place, ParameterPath::Workload(_)))
             || self.phases.iter().any(|p| !p.at.is_empty())
     }
 }
@@ -185,13 +189,13 @@ pub struct Level {
     /// As tables show it.
     pub name: String,
     /// What it sets.
-    pub set: Vec<(Place, serde_json::Value)>,
+    pub set: Vec<(ParameterPath, serde_json::Value)>,
 }
 
 /// What can be set: `ROLE.property`, `pool.KEY`, `pool.tunables.NAME`, `workload.PARAMETER`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum ParameterPath {
     /// A property of a dataset: role and property.
     Dataset(String, String),
     /// A field of [`PoolSpec`].

@@ -11,33 +11,10 @@ use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value as Json;
 
-use crate::campaign::{Campaign, Case, Parameters, Place, PoolSpec, Study};
-use crate::home::Home;
+use crate::assets::Assets;
+use crate::campaign::{Campaign, Case, ParameterPath, Parameters, PoolSpec, Study};
+pub use crate::campaign::{cases, matches};
 use crate::{TargetSpec, TrialKey, TrialSpec};
-
-/// Every combination of levels that is not excluded, the last factor changing fastest.
-pub fn cases(study: &Study) -> Vec<Case> {
-    let mut all = vec![Case::new()];
-    for factor in &study.factors {
-        let with = |case: &Case| {
-            let mut several = Vec::new();
-            for level in &factor.levels {
-                let mut case = case.clone();
-                case.insert(factor.name.clone(), level.name.clone());
-                several.push(case);
-            }
-            several
-        };
-        all = all.iter().flat_map(with).collect();
-    }
-    all.retain(|case| !study.exclude.iter().any(|excluded| matches(case, excluded)));
-    all
-}
-
-/// Whether a case has the levels that another one names.
-pub fn matches(case: &Case, named: &Case) -> bool {
-    named.iter().all(|(factor, level)| case.get(factor) == Some(level))
-}
 
 /// The cases of a block in the order they are run in.
 pub fn block(study: &Study, seed: u64, block: u32) -> Vec<Case> {
@@ -90,19 +67,19 @@ pub fn conditions(campaign: &Campaign, study: &Study, scale: &str, case: &Case) 
 
 impl Conditions {
     /// The parser has checked that the value fits the place.
-    fn set(&mut self, place: &Place, value: &Json) {
+    fn set(&mut self, place: &ParameterPath, value: &Json) {
         let text = || value.as_str().unwrap_or_default().to_owned();
         match place {
-            Place::Workload(name) => {
+            ParameterPath::Workload(name) => {
                 self.parameters.insert(name.clone(), value.clone());
             }
-            Place::Dataset(role, name) => {
+            ParameterPath::Dataset(role, name) => {
                 self.datasets.entry(role.clone()).or_default().insert(name.clone(), text());
             }
-            Place::Tunable(name) => {
+            ParameterPath::Tunable(name) => {
                 self.pool.tunables.insert(name.clone(), text());
             }
-            Place::Pool(key) => match key.as_str() {
+            ParameterPath::Pool(key) => match key.as_str() {
                 "vdevs" => {
                     let words = value.as_array().into_iter().flatten().filter_map(Json::as_str);
                     self.pool.vdevs = words.map(str::to_owned).collect();
@@ -128,7 +105,7 @@ pub struct Plan<'a> {
     /// A directory for the datasets instead of a pool.
     pub directory: Option<PathBuf>,
     /// Where the drivers are.
-    pub home: &'a Home,
+    pub assets: &'a Assets,
 }
 
 impl Plan<'_> {
@@ -138,7 +115,7 @@ impl Plan<'_> {
         TrialSpec {
             kind: TrialSpec::KIND.to_owned(),
             key: TrialKey { study: study.name.clone(), case: case.clone(), block },
-            driver: self.home.driver(&study.driver),
+            driver: self.assets.driver(&study.driver),
             driver_words: Vec::new(),
             parameters: conditions.parameters,
             target: match &self.directory {
@@ -149,8 +126,8 @@ impl Plan<'_> {
             places: BTreeMap::new(),
             phases: study.phases.clone(),
             scratch,
-            cache: self.home.cache(&self.campaign.name),
-            tools: self.home.tools(),
+            cache: self.assets.cache(&self.campaign.name),
+            tools: self.assets.tools(),
             seed: workload_seed(self.seed, block),
         }
     }
@@ -186,8 +163,8 @@ mod tests {
     fn a_specification_holds_all_of_a_trial() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../poolwright/tests/fixtures/smoke.toml");
         let (campaign, _) = Campaign::load(&path).unwrap();
-        let home = Home::at(Path::new("/home"));
-        let mut plan = Plan { campaign: &campaign, scale: "long", seed: 3, directory: None, home: &home };
+        let assets = Assets::at(Path::new("/home"));
+        let mut plan = Plan { campaign: &campaign, scale: "long", seed: 3, directory: None, assets: &assets };
         let study = &campaign.studies[1];
         let case = Case::from([("compression".into(), "off".into())]);
         let spec = plan.spec(study, &case, 1, "/scratch/t0".into());

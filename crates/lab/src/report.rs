@@ -9,12 +9,13 @@ mod claims;
 mod compare;
 mod csv;
 mod effects;
+mod figure;
+mod format;
 mod markdown;
 mod measures;
 mod page;
 mod tables;
 mod text;
-mod words;
 
 use std::collections::BTreeMap;
 
@@ -25,11 +26,12 @@ use crate::order::cases;
 use crate::store::{Run, Trial};
 
 pub use advice::{Advice, Choice};
-pub use cells::{Figure, Row};
-pub use claims::{ClaimResult, Verdict};
-pub use compare::{Apart, Comparison, compare};
+pub use cells::Row;
+pub use claims::{ClaimResult, ClaimVerdict};
+pub use compare::{CellDiff, Comparison, compare};
 pub use csv::csv;
 pub use effects::Effect;
+pub use figure::Figure;
 pub use markdown::{comparison as comparison_markdown, markdown};
 pub use page::html;
 pub use text::{comparison, text};
@@ -143,9 +145,9 @@ impl Report {
     }
 
     /// How many claims there are of each kind; kinds without any are left out.
-    pub fn verdicts(&self) -> Vec<(Verdict, usize)> {
+    pub fn verdicts(&self) -> Vec<(ClaimVerdict, usize)> {
         let count = |v| self.claims().filter(|c| c.verdict == v).count();
-        Verdict::ALL.into_iter().map(|v| (v, count(v))).filter(|(_, n)| *n > 0).collect()
+        ClaimVerdict::ALL.into_iter().map(|v| (v, count(v))).filter(|(_, n)| *n > 0).collect()
     }
 }
 
@@ -170,7 +172,7 @@ fn failures(campaign: &Campaign, trials: &[Trial]) -> Vec<Failure> {
             .studies
             .iter()
             .find(|s| s.name == key.study)
-            .map_or_else(|| words::levels(&key.case), |s| words::case(s, &key.case)),
+            .map_or_else(|| format::levels(&key.case), |s| format::case(s, &key.case)),
         block: key.block,
         why: why.clone(),
     };

@@ -2,7 +2,7 @@
 
 pub(crate) mod checks;
 pub mod child;
-pub mod ground;
+pub mod scratch_dir;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,14 +17,14 @@ use crate::campaign::{Campaign, Study};
 use crate::order::{self, Plan};
 use crate::statistics;
 use crate::store::{Run, Store, Trial};
-use crate::{Error, Home, Outcome, Result, TrialKey};
-use ground::Ground;
+use crate::{Assets, Error, Outcome, Result, TrialKey};
+use scratch_dir::ScratchDir;
 
 /// What is run, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where the drivers are.
-    pub home: Home,
+    pub assets: Assets,
     /// The program whose verb `trial` runs a trial.
     pub program: PathBuf,
     /// Scale.
@@ -103,7 +103,7 @@ pub fn run(
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<Summary> {
     let studies = chosen(campaign, options)?;
-    let ground = prepare(campaign, options, &studies)?;
+    let scratch_dir = prepare(campaign, options, &studies)?;
     let began = Instant::now();
     let run = new_run(campaign, text, options);
     let before = store.runs()?;
@@ -114,10 +114,10 @@ pub fn run(
             scale: &options.scale,
             seed: options.seed,
             directory: options.directory.clone(),
-            home: &options.home,
+            assets: &options.assets,
         },
         options,
-        ground: &ground,
+        scratch_dir: &scratch_dir,
         trials: store.trials(id)?,
         store,
         run: id,
@@ -185,8 +185,8 @@ fn largest_arc(campaign: &Campaign, options: &Options, studies: &[&Study]) -> u6
     arcs.filter_map(|arc| property::parse_size(&arc).ok()).max().unwrap_or(0)
 }
 
-fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study]) -> Result<Ground> {
-    checks::drivers(&options.home, campaign, &options.scale, studies)?;
+fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study]) -> Result<ScratchDir> {
+    checks::drivers(&options.assets, campaign, &options.scale, studies)?;
     match &options.directory {
         None => {
             checks::fuse()?;
@@ -194,18 +194,18 @@ fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study]) -> Result
         }
         Some(dir) => checks::space(dir, campaign.space(&options.scale))?,
     }
-    for dir in [options.home.tools(), options.home.cache(&campaign.name)] {
+    for dir in [options.assets.tools(), options.assets.cache(&campaign.name)] {
         poolwright_host::private::make_dirs(&dir).map_err(Error::host("making", &dir))?;
     }
-    let ground = Ground::take(&options.scratch)?;
+    let scratch_dir = ScratchDir::take(&options.scratch)?;
     if options.directory.is_none() {
-        checks::space(ground.root(), campaign.space(&options.scale))?;
+        checks::space(scratch_dir.root(), campaign.space(&options.scale))?;
     }
-    Ok(ground)
+    Ok(scratch_dir)
 }
 
 fn new_run(campaign: &Campaign, text: &str, options: &Options) -> Run {
-    let mut machine = machine::words();
+    let mut machine = machine::description();
     machine.insert("host".into(), rustix::system::uname().nodename().to_string_lossy().into_owned());
     machine.insert("scratch".into(), options.scratch.display().to_string());
     Run {
@@ -235,7 +235,7 @@ fn changed(before: &[(i64, Run)], id: i64, run: &Run) -> bool {
 struct Work<'a> {
     plan: Plan<'a>,
     options: &'a Options,
-    ground: &'a Ground,
+    scratch_dir: &'a ScratchDir,
     store: &'a mut dyn Store,
     run: i64,
     /// All that is known, of earlier times too.
@@ -315,11 +315,12 @@ impl Work<'_> {
         let number = self.summary.trials;
         watch(Event::Trial { key: &key, number, of: self.expected, left: self.left() });
         let position = self.trials.iter().map(|t| t.position + 1).max().unwrap_or(0);
-        let scratch = self.ground.trial(position)?;
+        let scratch = self.scratch_dir.trial(position)?;
         let spec = self.plan.spec(study, &key.case, key.block, scratch);
         let started = machine::now();
         let mut progress = |said: Progress| watch(Event::Progress(&said));
-        let ran = child::run(&self.options.program, &spec, position, self.ground, interrupted, &mut progress);
+        let ran =
+            child::run(&self.options.program, &spec, position, self.scratch_dir, interrupted, &mut progress);
         let ran = self.tidy(ran, position, watch)?;
         let trial = Trial { key, position, started, outcome: ran };
         self.store.save(self.run, &trial)?;
@@ -342,10 +343,10 @@ impl Work<'_> {
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<std::result::Result<Outcome, String>> {
         if self.options.keep && ran.is_ok() {
-            let kept = self.ground.keep(position)?;
+            let kept = self.scratch_dir.keep(position)?;
             watch(Event::Note(format!("kept: {}", kept.display())));
         }
-        let left = self.ground.clear()?;
+        let left = self.scratch_dir.clear()?;
         if left > 0 && matches!(ran, Ok(Ok(_))) {
             watch(Event::Note(format!("the trial left {left} processes behind, which were ended")));
         }

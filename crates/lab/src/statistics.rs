@@ -135,7 +135,7 @@ pub struct Ratio {
 
 /// What a ratio says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Direction {
     /// The second is higher, beyond noise.
     Higher,
     /// The second is lower, beyond noise.
@@ -182,12 +182,12 @@ impl Ratio {
     }
 
     /// What it says.
-    pub fn verdict(&self) -> Verdict {
+    pub fn direction(&self) -> Direction {
         match self.interval {
-            None => Verdict::TooFew,
-            Some((low, _)) if low > 1.0 => Verdict::Higher,
-            Some((_, high)) if high < 1.0 => Verdict::Lower,
-            Some(_) => Verdict::NoDifference,
+            None => Direction::TooFew,
+            Some((low, _)) if low > 1.0 => Direction::Higher,
+            Some((_, high)) if high < 1.0 => Direction::Lower,
+            Some(_) => Direction::NoDifference,
         }
     }
 }

@@ -4,14 +4,14 @@
 //! process runs one trial, from its main thread.
 
 pub mod driver;
-mod eye;
 mod figures;
 mod histogram;
+mod log_tail;
 mod phase;
 pub mod processes;
 mod procfs;
 pub mod protocol;
-mod tail;
+mod sampler;
 pub mod target;
 
 use std::path::{Path, PathBuf};

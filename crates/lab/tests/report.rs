@@ -1,7 +1,7 @@
 //! The report of a made-up run, held against golden files. `REWRITE=1 cargo test` takes the new output as good; look at
 //! the difference, and at the page in a browser, before committing it.
 
-use poolwright_lab::report::{self, Report, Verdict};
+use poolwright_lab::report::{self, ClaimVerdict, Report};
 use poolwright_lab::{Campaign, Run, Trial};
 
 #[path = "../../report/tests/common/mod.rs"]
@@ -37,8 +37,8 @@ fn every_output_looks_as_it_did() {
 fn claims_are_counted_and_each_has_its_line() {
     let (campaign, run, trials) = made_up::run(1);
     let report = Report::new(&campaign, 7, &run, &trials);
-    let verdicts: Vec<Verdict> = report.claims().map(|c| c.verdict).collect();
-    use Verdict::{Agrees, DoesNotAgree, NoDifference, NotMeasured, TooFew};
+    let verdicts: Vec<ClaimVerdict> = report.claims().map(|c| c.verdict).collect();
+    use ClaimVerdict::{Agrees, DoesNotAgree, NoDifference, NotMeasured, TooFew};
     assert_eq!(verdicts, [Agrees, DoesNotAgree, Agrees, Agrees, NoDifference, NotMeasured, TooFew]);
     let line = &report.studies[0].claims[0].line;
     assert!(line.starts_with("agrees: primarycache=all imports faster than none – here "), "{line}");

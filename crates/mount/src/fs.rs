@@ -8,12 +8,12 @@ mod attr;
 mod data;
 mod dir;
 mod handles;
-mod known;
+mod lookup_count;
 mod names;
-mod place;
+mod node_id;
+mod operation;
 mod rollback;
 mod snapshots;
-mod told;
 mod xattr;
 
 use std::ffi::CStr;
@@ -29,9 +29,9 @@ use crate::options::Options;
 use crate::proto::wire::{EntryOut, InHeader, OpenOut};
 use crate::proto::{Malformed, Op, Opcode, Request, put};
 use handles::Handles;
-use known::Known;
-pub(crate) use place::SNAPSHOTS_ID;
-use place::{HEAD, Place};
+use lookup_count::LookupCounts;
+pub(crate) use node_id::SNAPSHOTS_ID;
+use node_id::{HEAD, NodeId};
 pub(crate) use rollback::{RolledBack, Stale};
 use snapshots::Snapshots;
 
@@ -53,12 +53,12 @@ pub(crate) struct FileSystem {
     root: Node,
     root_object: u64,
     options: Options,
-    known: Known,
+    lookup_counts: LookupCounts,
     handles: Handles,
     snapshots: Snapshots,
     /// Counts `security.capability` being set, see [`handles::Handle`].
     capabilities: AtomicU64,
-    /// Rollbacks that replaced all files for the kernel, see [`FileSystem::told_generation`].
+    /// Rollbacks that replaced all files for the kernel, see [`FileSystem::reported_generation`].
     replaced: u32,
     /// A rollback is over and the kernel not told yet: its changed pages belong to what is gone.
     fenced: AtomicBool,
@@ -79,7 +79,7 @@ impl FileSystem {
             root_object: root.object(),
             root,
             options: options.clone(),
-            known: Known::new(),
+            lookup_counts: LookupCounts::new(),
             handles: Handles::new(),
             snapshots: Snapshots::new(pool.clone(), dataset),
             capabilities: AtomicU64::new(0),
@@ -98,7 +98,7 @@ impl FileSystem {
         };
         worker.tally.count(request.opcode, matches!(answer, Answer::Error(_)));
         if let (Some(observer), Some(start)) = (&self.options.observer, start)
-            && let Some(operation) = self.told(request, answer, out, start, worker.number)
+            && let Some(operation) = self.operation(request, answer, out, start, worker.number)
         {
             observer.operation(&operation);
         }
@@ -241,7 +241,7 @@ impl FileSystem {
     /// Lets go of everything that is held for the kernel, which is gone, and makes all that was acknowledged durable.
     pub(crate) fn finish(&self) -> NodeResult<()> {
         self.handles.clear();
-        self.known.clear();
+        self.lookup_counts.clear();
         self.snapshots.clear();
         if self.options.readonly { Ok(()) } else { self.head.commit() }
     }
@@ -258,35 +258,36 @@ impl FileSystem {
 
     /// The id of an object of the dataset.
     pub(crate) fn id_of(&self, object: u64) -> u64 {
-        place::id(HEAD, object, self.root_object)
+        node_id::id(HEAD, object, self.root_object)
     }
 
     // ---- what the parts share ----
 
-    fn place(&self, nodeid: u64) -> Place {
-        Place::of(nodeid, self.root_object)
+    fn decode(&self, nodeid: u64) -> NodeId {
+        NodeId::of(nodeid, self.root_object)
     }
 
     /// The node of an id, with its tree. The directories of `.zfs` are no nodes: `EPERM`.
     fn node(&self, nodeid: u64) -> NodeResult<(u16, Node)> {
-        match self.place(nodeid) {
-            Place::Object { tree: HEAD, object } if object == self.root_object => {
+        match self.decode(nodeid) {
+            NodeId::Object { tree: HEAD, object } if object == self.root_object => {
                 Ok((HEAD, self.root.clone()))
             }
-            Place::Object { tree, object } => {
-                let (told, held) = self.known.get(nodeid).unzip();
+            NodeId::Object { tree, object } => {
+                let (told, held) = self.lookup_counts.get(nodeid).unzip();
                 let node = held.flatten().map_or_else(
                     || if tree == HEAD { self.head.node(object) } else { self.snapshots.node(tree, object) },
                     Ok,
                 )?;
                 // After a rollback the number may be another object's.
-                if told.is_some_and(|told| told != self.told_generation(tree, node.generation(), node.mode()))
-                {
+                if told.is_some_and(|told| {
+                    told != self.reported_generation(tree, node.generation(), node.mode())
+                }) {
                     return Err(Errno(libc::ESTALE));
                 }
                 Ok((tree, node))
             }
-            Place::Control | Place::Snapshots => Err(Errno(libc::EPERM)),
+            NodeId::Control | NodeId::Snapshots => Err(Errno(libc::EPERM)),
         }
     }
 
@@ -297,14 +298,14 @@ impl FileSystem {
     }
 
     fn changeable(&self, nodeid: u64) -> NodeResult<()> {
-        let snapshot = !matches!(self.place(nodeid), Place::Object { tree: HEAD, .. });
+        let snapshot = !matches!(self.decode(nodeid), NodeId::Object { tree: HEAD, .. });
         if snapshot || self.options.readonly { Err(Errno(libc::EROFS)) } else { Ok(()) }
     }
 
     /// The kernel learns of a node, and trusts its attributes for so long: its id.
     fn learn(&self, tree: u16, object: u64, generation: u32, trust: Duration) -> u64 {
-        let nodeid = place::id(tree, object, self.root_object);
-        if self.known.add(nodeid, generation, trust) && tree != HEAD {
+        let nodeid = node_id::id(tree, object, self.root_object);
+        if self.lookup_counts.add(nodeid, generation, trust) && tree != HEAD {
             self.snapshots.more(tree);
         }
         nodeid
@@ -312,8 +313,8 @@ impl FileSystem {
 
     /// The kernel forgets.
     fn forget(&self, nodeid: u64, times: u64) {
-        if self.known.forget(nodeid, times) && place::tree(nodeid) != HEAD {
-            self.snapshots.leave(place::tree(nodeid));
+        if self.lookup_counts.forget(nodeid, times) && node_id::tree(nodeid) != HEAD {
+            self.snapshots.leave(node_id::tree(nodeid));
         }
     }
 
@@ -325,7 +326,7 @@ impl FileSystem {
 
     fn entry_of(&self, tree: u16, attr: &Attr) -> EntryOut {
         let valid = self.attr_trust(tree, attr, SystemTime::now());
-        let generation = self.told_generation(tree, attr.generation, attr.mode);
+        let generation = self.reported_generation(tree, attr.generation, attr.mode);
         let nodeid = self.learn(tree, attr.object, generation, valid);
         EntryOut {
             nodeid,

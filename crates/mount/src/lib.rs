@@ -2,7 +2,7 @@
 //!
 //! [`Mount::start`] mounts a dataset and serves it with a few threads; [`Options`] say how many, and what the kernel may
 //! cache. The layers, from the kernel upwards: [`proto`] knows the protocol's bytes, `session` (and `uring`)
-//! carries them between kernel and file system, `gate` stops them for a rollback, `fs` does what they ask for on the engine's nodes. `mountpoint` makes and ends the
+//! carries them between kernel and file system, `sharded_lock` stops them for a rollback, `fs` does what they ask for on the engine's nodes. `mountpoint` makes and ends the
 //! mount itself.
 //!
 //! `unsafe` is in the transports alone: `device` and `uring`.
@@ -11,7 +11,6 @@ mod counters;
 mod device;
 mod error;
 mod fs;
-mod gate;
 mod mount;
 mod mountpoint;
 mod observe;
@@ -19,6 +18,7 @@ mod options;
 pub mod proto;
 mod safety;
 mod session;
+mod sharded_lock;
 mod snapshot;
 mod sync;
 mod uring;

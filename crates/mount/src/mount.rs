@@ -146,7 +146,7 @@ impl Mount {
     ///
     /// Whoever keeps this handle keeps the dataset from being rolled back.
     pub fn dataset(&self) -> Option<Dataset> {
-        self.session.gate.pass(0).as_ref().map(|fs| fs.head().clone())
+        self.session.sharded_lock.read(0).as_ref().map(|fs| fs.head().clone())
     }
 
     /// Takes the dataset back to its latest snapshot while it is mounted, as a kernel does: requests wait, and go on in
@@ -167,10 +167,10 @@ impl Mount {
         };
         let gone =
             || Err(poolwright_openzfs::Error::Busy(format!("{} (an earlier rollback failed)", self.dataset)));
-        let stale = self.session.gate.change(change).unwrap_or_else(gone)?;
+        let stale = self.session.sharded_lock.change(change).unwrap_or_else(gone)?;
         // Requests are served again: whoever has a page or a directory locked, for which this has to wait, is answered.
         self.tell(&stale);
-        if let Some(fs) = &*self.session.gate.pass(0) {
+        if let Some(fs) = &*self.session.sharded_lock.read(0) {
             fs.lift_fence();
         }
         Ok(())
@@ -188,7 +188,7 @@ impl Mount {
     }
 
     fn id_of(&self, object: u64) -> Option<u64> {
-        self.session.gate.pass(0).as_ref().map(|fs| fs.id_of(object))
+        self.session.sharded_lock.read(0).as_ref().map(|fs| fs.id_of(object))
     }
 
     /// The kernel forgets attributes and cached bytes of an object (after something changed it other than through this

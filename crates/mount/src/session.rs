@@ -14,9 +14,9 @@ use zerocopy::IntoBytes;
 use crate::counters::{Counters, Tally};
 use crate::device::{self, Read};
 use crate::fs::{Answer, FileSystem, Worker};
-use crate::gate::Gate;
 use crate::proto::wire::{InHeader, OutHeader};
 use crate::proto::{MAX_WRITE, Negotiated, Op, Request, Wanted, answer_init};
+use crate::sharded_lock::ShardedLock;
 use crate::{Error, Result};
 
 const PAGE: usize = 4096;
@@ -44,7 +44,7 @@ impl Pages {
 
 /// A mount that is being served.
 pub(crate) struct Session {
-    pub(crate) gate: Gate,
+    pub(crate) sharded_lock: ShardedLock,
     pub(crate) device: Arc<OwnedFd>,
     pub(crate) agreed: Negotiated,
     /// io_uring was agreed on and then not taken.
@@ -67,7 +67,7 @@ impl Session {
         let agreed = handshake(&device, wanted)?;
         let workers = workers(&agreed);
         Ok(Session {
-            gate: Gate::new(fs, workers),
+            sharded_lock: ShardedLock::new(fs, workers),
             device: Arc::new(device),
             agreed,
             ring_refused: AtomicBool::new(false),
@@ -96,7 +96,7 @@ impl Session {
     /// One worker less.
     pub(crate) fn leave(&self) {
         if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let end = self.gate.pass(0).as_ref().map_or(Err(Errno(libc::EIO)), |fs| fs.finish());
+            let end = self.sharded_lock.read(0).as_ref().map_or(Err(Errno(libc::EIO)), |fs| fs.finish());
             *self.finished.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
         }
     }
@@ -136,7 +136,7 @@ impl Session {
         front[HEADER_AT..].copy_from_slice(out.as_bytes());
         let delivered = device::write(fd, &output[HEADER_AT..PAGE + len]);
         if let (Ok(false), Ok(request)) = (&delivered, &request)
-            && let Some(fs) = &*self.gate.pass(worker.number)
+            && let Some(fs) = &*self.sharded_lock.read(worker.number)
         {
             fs.undelivered(request, &output[PAGE..PAGE + len]);
         }
@@ -145,7 +145,7 @@ impl Session {
 
     /// A defect of ours must not leave a program waiting for ever.
     pub(crate) fn guarded(&self, request: &Request<'_>, out: &mut [u8], worker: &Worker<'_>) -> Answer {
-        let serve = || match &*self.gate.pass(worker.number) {
+        let serve = || match &*self.sharded_lock.read(worker.number) {
             Some(_) if self.refuses_changes.load(Ordering::Relaxed) && FileSystem::is_change(request) => {
                 FileSystem::lost(request, worker)
             }

@@ -25,7 +25,7 @@ impl Mount {
     /// # Errors
     /// `ENOENT` if there is no such snapshot; `EIO` if it cannot be opened.
     pub fn with_snapshot<T>(&self, name: &str, look: impl FnOnce(&Dataset) -> T) -> NodeResult<T> {
-        match &*self.session.gate.pass(0) {
+        match &*self.session.sharded_lock.read(0) {
             Some(fs) => fs.snapshots().with(name, look),
             None => Err(Errno(libc::EIO)),
         }
@@ -44,7 +44,8 @@ impl Mount {
         let mut told: Option<Instant> = None;
         while !self.bar(name) {
             if start.elapsed() > PATIENCE {
-                let open = self.session.gate.pass(0).as_ref().map_or(0, |fs| fs.open_in_snapshot(name));
+                let open =
+                    self.session.sharded_lock.read(0).as_ref().map_or(0, |fs| fs.open_in_snapshot(name));
                 return Err(SnapshotInUse { open });
             }
             if told.is_none_or(|when| when.elapsed() > TELL_EVERY) {
@@ -58,15 +59,19 @@ impl Mount {
             std::thread::sleep(Duration::from_millis(2));
         }
         let done = then();
-        if let Some(fs) = &*self.session.gate.pass(0) {
+        if let Some(fs) = &*self.session.sharded_lock.read(0) {
             fs.snapshots().lift_bar(name);
         }
         Ok(done)
     }
 
     fn forget_names_in(&self, snapshot: &str) {
-        let names =
-            self.session.gate.pass(0).as_ref().map_or_else(Vec::new, |fs| fs.names_in_snapshot(snapshot));
+        let names = self
+            .session
+            .sharded_lock
+            .read(0)
+            .as_ref()
+            .map_or_else(Vec::new, |fs| fs.names_in_snapshot(snapshot));
         for (dir, name) in names {
             let _ = device::forget_entry(self.session.device.as_ref(), dir, &name);
         }
@@ -74,6 +79,6 @@ impl Mount {
 
     /// A mount that is lost has no snapshot open.
     fn bar(&self, name: &str) -> bool {
-        self.session.gate.pass(0).as_ref().is_none_or(|fs| fs.snapshots().bar(name))
+        self.session.sharded_lock.read(0).as_ref().is_none_or(|fs| fs.snapshots().bar(name))
     }
 }

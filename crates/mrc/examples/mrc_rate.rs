@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use poolwright_mrc::arc::Arc;
 use poolwright_mrc::input::{self, Select};
-use poolwright_mrc::{Lane, Lru, Model, Run};
+use poolwright_mrc::{Lru, Model, RecordStream, Run};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -21,35 +21,35 @@ fn main() {
     };
     let sizes: Vec<u64> = sizes.split(',').map(|size| size.parse().expect("a size in bytes")).collect();
     let mut input = input::open(Path::new(trace), None, &Select::default()).expect("a trace");
-    let (mut all, mut pieces) = (Vec::new(), Vec::new());
+    let (mut all, mut extents) = (Vec::new(), Vec::new());
     loop {
-        input.read(&mut pieces).expect("a trace that can be read");
-        if pieces.is_empty() {
+        input.read(&mut extents).expect("a trace that can be read");
+        if extents.is_empty() {
             break;
         }
-        all.push(std::mem::take(&mut pieces));
+        all.push(std::mem::take(&mut extents));
     }
     for _ in 0..rounds.parse().expect("a number of rounds") {
         let mut lru = Lru::new(&sizes);
         let mut arcs = Run::new();
         arcs.add("arc", sizes.iter().map(|size| Box::new(Arc::new(*size)) as Box<dyn Model>).collect());
-        let mut show = |lane: &Lane| match model.as_str() {
-            "lru" => lru.feed(lane.accesses(), lane.keys()),
-            _ => arcs.feed(lane.accesses(), lane.keys()),
+        let mut show = |stream: &RecordStream| match model.as_str() {
+            "lru" => lru.feed(stream.accesses(), stream.keys()),
+            _ => arcs.feed(stream.accesses(), stream.keys()),
         };
         let (start, before) = (Instant::now(), processor_seconds());
-        let mut lane = Lane::new(input.unit(), None).expect("a lane");
-        for pieces in &all {
-            while lane.cut(pieces).expect("records") {
-                show(&lane);
+        let mut stream = RecordStream::new(input.unit(), None).expect("a stream");
+        for extents in &all {
+            while stream.cut(extents).expect("records") {
+                show(&stream);
             }
-            show(&lane);
+            show(&stream);
         }
         let seconds = start.elapsed().as_secs_f64();
         let cpu_seconds = (model == "lru").then(|| processor_seconds() - before);
         println!(
             "{}",
-            serde_json::json!({ "requests": lane.requests(), "seconds": seconds, "cpu_seconds": cpu_seconds })
+            serde_json::json!({ "requests": stream.requests(), "seconds": seconds, "cpu_seconds": cpu_seconds })
         );
     }
 }

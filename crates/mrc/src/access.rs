@@ -1,4 +1,4 @@
-//! What a cache is asked for: a piece of a file as the trace has it, and an access to one record as a model sees it.
+//! What a cache is asked for: a extent of a file as the trace has it, and an access to one record as a model sees it.
 
 /// What an access does to its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,9 +26,9 @@ pub const END: u64 = 1 << 60;
 
 /// A run of bytes of one file, as an input yields it: before a recordsize is chosen.
 ///
-/// An object of a trace that knows no offsets is a piece of file 0: its id stands in `offset`, its size in `len`.
+/// An object of a trace that knows no offsets is a extent of file 0: its id stands in `offset`, its size in `len`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct Extent {
     /// Nanoseconds since the start of the trace; 0 throughout where the source has no time.
     pub t_ns: u64,
     /// Number of the file in its source; 0 where there is one address space.

@@ -31,12 +31,12 @@ impl Counts {
     }
 }
 
-/// The 95 % band around a sampled miss ratio.
+/// The 95 % confidence interval around a sampled miss ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Band {
-    /// Lowest miss ratio of the band.
+pub struct Confidence {
+    /// Lowest miss ratio of the confidence.
     pub low: f64,
-    /// Highest miss ratio of the band.
+    /// Highest miss ratio of the confidence.
     pub high: f64,
 }
 
@@ -54,7 +54,7 @@ pub struct Point {
     pub write_miss_ratio: f64,
     /// Where 95 % of samples would put it; `None` where every request was looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub band: Option<Band>,
+    pub confidence: Option<Confidence>,
 }
 
 impl Point {
@@ -91,12 +91,12 @@ pub struct Sample {
     /// Records that were looked at.
     pub records: u64,
     /// Sizes that are no points, because too few records are in the sample to speak of them.
-    pub unsaid: Vec<Unsaid>,
+    pub unsupported_sizes: Vec<UnsupportedSize>,
 }
 
 /// A size that a sample is too small for.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Unsaid {
+pub struct UnsupportedSize {
     /// Size of the cache.
     pub cache_bytes: u64,
     /// The rate that it would take, at most 1.

@@ -44,10 +44,12 @@ pub enum Error {
     #[error("a sampling rate is above 0 and at most 1, not {0}")]
     SamplingRate(f64),
     /// Too little for the smallest sample.
-    #[error("a sample takes at least {}M of memory, not {given} bytes", crate::sample::LEAST_MEMORY >> 20)]
+    #[error("a sample takes at least {}M of memory, not {given} bytes", least >> 20)]
     SamplingMemory {
         /// Bytes.
         given: u64,
+        /// Bytes.
+        least: u64,
     },
     /// More different records than a run can number.
     #[error(

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use crate::hash::mix;
 use crate::input::Unit;
-use crate::sample::mix;
-use crate::{Input, Key, Result, Splitter};
+use crate::{Input, Key, RecordMap, Result};
 
 /// Records kept at most. The count is exact up to here, and has a standard error of 1/√(this/2) = 0.55 % beyond.
 const KEPT: usize = 1 << 16;
@@ -17,7 +17,7 @@ const SIZES: usize = 16;
 /// many are kept, `level` rises (adaptive sampling: Wegman; Flajolet, "On adaptive sampling", Computing 43, 1990).
 #[derive(Debug)]
 pub struct Footprint {
-    splitter: Splitter,
+    record_map: RecordMap,
     level: u32,
     kept: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
     requests: u64,
@@ -46,21 +46,21 @@ impl Hasher for AsItIs {
 impl Footprint {
     /// In records of `recordsize`, or else of the input's own.
     pub fn new(unit: Unit, recordsize: Option<u64>) -> Result<Footprint> {
-        let splitter = Splitter::of(unit, recordsize)?;
-        Ok(Footprint { splitter, level: 0, kept: HashMap::default(), requests: 0 })
+        let record_map = RecordMap::of(unit, recordsize)?;
+        Ok(Footprint { record_map, level: 0, kept: HashMap::default(), requests: 0 })
     }
 
     /// Reads all that is left of an input, or until `stop` says so, which is asked about a hundred times a second.
     pub fn read(&mut self, input: &mut dyn Input, stop: &mut dyn FnMut(&dyn Input) -> bool) -> Result<()> {
-        let mut pieces = Vec::new();
+        let mut extents = Vec::new();
         loop {
-            input.read(&mut pieces)?;
-            if pieces.is_empty() || stop(input) {
+            input.read(&mut extents)?;
+            if extents.is_empty() || stop(input) {
                 return Ok(());
             }
-            for piece in &pieces {
-                let Footprint { splitter, level, kept, requests } = self;
-                splitter.split(piece, |cut| {
+            for extent in &extents {
+                let Footprint { record_map, level, kept, requests } = self;
+                record_map.split(extent, |cut| {
                     *requests += 1;
                     keep(level, kept, cut.key, cut.bytes);
                 });
@@ -115,10 +115,10 @@ pub fn grid(bytes: u64, least: u64) -> Vec<u64> {
 mod tests {
     use super::*;
     use crate::input::Skipped;
-    use crate::{Kind, Piece};
+    use crate::{Extent, Kind};
 
     /// Pieces made up as they are asked for.
-    struct Made(Box<dyn Iterator<Item = Piece> + Send>);
+    struct Made(Box<dyn Iterator<Item = Extent> + Send>);
 
     impl Input for Made {
         fn format(&self) -> &'static str {
@@ -127,9 +127,9 @@ mod tests {
         fn unit(&self) -> Unit {
             Unit::Bytes { recordsize: 4096 }
         }
-        fn read(&mut self, pieces: &mut Vec<Piece>) -> Result<()> {
-            pieces.clear();
-            pieces.extend(self.0.by_ref().take(1000));
+        fn read(&mut self, extents: &mut Vec<Extent>) -> Result<()> {
+            extents.clear();
+            extents.extend(self.0.by_ref().take(1000));
             Ok(())
         }
         fn skipped(&self) -> Skipped {
@@ -144,8 +144,8 @@ mod tests {
     }
 
     fn footprint(records: u64, rounds: u64) -> Footprint {
-        let piece = |n: u64| Piece { t_ns: 0, file: 0, offset: n * 4096, len: 4096, kind: Kind::Read };
-        let mut input = Made(Box::new((0..rounds * records).map(move |n| piece(n % records))));
+        let extent = |n: u64| Extent { t_ns: 0, file: 0, offset: n * 4096, len: 4096, kind: Kind::Read };
+        let mut input = Made(Box::new((0..rounds * records).map(move |n| extent(n % records))));
         let mut found = Footprint::new(input.unit(), None).unwrap();
         found.read(&mut input, &mut |_| false).unwrap();
         found

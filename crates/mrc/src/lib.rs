@@ -1,11 +1,11 @@
 //! Cache models and miss-ratio curves: how often a trace misses in a cache of each size.
 //!
-//! The way of the data: an [`input`] yields [`Piece`]s (what was read or written where), a [`Splitter`] cuts them into
+//! The way of the data: an [`input`] yields [`Extent`]s (what was read or written where), a [`RecordMap`] cuts them into
 //! records of one recordsize, an [`Intern`] gives each record a dense number, and every [`Model`] is fed the same
 //! [`Access`]es in chunks and says its points at the end.
 //!
 //! ```text
-//! trace, .lis, oracleGeneral ─▶ Piece ─Splitter─▶ Key ─(Sample)─Intern─▶ Access ─▶ Model… ─▶ Curve
+//! trace, .lis, oracleGeneral ─▶ Extent ─RecordMap─▶ Key ─(Sample)─Intern─▶ Access ─▶ Model… ─▶ Curve
 //! ```
 //!
 //! Sizes are bytes throughout; a hit ratio is over accesses to records, as `arcstats` counts them.
@@ -16,31 +16,32 @@ pub mod arc;
 pub mod curve;
 pub mod error;
 pub mod footprint;
+mod hash;
 pub mod input;
 pub mod intern;
-pub mod lane;
-pub mod lanes;
 pub mod lru;
 pub mod openzfs;
 pub mod packed;
+pub mod partition;
+pub mod record_map;
+pub mod record_stream;
 pub mod run;
 pub mod sample;
-pub mod split;
-pub mod splitter;
+pub mod sweep;
 
-pub use access::{Access, END, Key, Kind, Piece};
-pub use curve::{Band, Counts, Curve, Point, Sample, Unsaid};
+pub use access::{Access, END, Extent, Key, Kind};
+pub use curve::{Confidence, Counts, Curve, Point, Sample, UnsupportedSize};
 pub use error::{Error, Result};
 pub use footprint::Footprint;
 pub use input::{Input, Skipped};
 pub use intern::Intern;
-pub use lane::Lane;
-pub use lanes::Lanes;
 pub use lru::Lru;
 pub use openzfs::OpenZfs;
+pub use record_map::RecordMap;
+pub use record_stream::RecordStream;
 pub use run::Run;
 pub use sample::Sampled;
-pub use splitter::Splitter;
+pub use sweep::Sweep;
 
 /// A cache, or a family of caches that differ in size, which is shown a trace and counts what misses.
 ///

@@ -2,40 +2,40 @@
 //!
 //! LRU caches are nested (Mattson et al., "Evaluation techniques for storage hierarchies", 1970): a record is in every
 //! cache that has room for itself and all that was asked for since its last request. So one reuse distance a request
-//! says for every size whether it hits. The distance is a count of what is live on a line of time ([`line`]).
+//! says for every size whether it hits. The distance is a count of what is live on a stack of time ([`stack`]).
 //!
 //! Distances are bytes. As long as all records have one size they are counted in records, which is faster; the first
-//! record of another size makes the line one of bytes.
+//! record of another size makes the stack one of bytes.
 //!
 //! What is meant where sizes differ: a cache evicts from the cold end until the new record fits. Two things are left out,
 //! because they are not the same for all sizes at once. A record that is larger than a cache still pushes everything out
 //! of it here, where a cache would not take it. A record whose size has changed counts with the size of its last
 //! request, also for requests of others that came before: where sizes do not change, the curve is exact.
 
-mod line;
 mod reuse;
+mod stack_distance;
 mod tree;
 
 use std::collections::BinaryHeap;
 
 use crate::{Access, Counts, Key, Kind, Model};
-use line::{Line, Ones, Weights};
 use reuse::Reuse;
+use stack_distance::{Ones, StackDistance, Weights};
 
-/// In place of a slot: the record is not on the line.
+/// In place of a slot: the record is not on the stack.
 const NONE: u32 = u32::MAX;
 
 /// LRU caches of all sizes at once. Takes 4 bytes a record for its last slot (5, where the vector has just grown), at most
-/// 2 for the line while all records have one size and 18 once they have not, and 300 kB for the counts.
+/// 2 for the stack while all records have one size and 18 once they have not, and 300 kB for the counts.
 #[derive(Debug)]
 pub struct Lru {
     sizes: Vec<u64>,
     records: Records,
-    line: State,
+    stack: State,
     reuse: Reuse,
 }
 
-/// What lies where on the line.
+/// What lies where on the stack.
 #[derive(Debug, Default)]
 struct Records {
     /// The slot of each record's last access, by its number.
@@ -60,7 +60,7 @@ impl Lru {
         Lru {
             sizes: sizes.to_vec(),
             records: Records::default(),
-            line: State::Empty,
+            stack: State::Empty,
             reuse: Reuse::new(sizes),
         }
     }
@@ -79,11 +79,11 @@ impl Lru {
         }
     }
 
-    /// Makes room for every record of `chunk`, and the line one of bytes if a record is unlike the others.
+    /// Makes room for every record of `chunk`, and the stack one of bytes if a record is unlike the others.
     fn prepare(&mut self, chunk: &[Access]) {
         let mut records = self.records.last.len();
         let mut equal = true;
-        let known = match self.line {
+        let known = match self.stack {
             State::Equal(bytes, _) => Some(bytes),
             _ => chunk.iter().find(|a| a.kind != Kind::Free).map(|a| a.bytes.max(1)),
         };
@@ -92,17 +92,23 @@ impl Lru {
             equal &= access.kind == Kind::Free || Some(access.bytes.max(1)) == known;
         }
         crate::grow(&mut self.records.last, records, NONE);
-        match (&self.line, known) {
-            (State::Empty, Some(bytes)) if equal => self.line = State::Equal(bytes, Ones::default()),
-            (State::Empty, Some(_)) => self.line = State::Bytes(Weights::default()),
+        match (&self.stack, known) {
+            (State::Empty, Some(bytes)) if equal => self.stack = State::Equal(bytes, Ones::default()),
+            (State::Empty, Some(_)) => self.stack = State::Bytes(Weights::default()),
             (State::Equal(bytes, ones), _) if !equal => {
-                self.line = State::Bytes(Weights::from_ones(ones, *bytes))
+                self.stack = State::Bytes(Weights::from_ones(ones, *bytes))
             }
             _ => {}
         }
     }
 
-    fn steps<L: Line>(line: &mut L, unit: u64, state: &mut Records, reuse: &mut Reuse, chunk: &[Access]) {
+    fn steps<L: StackDistance>(
+        stack: &mut L,
+        unit: u64,
+        state: &mut Records,
+        reuse: &mut Reuse,
+        chunk: &[Access],
+    ) {
         for access in chunk {
             let record = access.record as usize;
             let slot = state.last[record];
@@ -111,16 +117,16 @@ impl Lru {
                 continue;
             }
             let distance = match state.holes.peek() {
-                Some(&hole) if slot == NONE || hole > slot => state.fill_holes(line, slot, access.bytes),
-                _ => (slot != NONE).then(|| line.take_all(slot)),
+                Some(&hole) if slot == NONE || hole > slot => state.fill_holes(stack, slot, access.bytes),
+                _ => (slot != NONE).then(|| stack.take_all(slot)),
             };
             let distance = distance.map(|records| records * unit);
             reuse.count(access.kind, distance);
-            if line.is_full() {
+            if stack.is_full() {
                 state.last[record] = NONE;
-                state.compact(line);
+                state.compact(stack);
             }
-            state.last[record] = line.push(access.bytes);
+            state.last[record] = stack.push(access.bytes);
         }
     }
 }
@@ -136,24 +142,24 @@ impl Records {
 
     /// A request of a record at `slot`, if it is one, while there are newer holes. The record goes into these, the newest
     /// first; as much of its own place becomes a hole, for the caches that had it already. What was at `slot` and after it.
-    fn fill_holes<L: Line>(&mut self, line: &mut L, slot: u32, bytes: u32) -> Option<u64> {
+    fn fill_holes<L: StackDistance>(&mut self, stack: &mut L, slot: u32, bytes: u32) -> Option<u64> {
         let is_known = slot != NONE;
-        let weight = if is_known { line.weight(slot) } else { line.weigh(bytes) };
-        let distance = is_known.then(|| line.take(slot, 0));
+        let weight = if is_known { stack.weight(slot) } else { stack.weigh(bytes) };
+        let distance = is_known.then(|| stack.take(slot, 0));
         let mut left = weight;
         while left > 0
             && let Some(&hole) = self.holes.peek()
             && (!is_known || hole > slot)
         {
-            let part = line.weight(hole).min(left);
-            line.take(hole, part);
+            let part = stack.weight(hole).min(left);
+            stack.take(hole, part);
             left -= part;
-            if line.weight(hole) == 0 {
+            if stack.weight(hole) == 0 {
                 self.holes.pop();
             }
         }
         if is_known {
-            line.take(slot, left);
+            stack.take(slot, left);
             if left < weight {
                 self.holes.push(slot);
             }
@@ -161,10 +167,10 @@ impl Records {
         distance
     }
 
-    fn compact<L: Line>(&mut self, line: &mut L) {
+    fn compact<L: StackDistance>(&mut self, stack: &mut L) {
         // Their order stays, so what is taken for a heap is one again.
         let mut holes = std::mem::take(&mut self.holes).into_vec();
-        line.compact(&mut [&mut self.last, &mut holes]);
+        stack.compact(&mut [&mut self.last, &mut holes]);
         self.holes = holes.into();
     }
 }
@@ -173,7 +179,7 @@ impl Model for Lru {
     fn feed(&mut self, chunk: &[Access], _keys: &[Key]) {
         self.prepare(chunk);
         let reuse = &mut self.reuse;
-        match &mut self.line {
+        match &mut self.stack {
             State::Empty => {}
             State::Equal(bytes, ones) => Lru::steps(ones, u64::from(*bytes), &mut self.records, reuse, chunk),
             State::Bytes(weights) => Lru::steps(weights, 1, &mut self.records, reuse, chunk),
@@ -185,11 +191,11 @@ impl Model for Lru {
     }
 
     fn memory(&self) -> usize {
-        let line = match &self.line {
+        let stack = match &self.stack {
             State::Empty => 0,
             State::Equal(_, ones) => ones.memory(),
             State::Bytes(weights) => weights.memory(),
         };
-        (self.records.last.capacity() + self.records.holes.capacity()) * 4 + line + self.reuse.memory()
+        (self.records.last.capacity() + self.records.holes.capacity()) * 4 + stack + self.reuse.memory()
     }
 }

@@ -1,8 +1,8 @@
 //! What compressed records take in the cache, where only their mean is known.
 
-use crate::lane::Sizes;
-use crate::sample::mix;
-use crate::splitter::INDEX_BITS;
+use crate::hash::mix;
+use crate::record_map::INDEX_BITS;
+use crate::record_stream::Sizes;
 
 /// Records that take `ratio` times less in the cache than they hold, on average, as `compressratio` of a dataset or the
 /// ratio of an estimate says it: both count whole sectors of `sector` bytes. So each record has a whole number of them,

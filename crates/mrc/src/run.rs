@@ -66,7 +66,7 @@ pub fn curve(model: &str, counts: &[Counts], recordsize: Option<u64>, records: u
         miss_ratio: counts.miss_ratio(),
         update_miss_ratio: share(counts.update_misses, counts.requests),
         write_miss_ratio: share(counts.write_misses, counts.requests),
-        band: None,
+        confidence: None,
     };
     Curve {
         model: model.to_owned(),

@@ -1,4 +1,4 @@
-//! Whatever bytes a file holds, reading it ends with pieces that can be, or with an error that says where.
+//! Whatever bytes a file holds, reading it ends with extents that can be, or with an error that says where.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::{END, oracle_bytes, read};
 use poolwright_mrc::input::{self, Format, LONGEST, Select};
-use poolwright_mrc::{Error, Kind, Lane, Piece};
+use poolwright_mrc::{Error, Extent, Kind, RecordStream};
 use poolwright_trace::Op;
 use proptest::prelude::*;
 
@@ -27,24 +27,24 @@ fn reads_or_refuses(bytes: &[u8]) {
 
 fn all(path: &Path, format: Option<Format>) -> Result<(), Error> {
     let mut input = input::open(path, format, &Select::default())?;
-    let pieces = read(&mut *input)?;
-    assert!(pieces.is_sorted_by_key(|piece| piece.t_ns));
-    pieces.iter().for_each(possible);
+    let extents = read(&mut *input)?;
+    assert!(extents.is_sorted_by_key(|extent| extent.t_ns));
+    extents.iter().for_each(possible);
     assert!(input.progress().is_none_or(|share| (0.0..=1.0).contains(&share)));
-    // A few records of many: what a piece of 2 GiB comes to is another test's.
-    let mut lane = Lane::new(input.unit(), Some(1 << 20))?;
-    while lane.cut(&pieces)? {}
+    // A few records of many: what a extent of 2 GiB comes to is another test's.
+    let mut stream = RecordStream::new(input.unit(), Some(1 << 20))?;
+    while stream.cut(&extents)? {}
     Ok(())
 }
 
-fn possible(piece: &Piece) {
-    assert!(piece.len > 0, "{piece:?}");
-    if piece.kind != Kind::Free {
-        assert!(piece.len <= LONGEST, "{piece:?}");
+fn possible(extent: &Extent) {
+    assert!(extent.len > 0, "{extent:?}");
+    if extent.kind != Kind::Free {
+        assert!(extent.len <= LONGEST, "{extent:?}");
     }
     // An object's id may be anything.
-    let end = piece.offset.checked_add(piece.len);
-    assert!(end.is_none_or(|end| end <= END || piece.file == 0), "{piece:?}");
+    let end = extent.offset.checked_add(extent.len);
+    assert!(end.is_none_or(|end| end <= END || extent.file == 0), "{extent:?}");
 }
 
 /// Bytes with some of them changed, left out, or all from some place on.
@@ -140,7 +140,7 @@ proptest! {
         prop_assert_eq!(found, lines);
     }
 
-    /// Whatever happened to files, in whatever order, comes to pieces that can be.
+    /// Whatever happened to files, in whatever order, comes to extents that can be.
     #[test]
     fn any_history(
         steps in prop::collection::vec(

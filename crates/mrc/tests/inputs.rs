@@ -1,12 +1,12 @@
-//! What each format's pieces are, and what becomes of files that cannot be right.
+//! What each format's extents are, and what becomes of files that cannot be right.
 
 mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{END, free, oracle_bytes, piece, read, save_trace};
+use common::{END, extent, free, oracle_bytes, read, save_trace};
 use poolwright_mrc::input::{self, Format, Input, Select, Skipped, Unit};
-use poolwright_mrc::{Error, Kind, Piece};
+use poolwright_mrc::{Error, Extent, Kind};
 use poolwright_trace::layout::Role;
 use poolwright_trace::{Flags, Op};
 
@@ -41,7 +41,7 @@ const LIS: &str = "10 2 0 1\n7 1 0 2\r\n\n  0 4194304 9 3";
 #[test]
 fn lis_lines_are_runs_of_512_byte_pages() {
     let dir = Dir::new();
-    let pieces = [piece(0, 0, 5120, 1024), piece(0, 0, 3584, 512), piece(0, 0, 0, 1 << 31)];
+    let extents = [extent(0, 0, 5120, 1024), extent(0, 0, 3584, 512), extent(0, 0, 0, 1 << 31)];
     for (name, bytes) in [
         ("t.lis", LIS.as_bytes().to_vec()),
         ("t.lis.zst", zstd::encode_all(LIS.as_bytes(), 1).unwrap()),
@@ -49,7 +49,7 @@ fn lis_lines_are_runs_of_512_byte_pages() {
     ] {
         let mut input = open(&dir.file(name, &bytes));
         assert_eq!((input.format(), input.unit()), ("lis", Unit::Bytes { recordsize: 512 }));
-        assert_eq!(read(&mut *input).unwrap(), pieces, "{name}");
+        assert_eq!(read(&mut *input).unwrap(), extents, "{name}");
         assert_eq!((input.skipped(), input.progress()), (Skipped::default(), Some(1.0)));
     }
 }
@@ -59,7 +59,7 @@ fn odd_lis_lines_are_counted_and_broken_ones_have_a_place() {
     let dir = Dir::new();
     let odd = "1 0 0 1\n1 4194305 0 2\n99999999999999999999999 1 0 3\n2251799813685248 1 0 4\n5 1 0 5\n";
     let mut input = open(&dir.file("odd.lis", odd.as_bytes()));
-    assert_eq!(read(&mut *input).unwrap(), [piece(0, 0, 2560, 512)]);
+    assert_eq!(read(&mut *input).unwrap(), [extent(0, 0, 2560, 512)]);
     let skipped = Skipped { zero_length: 1, too_long: 1, too_far: 2, unsorted: 0 };
     assert_eq!(input.skipped(), skipped);
     assert_eq!(skipped.counts().len(), 3);
@@ -85,8 +85,8 @@ fn oracle_records_are_objects_with_times_from_the_first() {
     let dir = Dir::new();
     let bytes =
         oracle_bytes(&[(100, u64::MAX, 700, 3), (101, 1 << 63, 1 << 20, -1), (103, u64::MAX, 700, -1)]);
-    let object = |s: u64, id, len| piece(s * 1_000_000_000, 0, id, len);
-    let pieces = [object(0, u64::MAX, 700), object(1, 1 << 63, 1 << 20), object(3, u64::MAX, 700)];
+    let object = |s: u64, id, len| extent(s * 1_000_000_000, 0, id, len);
+    let extents = [object(0, u64::MAX, 700), object(1, 1 << 63, 1 << 20), object(3, u64::MAX, 700)];
     for (name, bytes) in [
         ("t.oracleGeneral", bytes.clone()),
         ("t.oracleGeneral.zst", zstd::encode_all(&bytes[..], 1).unwrap()),
@@ -95,7 +95,7 @@ fn oracle_records_are_objects_with_times_from_the_first() {
     ] {
         let mut input = open(&dir.file(name, &bytes));
         assert_eq!((input.format(), input.unit()), ("oraclegeneral", Unit::Objects));
-        assert_eq!(read(&mut *input).unwrap(), pieces, "{name}");
+        assert_eq!(read(&mut *input).unwrap(), extents, "{name}");
         assert_eq!((input.skipped(), input.duration_ns()), (Skipped::default(), 3_000_000_000));
     }
 }
@@ -189,14 +189,14 @@ fn a_traces_events_become_reads_writes_and_frees() {
         &events,
     );
     let mut input = open(&path);
-    let read_at = |t, file, offset, len| piece(t, file, offset, len);
-    let write_at = |t, file, offset, len| Piece { kind: Kind::Write, ..piece(t, file, offset, len) };
+    let read_at = |t, file, offset, len| extent(t, file, offset, len);
+    let write_at = |t, file, offset, len| Extent { kind: Kind::Write, ..extent(t, file, offset, len) };
     let wanted = [
         free(1, 0, 64 * k),
         read_at(2, 0, 16 * k, 16 * k),
         write_at(3, 0, 0, 8 * k),
         free(4, 0, 32 * k),
-        Piece { kind: Kind::Free, ..piece(6, 0, 8 * k, 16 * k) },
+        Extent { kind: Kind::Free, ..extent(6, 0, 8 * k, 16 * k) },
         free(7, 1, 0),
         write_at(8, 1, 0, 4 * k),
         read_at(11, 1, 0, 4 * k),
@@ -221,8 +221,8 @@ fn files_are_selected_by_role_and_path() {
     let seen = |roles: &[Role], paths: &[&str]| {
         let select = Select { roles: roles.to_vec(), paths: paths.iter().map(PathBuf::from).collect() };
         let mut input = input::open(&path, None, &select)?;
-        let pieces = read(&mut *input)?.into_iter().filter(|piece| piece.kind == Kind::Read);
-        Ok::<_, Error>(pieces.map(|piece| piece.file).collect::<Vec<_>>())
+        let extents = read(&mut *input)?.into_iter().filter(|extent| extent.kind == Kind::Read);
+        Ok::<_, Error>(extents.map(|extent| extent.file).collect::<Vec<_>>())
     };
     assert_eq!(seen(&[], &[]).unwrap(), [0, 1, 2]);
     assert_eq!(seen(&[Role::Data], &[]).unwrap(), [0, 2]);
@@ -249,7 +249,7 @@ fn a_role_that_nobody_wrote_comes_from_the_use() {
     save_trace(&path, &[("/x/one", "", 409_600), ("/x/two", "", 0)], &events);
     let select = Select { roles: vec![Role::Wal], paths: Vec::new() };
     let mut input = input::open(&path, None, &select).unwrap();
-    assert!(read(&mut *input).unwrap().iter().all(|piece| piece.file == 1));
+    assert!(read(&mut *input).unwrap().iter().all(|extent| extent.file == 1));
 }
 
 /// Appends say where the file ended; a write elsewhere in a file that was open before does not.
@@ -274,10 +274,10 @@ fn events_of_two_row_groups_are_merged_by_time() {
     events[599_999].t_ns = 5; // belongs too far ahead
     save_trace(&path, &[("/db/t", "data", 4096)], &events);
     let mut input = open(&path);
-    let pieces = read(&mut *input).unwrap();
-    assert_eq!(pieces.len(), 600_001); // and the file's length
-    assert!(pieces.is_sorted_by_key(|piece| piece.t_ns));
-    assert_eq!(pieces[3].t_ns, 3);
+    let extents = read(&mut *input).unwrap();
+    assert_eq!(extents.len(), 600_001); // and the file's length
+    assert!(extents.is_sorted_by_key(|extent| extent.t_ns));
+    assert_eq!(extents[3].t_ns, 3);
     assert_eq!(input.skipped(), Skipped { unsorted: 1, ..Skipped::default() });
 }
 
@@ -296,8 +296,8 @@ fn times_offsets_and_lengths_that_cannot_be_are_counted() {
     ];
     save_trace(&path, &[("/db/t", "data", u64::MAX)], &events);
     let mut input = open(&path);
-    let pieces = read(&mut *input).unwrap();
-    assert_eq!(pieces.iter().filter(|piece| piece.kind == Kind::Read).count(), 1);
+    let extents = read(&mut *input).unwrap();
+    assert_eq!(extents.iter().filter(|extent| extent.kind == Kind::Read).count(), 1);
     // The trace's reader cuts lengths to the longest that a call can have, so that none is too long here.
     assert_eq!(input.skipped(), Skipped { too_far: 4, ..Skipped::default() });
 }

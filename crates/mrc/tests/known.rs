@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use poolwright_mrc::arc::Arc;
 use poolwright_mrc::input::{self, Select};
-use poolwright_mrc::{Curve, Lane, Lanes, Lru, Model, Run};
+use poolwright_mrc::{Curve, Lru, Model, RecordStream, Run, Sweep};
 
 /// A page of a `.lis` trace.
 const PAGE: u64 = 512;
@@ -36,10 +36,10 @@ fn curves(path: &Path, sizes: &[u64]) -> Vec<Curve> {
     let mut run = Run::new();
     run.add("lru", vec![Box::new(Lru::new(sizes))]);
     run.add("arc", sizes.iter().map(|size| Box::new(Arc::new(*size)) as Box<dyn Model>).collect());
-    let mut lanes = Lanes::new();
-    lanes.add(Lane::new(input.unit(), None).unwrap(), run);
-    lanes.show(input.as_mut(), |_| true).unwrap();
-    lanes.curves()
+    let mut sweep = Sweep::new();
+    sweep.add(RecordStream::new(input.unit(), None).unwrap(), run);
+    sweep.show(input.as_mut(), |_| true).unwrap();
+    sweep.curves()
 }
 
 #[test]

@@ -211,7 +211,7 @@ proptest! {
         for curve in &curves {
             prop_assert_eq!(curve.points.iter().map(|p| p.cache_bytes).collect::<Vec<_>>(), sizes);
             prop_assert_eq!(curve.requests, trace.iter().filter(|a| a.kind != Kind::Free).count() as u64);
-            prop_assert_eq!(curve.points[0].band, None);
+            prop_assert_eq!(curve.points[0].confidence, None);
         }
         prop_assert_eq!(curves[0].points[2], curves[1].points[2]);
     }

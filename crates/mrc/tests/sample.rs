@@ -1,14 +1,14 @@
-//! Sampled curves against exact ones: the same at a rate of 1, and inside the band below it.
+//! Sampled curves against exact ones: the same at a rate of 1, and inside the confidence below it.
 
 use poolwright_mrc::arc::Arc;
 use poolwright_mrc::input::{Synthetic, Unit};
 use poolwright_mrc::openzfs::{GRAIN, LEAST_SAMPLED, OpenZfs, Options};
 use poolwright_mrc::sample::{Amount, Family};
-use poolwright_mrc::{Curve, Input, Kind, Lane, Lru, Model, Piece, Run, Sampled, Splitter};
+use poolwright_mrc::{Curve, Extent, Input, Kind, Lru, Model, RecordMap, RecordStream, Run, Sampled};
 use proptest::prelude::*;
 
 const SEEDS: u64 = 100;
-/// Of a hundred seeds, in how many the exact miss ratio has to be in the band.
+/// Of a hundred seeds, in how many the exact miss ratio has to be in the confidence.
 const INSIDE: usize = 95;
 
 fn lru(sizes: &[u64]) -> Vec<Box<dyn Model>> {
@@ -45,17 +45,17 @@ fn families(makers: Makers, sizes: &[u64]) -> Vec<Family> {
     makers.iter().map(family).collect()
 }
 
-fn exact(makers: Makers, unit: Unit, pieces: &[Piece], sizes: &[u64]) -> Vec<Curve> {
-    let mut lane = Lane::new(unit, None).unwrap();
+fn exact(makers: Makers, unit: Unit, extents: &[Extent], sizes: &[u64]) -> Vec<Curve> {
+    let mut stream = RecordStream::new(unit, None).unwrap();
     let mut run = Run::new();
     for (name, models) in makers {
         run.add(name, models(sizes, 1.0));
     }
     loop {
-        let more = lane.cut(pieces).unwrap();
-        run.feed(lane.accesses(), lane.keys());
+        let more = stream.cut(extents).unwrap();
+        run.feed(stream.accesses(), stream.keys());
         if !more {
-            return run.curves(lane.recordsize(), lane.keys().len() as u64);
+            return run.curves(stream.recordsize(), stream.keys().len() as u64);
         }
     }
 }
@@ -63,27 +63,27 @@ fn exact(makers: Makers, unit: Unit, pieces: &[Piece], sizes: &[u64]) -> Vec<Cur
 fn sampled(
     makers: Makers,
     unit: Unit,
-    pieces: &[Piece],
+    extents: &[Extent],
     sizes: &[u64],
     amount: Amount,
     seed: u64,
 ) -> Vec<Curve> {
-    let splitter = Splitter::of(unit, None).unwrap();
-    let mut sampled = Sampled::new(splitter, amount, seed, families(makers, sizes)).unwrap();
-    pieces.chunks(50_000).for_each(|chunk| sampled.feed(chunk).unwrap());
+    let record_map = RecordMap::of(unit, None).unwrap();
+    let mut sampled = Sampled::new(record_map, amount, seed, families(makers, sizes)).unwrap();
+    extents.chunks(50_000).for_each(|chunk| sampled.feed(chunk).unwrap());
     sampled.flush().unwrap();
     sampled.curves()
 }
 
-fn made_up(text: &str) -> (Unit, Vec<Piece>) {
+fn made_up(text: &str) -> (Unit, Vec<Extent>) {
     let mut input = Synthetic::open(text).unwrap();
-    let (mut all, mut pieces) = (Vec::new(), Vec::new());
+    let (mut all, mut extents) = (Vec::new(), Vec::new());
     loop {
-        input.read(&mut pieces).unwrap();
-        if pieces.is_empty() {
+        input.read(&mut extents).unwrap();
+        if extents.is_empty() {
             return (input.unit(), all);
         }
-        all.append(&mut pieces);
+        all.append(&mut extents);
     }
 }
 
@@ -94,25 +94,28 @@ fn sizes(first: u64, last: u64, count: u32) -> Vec<u64> {
 }
 
 /// Holds the bands of a hundred samples against the exact curve, at every size on its own.
-fn check(makers: Makers, name: &str, (unit, pieces): (Unit, Vec<Piece>), rate: f64, sizes: &[u64]) {
-    let truth = exact(makers, unit, &pieces, sizes);
+fn check(makers: Makers, name: &str, (unit, extents): (Unit, Vec<Extent>), rate: f64, sizes: &[u64]) {
+    let truth = exact(makers, unit, &extents, sizes);
     let mut inside = vec![vec![0usize; sizes.len()]; truth.len()];
     let mut widths = vec![vec![Vec::new(); sizes.len()]; truth.len()];
     let mut means = vec![vec![0.0; sizes.len()]; truth.len()];
     for seed in 0..SEEDS {
         for (model, sampled) in
-            sampled(makers, unit, &pieces, sizes, Amount::Rate(rate), seed).iter().enumerate()
+            sampled(makers, unit, &extents, sizes, Amount::Rate(rate), seed).iter().enumerate()
         {
             assert_eq!(sampled.requests, truth[model].requests);
-            let unsaid = &sampled.sample.as_ref().unwrap().unsaid;
-            assert!(unsaid.is_empty(), "{name}: {unsaid:?}");
+            let unsupported_sizes = &sampled.sample.as_ref().unwrap().unsupported_sizes;
+            assert!(unsupported_sizes.is_empty(), "{name}: {unsupported_sizes:?}");
             for (size, point) in sampled.points.iter().enumerate() {
-                let band = point.band.unwrap();
-                assert!(band.low <= point.miss_ratio && point.miss_ratio <= band.high, "{point:?}");
+                let confidence = point.confidence.unwrap();
+                assert!(
+                    confidence.low <= point.miss_ratio && point.miss_ratio <= confidence.high,
+                    "{point:?}"
+                );
                 let exact = truth[model].points[size].miss_ratio;
-                inside[model][size] += usize::from(band.low <= exact && exact <= band.high);
+                inside[model][size] += usize::from(confidence.low <= exact && exact <= confidence.high);
                 means[model][size] += point.miss_ratio;
-                widths[model][size].push(100.0 * (band.high - band.low));
+                widths[model][size].push(100.0 * (confidence.high - confidence.low));
             }
         }
     }
@@ -154,13 +157,13 @@ fn a_hundred_seeds_of_a_loop() {
 
 #[test]
 fn a_hundred_seeds_of_objects_of_unequal_sizes() {
-    let (_, mut pieces) = made_up("synthetic:zipf,records=50K,requests=400K,skew=0.8,scan=0.1,record=512");
-    for piece in &mut pieces {
-        let id = piece.offset / 512;
+    let (_, mut extents) = made_up("synthetic:zipf,records=50K,requests=400K,skew=0.8,scan=0.1,record=512");
+    for extent in &mut extents {
+        let id = extent.offset / 512;
         // From 100 bytes up to 16 times that, large ones rare.
-        (piece.offset, piece.len) = (id, 100 << [0, 0, 0, 1, 1, 2, 3, 4][id as usize % 8]);
+        (extent.offset, extent.len) = (id, 100 << [0, 0, 0, 1, 1, 2, 3, 4][id as usize % 8]);
     }
-    check(TEXTBOOK, "objects", (Unit::Objects, pieces), 0.05, &sizes(1000 * 400, 437 * 50_000, 6));
+    check(TEXTBOOK, "objects", (Unit::Objects, extents), 0.05, &sizes(1000 * 400, 437 * 50_000, 6));
 }
 
 #[test]
@@ -180,31 +183,31 @@ fn a_hundred_seeds_of_a_loop_in_the_arc_of_openzfs() {
 
 #[test]
 fn in_a_given_memory_it_is_the_sample_of_the_rate_that_fits() {
-    let (unit, pieces) = made_up("synthetic:zipf,records=200K,requests=400K,skew=0.6,write=0.2,record=512");
+    let (unit, extents) = made_up("synthetic:zipf,records=200K,requests=400K,skew=0.6,write=0.2,record=512");
     let sizes = sizes(512 * 2_000, 512 * 200_000, 5);
-    let plenty = sampled(TEXTBOOK, unit, &pieces, &sizes, Amount::Memory(1 << 30), 4);
-    assert_eq!(plenty, exact(TEXTBOOK, unit, &pieces, &sizes));
+    let plenty = sampled(TEXTBOOK, unit, &extents, &sizes, Amount::Memory(1 << 30), 4);
+    assert_eq!(plenty, exact(TEXTBOOK, unit, &extents, &sizes));
 
-    let little = sampled(TEXTBOOK, unit, &pieces, &sizes, Amount::Memory(64 << 20), 4);
+    let little = sampled(TEXTBOOK, unit, &extents, &sizes, Amount::Memory(64 << 20), 4);
     let rate = little[0].sample.as_ref().unwrap().rate;
     assert!(rate < 1.0 && rate > 0.001, "{rate}");
-    assert_eq!(little, sampled(TEXTBOOK, unit, &pieces, &sizes, Amount::Rate(rate), 4));
+    assert_eq!(little, sampled(TEXTBOOK, unit, &extents, &sizes, Amount::Rate(rate), 4));
 }
 
 #[test]
 fn a_sample_that_is_too_small_says_so() {
-    let (unit, pieces) = made_up("synthetic:zipf,records=100K,requests=200K,skew=0.9,record=512");
+    let (unit, extents) = made_up("synthetic:zipf,records=100K,requests=200K,skew=0.9,record=512");
     let sizes = [512 * 100, 512 * 10_000];
-    let lru = sampled(TEXTBOOK, unit, &pieces, &sizes, Amount::Rate(0.02), 1).swap_remove(0);
+    let lru = sampled(TEXTBOOK, unit, &extents, &sizes, Amount::Rate(0.02), 1).swap_remove(0);
     assert_eq!(lru.points.iter().map(|point| point.cache_bytes).collect::<Vec<_>>(), [512 * 10_000]);
-    let unsaid = lru.sample.unwrap().unsaid;
-    assert_eq!((unsaid.len(), unsaid[0].cache_bytes), (1, 512 * 100));
-    assert!((unsaid[0].needs_rate - 0.06).abs() < 1e-9, "{unsaid:?}");
+    let unsupported_sizes = lru.sample.unwrap().unsupported_sizes;
+    assert_eq!((unsupported_sizes.len(), unsupported_sizes[0].cache_bytes), (1, 512 * 100));
+    assert!((unsupported_sizes[0].needs_rate - 0.06).abs() < 1e-9, "{unsupported_sizes:?}");
     for rate in [0.001, 1e-9] {
-        let tiny = sampled(TEXTBOOK, unit, &pieces, &sizes, Amount::Rate(rate), 1).swap_remove(0);
-        assert!(tiny.points.is_empty() && tiny.sample.unwrap().unsaid.len() == 2);
+        let tiny = sampled(TEXTBOOK, unit, &extents, &sizes, Amount::Rate(rate), 1).swap_remove(0);
+        assert!(tiny.points.is_empty() && tiny.sample.unwrap().unsupported_sizes.len() == 2);
     }
-    let refused = |amount| Sampled::new(Splitter::objects(), amount, 1, Vec::new()).unwrap_err().to_string();
+    let refused = |amount| Sampled::new(RecordMap::objects(), amount, 1, Vec::new()).unwrap_err().to_string();
     for rate in [0.0, -1.0, 1.1, f64::NAN] {
         assert!(refused(Amount::Rate(rate)).starts_with("a sampling rate is above 0"));
     }
@@ -216,7 +219,7 @@ proptest! {
 
     #[test]
     fn a_rate_of_one_is_exact(runs in proptest::collection::vec((0..3u32, 0..200u64, 1..3_000u64, 0..8u8), 1..200)) {
-        let piece = |(file, record, len, kind): (u32, u64, u64, u8)| Piece {
+        let extent = |(file, record, len, kind): (u32, u64, u64, u8)| Extent {
             t_ns: 0,
             file,
             offset: record * 512,
@@ -227,12 +230,12 @@ proptest! {
                 _ => Kind::Read,
             },
         };
-        let pieces: Vec<Piece> = runs.into_iter().map(piece).collect();
+        let extents: Vec<Extent> = runs.into_iter().map(extent).collect();
         let unit = Unit::Bytes { recordsize: 1024 };
         let sizes = [1 << 10, 10 << 10, 100 << 10];
         for amount in [Amount::Rate(1.0), Amount::Memory(1 << 30)] {
-            let curves = sampled(TEXTBOOK, unit, &pieces, &sizes, amount, 9);
-            prop_assert_eq!(curves, exact(TEXTBOOK, unit, &pieces, &sizes));
+            let curves = sampled(TEXTBOOK, unit, &extents, &sizes, amount, 9);
+            prop_assert_eq!(curves, exact(TEXTBOOK, unit, &extents, &sizes));
         }
     }
 }

@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::check;
-use crate::pool::{c_paths, host};
-use crate::{Pool, Result, ffi};
+use crate::Result;
+use crate::error::host;
 
 /// What happened to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +29,7 @@ pub enum FileChange {
 
 impl FileChange {
     /// As the end of a sentence that begins with the file: `was removed`.
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             FileChange::Removed => "was removed",
             FileChange::Replaced => "was replaced by another file",
@@ -67,6 +66,12 @@ impl OpenFile {
         paths.iter().zip(files).map(one).collect()
     }
 
+    /// What has happened to it; `None` if nothing did.
+    pub(crate) fn changed(&self, path: &Path) -> Option<ChangedFile> {
+        let change = self.change(path)?;
+        Some(ChangedFile { path: path.to_owned(), change, descriptor: self.file.as_raw_fd() })
+    }
+
     fn change(&self, path: &Path) -> Option<FileChange> {
         let open = self.file.metadata().ok()?;
         if open.len() < self.size {
@@ -82,30 +87,5 @@ impl OpenFile {
             (_, Ok(_)) => Some(FileChange::Moved),
             (_, Err(why)) => (why.kind() == std::io::ErrorKind::NotFound).then_some(FileChange::Moved),
         }
-    }
-}
-
-impl Pool {
-    /// The files of the pool that were changed behind its back. Costs two system calls for each file.
-    pub fn changed_files(&self) -> Vec<ChangedFile> {
-        let one = |(path, open): (&PathBuf, &OpenFile)| {
-            let change = open.change(path)?;
-            Some(ChangedFile { path: path.clone(), change, descriptor: open.file.as_raw_fd() })
-        };
-        self.inner.paths.iter().zip(&self.inner.files).filter_map(one).collect()
-    }
-
-    /// Takes a file out of use, if the pool has the same data elsewhere; its state is then `FAULTED`. True: it has not,
-    /// and nothing was done.
-    ///
-    /// # Errors
-    /// If the pool has no such file in use.
-    pub fn fault_file(&self, path: &Path) -> Result<bool> {
-        let c = c_paths(&[path.to_owned()])?;
-        let mut needed = 0;
-        // SAFETY: the name of an imported pool, a C string and a place for the answer.
-        let errno = unsafe { ffi::pw_pool_fault(self.inner.name.as_ptr(), c[0].as_ptr(), &mut needed) };
-        check("taking out of use", path.display(), errno)?;
-        Ok(needed != 0)
     }
 }

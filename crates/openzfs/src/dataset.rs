@@ -3,11 +3,10 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Arc;
 
-use crate::engine::c_text;
+use crate::c_text::c_text;
 use crate::error::check;
-use crate::node::Entry;
 use crate::property::{self, Settings};
-use crate::{DatasetStats, Error, File, Pool, Result, ZilStats, ffi, pool};
+use crate::{DatasetStats, Error, Pool, Result, ZilStats, ffi, pool};
 
 /// `PW_NAME_BYTES` of engine.h: room for the name of a dataset.
 const NAME_BYTES: usize = 256;
@@ -190,36 +189,6 @@ impl Dataset {
         Arc::try_unwrap(self.inner).map(drop).map_err(|inner| Dataset { inner })
     }
 
-    /// Creates a file in the root directory.
-    pub fn create_file(&self, name: &str) -> Result<File> {
-        File::create(self, name)
-    }
-
-    /// Opens a file of the root directory.
-    pub fn open_file(&self, name: &str) -> Result<File> {
-        File::open(self, name)
-    }
-
-    /// Removes a file's name; its space is freed when nobody has it open.
-    pub fn remove_file(&self, name: &str) -> Result<()> {
-        File::remove(self, name)
-    }
-
-    /// Names in the root directory, in the directory's own order.
-    pub fn files(&self) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        let mut each = |entry: Entry<'_>| {
-            let name = entry.name.to_string_lossy();
-            if name != "." && name != ".." {
-                names.push(name.into_owned());
-            }
-            true
-        };
-        let listed = self.root().and_then(|root| root.read_dir(0, &mut each));
-        listed.map_err(|errno| check("listing", self.name(), errno.0).expect_err("an errno is not zero"))?;
-        Ok(names)
-    }
-
     /// Space and ratios; up to date after [`Pool::sync`].
     pub fn stats(&self) -> Result<DatasetStats> {
         let mut raw = ffi::pw_dataset_stats::default();
@@ -283,7 +252,7 @@ fn log_trouble(trouble: &ffi::pw_log_trouble) -> String {
     text
 }
 
-pub(crate) fn list(pool: &Pool) -> Result<Vec<String>> {
+fn list(pool: &Pool) -> Result<Vec<String>> {
     extern "C" fn each(name: *const c_char, arg: *mut c_void) {
         // SAFETY: called by pw_dataset_list below with the vector it was given and a C string.
         unsafe { (*arg.cast::<Vec<String>>()).push(CStr::from_ptr(name).to_string_lossy().into_owned()) }
@@ -298,6 +267,29 @@ pub(crate) fn list(pool: &Pool) -> Result<Vec<String>> {
 }
 
 impl Pool {
+    /// Creates and opens a dataset; `name` without the pool's.
+    pub fn create_dataset(&self, name: &str, settings: &Settings) -> Result<Dataset> {
+        Dataset::create(self, name, settings)
+    }
+
+    /// Opens a dataset, replaying its log if it has one.
+    pub fn open_dataset(&self, name: &str) -> Result<Dataset> {
+        Dataset::open(self, name, Access::default())
+    }
+
+    /// The same with all options.
+    ///
+    /// # Errors
+    /// [`Error::Log`]: its log cannot be replayed whole.
+    pub fn open_dataset_with(&self, name: &str, access: Access) -> Result<Dataset> {
+        Dataset::open(self, name, access)
+    }
+
+    /// Names of all datasets and snapshots, the root first.
+    pub fn list(&self) -> Result<Vec<String>> {
+        list(self)
+    }
+
     /// Takes a snapshot of each of these datasets, named without the pool's name, at one instant: of all of them, or after
     /// an error of none.
     pub fn snapshot_all(&self, datasets: &[&str], snapshot: &str) -> Result<()> {

@@ -1,11 +1,12 @@
 //! The library as a whole: one per process.
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use crate::c_text::c_text;
 use crate::error::check;
-use crate::{ArcSizes, ArcStats, Device, Error, Result, VdevStats, ffi, library};
+use crate::{ArcSizes, ArcStats, Device, Result, VdevStats, ffi, library};
 
 /// The engine's limits. Sizes are bytes.
 #[derive(Clone, Debug)]
@@ -181,8 +182,4 @@ extern "C" fn host_refused(path: *const c_char, op: c_int, err: c_int, needed: c
         // SAFETY: ends the process without running exit handlers that would wait for the pool.
         unsafe { libc::_exit(1) }
     }
-}
-
-pub(crate) fn c_text(text: &str) -> Result<CString> {
-    CString::new(text).map_err(|_| Error::Invalid(format!("{text:?} holds a NUL byte")))
 }

@@ -1,6 +1,6 @@
 //! What can go wrong, with what was tried and what to do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The crate's result.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -139,4 +139,8 @@ impl Error {
             Error::ImportedByKernel { .. } | Error::NotExported { .. } | Error::OtherLibrary { .. }
         )
     }
+}
+
+pub(crate) fn host(what: &'static str, path: &Path, why: std::io::Error) -> Error {
+    Error::Host { what, path: path.to_owned(), why }
 }

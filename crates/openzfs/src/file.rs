@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::check;
-use crate::node::{self, New, Node, NodeResult};
+use crate::node::{self, Entry, New, Node, NodeResult};
 use crate::{Dataset, Result, ffi};
 
 /// An open file. Offsets and lengths are bytes; calls from several threads are ordered by range locks as in a kernel.
@@ -41,6 +41,38 @@ pub struct Blocks {
 /// An error of a node with what was tried on which file.
 fn named<T>(what: &'static str, name: &str, result: NodeResult<T>) -> Result<T> {
     result.map_err(|errno| check(what, name, errno.0).expect_err("an errno is not zero"))
+}
+
+impl Dataset {
+    /// Creates a file in the root directory.
+    pub fn create_file(&self, name: &str) -> Result<File> {
+        File::create(self, name)
+    }
+
+    /// Opens a file of the root directory.
+    pub fn open_file(&self, name: &str) -> Result<File> {
+        File::open(self, name)
+    }
+
+    /// Removes a file's name; its space is freed when nobody has it open.
+    pub fn remove_file(&self, name: &str) -> Result<()> {
+        File::remove(self, name)
+    }
+
+    /// Names in the root directory, in the directory's own order.
+    pub fn files(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let mut each = |entry: Entry<'_>| {
+            let name = entry.name.to_string_lossy();
+            if name != "." && name != ".." {
+                names.push(name.into_owned());
+            }
+            true
+        };
+        let listed = self.root().and_then(|root| root.read_dir(0, &mut each));
+        listed.map_err(|errno| check("listing", self.name(), errno.0).expect_err("an errno is not zero"))?;
+        Ok(names)
+    }
 }
 
 impl File {

@@ -48,7 +48,7 @@ pub struct Injection<'a> {
 
 /// Replaces the injection that there was.
 pub fn start(injection: &Injection<'_>) -> Result<()> {
-    let file = injection.file.map(|file| crate::pool::c_paths(&[file.to_owned()])).transpose()?;
+    let file = injection.file.map(|file| crate::c_text::c_paths(&[file.to_owned()])).transpose()?;
     let (how, error) = match injection.fault {
         Fault::Error(errno) => (0, errno),
         Fault::Short => (1, 0),

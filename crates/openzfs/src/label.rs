@@ -3,8 +3,9 @@
 use std::ffi::{CStr, c_char};
 use std::path::{Path, PathBuf};
 
+use crate::c_text::c_paths;
 use crate::error::check;
-use crate::{Error, Result, ffi, pool};
+use crate::{Error, Result, ffi};
 
 /// Where OpenZFS's kernel module shows the pools that it has imported: a directory for each, by its name.
 const KERNEL_POOLS: &str = "/proc/spl/kstat/zfs";
@@ -39,7 +40,7 @@ impl Label {
     /// # Errors
     /// [`Error::Invalid`] if the file holds no pool.
     pub(crate) fn read(file: &Path) -> Result<Label> {
-        let c = pool::c_paths(&[file.to_owned()])?;
+        let c = c_paths(&[file.to_owned()])?;
         let mut raw = ffi::pw_label { pool: [0; 256], host: [0; 65], guid: 0, active: 0, tops: 0 };
         // SAFETY: a C string and a writable struct; the callee ends the texts in it with a NUL.
         let errno = unsafe { ffi::pw_pool_label(c[0].as_ptr(), &mut raw) };

@@ -16,6 +16,7 @@
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+mod c_text;
 mod changed;
 pub mod codec;
 mod dataset;

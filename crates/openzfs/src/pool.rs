@@ -7,11 +7,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::changed::OpenFile;
-use crate::engine::c_text;
-use crate::error::check;
+use crate::c_text::{c_paths, c_text};
+use crate::changed::{ChangedFile, OpenFile};
+use crate::error::{check, host};
 use crate::label::{self, Label};
-use crate::{Access, Dataset, Engine, Error, PoolStats, Result, VdevStats, ffi};
+use crate::{Engine, Error, PoolStats, Result, VdevStats, ffi};
 
 /// A vdev file made without a size. Sparse. A small vdev forces a transaction group every few seconds of writing and
 /// so changes what is measured.
@@ -328,27 +328,23 @@ impl Pool {
         self.inner.paths.iter().filter_map(one).collect()
     }
 
-    /// Creates and opens a dataset; `name` without the pool's.
-    pub fn create_dataset(&self, name: &str, settings: &crate::property::Settings) -> Result<Dataset> {
-        Dataset::create(self, name, settings)
+    /// The files of the pool that were changed behind its back. Costs two system calls for each file.
+    pub fn changed_files(&self) -> Vec<ChangedFile> {
+        self.inner.paths.iter().zip(&self.inner.files).filter_map(|(path, open)| open.changed(path)).collect()
     }
 
-    /// Opens a dataset, replaying its log if it has one.
-    pub fn open_dataset(&self, name: &str) -> Result<Dataset> {
-        Dataset::open(self, name, Access::default())
-    }
-
-    /// The same with all options.
+    /// Takes a file out of use, if the pool has the same data elsewhere; its state is then `FAULTED`. True: it has not,
+    /// and nothing was done.
     ///
     /// # Errors
-    /// [`Error::Log`]: its log cannot be replayed whole.
-    pub fn open_dataset_with(&self, name: &str, access: Access) -> Result<Dataset> {
-        Dataset::open(self, name, access)
-    }
-
-    /// Names of all datasets and snapshots, the root first.
-    pub fn list(&self) -> Result<Vec<String>> {
-        crate::dataset::list(self)
+    /// If the pool has no such file in use.
+    pub fn fault_file(&self, path: &Path) -> Result<bool> {
+        let c = c_paths(&[path.to_owned()])?;
+        let mut needed = 0;
+        // SAFETY: the name of an imported pool, a C string and a place for the answer.
+        let errno = unsafe { ffi::pw_pool_fault(self.inner.name.as_ptr(), c[0].as_ptr(), &mut needed) };
+        check("taking out of use", path.display(), errno)?;
+        Ok(needed != 0)
     }
 }
 
@@ -379,10 +375,6 @@ fn create_raw(name: &CString, spec: &Spec, paths: &[PathBuf]) -> Result<()> {
     // SAFETY: groups, the pointers in them and the strings behind those live over the call, which copies them.
     let errno = unsafe { ffi::pw_pool_create(name.as_ptr(), groups.as_ptr(), groups.len(), spec.ashift) };
     check("creating the pool", &spec.name, errno)
-}
-
-pub(crate) fn host(what: &'static str, path: &Path, why: std::io::Error) -> Error {
-    Error::Host { what, path: path.to_owned(), why }
 }
 
 /// Files that are being made into a pool. Unless they are kept, dropping this removes those that it made, and empties those
@@ -444,15 +436,6 @@ fn lock(file: fs::File, path: &Path) -> Result<fs::File> {
         return Err(host("locking", path, why));
     }
     Ok(file)
-}
-
-pub(crate) fn c_paths(paths: &[PathBuf]) -> Result<Vec<CString>> {
-    use std::os::unix::ffi::OsStrExt;
-    let one = |p: &PathBuf| CString::new(p.as_os_str().as_bytes());
-    paths
-        .iter()
-        .map(|p| one(p).map_err(|_| Error::Invalid(format!("{} holds a NUL byte", p.display()))))
-        .collect()
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ enum Verb {
     #[command(hide = true)]
     Drive(commands::confirm::drive::Args),
     #[command(hide = true)]
-    MountLog(commands::mount::log::Args),
+    MountLog(commands::mount_log::Args),
 }
 
 fn main() -> ExitCode {
@@ -97,7 +97,7 @@ fn run(verb: Verb) -> u8 {
         Verb::Lab(args) => commands::lab::run(args),
         Verb::Trial(args) => commands::trial::run(args),
         Verb::Drive(args) => commands::confirm::drive::run(args),
-        Verb::MountLog(args) => commands::mount::log::run(args),
+        Verb::MountLog(args) => commands::mount_log::run(args),
     };
     match result {
         Ok(code) => code,

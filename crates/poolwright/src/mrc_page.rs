@@ -1,12 +1,12 @@
 //! `report.html` of `poolwright mrc`: curves, and what they mean, as one self-contained page.
 
+pub mod format;
 pub mod picture;
 #[cfg(test)]
 mod tests;
-pub mod words;
 
-use poolwright_mrc::advice::{Explained, Host, Step, Verdict};
-use poolwright_mrc::{Point, split};
+use poolwright_mrc::advice::{Explained, Host, Step, StepVerdict};
+use poolwright_mrc::{Point, partition};
 use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
 
 /// What a page is made of.
@@ -42,7 +42,7 @@ pub struct Divided {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recordsize: Option<u64>,
     /// The divisions, the database's own cache ascending.
-    pub shares: Vec<split::Share>,
+    pub shares: Vec<partition::Share>,
 }
 
 /// The whole page.
@@ -60,14 +60,14 @@ pub fn html(report: &Report<'_>) -> String {
         curves(page.section("Curves"), report);
     }
     for explained in report.curves {
-        one(page.section(&words::name(&explained.curve)), explained);
+        one(page.section(&format::name(&explained.curve)), explained);
     }
     if let Some(divided) = report.split {
         division(page.section("The database's cache and the ARC"), divided);
     }
     let section = page.section("What it ran on");
     section.key_values(report.about.iter().chain(report.machine).map(|(k, v)| (k, v)));
-    section.key_values(words::host(&report.host));
+    section.key_values(format::host(&report.host));
     how_to_read(page.section("How to read this"));
     page.section("The figures themselves").raw("mrc.json", report.json);
     page.html()
@@ -77,7 +77,7 @@ fn subtitle(report: &Report<'_>) -> String {
     let mut models: Vec<&str> = report.curves.iter().map(|e| e.curve.model.as_str()).collect();
     distinct(&mut models);
     let mut sizes: Vec<String> =
-        report.curves.iter().filter_map(|e| e.curve.recordsize).map(words::bytes).collect();
+        report.curves.iter().filter_map(|e| e.curve.recordsize).map(format::bytes).collect();
     distinct(&mut sizes);
     let records =
         if sizes.is_empty() { String::new() } else { format!(" · records of {}", sizes.join(", ")) };
@@ -96,20 +96,20 @@ fn tiles(top: &mut Section, main: &Explained) {
     let ratio = |r: f64| format!("{} of requests read", Unit::Fraction.format(r));
     let mut all: Vec<(&str, String, String)> = Vec::new();
     match advice.knee {
-        Some(knee) => all.push(("knee", words::bytes(knee.cache_bytes), ratio(knee.read_ratio))),
+        Some(knee) => all.push(("knee", format::bytes(knee.cache_bytes), ratio(knee.read_ratio))),
         None => all.push(("knee", "none".into(), "see the notes".into())),
     }
-    all.extend(advice.enough.map(|e| ("enough", words::bytes(e.cache_bytes), ratio(e.read_ratio))));
+    all.extend(advice.enough.map(|e| ("enough", format::bytes(e.cache_bytes), ratio(e.read_ratio))));
     if let Some(today) = &advice.today {
         let now = today.read_ratio.map_or("outside the curve".into(), ratio);
-        all.push(("today's ARC", words::bytes(today.from_bytes), now));
-        let (figure, more) = words::saving(today);
+        all.push(("today's ARC", format::bytes(today.from_bytes), now));
+        let (figure, more) = format::saving(today);
         all.push(("the next gigabyte", figure, more));
     }
-    let about = words::name(&main.curve);
+    let about = format::name(&main.curve);
     top.tiles(all.iter().map(|(what, value, more)| (*what, value.as_str(), more.as_str(), Tone::Plain)));
     if !advice.notes.is_empty() {
-        top.callout(Callout::Note, &about, &words::sentence(&advice.notes.join("; ")));
+        top.callout(Callout::Note, &about, &format::sentence(&advice.notes.join("; ")));
     }
 }
 
@@ -132,7 +132,7 @@ fn curves(section: &mut Section, report: &Report<'_>) {
         let size = |bytes: Option<u64>| bytes.map_or(Cell::missing(), |b| Cell::num(b as f64, Unit::Bytes));
         let reads = |r: f64| Cell::num(r * e.curve.requests as f64, Unit::Count);
         table.row([
-            Cell::text(words::name(&e.curve)),
+            Cell::text(format::name(&e.curve)),
             Cell::num(e.curve.requests as f64, Unit::Count),
             Cell::num(e.curve.records as f64, Unit::Count),
             size(e.advice.knee.map(|k| k.cache_bytes)),
@@ -144,14 +144,14 @@ fn curves(section: &mut Section, report: &Report<'_>) {
 }
 
 fn one(section: &mut Section, explained: &Explained) {
-    section.list(words::sentences(explained).into_iter().chain(words::sample(&explained.curve)));
+    section.list(format::sentences(explained).into_iter().chain(format::sample(&explained.curve)));
     figures(section, explained);
 }
 
 /// The tables of one curve: sizes, and what more memory buys.
 pub fn figures(section: &mut Section, explained: &Explained) {
     section.table(&sizes(explained));
-    section.heading(&format!("What {} more buys", words::bytes(explained.advice.step_bytes)));
+    section.heading(&format!("What {} more buys", format::bytes(explained.advice.step_bytes)));
     section.table(&steps(&explained.advice.steps));
 }
 
@@ -160,9 +160,9 @@ fn sizes(explained: &Explained) -> Table {
     let points = &explained.curve.points;
     let has = |of: fn(&Point) -> f64| points.iter().any(|p| of(p) > 0.0);
     let (updates, writes) = (has(|p| p.update_miss_ratio), has(|p| p.write_miss_ratio));
-    let sampled = points.iter().any(|p| p.band.is_some());
+    let sampled = points.iter().any(|p| p.confidence.is_some());
     let mut columns = vec![Column::right("cache"), Column::right("misses"), Column::right("hits")];
-    columns.extend(sampled.then(|| Column::right("95 % band of the misses")));
+    columns.extend(sampled.then(|| Column::right("95 % confidence interval of the misses")));
     columns.extend(updates.then(|| Column::right("partial writes")));
     columns.extend(writes.then(|| Column::right("whole writes, no read")));
     let mut table = Table::new(columns);
@@ -174,7 +174,7 @@ fn sizes(explained: &Explained) -> Table {
             fraction(1.0 - p.miss_ratio),
         ];
         row.extend(sampled.then(|| {
-            p.band.map_or(Cell::missing(), |b| Cell::text(words::range(Unit::Fraction, b.low, b.high)))
+            p.confidence.map_or(Cell::missing(), |b| Cell::text(format::range(Unit::Fraction, b.low, b.high)))
         }));
         row.extend(updates.then(|| fraction(p.update_miss_ratio)));
         row.extend(writes.then(|| fraction(p.write_miss_ratio)));
@@ -190,11 +190,11 @@ fn steps(steps: &[Step]) -> Table {
         vec![Column::right("from"), Column::right("to"), Column::right("reads saved, of requests")];
     columns.extend(timed.then(|| Column::right("a second")));
     columns.extend(waited.then(|| Column::right("waiting saved in each")));
-    let doubtful = steps.iter().any(|s| s.verdict != Verdict::Saves);
+    let doubtful = steps.iter().any(|s| s.verdict != StepVerdict::Saves);
     columns.extend(doubtful.then(|| Column::left("")));
     let mut table = Table::new(columns);
     for s in steps {
-        let known = s.verdict != Verdict::Unknown;
+        let known = s.verdict != StepVerdict::Unknown;
         let cell = |v: Option<f64>, unit| v.filter(|_| known).map_or(Cell::missing(), |v| Cell::num(v, unit));
         let mut row = vec![
             Cell::num(s.from_bytes as f64, Unit::Bytes),
@@ -203,17 +203,17 @@ fn steps(steps: &[Step]) -> Table {
         ];
         row.extend(timed.then(|| cell(s.reads_s.map(|r| r.value), Unit::PerSecond)));
         row.extend(waited.then(|| cell(s.wait_ms_s.map(|r| r.value * 1e6), Unit::Nanoseconds)));
-        row.extend(doubtful.then(|| Cell::text(words::verdict(s.verdict)).tone(Tone::Muted)));
+        row.extend(doubtful.then(|| Cell::text(format::verdict(s.verdict)).tone(Tone::Muted)));
         table.row(row);
     }
     table
 }
 
 fn division(section: &mut Section, divided: &Divided) {
-    section.paragraph(&words::best_division(divided));
+    section.paragraph(&format::best_division(divided));
     section.plot(&picture::division(divided), "");
     section.table(&shares(divided));
-    section.paragraph(words::DIVISION_ASSUMES);
+    section.paragraph(format::DIVISION_ASSUMES);
 }
 
 /// One row per division.
@@ -226,7 +226,7 @@ pub fn shares(divided: &Divided) -> Table {
         Column::right("reads from the device"),
         Column::right("of requests"),
     ]);
-    let best = split::best(&divided.shares);
+    let best = partition::best(&divided.shares);
     for s in &divided.shares {
         let tone = if best.is_some_and(|b| b == *s) { Tone::Good } else { Tone::Plain };
         let count = |n: u64| Cell::num(n as f64, Unit::Count);
@@ -236,7 +236,7 @@ pub fn shares(divided: &Divided) -> Table {
             count(s.database_reads),
             count(s.write_backs),
             count(s.device_reads).tone(tone),
-            Cell::num(words::device_ratio(s), Unit::Fraction).tone(tone),
+            Cell::num(format::device_ratio(s), Unit::Fraction).tone(tone),
         ]);
     }
     table

@@ -6,13 +6,13 @@ pub mod caveats;
 pub mod confirmation;
 mod evidence;
 pub mod findings;
+pub mod format;
 pub mod memory;
 mod picture;
 mod ran_on;
 mod role;
 #[cfg(test)]
 pub mod tests;
-pub mod words;
 
 use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
 use poolwright_tune::plan::{Gain, GainVerdict, Plan, Verdict};
@@ -50,7 +50,7 @@ pub fn html(plan: &Plan) -> String {
     }
     pool(page.section("Pool"), plan);
     for role in &plan.roles {
-        role::section(page.section(&words::role_name(&plan.roles, role)), plan, role);
+        role::section(page.section(&format::role_name(&plan.roles, role)), plan, role);
     }
     ran_on::machine(page.section("What it ran on"), plan);
     ran_on::how_to_read(page.section("How to read this"), plan);
@@ -65,7 +65,7 @@ fn subtitle(plan: &Plan) -> String {
         Some(dataset) => format!("{} ({dataset})", s.file_system),
         None => s.file_system.clone(),
     };
-    let size = format!("{} in {}", words::bytes(s.bytes), words::counted(s.files, "file"));
+    let size = format!("{} in {}", format::bytes(s.bytes), format::counted(s.files, "file"));
     format!("{database} on {on} · {size} · goal: {} · {}", plan.goal.name, plan.created)
 }
 
@@ -73,7 +73,7 @@ fn verdict(top: &mut Section, plan: &Plan) {
     let change = || {
         let changed = plan.roles.iter().filter(|r| !r.recommended.is_empty());
         let all: Vec<String> = changed
-            .map(|r| format!("{} to {}", words::role_name(&plan.roles, r), words::settings(&r.recommended)))
+            .map(|r| format!("{} to {}", format::role_name(&plan.roles, r), format::settings(&r.recommended)))
             .collect();
         format!("Change {}", all.join("; "))
     };
@@ -93,11 +93,11 @@ fn tiles(top: &mut Section, plan: &Plan) {
         changed.filter_map(|r| Some((r, r.gain.get(name)?))).next()
     };
     let has = |name: &str| plan.gain.contains_key(name) || of_role(name).is_some();
-    let shown = words::headline(&plan.goal, has).into_iter().filter_map(|name| {
+    let shown = format::headline(&plan.goal, has).into_iter().filter_map(|name| {
         let (title, gain) = match (plan.gain.get(name), of_role(name)) {
-            (Some(gain), _) => (words::title(name).to_owned(), gain),
+            (Some(gain), _) => (format::title(name).to_owned(), gain),
             (None, Some((role, gain))) => {
-                (format!("{}, {} alone", words::title(name), words::replayed(role)), gain)
+                (format!("{}, {} alone", format::title(name), format::replayed(role)), gain)
             }
             (None, None) => return None,
         };
@@ -105,7 +105,7 @@ fn tiles(top: &mut Section, plan: &Plan) {
             GainVerdict::Noise => "no clear change".to_owned(),
             _ => Unit::Change.format(gain.change),
         };
-        Some((title, value, remark(name, gain), words::tone(gain)))
+        Some((title, value, remark(name, gain), format::tone(gain)))
     });
     let all: Vec<(String, String, String, Tone)> = shown.collect();
     if !all.is_empty() {
@@ -116,8 +116,8 @@ fn tiles(top: &mut Section, plan: &Plan) {
 fn remark(name: &str, gain: &Gain) -> String {
     // no line break between a number and its unit
     let whole = |text: String| text.replace(' ', "\u{a0}");
-    let figures = whole(words::from_to(name, gain));
-    format!("{figures}, {} · 95\u{a0}% interval {}", words::verdict(gain), whole(words::interval(gain)))
+    let figures = whole(format::from_to(name, gain));
+    format!("{figures}, {} · 95\u{a0}% interval {}", format::verdict(gain), whole(format::interval(gain)))
 }
 
 /// What gets much worse, and then all warnings in one place.
@@ -139,30 +139,30 @@ fn caveats(top: &mut Section, plan: &Plan) {
 /// One row per role: what is there, what should be, and what it brings alone.
 fn settings(section: &mut Section, plan: &Plan) {
     let has = |name: &str| plan.roles.iter().any(|r| r.gain.contains_key(name));
-    let metrics = words::headline(&plan.goal, has);
+    let metrics = format::headline(&plan.goal, has);
     let mut columns = vec![
         Column::left("role"),
         Column::right("size").key("bytes"),
         Column::left("today"),
         Column::left("recommended"),
     ];
-    columns.extend(metrics.iter().map(|m| Column::right(&words::short_title(m)).key(m)));
+    columns.extend(metrics.iter().map(|m| Column::right(&format::short_title(m)).key(m)));
     let mut table = Table::new(columns);
     for role in &plan.roles {
         let recommended = if role.recommended.is_empty() {
             Cell::text("keep").tone(Tone::Muted)
         } else {
-            Cell::text(words::label(role, &words::applied(role))).tone(Tone::Strong)
+            Cell::text(format::label(role, &format::applied(role))).tone(Tone::Strong)
         };
-        let name = words::role_name(&plan.roles, role);
+        let name = format::role_name(&plan.roles, role);
         let mut row = vec![
             Cell::text(name),
             Cell::num(role.bytes as f64, Unit::Bytes),
-            Cell::text(words::label(role, &role.current)),
+            Cell::text(format::label(role, &role.current)),
             recommended,
         ];
         row.extend(metrics.iter().map(|m| match role.gain.get(*m) {
-            Some(gain) => Cell::num(gain.change, Unit::Change).tone(words::tone(gain)),
+            Some(gain) => Cell::num(gain.change, Unit::Change).tone(format::tone(gain)),
             None => Cell::missing(),
         }));
         table.row(row);
@@ -184,7 +184,7 @@ fn database(section: &mut Section, plan: &Plan) {
         about.extend(s.current.iter().map(|v| ("today", v.as_str())));
         about.push(("why", &s.why));
         about.extend(s.safe_because.iter().map(|v| ("what makes it safe", v.as_str())));
-        let requires = words::settings(&s.requires);
+        let requires = format::settings(&s.requires);
         about.extend((!requires.is_empty()).then_some(("only with", requires.as_str())));
         about.push(("takes effect", if s.restart { "when the server is restarted" } else { "at once" }));
         section.key_values(about);
@@ -193,7 +193,7 @@ fn database(section: &mut Section, plan: &Plan) {
 
 fn pool(section: &mut Section, plan: &Plan) {
     let pool = &plan.pool;
-    let sector = 1u64.checked_shl(pool.ashift.into()).map(words::bytes).unwrap_or_default();
+    let sector = 1u64.checked_shl(pool.ashift.into()).map(format::bytes).unwrap_or_default();
     let today = match pool.current {
         Some(current) if current == pool.ashift => "; today's pool has that".to_owned(),
         Some(current) => format!(

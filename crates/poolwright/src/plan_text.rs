@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use poolwright_report::{Cell, Column, Table, Terminal, Tone, Unit, escape};
 use poolwright_tune::plan::{CurrentSource, Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Verdict};
 
-use crate::plan_page::{CONTRADICTED, caveats, memory, words};
+use crate::plan_page::{CONTRADICTED, caveats, format, memory};
 
 /// Alternatives shown per role, today's and the recommended one counted.
 const ALTERNATIVES: usize = 5;
@@ -80,8 +80,8 @@ struct Text<'a, W> {
 impl<W: Write> Text<'_, W> {
     fn verdict(&mut self, plan: &Plan) -> io::Result<()> {
         if let Some(found) = plan.contradiction() {
-            let words = self.style(CONTRADICTED, Tone::Bad);
-            self.wrapped(&format!("{words}: "), CONTRADICTED.chars().count() + 2, &found.why)?;
+            let label = self.style(CONTRADICTED, Tone::Bad);
+            self.wrapped(&format!("{label}: "), CONTRADICTED.chars().count() + 2, &found.why)?;
         }
         let (word, tone) = match plan.verdict {
             Verdict::Change => ("Change", Tone::Good),
@@ -95,8 +95,8 @@ impl<W: Write> Text<'_, W> {
             "{database} in {} ({}, {} in {}), goal {}",
             s.directory,
             s.dataset.as_deref().unwrap_or(&s.file_system),
-            words::bytes(s.bytes),
-            words::counted(s.files, "file"),
+            format::bytes(s.bytes),
+            format::counted(s.files, "file"),
             plan.goal.name,
         );
         self.wrapped("", 0, &about)?;
@@ -104,16 +104,16 @@ impl<W: Write> Text<'_, W> {
             Some(trace) => format!("{} of recording, ", Unit::Seconds.format(trace.duration_s)),
             None => "no recording, estimates only; ".to_owned(),
         };
-        let trials = words::counted(plan.trials, "trial");
+        let trials = format::counted(plan.trials, "trial");
         let figures = format!("{recorded}{trials} in {}", Unit::Seconds.format(plan.seconds));
         self.wrapped("", 0, &figures)?;
         self.track_record(plan)
     }
 
     fn role(&mut self, plan: &Plan, role: &Role) -> io::Result<()> {
-        let size = format!("{} in {}", words::bytes(role.bytes), words::counted(role.files, "file"));
+        let size = format!("{} in {}", format::bytes(role.bytes), format::counted(role.files, "file"));
         self.heading(&role.role, &format!("{}  {size}", role.path))?;
-        let today = words::settings(&role.current);
+        let today = format::settings(&role.current);
         let source = match &role.current_source {
             CurrentSource::ZfsGet { dataset } => format!("as {dataset} has it"),
             CurrentSource::ZfsDefaults { why } => format!("OpenZFS's defaults: {why}"),
@@ -122,9 +122,9 @@ impl<W: Write> Text<'_, W> {
             self.wrapped("  keep  ", 8, &format!("{today}  ({source})"))?;
         } else {
             let set = self.style("set", Tone::Good);
-            self.wrapped(&format!("  {set}   "), 8, &words::settings(&role.recommended))?;
+            self.wrapped(&format!("  {set}   "), 8, &format::settings(&role.recommended))?;
             let was =
-                words::sorted(&role.current).into_iter().filter(|(p, _)| role.recommended.contains_key(*p));
+                format::sorted(&role.current).into_iter().filter(|(p, _)| role.recommended.contains_key(*p));
             let was: Vec<String> = was.map(|(p, v)| format!("{p}={v}")).collect();
             if !was.is_empty() {
                 self.wrapped("  was   ", 8, &format!("{}  ({source})", was.join(" ")))?;
@@ -134,7 +134,7 @@ impl<W: Write> Text<'_, W> {
             self.wrapped("  safe  ", 8, &format!("{property}: {why}"))?;
         }
         if !role.gain.is_empty() {
-            self.wrapped("  ", 2, &format!("{} alone, all else as today:", words::replayed(role)))?;
+            self.wrapped("  ", 2, &format!("{} alone, all else as today:", format::replayed(role)))?;
             self.gains(&role.gain)?;
         }
         self.alternatives(plan, role)?;
@@ -182,9 +182,9 @@ impl<W: Write> Text<'_, W> {
             let what = if role.recommended.is_empty() {
                 "keep".to_owned()
             } else {
-                format!("{}, as the rest of its dataset", words::settings(&role.recommended))
+                format!("{}, as the rest of its dataset", format::settings(&role.recommended))
             };
-            let size = format!("{} in {}", words::bytes(role.bytes), words::counted(role.files, "file"));
+            let size = format!("{} in {}", format::bytes(role.bytes), format::counted(role.files, "file"));
             self.wrapped("  ", 2, &format!("{}  {}  {size}: {what}", role.role, role.path))?;
             for note in &role.notes {
                 self.wrapped("    - ", 6, note)?;
@@ -203,15 +203,15 @@ impl<W: Write> Text<'_, W> {
             Column::right("meaning"),
         ]);
         let shown = gains.keys().map(String::as_str).filter(|name| SHOWN.contains(name));
-        for name in words::ordered(shown) {
-            let (gain, unit) = (&gains[name], words::unit(name));
+        for name in format::ordered(shown) {
+            let (gain, unit) = (&gains[name], format::unit(name));
             table.row([
-                Cell::text(words::title(name)),
+                Cell::text(format::title(name)),
                 Cell::num(gain.from, unit),
                 Cell::num(gain.to, unit),
-                Cell::num(gain.change, Unit::Change).tone(words::tone(gain)),
-                Cell::text(words::interval(gain)),
-                Cell::text(words::verdict(gain)).tone(words::tone(gain)),
+                Cell::num(gain.change, Unit::Change).tone(format::tone(gain)),
+                Cell::text(format::interval(gain)),
+                Cell::text(format::verdict(gain)).tone(format::tone(gain)),
             ]);
         }
         self.table(&table)
@@ -231,9 +231,9 @@ impl<W: Write> Text<'_, W> {
         let shown = if rated.len() > 1 { shortlist(&rated) } else { Vec::new() };
         if !shown.is_empty() {
             let has = |name: &str| shown.iter().any(|e| e.metrics.contains_key(name));
-            let metrics = words::headline(&plan.goal, has);
+            let metrics = format::headline(&plan.goal, has);
             let mut columns = vec![Column::left(heading), Column::right("objective")];
-            columns.extend(metrics.iter().map(|m| Column::right(&words::short_title(m))));
+            columns.extend(metrics.iter().map(|m| Column::right(&format::short_title(m))));
             columns.push(Column::right(""));
             let mut table = Table::new(columns);
             for e in &shown {
@@ -272,7 +272,7 @@ impl<W: Write> Text<'_, W> {
                 self.wrapped("    safe  ", 10, safe)?;
             }
             if !s.requires.is_empty() {
-                self.wrapped("    only  ", 10, &format!("with {}", words::settings(&s.requires)))?;
+                self.wrapped("    only  ", 10, &format!("with {}", format::settings(&s.requires)))?;
             }
         }
         Ok(())
@@ -328,7 +328,7 @@ impl<W: Write> Text<'_, W> {
 
     /// The line that sets it, on one line however long, so that it can be copied.
     fn command(&mut self, role: &Role) -> io::Result<()> {
-        let all = words::sorted(&role.recommended).into_iter().map(|(p, v)| quoted(&format!("{p}={v}")));
+        let all = format::sorted(&role.recommended).into_iter().map(|(p, v)| quoted(&format!("{p}={v}")));
         let line = match &role.place.dataset {
             Some(dataset) => format!("zfs set {} {}", all.collect::<Vec<_>>().join(" "), quoted(dataset)),
             None => {
@@ -407,8 +407,8 @@ fn shortlist<'a>(rated: &[&'a Evidence]) -> Vec<&'a Evidence> {
 }
 
 fn alternative(role: &Role, e: &Evidence, metrics: &[&str]) -> Vec<Cell> {
-    let mut label = words::label(role, &e.settings);
-    let others = words::others(e);
+    let mut label = format::label(role, &e.settings);
+    let others = format::others(e);
     if !others.is_empty() {
         label += &format!(" (with {others})");
     }
@@ -419,7 +419,7 @@ fn alternative(role: &Role, e: &Evidence, metrics: &[&str]) -> Vec<Cell> {
     };
     let mut row = vec![Cell::text(label).tone(tone)];
     row.push(e.objective.map_or(Cell::missing(), |v| Cell::num(v, Unit::None)));
-    let figure = |name: &&str| e.metrics.get(*name).map(|m| Cell::num(m.median, words::unit(name)));
+    let figure = |name: &&str| e.metrics.get(*name).map(|m| Cell::num(m.median, format::unit(name)));
     row.extend(metrics.iter().map(|name| figure(name).unwrap_or(Cell::missing())));
     row.push(Cell::text(mark).tone(tone));
     row

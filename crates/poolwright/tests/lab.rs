@@ -40,7 +40,7 @@ impl Lab {
 
     fn plain(&self, line: &str) -> std::process::Command {
         let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
-        command.current_dir(self.0.path()).env("POOLWRIGHT_HOME", home());
+        command.current_dir(self.0.path()).env("POOLWRIGHT_HOME", assets());
         command.arg("lab").args(line.split_whitespace());
         command
     }
@@ -109,7 +109,7 @@ fn run_line(more: &str) -> String {
     format!("run ./smoke.toml --scratch s --json {target} {more}")
 }
 
-fn home() -> PathBuf {
+fn assets() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 

@@ -374,7 +374,7 @@ fn a_sample_of_all_is_exact_and_a_part_has_bands() {
         for (exact, part) in
             exact["points"].as_array().unwrap().iter().zip(part["points"].as_array().unwrap())
         {
-            let at = |name: &str| part["band"][name].as_f64().unwrap();
+            let at = |name: &str| part["confidence"][name].as_f64().unwrap();
             let ratio = exact["miss_ratio"].as_f64().unwrap();
             assert!(at("low") <= ratio && ratio <= at("high"), "{exact} {part}");
         }

@@ -42,12 +42,13 @@ mod probes;
 mod recorder;
 mod sink;
 mod subject;
+mod support;
 mod tracker;
 mod wire;
 
 pub use error::{Error, Result};
-pub use probes::{Support, probe_support};
 pub use recorder::{Ended, Options, Progress, Recorder, Summary};
 pub use sink::Watcher;
 pub use subject::Subject;
+pub use support::{Support, probe_support};
 pub use tracker::NO_FILE;

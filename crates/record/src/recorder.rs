@@ -13,9 +13,10 @@ use crate::cpu::{self, CpuSampler};
 use crate::error::{Error, Result};
 use crate::loader::{self, Config, Probes};
 use crate::mounts;
-use crate::probes::{self, COUNTER_REAPED, COUNTER_SILENT, COUNTERS};
+use crate::probes::{COUNTER_REAPED, COUNTER_SILENT, COUNTERS};
 use crate::sink::{Sink, Watcher};
 use crate::subject::{self, Roots, Subject};
+use crate::support::first_permitted;
 use crate::tracker::Tracker;
 use crate::wire;
 
@@ -152,7 +153,7 @@ impl Recorder {
         let ring_bytes = ring_bytes.clamp(RING_MIN, RING_MAX).next_power_of_two();
         let config = Config { dir: subject.dir(), ring_bytes: ring_bytes as u32 };
         // The trace comes second: where recording is refused, an older trace of that name is still there afterwards.
-        let probes = probes::first_permitted(|set| Probes::attach(set, config))?;
+        let probes = first_permitted(|set| Probes::attach(set, config))?;
         let sink = create(meta(&subject))?;
         let mounts = mounts::mounts()?;
         let inbox =

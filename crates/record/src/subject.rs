@@ -269,7 +269,7 @@ mod tests {
 
     use super::*;
     use crate::loader::Config;
-    use crate::probes;
+    use crate::support::first_permitted;
 
     #[test]
     fn an_exiting_thread_does_not_run() {
@@ -286,8 +286,7 @@ mod tests {
 
     #[test]
     fn an_entry_of_a_process_that_has_ended_is_removed() {
-        let attached =
-            probes::first_permitted(|set| Probes::attach(set, Config { dir: None, ring_bytes: 1 << 16 }));
+        let attached = first_permitted(|set| Probes::attach(set, Config { dir: None, ring_bytes: 1 << 16 }));
         let probes = match attached {
             Ok(probes) => probes,
             Err(why) => return eprintln!("SKIPPED an_entry_of_a_process_that_has_ended_is_removed: {why}"),

@@ -9,14 +9,14 @@ use poolwright_trace::{Event, File, Flags, Op};
 use crate::error::Result;
 use crate::mounts::{self, Mount};
 use crate::sink::Sink;
-use crate::wire::{Io, Name, NewFile, Place, Record};
+use crate::wire::{EntryPath, Io, Name, NewFile, Record};
 
 /// [`Event::offset`] of a rename onto a name that was free: the largest offset a trace holds.
 pub const NO_FILE: u64 = i64::MAX as u64;
 /// `RENAME_EXCHANGE` (`renameat2(2)`).
 const EXCHANGE: u64 = 2;
 
-struct Known {
+struct TrackedFile {
     path: PathBuf,
     /// Position in the trace's table once it has an event.
     id: Option<u32>,
@@ -34,7 +34,7 @@ pub(crate) struct Tracker {
     roots: Vec<PathBuf>,
     mounts: Vec<Mount>,
     /// By the kernel side's number.
-    known: Vec<Option<Known>>,
+    known: Vec<Option<TrackedFile>>,
     by_path: HashMap<PathBuf, u32>,
     /// Until the roots are known, records wait.
     waiting: Vec<Record>,
@@ -160,7 +160,7 @@ impl Tracker {
             self.known.resize_with(index + 1, || None);
         }
         self.by_path.insert(path.clone(), file.file);
-        self.known[index] = Some(Known {
+        self.known[index] = Some(TrackedFile {
             path,
             id: None,
             dev: file.place.dev,
@@ -171,7 +171,7 @@ impl Tracker {
     }
 
     /// The absolute path of a place.
-    fn place(&self, place: &Place) -> PathBuf {
+    fn place(&self, place: &EntryPath) -> PathBuf {
         let inner: PathBuf = place.names.iter().collect();
         match place.root.and_then(|root| self.roots.get(usize::from(root))) {
             Some(root) => root.join(inner),
@@ -296,7 +296,7 @@ impl Tracker {
     }
 
     /// The absolute path of a name given to a call, without links in its directories; `None` if that is unknowable.
-    fn resolve(&mut self, dir: &Place, name: &str) -> Option<PathBuf> {
+    fn resolve(&mut self, dir: &EntryPath, name: &str) -> Option<PathBuf> {
         if dir.truncated && !name.starts_with('/') {
             self.unresolved += 1;
             return None;
@@ -319,7 +319,7 @@ fn event_of(name: &Name, file: u32, off: u64) -> Io {
     Io { op, flags: Flags::default(), file, t, dur, off, len: 0, pid, tid, gap }
 }
 
-fn size_now(known: &Known) -> Option<u64> {
+fn size_now(known: &TrackedFile) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let found = std::fs::symlink_metadata(&known.path).ok()?;
     (found.ino() == known.ino).then_some(found.len())

@@ -64,12 +64,12 @@ pub(crate) struct NewFile {
     pub ino: u64,
     pub size: u64,
     pub pid: u32,
-    pub place: Place,
+    pub place: EntryPath,
 }
 
 /// Where an entry lies: names below a followed directory or below the top of its file system.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct EntryPath {
     /// Number of the followed directory.
     pub root: Option<u8>,
     /// The kernel's device number, major in the upper 12 bits.
@@ -91,9 +91,9 @@ pub(crate) struct Name {
     /// The flags of a rename, the length of a truncate.
     pub arg: u64,
     pub gap: Option<Gap>,
-    pub from_dir: Place,
+    pub from_dir: EntryPath,
     pub from: String,
-    pub to_dir: Place,
+    pub to_dir: EntryPath,
     /// Empty unless the call takes two names.
     pub to: String,
 }
@@ -159,7 +159,7 @@ fn name(b: &[u8]) -> Option<Name> {
 }
 
 /// Names come innermost first, each padded to eight bytes.
-fn place(b: &[u8]) -> Place {
+fn place(b: &[u8]) -> EntryPath {
     let depth = usize::from(b[1]).min(PATH_DEPTH);
     let lengths = &b[8..8 + depth];
     let bytes = &b[8 + PATH_DEPTH..PATH];
@@ -172,7 +172,7 @@ fn place(b: &[u8]) -> Place {
         at += len.next_multiple_of(8);
     }
     names.reverse();
-    Place { root: (b[0] != NO_ROOT).then_some(b[0]), dev: u32_at(b, 4), names, truncated: b[2] != 0 }
+    EntryPath { root: (b[0] != NO_ROOT).then_some(b[0]), dev: u32_at(b, 4), names, truncated: b[2] != 0 }
 }
 
 fn c_string(b: &[u8]) -> String {

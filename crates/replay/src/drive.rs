@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use poolwright_trace::{Flags, Op};
 
-use crate::application::Range;
+use crate::lock_range::LockRange;
 use crate::pacer::{Due, Pacer, sleep_precisely};
 use crate::schedule::{Dependency, Step};
 use crate::servers::Servers;
@@ -317,8 +317,11 @@ impl Run<'_> {
                 break;
             }
             if let Some(pacer) = self.pacer.as_ref().filter(|_| matches!(step.op, Op::Lock | Op::Unlock)) {
-                let range =
-                    Range { offset: step.offset, len: step.len, shared: step.flags.contains(Flags::SHARED) };
+                let range = LockRange {
+                    offset: step.offset,
+                    len: step.len,
+                    shared: step.flags.contains(Flags::SHARED),
+                };
                 match step.op {
                     Op::Lock => pacer.lock(lane, step.file, range, &self.stop),
                     _ => pacer.unlock(lane, step.file, range),

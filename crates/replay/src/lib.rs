@@ -7,13 +7,16 @@
 //! the engine ends the trial and not the tool.
 
 pub mod application;
+pub mod behaviour;
 pub mod capture;
 pub mod child;
 mod clock;
+mod contested;
 mod directory;
 mod drive;
 mod engine;
 mod error;
+mod lock_range;
 mod lock_table;
 mod pacer;
 pub mod result;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use crate::application::Range;
+use crate::lock_range::LockRange;
 
 /// Who holds which range of which file. Like `fcntl`'s, a lock belongs to a process: its threads do not exclude one another.
 #[derive(Default)]
@@ -11,13 +11,13 @@ pub(crate) struct LockTable(Mutex<HashMap<u32, Vec<Held>>>);
 
 struct Held {
     process: u32,
-    range: Range,
+    range: LockRange,
 }
 
 impl LockTable {
     /// Takes a lock unless another process has one that conflicts; whether it was taken. A process's lock replaces those that it
     /// has in the same range.
-    pub fn try_lock(&self, process: u32, file: u32, range: Range) -> bool {
+    pub fn try_lock(&self, process: u32, file: u32, range: LockRange) -> bool {
         let mut files = self.0.lock().expect("no holder panics");
         let held = files.entry(file).or_default();
         if held.iter().any(|other| other.process != process && other.range.conflicts(&range)) {
@@ -28,13 +28,13 @@ impl LockTable {
     }
 
     /// Takes a lock in any case.
-    pub fn force(&self, process: u32, file: u32, range: Range) {
+    pub fn force(&self, process: u32, file: u32, range: LockRange) {
         let mut files = self.0.lock().expect("no holder panics");
         take(files.entry(file).or_default(), process, range);
     }
 
     /// Gives up what a process holds in a range.
-    pub fn unlock(&self, process: u32, file: u32, range: Range) {
+    pub fn unlock(&self, process: u32, file: u32, range: LockRange) {
         let mut files = self.0.lock().expect("no holder panics");
         if let Some(held) = files.get_mut(&file) {
             held.retain(|other| other.process != process || !other.range.overlaps(&range));
@@ -50,7 +50,7 @@ impl LockTable {
     }
 }
 
-fn take(held: &mut Vec<Held>, process: u32, range: Range) {
+fn take(held: &mut Vec<Held>, process: u32, range: LockRange) {
     held.retain(|other| other.process != process || !other.range.overlaps(&range));
     held.push(Held { process, range });
 }
@@ -59,8 +59,8 @@ fn take(held: &mut Vec<Held>, process: u32, range: Range) {
 mod tests {
     use super::*;
 
-    fn range(offset: u64, len: u64, shared: bool) -> Range {
-        Range { offset, len, shared }
+    fn range(offset: u64, len: u64, shared: bool) -> LockRange {
+        LockRange { offset, len, shared }
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 
-use crate::application::{AHEAD_NS, Application, Range, Think};
+use crate::application::{AHEAD_NS, Application, Think};
+use crate::lock_range::LockRange;
 use crate::lock_table::LockTable;
 
 /// CPU time below this is put off until more is due: reading the thread's CPU clock takes a tenth of it.
@@ -132,7 +133,7 @@ impl<'a> Pacer<'a> {
 
     /// Takes a file lock for the lane's process, and polls it while another process has it. A thread that waited for longer than
     /// [`Contested::longest`](crate::application::Contested::longest) goes on as if it had got it.
-    pub fn lock(&self, lane: usize, file: u32, range: Range, stop: &AtomicBool) {
+    pub fn lock(&self, lane: usize, file: u32, range: LockRange, stop: &AtomicBool) {
         let (process, contested) = (self.application.processes[lane], &self.application.contested);
         let began = Instant::now();
         for n in 0.. {
@@ -147,7 +148,7 @@ impl<'a> Pacer<'a> {
     }
 
     /// Gives up the file locks of the lane's process in a range.
-    pub fn unlock(&self, lane: usize, file: u32, range: Range) {
+    pub fn unlock(&self, lane: usize, file: u32, range: LockRange) {
         self.locks.unlock(self.application.processes[lane], file, range);
     }
 
@@ -353,7 +354,7 @@ mod tests {
         application
     }
 
-    const RANGE: Range = Range { offset: 120, len: 1, shared: false };
+    const RANGE: LockRange = LockRange { offset: 120, len: 1, shared: false };
 
     #[test]
     fn a_lock_is_waited_for_until_its_holder_gives_it_up() {

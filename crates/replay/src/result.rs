@@ -7,7 +7,7 @@ use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
 use serde::{Deserialize, Serialize};
 
-use crate::application::Inferred;
+use crate::behaviour::Inferred;
 use crate::drive::Pass;
 
 /// Latency of one kind of operation in nanoseconds.

@@ -9,22 +9,14 @@ use std::collections::{BinaryHeap, HashMap};
 
 use poolwright_trace::{Event, Flags, Op, Trace};
 
-use crate::application::Application;
+use crate::behaviour::Application;
+pub use crate::behaviour::Dependency;
 
 /// While there are fewer lanes than this, operations of one thread that overlap get lanes of their own. Later ones queue behind
 /// one another.
 pub const MAX_LANES: usize = 64;
 /// The most lanes in all. Up to here each thread has one of its own, so that no thread waits behind another one's operation.
 pub const MAX_THREADS: usize = 1024;
-
-/// "The first `done` steps of lane `lane` are finished."
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Dependency {
-    /// Which lane.
-    pub lane: u32,
-    /// How many of its steps.
-    pub done: u32,
-}
 
 /// One operation to be replayed.
 #[derive(Clone, Copy, Debug)]

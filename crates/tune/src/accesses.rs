@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use poolwright_mrc::input::{CHUNK, Follow, Select, Unit};
-use poolwright_mrc::{Access, Intern, Key, Lane, Piece};
+use poolwright_mrc::{Access, Extent, Intern, Key, RecordStream};
 use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Op, Trace};
 
@@ -23,11 +23,11 @@ pub(crate) struct Records {
 /// apart and share one cache.
 pub(crate) struct Accesses {
     follow: Follow,
-    lanes: Vec<Lane>,
+    lanes: Vec<RecordStream>,
     /// By file.
-    lane: Vec<usize>,
+    stream: Vec<usize>,
     numbers: Intern,
-    pieces: Vec<Piece>,
+    extents: Vec<Extent>,
     chunk: Vec<Access>,
 }
 
@@ -43,22 +43,22 @@ impl Accesses {
         let mut sizes: Vec<u64> = records.iter().map(|r| r.recordsize).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        let new = |recordsize: &u64| -> Result<Lane> {
+        let new = |recordsize: &u64| -> Result<RecordStream> {
             let ratios = Arc::clone(&ratios);
             let stored = move |file: u32, _: u64, bytes: u32| {
                 (f64::from(bytes) / ratios.get(file as usize).unwrap_or(&1.0)).ceil().max(1.0) as u32
             };
             let unit = Unit::Bytes { recordsize: *recordsize };
-            Ok(Lane::new(unit, None)?.with_sizes(Box::new(stored)))
+            Ok(RecordStream::new(unit, None)?.with_sizes(Box::new(stored)))
         };
-        let lanes: Vec<Lane> = sizes.iter().map(new).collect::<Result<_>>()?;
-        let lane = records.iter().filter_map(|r| sizes.binary_search(&r.recordsize).ok()).collect();
+        let lanes: Vec<RecordStream> = sizes.iter().map(new).collect::<Result<_>>()?;
+        let stream = records.iter().filter_map(|r| sizes.binary_search(&r.recordsize).ok()).collect();
         Ok(Accesses {
             follow,
             lanes,
-            lane,
+            stream,
             numbers: Intern::default(),
-            pieces: Vec::new(),
+            extents: Vec::new(),
             chunk: Vec::new(),
         })
     }
@@ -82,16 +82,16 @@ impl Accesses {
     }
 
     fn add(&mut self, event: &Event) -> Result<()> {
-        self.pieces.clear();
-        self.follow.event(event, &mut self.pieces);
+        self.extents.clear();
+        self.follow.event(event, &mut self.extents);
         // A rename speaks of two files.
-        for piece in &self.pieces {
-            let lane = &mut self.lanes[self.lane[piece.file as usize]];
+        for extent in &self.extents {
+            let stream = &mut self.lanes[self.stream[extent.file as usize]];
             let mut more = true;
             while more {
-                more = lane.cut(std::slice::from_ref(piece))?;
-                for access in lane.accesses() {
-                    let record = self.numbers.number(lane.keys()[access.record as usize])?;
+                more = stream.cut(std::slice::from_ref(extent))?;
+                for access in stream.accesses() {
+                    let record = self.numbers.number(stream.keys()[access.record as usize])?;
                     self.chunk.push(Access { record, ..*access });
                 }
             }

@@ -67,14 +67,14 @@ impl Tuner<'_> {
                 if n == 1 { "has" } else { "have" }
             ));
         }
-        let place = place(&self.survey, &self.request.dir, name);
+        let place = place(&self.inventory, &self.request.dir, name);
         plan::Role {
             role: name.to_owned(),
             path: common_directory(files).unwrap_or_else(|| place.mountpoint.clone()),
             paths: paths(files),
             files: files.paths.len() as u64,
             bytes: files.bytes,
-            place: plan::Place { dataset: self.current.dataset.clone(), ..place },
+            place: plan::DatasetLocation { dataset: self.current.dataset.clone(), ..place },
             current: today.clone(),
             current_source: self.current.source.clone(),
             recommended,
@@ -99,7 +99,7 @@ impl Tuner<'_> {
         let memory = memory::advise(&self.trace, &roles, &self.request.device, &self.request.stop)?;
         // Last, because an interruption of its trials leaves a whole plan.
         let advice = self.published_advice()?;
-        let layout = self.survey.found.as_ref().map(|f| f.layout.name);
+        let layout = self.inventory.found.as_ref().map(|f| f.layout.name);
         Ok(Plan {
             format: plan::FORMAT.into(),
             version: plan::VERSION,
@@ -138,11 +138,11 @@ impl Tuner<'_> {
     }
 
     fn database_settings(&self) -> Vec<plan::DatabaseSetting> {
-        self.survey.found.as_ref().map_or_else(Vec::new, |found| database::advise(found.layout.name))
+        self.inventory.found.as_ref().map_or_else(Vec::new, |found| database::advise(found.layout.name))
     }
 
     fn subject(&self) -> plan::Subject {
-        let name = self.survey.found.as_ref().map(|f| match machine::database_version(f.layout.name) {
+        let name = self.inventory.found.as_ref().map(|f| match machine::database_version(f.layout.name) {
             Some(version) => format!("{} {version}", f.layout.title),
             None => f.layout.title.to_owned(),
         });
@@ -151,10 +151,10 @@ impl Tuner<'_> {
             database: name,
             file_system: self.current.file_system.clone(),
             dataset: self.current.dataset.clone(),
-            files: self.survey.files,
-            bytes: self.survey.bytes,
-            allocated_bytes: self.survey.allocated,
-            skipped: self.survey.skipped.clone(),
+            files: self.inventory.files,
+            bytes: self.inventory.bytes,
+            allocated_bytes: self.inventory.allocated,
+            skipped: self.inventory.skipped.clone(),
         }
     }
 
@@ -174,7 +174,7 @@ impl Tuner<'_> {
                 .collect(),
             ..plan::TraceSummary::default()
         };
-        for files in self.survey.roles.values() {
+        for files in self.inventory.roles.values() {
             for (op, n) in &files.io.ops {
                 *summary.ops.entry(op.clone()).or_default() += n;
             }

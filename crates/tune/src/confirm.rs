@@ -17,5 +17,4 @@ pub use places::{Dataset, Places, places};
 pub const MEASURED: [&str; 5] =
     ["work_rate", "allocated_bytes", "vdev_write_bytes", "vdev_read_bytes", "cpu_ns_per_op"];
 
-/// The metric under which the objective stands among the changes.
-pub const OBJECTIVE: &str = "objective";
+pub use crate::plan::OBJECTIVE;

@@ -22,7 +22,7 @@ pub(crate) struct Current {
 const COMPARED: &[&str] = &["recordsize", "compression", "logbias", "primarycache"];
 
 /// Looks at `dir`; `stated` are values that the user says are today's.
-pub(crate) fn look(dir: &Path, stated: &Settings) -> Current {
+pub(crate) fn detect(dir: &Path, stated: &Settings) -> Current {
     let (file_system, source) =
         mounted(dir).unwrap_or_else(|| ("a file system of unknown type".into(), String::new()));
     let defaults: Settings =

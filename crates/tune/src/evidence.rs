@@ -104,7 +104,7 @@ pub(crate) fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
         let values: Vec<(f64, f64)> =
             pairs.iter().filter_map(|(a, b)| Some((*a.get(name)?, *b.get(name)?))).collect();
         let Some(change) = pooled_change(&values, scatter.of_metric(name)) else { continue };
-        let verdict = verdict(name, change.change, change.is_one());
+        let verdict = verdict(name, change.change, change.is_significant());
         let (from, to): (Vec<f64>, Vec<f64>) = values.iter().copied().unzip();
         gains.insert(
             name.clone(),

@@ -123,7 +123,7 @@ fn costs_of(role: Option<&str>, gain: &Gains) -> Vec<Cost> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{CurrentSource, Place, Settings};
+    use crate::plan::{CurrentSource, DatasetLocation, Settings};
 
     fn gain(change: f64, ci95: (f64, f64), verdict: GainVerdict) -> Gain {
         Gain { from: 1.0, to: 1.0 + change, change, ci95, pairs: 3, verdict }
@@ -140,7 +140,7 @@ mod tests {
             paths: vec!["/db".into()],
             files: 1,
             bytes: 1 << 20,
-            place: Place::default(),
+            place: DatasetLocation::default(),
             current: Settings::new(),
             current_source: CurrentSource::ZfsDefaults { why: "a test".into() },
             recommended: Settings::from([("recordsize".into(), "16K".into())]),

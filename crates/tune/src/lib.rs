@@ -24,6 +24,7 @@ pub mod model;
 pub mod objective;
 mod observations;
 mod pareto;
+mod pipeline;
 pub mod plan;
 pub mod race;
 pub mod repeat;
@@ -40,5 +41,6 @@ mod variance;
 
 pub use error::{Error, Result};
 pub use objective::Goal;
+pub use pipeline::tune;
 pub use requirement::Requirement;
-pub use tuner::{Progress, Request, tune};
+pub use tuner::{Progress, Request};

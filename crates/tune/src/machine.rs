@@ -38,7 +38,7 @@ pub(crate) fn describe(arc_bytes: u64, device: &Device, backing: &Path) -> plan:
 
 /// This machine in words, for what is not a plan: `os`, `kernel`, `cpu`, `cores`, `memory_bytes`, `openzfs`,
 /// `poolwright`.
-pub fn words() -> BTreeMap<String, String> {
+pub fn description() -> BTreeMap<String, String> {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let known = [
         ("os", os_release()),
@@ -64,7 +64,7 @@ fn field(path: &str, name: &str) -> Option<String> {
 
 /// The type of the file system that holds a directory: `ext4`, `zfs`.
 pub fn file_system(dir: &Path) -> String {
-    crate::current::look(dir, &BTreeMap::new()).file_system
+    crate::current::detect(dir, &BTreeMap::new()).file_system
 }
 
 /// A line of `/proc/meminfo` in bytes; 0 if it is not there.

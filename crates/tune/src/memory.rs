@@ -36,14 +36,14 @@ const BESIDE_A_RECORD: u64 = 1024;
 const BESIDE: u64 = 24 << 20;
 
 /// What is known of one role's records.
-struct Known {
+struct RoleRecords {
     records: Records,
     cached: bool,
 }
 
 /// Reads the recording as the files of `roles` would be accessed under what is recommended for them.
 pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &AtomicBool) -> Result<Memory> {
-    let known: BTreeMap<&str, Known> = roles.iter().map(|r| (r.role.as_str(), known(r))).collect();
+    let known: BTreeMap<&str, RoleRecords> = roles.iter().map(|r| (r.role.as_str(), known(r))).collect();
     let recordsizes = roles
         .iter()
         .filter(|r| known[r.role.as_str()].cached)
@@ -76,7 +76,7 @@ pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &Atom
 }
 
 /// The records of a role under what is recommended for it, as far as the space estimate knows their compression.
-fn known(role: &Role) -> Known {
+fn known(role: &Role) -> RoleRecords {
     let settings = with(&role.current, &role.recommended);
     let (recordsize, compression) = of_interest(&settings);
     let pair = |recordsize: &str, compression: &str| {
@@ -93,10 +93,10 @@ fn known(role: &Role) -> Known {
     let ratio = estimate.and_then(|e| Some(e.metrics.get("space_ratio")?.median)).unwrap_or(1.0);
     let cached = primarycache(&settings) == PrimaryCache::All;
     // Compression never makes a record larger in the ARC.
-    Known { records: Records { recordsize, ratio: ratio.clamp(1.0, 1e3) }, cached }
+    RoleRecords { records: Records { recordsize, ratio: ratio.clamp(1.0, 1e3) }, cached }
 }
 
-fn one_recordsize(known: &BTreeMap<&str, Known>) -> Option<u64> {
+fn one_recordsize(known: &BTreeMap<&str, RoleRecords>) -> Option<u64> {
     let mut sizes = known.values().filter(|k| k.cached).map(|k| k.records.recordsize);
     let first = sizes.next()?;
     sizes.all(|s| s == first).then_some(first)
@@ -141,7 +141,7 @@ impl Counted {
 
 struct Reading<'a> {
     trace: &'a Trace,
-    known: &'a BTreeMap<&'a str, Known>,
+    known: &'a BTreeMap<&'a str, RoleRecords>,
     /// For what the model knows one of only: its dbuf cache and its reading ahead.
     recordsize: u64,
     stop: &'a AtomicBool,

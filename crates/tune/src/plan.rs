@@ -28,6 +28,9 @@ pub use track_record::{MeasuredWorkload, TrackRecord};
 
 /// [`Plan::format`] of every plan.
 pub const FORMAT: &str = "poolwright-plan";
+/// The metric under which the objective stands among the changes.
+pub const OBJECTIVE: &str = "objective";
+
 /// The format version that this program writes, and the highest it reads.
 pub const VERSION: u32 = 1;
 
@@ -352,7 +355,7 @@ pub struct Role {
     /// Sum of their lengths.
     pub bytes: u64,
     /// The dataset it has or would have.
-    pub place: Place,
+    pub place: DatasetLocation,
     /// Today's properties.
     pub current: Settings,
     /// Where `current` comes from.
@@ -379,7 +382,7 @@ pub struct Role {
 
 /// The dataset that a role has or would have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct DatasetLocation {
     /// Directory the dataset would be mounted on.
     pub mountpoint: String,
     /// The dataset mounted there today.

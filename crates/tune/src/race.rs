@@ -408,7 +408,8 @@ impl Race<'_> {
         let rates: Vec<(f64, f64)> =
             o.pairs.iter().filter_map(|(a, b)| Some((*a.get("work_rate")?, *b.get("work_rate")?))).collect();
         let rate = pooled_change(&rates, o.scatter().of_metric("work_rate"));
-        rate.is_none_or(|c| is_narrow(&c)) && self.change(o).is_some_and(|c| is_narrow(&c) && c.is_one())
+        rate.is_none_or(|c| is_narrow(&c))
+            && self.change(o).is_some_and(|c| is_narrow(&c) && c.is_significant())
     }
 
     fn fresh(&mut self, o: &mut Outcome, settings: &Settings) -> Result<Option<Metrics>> {

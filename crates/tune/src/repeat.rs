@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use poolwright_trace::{Reader, layout};
 
 use crate::candidates::assignments;
-use crate::current::look;
+use crate::current::detect;
 use crate::observations::spelled;
 use crate::plan::{Plan, Repetition, RequestRecord, Settings, VERSION, Verdict};
 use crate::{Error, Goal, Request, Requirement, Result};
@@ -103,7 +103,7 @@ fn same_database(plan: &Plan, dir: &Path, stated: &Settings) -> Result<()> {
             name(recorded)
         ));
     }
-    let current = look(dir, stated);
+    let current = detect(dir, stated);
     let place = |kind: &str, dataset: Option<&String>| {
         dataset.map_or_else(|| kind.to_owned(), |dataset| format!("{kind} ({dataset})"))
     };
@@ -263,7 +263,7 @@ mod tests {
         plan.subject.directory = dir.join("db").display().to_string();
         std::fs::create_dir(dir.join("db")).unwrap();
         plan.subject.database = None;
-        plan.subject.file_system = look(&dir, &Settings::new()).file_system;
+        plan.subject.file_system = detect(&dir, &Settings::new()).file_system;
         let trace = plan.trace.as_mut().unwrap();
         trace.path = Some(path.display().to_string());
         trace.subject = "dir:/db".into();

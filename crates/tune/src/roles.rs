@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use poolwright_trace::layout::{self, Found, Role};
+use poolwright_trace::layout::{self, LocatedLayout, Role};
 use poolwright_trace::{Op, Trace};
 
 use crate::plan::{self, RoleIo};
@@ -24,8 +24,8 @@ pub(crate) struct Files {
 
 /// The whole directory.
 #[derive(Debug, Default)]
-pub(crate) struct Survey {
-    pub found: Option<Found>,
+pub(crate) struct Inventory {
+    pub found: Option<LocatedLayout>,
     pub roles: BTreeMap<String, Files>,
     pub files: u64,
     pub bytes: u64,
@@ -34,16 +34,16 @@ pub(crate) struct Survey {
 }
 
 /// Walks `dir` (one file system) and adds what the trace saw.
-pub(crate) fn survey(dir: &Path, trace: &Trace) -> Survey {
-    let mut survey = Survey { found: layout::locate(dir), ..Survey::default() };
+pub(crate) fn take_inventory(dir: &Path, trace: &Trace) -> Inventory {
+    let mut inventory = Inventory { found: layout::locate(dir), ..Inventory::default() };
     let by_path: BTreeMap<&str, &str> =
         trace.files.iter().map(|f| (f.path.as_str(), f.role.as_str())).collect();
     let device = std::fs::metadata(dir).map(|m| m.dev()).ok();
     let mut seen = BTreeSet::new();
-    walk(dir, device, &mut seen, &mut survey, &by_path);
+    walk(dir, device, &mut seen, &mut inventory, &by_path);
     for event in &trace.events {
         let role = trace.files[event.file as usize].role.as_str();
-        let files = survey.roles.entry(named(role)).or_default();
+        let files = inventory.roles.entry(named(role)).or_default();
         *files.io.ops.entry(event.op.name().to_owned()).or_default() += 1;
         let (name, histogram) = match event.op {
             Op::Read => ("read", &mut files.io.read_size_histogram),
@@ -59,7 +59,7 @@ pub(crate) fn survey(dir: &Path, trace: &Trace) -> Survey {
             add(histogram, 1 << event.len.ilog2());
         }
     }
-    survey
+    inventory
 }
 
 /// How the files of a recording that were read or written lie to a directory.
@@ -112,11 +112,11 @@ fn walk(
     dir: &Path,
     device: Option<u64>,
     seen: &mut BTreeSet<(u64, u64)>,
-    survey: &mut Survey,
+    inventory: &mut Inventory,
     by_path: &BTreeMap<&str, &str>,
 ) {
     let mut skip = |path: &Path, why: std::io::Error| {
-        survey.skipped.push(plan::Skipped { path: path.display().to_string(), reason: why.to_string() });
+        inventory.skipped.push(plan::Skipped { path: path.display().to_string(), reason: why.to_string() });
     };
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -127,21 +127,21 @@ fn walk(
     for path in paths {
         let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
         if meta.is_dir() && Some(meta.dev()) == device {
-            walk(&path, device, seen, survey, by_path);
+            walk(&path, device, seen, inventory, by_path);
         } else if meta.is_file() && seen.insert((meta.dev(), meta.ino())) {
             if let Err(why) = poolwright_host::regular::open(&path) {
-                survey
+                inventory
                     .skipped
                     .push(plan::Skipped { path: path.display().to_string(), reason: why.to_string() });
                 continue;
             }
             let role = by_path.get(path.to_string_lossy().as_ref()).copied().map(str::to_owned);
-            let role = role.or_else(|| Some(survey.found.as_ref()?.role_of(&path)?.name().to_owned()));
-            let files = survey.roles.entry(named(role.as_deref().unwrap_or_default())).or_default();
+            let role = role.or_else(|| Some(inventory.found.as_ref()?.role_of(&path)?.name().to_owned()));
+            let files = inventory.roles.entry(named(role.as_deref().unwrap_or_default())).or_default();
             files.bytes += meta.len();
-            survey.files += 1;
-            survey.bytes += meta.len();
-            survey.allocated += meta.blocks() * 512;
+            inventory.files += 1;
+            inventory.bytes += meta.len();
+            inventory.allocated += meta.blocks() * 512;
             if meta.len() > 0 {
                 files.paths.push(path);
             }
@@ -150,24 +150,28 @@ fn walk(
 }
 
 /// Where a role's dataset would be mounted, and what the database needs for that.
-pub(crate) fn place(survey: &Survey, dir: &Path, role: &str) -> plan::Place {
-    let root = survey.found.as_ref().map_or(dir, |f| f.root.as_path());
-    let layout = survey.found.as_ref().map_or("", |f| f.layout.name);
+pub(crate) fn place(inventory: &Inventory, dir: &Path, role: &str) -> plan::DatasetLocation {
+    let root = inventory.found.as_ref().map_or(dir, |f| f.root.as_path());
+    let layout = inventory.found.as_ref().map_or("", |f| f.layout.name);
     let own = SEPARABLE.iter().find(|(l, r, ..)| *l == layout && *r == role);
     let below = |name: &str| root.join(name).display().to_string();
     match own {
-        Some((_, _, name, how)) => plan::Place {
+        Some((_, _, name, how)) => plan::DatasetLocation {
             mountpoint: if name.is_empty() { root.display().to_string() } else { sibling(root, name) },
             separable: true,
             how: Some(how.replace("DIR", &if name.is_empty() { below("") } else { sibling(root, name) })),
-            ..plan::Place::default()
+            ..plan::DatasetLocation::default()
         },
-        None if role == "data" => {
-            plan::Place { mountpoint: root.display().to_string(), separable: true, ..plan::Place::default() }
-        }
-        None => {
-            plan::Place { mountpoint: root.display().to_string(), separable: false, ..plan::Place::default() }
-        }
+        None if role == "data" => plan::DatasetLocation {
+            mountpoint: root.display().to_string(),
+            separable: true,
+            ..plan::DatasetLocation::default()
+        },
+        None => plan::DatasetLocation {
+            mountpoint: root.display().to_string(),
+            separable: false,
+            ..plan::DatasetLocation::default()
+        },
     }
 }
 

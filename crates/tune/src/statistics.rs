@@ -33,7 +33,7 @@ pub struct Change {
 
 impl Change {
     /// Whether the interval leaves out "no change".
-    pub fn is_one(&self) -> bool {
+    pub fn is_significant(&self) -> bool {
         self.ci95.0 > 0.0 || self.ci95.1 < 0.0
     }
 }
@@ -173,9 +173,9 @@ mod tests {
     fn equal_pairs_have_no_change_and_a_known_one_is_found() {
         let c = paired_change(&[(2.0, 2.0); 5]).unwrap();
         assert_eq!((c.change, c.ci95), (0.0, (0.0, 0.0)));
-        assert!(!c.is_one());
+        assert!(!c.is_significant());
         let c = paired_change(&[(2.0, 1.0), (4.0, 2.0), (8.0, 4.04)]).unwrap();
-        assert!((c.change + 0.5).abs() < 0.01 && c.is_one());
+        assert!((c.change + 0.5).abs() < 0.01 && c.is_significant());
         assert!(paired_change(&[(1.0, 2.0)]).is_none());
         assert!(paired_change(&[(0.0, 2.0), (1.0, f64::NAN)]).is_none());
     }

@@ -59,10 +59,10 @@ const WORDS: &[&str] = &[
     "is ",
 ];
 
-fn fill(out: &mut [u8], mut piece: impl FnMut(usize) -> Vec<u8>) {
+fn fill(out: &mut [u8], mut extent: impl FnMut(usize) -> Vec<u8>) {
     let (mut at, mut i) = (0, 0);
     while at < out.len() {
-        let bytes = piece(i);
+        let bytes = extent(i);
         let n = bytes.len().min(out.len() - at);
         out[at..at + n].copy_from_slice(&bytes[..n]);
         at += n;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use poolwright_openzfs::property::Settings;
 
-use super::text::{Fields, Node, Source};
+use super::entry::{dataset, known_scale};
+use super::text::{Fields, Source};
 use super::{Campaign, Parameters, PoolSpec, SMALL, study, values};
 use crate::Result;
 
@@ -68,15 +69,6 @@ fn scales(fields: &Fields<'_>) -> Result<BTreeMap<String, Parameters>> {
     Ok(scales)
 }
 
-/// It has to be one of the campaign's scales.
-pub(super) fn known_scale(node: &Node<'_>, scale: &str, scales: &BTreeMap<String, Parameters>) -> Result<()> {
-    if scales.contains_key(scale) {
-        return Ok(());
-    }
-    let known: Vec<_> = scales.keys().map(String::as_str).collect();
-    Err(node.error(format!("there is no scale {scale:?}; there is {}", known.join(", "))))
-}
-
 /// May be left out: then each study names its own.
 fn datasets(fields: &Fields<'_>) -> Result<BTreeMap<String, Settings>> {
     let mut datasets = BTreeMap::new();
@@ -86,16 +78,4 @@ fn datasets(fields: &Fields<'_>) -> Result<BTreeMap<String, Settings>> {
         }
     }
     Ok(datasets)
-}
-
-/// A role and its properties, over those it has.
-pub(super) fn dataset(entry: &Node<'_>, datasets: &mut BTreeMap<String, Settings>) -> Result<()> {
-    let role = entry.key();
-    let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if role.is_empty() || !role.chars().all(fine) || ["pool", "workload"].contains(&role) {
-        return Err(entry.error(format!(
-            "a dataset cannot be called {role:?}: lower-case letters, digits and _, and neither pool nor workload"
-        )));
-    }
-    values::properties(entry, datasets.entry(role.to_owned()).or_default())
 }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use poolwright_openzfs::property::Settings;
 use serde_json::Value as Json;
 
+use super::entry::{dataset, known_scale};
 use super::text::{Fields, Node};
 use super::values::{self, unknown_role};
 use super::{
-    Campaign, Case, Change, Claim, Factor, Level, Parameters, Phase, Place, Recommend, Stop, Study, Times,
-    parse,
+    Campaign, Case, Change, Claim, Factor, Level, ParameterPath, Parameters, Phase, Recommend, Stop, Study,
+    Times,
 };
 use crate::Result;
 
@@ -42,13 +43,13 @@ pub(super) fn study<'a>(node: &Node<'a>, campaign: &Campaign, shared: &Fields<'a
     };
     if let Some(node) = fields.get("scale") {
         for entry in node.entries()? {
-            parse::known_scale(&entry, entry.key(), &campaign.scale)?;
+            known_scale(&entry, entry.key(), &campaign.scale)?;
             study.scale.insert(entry.key().to_owned(), entry.object()?);
         }
     }
     if let Some(node) = fields.get("scales") {
         for scale in node.list()? {
-            parse::known_scale(&scale, &scale.text()?, &campaign.scale)?;
+            known_scale(&scale, &scale.text()?, &campaign.scale)?;
             study.scales.push(scale.text()?);
         }
     }
@@ -75,7 +76,7 @@ pub(super) fn study<'a>(node: &Node<'a>, campaign: &Campaign, shared: &Fields<'a
         let case = case(&node, &study)?;
         study.exclude.push(case);
     }
-    if crate::order::cases(&study).is_empty() {
+    if super::cases(&study).is_empty() {
         return Err(node.error(format!("study {:?}: every case is excluded", study.name)));
     }
     for node in fields.tables("claim")? {
@@ -116,7 +117,7 @@ fn datasets(node: &Node<'_>, study: &mut Study, campaign: &Campaign) -> Result<(
         if !campaign.datasets.is_empty() && !campaign.datasets.contains_key(entry.key()) {
             return Err(unknown_role(&entry, entry.key(), &campaign.datasets));
         }
-        parse::dataset(&entry, &mut study.datasets)?;
+        dataset(&entry, &mut study.datasets)?;
     }
     Ok(())
 }
@@ -161,7 +162,7 @@ fn change(node: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Chan
     let set = fields.need("set")?;
     let mut changes = BTreeMap::new();
     for (place, value) in places(&set, datasets)? {
-        let Place::Dataset(role, name) = &place else {
+        let ParameterPath::Dataset(role, name) = &place else {
             return Err(value.error("only a dataset's property (ROLE.property) can be changed in mid-phase"));
         };
         let (_, value) = values::property(&value, name)?;
@@ -224,12 +225,13 @@ fn factor(node: &Node<'_>, study: &Study, campaign: &Campaign) -> Result<Factor>
 }
 
 /// A level that is a value for the factor's path.
-fn plain(node: &Node<'_>, paths: &[Place]) -> Result<Level> {
+fn plain(node: &Node<'_>, paths: &[ParameterPath]) -> Result<Level> {
     if paths.is_empty() {
         return Err(node
             .error("a level that is a value needs the factor's path; else write { name = …, set = { … } }"));
     }
-    let set = paths.iter().map(|p| Ok((p.clone(), values::at_place(p, node)?))).collect::<Result<_>>()?;
+    let set =
+        paths.iter().map(|p| Ok((p.clone(), values::setting_value(p, node)?))).collect::<Result<_>>()?;
     let name = match node.list() {
         Ok(list) => list.iter().map(Node::spelled).collect::<Result<Vec<_>>>()?.join(" "),
         Err(_) => node.spelled()?,
@@ -243,7 +245,7 @@ fn named(node: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Level
     let name = fields.need("name")?.line()?;
     let mut set = Vec::new();
     for (place, value) in places(&fields.need("set")?, datasets)? {
-        let value = values::at_place(&place, &value)?;
+        let value = values::setting_value(&place, &value)?;
         set.push((place, value));
     }
     fields.end()?;
@@ -251,7 +253,10 @@ fn named(node: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Level
 }
 
 /// What a table sets: `"ldif.recordsize" = …`, or `ldif.recordsize = …`, which TOML takes for a table in a table.
-fn places<'a>(node: &Node<'a>, datasets: &BTreeMap<String, Settings>) -> Result<Vec<(Place, Node<'a>)>> {
+fn places<'a>(
+    node: &Node<'a>,
+    datasets: &BTreeMap<String, Settings>,
+) -> Result<Vec<(ParameterPath, Node<'a>)>> {
     let mut found = Vec::new();
     for entry in node.entries()? {
         if entry.key().contains('.') || !entry.is_table() {
@@ -262,7 +267,7 @@ fn places<'a>(node: &Node<'a>, datasets: &BTreeMap<String, Settings>) -> Result<
             let path = format!("{}.{}", entry.key(), inner.key());
             if path == "pool.tunables" {
                 for tunable in inner.entries()? {
-                    found.push((Place::Tunable(tunable.key().to_owned()), tunable));
+                    found.push((ParameterPath::Tunable(tunable.key().to_owned()), tunable));
                 }
             } else {
                 found.push((place(&inner, &path, datasets)?, inner));
@@ -272,18 +277,20 @@ fn places<'a>(node: &Node<'a>, datasets: &BTreeMap<String, Settings>) -> Result<
     Ok(found)
 }
 
-fn place(node: &Node<'_>, path: &str, datasets: &BTreeMap<String, Settings>) -> Result<Place> {
+fn place(node: &Node<'_>, path: &str, datasets: &BTreeMap<String, Settings>) -> Result<ParameterPath> {
     let keys = values::POOL_KEYS.join(", ");
     match path.split_once('.') {
-        Some(("workload", parameter)) if !parameter.is_empty() => Ok(Place::Workload(parameter.to_owned())),
+        Some(("workload", parameter)) if !parameter.is_empty() => {
+            Ok(ParameterPath::Workload(parameter.to_owned()))
+        }
         Some(("pool", key)) => match key.strip_prefix("tunables.") {
-            Some(name) if !name.is_empty() => Ok(Place::Tunable(name.to_owned())),
-            _ if values::POOL_KEYS.contains(&key) => Ok(Place::Pool(key.to_owned())),
+            Some(name) if !name.is_empty() => Ok(ParameterPath::Tunable(name.to_owned())),
+            _ if values::POOL_KEYS.contains(&key) => Ok(ParameterPath::Pool(key.to_owned())),
             _ => Err(node.error(format!("the pool has no {key:?}; it has {keys}, tunables.NAME"))),
         },
         Some((role, name)) if datasets.contains_key(role) => {
             let known = poolwright_openzfs::property::find(name).map_err(|e| node.error(e.to_string()))?;
-            Ok(Place::Dataset(role.to_owned(), known.name.to_owned()))
+            Ok(ParameterPath::Dataset(role.to_owned(), known.name.to_owned()))
         }
         Some((role, _)) => Err(unknown_role(node, role, datasets)),
         None => Err(node.error(format!(
@@ -293,8 +300,14 @@ fn place(node: &Node<'_>, path: &str, datasets: &BTreeMap<String, Settings>) -> 
 }
 
 /// A driver's parameter keeps the type that it has without the level, so that a typing error shows before the run.
-fn same_type(node: &Node<'_>, place: &Place, value: &Json, study: &Study, campaign: &Campaign) -> Result<()> {
-    let Place::Workload(name) = place else { return Ok(()) };
+fn same_type(
+    node: &Node<'_>,
+    place: &ParameterPath,
+    value: &Json,
+    study: &Study,
+    campaign: &Campaign,
+) -> Result<()> {
+    let ParameterPath::Workload(name) = place else { return Ok(()) };
     let all = study.scale.values().chain([&study.parameters]).chain(campaign.scale.values());
     let Some(before) = all.filter_map(|p| p.get(name)).next() else { return Ok(()) };
     if std::mem::discriminant(before) == std::mem::discriminant(value) {

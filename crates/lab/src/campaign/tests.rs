@@ -233,7 +233,7 @@ fn too_many_cases_are_refused() {
 #[test]
 fn all_shipped_campaigns_parse() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut files = crate::Home::at(&root).campaign_files();
+    let mut files = crate::Assets::at(&root).campaign_files();
     files.push(root.join("crates/poolwright/tests/fixtures/smoke.toml"));
     for path in files {
         let (campaign, _) = Campaign::load(&path).unwrap_or_else(|why| panic!("{why}"));

@@ -6,7 +6,7 @@ use poolwright_openzfs::property::{self, Settings};
 use poolwright_openzfs::{Device, Engine};
 
 use super::text::{Fields, Node};
-use super::{Phase, Place, PoolSpec};
+use super::{ParameterPath, Phase, PoolSpec};
 use crate::Result;
 
 /// Bytes: `4G`.
@@ -73,12 +73,12 @@ pub(super) fn pool(fields: Fields<'_>, base: &PoolSpec) -> Result<PoolSpec> {
 const CACHINGS: &[&str] = &["through", "pages", "writeback"];
 
 /// A level's value for a place, as it is kept.
-pub(super) fn at_place(place: &Place, node: &Node<'_>) -> Result<serde_json::Value> {
+pub(super) fn setting_value(place: &ParameterPath, node: &Node<'_>) -> Result<serde_json::Value> {
     Ok(match place {
-        Place::Dataset(_, name) => property(node, name)?.1.into(),
-        Place::Tunable(name) => tunable(node, name)?.into(),
-        Place::Workload(_) => node.json()?,
-        Place::Pool(key) => match key.as_str() {
+        ParameterPath::Dataset(_, name) => property(node, name)?.1.into(),
+        ParameterPath::Tunable(name) => tunable(node, name)?.into(),
+        ParameterPath::Workload(_) => node.json()?,
+        ParameterPath::Pool(key) => match key.as_str() {
             "vdevs" => vdevs(node)?.into(),
             "ashift" => node.whole(9..=16)?.into(),
             "arc" => arc(node)?.into(),

@@ -18,7 +18,7 @@ use super::{COPY, DATASET, Event, LOAD, LOAD_S, Options, STATED, Task, Tree, WOR
 use crate::campaign::{Phase, PoolSpec};
 use crate::run::checks;
 use crate::run::child;
-use crate::run::ground::Ground;
+use crate::run::scratch_dir::ScratchDir;
 use crate::{Error, Outcome, Result, TargetSpec, TrialKey, TrialSpec};
 
 /// The scratch folder's name, before the user's number.
@@ -53,11 +53,17 @@ pub fn run(
     checks::fuse()?;
     let tree = Tree::look(&options.dir)?;
     check_unused(&tree)?;
-    let ground = Ground::take_named(&options.scratch, FOLDER)?;
-    checks::space(ground.root(), room(tree.bytes))?;
+    let scratch_dir = ScratchDir::take_named(&options.scratch, FOLDER)?;
+    checks::space(scratch_dir.root(), room(tree.bytes))?;
     let began = Instant::now();
-    let mut work =
-        Work { options, ground: &ground, places: &places, pool, bytes: tree.bytes, loads: Vec::new() };
+    let mut work = Work {
+        options,
+        scratch_dir: &scratch_dir,
+        places: &places,
+        pool,
+        bytes: tree.bytes,
+        loads: Vec::new(),
+    };
     let (blocks, failures) = work.blocks(&contenders, interrupted, watch)?;
     let judgement = judge(plan, &contenders, &blocks);
     let mut warnings = places.warnings.clone();
@@ -172,7 +178,7 @@ struct Failure {
 
 struct Work<'a> {
     options: &'a Options,
-    ground: &'a Ground,
+    scratch_dir: &'a ScratchDir,
     places: &'a Places,
     pool: PoolSpec,
     bytes: u64,
@@ -233,12 +239,13 @@ impl Work<'_> {
         if interrupted() {
             return Err(Error::Interrupted);
         }
-        let scratch = self.ground.trial(number)?;
+        let scratch = self.scratch_dir.trial(number)?;
         let spec = self.spec(chosen, block, scratch.clone())?;
         let mut progress = |said: child::Progress| watch(Event::Progress(&said));
-        let ran = child::run(&self.options.program, &spec, number, self.ground, interrupted, &mut progress);
+        let ran =
+            child::run(&self.options.program, &spec, number, self.scratch_dir, interrupted, &mut progress);
         let log = last_lines(&scratch);
-        self.ground.clear()?;
+        self.scratch_dir.clear()?;
         let outcome = match ran? {
             Ok(outcome) => outcome,
             Err(why) => return Ok(Err(failure(&why, &log))),

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use poolwright_openzfs::property;
 use serde::Serialize;
 
-use super::cells::{self, Figure};
-use super::words;
-use crate::campaign::{Case, Claim, Place, Recommend, Study};
-use crate::statistics::{self, Verdict};
+use super::cells;
+use super::figure::Figure;
+use super::format;
+use crate::campaign::{Case, Claim, ParameterPath, Recommend, Study};
+use crate::statistics::{self, Direction};
 use crate::store::Trial;
 
 /// What is dangerous, and why. A property of any dataset, or a parameter of a driver.
@@ -140,7 +141,7 @@ fn advise(study: &Study, trials: &[Trial], wanted: &Recommend) -> Advice {
             Choice::NoDifference => kept(study, wanted, &safe),
             _ => best.set.clone(),
         };
-        advice.case = Some(words::case(study, &best.case));
+        advice.case = Some(format::case(study, &best.case));
         advice.figure = Some(best.figure.clone());
     }
     // what is dangerous for another reason than the properties in question says nothing of them
@@ -179,12 +180,12 @@ fn others(
         }
         seen.push(candidate.set.clone());
         let ratio = statistics::claim(study, trials, &against(wanted, best, candidate));
-        let ahead = if wanted.higher { Verdict::Higher } else { Verdict::Lower };
+        let ahead = if wanted.higher { Direction::Higher } else { Direction::Lower };
         others.push(Other {
             set: candidate.set.clone(),
-            case: words::case(study, &candidate.case),
+            case: format::case(study, &candidate.case),
             median: candidate.figure.median,
-            worse: ratio.as_ref().is_some_and(|r| r.verdict() == ahead),
+            worse: ratio.as_ref().is_some_and(|r| r.direction() == ahead),
             ratio: ratio.as_ref().map(|r| r.ratio),
             ci95: ratio.as_ref().and_then(|r| r.interval),
         });
@@ -219,7 +220,7 @@ fn verdict(
     let compared = all.iter().filter(|c| c.set != best.set);
     let told = compared
         .filter_map(|c| statistics::claim(study, trials, &against(wanted, best, c)))
-        .any(|r| r.verdict() != Verdict::TooFew);
+        .any(|r| r.direction() != Direction::TooFew);
     let worse = others.iter().filter(|o| o.worse).count();
     match (others.len(), worse) {
         (0, _) => Choice::NoDifference,
@@ -245,7 +246,7 @@ fn kept(study: &Study, wanted: &Recommend, all: &[Candidate]) -> Vec<(String, St
 fn value(study: &Study, case: &Case, role: &str, property: &str) -> String {
     let chosen = settings(study, case).into_iter().rev();
     let set = chosen.filter_map(|(place, value)| match place {
-        Place::Dataset(r, p) if r == role && p == property => Some(value),
+        ParameterPath::Dataset(r, p) if r == role && p == property => Some(value),
         _ => None,
     });
     set.into_iter().next().unwrap_or_else(|| base(study, role, property))
@@ -257,7 +258,7 @@ fn base(study: &Study, role: &str, name: &str) -> String {
 }
 
 /// All that a case's levels set, in the factors' order.
-fn settings<'a>(study: &'a Study, case: &Case) -> Vec<(&'a Place, String)> {
+fn settings<'a>(study: &'a Study, case: &Case) -> Vec<(&'a ParameterPath, String)> {
     let levels = study.factors.iter().filter_map(|f| {
         let level = case.get(&f.name)?;
         f.levels.iter().find(|l| l.name == *level)
@@ -274,9 +275,9 @@ fn dangers(study: &Study, candidate: &Candidate, role: &str) -> Vec<String> {
     let mut all: BTreeMap<(&str, &str), String> = BTreeMap::new();
     for (place, value) in settings(study, &candidate.case) {
         match place {
-            Place::Dataset(role, name) => all.insert((role, name), value),
-            Place::Workload(name) => all.insert(("", name), value),
-            Place::Pool(_) | Place::Tunable(_) => None,
+            ParameterPath::Dataset(role, name) => all.insert((role, name), value),
+            ParameterPath::Workload(name) => all.insert(("", name), value),
+            ParameterPath::Pool(_) | ParameterPath::Tunable(_) => None,
         };
     }
     all.extend(candidate.set.iter().map(|(name, value)| ((role, name.as_str()), value.clone())));
@@ -300,9 +301,9 @@ fn dangerous_value(role: &str, name: &str, value: &str) -> Option<String> {
 }
 
 fn danger(study: &Study, candidate: &Candidate, role: &str) -> String {
-    let figure = words::figure(&candidate.figure);
+    let figure = format::figure(&candidate.figure);
     let why = dangers(study, candidate, role).join("; ");
-    format!("{} gave {figure}, and is not advised – {why}", words::case(study, &candidate.case))
+    format!("{} gave {figure}, and is not advised – {why}", format::case(study, &candidate.case))
 }
 
 /// `recordsize=16K: wall_s 12.1 s (11.9 s to 12.4 s); 0.80x (0.78x to 0.83x) of 128K; as good within noise: 32K`.
@@ -313,14 +314,14 @@ fn line(advice: &Advice) -> String {
             None => "not measured".to_owned(),
         };
     };
-    let mut parts = vec![format!("{} {}", advice.by, words::figure(figure))];
+    let mut parts = vec![format!("{} {}", advice.by, format::figure(figure))];
     let worse = advice.others.iter().filter(|o| o.worse).max_by(|a, b| gain(a).total_cmp(&gain(b)));
     let tied: Vec<String> =
-        advice.others.iter().filter(|o| !o.worse).take(4).map(|o| words::settings(&o.set)).collect();
+        advice.others.iter().filter(|o| !o.worse).take(4).map(|o| format::settings(&o.set)).collect();
     if let Some(Other { set, ratio: Some(ratio), ci95, .. }) = worse {
         let show = |v| poolwright_report::Unit::Ratio.format(v);
-        let interval = words::interval(*ci95, show).map_or(String::new(), |i| format!(" ({i})"));
-        parts.push(format!("{}{interval} of {}", show(*ratio), words::settings(set)));
+        let interval = format::interval(*ci95, show).map_or(String::new(), |i| format!(" ({i})"));
+        parts.push(format!("{}{interval} of {}", show(*ratio), format::settings(set)));
     }
     match advice.verdict {
         Choice::AmongBest => parts.push(format!("as good within noise: {}", tied.join(", "))),

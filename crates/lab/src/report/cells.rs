@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::words;
+use super::figure::Figure;
+use super::format;
 use crate::campaign::{Case, Study};
 use crate::order::cases;
 use crate::statistics;
@@ -23,25 +24,6 @@ pub struct Row {
     pub figures: Vec<Option<Figure>>,
 }
 
-/// A measure over the trials of a case.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figure {
-    /// Its name.
-    pub measure: String,
-    /// Of all values.
-    pub unit: String,
-    /// Of the trials.
-    pub median: f64,
-    /// 95 % interval of the median; `null` for fewer than three trials.
-    pub ci95: Option<(f64, f64)>,
-    /// Standard deviation over mean; `null` for one trial.
-    pub variation: Option<f64>,
-    /// Whether that is over a tenth.
-    pub noisy: bool,
-    /// A trial each.
-    pub values: Vec<f64>,
-}
-
 /// The rows in the order of the campaign's file, cases without trials too.
 pub fn rows(study: &Study, trials: &[Trial]) -> Vec<Row> {
     let columns: Vec<Vec<(Case, Figure)>> =
@@ -51,7 +33,7 @@ pub fn rows(study: &Study, trials: &[Trial]) -> Vec<Row> {
         let failed = of_case().filter(|t| t.outcome.is_err()).count();
         let figures = columns.iter().map(|c| c.iter().find(|(of, _)| *of == case).map(|(_, f)| f.clone()));
         Row {
-            label: words::case(study, &case),
+            label: format::case(study, &case),
             trials: of_case().count() - failed,
             failed,
             figures: figures.collect(),

@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
-use super::{measures, words};
+use super::{format, measures};
 use crate::campaign::{Case, Claim, Study, Times};
-use crate::statistics::{self, Ratio, Verdict as Direction};
+use crate::statistics::{self, Direction, Ratio};
 use crate::store::Trial;
 
 /// How a claim fares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum ClaimVerdict {
     /// The interval of the ratio lies wholly where the original says.
     Agrees,
     /// It lies wholly elsewhere.
@@ -25,26 +25,26 @@ pub enum Verdict {
     NotMeasured,
 }
 
-impl Verdict {
+impl ClaimVerdict {
     /// All of them, in the order they are counted in.
-    pub const ALL: [Verdict; 6] = [
-        Verdict::Agrees,
-        Verdict::DoesNotAgree,
-        Verdict::NoDifference,
-        Verdict::Unclear,
-        Verdict::TooFew,
-        Verdict::NotMeasured,
+    pub const ALL: [ClaimVerdict; 6] = [
+        ClaimVerdict::Agrees,
+        ClaimVerdict::DoesNotAgree,
+        ClaimVerdict::NoDifference,
+        ClaimVerdict::Unclear,
+        ClaimVerdict::TooFew,
+        ClaimVerdict::NotMeasured,
     ];
 
-    /// In words.
-    pub fn words(self) -> &'static str {
+    /// The verdict as reports print it.
+    pub fn label(self) -> &'static str {
         match self {
-            Verdict::Agrees => "agrees",
-            Verdict::DoesNotAgree => "does not agree",
-            Verdict::NoDifference => "no difference beyond noise",
-            Verdict::Unclear => "too close to tell",
-            Verdict::TooFew => "too few trials to tell",
-            Verdict::NotMeasured => "not measured",
+            ClaimVerdict::Agrees => "agrees",
+            ClaimVerdict::DoesNotAgree => "does not agree",
+            ClaimVerdict::NoDifference => "no difference beyond noise",
+            ClaimVerdict::Unclear => "too close to tell",
+            ClaimVerdict::TooFew => "too few trials to tell",
+            ClaimVerdict::NotMeasured => "not measured",
         }
     }
 }
@@ -88,7 +88,7 @@ pub struct ClaimResult {
     /// Pairs of trials.
     pub pairs: usize,
     /// What comes out.
-    pub verdict: Verdict,
+    pub verdict: ClaimVerdict,
     /// All of it in a line.
     pub line: String,
 }
@@ -101,8 +101,8 @@ pub fn results(study: &Study, trials: &[Trial]) -> Vec<ClaimResult> {
 fn result(study: &Study, trials: &[Trial], claim: &Claim) -> ClaimResult {
     let ratio = statistics::claim(study, trials, claim);
     let pairs = statistics::claim_pairs(study, trials, claim);
-    let unit = words::unit(study, trials, &claim.measure);
-    let ours = words::medians(&pairs).map(|(than, better)| [better, than]);
+    let unit = format::unit(study, trials, &claim.measure);
+    let ours = format::medians(&pairs).map(|(than, better)| [better, than]);
     let verdict = verdict(claim, ratio.as_ref(), &pairs);
     ClaimResult {
         study: study.name.clone(),
@@ -126,43 +126,43 @@ fn result(study: &Study, trials: &[Trial], claim: &Claim) -> ClaimResult {
     }
 }
 
-fn verdict(claim: &Claim, ratio: Option<&Ratio>, pairs: &[(f64, f64)]) -> Verdict {
-    let Some(ratio) = ratio else { return Verdict::NotMeasured };
-    let Some((low, high)) = ratio.interval else { return Verdict::TooFew };
+fn verdict(claim: &Claim, ratio: Option<&Ratio>, pairs: &[(f64, f64)]) -> ClaimVerdict {
+    let Some(ratio) = ratio else { return ClaimVerdict::NotMeasured };
+    let Some((low, high)) = ratio.interval else { return ClaimVerdict::TooFew };
     if let Some(limit) = claim.limit {
         return on_both_sides(pairs, limit, claim.lower);
     }
     // How many times better.
     let (low, high) = if claim.lower { (1.0 / high, 1.0 / low) } else { (low, high) };
     match claim.times {
-        None if low > 1.0 => Verdict::Agrees,
-        None if high < 1.0 => Verdict::DoesNotAgree,
-        None => Verdict::NoDifference,
+        None if low > 1.0 => ClaimVerdict::Agrees,
+        None if high < 1.0 => ClaimVerdict::DoesNotAgree,
+        None => ClaimVerdict::NoDifference,
         Some(times) => {
             let most = times.most.unwrap_or(f64::INFINITY);
             match (low >= times.least && high <= most, high < times.least || low > most) {
-                (true, _) => Verdict::Agrees,
-                (_, true) => Verdict::DoesNotAgree,
-                _ => Verdict::Unclear,
+                (true, _) => ClaimVerdict::Agrees,
+                (_, true) => ClaimVerdict::DoesNotAgree,
+                _ => ClaimVerdict::Unclear,
             }
         }
     }
 }
 
 /// Whether `better` keeps to the limit and `than` does not, each beyond noise.
-fn on_both_sides(pairs: &[(f64, f64)], limit: f64, lower: bool) -> Verdict {
+fn on_both_sides(pairs: &[(f64, f64)], limit: f64, lower: bool) -> ClaimVerdict {
     let side = |pick: fn(&(f64, f64)) -> f64| {
         let figures: Vec<(f64, f64)> = pairs.iter().map(|pair| (limit, pick(pair))).collect();
-        Ratio::of(&figures).map_or(Direction::TooFew, |r| r.verdict())
+        Ratio::of(&figures).map_or(Direction::TooFew, |r| r.direction())
     };
     let (than, better) = (side(|p| p.0), side(|p| p.1));
     let (inside, outside) =
         if lower { (Direction::Lower, Direction::Higher) } else { (Direction::Higher, Direction::Lower) };
     match (better, than) {
-        (Direction::TooFew, _) | (_, Direction::TooFew) => Verdict::TooFew,
-        (better, than) if better == inside && than == outside => Verdict::Agrees,
-        (better, than) if better == outside || than == inside => Verdict::DoesNotAgree,
-        _ => Verdict::Unclear,
+        (Direction::TooFew, _) | (_, Direction::TooFew) => ClaimVerdict::TooFew,
+        (better, than) if better == inside && than == outside => ClaimVerdict::Agrees,
+        (better, than) if better == outside || than == inside => ClaimVerdict::DoesNotAgree,
+        _ => ClaimVerdict::Unclear,
     }
 }
 
@@ -170,19 +170,19 @@ fn on_both_sides(pairs: &[(f64, f64)], limit: f64, lower: bool) -> Verdict {
 /// 6k/s against 1.4k/s, 4.29x`. The figures stand in the sentence's order.
 fn line(
     claim: &Claim,
-    verdict: Verdict,
+    verdict: ClaimVerdict,
     unit: &str,
     ours: Option<[f64; 2]>,
     ratio: Option<&Ratio>,
 ) -> String {
-    let mut line = format!("{}: {}", verdict.words(), claim.text);
+    let mut line = format!("{}: {}", verdict.label(), claim.text);
     let show = |v| measures::format(&claim.measure, unit, v);
     match (ours, claim.least) {
         (Some([better, least]), Some(_)) => {
             line += &format!(" – here {}{}{}", show(better), bound(claim.lower), show(least));
         }
         (Some([better, than]), None) => {
-            let (names_better, names_than) = words::apart(&claim.better, &claim.than);
+            let (names_better, names_than) = format::apart(&claim.better, &claim.than);
             let better = format!("{} ({names_better})", show(better));
             let than = format!("{} ({names_than})", show(than));
             let [first, second] = ordered(claim.than_first, [better, than]);
@@ -192,9 +192,9 @@ fn line(
     }
     if let Some(ratio) = ratio {
         let shown = if claim.than_first { ratio.inverse() } else { ratio.clone() };
-        line += &format!(", {}", words::ratio(&shown));
+        line += &format!(", {}", format::ratio(&shown));
         line += &wanted(claim, unit);
-        if verdict == Verdict::TooFew && ratio.ratio != 1.0 {
+        if verdict == ClaimVerdict::TooFew && ratio.ratio != 1.0 {
             let same = (ratio.ratio < 1.0) == claim.lower;
             line += if same { ", in the same direction" } else { ", in the other direction" };
         }
@@ -214,12 +214,12 @@ pub fn ordered<T>(than_first: bool, [better, than]: [T; 2]) -> [T; 2] {
 fn wanted(claim: &Claim, unit: &str) -> String {
     if let Some(limit) = claim.limit {
         let (inside, outside) = if claim.lower { ("below", "above") } else { ("above", "below") };
-        let (better, than) = words::apart(&claim.better, &claim.than);
+        let (better, than) = format::apart(&claim.better, &claim.than);
         let limit = measures::format(&claim.measure, unit, limit);
         return format!(", wanted {inside} {limit} ({better}) and {outside} it ({than})");
     }
     claim.times.map_or(String::new(), |times| {
-        format!(", wanted {}", words::range(times, claim.lower != claim.than_first))
+        format!(", wanted {}", format::range(times, claim.lower != claim.than_first))
     })
 }
 

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::cells::Figure;
-use super::{Report, words};
+use super::figure::Figure;
+use super::{Report, format};
 use crate::campaign::Case;
 
 /// How far two runs agree.
@@ -26,12 +26,12 @@ pub struct Comparison {
     /// Cells that only one of the two has.
     pub in_one_only: usize,
     /// Those whose intervals do not overlap, farthest first.
-    pub apart: Vec<Apart>,
+    pub apart: Vec<CellDiff>,
 }
 
 /// A cell in which the runs differ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Apart {
+pub struct CellDiff {
     /// Study.
     pub study: String,
     /// Case.
@@ -93,12 +93,12 @@ impl Comparison {
             self.agree += 1;
             return;
         }
-        self.apart.push(Apart {
+        self.apart.push(CellDiff {
             study: study.to_owned(),
             case: case.clone(),
             label: label.to_owned(),
-            first: words::figure(a),
-            second: words::figure(b),
+            first: format::figure(a),
+            second: format::figure(b),
             measure: a.measure.clone(),
             ratio: b.median / a.median,
         });

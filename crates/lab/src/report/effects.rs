@@ -3,9 +3,9 @@
 use poolwright_report::Better;
 use serde::Serialize;
 
-use super::{measures, words};
+use super::{format, measures};
 use crate::campaign::Study;
-use crate::statistics::{self, Verdict};
+use crate::statistics::{self, Direction};
 use crate::store::Trial;
 
 /// One level against the first.
@@ -41,17 +41,17 @@ pub fn effects(study: &Study, trials: &[Trial]) -> Vec<Effect> {
 }
 
 fn of_measure(study: &Study, trials: &[Trial], measure: &str) -> Vec<Effect> {
-    let unit = words::unit(study, trials, measure);
+    let unit = format::unit(study, trials, measure);
     let all = statistics::effects(study, trials, measure).into_iter();
     all.filter_map(|e| {
         let level = |name: &str| [(e.factor.clone(), name.to_owned())].into();
         let medians =
-            words::medians(&statistics::pairs(study, trials, measure, &level(&e.from), &level(&e.to)))?;
+            format::medians(&statistics::pairs(study, trials, measure, &level(&e.from), &level(&e.to)))?;
         let ratio = e.ratio?;
-        let direction = match ratio.verdict() {
-            Verdict::Higher => Some(Better::Higher),
-            Verdict::Lower => Some(Better::Lower),
-            Verdict::NoDifference | Verdict::TooFew => None,
+        let direction = match ratio.direction() {
+            Direction::Higher => Some(Better::Higher),
+            Direction::Lower => Some(Better::Lower),
+            Direction::NoDifference | Direction::TooFew => None,
         };
         let good = measures::better(study, measure, &unit);
         Some(Effect {

@@ -6,9 +6,9 @@ mod series;
 
 use poolwright_report::{Callout, Page, Section, Tone};
 
-use super::claims::Verdict;
+use super::claims::ClaimVerdict;
 use super::compare::Comparison;
-use super::{Report, StudyReport, tables, text, words};
+use super::{Report, StudyReport, format, tables, text};
 use crate::campaign::{Campaign, Study};
 use crate::store::Trial;
 
@@ -52,9 +52,10 @@ pub fn html(
 
 /// All that somebody needs who has ten seconds.
 fn summary(top: &mut Section, report: &Report) {
-    let odd = report.claims().filter(|c| !matches!(c.verdict, Verdict::Agrees | Verdict::NotMeasured));
+    let odd =
+        report.claims().filter(|c| !matches!(c.verdict, ClaimVerdict::Agrees | ClaimVerdict::NotMeasured));
     let odd: Vec<String> = odd.take(5).map(|c| c.line.clone()).collect();
-    let kind = match report.claims().any(|c| c.verdict == Verdict::DoesNotAgree) {
+    let kind = match report.claims().any(|c| c.verdict == ClaimVerdict::DoesNotAgree) {
         true => Callout::Warning,
         false if odd.is_empty() && report.claims().count() > 0 => Callout::Change,
         false => Callout::Note,
@@ -89,7 +90,7 @@ fn dangerous(top: &mut Section, report: &Report) {
 fn tiles(top: &mut Section, report: &Report) {
     let figures = || report.studies.iter().flat_map(|s| &s.rows).flat_map(|r| r.figures.iter().flatten());
     let noisy = figures().filter(|f| f.noisy).count();
-    let agree = report.claims().filter(|c| c.verdict == Verdict::Agrees).count();
+    let agree = report.claims().filter(|c| c.verdict == ClaimVerdict::Agrees).count();
     let claims = format!("{agree} of {}", report.claims().count());
     let trials = format!("{} of {}", report.done, report.planned.max(report.done));
     let failed = match report.failed.len() {
@@ -162,7 +163,7 @@ fn ran_on(section: &mut Section, report: &Report, campaign: &Campaign, trials: &
     section.key_values(own.chain(found));
     let line = |t: &Trial| {
         let study = campaign.studies.iter().find(|s| s.name == t.key.study);
-        let case = study.map_or_else(|| words::levels(&t.key.case), |s| words::case(s, &t.key.case));
+        let case = study.map_or_else(|| format::levels(&t.key.case), |s| format::case(s, &t.key.case));
         let took = match &t.outcome {
             Ok(outcome) => format!("{:.1} s", outcome.seconds),
             Err(_) => "failed".to_owned(),

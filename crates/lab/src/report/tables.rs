@@ -3,10 +3,10 @@
 use poolwright_report::{Cell, Column, Table, Tone, Unit};
 
 use super::advice::{Advice, Choice};
-use super::cells::Figure;
-use super::claims::{self, ClaimResult, Verdict};
+use super::claims::{self, ClaimResult, ClaimVerdict};
 use super::compare::Comparison;
-use super::{Report, StudyReport, measures, words};
+use super::figure::Figure;
+use super::{Report, StudyReport, format, measures};
 
 /// A row a case, a column a measure: median, interval, and whether it varies.
 pub fn study(study: &StudyReport) -> Table {
@@ -30,7 +30,7 @@ pub fn study(study: &StudyReport) -> Table {
 
 /// A median with its interval below it.
 fn figure(figure: &Figure) -> Cell {
-    number(&figure.measure, &figure.unit, figure.median).note(words::note(figure))
+    number(&figure.measure, &figure.unit, figure.median).note(format::note(figure))
 }
 
 fn number(measure: &str, unit: &str, value: f64) -> Cell {
@@ -53,7 +53,7 @@ pub fn claims(claims: &[ClaimResult]) -> Table {
     for claim in claims {
         let show = |v: Option<f64>| v.map_or_else(Cell::missing, |v| number(&claim.measure, &claim.unit, v));
         let sides = [
-            show(claim.ours.map(|o| o[0])).note(words::levels(&claim.better)),
+            show(claim.ours.map(|o| o[0])).note(format::levels(&claim.better)),
             show(claim.ours.map(|o| o[1])).note(than(claim)),
         ];
         let [first, second] = claims::ordered(claim.than_first, sides);
@@ -63,7 +63,7 @@ pub fn claims(claims: &[ClaimResult]) -> Table {
             false => (low, high),
         });
         let mut row = vec![
-            Cell::text(claim.verdict.words()).tone(tone(claim.verdict)),
+            Cell::text(claim.verdict.label()).tone(tone(claim.verdict)),
             Cell::text(&claim.text).note(&claim.measure),
             first,
             second,
@@ -81,7 +81,7 @@ pub fn claims(claims: &[ClaimResult]) -> Table {
 /// The other side of a claim: a case or a bound.
 fn than(claim: &ClaimResult) -> String {
     match (claim.least, claim.lower) {
-        (None, _) => words::levels(&claim.than),
+        (None, _) => format::levels(&claim.than),
         (Some(_), false) => "at least".to_owned(),
         (Some(_), true) => "at most".to_owned(),
     }
@@ -97,16 +97,16 @@ fn original(claim: &ClaimResult, figures: [f64; 2]) -> Cell {
 }
 
 fn interval(ci95: Option<(f64, f64)>) -> String {
-    words::interval(ci95, |v| Unit::Ratio.format(v)).unwrap_or_default()
+    format::interval(ci95, |v| Unit::Ratio.format(v)).unwrap_or_default()
 }
 
 /// The tone that goes with a verdict's words.
-pub fn tone(verdict: Verdict) -> Tone {
+pub fn tone(verdict: ClaimVerdict) -> Tone {
     match verdict {
-        Verdict::Agrees => Tone::Good,
-        Verdict::DoesNotAgree => Tone::Bad,
-        Verdict::NoDifference | Verdict::Unclear => Tone::Strong,
-        Verdict::TooFew | Verdict::NotMeasured => Tone::Muted,
+        ClaimVerdict::Agrees => Tone::Good,
+        ClaimVerdict::DoesNotAgree => Tone::Bad,
+        ClaimVerdict::NoDifference | ClaimVerdict::Unclear => Tone::Strong,
+        ClaimVerdict::TooFew | ClaimVerdict::NotMeasured => Tone::Muted,
     }
 }
 
@@ -197,7 +197,7 @@ fn setting(advice: &[&Advice], property: &str) -> Cell {
     }
 }
 
-/// A choice in words.
+/// A recommendation as text.
 pub fn sure(choice: Choice) -> &'static str {
     match choice {
         Choice::Best => "best",
@@ -217,7 +217,7 @@ pub fn evidence(advice: &[Advice]) -> Table {
         table.row([
             Cell::text(&a.dataset),
             Cell::text(&a.study),
-            Cell::text(words::settings(&a.set)).tone(if firm { Tone::Strong } else { Tone::Muted }),
+            Cell::text(format::settings(&a.set)).tone(if firm { Tone::Strong } else { Tone::Muted }),
             Cell::text(sure(a.verdict)),
             Cell::text(&a.line),
         ]);

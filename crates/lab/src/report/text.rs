@@ -1,11 +1,11 @@
-//! A run in words: what a terminal shows, and what Markdown and the page begin with.
+//! A run's result as text: what a terminal shows, and what Markdown and the page begin with.
 
 use poolwright_report::Terminal;
 use poolwright_report::escape::line;
 
-use super::claims::Verdict;
+use super::claims::ClaimVerdict;
 use super::compare::Comparison;
-use super::{Report, tables, words};
+use super::{Report, format, tables};
 
 /// What a study's table may take where no terminal says: a campaign has dozens of measures.
 const PIPE_COLUMNS: usize = 100;
@@ -23,7 +23,7 @@ pub fn text(report: &Report, to: Terminal) -> String {
     if !report.advice.is_empty() {
         out += "\nRecommended settings\n";
         for a in &report.advice {
-            let set = if a.set.is_empty() { "–".to_owned() } else { words::settings(&a.set) };
+            let set = if a.set.is_empty() { "–".to_owned() } else { format::settings(&a.set) };
             out += &format!("  {}: {} ({})\n", line(&a.dataset), line(&set), tables::sure(a.verdict));
             out += &format!("    {}\n", line(&a.line));
         }
@@ -67,17 +67,17 @@ pub fn agreement(c: &Comparison) -> String {
         c.runs.1,
         c.campaign,
         c.agree,
-        words::counted(c.cells, "cell")
+        format::counted(c.cells, "cell")
     );
     let has = |n| if n == 1 { "has" } else { "have" };
     if c.without_interval > 0 {
-        let (n, cells) = (c.without_interval, words::counted(c.without_interval, "cell"));
+        let (n, cells) = (c.without_interval, format::counted(c.without_interval, "cell"));
         out += &format!("; {cells} {} too few trials for an interval", has(n));
     }
     if c.in_one_only > 0 {
         out += &format!(
             "; {} {} a figure in one run only",
-            words::counted(c.in_one_only, "cell"),
+            format::counted(c.in_one_only, "cell"),
             has(c.in_one_only)
         );
     }
@@ -94,7 +94,7 @@ pub fn subtitle(report: &Report) -> String {
         report.seed,
         report.target,
         report.done,
-        words::counted(report.planned.max(report.done), "trial"),
+        format::counted(report.planned.max(report.done), "trial"),
         report.started
     )
 }
@@ -103,14 +103,14 @@ pub fn subtitle(report: &Report) -> String {
 pub fn verdicts(report: &Report) -> String {
     let all = report.claims().count();
     let parts = report.verdicts().into_iter().map(|(verdict, n)| match verdict {
-        Verdict::Agrees if n == 1 => "1 agrees".to_owned(),
-        Verdict::Agrees => format!("{n} agree"),
-        Verdict::DoesNotAgree if n == 1 => "1 does not agree".to_owned(),
-        Verdict::DoesNotAgree => format!("{n} do not agree"),
-        Verdict::NoDifference => format!("{n} with no difference beyond noise"),
-        Verdict::Unclear => format!("{n} too close to tell"),
-        Verdict::TooFew => format!("{n} with too few trials to tell"),
-        Verdict::NotMeasured => format!("{n} not measured"),
+        ClaimVerdict::Agrees if n == 1 => "1 agrees".to_owned(),
+        ClaimVerdict::Agrees => format!("{n} agree"),
+        ClaimVerdict::DoesNotAgree if n == 1 => "1 does not agree".to_owned(),
+        ClaimVerdict::DoesNotAgree => format!("{n} do not agree"),
+        ClaimVerdict::NoDifference => format!("{n} with no difference beyond noise"),
+        ClaimVerdict::Unclear => format!("{n} too close to tell"),
+        ClaimVerdict::TooFew => format!("{n} with too few trials to tell"),
+        ClaimVerdict::NotMeasured => format!("{n} not measured"),
     });
     match all {
         0 => "The original makes no claims that are checked here".to_owned(),
@@ -129,13 +129,13 @@ pub fn warnings(report: &Report) -> Vec<String> {
         all.push(format!(
             "This run is not finished: {} of {} are missing. `poolwright lab run` goes on with it.",
             left,
-            words::counted(report.planned, "trial")
+            format::counted(report.planned, "trial")
         ));
     }
     if !report.failed.is_empty() {
         all.push(format!(
             "{} failed; the reasons are listed under \"Failed trials\", and their cases have fewer figures.",
-            words::counted(report.failed.len(), "trial")
+            format::counted(report.failed.len(), "trial")
         ));
     }
     let figures = || report.studies.iter().flat_map(|s| &s.rows).flat_map(|r| r.figures.iter().flatten());
@@ -144,7 +144,7 @@ pub fn warnings(report: &Report) -> Vec<String> {
         all.push(format!(
             "In {noisy} of {} the trials differ by more than 10 % (standard deviation over mean); the tables say \
              \"varies\" there.",
-            words::counted(figures, "cell")
+            format::counted(figures, "cell")
         ));
     }
     all

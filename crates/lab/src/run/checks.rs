@@ -9,10 +9,10 @@ use std::process::{Command, Output, Stdio};
 use poolwright_trace::format_size;
 
 use crate::campaign::{Campaign, Case, Parameters, Study};
-use crate::{Error, Home, Result, order};
+use crate::{Assets, Error, Result, order};
 
 /// Every driver's program and all that it needs for these studies, in one message.
-pub(super) fn drivers(home: &Home, campaign: &Campaign, scale: &str, studies: &[&Study]) -> Result<()> {
+pub(super) fn drivers(assets: &Assets, campaign: &Campaign, scale: &str, studies: &[&Study]) -> Result<()> {
     let mut asked: Vec<(&str, Parameters)> = Vec::new();
     let mut missing: Vec<String> = Vec::new();
     for study in studies {
@@ -22,7 +22,7 @@ pub(super) fn drivers(home: &Home, campaign: &Campaign, scale: &str, studies: &[
             continue;
         }
         let (name, parameters) = &check;
-        for line in missing_for(&home.driver(name), name, parameters) {
+        for line in missing_for(&assets.driver(name), name, parameters) {
             if !missing.contains(&line) {
                 missing.push(line);
             }

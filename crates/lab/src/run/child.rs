@@ -13,7 +13,7 @@ use poolwright_replay::child::{PARENT, last_words};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::Deserialize;
 
-use super::ground::{Ground, MARK};
+use super::scratch_dir::{MARK, ScratchDir};
 use crate::{Error, Outcome, Result, TrialSpec};
 
 /// How far a trial is, as its standard error says it in a line.
@@ -46,25 +46,25 @@ pub fn run(
     program: &Path,
     spec: &TrialSpec,
     position: u32,
-    ground: &Ground,
+    scratch_dir: &ScratchDir,
     interrupted: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<std::result::Result<Outcome, String>> {
-    let path = ground.beside(position, "json");
+    let path = scratch_dir.beside(position, "json");
     let text = serde_json::to_vec_pretty(spec).map_err(|e| Error::Trial(e.to_string()))?;
     private::write(&path, &text).map_err(Error::host("writing", &path))?;
     let mut child = Command::new(program)
         .arg("trial")
         .arg(&path)
         .env(PARENT, std::process::id().to_string())
-        .env(MARK, ground.root())
+        .env(MARK, scratch_dir.root())
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(Error::host("starting", program))?;
-    let (out, lines) = listen(&mut child, &ground.beside(position, "log"))?;
+    let (out, lines) = listen(&mut child, &scratch_dir.beside(position, "log"))?;
     let limit: Duration =
         spec.phases.iter().map(|p| Duration::from_nanos(p.limit_ns)).sum::<Duration>() + SLACK;
     let mut last = VecDeque::new();

@@ -51,7 +51,7 @@ fn a_setting_that_does_nothing_is_no_difference() {
                 (drift * (0.05 * noise(rng)).exp(), drift * (0.05 * noise(rng)).exp())
             };
             let pairs: Vec<_> = (0..n).map(|_| pair(rng)).collect();
-            Ratio::of(&pairs).unwrap().verdict() == Verdict::NoDifference
+            Ratio::of(&pairs).unwrap().direction() == Direction::NoDifference
         });
         assert!(none >= 0.94, "{n} pairs: {none}");
     }
@@ -60,10 +60,10 @@ fn a_setting_that_does_nothing_is_no_difference() {
 #[test]
 fn few_pairs_say_so_and_zeros_are_equal() {
     let few = Ratio::of(&[(1.0, 2.0), (1.0, 2.0)]).unwrap();
-    assert_eq!((few.verdict(), few.ratio, few.pairs), (Verdict::TooFew, 2.0, 2));
-    assert_eq!(Ratio::of(&[(0.0, 0.0); 3]).unwrap().verdict(), Verdict::NoDifference);
+    assert_eq!((few.direction(), few.ratio, few.pairs), (Direction::TooFew, 2.0, 2));
+    assert_eq!(Ratio::of(&[(0.0, 0.0); 3]).unwrap().direction(), Direction::NoDifference);
     assert_eq!(Ratio::of(&[(0.0, 1.0), (f64::NAN, 1.0)]), None);
-    assert_eq!(Ratio::of(&[(1.0, 2.0); 3]).unwrap().verdict(), Verdict::Higher);
+    assert_eq!(Ratio::of(&[(1.0, 2.0); 3]).unwrap().direction(), Direction::Higher);
     assert_eq!(variation(&[1.0, 1.0]), Some(0.0));
     assert_eq!(variation(&[1.0]), None);
 }
@@ -140,10 +140,10 @@ fn cells_effects_and_claims_pair_within_blocks() {
     let found: Vec<_> =
         effects.iter().map(|e| (e.factor.as_str(), e.to.as_str(), e.ratio.clone().unwrap())).collect();
     assert_eq!((found[0].0, found[0].1, found[0].2.pairs), ("cache", "none", 6));
-    assert!((found[0].2.ratio - 3.0).abs() < 1e-9 && found[0].2.verdict() == Verdict::Higher);
+    assert!((found[0].2.ratio - 3.0).abs() < 1e-9 && found[0].2.direction() == Direction::Higher);
     assert!((found[1].2.ratio - 2.0).abs() < 1e-9);
     let claimed = claim(study, &trials, &study.claims[0]).unwrap();
-    assert!(claimed.verdict() == Verdict::Lower && (claimed.ratio - 1.0 / 3.0).abs() < 1e-9);
+    assert!(claimed.direction() == Direction::Lower && (claimed.ratio - 1.0 / 3.0).abs() < 1e-9);
     let least = claim(study, &trials, &study.claims[1]).unwrap();
     assert!((least.ratio - 4.0).abs() < 1e-9 && least.pairs == 3, "20 s against 5");
     assert_eq!(study.claims[1].report, Some([9.0, 5.0]));

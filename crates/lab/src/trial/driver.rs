@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-use super::tail::Tail;
+use super::log_tail::LogTail;
 use crate::{Error, Result};
 
 /// From SIGTERM to SIGKILL, as drivers are promised.
@@ -24,14 +24,14 @@ const WAITING: usize = 1 << 12;
 pub struct Driver {
     child: Child,
     lines: Receiver<(Instant, String)>,
-    tail: Tail,
+    tail: LogTail,
     /// The status, once it has ended.
     ended: Option<ExitStatus>,
 }
 
 /// What came of waiting for a line.
 #[derive(Debug)]
-pub enum Heard {
+pub enum Received {
     /// A line, and when it came.
     Line(Instant, String),
     /// Nothing in this time.
@@ -60,7 +60,7 @@ impl Driver {
         if !program.is_file() {
             return Err(Error::Trial(format!("there is no driver {}", program.display())));
         }
-        let tail = Tail::in_file(log)?;
+        let tail = LogTail::in_file(log)?;
         let mut child = bound(program)
             .args(words)
             .arg("run")
@@ -81,11 +81,11 @@ impl Driver {
     }
 
     /// Waits for its next line.
-    pub fn hear(&self, longest: Duration) -> Heard {
+    pub fn recv(&self, longest: Duration) -> Received {
         match self.lines.recv_timeout(longest) {
-            Ok((at, line)) => Heard::Line(at, line),
-            Err(RecvTimeoutError::Timeout) => Heard::Nothing,
-            Err(RecvTimeoutError::Disconnected) => Heard::End,
+            Ok((at, line)) => Received::Line(at, line),
+            Err(RecvTimeoutError::Timeout) => Received::Nothing,
+            Err(RecvTimeoutError::Disconnected) => Received::End,
         }
     }
 
@@ -108,15 +108,15 @@ impl Driver {
             let start = Instant::now();
             while self.ended().is_none() && start.elapsed() < patience {
                 // it may still be talking, and must not wait for a reader
-                while let Heard::Line(..) = self.hear(Duration::from_millis(10)) {}
+                while let Received::Line(..) = self.recv(Duration::from_millis(10)) {}
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
     }
 
     /// What it said last on stderr.
-    pub fn last_words(&self) -> String {
-        self.tail.words()
+    pub fn last_output(&self) -> String {
+        self.tail.text()
     }
 }
 

@@ -1,9 +1,9 @@
-//! From looks to the measures and series of `docs/lab.md`, by their names there.
+//! From snapshots to the measures and series of `docs/lab.md`, by their names there.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::eye::{Between, Drawing, Look, Sums};
+use super::sampler::{Delta, Drawing, Snapshot, Sums};
 use super::target::Size;
 use crate::{Measure, Series};
 
@@ -31,10 +31,10 @@ pub fn since(began: Instant, at: Instant) -> f64 {
     at.saturating_duration_since(began).as_secs_f64() - began.saturating_duration_since(at).as_secs_f64()
 }
 
-/// What happened in the measured window of `wall` seconds. `looks` are those of the whole phase.
-pub fn of_window(wall: f64, first: &Look, last: &Look, looks: &[Look]) -> Measures {
+/// What happened in the measured window of `wall` seconds. `snapshots` are those of the whole phase.
+pub fn of_window(wall: f64, first: &Snapshot, last: &Snapshot, snapshots: &[Snapshot]) -> Measures {
     let mut all = Measures::new();
-    let window = Between(first, last);
+    let window = Delta(first, last);
     let (user, system) = window.driver();
     put(&mut all, "wall_s", wall, "s");
     put(&mut all, "user_s", user, "s");
@@ -49,11 +49,11 @@ pub fn of_window(wall: f64, first: &Look, last: &Look, looks: &[Look]) -> Measur
         put(&mut all, "disk_busy", busy, "percent");
         put(&mut all, "disk_queue", queue, "count");
     }
-    let inside = looks.iter().filter(|look| look.at > first.at && look.at < last.at);
+    let inside = snapshots.iter().filter(|snapshot| snapshot.at > first.at && snapshot.at < last.at);
     // a window of less than a second has its edges
-    let mut queue: Vec<u64> = inside.filter_map(|look| look.runnable).collect();
+    let mut queue: Vec<u64> = inside.filter_map(|snapshot| snapshot.runnable).collect();
     if queue.is_empty() {
-        queue = [first, last].iter().filter_map(|look| look.runnable).collect();
+        queue = [first, last].iter().filter_map(|snapshot| snapshot.runnable).collect();
     }
     put(&mut all, "run_queue", queue.iter().sum::<u64>() as f64 / queue.len() as f64, "count");
     if let Some(moved) = window.counters() {
@@ -79,8 +79,8 @@ pub fn of_window(wall: f64, first: &Look, last: &Look, looks: &[Look]) -> Measur
 }
 
 /// What the vdevs moved until all was on disk, which a window may end before.
-pub fn of_sync(measures: &mut Measures, first: &Look, synced: &Look) {
-    if let Some(moved) = Between(first, synced).counters() {
+pub fn of_sync(measures: &mut Measures, first: &Snapshot, synced: &Snapshot) {
+    if let Some(moved) = Delta(first, synced).counters() {
         put(measures, "synced_write_bytes", Sums::of(&moved).vdevs.write_bytes as f64, "bytes");
     }
 }
@@ -102,10 +102,10 @@ pub fn of_sizes(measures: &mut Measures, sizes: &BTreeMap<String, Size>) {
 }
 
 /// The samples as time series; time 0 is `began`.
-pub fn of_looks(looks: &[Look], began: Instant) -> Drawing {
+pub fn of_looks(snapshots: &[Snapshot], began: Instant) -> Drawing {
     let mut all = Drawing::new();
-    for pair in looks.windows(2) {
-        let between = Between(&pair[0], &pair[1]);
+    for pair in snapshots.windows(2) {
+        let between = Delta(&pair[0], &pair[1]);
         let (at, seconds) = (since(began, pair[1].at), between.seconds());
         if seconds > 0.0 {
             levels(&mut all, &pair[1], at);
@@ -115,20 +115,20 @@ pub fn of_looks(looks: &[Look], began: Instant) -> Drawing {
     all
 }
 
-fn levels(all: &mut Drawing, look: &Look, at: f64) {
-    if let Some(runnable) = look.runnable {
+fn levels(all: &mut Drawing, snapshot: &Snapshot, at: f64) {
+    if let Some(runnable) = snapshot.runnable {
         draw(all, "run_queue", "count", at, runnable as f64);
     }
-    if let Some(bytes) = look.memory {
+    if let Some(bytes) = snapshot.memory {
         draw(all, "memory_available", "bytes", at, bytes as f64);
     }
-    if let Some(counters) = &look.counters {
+    if let Some(counters) = &snapshot.counters {
         draw(all, "arc_size", "bytes", at, counters.arc.size as f64);
         draw(all, "arc_target", "bytes", at, counters.arc.target as f64);
     }
 }
 
-fn rates(all: &mut Drawing, between: Between<'_>, at: f64, seconds: f64) {
+fn rates(all: &mut Drawing, between: Delta<'_>, at: f64, seconds: f64) {
     let (user, system) = between.driver();
     draw(all, "driver_cpu", "percent", at, 100.0 * (user + system) / seconds);
     if let Some(engine) = between.engine() {
@@ -173,7 +173,7 @@ mod tests {
     use crate::trial::procfs::{Disk, HostCpu, Ticks};
     use crate::trial::target::Counters;
 
-    fn look(start: Instant, second: u64) -> Look {
+    fn snapshot(start: Instant, second: u64) -> Snapshot {
         let n = second;
         let vdev = VdevStats {
             read_bytes: 1000 * n,
@@ -182,7 +182,7 @@ mod tests {
             read_ns: n * 1_500_000_000,
             ..VdevStats::default()
         };
-        Look {
+        Snapshot {
             at: start + Duration::from_secs(second),
             host: Some(HostCpu { busy: 50 * n, total: 200 * n }),
             runnable: Some(n),
@@ -204,8 +204,8 @@ mod tests {
     #[test]
     fn a_window_of_ten_seconds() {
         let start = Instant::now();
-        let looks: Vec<Look> = (0..20).map(|second| look(start, second)).collect();
-        let all = of_window(10.0, &looks[5], &looks[15], &looks);
+        let snapshots: Vec<Snapshot> = (0..20).map(|second| snapshot(start, second)).collect();
+        let all = of_window(10.0, &snapshots[5], &snapshots[15], &snapshots);
         let value = |name: &str| all[name].value;
         assert_eq!(value("wall_s"), 10.0);
         assert_eq!((value("user_s"), value("system_s"), value("engine_s")), (6.0, 4.0, 2.0));
@@ -219,8 +219,8 @@ mod tests {
     #[test]
     fn series_begin_before_the_window() {
         let start = Instant::now();
-        let looks: Vec<Look> = (0..4).map(|second| look(start, second)).collect();
-        let all = of_looks(&looks, looks[2].at);
+        let snapshots: Vec<Snapshot> = (0..4).map(|second| snapshot(start, second)).collect();
+        let all = of_looks(&snapshots, snapshots[2].at);
         assert_eq!(all["driver_cpu"].points, [(-1.0, 100.0), (0.0, 100.0), (1.0, 100.0)]);
         assert_eq!(all["vdev_queue.a"].points[0], (-1.0, 1.5));
         assert_eq!(all["vdev_read_bytes"].points[1], (0.0, 2000.0));
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_left_out() {
         let start = Instant::now();
-        let bare = |second| Look { disk: None, engine: None, counters: None, ..look(start, second) };
+        let bare = |second| Snapshot { disk: None, engine: None, counters: None, ..snapshot(start, second) };
         let all = of_window(1.0, &bare(0), &bare(1), &[]);
         for name in ["disk_busy", "engine_s", "vdev_reads", "arc_hit_ratio"] {
             assert!(!all.contains_key(name), "{name}");

@@ -6,10 +6,10 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::driver::{Driver, Heard};
-use super::eye::{Eye, Look};
+use super::driver::{Driver, Received};
 use super::figures::{self, draw, put, since};
-use super::protocol::{self, Edge, Latency, Line, Progress};
+use super::protocol::{self, DriverMessage, Edge, Latency, Progress};
+use super::sampler::{Sampler, Snapshot};
 use super::target::{Recorded, Target};
 use super::{Logs, Setting, histogram, processes};
 use crate::campaign::{Change, Phase};
@@ -45,13 +45,13 @@ pub fn run(
     target.prepare(phase.cold, phase.record)?;
     let mut notes = watched(spec, setting, phase, &*target, logs)?;
     target.sync()?;
-    let synced = Eye::new(&*target).look();
+    let synced = Sampler::new(&*target).snapshot();
     let sizes = target.sizes()?;
     let traces = target.recorded()?;
     if let Some(why) = target.trouble() {
         return Err(Error::Trial(why));
     }
-    figures::of_sync(&mut notes.outcome.measures, &notes.first.look, &synced);
+    figures::of_sync(&mut notes.outcome.measures, &notes.first.snapshot, &synced);
     figures::of_sizes(&mut notes.outcome.measures, &sizes);
     notes.finish(phase, &traces)
 }
@@ -64,15 +64,15 @@ fn watched(
     target: &dyn Target,
     logs: &Logs,
 ) -> Result<Notes> {
-    let eye = Eye::new(target);
+    let sampler = Sampler::new(target);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let sampler = scope.spawn(|| eye.watch(&stop));
-        let notes = with_driver(spec, setting, phase, target, &eye, logs);
+        let watching = scope.spawn(|| sampler.watch(&stop));
+        let notes = with_driver(spec, setting, phase, target, &sampler, logs);
         stop.store(true, Ordering::Release);
-        let looks = sampler.join().map_err(|_| Error::Trial("the thread that samples failed".into()))?;
+        let snapshots = watching.join().map_err(|_| Error::Trial("the thread that samples failed".into()))?;
         let mut notes = notes?;
-        notes.looks = looks;
+        notes.snapshots = snapshots;
         Ok(notes)
     })
 }
@@ -82,7 +82,7 @@ fn with_driver(
     setting: &Setting,
     phase: &Phase,
     target: &dyn Target,
-    eye: &Eye<'_>,
+    sampler: &Sampler<'_>,
     logs: &Logs,
 ) -> Result<Notes> {
     let paths: BTreeMap<&String, PathBuf> =
@@ -92,31 +92,31 @@ fn with_driver(
         "scratch": logs.driver, "cache": spec.cache, "tools": spec.tools, "seed": spec.seed,
         "engine_pid": target.engine(),
     });
-    let mut notes = Notes::new(phase, Edged::of(eye.look()));
+    let mut notes = Notes::new(phase, Edged::of(sampler.snapshot()));
     let mut driver =
         Driver::start(&spec.driver, &spec.driver_words, &input, &logs.driver, &logs.of(&phase.name))?;
-    let run = listen(setting, phase, target, eye, &mut driver, &mut notes);
+    let run = listen(setting, phase, target, sampler, &mut driver, &mut notes);
     let status = match run {
         Ok(status) => status,
         Err(why) => {
             driver.end();
-            processes::end(&eye.except(), FAREWELL);
+            processes::end(&sampler.except(), FAREWELL);
             return Err(why);
         }
     };
-    let left = processes::settled(&eye.except(), FAREWELL);
+    let left = processes::settled(&sampler.except(), FAREWELL);
     if notes.last.is_none() {
-        notes.last = Some(Edged::of(eye.look()));
+        notes.last = Some(Edged::of(sampler.snapshot()));
     }
     if !left.is_empty() {
-        processes::end(&eye.except(), FAREWELL);
+        processes::end(&sampler.except(), FAREWELL);
     }
     // a driver that fails because its datasets are gone says nothing that helps
     if let Some(why) = target.trouble() {
         return Err(Error::Trial(why));
     }
     if !status.success() {
-        let words = driver.last_words();
+        let words = driver.last_output();
         let lines: Vec<&str> = words.lines().collect();
         for line in &lines[lines.len().saturating_sub(LAST_LINES)..] {
             (setting.say)(&serde_json::json!({ "log": line }));
@@ -139,7 +139,7 @@ fn listen(
     setting: &Setting,
     phase: &Phase,
     target: &dyn Target,
-    eye: &Eye<'_>,
+    sampler: &Sampler<'_>,
     driver: &mut Driver,
     notes: &mut Notes,
 ) -> Result<ExitStatus> {
@@ -147,10 +147,10 @@ fn listen(
     let started = Instant::now();
     let (mut ended, mut silent) = (None, false);
     loop {
-        match driver.hear(LOOK) {
-            Heard::Line(at, text) => notes.take(at, &text, eye, setting)?,
-            Heard::Nothing => {}
-            Heard::End => {
+        match driver.recv(LOOK) {
+            Received::Line(at, text) => notes.take(at, &text, sampler, setting)?,
+            Received::Nothing => {}
+            Received::End => {
                 silent = true;
                 std::thread::sleep(LOOK / 5);
             }
@@ -172,7 +172,7 @@ fn listen(
             return Err(Error::Trial(why));
         }
         if started.elapsed() > limit {
-            let words = last_line(&driver.last_words())
+            let words = last_line(&driver.last_output())
                 .map_or_else(String::new, |line| format!("; the last that it said: {line}"));
             return Err(Error::Trial(format!(
                 "the driver has not ended in {} s, which is the phase's limit{words}",
@@ -196,12 +196,12 @@ fn failure(driver: &str, status: ExitStatus, words: &str) -> String {
 /// An edge of the measured window.
 struct Edged {
     at: Instant,
-    look: Look,
+    snapshot: Snapshot,
 }
 
 impl Edged {
-    fn of(look: Look) -> Edged {
-        Edged { at: look.at, look }
+    fn of(snapshot: Snapshot) -> Edged {
+        Edged { at: snapshot.at, snapshot }
     }
 }
 
@@ -214,7 +214,7 @@ struct Notes {
     first: Edged,
     last: Option<Edged>,
     opened: bool,
-    looks: Vec<Look>,
+    snapshots: Vec<Snapshot>,
     progress: Vec<(Instant, Progress)>,
     series: Vec<(Instant, protocol::Figure)>,
     log: Vec<(Instant, String)>,
@@ -234,7 +234,7 @@ impl Notes {
             first,
             last: None,
             opened: false,
-            looks: Vec::new(),
+            snapshots: Vec::new(),
             progress: Vec::new(),
             series: Vec::new(),
             log: Vec::new(),
@@ -244,29 +244,31 @@ impl Notes {
         }
     }
 
-    fn take(&mut self, at: Instant, text: &str, eye: &Eye<'_>, setting: &Setting) -> Result<()> {
+    fn take(&mut self, at: Instant, text: &str, sampler: &Sampler<'_>, setting: &Setting) -> Result<()> {
         let line = protocol::parse(text).map_err(|why| Error::Trial(format!("the driver: {why}")))?;
         match line {
-            Line::Measure(Edge::Start) if !self.opened => {
-                (self.opened, self.first) = (true, Edged { at, look: eye.look() });
+            DriverMessage::Measure(Edge::Start) if !self.opened => {
+                (self.opened, self.first) = (true, Edged { at, snapshot: sampler.snapshot() });
             }
-            Line::Measure(Edge::Stop) if self.opened && self.last.is_none() => {
-                self.last = Some(Edged { at, look: eye.look() });
+            DriverMessage::Measure(Edge::Stop) if self.opened && self.last.is_none() => {
+                self.last = Some(Edged { at, snapshot: sampler.snapshot() });
             }
-            Line::Measure(edge) => {
+            DriverMessage::Measure(edge) => {
                 return Err(Error::Trial(format!(
                     "the driver: it said measure {} where that cannot be: start and stop come once each, in this order",
                     if edge == Edge::Start { "start" } else { "stop" }
                 )));
             }
-            Line::Progress(progress) => self.progressed(at, progress, setting),
-            Line::Latency(latency) => self.latency(&latency),
-            Line::Figure(figure) => put(&mut self.outcome.measures, figure.name, figure.value, &figure.unit),
-            Line::Series(figure) => self.series.push((at, figure)),
-            Line::Version(version) => {
+            DriverMessage::Progress(progress) => self.progressed(at, progress, setting),
+            DriverMessage::Latency(latency) => self.latency(&latency),
+            DriverMessage::Figure(figure) => {
+                put(&mut self.outcome.measures, figure.name, figure.value, &figure.unit)
+            }
+            DriverMessage::Series(figure) => self.series.push((at, figure)),
+            DriverMessage::Version(version) => {
                 self.versions.insert(version.name, version.value);
             }
-            Line::Log(line) => {
+            DriverMessage::Log(line) => {
                 (setting.say)(&serde_json::json!({ "log": line }));
                 self.log.push((at, line));
             }
@@ -333,7 +335,7 @@ impl Notes {
         let last = self.last.take().ok_or_else(|| Error::Trial("the window has no end".into()))?;
         let began = self.first.at;
         let wall = last.at.saturating_duration_since(began).as_secs_f64();
-        let ours = figures::of_window(wall, &self.first.look, &last.look, &self.looks);
+        let ours = figures::of_window(wall, &self.first.snapshot, &last.snapshot, &self.snapshots);
         // the driver's own figures go before ours of the same name
         for (name, measure) in ours {
             self.outcome.measures.entry(name).or_insert(measure);
@@ -341,7 +343,7 @@ impl Notes {
         if let Some(rate) = rate(&self.progress, began, last.at) {
             self.outcome.measures.entry("rate".into()).or_insert(rate);
         }
-        self.outcome.series = figures::of_looks(&self.looks, began);
+        self.outcome.series = figures::of_looks(&self.snapshots, began);
         for (at, done, rate) in rates(&self.progress) {
             draw(&mut self.outcome.series, "done", "count", since(began, at), done);
             draw(&mut self.outcome.series, "rate", "1/s", since(began, at), rate);

@@ -12,7 +12,7 @@ const SHOWN: usize = 200;
 /// Something a driver says: an object with one key.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Line {
+pub enum DriverMessage {
     /// The measured window.
     Measure(Edge),
     /// How far it is.
@@ -96,17 +96,17 @@ pub struct Version {
 }
 
 /// A line's meaning, or what is wrong with it.
-pub fn parse(text: &str) -> Result<Line, String> {
+pub fn parse(text: &str) -> Result<DriverMessage, String> {
     let shown: String = text.chars().take(SHOWN).collect();
     let wrong = |why: String| format!("it said {shown:?} on its standard output: {why}");
-    let line: Line = serde_json::from_str(text)
+    let line: DriverMessage = serde_json::from_str(text)
         .map_err(|why| wrong(format!("that is no line of the protocol ({why}); see docs/lab.md")))?;
-    if let Line::Figure(figure) | Line::Series(figure) = &line
+    if let DriverMessage::Figure(figure) | DriverMessage::Series(figure) = &line
         && !UNITS.contains(&figure.unit.as_str())
     {
         return Err(wrong(format!("units are {}", UNITS.join(", "))));
     }
-    if let Line::Progress(Progress { done, of, .. }) = &line
+    if let DriverMessage::Progress(Progress { done, of, .. }) = &line
         && (*done < 0.0 || *of < 0.0)
     {
         return Err(wrong("progress is never negative".into()));
@@ -131,9 +131,9 @@ mod tests {
             r#"{"version": {"name": "mariadb", "value": "11.8.3"}}"#,
             r#"{"log": "half of it is done"}"#,
         ];
-        let parsed: Vec<Line> = good.iter().map(|line| parse(line).unwrap()).collect();
-        assert_eq!(parsed[0], Line::Measure(Edge::Start));
-        assert_eq!(parsed[7], Line::Log("half of it is done".into()));
+        let parsed: Vec<DriverMessage> = good.iter().map(|line| parse(line).unwrap()).collect();
+        assert_eq!(parsed[0], DriverMessage::Measure(Edge::Start));
+        assert_eq!(parsed[7], DriverMessage::Log("half of it is done".into()));
         let documented = include_str!("../../../../docs/lab.md");
         for line in good {
             let known = documented.contains(line) || line.contains("half of it") || line.contains("stop");

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use poolwright_openzfs::node::{Attr, SetAttr, Time};
 use poolwright_openzfs::{Errno, Node, NodeResult};
 
-use super::place::{self, HEAD, Place};
+use super::node_id::{self, HEAD, NodeId};
 use super::{FileSystem, answer};
 use crate::proto::wire::{
     self, AttrOut, GetattrIn, Kstatfs, SetattrIn, Statx, StatxIn, StatxOut, SxTime, fattr,
@@ -26,7 +26,7 @@ const S_IXGRP: u32 = libc::S_IXGRP;
 /// Attributes as the kernel has them.
 pub(super) fn wire_attr(tree: u16, a: &Attr) -> wire::Attr {
     wire::Attr {
-        ino: place::inode(tree, a.object),
+        ino: node_id::inode(tree, a.object),
         size: a.size,
         blocks: a.blocks,
         atime: a.atime.seconds as u64,
@@ -54,7 +54,7 @@ fn statx_of(tree: u16, a: &Attr) -> Statx {
         uid: a.uid,
         gid: a.gid,
         mode: a.mode as u16,
-        ino: place::inode(tree, a.object),
+        ino: node_id::inode(tree, a.object),
         size: a.size,
         blocks: a.blocks,
         atime: time(a.atime),
@@ -111,7 +111,7 @@ impl FileSystem {
     /// The node that a request is about, by its handle if it has one.
     pub(super) fn by_handle(&self, nodeid: u64, fh: Option<u64>) -> NodeResult<(u16, Node)> {
         match fh {
-            Some(fh) if fh != 0 => Ok((place::tree(nodeid), self.handles.get(fh)?.node.clone())),
+            Some(fh) if fh != 0 => Ok((node_id::tree(nodeid), self.handles.get(fh)?.node.clone())),
             _ => self.node(nodeid),
         }
     }
@@ -127,7 +127,7 @@ impl FileSystem {
     }
 
     pub(super) fn statx(&self, nodeid: u64, get: &StatxIn, out: &mut [u8]) -> NodeResult<usize> {
-        if !matches!(self.place(nodeid), Place::Object { .. }) {
+        if !matches!(self.decode(nodeid), NodeId::Object { .. }) {
             return Err(Errno(libc::ENOSYS));
         }
         let (tree, node) =

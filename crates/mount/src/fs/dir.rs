@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use poolwright_openzfs::{Errno, NodeResult};
 
-use super::place::{self, CONTROL_ID, HEAD, Place, SNAPSHOTS_ID};
+use super::node_id::{self, CONTROL_ID, HEAD, NodeId, SNAPSHOTS_ID};
 use super::{FileSystem, answer};
 use crate::options::Caching;
 use crate::proto::Dirents;
@@ -40,7 +40,7 @@ struct One {
 
 impl FileSystem {
     pub(super) fn opendir(&self, nodeid: u64, out: &mut [u8]) -> NodeResult<usize> {
-        if !matches!(self.place(nodeid), Place::Object { .. }) {
+        if !matches!(self.decode(nodeid), NodeId::Object { .. }) {
             return answer(out, &OpenOut { fh: CONTROL_HANDLE, ..OpenOut::default() });
         }
         let (tree, node) = self.node(nodeid)?;
@@ -59,7 +59,7 @@ impl FileSystem {
     ) -> NodeResult<usize> {
         let room = out.len().min(read.size as usize);
         let mut list = Dirents::new(&mut out[..room]);
-        let Place::Object { tree, .. } = self.place(nodeid) else {
+        let NodeId::Object { tree, .. } = self.decode(nodeid) else {
             self.list_control(nodeid, read.offset, plus, &mut list)?;
             return Ok(list.used());
         };
@@ -88,7 +88,7 @@ impl FileSystem {
         let handle = self.handles.get(read.fh)?;
         let mut ended = true;
         handle.node.read_dir(read.offset, &mut |e| {
-            let ino = place::inode(tree, e.object);
+            let ino = node_id::inode(tree, e.object);
             ended = list.push(e.name.to_bytes(), ino, e.kind, e.next, None);
             ended
         })?;
@@ -115,18 +115,18 @@ impl FileSystem {
             // An entry without attributes is allowed: the kernel asks when it wants them. `.` and `..` must be so, and
             // what it has already it is not told again, for finding it costs the most of a listing.
             let without = matches!(name, b"." | b"..")
-                || self.known.is_fresh(place::id(tree, one.object, self.root_object));
+                || self.lookup_counts.is_fresh(node_id::id(tree, one.object, self.root_object));
             let entry = match without {
                 true => EntryOut::default(),
                 false => self.known_entry(tree, one.object).unwrap_or_default(),
             };
-            list.push(name, place::inode(tree, one.object), one.kind, one.next, Some(&entry));
+            list.push(name, node_id::inode(tree, one.object), one.kind, one.next, Some(&entry));
         }
         Ok(ended)
     }
 
     fn known_entry(&self, tree: u16, object: u64) -> NodeResult<EntryOut> {
-        let (_, node) = self.node(place::id(tree, object, self.root_object))?;
+        let (_, node) = self.node(node_id::id(tree, object, self.root_object))?;
         self.entry(tree, &node)
     }
 
@@ -134,7 +134,7 @@ impl FileSystem {
 
     /// Attributes of a directory of `.zfs`; `None` for all others.
     pub(super) fn control_attr(&self, nodeid: u64) -> NodeResult<Option<wire::Attr>> {
-        if matches!(self.place(nodeid), Place::Object { .. }) {
+        if matches!(self.decode(nodeid), NodeId::Object { .. }) {
             return Ok(None);
         }
         let root = self.root.attr()?;
@@ -165,13 +165,13 @@ impl FileSystem {
 
     pub(super) fn lookup_control(&self, parent: u64, name: &CStr, out: &mut [u8]) -> NodeResult<usize> {
         let up = name == c"..";
-        match self.place(parent) {
-            Place::Control if up => answer(out, &self.entry(HEAD, &self.root)?),
-            Place::Control if name == c"." => answer(out, &self.control_entry(CONTROL_ID)),
-            Place::Control if name == SNAPSHOTS_NAME => answer(out, &self.control_entry(SNAPSHOTS_ID)),
-            Place::Snapshots if up => answer(out, &self.control_entry(CONTROL_ID)),
-            Place::Snapshots if name == c"." => answer(out, &self.control_entry(SNAPSHOTS_ID)),
-            Place::Snapshots => {
+        match self.decode(parent) {
+            NodeId::Control if up => answer(out, &self.entry(HEAD, &self.root)?),
+            NodeId::Control if name == c"." => answer(out, &self.control_entry(CONTROL_ID)),
+            NodeId::Control if name == SNAPSHOTS_NAME => answer(out, &self.control_entry(SNAPSHOTS_ID)),
+            NodeId::Snapshots if up => answer(out, &self.control_entry(CONTROL_ID)),
+            NodeId::Snapshots if name == c"." => answer(out, &self.control_entry(SNAPSHOTS_ID)),
+            NodeId::Snapshots => {
                 let name = name.to_str().map_err(|_| Errno(libc::ENOENT))?;
                 let (tree, root) = self.snapshots.enter(name)?;
                 let entry = self.entry(tree, &root);
@@ -185,9 +185,9 @@ impl FileSystem {
 
     fn list_control(&self, nodeid: u64, from: u64, plus: bool, list: &mut Dirents<'_>) -> NodeResult<()> {
         let mut all = vec![(".".to_owned(), nodeid)];
-        match self.place(nodeid) {
-            Place::Control => {
-                all.push(("..".into(), place::inode(HEAD, self.root_object)));
+        match self.decode(nodeid) {
+            NodeId::Control => {
+                all.push(("..".into(), node_id::inode(HEAD, self.root_object)));
                 all.push((SNAPSHOTS_NAME.to_string_lossy().into_owned(), SNAPSHOTS_ID));
             }
             _ => {

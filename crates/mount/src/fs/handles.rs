@@ -7,7 +7,7 @@ use poolwright_openzfs::{Errno, Node, NodeResult};
 
 /// An open file or directory.
 pub(crate) struct Handle {
-    /// [`super::place::HEAD`] or an open snapshot.
+    /// [`super::node_id::HEAD`] or an open snapshot.
     pub(crate) tree: u16,
     pub(crate) node: Node,
     /// Opened with `O_DSYNC`. A write says so itself; a copy does not.
@@ -26,7 +26,7 @@ impl Handle {
 }
 
 /// A number that the kernel has.
-enum Place {
+enum Slot {
     Open(Arc<Handle>),
     /// What was open is gone: only to be closed.
     Stale,
@@ -50,7 +50,7 @@ pub(crate) struct Handles {
 
 #[derive(Default)]
 struct Slab {
-    all: Vec<Option<Place>>,
+    all: Vec<Option<Slot>>,
     free: Vec<u32>,
 }
 
@@ -73,7 +73,7 @@ impl Handles {
                 slab.all.len() - 1
             }
         };
-        slab.all[at] = Some(Place::Open(handle));
+        slab.all[at] = Some(Slot::Open(handle));
         Self::number(shard, at)
     }
 
@@ -82,8 +82,8 @@ impl Handles {
         let (shard, at) = Self::split(fh).ok_or(Errno(libc::EBADF))?;
         let slab = self.shards[shard].read().unwrap_or_else(PoisonError::into_inner);
         match slab.all.get(at) {
-            Some(Some(Place::Open(handle))) => Ok(Arc::clone(handle)),
-            Some(Some(Place::Stale)) => Err(Errno(libc::EIO)),
+            Some(Some(Slot::Open(handle))) => Ok(Arc::clone(handle)),
+            Some(Some(Slot::Stale)) => Err(Errno(libc::EIO)),
             _ => Err(Errno(libc::EBADF)),
         }
     }
@@ -108,8 +108,8 @@ impl Handles {
         for (shard, slab) in self.shards.iter().enumerate() {
             let mut gone = Vec::new();
             let mut slab = slab.write().unwrap_or_else(PoisonError::into_inner);
-            for (at, place) in slab.all.iter_mut().enumerate() {
-                let Some(Place::Open(handle)) = place else { continue };
+            for (at, slot) in slab.all.iter_mut().enumerate() {
+                let Some(Slot::Open(handle)) = slot else { continue };
                 if handle.tree != tree {
                     continue;
                 }
@@ -121,7 +121,7 @@ impl Handles {
                     size: node.size(),
                     sync: handle.sync,
                 });
-                gone.extend(place.replace(Place::Stale));
+                gone.extend(slot.replace(Slot::Stale));
             }
             drop(slab);
             drop(gone); // which may free objects: not while the slab is locked
@@ -135,16 +135,16 @@ impl Handles {
         let resized = node.size() != was.size;
         let handle = Handle { resized, ..Handle::new(tree, node, was.sync) };
         let mut slab = self.shards[shard].write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place @ Some(Place::Stale)) = slab.all.get_mut(at) {
-            *place = Some(Place::Open(Arc::new(handle)));
+        if let Some(slot @ Some(Slot::Stale)) = slab.all.get_mut(at) {
+            *slot = Some(Slot::Open(Arc::new(handle)));
         }
     }
 
     /// How many are open in a tree.
     pub(crate) fn count(&self, tree: u16) -> usize {
-        let of = |place: &Option<Place>| matches!(place, Some(Place::Open(handle)) if handle.tree == tree);
+        let of = |slot: &Option<Slot>| matches!(slot, Some(Slot::Open(handle)) if handle.tree == tree);
         let shards = self.shards.iter().map(|shard| shard.read().unwrap_or_else(PoisonError::into_inner));
-        shards.map(|slab| slab.all.iter().filter(|place| of(place)).count()).sum()
+        shards.map(|slab| slab.all.iter().filter(|slot| of(slot)).count()).sum()
     }
 
     /// Closes all.

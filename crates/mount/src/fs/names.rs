@@ -6,7 +6,7 @@ use poolwright_openzfs::node::New;
 use poolwright_openzfs::{Errno, Node, NodeResult};
 
 use super::attr::decode_device;
-use super::place::{self, HEAD, Place};
+use super::node_id::{self, HEAD, NodeId};
 use super::{FileSystem, answer, answer_bytes, is_dots, owner};
 use crate::proto::wire::{CreateIn, EntryOut, InHeader, MknodIn, OpenOut};
 
@@ -14,17 +14,17 @@ const RENAME_EXCHANGE: u32 = libc::RENAME_EXCHANGE;
 
 impl FileSystem {
     pub(super) fn lookup(&self, parent: u64, name: &CStr, out: &mut [u8]) -> NodeResult<usize> {
-        match self.place(parent) {
-            Place::Control | Place::Snapshots => return self.lookup_control(parent, name, out),
-            Place::Object { tree: HEAD, object } if object == self.root_object => {
+        match self.decode(parent) {
+            NodeId::Control | NodeId::Snapshots => return self.lookup_control(parent, name, out),
+            NodeId::Object { tree: HEAD, object } if object == self.root_object => {
                 if name == super::dir::CONTROL_NAME {
                     if self.head.get("snapdir").is_ok_and(|value| value == "disabled") {
                         return Err(Errno(libc::ENOENT)); // not to be remembered: the property may be set back
                     }
-                    return answer(out, &self.control_entry(place::CONTROL_ID));
+                    return answer(out, &self.control_entry(node_id::CONTROL_ID));
                 }
             }
-            Place::Object { .. } => {}
+            NodeId::Object { .. } => {}
         }
         let (tree, dir) = self.node(parent)?;
         let found = if name == c"." { Ok(dir) } else { dir.lookup(name) };
@@ -112,7 +112,7 @@ impl FileSystem {
     pub(super) fn tmpfile(&self, header: &InHeader, create: &CreateIn, out: &mut [u8]) -> NodeResult<usize> {
         let node = self.writable(header.nodeid)?.make_unnamed(&new_file(header, create))?;
         let len = self.entry_and_open(node.clone(), create.flags as i32, out)?;
-        self.known.hold(self.id_of(node.object()), node);
+        self.lookup_counts.hold(self.id_of(node.object()), node);
         Ok(len)
     }
 
@@ -126,13 +126,13 @@ impl FileSystem {
 
     pub(super) fn link(&self, existing: u64, parent: u64, name: &CStr, out: &mut [u8]) -> NodeResult<usize> {
         let dir = self.writable(parent)?;
-        let node = match self.place(existing) {
-            Place::Object { tree: HEAD, .. } => self.node(existing)?.1,
+        let node = match self.decode(existing) {
+            NodeId::Object { tree: HEAD, .. } => self.node(existing)?.1,
             _ => return Err(Errno(libc::EXDEV)),
         };
         dir.link(name, &node)?;
         let entry = self.entry(HEAD, &node)?;
-        self.known.release(entry.nodeid);
+        self.lookup_counts.release(entry.nodeid);
         answer(out, &entry)
     }
 
@@ -153,7 +153,7 @@ impl FileSystem {
         if from.0 == to.0 {
             return self.rename_in(&source, from.1, &source, to.1, flags);
         }
-        if !matches!(self.place(to.0), Place::Object { tree: HEAD, .. }) {
+        if !matches!(self.decode(to.0), NodeId::Object { tree: HEAD, .. }) {
             return Err(Errno(libc::EXDEV));
         }
         self.rename_in(&source, from.1, &self.writable(to.0)?, to.1, flags)
@@ -181,7 +181,7 @@ impl FileSystem {
         if let (Some(object), Some(node)) = (object, node)
             && node.object() == object
         {
-            self.known.hold(self.id_of(object), node);
+            self.lookup_counts.hold(self.id_of(object), node);
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Taking the dataset back to a snapshot while programs use it. Nobody is served meanwhile ([`crate::gate`]).
+//! Taking the dataset back to a snapshot while programs use it. Nobody is served meanwhile ([`crate::sharded_lock`]).
 //!
-//! An object that is there before and after, by number and generation, stays open and known. One that is gone is stale:
+//! An object that is there before and after, by number and generation, stays open and lookup_counts. One that is gone is stale:
 //! its open files fail with `EIO`, its node id with `ESTALE`, upon which the kernel looks the name up again.
 
 use std::collections::{HashMap, HashSet};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use poolwright_openzfs::{Dataset, Errno, Error, Node, NodeResult, Result};
 
 use super::handles::Suspended;
-use super::place::{self, HEAD};
+use super::node_id::{self, HEAD};
 use super::{FileSystem, is_dots};
 use crate::options::Caching;
 
@@ -44,7 +44,7 @@ impl FileSystem {
     ///
     /// With `caching=writeback` it never asks for the length of a file that it knows, so there every rollback makes every
     /// file another one.
-    pub(super) fn told_generation(&self, tree: u16, generation: u64, mode: u32) -> u32 {
+    pub(super) fn reported_generation(&self, tree: u16, generation: u64, mode: u32) -> u32 {
         let file = tree == HEAD && mode & libc::S_IFMT == libc::S_IFREG;
         (generation as u32).wrapping_add(if file { self.replaced << 24 } else { 0 })
     }
@@ -60,8 +60,10 @@ impl FileSystem {
             }
         };
         let open = self.handles.suspend(HEAD);
-        self.known.let_go(|nodeid| place::tree(nodeid) == HEAD);
-        let FileSystem { head, root, root_object, options, known, handles, snapshots, replaced, .. } = self;
+        self.lookup_counts.let_go(|nodeid| node_id::tree(nodeid) == HEAD);
+        let FileSystem {
+            head, root, root_object, options, lookup_counts, handles, snapshots, replaced, ..
+        } = self;
         drop(root);
         let (head, done) = match close(head) {
             Err(head) => (Ok(head), Err(Error::Busy(format!("{} (beside its mount)", snapshots.dataset())))),
@@ -84,7 +86,7 @@ impl FileSystem {
             root,
             root_object,
             options,
-            known,
+            lookup_counts,
             handles,
             snapshots,
             capabilities: 0.into(),
@@ -116,7 +118,7 @@ impl FileSystem {
         drop(root);
         let names = self.names_that_differ(tree);
         self.snapshots.leave(tree);
-        let mut nodes = self.known.ids(|nodeid| place::tree(nodeid) == HEAD);
+        let mut nodes = self.lookup_counts.ids(|nodeid| node_id::tree(nodeid) == HEAD);
         nodes.push(self.id_of(self.root_object));
         Ok(Stale { names: names?, nodes })
     }
@@ -134,7 +136,7 @@ impl FileSystem {
             dir.read_dir(0, &mut |e| {
                 if !is_dots(e.name) {
                     now.insert(e.name.to_owned(), e.object);
-                    let known = e.kind == libc::DT_DIR && self.known.contains(self.id_of(e.object));
+                    let known = e.kind == libc::DT_DIR && self.lookup_counts.contains(self.id_of(e.object));
                     if known && seen.insert(e.object) {
                         waiting.push(e.object);
                     }
@@ -149,7 +151,7 @@ impl FileSystem {
                     true
                 })?;
             }
-            let known = |(_, object): &(CString, u64)| self.known.contains(self.id_of(*object));
+            let known = |(_, object): &(CString, u64)| self.lookup_counts.contains(self.id_of(*object));
             names.extend(now.into_iter().filter(known).map(|(name, _)| (parent, name)));
         }
         Ok(names)

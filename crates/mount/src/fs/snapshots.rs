@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use poolwright_openzfs::{Dataset, Errno, Node, NodeResult, Pool};
 
-use super::{FileSystem, is_dots, place};
+use super::{FileSystem, is_dots, node_id};
 
-/// Most snapshots open at once: what fits above an object's number, less [`super::place::HEAD`].
+/// Most snapshots open at once: what fits above an object's number, less [`super::node_id::HEAD`].
 const MOST: usize = u16::MAX as usize;
 
 struct Open {
@@ -197,15 +197,17 @@ impl FileSystem {
     pub(crate) fn names_in_snapshot(&self, name: &str) -> Vec<(u64, CString)> {
         let Some(tree) = self.snapshots.tree(name) else { return Vec::new() };
         let mut names = Vec::new();
-        for dir in self.known.ids(|nodeid| place::tree(nodeid) == tree) {
-            let place::Place::Object { object, .. } = self.place(dir) else { continue };
+        for dir in self.lookup_counts.ids(|nodeid| node_id::tree(nodeid) == tree) {
+            let node_id::NodeId::Object { object, .. } = self.decode(dir) else { continue };
             let Ok(node) = self.snapshots.node(tree, object) else { continue };
             if node.mode() & libc::S_IFMT != libc::S_IFDIR {
                 continue;
             }
             // What cannot be listed stays known, and the snapshot in use.
             let _ = node.read_dir(0, &mut |e| {
-                if !is_dots(e.name) && self.known.contains(place::id(tree, e.object, self.root_object)) {
+                if !is_dots(e.name)
+                    && self.lookup_counts.contains(node_id::id(tree, e.object, self.root_object))
+                {
                     names.push((dir, e.name.to_owned()));
                 }
                 true

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use poolwright_openzfs::{Errno, NodeResult};
 
 use super::data::CAPABILITIES;
-use super::place::Place;
+use super::node_id::NodeId;
 use super::{FileSystem, answer, answer_bytes};
 use crate::proto::SetXattr;
 use crate::proto::wire::{InHeader, XattrOut};
@@ -24,14 +24,14 @@ impl FileSystem {
         if unsupported(name) {
             return Err(Errno(libc::EOPNOTSUPP));
         }
-        if !matches!(self.place(nodeid), Place::Object { .. }) {
+        if !matches!(self.decode(nodeid), NodeId::Object { .. }) {
             return Err(Errno(libc::ENODATA));
         }
         sized(&self.node(nodeid)?.1.xattr(name)?, room, out)
     }
 
     pub(super) fn listxattr(&self, header: &InHeader, room: u32, out: &mut [u8]) -> NodeResult<usize> {
-        if !matches!(self.place(header.nodeid), Place::Object { .. }) {
+        if !matches!(self.decode(header.nodeid), NodeId::Object { .. }) {
             return sized(&[], room, out);
         }
         let all = self.node(header.nodeid)?.1.xattr_names()?;

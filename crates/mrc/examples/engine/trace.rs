@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use poolwright_mrc::input::{self, Select};
-use poolwright_mrc::{Error, Kind, Piece};
+use poolwright_mrc::{Error, Extent, Kind};
 use poolwright_trace::layout::Role;
 
 use crate::ops::{Op, Ops};
@@ -21,39 +21,39 @@ pub fn of_trace(path: &Path, limit: usize) -> Result<Ops> {
         Err(Error::NothingSelected { .. }) => input::open(path, None, &Select::default())?,
         opened => opened?,
     };
-    let (mut pieces, mut kept) = (Vec::new(), Vec::<Piece>::with_capacity(limit));
+    let (mut extents, mut kept) = (Vec::new(), Vec::<Extent>::with_capacity(limit));
     while kept.len() < limit {
-        input.read(&mut pieces)?;
-        if pieces.is_empty() {
+        input.read(&mut extents)?;
+        if extents.is_empty() {
             break;
         }
-        kept.extend(pieces.iter().filter(|piece| piece.kind != Kind::Free));
+        kept.extend(extents.iter().filter(|extent| extent.kind != Kind::Free));
     }
     kept.truncate(limit);
     if input.format() != "trace" {
-        let pages = kept.iter().flat_map(|piece| {
-            let first = piece.offset / input::BLOCK;
-            first..first + piece.len / input::BLOCK
+        let pages = kept.iter().flat_map(|extent| {
+            let first = extent.offset / input::BLOCK;
+            first..first + extent.len / input::BLOCK
         });
         let pages: Vec<u64> = pages.take(limit).collect();
         return Ok(Ops::of_pages(&ranked(&pages)));
     }
-    Ok(of_pieces(&kept))
+    Ok(of_extents(&kept))
 }
 
 /// The files of a recording, numbered anew.
-fn of_pieces(pieces: &[Piece]) -> Ops {
+fn of_extents(extents: &[Extent]) -> Ops {
     let mut numbers = HashMap::new();
     let mut all = Ops::default();
-    for piece in pieces {
-        let file = *numbers.entry(piece.file).or_insert_with(|| {
+    for extent in extents {
+        let file = *numbers.entry(extent.file).or_insert_with(|| {
             all.files.push(0);
             all.files.len() - 1
         });
-        all.files[file] = all.files[file].max(piece.offset + piece.len);
-        for from in (0..piece.len).step_by(LONGEST) {
-            let len = (piece.len - from).min(LONGEST as u64) as u32;
-            let (offset, write) = (piece.offset + from, piece.kind != Kind::Read);
+        all.files[file] = all.files[file].max(extent.offset + extent.len);
+        for from in (0..extent.len).step_by(LONGEST) {
+            let len = (extent.len - from).min(LONGEST as u64) as u32;
+            let (offset, write) = (extent.offset + from, extent.kind != Kind::Read);
             all.ops.push(Op { file: file as u32, offset, len, write });
         }
     }

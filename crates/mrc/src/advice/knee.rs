@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::line::Line;
+use super::interpolate::Interpolation;
 use super::short;
 
 /// Where a curve bends: up to here memory buys much, from here on little.
 ///
 /// Kneedle (Satopää, Albrecht, Irwin, Raghavan: "Finding a 'Kneedle' in a Haystack", ICDCS Workshops 2011) on the lower
-/// convex hull: both axes are scaled to 0 … 1, and the knee is the point farthest below the straight line from the first to
+/// convex hull: both axes are scaled to 0 … 1, and the knee is the point farthest below the straight interpolation from the first to
 /// the last. The hull, because on it each byte buys less than the one before, while a curve of its own may fall in cliffs,
 /// and the place before a cliff is none to stop at. Sizes beyond [`Enough`] take no part, or the knee would depend on how far
 /// beyond what is needed the curve was drawn.
@@ -38,25 +38,25 @@ const WITHIN: f64 = 0.05;
 const WITHIN_REQUESTS: f64 = 0.0005;
 /// A curve that falls by less than a hundredth of the requests is flat.
 const LEAST_FALL: f64 = 0.01;
-/// How far below the straight line a knee has to be, of the height of the curve: nearer than this it is straight.
+/// How far below the straight interpolation a knee has to be, of the height of the curve: nearer than this it is straight.
 const LEAST_BEND: f64 = 0.1;
 
-pub(super) fn enough(line: &Line) -> Option<Enough> {
-    let best = line.points.iter().map(|p| p.1.value).min_by(f64::total_cmp)?;
+pub(super) fn enough(interpolation: &Interpolation) -> Option<Enough> {
+    let best = interpolation.points.iter().map(|p| p.1.value).min_by(f64::total_cmp)?;
     let limit = best * (1.0 + WITHIN) + WITHIN_REQUESTS;
-    let (bytes, reads) = line.points.iter().find(|p| p.1.value <= limit)?;
+    let (bytes, reads) = interpolation.points.iter().find(|p| p.1.value <= limit)?;
     Some(Enough { cache_bytes: *bytes, read_ratio: short(reads.value), best_read_ratio: short(best) })
 }
 
 /// The knee, or why there is none.
-pub(super) fn knee(line: &Line) -> Result<Knee, &'static str> {
+pub(super) fn knee(interpolation: &Interpolation) -> Result<Knee, &'static str> {
     const FEW: &str = "no knee: fewer than three sizes up to what is enough";
-    let enough = enough(line).ok_or(FEW)?;
-    let first = line.points.first().ok_or(FEW)?;
-    if line.points.len() > 1 && first.1.value - enough.best_read_ratio < LEAST_FALL {
+    let enough = enough(interpolation).ok_or(FEW)?;
+    let first = interpolation.points.first().ok_or(FEW)?;
+    if interpolation.points.len() > 1 && first.1.value - enough.best_read_ratio < LEAST_FALL {
         return Err("no knee: the curve is flat, a small cache does as well as a large one");
     }
-    let points: Vec<_> = line.points.iter().filter(|p| p.0 <= enough.cache_bytes).collect();
+    let points: Vec<_> = interpolation.points.iter().filter(|p| p.0 <= enough.cache_bytes).collect();
     let [.., end] = points.as_slice() else { return Err(FEW) };
     let fall = first.1.value - end.1.value;
     if first.1.low <= end.1.high {
@@ -86,7 +86,7 @@ fn hull(points: impl Iterator<Item = (u64, f64)>) -> Vec<(u64, f64)> {
     for p in points {
         while let [.., a, b] = out.as_slice() {
             let (ab, ap) = ((b.0 - a.0) as f64, (p.0 - a.0) as f64);
-            // b stays if it lies below the line from a to p
+            // b stays if it lies below the interpolation from a to p
             if (b.1 - a.1) * ap < (p.1 - a.1) * ab {
                 break;
             }

@@ -2,21 +2,21 @@
 //!
 //! All of it is about *reads from the device*: misses without those of whole writes, which read nothing
 //! ([`Point::read_ratio`]). Between two sizes the curve is taken as straight; where it was sampled, its bands are carried
-//! along, and a saving whose band holds zero is called no difference.
+//! along, and a saving whose confidence interval includes zero is called no difference.
 
 mod host;
+mod interpolate;
 mod knee;
-mod line;
 mod step;
 
 use serde::{Deserialize, Serialize};
 
 pub use host::Host;
 pub use knee::{Enough, Knee};
-pub use step::{Saved, Step, Verdict};
+pub use step::{Saved, Step, StepVerdict};
 
 use crate::Curve;
-use line::Line;
+use interpolate::Interpolation;
 
 /// A gigabyte, as memory is sold.
 pub const GIB: u64 = 1 << 30;
@@ -75,12 +75,12 @@ impl Explained {
 
 /// Reads a curve. Its points are by ascending size.
 pub fn advise(curve: &Curve, given: &Given) -> Advice {
-    let line = Line::new(curve, given.footprint_bytes);
+    let interpolation = Interpolation::new(curve, given.footprint_bytes);
     let step_bytes = step::step_bytes(&curve.points);
     let rate = step::Rate::new(curve.requests, given);
-    let step = |from, by| step::step(&line, from, by, rate);
+    let step = |from, by| step::step(&interpolation, from, by, rate);
     let mut notes = Vec::new();
-    let knee = match knee::knee(&line) {
+    let knee = match knee::knee(&interpolation) {
         Ok(knee) => Some(knee),
         Err(why) => {
             notes.push(why.to_owned());
@@ -93,14 +93,14 @@ pub fn advise(curve: &Curve, given: &Given) -> Advice {
         notes
             .push("how long a read from the device takes is not known, so the time saved is not said".into());
     }
-    if !line.settled() {
+    if !interpolation.settled() {
         notes
             .push("the largest size does not hold all that is used again: more sizes would show more".into());
     }
     Advice {
         knee,
-        enough: knee::enough(&line)
-            .filter(|enough| line.settled() || Some(enough.cache_bytes) < line.largest()),
+        enough: knee::enough(&interpolation)
+            .filter(|enough| interpolation.settled() || Some(enough.cache_bytes) < interpolation.largest()),
         today: given.host.arc_max_bytes.map(|today| step(today, GIB)),
         // Nothing is beyond the last size.
         steps: curve.points.iter().rev().skip(1).rev().map(|p| step(p.cache_bytes, step_bytes)).collect(),

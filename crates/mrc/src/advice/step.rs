@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::line::{Line, Reads};
+use super::interpolate::{Interpolation, Reads};
 use super::{GIB, Given, short};
 use crate::Point;
 
@@ -17,7 +17,7 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ratio: Option<f64>,
     /// Whether it saves anything.
-    pub verdict: Verdict,
+    pub verdict: StepVerdict,
     /// Reads per request that are saved.
     pub reads: Saved,
     /// Reads a second that are saved, over the length of the trace.
@@ -28,12 +28,12 @@ pub struct Step {
     pub wait_ms_s: Option<Saved>,
 }
 
-/// A figure and its 95 % band; without a sample all three are the same.
+/// A figure and its 95 % confidence interval; without a sample all three are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Saved {
     /// The figure.
     pub value: f64,
-    /// Lower end of its band.
+    /// Lower end of its confidence.
     pub low: f64,
     /// Upper end.
     pub high: f64,
@@ -42,12 +42,12 @@ pub struct Saved {
 /// Whether a step saves anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum StepVerdict {
     /// It does.
     Saves,
     /// Nothing: no read less.
     Nothing,
-    /// The band of the saving holds zero.
+    /// The confidence interval of the saving includes zero.
     NoDifference,
     /// The curve does not reach there.
     Unknown,
@@ -92,13 +92,15 @@ pub(super) fn step_bytes(points: &[Point]) -> u64 {
 }
 
 /// What `by` bytes more than `from` buy.
-pub(super) fn step(line: &Line, from: u64, by: u64, rate: Rate) -> Step {
+pub(super) fn step(interpolation: &Interpolation, from: u64, by: u64, rate: Rate) -> Step {
     let wanted = from.saturating_add(by);
-    let end = line.ends().map_or(wanted, |(_, last)| if line.settled() { wanted } else { wanted.min(last) });
+    let end = interpolation
+        .ends()
+        .map_or(wanted, |(_, last)| if interpolation.settled() { wanted } else { wanted.min(last) });
     let to = end.max(from);
-    let (before, after) = (line.at(from), line.at(to));
+    let (before, after) = (interpolation.at(from), interpolation.at(to));
     let reads = match (before, after) {
-        (Some(a), Some(b)) if to > from => Some(saved(line, from, to, a, b)),
+        (Some(a), Some(b)) if to > from => Some(saved(interpolation, from, to, a, b)),
         _ => None,
     };
     let reads_s = reads.zip(rate.requests_s).map(|(r, per_s)| r.times(per_s));
@@ -113,18 +115,18 @@ pub(super) fn step(line: &Line, from: u64, by: u64, rate: Rate) -> Step {
     }
 }
 
-/// Beyond the largest size of a curve that has settled, both ends are the same point, and its band is no doubt about their
+/// Beyond the largest size of a curve that has settled, both ends are the same point, and its confidence interval is no doubt about their
 /// difference.
-fn saved(line: &Line, from: u64, to: u64, a: Reads, b: Reads) -> Saved {
-    let last = line.ends().map_or(0, |(_, last)| last);
+fn saved(interpolation: &Interpolation, from: u64, to: u64, a: Reads, b: Reads) -> Saved {
+    let last = interpolation.ends().map_or(0, |(_, last)| last);
     if from >= last && to >= last { Saved::default() } else { Saved::between(a, b) }
 }
 
-fn verdict(reads: Option<Saved>) -> Verdict {
+fn verdict(reads: Option<Saved>) -> StepVerdict {
     match reads {
-        None => Verdict::Unknown,
-        Some(r) if r.low > 0.0 => Verdict::Saves,
-        Some(r) if r.low == r.high => Verdict::Nothing,
-        Some(_) => Verdict::NoDifference,
+        None => StepVerdict::Unknown,
+        Some(r) if r.low > 0.0 => StepVerdict::Saves,
+        Some(r) if r.low == r.high => StepVerdict::Nothing,
+        Some(_) => StepVerdict::NoDifference,
     }
 }

@@ -1,8 +1,8 @@
 use super::*;
-use crate::{Band, Point};
+use crate::{Confidence, Point};
 
 fn point(cache_bytes: u64, miss_ratio: f64) -> Point {
-    Point { cache_bytes, miss_ratio, update_miss_ratio: 0.0, write_miss_ratio: 0.0, band: None }
+    Point { cache_bytes, miss_ratio, update_miss_ratio: 0.0, write_miss_ratio: 0.0, confidence: None }
 }
 
 /// `records` is small, so that a curve which ends above it has not settled.
@@ -67,7 +67,7 @@ fn what_does_not_bend_has_no_knee_and_says_so() {
     assert!(why(&gib(&[])).contains("fewer than three"));
     let mut vague = bent();
     for p in &mut vague.points {
-        p.band = Some(Band { low: p.miss_ratio - 0.45, high: p.miss_ratio + 0.45 });
+        p.confidence = Some(Confidence { low: p.miss_ratio - 0.45, high: p.miss_ratio + 0.45 });
     }
     assert!(why(&vague).contains("sample"));
 }
@@ -88,13 +88,13 @@ fn a_gigabyte_is_worth_what_it_saves() {
     let advice = advise(&bent(), &DISK);
     assert_eq!(advice.step_bytes, GIB);
     let first = advice.steps[0];
-    assert_eq!((first.from_bytes, first.to_bytes, first.verdict), (GIB, 2 * GIB, Verdict::Saves));
+    assert_eq!((first.from_bytes, first.to_bytes, first.verdict), (GIB, 2 * GIB, StepVerdict::Saves));
     // 0.2 of 10,000 requests a second, 8 ms each.
     assert!((first.reads_s.unwrap().value - 2_000.0).abs() < 1e-6);
     assert!((first.wait_ms_s.unwrap().value - 16_000.0).abs() < 1e-6);
     // A quarter of the way from 4 to 8 GiB.
     assert!((advice.steps[2].reads.value - 0.0625).abs() < 1e-9);
-    assert_eq!(advice.steps[5].verdict, Verdict::Nothing);
+    assert_eq!(advice.steps[5].verdict, StepVerdict::Nothing);
     assert_eq!(advice.steps.len(), 6);
 }
 
@@ -109,13 +109,13 @@ fn a_small_curve_has_a_small_step() {
 fn bands_are_carried_along_and_doubt_is_said() {
     let mut sampled = bent();
     for p in &mut sampled.points {
-        p.band = Some(Band { low: p.miss_ratio - 0.02, high: p.miss_ratio + 0.02 });
+        p.confidence = Some(Confidence { low: p.miss_ratio - 0.02, high: p.miss_ratio + 0.02 });
     }
     let advice = advise(&sampled, &DISK);
     let first = advice.steps[0].reads_s.unwrap();
     assert!((first.low - 1_600.0).abs() < 1e-6 && (first.high - 2_400.0).abs() < 1e-6, "{first:?}");
     // From 8 to 9 GiB is 0.00375: less than the bands.
-    assert_eq!(advice.steps[3].verdict, Verdict::NoDifference);
+    assert_eq!(advice.steps[3].verdict, StepVerdict::NoDifference);
     assert_eq!(advice.knee.unwrap().cache_bytes, 8 * GIB);
 }
 
@@ -129,16 +129,16 @@ fn today_is_looked_up_where_the_curve_reaches() {
     assert!((three.read_ratio.unwrap() - 0.55).abs() < 1e-9);
     assert!((three.reads.value - 0.15).abs() < 1e-9);
     // All that is used again fits: more memory is known to bring nothing.
-    assert_eq!((at(200, &bent()).verdict, at(200, &bent()).read_ratio), (Verdict::Nothing, Some(0.1)));
-    assert_eq!(at(0, &bent()).verdict, Verdict::Unknown);
+    assert_eq!((at(200, &bent()).verdict, at(200, &bent()).read_ratio), (StepVerdict::Nothing, Some(0.1)));
+    assert_eq!(at(0, &bent()).verdict, StepVerdict::Unknown);
     let cut = gib(&[(1, 0.9), (2, 0.7), (4, 0.4)]);
-    assert_eq!(at(4, &cut).verdict, Verdict::Unknown);
-    assert_eq!(at(200, &cut).verdict, Verdict::Unknown);
+    assert_eq!(at(4, &cut).verdict, StepVerdict::Unknown);
+    assert_eq!(at(200, &cut).verdict, StepVerdict::Unknown);
     let into_the_end = at(3, &cut);
-    assert_eq!((into_the_end.to_bytes, into_the_end.verdict), (4 * GIB, Verdict::Saves));
+    assert_eq!((into_the_end.to_bytes, into_the_end.verdict), (4 * GIB, StepVerdict::Saves));
     let host = Host { arc_max_bytes: Some(4 * GIB), ..NO_HOST };
     let full = advise(&cut, &Given { host, footprint_bytes: Some(4 * GIB), ..DISK });
-    assert_eq!(full.today.unwrap().verdict, Verdict::Nothing);
+    assert_eq!(full.today.unwrap().verdict, StepVerdict::Nothing);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn whole_writes_read_nothing() {
         p.write_miss_ratio = p.miss_ratio;
     }
     let advice = advise(&writes, &DISK);
-    assert!(advice.steps.iter().all(|s| s.verdict == Verdict::Nothing));
+    assert!(advice.steps.iter().all(|s| s.verdict == StepVerdict::Nothing));
     assert!(advice.notes[0].contains("flat"));
 }
 

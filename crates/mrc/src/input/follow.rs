@@ -1,4 +1,4 @@
-//! From a recorder's events to pieces: what is left of the operations on a file for its cache.
+//! From a recorder's events to extents: what is left of the operations on a file for its cache.
 //!
 //! A file's length at the start of a recording is what its first `open` says. A file that was open before has the length
 //! it is told of in [`Follow::file`]: in a trace that is the one at the end of the recording, so appends to such a file
@@ -12,7 +12,7 @@ use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Flags, Op};
 
 use super::{LONGEST, Select, Skipped};
-use crate::{END, Kind, Piece};
+use crate::{END, Extent, Kind};
 
 /// What is known of a file.
 #[derive(Clone, Copy, Debug)]
@@ -68,26 +68,26 @@ impl Follow {
     }
 
     /// Adds what an event comes to. Events of files that do not count come to nothing.
-    pub fn event(&mut self, event: &Event, pieces: &mut Vec<Piece>) {
+    pub fn event(&mut self, event: &Event, extents: &mut Vec<Extent>) {
         // None counts at a time before the one ahead of it.
         self.skipped.unsorted += u64::from(event.t_ns < self.now_ns);
         self.now_ns = self.now_ns.max(event.t_ns);
         if event.op == Op::Rename {
-            self.replaced(event, pieces);
+            self.replaced(event, extents);
         }
         let Some(state) = self.files.get(event.file as usize).filter(|state| state.wanted) else { return };
         let state = *state;
         match event.op {
-            Op::Read => self.transfer(event, Kind::Read, pieces),
-            Op::Write => self.transfer(event, Kind::Write, pieces),
-            Op::Map if event.dur_ns == 0 => self.transfer(event, Kind::Read, pieces),
-            Op::Open if event.len > 0 || self.lengths_known => self.ends(event, event.len, pieces),
-            Op::Create => self.ends(event, 0, pieces),
-            Op::Truncate => self.truncated(event, pieces),
-            Op::Punch if self.fits(event) => pieces.push(self.piece(event, Kind::Free)),
-            Op::Unlink if !state.open => self.gone(event.file, pieces),
+            Op::Read => self.transfer(event, Kind::Read, extents),
+            Op::Write => self.transfer(event, Kind::Write, extents),
+            Op::Map if event.dur_ns == 0 => self.transfer(event, Kind::Read, extents),
+            Op::Open if event.len > 0 || self.lengths_known => self.ends(event, event.len, extents),
+            Op::Create => self.ends(event, 0, extents),
+            Op::Truncate => self.truncated(event, extents),
+            Op::Punch if self.fits(event) => extents.push(self.extent(event, Kind::Free)),
+            Op::Unlink if !state.open => self.gone(event.file, extents),
             Op::Unlink => self.files[event.file as usize].unlinked = true,
-            Op::Close if state.unlinked => self.gone(event.file, pieces),
+            Op::Close if state.unlinked => self.gone(event.file, extents),
             _ => {}
         }
         let state = &mut self.files[event.file as usize];
@@ -98,38 +98,38 @@ impl Follow {
         }
     }
 
-    fn transfer(&mut self, event: &Event, kind: Kind, pieces: &mut Vec<Piece>) {
+    fn transfer(&mut self, event: &Event, kind: Kind, extents: &mut Vec<Extent>) {
         if !self.fits(event) {
             return;
         }
         let state = self.files[event.file as usize];
         if !state.told {
             let appended = kind == Kind::Write && event.flags.contains(Flags::APPEND);
-            self.ends(event, if appended { event.offset } else { state.end }, pieces);
+            self.ends(event, if appended { event.offset } else { state.end }, extents);
         }
         let end = &mut self.files[event.file as usize].end;
         *end = (*end).max(event.offset + event.len);
-        pieces.push(self.piece(event, kind));
+        extents.push(self.extent(event, kind));
     }
 
     /// Says that the file's data ends at `end` from now on, whatever was known.
-    fn ends(&mut self, event: &Event, end: u64, pieces: &mut Vec<Piece>) {
+    fn ends(&mut self, event: &Event, end: u64, extents: &mut Vec<Extent>) {
         let end = end.min(END - 1);
         let state = &mut self.files[event.file as usize];
         (state.end, state.told) = (end, true);
-        pieces.push(Piece { offset: end, len: END - end, ..self.piece(event, Kind::Free) });
+        extents.push(Extent { offset: end, len: END - end, ..self.extent(event, Kind::Free) });
     }
 
     /// A file that is made longer gets a hole at its end: no data. One that the table alone knows is as long as the table
     /// says, or as it is cut to.
-    fn truncated(&mut self, event: &Event, pieces: &mut Vec<Piece>) {
+    fn truncated(&mut self, event: &Event, extents: &mut Vec<Extent>) {
         let state = self.files[event.file as usize];
         if !state.told || event.offset < state.end {
-            self.ends(event, event.offset.min(state.end), pieces);
+            self.ends(event, event.offset.min(state.end), extents);
         }
     }
 
-    fn replaced(&mut self, event: &Event, pieces: &mut Vec<Piece>) {
+    fn replaced(&mut self, event: &Event, extents: &mut Vec<Extent>) {
         let Ok(other) = u32::try_from(event.offset) else { return };
         let Some(state) = self.files.get_mut(other as usize) else { return };
         if !state.wanted || other == event.file {
@@ -138,12 +138,12 @@ impl Follow {
         if state.open {
             state.unlinked = true;
         } else {
-            self.gone(other, pieces);
+            self.gone(other, extents);
         }
     }
 
-    fn gone(&self, file: u32, pieces: &mut Vec<Piece>) {
-        pieces.push(Piece { t_ns: self.now_ns, file, offset: 0, len: END, kind: Kind::Free });
+    fn gone(&self, file: u32, extents: &mut Vec<Extent>) {
+        extents.push(Extent { t_ns: self.now_ns, file, offset: 0, len: END, kind: Kind::Free });
     }
 
     /// Whether the event is one that can be; counts it if not.
@@ -159,7 +159,7 @@ impl Follow {
         false
     }
 
-    fn piece(&self, event: &Event, kind: Kind) -> Piece {
-        Piece { t_ns: self.now_ns, file: event.file, offset: event.offset, len: event.len, kind }
+    fn extent(&self, event: &Event, kind: Kind) -> Extent {
+        Extent { t_ns: self.now_ns, file: event.file, offset: event.offset, len: event.len, kind }
     }
 }

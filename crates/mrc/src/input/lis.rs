@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::source::{Source, malformed};
 use super::{CHUNK, Input, LONGEST, Skipped, Unit};
-use crate::{END, Kind, Piece, Result};
+use crate::{END, Extent, Kind, Result};
 
 /// Bytes of a block.
 pub const BLOCK: u64 = 512;
@@ -81,13 +81,13 @@ impl Lis {
         malformed(self.source.path(), format!("line {}", self.line), why)
     }
 
-    fn piece(&mut self, [first, blocks, ..]: [u64; 4]) -> Option<Piece> {
+    fn extent(&mut self, [first, blocks, ..]: [u64; 4]) -> Option<Extent> {
         let (offset, len) = (first.saturating_mul(BLOCK), blocks.saturating_mul(BLOCK));
         let counter = match () {
             () if blocks == 0 => &mut self.skipped.zero_length,
             () if len > LONGEST => &mut self.skipped.too_long,
             () if offset.saturating_add(len) > END => &mut self.skipped.too_far,
-            () => return Some(Piece { t_ns: 0, file: 0, offset, len, kind: Kind::Read }),
+            () => return Some(Extent { t_ns: 0, file: 0, offset, len, kind: Kind::Read }),
         };
         *counter += 1;
         None
@@ -103,12 +103,12 @@ impl Input for Lis {
         Unit::Bytes { recordsize: BLOCK }
     }
 
-    fn read(&mut self, pieces: &mut Vec<Piece>) -> Result<()> {
-        pieces.clear();
-        while pieces.len() < CHUNK {
+    fn read(&mut self, extents: &mut Vec<Extent>) -> Result<()> {
+        extents.clear();
+        while extents.len() < CHUNK {
             let Some((start, end)) = self.next_line()? else { break };
             match parse(&self.buffer[start..end]) {
-                Ok(Some(numbers)) => pieces.extend(self.piece(numbers)),
+                Ok(Some(numbers)) => extents.extend(self.extent(numbers)),
                 Ok(None) => {}
                 Err(why) => return Err(self.error(why)),
             }

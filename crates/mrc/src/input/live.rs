@@ -1,4 +1,4 @@
-//! A recording that is under way, as an input: one thread feeds it with events, another reads the pieces.
+//! A recording that is under way, as an input: one thread feeds it with events, another reads the extents.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -7,7 +7,7 @@ use poolwright_trace::{Event, File};
 
 use super::trace::RECORDSIZE;
 use super::{CHUNK, Follow, Input, Select, Skipped, Unit};
-use crate::{Piece, Result};
+use crate::{Extent, Result};
 
 /// Chunks that may wait for the models: 32 MiB. Beyond that the recorder waits, and its buffer fills.
 const WAITING: usize = 16;
@@ -34,7 +34,7 @@ pub struct Live {
 
 #[derive(Debug)]
 struct Message {
-    pieces: Vec<Piece>,
+    extents: Vec<Extent>,
     skipped: Skipped,
     now_ns: u64,
 }
@@ -84,14 +84,14 @@ impl Feed {
 
     fn flush(&mut self, count: usize) -> std::result::Result<(), Gone> {
         self.events.sort_by_key(|event| event.t_ns);
-        let mut pieces = Vec::with_capacity(count);
+        let mut extents = Vec::with_capacity(count);
         for event in self.events.drain(..count) {
-            self.follow.event(&event, &mut pieces);
+            self.follow.event(&event, &mut extents);
         }
-        if pieces.is_empty() {
+        if extents.is_empty() {
             return Ok(());
         }
-        let message = Message { pieces, skipped: self.follow.skipped(), now_ns: self.follow.now_ns() };
+        let message = Message { extents, skipped: self.follow.skipped(), now_ns: self.follow.now_ns() };
         self.to.send(message).map_err(|_| Gone)
     }
 }
@@ -105,10 +105,10 @@ impl Input for Live {
         Unit::Bytes { recordsize: RECORDSIZE }
     }
 
-    fn read(&mut self, pieces: &mut Vec<Piece>) -> Result<()> {
-        pieces.clear();
+    fn read(&mut self, extents: &mut Vec<Extent>) -> Result<()> {
+        extents.clear();
         if let Ok(message) = self.from.recv() {
-            *pieces = message.pieces;
+            *extents = message.extents;
             (self.skipped, self.now_ns) = (message.skipped, message.now_ns);
         }
         Ok(())
@@ -143,9 +143,9 @@ mod tests {
     }
 
     fn reads(live: &mut Live) -> Vec<u64> {
-        let mut pieces = Vec::new();
-        live.read(&mut pieces).unwrap();
-        pieces.iter().filter(|piece| piece.kind == Kind::Read).map(|piece| piece.t_ns).collect()
+        let mut extents = Vec::new();
+        live.read(&mut extents).unwrap();
+        extents.iter().filter(|extent| extent.kind == Kind::Read).map(|extent| extent.t_ns).collect()
     }
 
     #[test]

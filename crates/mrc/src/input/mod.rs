@@ -1,4 +1,4 @@
-//! Where pieces come from: traces of several formats, read in chunks and in bounded memory.
+//! Where extents come from: traces of several formats, read in chunks and in bounded memory.
 
 mod follow;
 mod lis;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use poolwright_trace::layout::Role;
 use serde::{Deserialize, Serialize};
 
-use crate::{Piece, Result};
+use crate::{Extent, Result};
 use source::{Source, malformed};
 
 pub use follow::Follow;
@@ -29,7 +29,7 @@ pub const CHUNK: usize = 1 << 16;
 /// The longest transfer that is one: Linux moves at most 2 GiB in a call (`MAX_RW_COUNT`, `read(2)`).
 pub const LONGEST: u64 = 1 << 31;
 
-/// What the pieces of an input are.
+/// What the extents of an input are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes of files: any recordsize can be looked at; this one where none is asked for.
@@ -41,17 +41,17 @@ pub enum Unit {
     Objects,
 }
 
-/// A source of pieces, in the order of the trace.
+/// A source of extents, in the order of the trace.
 pub trait Input: Send {
     /// The format's name, as `--format` takes it.
     fn format(&self) -> &'static str;
 
-    /// What the pieces are.
+    /// What the extents are.
     fn unit(&self) -> Unit;
 
-    /// Replaces what is in `pieces` by the next chunk, about [`CHUNK`] of them; empty at the end of the trace.
+    /// Replaces what is in `extents` by the next chunk, about [`CHUNK`] of them; empty at the end of the trace.
     /// Fails where the rest of the source means nothing; events that are only odd are left out and counted.
-    fn read(&mut self, pieces: &mut Vec<Piece>) -> Result<()>;
+    fn read(&mut self, extents: &mut Vec<Extent>) -> Result<()>;
 
     /// What was left out so far.
     fn skipped(&self) -> Skipped;

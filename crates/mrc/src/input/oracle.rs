@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::source::{Source, malformed};
 use super::{CHUNK, Input, LONGEST, Skipped, Unit};
-use crate::{Kind, Piece, Result};
+use crate::{Extent, Kind, Result};
 
 /// Bytes of a request.
 const RECORD: usize = 24;
@@ -39,7 +39,7 @@ impl Oracle {
         Ok(Oracle { source, buffer, records: 0, first_s: None, last_s: 0, skipped: Skipped::default() })
     }
 
-    fn take(&mut self, record: &[u8; RECORD]) -> Option<Piece> {
+    fn take(&mut self, record: &[u8; RECORD]) -> Option<Extent> {
         let seconds = u32::from_le_bytes(record[..4].try_into().expect("4 of 24 bytes"));
         let object = u64::from_le_bytes(record[4..12].try_into().expect("8 of 24 bytes"));
         let size = u64::from(u32::from_le_bytes(record[12..16].try_into().expect("4 of 24 bytes")));
@@ -52,7 +52,7 @@ impl Oracle {
         self.skipped.unsorted += u64::from(seconds < self.last_s);
         self.last_s = self.last_s.max(seconds);
         let t_ns = u64::from(self.last_s - first) * 1_000_000_000;
-        Some(Piece { t_ns, file: 0, offset: object, len: size, kind: Kind::Read })
+        Some(Extent { t_ns, file: 0, offset: object, len: size, kind: Kind::Read })
     }
 }
 
@@ -65,10 +65,10 @@ impl Input for Oracle {
         Unit::Objects
     }
 
-    fn read(&mut self, pieces: &mut Vec<Piece>) -> Result<()> {
-        pieces.clear();
+    fn read(&mut self, extents: &mut Vec<Extent>) -> Result<()> {
+        extents.clear();
         // A chunk of which nothing can be kept is not the end.
-        while pieces.is_empty() {
+        while extents.is_empty() {
             let mut buffer = std::mem::take(&mut self.buffer);
             let end = self.source.fill(&mut buffer, 0)?;
             if self.records == 0 && is_text(&buffer[..end]) {
@@ -76,7 +76,7 @@ impl Input for Oracle {
                 return Err(malformed(self.source.path(), "record 1 (byte 0)", why));
             }
             let (whole, rest) = buffer[..end].as_chunks::<RECORD>();
-            pieces.extend(whole.iter().filter_map(|record| self.take(record)));
+            extents.extend(whole.iter().filter_map(|record| self.take(record)));
             self.records += whole.len() as u64;
             let rest = rest.len();
             self.buffer = buffer;

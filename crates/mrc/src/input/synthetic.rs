@@ -9,8 +9,8 @@ use rayon::prelude::*;
 
 use super::source::malformed;
 use super::{CHUNK, Input, Skipped, Unit};
-use crate::sample::mix;
-use crate::{Kind, Piece, Result};
+use crate::hash::mix;
+use crate::{Extent, Kind, Result};
 
 /// What a path begins with that is none, but says what to make up.
 pub const PREFIX: &str = "synthetic:";
@@ -164,7 +164,7 @@ impl Synthetic {
     }
 
     /// The request of that number.
-    fn request(&self, number: u64) -> Piece {
+    fn request(&self, number: u64) -> Extent {
         let Spec { pattern, records, scan_records, write, record, rate, seed, .. } = self.spec;
         let scans = |number: u64| ((u128::from(number) * u128::from(self.scan)) >> 32) as u64;
         let mut random = Random(mix(seed).wrapping_add(number.wrapping_mul(GOLDEN)));
@@ -185,7 +185,7 @@ impl Synthetic {
             0 => 0,
             _ => (u128::from(number) * 1_000_000_000 / u128::from(rate)) as u64,
         };
-        Piece { t_ns, file: 0, offset: index * record, len: record, kind }
+        Extent { t_ns, file: 0, offset: index * record, len: record, kind }
     }
 }
 
@@ -198,14 +198,14 @@ impl Input for Synthetic {
         Unit::Bytes { recordsize: self.spec.record }
     }
 
-    fn read(&mut self, pieces: &mut Vec<Piece>) -> Result<()> {
+    fn read(&mut self, extents: &mut Vec<Extent>) -> Result<()> {
         let (first, left) = (self.next, self.spec.requests - self.next);
         (0..left.min(CHUNK as u64) as usize)
             .into_par_iter()
             .with_min_len(SHARE)
             .map(|number| self.request(first + number as u64))
-            .collect_into_vec(pieces);
-        self.next += pieces.len() as u64;
+            .collect_into_vec(extents);
+        self.next += extents.len() as u64;
         Ok(())
     }
 
@@ -293,15 +293,15 @@ fn common(a: u64, b: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn all(text: &str) -> Vec<Piece> {
+    fn all(text: &str) -> Vec<Extent> {
         let mut input = Synthetic::open(text).unwrap();
-        let (mut all, mut pieces) = (Vec::new(), Vec::new());
+        let (mut all, mut extents) = (Vec::new(), Vec::new());
         loop {
-            input.read(&mut pieces).unwrap();
-            if pieces.is_empty() {
+            input.read(&mut extents).unwrap();
+            if extents.is_empty() {
                 return all;
             }
-            all.append(&mut pieces);
+            all.append(&mut extents);
         }
     }
 
@@ -323,36 +323,36 @@ mod tests {
 
     #[test]
     fn shares_are_kept_and_scans_run_on() {
-        let pieces =
+        let extents =
             all("synthetic:uniform,records=1M,requests=300K,scan=0.25,scan-records=100,write=0.5,rate=1K");
-        assert_eq!(pieces.len(), 300_000);
-        let writes = pieces.iter().filter(|piece| piece.kind == Kind::Write).count();
+        assert_eq!(extents.len(), 300_000);
+        let writes = extents.iter().filter(|extent| extent.kind == Kind::Write).count();
         assert!(writes.abs_diff(150_000) < 1_500, "{writes}");
         // Every fourth is a scan's, the one after the one before.
-        let scan: Vec<u64> = pieces.iter().skip(3).step_by(4).map(|piece| piece.offset / 8192).collect();
+        let scan: Vec<u64> = extents.iter().skip(3).step_by(4).map(|extent| extent.offset / 8192).collect();
         let on = scan.windows(2).filter(|two| (two[0] + 1) % 1_000_000 == two[1]).count();
         assert_eq!(on, 75_000 - 750);
-        assert_eq!(pieces[299_999].t_ns, 299_999_000_000);
+        assert_eq!(extents[299_999].t_ns, 299_999_000_000);
     }
 
     #[test]
     fn every_record_of_a_loop_comes_in_turn() {
-        let pieces = all("synthetic:loop,records=7,requests=20,record=512");
+        let extents = all("synthetic:loop,records=7,requests=20,record=512");
         assert!(
-            pieces
+            extents
                 .iter()
                 .enumerate()
-                .all(|(n, piece)| piece.offset == n as u64 % 7 * 512 && piece.len == 512)
+                .all(|(n, extent)| extent.offset == n as u64 % 7 * 512 && extent.len == 512)
         );
     }
 
     #[test]
     fn popular_records_lie_apart_and_a_seed_is_a_trace() {
         let text = "zipf,records=100K,requests=200K,skew=0.9";
-        let pieces = all(text);
-        assert_eq!(pieces, all(text));
-        assert_ne!(pieces, all(&format!("{text},seed=2")));
-        let mut seen: Vec<u64> = pieces.iter().map(|piece| piece.offset / 8192).collect();
+        let extents = all(text);
+        assert_eq!(extents, all(text));
+        assert_ne!(extents, all(&format!("{text},seed=2")));
+        let mut seen: Vec<u64> = extents.iter().map(|extent| extent.offset / 8192).collect();
         seen.sort_unstable();
         seen.dedup();
         assert!(seen.len() > 30_000 && *seen.last().unwrap() < 100_000, "{}", seen.len());

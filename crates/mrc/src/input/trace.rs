@@ -6,7 +6,7 @@ use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, Reader, stats};
 
 use super::{CHUNK, Follow, Input, Select, Skipped, Unit};
-use crate::{Error, Piece, Result};
+use crate::{Error, Extent, Result};
 
 /// The recordsize of a dataset where none was set (`zfsprops(7)`).
 pub(super) const RECORDSIZE: u64 = 128 << 10;
@@ -93,9 +93,9 @@ impl Input for Trace {
         Unit::Bytes { recordsize: RECORDSIZE }
     }
 
-    fn read(&mut self, pieces: &mut Vec<Piece>) -> Result<()> {
-        pieces.clear();
-        while pieces.len() < CHUNK {
+    fn read(&mut self, extents: &mut Vec<Extent>) -> Result<()> {
+        extents.clear();
+        while extents.len() < CHUNK {
             if self.taken == self.ready {
                 if !self.advance()? {
                     break;
@@ -104,7 +104,7 @@ impl Input for Trace {
             }
             let event = self.events[self.taken];
             self.taken += 1;
-            self.follow.event(&event, pieces);
+            self.follow.event(&event, extents);
         }
         Ok(())
     }

@@ -67,8 +67,8 @@ impl Streams {
         }
         let now = START_S + now_ms / 1000;
         let (at, read) = match self.find(record, record_bytes, write, now)? {
-            Found::Stream(at, read) => (at, read),
-            Found::Nothing => {
+            Match::Stream(at, read) => (at, read),
+            Match::Nothing => {
                 if record + 1 < last {
                     self.create(record + 1, last * record_bytes, now);
                 }
@@ -88,13 +88,13 @@ impl Streams {
         Some(at)
     }
 
-    fn find(&mut self, record: u64, record_bytes: u64, write: bool, now: u32) -> Option<Found> {
+    fn find(&mut self, record: u64, record_bytes: u64, write: bool, now: u32) -> Option<Match> {
         for (at, stream) in self.streams.iter_mut().enumerate() {
             if record == stream.next {
-                return Some(Found::Stream(at, stream.go_on(1)));
+                return Some(Match::Stream(at, stream.go_on(1)));
             }
             if record + 1 == stream.next {
-                return Some(Found::Stream(at, stream.go_on(0)));
+                return Some(Match::Stream(at, stream.go_on(0)));
             }
         }
         let reorder = REORDER / record_bytes + 1;
@@ -104,7 +104,7 @@ impl Streams {
                     true => stream.go_on(record + 1 - stream.next),
                     false => stream.early(record),
                 };
-                return Some(Found::Stream(at, by));
+                return Some(Match::Stream(at, by));
             }
             let behind = record < stream.next && record + 1 + reorder > stream.next;
             if behind && stream.used_s + OLD_S >= now {
@@ -112,7 +112,7 @@ impl Streams {
                 return None;
             }
         }
-        Some(Found::Nothing)
+        Some(Match::Nothing)
     }
 
     fn create(&mut self, next: u64, file_bytes: u64, now: u32) {
@@ -155,7 +155,7 @@ impl Streams {
     }
 }
 
-enum Found {
+enum Match {
     /// A stream, and the records by which it went on.
     Stream(usize, u64),
     Nothing,

@@ -1,4 +1,4 @@
-//! Miss-ratio curves from a sample of the records, each with the band that the exact curve lies in.
+//! Miss-ratio curves from a sample of the records, each with the confidence interval that the exact curve lies in.
 //!
 //! A record is in the sample if its hash is below a threshold, with all of its requests; a cache of that share of the size
 //! then behaves like the whole one (SHARDS: Waldspurger and others, "Efficient MRC construction with SHARDS", FAST 2015;
@@ -6,7 +6,7 @@
 //! records cost more than a hash and a counter.
 //!
 //! The sample is split by further bits of the hash into [`GROUPS`] of its own: how much these differ says how far the
-//! sample may be from the whole ([`band`]). Every size is modelled three times, once as it is, and once as much smaller and
+//! sample may be from the whole ([`confidence`]). Every size is modelled three times, once as it is, and once as much smaller and
 //! larger as the number of sampled records is uncertain and the model is coarse; and once in every group, a sixteenth the
 //! size. So a model of one size costs four times what it would for the sampled requests alone.
 //!
@@ -15,17 +15,16 @@
 //! and corrects the counts, which needs a model whose records can be taken out one by one; this works with all, and a trace
 //! that fits is not sampled at all.)
 
-mod band;
-mod census;
-mod rung;
+mod confidence;
+mod f2_sketch;
+mod level;
 
-use crate::lane::{self, Sizes};
-use crate::splitter::Touched;
-use crate::{Access, Curve, Error, Key, Kind, Model, Piece, Result, Skipped, Splitter};
-use rung::Rung;
+use crate::record_map::Touched;
+use crate::record_stream::{self, Sizes};
+use crate::{Access, Curve, Error, Extent, Key, Kind, Model, RecordMap, Result, Skipped};
+use level::Level;
 
-pub use census::Census;
-pub(crate) use census::mix;
+pub use f2_sketch::F2Sketch;
 
 /// Groups that a sample is split into.
 pub const GROUPS: usize = 16;
@@ -64,21 +63,21 @@ pub struct Family {
     pub sizes: Vec<u64>,
     /// Bytes that a sample's cache has to have for the model to be good for it.
     pub least_bytes: u64,
-    /// Bytes that the sample's cache may have too many or too few of beside what chance does: what a model has in pieces
+    /// Bytes that the sample's cache may have too many or too few of beside what chance does: what a model has in extents
     /// that do not shrink with it. They move a cliff of the curve.
     pub grain_bytes: u64,
     /// Makes the models, also of other sizes.
     pub models: Maker,
 }
 
-/// One recordsize's way through a sampled run, from pieces to curves.
+/// One recordsize's way through a sampled run, from extents to curves.
 pub struct Sampled {
-    splitter: Splitter,
+    record_map: RecordMap,
     sizes: Option<Sizes>,
-    census: Census,
+    sketch: F2Sketch,
     families: Vec<Family>,
     /// By falling rate.
-    rungs: Vec<Rung>,
+    levels: Vec<Level>,
     memory: Option<u64>,
     steps: Vec<Step>,
     skipped: Skipped,
@@ -94,22 +93,22 @@ struct Step {
 }
 
 impl Sampled {
-    /// A run over records as `splitter` cuts them. Another seed looks at other records.
-    pub fn new(splitter: Splitter, amount: Amount, seed: u64, families: Vec<Family>) -> Result<Sampled> {
+    /// A run over records as `record_map` cuts them. Another seed looks at other records.
+    pub fn new(record_map: RecordMap, amount: Amount, seed: u64, families: Vec<Family>) -> Result<Sampled> {
         let (rates, memory) = match amount {
             Amount::Rate(rate) if rate > 0.0 && rate <= 1.0 => (vec![rate], None),
             Amount::Rate(rate) => return Err(Error::SamplingRate(rate)),
             Amount::Memory(bytes) if bytes < LEAST_MEMORY => {
-                return Err(Error::SamplingMemory { given: bytes });
+                return Err(Error::SamplingMemory { given: bytes, least: LEAST_MEMORY });
             }
             Amount::Memory(bytes) => ((0..RUNGS).map(|n| STEP.powi(-n)).collect(), Some(bytes)),
         };
         Ok(Sampled {
-            splitter,
+            record_map,
             sizes: None,
-            census: Census::new(seed),
+            sketch: F2Sketch::new(seed),
             families,
-            rungs: rates.into_iter().map(Rung::new).collect(),
+            levels: rates.into_iter().map(Level::new).collect(),
             memory,
             steps: Vec::with_capacity(BATCH),
             skipped: Skipped::default(),
@@ -121,10 +120,10 @@ impl Sampled {
         Sampled { sizes: Some(sizes), ..self }
     }
 
-    /// Shows the next pieces of the trace.
-    pub fn feed(&mut self, pieces: &[Piece]) -> Result<()> {
-        for piece in pieces {
-            self.take(piece);
+    /// Shows the next extents of the trace.
+    pub fn feed(&mut self, extents: &[Extent]) -> Result<()> {
+        for extent in extents {
+            self.take(extent);
             if self.steps.len() >= BATCH {
                 self.flush()?;
             }
@@ -132,14 +131,14 @@ impl Sampled {
         Ok(())
     }
 
-    fn take(&mut self, piece: &Piece) {
-        let Sampled { splitter, sizes, census, rungs, steps, .. } = self;
-        let t_ms = u32::try_from(piece.t_ns / 1_000_000).unwrap_or(u32::MAX);
-        let touched = splitter.split(piece, |cut| {
-            let hash = census.see(cut.key);
-            if rungs[0].takes(hash) {
+    fn take(&mut self, extent: &Extent) {
+        let Sampled { record_map, sizes, sketch, levels, steps, .. } = self;
+        let t_ms = u32::try_from(extent.t_ns / 1_000_000).unwrap_or(u32::MAX);
+        let touched = record_map.split(extent, |cut| {
+            let hash = sketch.see(cut.key);
+            if levels[0].takes(hash) {
                 let bytes = match sizes {
-                    Some(sizes) => sizes(piece.file, lane::index(cut.key, piece.file), cut.bytes),
+                    Some(sizes) => sizes(extent.file, record_stream::index(cut.key, extent.file), cut.bytes),
                     None => cut.bytes,
                 };
                 let access = Access { record: 0, bytes, t_ms, kind: cut.kind };
@@ -158,29 +157,29 @@ impl Sampled {
 
     /// Shows the models what was gathered for them: do so at the end of the trace.
     pub fn flush(&mut self) -> Result<()> {
-        for rung in &mut self.rungs {
-            rung.feed(&self.steps, &self.families)?;
+        for level in &mut self.levels {
+            level.feed(&self.steps, &self.families)?;
         }
         self.steps.clear();
-        while self.rungs.len() > 1 && self.memory.is_some_and(|most| self.memory() as u64 > most) {
-            self.rungs.remove(0);
+        while self.levels.len() > 1 && self.memory.is_some_and(|most| self.memory() as u64 > most) {
+            self.levels.remove(0);
         }
         Ok(())
     }
 
     /// Accesses to records so far, frees not counted, whether sampled or not.
     pub fn requests(&self) -> u64 {
-        self.census.requests()
+        self.sketch.requests()
     }
 
     /// Share of the records that is looked at now; in a given amount of memory it can still fall.
     pub fn rate(&self) -> f64 {
-        self.rungs[0].rate()
+        self.levels[0].rate()
     }
 
     /// Bytes of memory for records and models.
     pub fn memory(&self) -> usize {
-        self.rungs.iter().map(Rung::memory).sum()
+        self.levels.iter().map(Level::memory).sum()
     }
 
     /// What was left out because it does not fit this recordsize's keys.
@@ -188,11 +187,11 @@ impl Sampled {
         self.skipped
     }
 
-    /// The curves of what was flushed, in the order of the families. Every point has a band, unless everything was looked
+    /// The curves of what was flushed, in the order of the families. Every point has a confidence interval, unless everything was looked
     /// at.
     pub fn curves(&self) -> Vec<Curve> {
-        let recordsize = self.splitter.recordsize();
-        self.rungs[0].curves(&self.families, &self.census, recordsize)
+        let recordsize = self.record_map.recordsize();
+        self.levels[0].curves(&self.families, &self.sketch, recordsize)
     }
 }
 

@@ -3,23 +3,23 @@
 
 use std::path::Path;
 
-use poolwright_mrc::{Input, Kind, Piece, Result};
+use poolwright_mrc::{Extent, Input, Kind, Result};
 use poolwright_trace::{Event, File, Flags, Meta, Op, Trace};
 
 pub use poolwright_mrc::END;
 
 /// A read.
-pub fn piece(t_ns: u64, file: u32, offset: u64, len: u64) -> Piece {
-    Piece { t_ns, file, offset, len, kind: Kind::Read }
+pub fn extent(t_ns: u64, file: u32, offset: u64, len: u64) -> Extent {
+    Extent { t_ns, file, offset, len, kind: Kind::Read }
 }
 
 /// That the file ends there.
-pub fn free(t_ns: u64, file: u32, end: u64) -> Piece {
-    Piece { t_ns, file, offset: end, len: END - end, kind: Kind::Free }
+pub fn free(t_ns: u64, file: u32, end: u64) -> Extent {
+    Extent { t_ns, file, offset: end, len: END - end, kind: Kind::Free }
 }
 
-/// All pieces of an input.
-pub fn read(input: &mut dyn Input) -> Result<Vec<Piece>> {
+/// All extents of an input.
+pub fn read(input: &mut dyn Input) -> Result<Vec<Extent>> {
     let (mut all, mut chunk) = (Vec::new(), Vec::new());
     loop {
         input.read(&mut chunk)?;

@@ -2,7 +2,7 @@
 //! `compression`. `zfsprops(7)` documents them; the tests hold them against the library's own tables.
 
 use super::parse_size;
-use crate::engine::c_text;
+use crate::c_text::c_text;
 use crate::ffi;
 
 /// Other names of properties: the column titles of `zfs list` and `zfs get`, in lower case.

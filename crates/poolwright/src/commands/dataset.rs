@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use poolwright_control::{DatasetInfo, Kind, Request, Value, name};
 use poolwright_trace::format_size;
+use poolwright_userpool::{DatasetInfo, Kind, Request, Value, name};
 
 use poolwright_openzfs::property;
 
 use super::options::Usage;
-use super::pool::reach::{PoolFiles, Reach, known, parse_dataset, parse_either, parse_snapshot, print_json};
 use super::pool::{listing, settings};
+use super::pool_connection::{
+    PoolConnection, PoolFiles, known, parse_dataset, parse_either, parse_snapshot, print_json,
+};
 
 /// Manage datasets and snapshots of pools on files
 ///
@@ -111,7 +113,7 @@ fn set(args: SetArgs) -> anyhow::Result<u8> {
         name::check_dataset(dataset).context(Usage)?;
         warn(dataset, &settings);
         let request = Request::Set { dataset: dataset.clone(), settings: settings.clone() };
-        Reach::once::<()>(name::pool_of(dataset), &args.files, &request)?;
+        PoolConnection::once::<()>(name::pool_of(dataset), &args.files, &request)?;
     }
     if args.json {
         print_json(&serde_json::json!({"datasets": datasets, "settings": settings}))?;
@@ -156,7 +158,7 @@ fn inherit(args: InheritArgs) -> anyhow::Result<u8> {
         let (dataset, property) = (dataset.clone(), known.name.to_owned());
         let pool = name::pool_of(&dataset).to_owned();
         let request = Request::Inherit { dataset, property, recursive: args.recursive };
-        done.extend(Reach::once::<Vec<String>>(&pool, &args.files, &request)?);
+        done.extend(PoolConnection::once::<Vec<String>>(&pool, &args.files, &request)?);
     }
     if args.json {
         print_json(&serde_json::json!({"property": known.name, "datasets": done}))?;
@@ -252,7 +254,7 @@ fn get(args: GetArgs) -> anyhow::Result<u8> {
     let mut values: Vec<Value> = Vec::new();
     for dataset in &args.datasets {
         let request = Request::Get { dataset: dataset.clone(), properties: properties.clone() };
-        values.extend(Reach::once::<Vec<Value>>(name::pool_of(dataset), &args.files, &request)?);
+        values.extend(PoolConnection::once::<Vec<Value>>(name::pool_of(dataset), &args.files, &request)?);
     }
     if args.json {
         print_json(&serde_json::json!({ "values": values }))?;
@@ -312,7 +314,7 @@ fn list(args: ListArgs) -> anyhow::Result<u8> {
     pools.dedup();
     let mut all: Vec<DatasetInfo> = Vec::new();
     for pool in &pools {
-        all.extend(Reach::once::<Vec<DatasetInfo>>(pool, &args.files, &Request::List)?);
+        all.extend(PoolConnection::once::<Vec<DatasetInfo>>(pool, &args.files, &Request::List)?);
     }
     for wanted in &args.datasets {
         if !all.iter().any(|d| d.name == *wanted) {
@@ -454,7 +456,7 @@ fn ask<T: serde::de::DeserializeOwned>(
     print: bool,
     json: impl FnOnce(T) -> serde_json::Value,
 ) -> anyhow::Result<u8> {
-    let answer = Reach::once(name::pool_of(name), files, request)?;
+    let answer = PoolConnection::once(name::pool_of(name), files, request)?;
     if print {
         print_json(&json(answer))?;
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use poolwright_lab::{Campaign, Home};
+use poolwright_lab::{Assets, Campaign};
 
 use super::options::Usage;
 
@@ -39,20 +39,20 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
 }
 
-fn home() -> anyhow::Result<Home> {
-    Home::find().map_err(|why| anyhow::anyhow!(why))
+fn assets() -> anyhow::Result<Assets> {
+    Assets::find().map_err(|why| anyhow::anyhow!(why))
 }
 
 /// A campaign by its name or its file: itself, its text and where it is.
-fn campaign(home: &Home, named: &str) -> anyhow::Result<(Campaign, String, PathBuf)> {
+fn campaign(assets: &Assets, named: &str) -> anyhow::Result<(Campaign, String, PathBuf)> {
     let is_path = named.contains('/') || named.ends_with(".toml");
-    let path = if is_path { PathBuf::from(named) } else { home.campaigns().join(format!("{named}.toml")) };
+    let path = if is_path { PathBuf::from(named) } else { assets.campaigns().join(format!("{named}.toml")) };
     if !is_path && !path.exists() {
-        let known: Vec<String> = home.campaign_files().iter().map(|p| stem(p)).collect();
+        let known: Vec<String> = assets.campaign_files().iter().map(|p| stem(p)).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         let why = format!(
             "there is no campaign {named:?} in {}; there is {known}; or name a file that ends with .toml",
-            home.campaigns().display()
+            assets.campaigns().display()
         );
         return Err(anyhow::anyhow!(why).context(Usage));
     }

@@ -2,7 +2,6 @@
 
 mod background;
 mod device;
-pub mod log;
 mod lost;
 mod open;
 mod record;
@@ -15,11 +14,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use poolwright_control::{Fault, Host, Mounted, Mounts, Owner, PoolInfo, Request, Server, name};
 use poolwright_openzfs::{Engine, Import};
+use poolwright_userpool::{Fault, LocalPool, Mounted, Mounts, PoolApi, PoolInfo, Request, Server, name};
 
+use super::mount_log;
 use super::options::{Usage, default_arc, parse_arc, parse_size};
-use super::pool::reach::{self, Opened, PoolFiles, Refused, explained, parse_dataset};
+use super::pool_connection::{self, Opened, PoolFiles, Refused, explained, parse_dataset};
 use device::Devices;
 use table::Table;
 
@@ -98,19 +98,19 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if add(&args, &wanted)? {
         return Ok(0);
     }
-    let files = reach::files_of(pool, &args.files)?;
+    let files = pool_connection::files_of(pool, &args.files)?;
     if args.background && !args.detached {
         return background::start(pool, &wanted.dir);
     }
     let arc = args.arc.unwrap_or_else(default_arc);
     watch_signals()?;
     if args.detached {
-        background::detach()?;
+        mount_log::detach()?;
     }
     args.device.play(&files)?;
     let how = Import { readonly: wanted.readonly, force: args.files.force };
     loop {
-        if let Opened::Here(opened) = reach::open(pool, &files, arc, how)? {
+        if let Opened::Here(opened) = pool_connection::open(pool, &files, arc, how)? {
             return own(opened, files, &args, &wanted);
         }
         if add(&args, &wanted)? {
@@ -122,7 +122,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 /// Has the pool's owner add this mount; false without an owner.
 fn add(args: &Args, wanted: &Mounted) -> anyhow::Result<bool> {
     let mut pid = 0;
-    let mounted = reach::ask_owner(name::pool_of(&args.dataset), |owner| {
+    let mounted = pool_connection::ask_owner(name::pool_of(&args.dataset), |owner| {
         pid = owner.pid();
         if args.device.any() {
             // Only for the answer of an owner that is ending.
@@ -173,7 +173,8 @@ fn own(
         engine.set_tunable(name, *value)?;
     }
     let table = Arc::new(Table::default());
-    let host = Arc::new(Host::new(pool, files, SystemTime::now(), Arc::clone(&table) as Arc<dyn Mounts>));
+    let host =
+        Arc::new(LocalPool::new(pool, files, SystemTime::now(), Arc::clone(&table) as Arc<dyn Mounts>));
     let server = Server::reserve(name::pool_of(&args.dataset)).map_err(explained);
     let served = match &server {
         Ok(server) => serve(server, &host, &table, args, wanted),
@@ -200,14 +201,14 @@ fn own(
 
 fn serve(
     server: &Server,
-    host: &Arc<Host>,
+    host: &Arc<LocalPool>,
     table: &Table,
     args: &Args,
     wanted: &Mounted,
 ) -> anyhow::Result<lost::Watch> {
     let mounted = host.mount(wanted).map_err(|fault| explained(fault.into()))?;
     // Not before: without this mount there is nothing that requests could be added to.
-    server.serve(Arc::clone(host) as Arc<dyn Owner>);
+    server.serve(Arc::clone(host) as Arc<dyn PoolApi>);
     announce(args, &mounted, std::process::id(), true);
     if args.detached {
         table.log();
@@ -245,7 +246,7 @@ fn watch_signals() -> anyhow::Result<()> {
 }
 
 /// Unmounts everything. What is in use is made durable at once, and unmounted as soon as it is free.
-fn unmount_all(table: &Table, host: &Host) -> anyhow::Result<()> {
+fn unmount_all(table: &Table, host: &LocalPool) -> anyhow::Result<()> {
     const SAY_EVERY: Duration = Duration::from_secs(10);
     let mut said: Option<Instant> = None;
     loop {

@@ -1,9 +1,12 @@
 //! `poolwright mrc`: how often a cache of each size would miss.
 
+mod analysis;
 mod live;
-mod meaning;
+mod model_name;
 mod models;
+mod page;
 mod ratios;
+mod result;
 mod show;
 mod sizes;
 
@@ -16,9 +19,9 @@ use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_mrc::footprint::Footprint;
 use poolwright_mrc::input::{self, Format, Select, Unit};
-use poolwright_mrc::lanes::Progress;
 use poolwright_mrc::openzfs::PrimaryCache;
 use poolwright_mrc::sample::Amount;
+use poolwright_mrc::sweep::Progress;
 use poolwright_mrc::{Curve, Input, Kind};
 use poolwright_trace::layout::Role;
 use poolwright_trace::{format_count, format_size};
@@ -28,10 +31,11 @@ use super::record::parse_buffer;
 use crate::interrupt;
 use crate::mrc_page::Divided;
 use crate::output::{self, Output};
-use meaning::Meaning;
-use models::{Arcs, Ask, ModelName};
+use analysis::AnalysisArgs;
+use model_name::ModelName;
+use models::{Arcs, ModelConfig};
 use ratios::{Compressed, Ratios};
-use show::{Ended, Found};
+use result::{Ended, MrcResult};
 use sizes::Sizes;
 
 /// Work that is shorter shows no progress.
@@ -101,7 +105,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     requests_per_second: Option<u32>,
 
-    /// Look at this share of the records only, with an error band around every point: 0.01, or 1%
+    /// Look at this share of the records only, with a confidence interval around every point: 0.01, or 1%
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     sample: Option<f64>,
 
@@ -122,7 +126,7 @@ pub struct Args {
     path: Vec<PathBuf>,
 
     #[command(flatten)]
-    meaning: Meaning,
+    analysis: AnalysisArgs,
 
     /// Print one JSON object on standard output
     #[arg(long)]
@@ -134,8 +138,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     interrupt::watch().context("cannot watch for Ctrl-C")?;
     let began = Instant::now();
     // Opened before the long run: a place that cannot be written shows now.
-    let page = |path: &PathBuf| Output::open(path, output::Kind::Page, args.meaning.force);
-    let report = args.meaning.report.as_ref().map(page).transpose()?;
+    let page = |path: &PathBuf| Output::open(path, output::Kind::Page, args.analysis.force);
+    let report = args.analysis.report.as_ref().map(page).transpose()?;
     let (mut found, split) = match &args.file {
         Some(_) => file(&args)?,
         None => (live::run(&args)?, None),
@@ -145,14 +149,14 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         show::warn(&found); // a curve of nothing would say that every cache answers everything
         return Ok(1);
     }
-    let explanation = args.meaning.explain(&found, split);
+    let explanation = args.analysis.explain(&found, split);
     if args.json {
         println!("{}", show::json(&found, &explanation));
     } else {
         print!("{}", show::text(&found, &explanation, crate::stdout::terminal()));
     }
     if let Some(report) = report {
-        report.write(&meaning::html(&found, &explanation))?;
+        report.write(&page::html(&found, &explanation))?;
     }
     show::warn(&found);
     let unlike = |curve: &Curve| curve.sample.is_some() && curve.model == ModelName::Openzfs.name();
@@ -164,7 +168,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     Ok(if found.ended == Ended::Interrupted { 130 } else { 0 })
 }
 
-fn file(args: &Args) -> anyhow::Result<(Found, Option<Divided>)> {
+fn file(args: &Args) -> anyhow::Result<(MrcResult, Option<Divided>)> {
     let path = args.file.as_deref().expect("clap asks for a source");
     let format = args.format.as_deref().and_then(Format::from_name);
     let open = || input::open(path, format, &select(args));
@@ -173,8 +177,8 @@ fn file(args: &Args) -> anyhow::Result<(Found, Option<Divided>)> {
     if input.format() == Format::Trace.name() {
         check_trace(path)?;
     }
-    if args.meaning.split.is_some() {
-        meaning::check_split(input.format())?;
+    if args.analysis.split.is_some() {
+        analysis::check_split(input.format())?;
     }
     sizes::check(&args.sizes, &args.model, &recordsizes(args, input.unit()))?;
     let source = path.display().to_string();
@@ -187,21 +191,21 @@ fn file(args: &Args) -> anyhow::Result<(Found, Option<Divided>)> {
             Sizes::touched(&footprint, ratios.of(largest), largest.unwrap_or(1))
         }
     };
-    let mut ask = ask(args, &*input, sizes, ratios);
+    let mut config = config(args, &*input, sizes, ratios);
     if args.primarycache != PrimaryCache::All {
-        ask.arc.read_bytes = typical_read(&mut *open()?)?;
+        config.arc.read_bytes = typical_read(&mut *open()?)?;
     }
-    let mut lanes = models::lanes(&ask)?;
+    let mut sweep = models::sweep(&config)?;
     let mut bar = Bar::new("modelling");
-    let read = lanes.show(&mut *input, |read| {
+    let read = sweep.show(&mut *input, |read| {
         bar.show(read);
         !interrupt::requested()
     })?;
     bar.clear();
-    let mut found = Found::new(source, input.format(), &ask, &lanes, &read);
-    drop(lanes);
-    let Some(total) = args.meaning.split else { return Ok((found, None)) };
-    let split = meaning::divide(total, &ask, &mut *open()?)?;
+    let mut found = MrcResult::new(source, input.format(), &config, &sweep, &read);
+    drop(sweep);
+    let Some(total) = args.analysis.split else { return Ok((found, None)) };
+    let split = analysis::divide(total, &config, &mut *open()?)?;
     if split.is_none() {
         found.ended = Ended::Interrupted;
     }
@@ -225,9 +229,9 @@ fn footprint(args: &Args, input: &mut dyn Input) -> anyhow::Result<Footprint> {
 
 /// The median length of the reads that a trace begins with.
 fn typical_read(input: &mut dyn Input) -> anyhow::Result<Option<u64>> {
-    let mut pieces = Vec::new();
-    input.read(&mut pieces)?;
-    let mut lengths: Vec<u64> = pieces.iter().filter(|p| p.kind == Kind::Read).map(|p| p.len).collect();
+    let mut extents = Vec::new();
+    input.read(&mut extents)?;
+    let mut lengths: Vec<u64> = extents.iter().filter(|p| p.kind == Kind::Read).map(|p| p.len).collect();
     lengths.sort_unstable();
     Ok(lengths.get(lengths.len() / 2).copied())
 }
@@ -258,11 +262,11 @@ fn recordsizes(args: &Args, unit: Unit) -> Vec<u64> {
     }
 }
 
-fn ask(args: &Args, input: &dyn Input, sizes: Sizes, ratios: Ratios) -> Ask {
+fn config(args: &Args, input: &dyn Input, sizes: Sizes, ratios: Ratios) -> ModelConfig {
     let mut models = args.model.clone();
     let mut seen = Vec::new();
     models.retain(|model| !seen.contains(model) && (seen.push(*model), true).1);
-    Ask {
+    ModelConfig {
         unit: input.unit(),
         arc: Arcs {
             offsets: input.unit() != Unit::Objects,

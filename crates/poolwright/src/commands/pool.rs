@@ -1,7 +1,5 @@
 //! `poolwright pool`: pools of the engine in user space, in `zpool`'s grammar.
 
-pub mod reach;
-
 mod create;
 mod destroy;
 mod import;

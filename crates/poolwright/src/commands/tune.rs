@@ -341,18 +341,18 @@ mod tests {
     use clap::Parser as _;
 
     #[derive(Debug, clap::Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: Args,
     }
 
     fn said(line: &[&str]) -> String {
-        kept(&Line::parse_from([&["tune", "/db"], line].concat()).args)
+        kept(&TestCli::parse_from([&["tune", "/db"], line].concat()).args)
     }
 
     #[test]
     fn a_repeated_run_takes_no_option_that_would_change_it() {
-        let line = |more: &[&str]| Line::try_parse_from([&["tune", "--repeat", "p.json"], more].concat());
+        let line = |more: &[&str]| TestCli::try_parse_from([&["tune", "--repeat", "p.json"], more].concat());
         let args = line(&["--trace", "t.parquet", "--scratch", "/tmp", "--json"]).unwrap().args;
         assert_eq!(
             (args.plan.to_str(), args.report.to_str()),
@@ -376,7 +376,7 @@ mod tests {
             let error = line(option).expect_err(option[0]);
             assert_eq!(error.kind(), clap::error::ErrorKind::ArgumentConflict, "{}", option[0]);
         }
-        assert!(Line::try_parse_from(["tune"]).is_err(), "a directory or a plan");
+        assert!(TestCli::try_parse_from(["tune"]).is_err(), "a directory or a plan");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use poolwright_mrc::advice::{Explained, Host};
 use poolwright_report::plot::{Line, TimeSeries};
 use poolwright_report::{Axis, Unit};
 
-use super::{Divided, words};
+use super::{Divided, format};
 
 /// Lines in one picture that can still be told apart.
 const MOST: usize = 7;
@@ -25,10 +25,10 @@ pub fn curves(all: &[Explained], host: &Host) -> Vec<(TimeSeries, String)> {
     for size in sizes {
         let of_size: Vec<&Explained> = all.iter().filter(|e| e.curve.recordsize == size).take(MOST).collect();
         let title = size.map_or("Misses by size of the cache".to_owned(), |s| {
-            format!("Misses by size of the cache, {} records", words::bytes(s))
+            format!("Misses by size of the cache, {} records", format::bytes(s))
         });
         let y = Axis::new("misses of all requests", Unit::Fraction).from_zero();
-        let sampled = of_size.iter().any(|e| e.curve.points.iter().any(|p| p.band.is_some()));
+        let sampled = of_size.iter().any(|e| e.curve.points.iter().any(|p| p.confidence.is_some()));
         let caption = if sampled { "Shaded: where 95 % of samples would put it." } else { "" };
         plots.push((marked(plot(&title, y, &of_size, ratio), &of_size[..1], host), caption.to_owned()));
     }
@@ -48,7 +48,7 @@ fn marked(plot: TimeSeries, first: &[&Explained], host: &Host) -> TimeSeries {
     let knee = first.first().and_then(|e| Some((e.advice.knee?, &e.curve)));
     let plot = match knee {
         Some((knee, curve)) => {
-            let text = format!("knee of {}, {}", curve.model, words::bytes(knee.cache_bytes));
+            let text = format!("knee of {}, {}", curve.model, format::bytes(knee.cache_bytes));
             plot.event(knee.cache_bytes as f64, &text)
         }
         None => plot,
@@ -56,7 +56,7 @@ fn marked(plot: TimeSeries, first: &[&Explained], host: &Host) -> TimeSeries {
     // Far beside the curve it would squeeze it into a corner.
     match host.arc_max_bytes {
         Some(today) if today >= low / 4 && today <= high.saturating_mul(4) => {
-            plot.event(today as f64, &format!("today's ARC, {}", words::bytes(today)))
+            plot.event(today as f64, &format!("today's ARC, {}", format::bytes(today)))
         }
         _ => plot,
     }
@@ -64,25 +64,26 @@ fn marked(plot: TimeSeries, first: &[&Explained], host: &Host) -> TimeSeries {
 
 fn ratio(e: &Explained) -> Line {
     let points = e.curve.points.iter().map(|p| (p.cache_bytes as f64, p.miss_ratio)).collect();
-    let band = e.curve.points.iter().filter_map(|p| p.band.map(|b| (p.cache_bytes as f64, b.low, b.high)));
-    Line::new(&e.curve.model, points).band(band.collect()).dots()
+    let confidence =
+        e.curve.points.iter().filter_map(|p| p.confidence.map(|b| (p.cache_bytes as f64, b.low, b.high)));
+    Line::new(&e.curve.model, points).band(confidence.collect()).dots()
 }
 
 fn reads(e: &Explained) -> Line {
     let requests = e.curve.requests as f64;
     let points = e.curve.points.iter().map(|p| (p.cache_bytes as f64, p.read_ratio() * requests)).collect();
-    let band = e.curve.points.iter().filter_map(|p| {
+    let confidence = e.curve.points.iter().filter_map(|p| {
         let reads = |miss: f64| (miss - p.write_miss_ratio).max(0.0) * requests;
-        p.band.map(|b| (p.cache_bytes as f64, reads(b.low), reads(b.high)))
+        p.confidence.map(|b| (p.cache_bytes as f64, reads(b.low), reads(b.high)))
     });
-    Line::new(&words::name(&e.curve), points).band(band.collect()).dots()
+    Line::new(&format::name(&e.curve), points).band(confidence.collect()).dots()
 }
 
 /// Reads by the database's part of the memory.
 pub fn division(divided: &Divided) -> TimeSeries {
-    let points = divided.shares.iter().map(|s| (s.database_bytes as f64, words::device_ratio(s))).collect();
+    let points = divided.shares.iter().map(|s| (s.database_bytes as f64, format::device_ratio(s))).collect();
     let x = Axis::new("the database's own cache; the rest is the ARC's", Unit::Bytes);
     let y = Axis::new("requests that read from the device", Unit::Fraction).from_zero();
-    let title = format!("{} divided", words::bytes(divided.total_bytes));
+    let title = format!("{} divided", format::bytes(divided.total_bytes));
     TimeSeries::new(&title, x, y, vec![Line::new("reads", points).dots()])
 }

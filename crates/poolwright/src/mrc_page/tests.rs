@@ -1,26 +1,27 @@
 //! The page of made-up curves.
 
 use poolwright_mrc::advice::{Explained, GIB, Given, Host};
-use poolwright_mrc::split::Share;
-use poolwright_mrc::{Band, Curve, Point, Sample, Unsaid};
+use poolwright_mrc::partition::Share;
+use poolwright_mrc::{Confidence, Curve, Point, Sample, UnsupportedSize};
 
 use super::{Divided, Report, html};
 
 const HOST: Host =
     Host { arc_max_bytes: Some(3 * GIB), arc_bytes: Some(2 * GIB), memory_bytes: Some(16 * GIB) };
 
-fn curve(model: &str, recordsize: Option<u64>, scale: f64, band: f64) -> Curve {
+fn curve(model: &str, recordsize: Option<u64>, scale: f64, confidence: f64) -> Curve {
     let points = [(1, 0.9), (2, 0.7), (4, 0.4), (8, 0.15), (16, 0.12), (32, 0.1)];
     let point = |(gib, miss): (u64, f64)| Point {
         cache_bytes: gib * GIB,
         miss_ratio: miss * scale,
         update_miss_ratio: miss * scale / 10.0,
         write_miss_ratio: 0.0,
-        band: (band > 0.0).then_some(Band { low: miss * scale - band, high: miss * scale + band }),
+        confidence: (confidence > 0.0)
+            .then_some(Confidence { low: miss * scale - confidence, high: miss * scale + confidence }),
     };
     let points = points.into_iter().map(point).collect();
-    let unsaid = vec![Unsaid { cache_bytes: GIB / 2, needs_rate: 0.16 }];
-    let sample = (band > 0.0).then_some(Sample { rate: 0.01, records: 1000, unsaid });
+    let unsupported_sizes = vec![UnsupportedSize { cache_bytes: GIB / 2, needs_rate: 0.16 }];
+    let sample = (confidence > 0.0).then_some(Sample { rate: 0.01, records: 1000, unsupported_sizes });
     Curve { model: model.into(), recordsize, requests: 1_000_000, records: 100_000, points, sample }
 }
 
@@ -103,7 +104,7 @@ fn it_says_knee_today_and_the_next_gigabyte() {
         "Reads of every recordsize",
         "class=\"band",
         "1,000 were looked at, 1 %. Too few of them fit into 512M: --sample 0.16",
-        "no difference beyond the band",
+        "no difference beyond the confidence interval",
         "8G for the database&#39;s own cache and 0B for the ARC (arc): 29.0 %",
     ] {
         assert!(page.contains(part), "{part:?} is not in the page");

@@ -4,7 +4,7 @@
 use poolwright_report::Unit;
 use poolwright_tune::plan::Plan;
 
-use super::words;
+use super::format;
 
 /// Everything that limits what the plan is worth, the worst first, each once.
 pub fn warnings(plan: &Plan) -> Vec<String> {
@@ -19,7 +19,7 @@ pub fn warnings(plan: &Plan) -> Vec<String> {
         Some(trace) if trace.lost_events > 0 => all.push(format!(
             "The recording lost {}: the replay does less than the database did; record again on a quieter machine or for \
              a shorter time",
-            words::counted(trace.lost_events, "event")
+            format::counted(trace.lost_events, "event")
         )),
         Some(_) => {}
     }
@@ -30,7 +30,7 @@ pub fn warnings(plan: &Plan) -> Vec<String> {
 }
 
 fn times(n: u64) -> String {
-    if n == 1 { "once".to_owned() } else { words::counted(n, "time") }
+    if n == 1 { "once".to_owned() } else { format::counted(n, "time") }
 }
 
 /// What the plan makes much worse, a line each.
@@ -40,15 +40,15 @@ pub fn costs(plan: &Plan) -> Vec<String> {
             None => "the whole plan".to_owned(),
             Some(name) => {
                 let role = plan.roles.iter().find(|r| r.role == *name);
-                role.map_or_else(|| name.clone(), words::replayed) + " alone"
+                role.map_or_else(|| name.clone(), format::replayed) + " alone"
             }
         };
         format!(
             "{} {} ({}), {}: {whose}",
-            words::title(&cost.metric),
+            format::title(&cost.metric),
             Unit::Change.format(cost.gain.change),
-            words::interval(&cost.gain),
-            words::from_to(&cost.metric, &cost.gain)
+            format::interval(&cost.gain),
+            format::from_to(&cost.metric, &cost.gain)
         )
     };
     plan.costs.iter().map(line).collect()

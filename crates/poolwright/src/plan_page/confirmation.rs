@@ -4,7 +4,7 @@ use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
 use poolwright_tune::confirm::{MEASURED, OBJECTIVE};
 use poolwright_tune::plan::{Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, WorkUnit};
 
-use super::words;
+use super::format;
 
 /// What the table's last column is.
 pub const DEVIATION: &str = "Changes are against today's settings, paired by block, with their 95 % intervals. The error is \
@@ -42,8 +42,8 @@ pub fn about(found: &Confirmation) -> String {
     let trials: u32 = found.settings.iter().map(|s| s.blocks).sum::<u32>() + found.failed_trials;
     format!(
         "{}, {} in {}",
-        words::counted(blocks.into(), "block"),
-        words::counted(trials.into(), "trial"),
+        format::counted(blocks.into(), "block"),
+        format::counted(trials.into(), "trial"),
         Unit::Seconds.format(found.seconds)
     )
 }
@@ -75,13 +75,13 @@ fn row(setting: &ConfirmedSetting, metric: &str, name: String) -> [Cell; 7] {
     let (gain, predicted) = (setting.changes.get(metric), setting.predicted.get(metric));
     let figure = |value: Option<f64>, unit| value.map_or(Cell::missing(), |value| Cell::num(value, unit));
     let error = gain.zip(predicted).map(|(gain, predicted)| 100.0 * (gain.change - predicted.change));
-    let tone = gain.map_or(Tone::Plain, words::tone);
+    let tone = gain.map_or(Tone::Plain, format::tone);
     [
         Cell::text(name).tone(Tone::Strong),
         Cell::text(title(metric)),
         figure(setting.metrics.get(metric).map(|m| m.median), unit(metric)),
         figure(gain.map(|g| g.change), Unit::Change).tone(tone),
-        gain.map_or(Cell::missing(), |g| Cell::text(words::interval(g))),
+        gain.map_or(Cell::missing(), |g| Cell::text(format::interval(g))),
         figure(predicted.map(|p| p.change), Unit::Change),
         error.map_or(Cell::missing(), |points| Cell::text(format!("{points:+.1}").replace('-', "−"))),
     ]
@@ -90,13 +90,13 @@ fn row(setting: &ConfirmedSetting, metric: &str, name: String) -> [Cell; 7] {
 fn title(metric: &str) -> &str {
     match metric {
         "cpu_ns_per_op" => "CPU",
-        other => words::title(other),
+        other => format::title(other),
     }
 }
 
 /// A replay's work rate is a ratio of times; the database's is work done per second.
 fn unit(metric: &str) -> Unit {
-    if metric == "work_rate" { Unit::PerSecond } else { words::unit(metric) }
+    if metric == "work_rate" { Unit::PerSecond } else { format::unit(metric) }
 }
 
 /// `recommended: 16K zstd-3`, of all of its datasets.
@@ -145,7 +145,7 @@ fn conditions(found: &Confirmation) -> Vec<(String, String)> {
             } else {
                 format!(" ({})", dataset.roles.join(", "))
             };
-            all.push((what, words::settings(&dataset.settings) + &roles));
+            all.push((what, format::settings(&dataset.settings) + &roles));
         }
     }
     all

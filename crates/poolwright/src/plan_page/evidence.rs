@@ -3,7 +3,7 @@
 use poolwright_report::{Cell, Column, Section, Table, Tone, Unit};
 use poolwright_tune::plan::{Evidence, EvidenceKind, Measured, Outcome, Plan, Role};
 
-use super::words;
+use super::format;
 
 /// One table per kind of evidence that there is.
 pub fn tables(section: &mut Section, plan: &Plan, role: &Role) {
@@ -55,11 +55,11 @@ fn repeats(entries: &[&Evidence]) -> String {
 
 /// Metrics that any of the entries has.
 fn measured<'a>(entries: &[&'a Evidence]) -> Vec<&'a str> {
-    words::ordered(entries.iter().flat_map(|e| e.metrics.keys()).map(String::as_str))
+    format::ordered(entries.iter().flat_map(|e| e.metrics.keys()).map(String::as_str))
 }
 
 fn failure(plan: &Plan, role: &Role, e: &Evidence) -> String {
-    let label = words::label(role, &e.settings);
+    let label = format::label(role, &e.settings);
     let sectors =
         e.ashift.filter(|a| *a != plan.pool.ashift).map_or(String::new(), |a| format!(" ashift={a}"));
     format!("Failed: `{label}{sectors}`: {}", e.why.as_deref().unwrap_or("no reason is given"))
@@ -69,7 +69,7 @@ fn failure(plan: &Plan, role: &Role, e: &Evidence) -> String {
 fn overview(plan: &Plan, role: &Role, entries: &[&Evidence]) -> Table {
     let has = |name: &str| entries.iter().any(|e| e.metrics.contains_key(name));
     let trials = entries.iter().any(|e| e.kind == EvidenceKind::Trial);
-    let metrics = if trials { words::headline(&plan.goal, has) } else { measured(entries) };
+    let metrics = if trials { format::headline(&plan.goal, has) } else { measured(entries) };
     let spreads = |name: &str| entries.iter().any(|e| e.metrics.get(name).is_some_and(|m| m.low < m.high));
     let objective = entries.iter().any(|e| e.objective.is_some());
     let more = entries.iter().any(|e| !more(plan, role, e).is_empty());
@@ -83,7 +83,7 @@ fn overview(plan: &Plan, role: &Role, entries: &[&Evidence]) -> Table {
     columns.extend([Column::right("recordsize"), Column::left(setting)]);
     columns.extend(objective.then(|| Column::right("objective")));
     for name in &metrics {
-        columns.push(Column::right(&words::short_title(name)).key(name));
+        columns.push(Column::right(&format::short_title(name)).key(name));
         columns.extend(spreads(name).then(|| Column::right("±")));
     }
     columns.extend(why.then(|| Column::left(if out { "screened out because" } else { "why" })));
@@ -95,7 +95,7 @@ fn overview(plan: &Plan, role: &Role, entries: &[&Evidence]) -> Table {
         row.extend(objective.then(|| number(e.objective, Unit::None)));
         for name in &metrics {
             let figure = e.metrics.get(*name);
-            row.push(number(figure.map(|m| m.median), words::unit(name)));
+            row.push(number(figure.map(|m| m.median), format::unit(name)));
             let spread = spreads(name).then(|| number(figure.and_then(half_range), Unit::Fraction));
             row.extend(spread.map(|cell| cell.tone(Tone::Muted)));
         }
@@ -107,23 +107,23 @@ fn overview(plan: &Plan, role: &Role, entries: &[&Evidence]) -> Table {
 
 /// A number, so that the column sorts by size.
 fn record_size(role: &Role, e: &Evidence) -> Cell {
-    match words::value(role, &e.settings, "recordsize") {
-        Some(value) => words::size(value).map_or(Cell::text(value), |n| Cell::num(n as f64, Unit::Bytes)),
+    match format::value(role, &e.settings, "recordsize") {
+        Some(value) => format::size(value).map_or(Cell::text(value), |n| Cell::num(n as f64, Unit::Bytes)),
         None => Cell::missing(),
     }
 }
 
 fn compression(plan: &Plan, role: &Role, e: &Evidence) -> Cell {
-    let compression = words::value(role, &e.settings, "compression").unwrap_or_default();
+    let compression = format::value(role, &e.settings, "compression").unwrap_or_default();
     let text = format!("{compression} {}", more(plan, role, e));
     if text == " " { Cell::missing() } else { Cell::text(text.trim()) }
 }
 
 /// What else was not as today: properties, the pool's sectors, other roles.
 fn more(plan: &Plan, role: &Role, e: &Evidence) -> String {
-    let mut all = words::differing(role, &e.settings);
+    let mut all = format::differing(role, &e.settings);
     all.extend(e.ashift.filter(|a| *a != plan.pool.ashift).map(|a| format!("ashift={a}")));
-    let others = words::others(e);
+    let others = format::others(e);
     all.extend((!others.is_empty()).then(|| format!("with {others}")));
     all.join(", ")
 }
@@ -159,8 +159,8 @@ fn all(role: &Role, entries: &[&Evidence]) -> Table {
     let mut table = Table::new(columns);
     for e in entries {
         let mut row = vec![
-            Cell::text(words::label(role, &e.settings)),
-            Cell::text(words::others(e)),
+            Cell::text(format::label(role, &e.settings)),
+            Cell::text(format::others(e)),
             number(e.ashift.map(f64::from), Unit::None),
             Cell::text(outcome(role, e).0),
             number(Some(e.repeats.into()), Unit::None),
@@ -169,7 +169,7 @@ fn all(role: &Role, entries: &[&Evidence]) -> Table {
         for name in &metrics {
             let figure = e.metrics.get(*name);
             let ends = [figure.map(|m| m.median), figure.map(|m| m.low), figure.map(|m| m.high)];
-            row.extend(ends.map(|v| number(v, words::unit(name))));
+            row.extend(ends.map(|v| number(v, format::unit(name))));
         }
         table.row(row);
     }

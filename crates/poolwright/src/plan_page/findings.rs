@@ -11,7 +11,7 @@ use poolwright_tune::plan::{
     Pareto, Plan, PropertyEffect, Role, VarianceShares,
 };
 
-use super::words;
+use super::format;
 
 /// What a figure of the advice is, for the reader of a table.
 const PREDICTED: &str = "predicted, not measured";
@@ -78,15 +78,15 @@ fn scatter(role: &Role, found: &Pareto) -> Option<Scatter> {
             Outcome::Recommended => Mark::Chosen,
             _ => Mark::None,
         };
-        Some(Point::new(mx.median, my.median, group, &words::label(role, &e.settings)).mark(mark))
+        Some(Point::new(mx.median, my.median, group, &format::label(role, &e.settings)).mark(mark))
     };
     let tried = role.evidence.iter().filter(|e| e.kind == EvidenceKind::Trial);
     let points: Vec<Point> = tried.filter_map(point).collect();
     if points.len() < 3 {
         return None;
     }
-    let axis = |metric: &str| Axis::new(words::title(metric), words::unit(metric));
-    let better = (words::better(x), words::better(y));
+    let axis = |metric: &str| Axis::new(format::title(metric), format::unit(metric));
+    let better = (format::better(x), format::better(y));
     Some(Scatter::new("Bytes written against work", axis(x), axis(y), better, points).size(WIDTH, 360.0))
 }
 
@@ -94,7 +94,7 @@ fn scatter(role: &Role, found: &Pareto) -> Option<Scatter> {
 pub fn pareto_table(found: &Pareto) -> Table {
     let names = metrics(found.settings.iter().flat_map(|s| s.metrics.keys()));
     let mut columns = vec![Column::left("setting")];
-    columns.extend(names.iter().map(|m| Column::right(&words::short_title(m)).key(m)));
+    columns.extend(names.iter().map(|m| Column::right(&format::short_title(m)).key(m)));
     columns.extend([Column::right("trials"), Column::right("")]);
     let mut table = Table::new(columns);
     for s in &found.settings {
@@ -103,11 +103,11 @@ pub fn pareto_table(found: &Pareto) -> Table {
             Outcome::Recommended => ("recommended", Tone::Good),
             _ => ("", Tone::Plain),
         };
-        let label = words::settings(&s.changes);
+        let label = format::settings(&s.changes);
         let label = if label.is_empty() { "as today".to_owned() } else { label };
         let mut row = vec![Cell::text(label).tone(tone)];
         row.extend(names.iter().map(|m| match (s.outcome, s.change.get(*m), s.metrics.get(*m)) {
-            (Outcome::Current, _, Some(value)) => Cell::num(*value, words::unit(m)),
+            (Outcome::Current, _, Some(value)) => Cell::num(*value, format::unit(m)),
             (_, Some(change), _) => Cell::num(*change, Unit::Change),
             _ => Cell::missing(),
         }));
@@ -124,9 +124,9 @@ pub fn pareto_rest(found: &Pareto) -> String {
         1 => "1 other tried setting is beaten by one of these".to_owned(),
         n => format!("{n} other tried settings are beaten by one of these"),
     };
-    let noise: Vec<String> = words::ordered(found.noise.keys().map(String::as_str))
+    let noise: Vec<String> = format::ordered(found.noise.keys().map(String::as_str))
         .into_iter()
-        .map(|m| format!("{} {}", words::title(m), Unit::Fraction.format(found.noise[m])))
+        .map(|m| format!("{} {}", format::title(m), Unit::Fraction.format(found.noise[m])))
         .collect();
     if !noise.is_empty() {
         text += &format!("; one trial's standard deviation: {}", noise.join(", "));
@@ -141,7 +141,7 @@ fn contributions(section: &mut Section, plan: &Plan) {
          interactions are what properties do only in combination; noise is what repeats of one setting differ by.",
     );
     for found in &plan.contributions {
-        section.heading(&format!("{}, {}", found.role, words::counted(found.trials.into(), "trial")));
+        section.heading(&format!("{}, {}", found.role, format::counted(found.trials.into(), "trial")));
         section.table(&shares_table(found));
         section.list(effects(found));
     }
@@ -156,13 +156,13 @@ const REST: &[NamedShare] =
 
 /// A row per property and for what is left, a column per metric.
 pub fn shares_table(found: &Contributions) -> Table {
-    let names = words::ordered(found.metrics.keys().map(String::as_str));
+    let names = format::ordered(found.metrics.keys().map(String::as_str));
     let mut columns = vec![Column::left("explained by")];
-    columns.extend(names.iter().map(|m| Column::right(&words::short_title(m)).key(m)));
+    columns.extend(names.iter().map(|m| Column::right(&format::short_title(m)).key(m)));
     let mut table = Table::new(columns);
     let shares = || names.iter().map(|m| &found.metrics[*m]);
     let mut properties: Vec<&String> = shares().flat_map(|s| s.properties.keys()).collect();
-    properties.sort_by_key(|p| words::property_rank(p));
+    properties.sort_by_key(|p| format::property_rank(p));
     properties.dedup();
     for property in properties {
         let figure = |s: &VarianceShares| s.properties.get(property).copied();
@@ -190,16 +190,16 @@ fn effect_of(property: &str, effect: &PropertyEffect) -> String {
             effect.to
         );
     }
-    let figures: Vec<String> = words::ordered(effect.metrics.keys().map(String::as_str))
+    let figures: Vec<String> = format::ordered(effect.metrics.keys().map(String::as_str))
         .into_iter()
-        .map(|m| format!("{} {}", words::title(m), change(&effect.metrics[m])))
+        .map(|m| format!("{} {}", format::title(m), change(&effect.metrics[m])))
         .collect();
     format!(
         "{property}={} alone instead of {}: {} (from {} of settings that differ only in it)",
         effect.to,
         effect.from.as_deref().unwrap_or("today's"),
         figures.join(", "),
-        words::counted(effect.pairs.into(), "pair"),
+        format::counted(effect.pairs.into(), "pair"),
     )
 }
 
@@ -256,13 +256,13 @@ fn advised(plan: &Plan, url: &str) -> String {
 pub fn advice_table(all: &[CheckedAdvice], with_intervals: bool) -> Table {
     let names = metrics(all.iter().flat_map(|a| a.measured.keys().chain(a.predicted.keys())));
     let mut columns = vec![Column::left("rule"), Column::left("role"), Column::left("means")];
-    columns.extend(names.iter().map(|m| Column::right(&words::short_title(m)).key(m)));
+    columns.extend(names.iter().map(|m| Column::right(&format::short_title(m)).key(m)));
     columns.push(Column::left("known"));
     let mut table = Table::new(columns);
     for a in all {
         let (known, tone) = status(a.status);
         let mut row =
-            vec![Cell::text(&a.rule), Cell::text(&a.role), Cell::text(words::settings(&a.settings))];
+            vec![Cell::text(&a.rule), Cell::text(&a.role), Cell::text(format::settings(&a.settings))];
         row.extend(names.iter().map(|m| figure(a, m, with_intervals)));
         row.push(Cell::text(known).tone(tone));
         table.row(row);
@@ -297,5 +297,5 @@ fn figure(a: &CheckedAdvice, metric: &str, with_interval: bool) -> Cell {
 
 /// In the order in which people ask for them.
 fn metrics<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
-    words::ordered(names.map(String::as_str))
+    format::ordered(names.map(String::as_str))
 }

@@ -11,7 +11,7 @@ pub fn section(section: &mut Section, memory: &Memory) {
         section.paragraph(&unknown(memory));
         return;
     };
-    section.paragraph(&format!("{} {}", mrc_page::words::sentences(explained).join(" "), COMPUTED));
+    section.paragraph(&format!("{} {}", mrc_page::format::sentences(explained).join(" "), COMPUTED));
     for (plot, caption) in mrc_page::picture::curves(std::slice::from_ref(explained), &memory.host) {
         section.plot(&plot, &caption);
     }
@@ -38,7 +38,7 @@ fn about(memory: &Memory) -> String {
         let read = poolwright_report::Unit::Nanoseconds.format(ns as f64);
         text += &format!("; a read from the device takes {read}, without queueing");
     }
-    for (name, value) in mrc_page::words::host(&memory.host) {
+    for (name, value) in mrc_page::format::host(&memory.host) {
         text += &format!("; {name}: {value}");
     }
     text + "."
@@ -47,7 +47,7 @@ fn about(memory: &Memory) -> String {
 /// The same in sentences for the terminal.
 pub fn sentences(memory: &Memory) -> Vec<String> {
     match &memory.curve {
-        Some(explained) => mrc_page::words::sentences(explained),
+        Some(explained) => mrc_page::format::sentences(explained),
         None => vec![unknown(memory)],
     }
 }

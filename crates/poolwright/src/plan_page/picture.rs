@@ -6,22 +6,22 @@ use poolwright_report::plot::{HALF, HeatMap, Intervals, Point, Scatter, WIDTH};
 use poolwright_report::{Axis, Better, Mark, Section, Unit};
 use poolwright_tune::plan::{Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Spread};
 
-use super::words;
+use super::format;
 
 /// What would change, metric by metric; `None` where nothing was compared.
 pub fn gains(all: &Gains) -> Option<Intervals> {
     if all.is_empty() {
         return None;
     }
-    let names = words::ordered(all.keys().map(String::as_str));
+    let names = format::ordered(all.keys().map(String::as_str));
     let plot = names.into_iter().fold(Intervals::new("What would change"), |plot, name| {
         let g = &all[name];
         plot.row(
-            words::title(name),
-            words::unit(name),
+            format::title(name),
+            format::unit(name),
             (g.from, g.to),
             (g.change, g.ci95),
-            words::better(name),
+            format::better(name),
         )
     });
     Some(plot)
@@ -31,9 +31,9 @@ pub fn gains(all: &Gains) -> Option<Intervals> {
 pub fn trade_off(section: &mut Section, plan: &Plan, role: &Role) {
     let (points, source) = comparable(role);
     let has = |name: &str| points.iter().filter(|e| e.metrics.contains_key(name)).count() > 1;
-    let space = words::pick(&words::SPACE, &plan.goal, has);
-    let latency = words::pick(&words::SPEED, &plan.goal, has);
-    let wear = words::pick(&words::WEAR, &plan.goal, has);
+    let space = format::pick(&format::SPACE, &plan.goal, has);
+    let latency = format::pick(&format::SPEED, &plan.goal, has);
+    let wear = format::pick(&format::WEAR, &plan.goal, has);
     let both = |x: Option<&'static str>, y| x.zip(y).map(|(x, y)| scatter(role, &points, x, y));
     let mut plots: Vec<Scatter> = [both(space, latency), both(space, wear)].into_iter().flatten().collect();
     if space.is_some_and(|name| same(&points, name)) {
@@ -78,7 +78,7 @@ fn comparable(role: &Role) -> (Vec<&Evidence>, String) {
     }
     let rest = match mixed.len() as u64 {
         0 => String::new(),
-        n => format!(" {} with other roles changed too left out.", words::counted(n, "trial")),
+        n => format!(" {} with other roles changed too left out.", format::counted(n, "trial")),
     };
     (alone, format!("Trials on the engine.{rest} {}", spread(role)))
 }
@@ -103,10 +103,10 @@ fn scatter(role: &Role, points: &[&Evidence], x: &'static str, y: &'static str) 
     let mut shown: Vec<&Evidence> =
         points.iter().copied().filter(|e| e.metrics.contains_key(x) && e.metrics.contains_key(y)).collect();
     // the legend lists compressions in the order of the points
-    shown.sort_by_key(|e| words::compression_rank(compression(role, e)));
+    shown.sort_by_key(|e| format::compression_rank(compression(role, e)));
     let drawn = shown.iter().map(|e| {
         let (mx, my) = (e.metrics[x], e.metrics[y]);
-        Point::new(mx.median, my.median, compression(role, e), &words::label(role, &e.settings))
+        Point::new(mx.median, my.median, compression(role, e), &format::label(role, &e.settings))
             .x_range(mx.low, mx.high)
             .y_range(my.low, my.high)
             .mark(mark(role, e))
@@ -115,19 +115,19 @@ fn scatter(role: &Role, points: &[&Evidence], x: &'static str, y: &'static str) 
     let medians = || shown.iter().map(|e| e.metrics[y].median);
     let (low, high) = (medians().fold(f64::INFINITY, f64::min), medians().fold(0.0, f64::max));
     let wide = low > 0.0 && high / low > 8.0;
-    let title = format!("{} against {}", capital(words::title(x)), words::title(y));
-    let y_axis = Axis::new(&axis(y), words::unit(y));
+    let title = format!("{} against {}", capital(format::title(x)), format::title(y));
+    let y_axis = Axis::new(&axis(y), format::unit(y));
     let y_axis = if wide { y_axis.log() } else { y_axis };
-    let x_axis = Axis::new(&axis(x), words::unit(x));
-    Scatter::new(&title, x_axis, y_axis, (words::better(x), words::better(y)), points).size(WIDTH, 400.0)
+    let x_axis = Axis::new(&axis(x), format::unit(x));
+    Scatter::new(&title, x_axis, y_axis, (format::better(x), format::better(y)), points).size(WIDTH, 400.0)
 }
 
 fn axis(metric: &str) -> String {
-    let way = match words::better(metric) {
+    let way = match format::better(metric) {
         Better::Lower => "less is better",
         Better::Higher => "more is better",
     };
-    format!("{} ({way})", words::title(metric))
+    format!("{} ({way})", format::title(metric))
 }
 
 fn capital(text: &str) -> String {
@@ -136,7 +136,7 @@ fn capital(text: &str) -> String {
 }
 
 fn compression<'a>(role: &'a Role, e: &'a Evidence) -> &'a str {
-    words::value(role, &e.settings, "compression").unwrap_or("any compression")
+    format::value(role, &e.settings, "compression").unwrap_or("any compression")
 }
 
 /// Where nothing is to change, today's is all there is to mark.
@@ -153,7 +153,7 @@ fn mark(role: &Role, e: &Evidence) -> Mark {
 type Cells<'a> = BTreeMap<(&'a str, &'a str), (f64, Mark)>;
 
 fn key<'a>(role: &'a Role, e: &'a Evidence) -> Option<(&'a str, &'a str)> {
-    let of = |property| words::value(role, &e.settings, property);
+    let of = |property| format::value(role, &e.settings, property);
     of("recordsize").zip(of("compression"))
 }
 
@@ -196,10 +196,10 @@ fn heat_map(title: &str, unit: Unit, cells: &Cells<'_>) -> Option<HeatMap> {
         return None;
     }
     let mut rows: Vec<&str> = cells.keys().map(|k| k.0).collect();
-    rows.sort_by_key(|r| (words::size(r), *r));
+    rows.sort_by_key(|r| (format::size(r), *r));
     rows.dedup();
     let mut columns: Vec<&str> = cells.keys().map(|k| k.1).collect();
-    columns.sort_by_key(|c| words::compression_rank(c));
+    columns.sort_by_key(|c| format::compression_rank(c));
     columns.dedup();
     let mut map = HeatMap::new(title, unit, ("recordsize", &rows), ("compression", &columns));
     for ((r, c), (value, mark)) in cells {

@@ -3,19 +3,19 @@
 use poolwright_report::{Section, Unit};
 use poolwright_tune::plan::{Device, Plan, ReplayBytes};
 
-use super::words;
+use super::format;
 
 /// Machine, device, data, recording, seeds.
 pub fn machine(section: &mut Section, plan: &Plan) {
     let m = &plan.machine;
     let mut all: Vec<(&str, String)> = vec![
         ("system", format!("{}, kernel {}", m.os, m.kernel)),
-        ("CPU", format!("{}, {}", m.cpu, words::counted(m.cores.into(), "logical CPU"))),
-        ("memory", words::bytes(m.memory_bytes)),
+        ("CPU", format!("{}, {}", m.cpu, format::counted(m.cores.into(), "logical CPU"))),
+        ("memory", format::bytes(m.memory_bytes)),
         ("OpenZFS", format!("{} (library, ran the trials)", m.openzfs)),
     ];
     all.extend(m.openzfs_kernel.iter().map(|v| ("OpenZFS in the kernel", v.clone())));
-    all.extend(m.arc_bytes.map(|n| ("ARC limit of the trials", words::bytes(n))));
+    all.extend(m.arc_bytes.map(|n| ("ARC limit of the trials", format::bytes(n))));
     all.extend(m.backing.iter().map(|b| ("pools of the trials on", b.clone())));
     all.push(("emulated device", device(&m.device)));
     if !m.versions.is_empty() {
@@ -43,7 +43,7 @@ fn work(plan: &Plan) -> String {
         n => format!(" ({} failed)", Unit::Count.format(n as f64)),
     };
     let took = Unit::Seconds.format(plan.seconds);
-    format!("{}{failed} in {took}, recording left out", words::counted(plan.trials, "trial"))
+    format!("{}{failed} in {took}, recording left out", format::counted(plan.trials, "trial"))
 }
 
 fn device(d: &Device) -> String {
@@ -75,10 +75,10 @@ fn data(plan: &Plan) -> Vec<(&'static str, String)> {
     };
     vec![
         ("directory", s.directory.clone()),
-        ("files", words::counted(s.files, "file")),
-        ("length", words::bytes(s.bytes)),
-        ("blocks today", words::bytes(s.allocated_bytes)),
-        ("judged by", format!("{} of it", words::bytes(d.sampled_bytes))),
+        ("files", format::counted(s.files, "file")),
+        ("length", format::bytes(s.bytes)),
+        ("blocks today", format::bytes(s.allocated_bytes)),
+        ("judged by", format!("{} of it", format::bytes(d.sampled_bytes))),
         ("entropy", format!("{:.2} bits per byte", d.entropy_bits_per_byte)),
         ("zero pages", Unit::Fraction.format(d.zero_fraction)),
         ("lz4, 128K chunks", Unit::Ratio.format(d.lz4_ratio)),
@@ -89,8 +89,8 @@ fn data(plan: &Plan) -> Vec<(&'static str, String)> {
 
 fn recording(plan: &Plan) -> Option<Vec<(&'static str, String)>> {
     let t = plan.trace.as_ref()?;
-    let ops: Vec<String> = t.ops.iter().map(|(op, n)| words::counted(*n, op)).collect();
-    let bytes: Vec<String> = t.bytes.iter().map(|(op, n)| format!("{op} {}", words::bytes(*n))).collect();
+    let ops: Vec<String> = t.ops.iter().map(|(op, n)| format::counted(*n, op)).collect();
+    let bytes: Vec<String> = t.bytes.iter().map(|(op, n)| format!("{op} {}", format::bytes(*n))).collect();
     let mut all = vec![
         ("of", t.subject.clone()),
         ("length", Unit::Seconds.format(t.duration_s)),
@@ -126,7 +126,7 @@ pub fn how_to_read(section: &mut Section, plan: &Plan) {
          1 and lower is better. A metric that is missing on one side takes no part.",
     );
     section.paragraph("`objective = exp( Σ weight · ln( setting / today ) )`, the fraction upside down where higher is better.");
-    section.paragraph(&format!("Weights of the goal {}: {}.", plan.goal.name, words::weights(&plan.goal)));
+    section.paragraph(&format!("Weights of the goal {}: {}.", plan.goal.name, format::weights(&plan.goal)));
     section.list([
         "Space is what the data blocks of the files take on the pool (level-0 `asize`), after compression and \
          rounding to sectors.",

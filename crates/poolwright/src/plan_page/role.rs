@@ -4,7 +4,7 @@ use poolwright_report::plot::{Histogram, WIDTH};
 use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
 use poolwright_tune::plan::{CurrentSource, Gains, Plan, Role};
 
-use super::{evidence, picture, words};
+use super::{evidence, format, picture};
 
 /// Everything about one role.
 pub fn section(section: &mut Section, plan: &Plan, role: &Role) {
@@ -20,7 +20,7 @@ pub fn section(section: &mut Section, plan: &Plan, role: &Role) {
 }
 
 fn place(plan: &Plan, role: &Role) -> String {
-    let size = format!("{} in {}", words::bytes(role.bytes), words::counted(role.files, "file"));
+    let size = format!("{} in {}", format::bytes(role.bytes), format::counted(role.files, "file"));
     let mut text = format!("`{}`: {size}", role.path);
     if let Some((_, more)) = role.paths.split_first().filter(|(_, more)| !more.is_empty()) {
         let shown: Vec<String> = more.iter().take(5).map(|p| format!("`{p}`")).collect();
@@ -40,7 +40,7 @@ fn place(plan: &Plan, role: &Role) -> String {
         text += &at.how.as_ref().map_or(".".to_owned(), |how| format!(", by `{how}`."));
     }
     let with = plan.roles.iter().filter(|r| r.place.mountpoint == *mountpoint && r.path != role.path);
-    let with: Vec<String> = with.map(|r| words::role_name(&plan.roles, r)).collect();
+    let with: Vec<String> = with.map(|r| format::role_name(&plan.roles, r)).collect();
     if !with.is_empty() {
         text += &format!(" On the same dataset, and so with the same settings: {}.", with.join(", "));
     }
@@ -51,7 +51,7 @@ fn place(plan: &Plan, role: &Role) -> String {
 fn properties(section: &mut Section, role: &Role) {
     let mut names: Vec<&str> =
         role.current.keys().chain(role.recommended.keys()).map(String::as_str).collect();
-    names.sort_by_key(|p| (!role.recommended.contains_key(*p), words::property_rank(p)));
+    names.sort_by_key(|p| (!role.recommended.contains_key(*p), format::property_rank(p)));
     names.dedup();
     if names.is_empty() {
         return;
@@ -83,7 +83,7 @@ fn properties(section: &mut Section, role: &Role) {
 fn gains_caption(role: &Role) -> String {
     let whose = match role.together_with.len() {
         0 => String::new(),
-        _ => format!(" {} were replayed together.", words::replayed(role)),
+        _ => format!(" {} were replayed together.", format::replayed(role)),
     };
     format!(
         "{}{whose} The other roles had today's settings. An interval that holds 0 is inside the noise.",
@@ -114,11 +114,11 @@ fn sizes(section: &mut Section, role: &Role) {
         return;
     };
     section.heading("What the database does here");
-    let count = |op: &str| io.ops.get(op).map(|n| words::counted(*n, op));
+    let count = |op: &str| io.ops.get(op).map(|n| format::counted(*n, op));
     let mut said: Vec<String> =
         ["read", "write", "fsync", "fdatasync"].into_iter().filter_map(count).collect();
     let moved = |what: &str, done: &str| {
-        io.bytes.get(what).filter(|n| **n > 0).map(|n| format!("{} {done}", words::bytes(*n)))
+        io.bytes.get(what).filter(|n| **n > 0).map(|n| format!("{} {done}", format::bytes(*n)))
     };
     said.extend(moved("read", "read"));
     said.extend(moved("write", "written"));

@@ -16,9 +16,9 @@ impl<W: Write> Text<'_, W> {
             ConfirmationVerdict::Confirmed | ConfirmationVerdict::BetterThanToday => Tone::Good,
             ConfirmationVerdict::NotConfirmed => Tone::Bad,
         };
-        let (words, columns) = (headline(found), headline(found).chars().count() + 4);
-        let words = self.style(words, tone);
-        self.wrapped(&format!("  {words}: "), columns, &found.why)?;
+        let (label, columns) = (headline(found), headline(found).chars().count() + 4);
+        let label = self.style(label, tone);
+        self.wrapped(&format!("  {label}: "), columns, &found.why)?;
         self.table(&table(found))?;
         self.wrapped("  ", 2, DEVIATION)?;
         for warning in &found.warnings {

@@ -15,7 +15,8 @@ use std::collections::{HashMap, HashSet};
 
 use poolwright_trace::{Event, Flags, Gap, Op};
 
-use super::contested::{Contested, Polls};
+use crate::contested::{Contested, Polls};
+use crate::lock_range::LockRange;
 
 /// A lock call that takes longer than this has waited, in nanoseconds.
 const WAITED_NS: u64 = 20_000;
@@ -60,37 +61,10 @@ pub(super) struct Call {
     pub slept_ns: u64,
 }
 
-/// A byte range, and whether it is locked for reading.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Range {
-    pub offset: u64,
-    /// 0: to the end of the file.
-    pub len: u64,
-    pub shared: bool,
-}
-
-impl Range {
-    pub fn of(event: &Event) -> Range {
-        Range { offset: event.offset, len: event.len, shared: event.flags.contains(Flags::SHARED) }
-    }
-
-    fn end(&self) -> u64 {
-        if self.len == 0 { u64::MAX } else { self.offset.saturating_add(self.len) }
-    }
-
-    pub fn overlaps(&self, other: &Range) -> bool {
-        self.offset < other.end() && other.offset < self.end()
-    }
-
-    pub fn conflicts(&self, other: &Range) -> bool {
-        self.overlaps(other) && !(self.shared && other.shared)
-    }
-}
-
 /// A lock that a thread was refused and has not got yet.
 struct Wanted {
     file: u32,
-    range: Range,
+    range: LockRange,
     since: u64,
     /// The last refusal.
     refused: u64,
@@ -107,19 +81,19 @@ struct Release {
     index: usize,
     pid: u32,
     at: u64,
-    range: Range,
+    range: LockRange,
 }
 
 #[derive(Default)]
 struct Files {
     /// By file and process.
-    held: HashMap<(u32, u32), Vec<Range>>,
+    held: HashMap<(u32, u32), Vec<LockRange>>,
     released: HashMap<u32, Vec<Release>>,
 }
 
 impl Files {
     fn lock(&mut self, event: &Event) {
-        let range = Range::of(event);
+        let range = LockRange::of(event);
         let held = self.held.entry((event.file, event.pid)).or_default();
         // A process's lock of a range replaces the one that it has there.
         held.retain(|other| (other.offset, other.len) != (range.offset, range.len));
@@ -127,11 +101,11 @@ impl Files {
     }
 
     fn unlock(&mut self, index: usize, event: &Event) {
-        let freed = Range::of(event);
+        let freed = LockRange::of(event);
         let held = self.held.entry((event.file, event.pid)).or_default();
-        let was: Vec<Range> = held.extract_if(.., |range| range.overlaps(&freed)).collect();
+        let was: Vec<LockRange> = held.extract_if(.., |range| range.overlaps(&freed)).collect();
         // Taken before the recording: of what kind is not known.
-        let was = if was.is_empty() { vec![Range { shared: false, ..freed }] } else { was };
+        let was = if was.is_empty() { vec![LockRange { shared: false, ..freed }] } else { was };
         let released = self.released.entry(event.file).or_default();
         for range in was {
             released.retain(|older| (older.pid, older.range) != (event.pid, range));
@@ -141,7 +115,7 @@ impl Files {
 
     /// The last time that another process gave up what `event` locks, from `refused` on.
     fn freed(&self, event: &Event, refused: u64) -> Option<&Release> {
-        let range = Range::of(event);
+        let range = LockRange::of(event);
         let end = event.t_ns + event.dur_ns;
         let released = self.released.get(&event.file)?;
         released.iter().rev().find(|release| {
@@ -218,7 +192,7 @@ fn refuse(wanted: &mut Vec<Wanted>, event: &Event) {
         }
         None => wanted.push(Wanted {
             file: event.file,
-            range: Range::of(event),
+            range: LockRange::of(event),
             since: at,
             refused: at,
             tries: vec![at],
@@ -230,7 +204,7 @@ fn refuse(wanted: &mut Vec<Wanted>, event: &Event) {
 
 impl Wanted {
     fn is_for(&self, event: &Event) -> bool {
-        self.file == event.file && self.range == Range::of(event)
+        self.file == event.file && self.range == LockRange::of(event)
     }
 }
 

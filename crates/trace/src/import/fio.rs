@@ -24,7 +24,7 @@ enum Action {
 }
 
 #[derive(Debug, PartialEq)]
-struct Line<'a> {
+struct LogEntry<'a> {
     time_us: u64,
     path: &'a str,
     action: Action,
@@ -73,7 +73,7 @@ impl Importer for FioIolog {
     }
 }
 
-fn to_event(line: &Line<'_>, now_us: u64, sink: &mut Sink) -> Result<Option<Event>, String> {
+fn to_event(line: &LogEntry<'_>, now_us: u64, sink: &mut Sink) -> Result<Option<Event>, String> {
     let (op, offset, len) = match line.action {
         Action::Wait => return Ok(None),
         Action::Add => {
@@ -103,7 +103,7 @@ fn to_event(line: &Line<'_>, now_us: u64, sink: &mut Sink) -> Result<Option<Even
 }
 
 /// Taken apart from both ends, so that file names may hold blanks.
-fn parse(text: &str, version: u32) -> Result<Line<'_>, String> {
+fn parse(text: &str, version: u32) -> Result<LogEntry<'_>, String> {
     let mut rest = text.trim();
     let mut time_us = 0;
     if version == 3 {
@@ -120,7 +120,7 @@ fn parse(text: &str, version: u32) -> Result<Line<'_>, String> {
         _ => None,
     };
     if let Some(action) = managed {
-        return Ok(Line { time_us, path: named(before)?, action, offset: 0, len: 0 });
+        return Ok(LogEntry { time_us, path: named(before)?, action, offset: 0, len: 0 });
     }
     let fields = before.rsplit_once(' ').and_then(|(head, offset)| {
         let (path, action) = head.rsplit_once(' ')?;
@@ -130,7 +130,7 @@ fn parse(text: &str, version: u32) -> Result<Line<'_>, String> {
         return Err(format!("unknown action {last:?}, or offset and length are missing"));
     };
     let action = io_action(action, version)?;
-    Ok(Line {
+    Ok(LogEntry {
         time_us,
         path: named(path)?,
         action,
@@ -174,11 +174,12 @@ mod tests {
 
     #[test]
     fn lines_are_understood() {
-        let read = Line { time_us: 12, path: "/d/a b", action: Action::Io(Op::Read), offset: 4096, len: 512 };
+        let read =
+            LogEntry { time_us: 12, path: "/d/a b", action: Action::Io(Op::Read), offset: 4096, len: 512 };
         assert_eq!(parse("12 /d/a b read 4096 512", 3), Ok(read));
-        let close = Line { time_us: 0, path: "/d/open", action: Action::Close, offset: 0, len: 0 };
+        let close = LogEntry { time_us: 0, path: "/d/open", action: Action::Close, offset: 0, len: 0 };
         assert_eq!(parse("/d/open close", 2), Ok(close));
-        let wait = Line { time_us: 0, path: "/d", action: Action::Wait, offset: 500, len: 0 };
+        let wait = LogEntry { time_us: 0, path: "/d", action: Action::Wait, offset: 500, len: 0 };
         assert_eq!(parse("/d wait 500 0", 2), Ok(wait));
     }
 

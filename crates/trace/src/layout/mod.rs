@@ -101,14 +101,14 @@ pub struct Layout {
 
 /// A layout and where it was found.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct LocatedLayout {
     /// The layout.
     pub layout: &'static Layout,
     /// The database's own directory: the one asked about or one below it.
     pub root: PathBuf,
 }
 
-impl Found {
+impl LocatedLayout {
     /// The role of a file; below the root only what is below it counts, so that a database in `/var/lib/pg_wal` is not
     /// taken for a log.
     pub fn role_of(&self, path: &Path) -> Option<Role> {
@@ -176,13 +176,13 @@ pub fn detect(dir: &Path) -> Option<&'static Layout> {
 }
 
 /// The same, with the database's own directory. Of several databases the one highest up is found.
-pub fn locate(dir: &Path) -> Option<Found> {
+pub fn locate(dir: &Path) -> Option<LocatedLayout> {
     let mut queue = VecDeque::from([(dir.to_owned(), 0)]);
     let mut seen = 0;
     while let Some((root, depth)) = queue.pop_front() {
         let paths = names_below(&root, "", 3, &mut seen);
         if let Some(layout) = LAYOUTS.iter().find(|layout| layout.is_at(&root, &paths)) {
-            return Some(Found { layout, root });
+            return Some(LocatedLayout { layout, root });
         }
         if depth < DEPTH && seen < ENTRIES {
             queue.extend(subdirectories(&root).into_iter().map(|sub| (sub, depth + 1)));

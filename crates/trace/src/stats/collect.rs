@@ -48,8 +48,8 @@ pub struct Collector {
 #[derive(Clone, Default)]
 struct Counts {
     ops: [u64; Op::ALL.len()],
-    reads: Way,
-    writes: Way,
+    reads: DirectionStats,
+    writes: DirectionStats,
     sync_latency: LatencyHistogram,
     sync_writes: u64,
     /// Since the file's last sync call.
@@ -63,7 +63,7 @@ struct Counts {
 }
 
 #[derive(Clone, Default)]
-struct Way {
+struct DirectionStats {
     ops: u64,
     bytes: u64,
     sizes: SizeHistogram,
@@ -277,7 +277,7 @@ impl Counts {
     }
 }
 
-impl Way {
+impl DirectionStats {
     fn add(&mut self, event: &Event, sequential: bool) {
         self.ops += 1;
         self.bytes = self.bytes.saturating_add(event.len);
@@ -296,7 +296,7 @@ impl Way {
         }
     }
 
-    fn merge(&mut self, other: &Way) {
+    fn merge(&mut self, other: &DirectionStats) {
         self.ops += other.ops;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.sizes.merge(&other.sizes);

@@ -53,7 +53,7 @@ impl Tuner<'_> {
         };
         let today = &self.current.settings;
         let forecast = Forecast::new(&question, today, race.space.as_ref())?;
-        let layout = self.survey.found.as_ref().map(|f| f.layout.name);
+        let layout = self.inventory.found.as_ref().map(|f| f.layout.name);
         let roles: Vec<&str> = race.roles.iter().map(String::as_str).collect();
         let one = |rule: &Rule| {
             let changes = self.changes(rule);

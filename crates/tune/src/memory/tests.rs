@@ -1,8 +1,8 @@
-use poolwright_mrc::advice::Verdict;
+use poolwright_mrc::advice::StepVerdict;
 use poolwright_trace::{Event, Flags, Op};
 
 use super::*;
-use crate::plan::{CurrentSource, Evidence, Gains, Measured, Outcome, Place, Spread};
+use crate::plan::{CurrentSource, DatasetLocation, Evidence, Gains, Measured, Outcome, Spread};
 
 const PAGE: u64 = 16384;
 
@@ -52,7 +52,7 @@ fn role(recommended: Settings) -> Role {
         paths: vec!["/db".into()],
         files: 1,
         bytes: 0,
-        place: Place::default(),
+        place: DatasetLocation::default(),
         current: settings("128K", "lz4"),
         current_source: CurrentSource::ZfsDefaults { why: "a test".into() },
         recommended,
@@ -97,7 +97,7 @@ fn the_curve_is_that_of_the_recommended_records() {
     assert!((at(64) - 0.78).abs() < 0.03, "{curve:?}");
     assert!((at(384) - curve.records as f64 / curve.requests as f64).abs() < 0.003, "{curve:?}");
     assert_eq!(advice.enough.unwrap().cache_bytes, 384 << 20);
-    assert_eq!(advice.steps[0].verdict, Verdict::Saves);
+    assert_eq!(advice.steps[0].verdict, StepVerdict::Saves);
     assert!(advice.steps[0].wait_ms_s.unwrap().value > 0.0);
     // At 128K and without an estimate a record is eight pages and not packed.
     let today = advise(&trace, &[role(Settings::new())], &device, &nobody()).unwrap();

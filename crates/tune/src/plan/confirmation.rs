@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{GainVerdict, Gains, Measured, Settings};
+use super::{GainVerdict, Gains, Measured, OBJECTIVE, Settings};
 
 /// The outcome of running the database on pools with the plan's settings, beside what the plan predicted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,7 +111,7 @@ pub struct ConfirmedSetting {
 impl ConfirmedSetting {
     /// Whether its objective is better than today's beyond noise.
     pub fn is_better(&self) -> bool {
-        let objective = self.changes.get(crate::confirm::OBJECTIVE);
+        let objective = self.changes.get(OBJECTIVE);
         objective.is_some_and(|gain| gain.verdict == GainVerdict::Better)
     }
 

@@ -21,10 +21,10 @@ fn pairs(than: f64, better: f64) -> Vec<(f64, f64)> {
     [0.99, 1.0, 1.01].map(|drift| (than * drift, better * drift * (2.0 - drift).sqrt())).to_vec()
 }
 
-fn judged(claim: &Claim, pairs: &[(f64, f64)]) -> (Verdict, String) {
+fn judged(claim: &Claim, pairs: &[(f64, f64)]) -> (ClaimVerdict, String) {
     let ratio = Ratio::of(pairs);
     let verdict = verdict(claim, ratio.as_ref(), pairs);
-    let ours = words::medians(pairs).map(|(than, better)| [better, than]);
+    let ours = format::medians(pairs).map(|(than, better)| [better, than]);
     (verdict, line(claim, verdict, "s", ours, ratio.as_ref()))
 }
 
@@ -46,12 +46,12 @@ fn far_longer_means_a_factor() {
     let mut claim = claim(true);
     claim.than_first = true;
     let of = |claim: &Claim, than, better| judged(claim, &pairs(than, better)).0;
-    assert_eq!(of(&claim, 1.2, 1.0), Verdict::Agrees, "a mere direction");
+    assert_eq!(of(&claim, 1.2, 1.0), ClaimVerdict::Agrees, "a mere direction");
     claim.times = Some(Times { least: 2.0, most: None });
-    assert_eq!(of(&claim, 3.3, 1.0), Verdict::Agrees);
-    assert_eq!(of(&claim, 1.2, 1.0), Verdict::DoesNotAgree, "longer, and not far");
-    assert_eq!(of(&claim, 2.0, 1.0), Verdict::Unclear);
-    assert_eq!(of(&claim, 1.0, 3.0), Verdict::DoesNotAgree);
+    assert_eq!(of(&claim, 3.3, 1.0), ClaimVerdict::Agrees);
+    assert_eq!(of(&claim, 1.2, 1.0), ClaimVerdict::DoesNotAgree, "longer, and not far");
+    assert_eq!(of(&claim, 2.0, 1.0), ClaimVerdict::Unclear);
+    assert_eq!(of(&claim, 1.0, 3.0), ClaimVerdict::DoesNotAgree);
     let (_, line) = judged(&claim, &pairs(1.2, 1.0));
     assert!(line.contains(", wanted at least 2.00x"), "{line}");
     // Shown the other way round, the bound is too.
@@ -65,10 +65,10 @@ fn as_good_as_has_a_bound_on_either_side() {
     let mut claim = claim(false);
     claim.times = Some(Times { least: 0.9, most: Some(1.1) });
     let of = |than, better| judged(&claim, &pairs(than, better)).0;
-    assert_eq!(of(1.0, 1.0), Verdict::Agrees);
-    assert_eq!(of(1.0, 1.5), Verdict::DoesNotAgree);
-    assert_eq!(of(1.0, 0.5), Verdict::DoesNotAgree);
-    assert_eq!(of(1.0, 1.1), Verdict::Unclear);
+    assert_eq!(of(1.0, 1.0), ClaimVerdict::Agrees);
+    assert_eq!(of(1.0, 1.5), ClaimVerdict::DoesNotAgree);
+    assert_eq!(of(1.0, 0.5), ClaimVerdict::DoesNotAgree);
+    assert_eq!(of(1.0, 1.1), ClaimVerdict::Unclear);
 }
 
 #[test]
@@ -76,11 +76,11 @@ fn usable_and_not_usable_are_on_two_sides_of_a_limit() {
     let mut claim = claim(true);
     claim.limit = Some(0.1);
     // 1.56 ms against 2.93 ms: both are usable.
-    assert_eq!(judged(&claim, &pairs(0.00293, 0.00156)).0, Verdict::DoesNotAgree);
+    assert_eq!(judged(&claim, &pairs(0.00293, 0.00156)).0, ClaimVerdict::DoesNotAgree);
     let (verdict, line) = judged(&claim, &pairs(0.7, 0.002));
-    assert_eq!(verdict, Verdict::Agrees);
+    assert_eq!(verdict, ClaimVerdict::Agrees);
     assert!(line.contains("wanted below 100 ms (gzip-1) and above it (gzip-9)"), "{line}");
-    assert_eq!(judged(&claim, &pairs(0.7, 0.2)).0, Verdict::DoesNotAgree);
-    assert_eq!(judged(&claim, &pairs(0.1, 0.002)).0, Verdict::Unclear);
-    assert_eq!(judged(&claim, &pairs(0.7, 0.002)[..2]).0, Verdict::TooFew);
+    assert_eq!(judged(&claim, &pairs(0.7, 0.2)).0, ClaimVerdict::DoesNotAgree);
+    assert_eq!(judged(&claim, &pairs(0.1, 0.002)).0, ClaimVerdict::Unclear);
+    assert_eq!(judged(&claim, &pairs(0.7, 0.002)[..2]).0, ClaimVerdict::TooFew);
 }

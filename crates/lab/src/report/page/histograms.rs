@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use poolwright_report::plot::{HALF, Histogram};
 use poolwright_report::{Plot, Section, Unit};
 
-use super::super::words;
+use super::super::format;
 use crate::campaign::{Case, Study};
 use crate::order::cases;
 use crate::store::Trial;
@@ -20,7 +20,7 @@ pub fn draw(section: &mut Section, study: &Study, trials: &[Trial]) {
             .map(|case| {
                 let roles = summed(study, trials, &case, &phase.name);
                 let plots = roles.iter().map(|(role, kinds)| plot(role, kinds)).collect();
-                (words::case(study, &case), plots)
+                (format::case(study, &case), plots)
             })
             .filter(|(_, plots): &(_, Vec<_>)| !plots.is_empty())
             .collect();

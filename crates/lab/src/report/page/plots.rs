@@ -5,6 +5,7 @@ use poolwright_report::{Axis, Better, Mark, Plot, Section};
 
 use super::super::advice::Choice;
 use super::super::cells::{self, Row};
+use super::super::figure::Figure;
 use super::super::{Report, StudyReport, measures};
 use super::MANY;
 use crate::campaign::{Case, Study};
@@ -105,9 +106,8 @@ pub fn trade_off(
     let group = grouping(found);
     let mut points = Vec::new();
     for row in &found.rows {
-        let at = |all: &[(Case, cells::Figure)]| {
-            all.iter().find(|(case, _)| *case == row.case).map(|(_, f)| f.clone())
-        };
+        let at =
+            |all: &[(Case, Figure)]| all.iter().find(|(case, _)| *case == row.case).map(|(_, f)| f.clone());
         let (Some(x), Some(y)) = (at(&spaces), at(&speeds)) else { continue };
         let (ux, uy) = (measures::shown(&space, &x.unit, []).1, measures::shown(&speed, &y.unit, []).1);
         let mut point = Point::new(x.median * ux, y.median * uy, &group(row), &row.label)

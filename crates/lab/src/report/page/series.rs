@@ -3,7 +3,7 @@
 use poolwright_report::plot::{HALF, Line, TimeSeries, WIDTH};
 use poolwright_report::{Axis, Plot, Section, Unit};
 
-use super::super::{measures, words};
+use super::super::{format, measures};
 use crate::campaign::Study;
 use crate::order::cases;
 use crate::outcome::{Outcome, PhaseOutcome, Series};
@@ -35,7 +35,7 @@ pub fn typical<'a>(study: &Study, trials: &'a [Trial]) -> Vec<Typical<'a>> {
         let median = statistics::median(&values);
         let far = |o: &Outcome| lead(o).map_or(f64::INFINITY, |v| (v - median).abs());
         let (block, outcome) = done.into_iter().min_by(|a, b| far(a.1).total_cmp(&far(b.1)))?;
-        Some(Typical { label: words::case(study, &case), block, outcome })
+        Some(Typical { label: format::case(study, &case), block, outcome })
     };
     cases(study).into_iter().filter_map(of_case).collect()
 }

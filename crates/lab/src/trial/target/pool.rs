@@ -13,21 +13,21 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use poolwright_control::{Client, Counters as PoolCounters, Mounted, PoolInfo, Request, Value};
 use poolwright_openzfs::property::Settings;
+use poolwright_userpool::{Client, Counters as PoolCounters, Mounted, PoolInfo, Request, Value};
 use serde::de::DeserializeOwned;
 
 use super::directory::forget_pages;
 use super::{Counters, Recorded, Size, Target};
 use crate::campaign::PoolSpec;
 use crate::trial::driver::bound;
-use crate::trial::tail::Tail;
+use crate::trial::log_tail::LogTail;
 use crate::trial::{Setting, procfs};
 use crate::{Error, Result};
 
 /// The longest that the owner may take for an answer: a full ARC on an emulated disk takes minutes to write.
 const ANSWER: Duration = Duration::from_secs(900);
-/// How often somebody who waits looks around.
+/// How often somebody who waits snapshots around.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long the end of a mount process that answers no more may take.
 const ENDING: Duration = Duration::from_secs(10);
@@ -55,12 +55,12 @@ pub struct PoolTarget {
 struct Owner {
     child: Mutex<Child>,
     pid: i32,
-    tail: Tail,
+    tail: LogTail,
 }
 
 impl Owner {
     fn how_it_ended(&self, status: &str) -> String {
-        let why = poolwright_replay::child::reason(status, &self.tail.words());
+        let why = poolwright_replay::child::reason(status, &self.tail.text());
         format!("the mount process, which has the pool open, ended ({status}): {why}")
     }
 }
@@ -150,7 +150,7 @@ impl PoolTarget {
     }
 
     fn start_owner(&mut self) -> Result<()> {
-        let tail = Tail::in_memory()?;
+        let tail = LogTail::in_memory()?;
         let mut command = self.verb();
         command.arg("mount").arg(&self.name).arg(self.dir.join("root"));
         command.args(["--json", "--arc", &self.spec.arc]);
@@ -217,10 +217,10 @@ impl PoolTarget {
         match self.wait_for(&answer, &what)? {
             Ok(Some(reply)) => Ok(reply),
             Ok(None) => Err(self.ending(format!("{what}: nobody answers for the pool"))),
-            Err(poolwright_control::Error::Refused(fault)) if fault.is_busy() => {
+            Err(poolwright_userpool::Error::Refused(fault)) if fault.is_busy() => {
                 Err(Error::Busy(format!("{what}: {fault}")))
             }
-            Err(poolwright_control::Error::Refused(fault)) => Err(Error::Trial(format!("{what}: {fault}"))),
+            Err(poolwright_userpool::Error::Refused(fault)) => Err(Error::Trial(format!("{what}: {fault}"))),
             Err(why) => Err(self.ending(format!("{what}: {why}"))),
         }
     }

@@ -5,7 +5,7 @@ use poolwright_lab::confirm::Event;
 use poolwright_report::Unit;
 use poolwright_trace::{counted, format_size};
 
-use crate::commands::lab::progress::{phase, spinner, words};
+use crate::commands::lab::progress::{human_duration, phase, spinner};
 
 /// Shows events on standard error.
 pub struct Shown {
@@ -36,10 +36,11 @@ impl Shown {
                 "{}, each on a copy of {}: about {} and {trials} times your commands",
                 counted(trials.into(), "trial"),
                 format_size(bytes),
-                words(overhead)
+                human_duration(overhead)
             )),
             Event::Trial { setting, block, number, of, left } => {
-                let left = left.map_or(String::new(), |left| format!(", about {} left", words(left)));
+                let left =
+                    left.map_or(String::new(), |left| format!(", about {} left", human_duration(left)));
                 self.which = format!("block {}, {}", block + 1, setting.name());
                 self.head = format!("trial {number} of {of}{left}: {}", self.which);
                 match &self.bar {

@@ -13,7 +13,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    let files = super::home()?.campaign_files();
+    let files = super::assets()?.campaign_files();
     let campaigns = files.iter().map(|path| Ok(Campaign::load(path)?.0));
     let campaigns = campaigns.collect::<anyhow::Result<Vec<Campaign>>>()?;
     if args.json {

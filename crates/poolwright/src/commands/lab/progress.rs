@@ -55,7 +55,7 @@ impl Shown {
             Event::Progress(progress) => self.progress(progress),
             Event::Ended(trial) => match &trial.outcome {
                 Ok(_) if self.bar.is_some() => {}
-                Ok(_) => self.line(&format!("  done in {}", words(self.began.elapsed()))),
+                Ok(_) => self.line(&format!("  done in {}", human_duration(self.began.elapsed()))),
                 Err(why) => self.line(&format!("trial failed: {}: {why}", spelled(&trial.key))),
             },
             Event::Note(text) => self.line(&text),
@@ -63,7 +63,7 @@ impl Shown {
     }
 
     fn trial_begins(&mut self, key: &TrialKey, number: usize, of: usize, left: Option<Duration>) {
-        let left = left.map_or(String::new(), |left| format!(" · about {} left", words(left)));
+        let left = left.map_or(String::new(), |left| format!(" · about {} left", human_duration(left)));
         self.began = Instant::now();
         self.head = format!("{} · trial {number} of {of}{left}", self.campaign);
         self.which = spelled(key);
@@ -113,7 +113,7 @@ pub fn spelled(key: &TrialKey) -> String {
 }
 
 /// `40 s`, `12 min`, `3.5 h`.
-pub fn words(time: Duration) -> String {
+pub fn human_duration(time: Duration) -> String {
     match time.as_secs() {
         s @ 0..120 => format!("{s} s"),
         s @ 120..7200 => format!("{} min", s / 60),

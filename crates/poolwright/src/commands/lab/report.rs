@@ -51,7 +51,7 @@ pub struct Args {
 }
 
 /// Results and a run in them.
-struct Found {
+struct StoredRun {
     store: Box<dyn Store>,
     id: i64,
     run: Run,
@@ -123,7 +123,7 @@ fn printed(args: &Args, loaded: &Loaded, against: Option<&Comparison>) -> anyhow
     Ok(format!("{object}\n"))
 }
 
-fn find(place: &str, name: &str, wanted: Option<i64>) -> anyhow::Result<Found> {
+fn find(place: &str, name: &str, wanted: Option<i64>) -> anyhow::Result<StoredRun> {
     if !place.contains("://") && !Path::new(place).exists() {
         bail!("there are no results {place}; `poolwright lab run {name}` makes them, --results names others");
     }
@@ -137,7 +137,7 @@ fn find(place: &str, name: &str, wanted: Option<i64>) -> anyhow::Result<Found> {
         (Some((id, run)), _) => {
             let campaign = Campaign::parse(&PathBuf::from(format!("{name}.toml")), &run.text)
                 .with_context(|| format!("the campaign's file as run {id} kept it"))?;
-            Ok(Found { store, id, run, campaign })
+            Ok(StoredRun { store, id, run, campaign })
         }
         (None, Some(id)) if !known.is_empty() => {
             bail!("{place} has no run {id} of {name}; it has {}", known.join(", "))
@@ -146,7 +146,7 @@ fn find(place: &str, name: &str, wanted: Option<i64>) -> anyhow::Result<Found> {
     }
 }
 
-fn load(mut found: Found) -> anyhow::Result<Loaded> {
+fn load(mut found: StoredRun) -> anyhow::Result<Loaded> {
     let trials = found.store.trials(found.id)?;
     let report = Report::new(&found.campaign, found.id, &found.run, &trials);
     Ok(Loaded { campaign: found.campaign, run: found.run, trials, report })

@@ -9,7 +9,7 @@ use poolwright_lab::run::{self, Options, Summary};
 use poolwright_lab::{Campaign, store};
 use poolwright_trace::counted;
 
-use super::progress::{Shown, spelled, words};
+use super::progress::{Shown, human_duration, spelled};
 use crate::commands::options::{Usage, this_program};
 use crate::interrupt;
 
@@ -85,8 +85,8 @@ fn parse_target(text: &str) -> Result<Target, String> {
 pub fn run(args: Args) -> anyhow::Result<u8> {
     // A trial asked to end is given a limited time; without this process, nothing would remove what it leaves.
     interrupt::watch_patiently()?;
-    let home = super::home()?;
-    let (campaign, text, _) = super::campaign(&home, &args.campaign)?;
+    let assets = super::assets()?;
+    let (campaign, text, _) = super::campaign(&assets, &args.campaign)?;
     if !campaign.scale.contains_key(&args.scale) {
         let known: Vec<&str> = campaign.scale.keys().map(String::as_str).collect();
         let why = format!("{} has no scale {:?}; it has {}", campaign.name, args.scale, known.join(", "));
@@ -97,7 +97,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         bail!("--scratch {}: there is no such directory", scratch.display());
     }
     let options = Options {
-        home,
+        assets,
         program: this_program(),
         scale: args.scale.clone(),
         seed: args.seed,
@@ -140,7 +140,7 @@ fn print_summary(campaign: &Campaign, place: &str, summary: &Summary) {
         "{}: {} done in {}, {} there before, {} failed; run {} in {place}",
         campaign.name,
         counted(summary.done as u64, "trial"),
-        words(Duration::from_secs_f64(summary.seconds)),
+        human_duration(Duration::from_secs_f64(summary.seconds)),
         summary.skipped,
         summary.failed.len(),
         summary.run

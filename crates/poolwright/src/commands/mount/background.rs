@@ -10,7 +10,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::log::Log;
+use crate::commands::mount_log::Log;
 use crate::commands::options::this_program;
 use crate::interrupt;
 
@@ -133,10 +133,4 @@ fn start_log(pool: &str, pid: u32, rest: ChildStderr, remarks: &str) {
     {
         tell!("poolwright: warning: {} is not written: {why:#}", log.path().display());
     }
-}
-
-/// Leaves the terminal's session and the directory it was started in.
-pub fn detach() -> anyhow::Result<()> {
-    rustix::process::setsid().context("leaving the terminal's session")?;
-    std::env::set_current_dir("/").context("changing to /")
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use poolwright_control::{FileFault, Host};
+use poolwright_userpool::{FileFault, LocalPool};
 
 /// What the owner has seen of its pool's files while a dataset was mounted.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub struct Watch {
 
 impl Watch {
     /// Checks the files, and reports what is new. `signals` have come so far.
-    pub fn look(&mut self, host: &Host, signals: usize) {
+    pub fn look(&mut self, host: &LocalPool, signals: usize) {
         let faults = host.file_faults();
         for fault in faults.iter().filter(|fault| !self.reported.contains(fault)) {
             tell!("poolwright: {}", fault.report(host.pool().name()));
@@ -32,7 +32,7 @@ impl Watch {
 
     /// Keeps the process, and with it the data, after the last mount has ended, until a signal comes. Returns at once if
     /// no file is lost.
-    pub fn hold(&self, host: &Host, signals: impl Fn() -> usize) {
+    pub fn hold(&self, host: &LocalPool, signals: impl Fn() -> usize) {
         let Some((fault, reported_at)) = self.lost() else { return };
         if signals() > reported_at {
             return;
@@ -54,9 +54,9 @@ impl Watch {
     }
 
     /// Ends the process without an export, which would wait for data that cannot be read, or write where no name leads.
-    pub fn abandon(&self, host: &Host) -> ! {
+    pub fn abandon(&self, host: &LocalPool) -> ! {
         if let Some((fault, _)) = self.lost() {
-            let (pool, path, what) = (host.pool().name(), fault.path.display(), fault.change.words());
+            let (pool, path, what) = (host.pool().name(), fault.path.display(), fault.change.description());
             tell!("poolwright: {pool} was not exported: {path} {what}");
         }
         std::process::exit(1);

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use poolwright_control::{Fault, Mounted, name};
 use poolwright_openzfs::{Access, Dataset, Pool};
+use poolwright_userpool::{Fault, Mounted, name};
 
 /// How long a dataset that a verb looks at is waited for.
 const GLANCE: Duration = Duration::from_secs(10);

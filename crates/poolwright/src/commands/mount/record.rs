@@ -13,12 +13,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use poolwright_control::Mounted;
 use poolwright_mount::proto::Opcode;
 use poolwright_mount::{Caching, Observer, Operation, Options};
 use poolwright_openzfs::Dataset;
 use poolwright_trace::layout::{self, Layout};
 use poolwright_trace::{Event, File, Flags, Meta, Op, Summary, Writer};
+use poolwright_userpool::Mounted;
 
 /// Operations that may wait to be written; beyond that the serving threads wait.
 const WAITING: usize = 1 << 16;
@@ -122,12 +122,12 @@ impl Recording {
         };
         let writer = Writer::create(trace, meta)?;
         let (to, from) = sync_channel(WAITING);
-        let mut scribe = Scribe::new(writer, dir, dataset.clone());
+        let mut recorder = TraceRecorder::new(writer, dir, dataset.clone());
         let writing = std::thread::Builder::new()
             .name("record".into())
             .spawn(move || {
-                scribe.run(&from)?;
-                scribe.finish()
+                recorder.run(&from)?;
+                recorder.finish()
             })
             .context("starting the thread that writes the trace")?;
         Ok(Recording { notes: Arc::new(Notes(to)), writing })
@@ -152,27 +152,27 @@ fn host() -> String {
 
 /// What is known of an object: where it is, and its place in the trace's table once it has an event.
 #[derive(Default)]
-struct Known {
+struct TrackedObject {
     at: Option<(u64, Vec<u8>)>,
     id: Option<u32>,
     size: u64,
 }
 
-struct Scribe {
+struct TraceRecorder {
     writer: Writer,
     dir: PathBuf,
     dataset: Dataset,
     root: u64,
     start: Instant,
     layout: Option<&'static Layout>,
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, TrackedObject>,
     processes: HashMap<u32, u32>,
 }
 
-impl Scribe {
-    fn new(writer: Writer, dir: &Path, dataset: Dataset) -> Scribe {
+impl TraceRecorder {
+    fn new(writer: Writer, dir: &Path, dataset: Dataset) -> TraceRecorder {
         let root = dataset.root().map_or(0, |root| root.object());
-        Scribe {
+        TraceRecorder {
             writer,
             dir: dir.to_owned(),
             dataset,
@@ -307,7 +307,7 @@ impl Scribe {
     }
 
     fn forget(&mut self, object: u64) -> anyhow::Result<()> {
-        if let Some(Known { id: Some(id), size, .. }) = self.known.remove(&object) {
+        if let Some(TrackedObject { id: Some(id), size, .. }) = self.known.remove(&object) {
             self.writer.file_mut(id)?.size = size;
         }
         Ok(())

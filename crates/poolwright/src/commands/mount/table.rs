@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use poolwright_control::{ENDING, Fault, MountCounters, Mounted, Mounts};
 use poolwright_mount::{Caching, Mount, Options, SnapshotInUse, refuse_working_directory};
 use poolwright_openzfs::{Dataset, Pool};
+use poolwright_userpool::{ENDING, Fault, MountCounters, Mounted, Mounts};
 
 use super::open;
 use super::record::Recording;

@@ -9,9 +9,9 @@ use poolwright_mrc::input::{Feed, live};
 use poolwright_record::{Recorder, Subject, Summary, Watcher};
 use poolwright_trace::{Event, File};
 
-use super::show::{Ended, Found};
+use super::result::{Ended, MrcResult};
 use super::sizes::{self, Sizes};
-use super::{Args, ask, check, models, recordsizes, select};
+use super::{Args, check, config, models, recordsizes, select};
 use crate::commands::record;
 use crate::interrupt;
 
@@ -58,7 +58,7 @@ impl Drop for Tap {
 }
 
 /// Records until told to stop.
-pub fn run(args: &Args) -> anyhow::Result<Found> {
+pub fn run(args: &Args) -> anyhow::Result<MrcResult> {
     let subject = match (&args.dir, args.pid) {
         (Some(dir), _) => Subject::Dir(dir.clone()),
         (None, Some(pid)) => Subject::Pid(pid),
@@ -70,13 +70,13 @@ pub fn run(args: &Args) -> anyhow::Result<Found> {
     sizes::check(&args.sizes, &args.model, &recordsizes(args, input.unit()))?;
     let sizes = Sizes::asked(&args.sizes).unwrap_or(Sizes::Halves);
     let ratios = args.compressed.ratios(&recordsizes(args, input.unit()))?;
-    let ask = ask(args, &input, sizes, ratios);
-    let mut lanes = models::lanes(&ask)?;
+    let config = config(args, &input, sizes, ratios);
+    let mut sweep = models::sweep(&config)?;
     let gone = Rc::new(Cell::new(false));
     let tap = Tap { feed: Some(feed), gone: Rc::clone(&gone) };
     let (summary, read) = std::thread::scope(|scope| {
         // It goes with its thread: where the models fail, the recorder is told so.
-        let models = &mut lanes;
+        let models = &mut sweep;
         let shown = scope.spawn(move || {
             let mut input = input;
             models.show(&mut input, |_| true)
@@ -95,11 +95,11 @@ pub fn run(args: &Args) -> anyhow::Result<Found> {
         let read = shown.join().map_err(|_| anyhow::anyhow!("the models ended without a word"))?;
         Ok::<_, anyhow::Error>((recorded?, read?))
     })?;
-    Ok(found(Found::new(what, "live", &ask, &lanes, &read), &summary))
+    Ok(found(MrcResult::new(what, "live", &config, &sweep, &read), &summary))
 }
 
 /// With what the recorder knows.
-fn found(mut found: Found, summary: &Summary) -> Found {
+fn found(mut found: MrcResult, summary: &Summary) -> MrcResult {
     found.duration_ns = summary.meta.duration_ns;
     found.lost_events = summary.meta.lost_events;
     found.unseen = summary.meta.unseen.clone();

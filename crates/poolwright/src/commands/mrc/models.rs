@@ -1,14 +1,14 @@
-//! The models by their names, and a lane with all of them for each recordsize.
+//! The models by their names, and a stream with all of them for each recordsize.
 
-use clap::ValueEnum;
 use poolwright_mrc::input::Unit;
-use poolwright_mrc::lane;
 use poolwright_mrc::openzfs::{GRAIN, LEAST_SAMPLED, OpenZfs, Options, PrimaryCache};
 use poolwright_mrc::packed::packed;
+use poolwright_mrc::record_stream;
 use poolwright_mrc::sample::{Amount, Family, Maker};
-use poolwright_mrc::{Lane, Lanes, Lru, Model, Result, Run, Sampled, Splitter, arc};
+use poolwright_mrc::{Lru, Model, RecordMap, RecordStream, Result, Run, Sampled, Sweep, arc};
 use poolwright_trace::format_size;
 
+use super::model_name::ModelName;
 use super::ratios::Ratios;
 use super::sizes::Sizes;
 
@@ -17,28 +17,6 @@ const LARGEST_RECORD: u64 = 16 << 20;
 
 /// Below a page of memory and a sector of most disks, a recordsize is one that nobody has.
 const FEWEST_BYTES: u64 = 4096;
-
-/// As `--model` takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ModelName {
-    /// The least recently used record leaves
-    Lru,
-    /// The textbook's adaptive replacement cache (Megiddo and Modha, FAST '03)
-    Arc,
-    /// OpenZFS's own ARC, as it is since 2.2
-    Openzfs,
-}
-
-impl ModelName {
-    /// The name in tables and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            ModelName::Lru => "lru",
-            ModelName::Arc => "arc",
-            ModelName::Openzfs => "openzfs",
-        }
-    }
-}
 
 /// What OpenZFS's ARC depends on beside its size.
 #[derive(Clone, Copy)]
@@ -57,7 +35,7 @@ pub struct Arcs {
 }
 
 /// What is to be modelled.
-pub struct Ask {
+pub struct ModelConfig {
     pub unit: Unit,
     pub arc: Arcs,
     pub models: Vec<ModelName>,
@@ -72,14 +50,14 @@ pub struct Ask {
 }
 
 /// What has to be said of the caches asked for.
-pub fn notes(ask: &Ask) -> Vec<String> {
-    let mut notes: Vec<String> = ask.sizes.note(&ask.models).into_iter().collect();
-    let own = match ask.unit {
+pub fn notes(config: &ModelConfig) -> Vec<String> {
+    let mut notes: Vec<String> = config.sizes.note(&config.models).into_iter().collect();
+    let own = match config.unit {
         Unit::Bytes { recordsize } => recordsize,
         Unit::Objects => return notes,
     };
-    let least = ask.recordsizes.first().copied().unwrap_or(own);
-    if ask.models.contains(&ModelName::Openzfs) && least < FEWEST_BYTES {
+    let least = config.recordsizes.first().copied().unwrap_or(own);
+    if config.models.contains(&ModelName::Openzfs) && least < FEWEST_BYTES {
         notes.push(format!(
             "OpenZFS's ARC holds more about records of {} than of them, and no database has such a dataset: name \
              --recordsize 8K or more",
@@ -89,53 +67,54 @@ pub fn notes(ask: &Ask) -> Vec<String> {
     notes
 }
 
-/// A lane for each recordsize.
-pub fn lanes(ask: &Ask) -> Result<Lanes> {
-    let mut lanes = Lanes::new();
-    let recordsizes: Vec<Option<u64>> = match ask.unit {
+/// A stream for each recordsize.
+pub fn sweep(config: &ModelConfig) -> Result<Sweep> {
+    let mut sweep = Sweep::new();
+    let recordsizes: Vec<Option<u64>> = match config.unit {
         Unit::Objects => vec![None],
-        Unit::Bytes { .. } => ask.recordsizes.iter().copied().map(Some).collect(),
+        Unit::Bytes { .. } => config.recordsizes.iter().copied().map(Some).collect(),
     };
     for recordsize in &recordsizes {
-        let splitter = Splitter::of(ask.unit, *recordsize)?;
-        let ratio = ask.ratios.of(*recordsize);
-        let sizes = (ratio > 1.0).then(|| packed(ratio, ask.ratios.sector));
-        let families = ask.models.iter().map(|model| family(*model, ask, splitter.recordsize())).collect();
-        match ask.sample {
-            None => all(&mut lanes, Lane::new(ask.unit, *recordsize)?, sizes, families),
+        let record_map = RecordMap::of(config.unit, *recordsize)?;
+        let ratio = config.ratios.of(*recordsize);
+        let sizes = (ratio > 1.0).then(|| packed(ratio, config.ratios.sector));
+        let families =
+            config.models.iter().map(|model| family(*model, config, record_map.recordsize())).collect();
+        match config.sample {
+            None => all(&mut sweep, RecordStream::new(config.unit, *recordsize)?, sizes, families),
             Some(amount) => {
-                let sampled = Sampled::new(splitter, amount, ask.seed, families)?;
-                lanes.sample(match sizes {
+                let sampled = Sampled::new(record_map, amount, config.seed, families)?;
+                sweep.sample(match sizes {
                     Some(sizes) => sampled.with_sizes(sizes),
                     None => sampled,
                 });
             }
         }
     }
-    Ok(lanes)
+    Ok(sweep)
 }
 
 /// One model of one size that is shown every record.
-pub fn one(model: ModelName, ask: &Ask, recordsize: Option<u64>, size: u64) -> Box<dyn Model> {
-    let mut models = (family(model, ask, recordsize).models)(&[size], 1.0);
+pub fn one(model: ModelName, config: &ModelConfig, recordsize: Option<u64>, size: u64) -> Box<dyn Model> {
+    let mut models = (family(model, config, recordsize).models)(&[size], 1.0);
     models.pop().expect("a model for each size")
 }
 
-fn all(lanes: &mut Lanes, lane: Lane, sizes: Option<lane::Sizes>, families: Vec<Family>) {
+fn all(sweep: &mut Sweep, stream: RecordStream, sizes: Option<record_stream::Sizes>, families: Vec<Family>) {
     let mut run = Run::new();
     for family in families {
         run.add(&family.name, (family.models)(&family.sizes, 1.0));
     }
-    lanes.add(
+    sweep.add(
         match sizes {
-            Some(sizes) => lane.with_sizes(sizes),
-            None => lane,
+            Some(sizes) => stream.with_sizes(sizes),
+            None => stream,
         },
         run,
     );
 }
 
-fn family(model: ModelName, ask: &Ask, recordsize: Option<u64>) -> Family {
+fn family(model: ModelName, config: &ModelConfig, recordsize: Option<u64>) -> Family {
     let each = |make: Box<dyn Fn(u64, f64) -> Box<dyn Model> + Send + Sync>| -> Maker {
         Box::new(move |sizes, rate| sizes.iter().map(|size| make(*size, rate)).collect())
     };
@@ -143,13 +122,13 @@ fn family(model: ModelName, ask: &Ask, recordsize: Option<u64>) -> Family {
         ModelName::Lru => Box::new(|sizes, _| vec![Box::new(Lru::new(sizes)) as _]),
         ModelName::Arc => each(Box::new(|size, _| Box::new(arc::Arc::new(size)))),
         ModelName::Openzfs => {
-            let arc = ask.arc;
+            let arc = config.arc;
             each(Box::new(move |size, rate| Box::new(OpenZfs::new(options(arc, recordsize, size, rate)))))
         }
     };
     let (least_bytes, grain_bytes) =
         if model == ModelName::Openzfs { (LEAST_SAMPLED, GRAIN) } else { (0, 0) };
-    Family { name: model.name().to_owned(), sizes: ask.sizes.of(model), least_bytes, grain_bytes, models }
+    Family { name: model.name().to_owned(), sizes: config.sizes.of(model), least_bytes, grain_bytes, models }
 }
 
 /// An ARC of `size` bytes that is shown a share of `rate` of the records.

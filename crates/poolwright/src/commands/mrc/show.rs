@@ -1,86 +1,16 @@
 //! What was found, as tables and as JSON.
 
-use poolwright_mrc::lanes::Progress;
-use poolwright_mrc::{Curve, Lanes, Point, Skipped, Unsaid};
+use poolwright_mrc::{Curve, Point, UnsupportedSize};
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
 use poolwright_trace::{counted, format_count, format_size};
 use serde_json::json;
 
-use super::meaning::Explanation;
-use super::models::{self, Ask};
-use crate::mrc_page::{self, words};
-
-/// Why the reading ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The trace did.
-    Done,
-    /// Somebody pressed Ctrl-C; the figures are of what was read until then.
-    Interrupted,
-    /// There was nothing to read, and so there is no curve.
-    Empty,
-}
-
-impl Ended {
-    fn name(self) -> &'static str {
-        match self {
-            Ended::Done => "done",
-            Ended::Interrupted => "interrupted",
-            Ended::Empty => "empty",
-        }
-    }
-}
-
-/// All that is known at the end.
-pub struct Found {
-    /// The file, or what was recorded.
-    pub source: String,
-    pub format: &'static str,
-    /// By recordsize, then by model.
-    pub curves: Vec<Curve>,
-    pub skipped: Skipped,
-    pub duration_ns: u64,
-    /// Bytes of the records that are touched, estimated, where it was asked for.
-    pub footprint: Option<u64>,
-    /// Bytes of memory for records and models.
-    pub memory: usize,
-    pub lost_events: u64,
-    pub unseen: Vec<(String, u64)>,
-    /// Of the caches asked for, where there is something to say.
-    pub notes: Vec<String>,
-    pub ended: Ended,
-    /// Share of the trace that was read.
-    pub share: Option<f64>,
-    pub seconds: f64,
-}
-
-impl Found {
-    pub fn new(source: String, format: &'static str, ask: &Ask, lanes: &Lanes, read: &Progress) -> Found {
-        let ended = match read.requests {
-            _ if !read.ended => Ended::Interrupted,
-            0 => Ended::Empty,
-            _ => Ended::Done,
-        };
-        Found {
-            source,
-            format,
-            curves: lanes.curves(),
-            skipped: lanes.skipped(),
-            duration_ns: read.duration_ns,
-            footprint: ask.sizes.footprint(),
-            notes: models::notes(ask),
-            memory: lanes.memory(),
-            lost_events: 0,
-            unseen: Vec::new(),
-            ended,
-            share: read.share,
-            seconds: 0.0,
-        }
-    }
-}
+use super::analysis::Explanation;
+use super::result::{Ended, MrcResult};
+use crate::mrc_page::{self, format};
 
 /// The object of `--json`; the fields of the first curve stand at its top.
-pub fn json(found: &Found, explanation: &Explanation) -> serde_json::Value {
+pub fn json(found: &MrcResult, explanation: &Explanation) -> serde_json::Value {
     let mut object = json!({
         "source": found.source,
         "format": found.format,
@@ -112,7 +42,7 @@ pub fn json(found: &Found, explanation: &Explanation) -> serde_json::Value {
 }
 
 /// A table for each curve, and what it means.
-pub fn text(found: &Found, explanation: &Explanation, to: Terminal) -> String {
+pub fn text(found: &MrcResult, explanation: &Explanation, to: Terminal) -> String {
     let mut out = format!("{}: {}", found.source, found.format);
     if found.duration_ns > 0 {
         out.push_str(&format!(", {:.1} s", found.duration_ns as f64 / 1e9));
@@ -123,8 +53,8 @@ pub fn text(found: &Found, explanation: &Explanation, to: Terminal) -> String {
         out.push('\n');
         out.push_str(&title(curve));
         out.push_str(&table(&curve.points).terminal(to));
-        out.push_str(&unsaid(curve));
-        for sentence in words::sentences(explained) {
+        out.push_str(&unsupported_sizes(curve));
+        for sentence in format::sentences(explained) {
             out.push_str(&format!("- {sentence}\n"));
         }
     }
@@ -133,8 +63,8 @@ pub fn text(found: &Found, explanation: &Explanation, to: Terminal) -> String {
             "\n{} divided:\n{}- {}\n- {}\n",
             format_size(divided.total_bytes),
             mrc_page::shares(divided).terminal(to),
-            words::best_division(divided),
-            words::DIVISION_ASSUMES
+            format::best_division(divided),
+            format::DIVISION_ASSUMES
         ));
     }
     out
@@ -167,16 +97,19 @@ fn title(curve: &Curve) -> String {
 }
 
 /// Sizes that a sample says nothing of.
-fn unsaid(curve: &Curve) -> String {
-    let sizes = curve.sample.iter().flat_map(|sample| &sample.unsaid);
-    let line = |unsaid: &Unsaid| {
-        let size = format_size(unsaid.cache_bytes);
-        format!("{size}: too few records are in the sample to say; {} would do\n", enough(unsaid.needs_rate))
+fn unsupported_sizes(curve: &Curve) -> String {
+    let sizes = curve.sample.iter().flat_map(|sample| &sample.unsupported_sizes);
+    let line = |unsupported_sizes: &UnsupportedSize| {
+        let size = format_size(unsupported_sizes.cache_bytes);
+        format!(
+            "{size}: too few records are in the sample to say; {} would do\n",
+            enough(unsupported_sizes.needs_rate)
+        )
     };
     sizes.map(line).collect()
 }
 
-/// What to ask for instead: two digits, rounded up.
+/// What to config for instead: two digits, rounded up.
 fn enough(rate: f64) -> String {
     let digits = (1.0 - rate.log10().floor()).max(1.0);
     let shift = 10f64.powf(digits);
@@ -188,7 +121,7 @@ fn enough(rate: f64) -> String {
 fn table(points: &[Point]) -> Table {
     let updates = points.iter().any(|point| point.update_miss_ratio > 0.0);
     let writes = points.iter().any(|point| point.write_miss_ratio > 0.0);
-    let bands = points.iter().any(|point| point.band.is_some());
+    let bands = points.iter().any(|point| point.confidence.is_some());
     let mut columns = vec!["cache", "misses", "hits"];
     columns.extend(updates.then_some("update misses"));
     columns.extend(writes.then_some("write misses"));
@@ -199,8 +132,10 @@ fn table(points: &[Point]) -> Table {
             vec![format_size(point.cache_bytes), percent(point.miss_ratio), percent(1.0 - point.miss_ratio)];
         cells.extend(updates.then(|| percent(point.update_miss_ratio)));
         cells.extend(writes.then(|| percent(point.write_miss_ratio)));
-        let band = point.band.map(|band| format!("{}…{}", hundredths(band.low), percent(band.high)));
-        cells.extend(bands.then(|| band.unwrap_or_default()));
+        let confidence = point
+            .confidence
+            .map(|confidence| format!("{}…{}", hundredths(confidence.low), percent(confidence.high)));
+        cells.extend(bands.then(|| confidence.unwrap_or_default()));
         table.row(cells.into_iter().map(Cell::text));
     }
     table
@@ -223,14 +158,14 @@ fn hundredths(share: f64) -> String {
 }
 
 /// What the figures leave out, on standard error.
-pub fn warn(found: &Found) {
+pub fn warn(found: &MrcResult) {
     for warning in warnings(found) {
         eprintln!("poolwright: {warning}");
     }
 }
 
 /// What the figures leave out.
-pub fn warnings(found: &Found) -> Vec<String> {
+pub fn warnings(found: &MrcResult) -> Vec<String> {
     let mut all: Vec<String> = found
         .skipped
         .counts()
@@ -268,7 +203,7 @@ pub fn warnings(found: &Found) -> Vec<String> {
 }
 
 /// The trace and the run, for the page.
-pub fn about(found: &Found) -> Vec<(String, String)> {
+pub fn about(found: &MrcResult) -> Vec<(String, String)> {
     let mut all =
         vec![("trace".to_owned(), found.source.clone()), ("format".to_owned(), found.format.to_owned())];
     if found.duration_ns > 0 {

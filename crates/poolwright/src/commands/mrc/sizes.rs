@@ -1,11 +1,11 @@
 //! The sizes of the caches: as asked for, or what is worth a look.
 
 use anyhow::Context as _;
+use poolwright_mrc::advice::{GIB, Host};
 use poolwright_mrc::footprint::{Footprint, grid};
 use poolwright_trace::format_size;
 
-use super::meaning::with_today;
-use super::models::ModelName;
+use super::model_name::ModelName;
 use crate::commands::options::Usage;
 use crate::scratch;
 
@@ -113,6 +113,18 @@ pub fn check(sizes: &[u64], models: &[ModelName], recordsizes: &[u64]) -> anyhow
         .context(Usage);
     }
     Ok(())
+}
+
+/// With today's ARC and a gigabyte more, where they are among the sizes.
+fn with_today(mut sizes: Vec<u64>) -> Vec<u64> {
+    if let (Some(first), Some(last), Some(today)) =
+        (sizes.first().copied(), sizes.last().copied(), Host::here().arc_max_bytes)
+    {
+        sizes.extend([today, today.saturating_add(GIB)].into_iter().filter(|s| (first..last).contains(s)));
+        sizes.sort_unstable();
+        sizes.dedup();
+    }
+    sizes
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use poolwright_control::registry::{self, Entry};
-use poolwright_control::{Error, Request};
 use poolwright_openzfs::property::{self, Settings};
 use poolwright_openzfs::{Pool, Spec, Use};
+use poolwright_userpool::registry::{self, Entry};
+use poolwright_userpool::{Error, Request};
 
-use super::reach::{self, Refused, parse_pool, print_json};
 use crate::commands::options::{self, Usage};
+use crate::commands::pool_connection::{self, Refused, parse_pool, print_json};
 
 /// Create a pool on files
 ///
@@ -46,16 +46,16 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     refuse_known(&args.pool)?;
     let files = check_files(&spec)?;
 
-    let pool = Pool::create(reach::engine(128 << 20)?, &spec).map_err(|why| match why {
+    let pool = Pool::create(pool_connection::engine(128 << 20)?, &spec).map_err(|why| match why {
         poolwright_openzfs::Error::Exists(_) => anyhow::Error::new(why).context(Refused),
-        poolwright_openzfs::Error::Locked(path) => reach::in_use(&args.pool, &path),
+        poolwright_openzfs::Error::Locked(path) => pool_connection::in_use(&args.pool, &path),
         other => other.into(),
     })?;
     let root = pool.open_dataset("")?;
     settings.iter().try_for_each(|(property, value)| root.set(property, value))?;
     drop(root);
     pool.export()?;
-    let found = reach::check_name(&args.pool, &files)?;
+    let found = pool_connection::check_name(&args.pool, &files)?;
     registry::save(&Entry { pool: args.pool.clone(), files: files.clone(), last_scrub: None })?;
     if args.json {
         let guid = found.guid.to_string();
@@ -118,7 +118,7 @@ fn stored(assignments: &[String]) -> anyhow::Result<Settings> {
 
 /// A name that is taken would hide the pool that has it.
 fn refuse_known(pool: &str) -> anyhow::Result<()> {
-    reach::ask_owner::<()>(pool, |owner| match owner.ask::<serde_json::Value>(&Request::Status) {
+    pool_connection::ask_owner::<()>(pool, |owner| match owner.ask::<serde_json::Value>(&Request::Status) {
         Err(why) if why.is_ending() => Err(why),
         _ => {
             let todo = "give the new pool another name".into();

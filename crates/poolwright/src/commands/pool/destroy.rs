@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use poolwright_control::{PoolInfo, Request, registry};
+use poolwright_userpool::{PoolInfo, Request, registry};
 
 use super::import::{note_kept_log, release};
-use super::reach::{self, PoolFiles, Reach, Refused, explained, parse_pool, print_json};
+use crate::commands::pool_connection::{
+    self, PoolConnection, PoolFiles, Refused, explained, parse_pool, print_json,
+};
 
 /// Destroy a pool; `pool import -D` can bring it back for as long as its files are there
 ///
@@ -34,13 +36,13 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let pool = args.pool.as_str();
     if args.force {
         release(pool)?;
-    } else if let Some(info) = reach::ask_owner(pool, |owner| owner.ask(&Request::Status))? {
+    } else if let Some(info) = pool_connection::ask_owner(pool, |owner| owner.ask(&Request::Status))? {
         return Err(mounted(pool, &info));
     }
-    let files = match Reach::open(pool, &args.files)? {
-        Reach::Here(host) => destroy(*host)?,
+    let files = match PoolConnection::open(pool, &args.files)? {
+        PoolConnection::Here(host) => destroy(*host)?,
         // Mounted again meanwhile.
-        Reach::Owner { mut client, .. } => {
+        PoolConnection::Owner { mut client, .. } => {
             let info = client.ask(&Request::Status).map_err(explained)?;
             return Err(mounted(pool, &info));
         }
@@ -56,7 +58,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn destroy(host: poolwright_control::Host) -> anyhow::Result<Vec<PathBuf>> {
+fn destroy(host: poolwright_userpool::LocalPool) -> anyhow::Result<Vec<PathBuf>> {
     let files = host.files().to_vec();
     host.into_pool().destroy_pool()?;
     Ok(files)

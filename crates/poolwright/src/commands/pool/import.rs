@@ -4,15 +4,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use poolwright_control::label::{self, Found, Label, State};
-use poolwright_control::registry::{self, Entry};
-use poolwright_control::{ENDING, Error, Holder, PoolInfo, Request};
 use poolwright_trace::counted;
+use poolwright_userpool::label::{self, FoundPool, Label, State};
+use poolwright_userpool::registry::{self, Entry};
+use poolwright_userpool::{ENDING, Error, LockOwner, PoolInfo, Request};
 
 use crate::commands::options::Usage;
 
-use super::reach::{self, PoolFiles, Reach, Refused, explained, parse_pool, print_json};
-use crate::commands::mount::log;
+use crate::commands::mount_log;
+use crate::commands::pool_connection::{
+    self, PoolConnection, PoolFiles, Refused, explained, parse_pool, print_json,
+};
 
 /// Find pools in files, or open one and remember where it is
 ///
@@ -97,14 +99,14 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let found = match Wanted::of(&args)? {
         Wanted::List(dir) => return list(&dir, args.json),
         Wanted::Pick(pool, dir) => pick(&pool, &dir)?,
-        Wanted::Named(pool, files) => reach::check_name(&pool, &reach::ordered(&files)?)?,
+        Wanted::Named(pool, files) => pool_connection::check_name(&pool, &pool_connection::ordered(&files)?)?,
         Wanted::Files(files) => of_files(&files)?,
     };
     let pool = &found.pool;
     refuse_incomplete(&found, args.destroyed)?;
     refuse_other(pool, &found.files)?;
     let files = PoolFiles { pool_file: found.files.clone(), force: args.force };
-    let datasets: Vec<poolwright_control::DatasetInfo> = Reach::once(pool, &files, &Request::List)?;
+    let datasets: Vec<poolwright_userpool::DatasetInfo> = PoolConnection::once(pool, &files, &Request::List)?;
     let last_scrub = registry::find(pool)?.and_then(|entry| entry.last_scrub);
     registry::save(&Entry { pool: pool.clone(), files: found.files.clone(), last_scrub })?;
     if args.json {
@@ -120,10 +122,10 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 }
 
 /// The pool that these files belong to. If one file is named, its other files are looked for in the same directory.
-fn of_files(files: &[PathBuf]) -> anyhow::Result<Found> {
-    let mut labels = label::read_all(&reach::ordered(files)?)?;
+fn of_files(files: &[PathBuf]) -> anyhow::Result<FoundPool> {
+    let mut labels = label::read_all(&pool_connection::ordered(files)?)?;
     let names = || files.iter().map(|f| f.display().to_string()).collect::<Vec<_>>().join(", ");
-    let one = |labels: &[(PathBuf, Label)]| -> anyhow::Result<Found> {
+    let one = |labels: &[(PathBuf, Label)]| -> anyhow::Result<FoundPool> {
         let mut found = label::group(labels);
         match (found.pop(), found.is_empty()) {
             (Some(one), true) => Ok(one),
@@ -162,10 +164,10 @@ fn beside(file: &Path, pool_guid: u64) -> anyhow::Result<Vec<(PathBuf, Label)>> 
     Ok(paths.into_iter().filter_map(label).filter(|(_, label)| label.pool_guid == pool_guid).collect())
 }
 
-fn pick(pool: &str, dir: &Path) -> anyhow::Result<Found> {
+fn pick(pool: &str, dir: &Path) -> anyhow::Result<FoundPool> {
     let found = label::scan(dir)?;
     let names: Vec<String> = found.iter().map(|f| f.pool.clone()).collect();
-    let mut mine: Vec<Found> = found.into_iter().filter(|f| f.pool == pool).collect();
+    let mut mine: Vec<FoundPool> = found.into_iter().filter(|f| f.pool == pool).collect();
     match (mine.pop(), mine.is_empty()) {
         (Some(one), true) => Ok(one),
         (Some(_), false) => {
@@ -176,7 +178,7 @@ fn pick(pool: &str, dir: &Path) -> anyhow::Result<Found> {
     }
 }
 
-fn refuse_incomplete(found: &Found, destroyed: bool) -> anyhow::Result<()> {
+fn refuse_incomplete(found: &FoundPool, destroyed: bool) -> anyhow::Result<()> {
     if found.state == State::Destroyed && !destroyed {
         bail!(
             "importing {0}: the pool was destroyed\nhint: `poolwright pool import -D {1}` brings it back",
@@ -209,7 +211,7 @@ fn refuse_other(pool: &str, files: &[PathBuf]) -> anyhow::Result<()> {
     .context(Refused)
 }
 
-fn host_of(found: &Found) -> String {
+fn host_of(found: &FoundPool) -> String {
     found.host.as_ref().map_or_else(String::new, |host| format!(" (on host {host})"))
 }
 
@@ -229,8 +231,8 @@ fn list(dir: &Path, json: bool) -> anyhow::Result<u8> {
 }
 
 /// A pool that could be imported, in `zpool import`'s manner.
-fn describe(found: &Found) -> String {
-    let state = match (found.state, found.files.iter().find_map(|file| Holder::of(file))) {
+fn describe(found: &FoundPool) -> String {
+    let state = match (found.state, found.files.iter().find_map(|file| LockOwner::of(file))) {
         (_, Some(holder)) => format!("in use by process {} ({})", holder.pid, holder.command),
         (State::Active, None) => format!("not exported by its last user{}", host_of(found)),
         (State::Exported, None) => "exported".to_owned(),
@@ -279,16 +281,17 @@ pub fn export(args: ExportArgs) -> anyhow::Result<u8> {
     let pool = args.pool.as_str();
     let (files, closed) = match release(pool)? {
         Some(files) => {
-            let closed = reach::check_name(pool, &files).is_ok_and(|found| found.state == State::Exported);
+            let closed =
+                pool_connection::check_name(pool, &files).is_ok_and(|found| found.state == State::Exported);
             (files, closed)
         }
-        None => (reach::files_of(pool, &args.files)?, false),
+        None => (pool_connection::files_of(pool, &args.files)?, false),
     };
     if files.iter().all(|file| !file.exists()) {
         eprintln!("poolwright: none of the files of {pool} is there; it is forgotten");
     } else if !closed {
         let files = PoolFiles { pool_file: files.clone(), force: args.files.force };
-        Reach::once::<()>(pool, &files, &Request::Sync)?;
+        PoolConnection::once::<()>(pool, &files, &Request::Sync)?;
     }
     registry::forget(pool)?;
     note_kept_log(pool);
@@ -302,7 +305,7 @@ pub fn export(args: ExportArgs) -> anyhow::Result<u8> {
 
 /// Removes the log of a pool that is closed, or says that it is kept.
 pub(super) fn note_kept_log(pool: &str) {
-    if let Some(log) = log::remove_routine(pool) {
+    if let Some(log) = mount_log::remove_routine(pool) {
         tell!(
             "poolwright: note: the log of {pool} is kept, because it holds more than routine lines: {}",
             log.display()
@@ -313,7 +316,7 @@ pub(super) fn note_kept_log(pool: &str) {
 /// Has the pool's owner unmount everything, and waits until it has let go of the files, which it returns; `None` without an
 /// owner.
 pub(super) fn release(pool: &str) -> anyhow::Result<Option<Vec<PathBuf>>> {
-    let released = reach::ask_owner(pool, |owner| {
+    let released = pool_connection::ask_owner(pool, |owner| {
         let info: PoolInfo = owner.ask(&Request::Status)?;
         owner.ask::<()>(&Request::Release)?;
         Ok((info.files, owner.pid()))
@@ -326,12 +329,14 @@ pub(super) fn release(pool: &str) -> anyhow::Result<Option<Vec<PathBuf>>> {
 /// Waits until the owner, which has unmounted everything, has let go of the files.
 fn wait_closed(pool: &str, pid: i32, files: &[PathBuf]) -> anyhow::Result<()> {
     let start = Instant::now();
-    let answers =
-        || reach::ask_owner(pool, |owner| owner.ask::<PoolInfo>(&Request::Status).map(|_| owner.pid()));
+    let answers = || {
+        pool_connection::ask_owner(pool, |owner| owner.ask::<PoolInfo>(&Request::Status).map(|_| owner.pid()))
+    };
     while answers()? == Some(pid) && start.elapsed() < ENDING {
         std::thread::sleep(Duration::from_millis(20));
     }
-    while let Some(holder) = files.iter().find_map(|file| Holder::of(file)).filter(|holder| holder.pid == pid)
+    while let Some(holder) =
+        files.iter().find_map(|file| LockOwner::of(file)).filter(|holder| holder.pid == pid)
     {
         if start.elapsed() > ENDING {
             return Err(explained(Error::InUse {

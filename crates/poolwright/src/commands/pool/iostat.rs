@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use poolwright_control::label::{Found, Label, Vdev};
-use poolwright_control::{Counters, Request};
 use poolwright_openzfs::{ArcStats, VdevHealth, VdevStats};
 use poolwright_trace::{format_ns, format_size};
+use poolwright_userpool::label::{FoundPool, Label, Vdev};
+use poolwright_userpool::{Counters, Request};
 use serde::Serialize;
 
-use super::reach::{PoolFiles, Reach, parse_pool, print_json};
 use super::status::{listing, tree};
 use crate::commands::options::parse_time;
+use crate::commands::pool_connection::{PoolConnection, PoolFiles, parse_pool, print_json};
 use crate::interrupt;
 
 /// Show what a mounted pool reads and writes
@@ -111,32 +111,32 @@ impl Report {
 
 /// Reports; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    let mut reach = Reach::open(&args.pool, &args.files)?;
-    if args.interval.is_some() && matches!(reach, Reach::Here(_)) {
-        reach.finish()?;
+    let mut connection = PoolConnection::open(&args.pool, &args.files)?;
+    if args.interval.is_some() && matches!(connection, PoolConnection::Here(_)) {
+        connection.finish()?;
         bail!("{} is not mounted, so nothing moves in it; `poolwright mount {0} DIR` mounts it", args.pool);
     }
-    let layout = layout(&mut reach)?;
-    let first: Counters = reach.ask(&Request::Counters)?;
+    let layout = layout(&mut connection)?;
+    let first: Counters = connection.ask(&Request::Counters)?;
     if !args.no_first {
         print(&args, &Report::between(None, &first), layout.as_ref())?;
     }
     if let Some(interval) = args.interval {
         let done = u64::from(!args.no_first);
         let left = args.count.map_or(u64::MAX, |count| count - done.min(count));
-        follow(&args, &mut reach, first, interval, left, layout.as_ref())?;
+        follow(&args, &mut connection, first, interval, left, layout.as_ref())?;
     }
-    reach.finish()?;
+    connection.finish()?;
     Ok(0)
 }
 
 fn follow(
     args: &Args,
-    reach: &mut Reach,
+    connection: &mut PoolConnection,
     mut before: Counters,
     interval: Duration,
     reports: u64,
-    layout: Option<&Found>,
+    layout: Option<&FoundPool>,
 ) -> anyhow::Result<()> {
     let stop = interrupt::watch().context("cannot watch for Ctrl-C")?;
     let mut next = Instant::now() + interval;
@@ -148,19 +148,19 @@ fn follow(
             std::thread::sleep(left.min(Duration::from_millis(100)));
         }
         next += interval;
-        let now: Counters = reach.ask(&Request::Counters)?;
+        let now: Counters = connection.ask(&Request::Counters)?;
         print(args, &Report::between(Some(&before), &now), layout)?;
         before = now;
     }
     Ok(())
 }
 
-fn layout(reach: &mut Reach) -> anyhow::Result<Option<Found>> {
-    let info: poolwright_control::PoolInfo = reach.ask(&Request::Status)?;
+fn layout(connection: &mut PoolConnection) -> anyhow::Result<Option<FoundPool>> {
+    let info: poolwright_userpool::PoolInfo = connection.ask(&Request::Status)?;
     Ok(super::status::layout(&info.pool, &info.files, &info.file_faults))
 }
 
-fn print(args: &Args, report: &Report, layout: Option<&Found>) -> anyhow::Result<()> {
+fn print(args: &Args, report: &Report, layout: Option<&FoundPool>) -> anyhow::Result<()> {
     if args.json {
         return print_json(report);
     }
@@ -190,7 +190,7 @@ fn print(args: &Args, report: &Report, layout: Option<&Found>) -> anyhow::Result
 }
 
 /// In the order and with the indents of the layout; without one, as they come.
-fn file_rows(report: &Report, layout: Option<&Found>) -> Vec<Vec<String>> {
+fn file_rows(report: &Report, layout: Option<&FoundPool>) -> Vec<Vec<String>> {
     let moved = |path: &Path| report.files.iter().find(|f| f.path == path).map(|f| f.moved);
     let Some(found) = layout else {
         let line = |f: &Moved| row(&format!("  {}", f.path.display()), &f.moved, report, None, None);

@@ -1,11 +1,11 @@
 //! A scrub or resilver in `zpool status`'s words, and `poolwright pool scrub`.
 
-use poolwright_control::{Request, Scrub, ScrubHow, registry};
 use poolwright_openzfs::{Scan, ScanKind, ScanState};
 use poolwright_trace::format_size;
 use poolwright_tune::machine::rfc3339;
+use poolwright_userpool::{Request, Scrub, ScrubHow, registry};
 
-use super::reach::{PoolFiles, Reach, parse_pool, print_json};
+use crate::commands::pool_connection::{PoolConnection, PoolFiles, parse_pool, print_json};
 
 /// Read and check every block of a pool, repairing what can be repaired
 ///
@@ -42,7 +42,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         (true, _) => ScrubHow::Wait,
         _ => ScrubHow::Start,
     };
-    let scrub: Scrub = Reach::once(&args.pool, &args.files, &Request::Scrub { how })?;
+    let scrub: Scrub = PoolConnection::once(&args.pool, &args.files, &Request::Scrub { how })?;
     let ended = scrub.state == ScanState::Finished;
     if let (true, Some(mut entry)) = (ended, registry::find(&args.pool)?) {
         entry.last_scrub = Some(scrub.clone());

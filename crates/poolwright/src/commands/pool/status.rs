@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use poolwright_control::label::{self, Found, Vdev};
-use poolwright_control::{FileFault, PoolInfo, Request, Scrub, registry};
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
+use poolwright_userpool::label::{self, FoundPool, Vdev};
+use poolwright_userpool::{FileFault, PoolInfo, Request, Scrub, registry};
 use serde::Serialize;
 
-use super::reach::{self, PoolFiles, Reach, parse_pool, print_json};
 use super::scan;
+use crate::commands::pool_connection::{self, PoolConnection, PoolFiles, parse_pool, print_json};
 
 /// Show a pool's layout, its errors, its last scrub, and who has it mounted where, as `zpool status` does
 ///
@@ -37,17 +37,17 @@ struct Status {
     /// Why it is not online.
     trouble: Option<String>,
     info: Option<PoolInfo>,
-    layout: Option<Found>,
+    layout: Option<FoundPool>,
     last_scrub: Option<Scrub>,
 }
 
 impl Status {
     fn of(pool: &str, files: &PoolFiles) -> anyhow::Result<Status> {
-        let asked: anyhow::Result<PoolInfo> = Reach::once(pool, files, &Request::Status);
+        let asked: anyhow::Result<PoolInfo> = PoolConnection::once(pool, files, &Request::Status);
         let entry = registry::find(pool)?;
         let paths = match &asked {
             Ok(info) => info.files.clone(),
-            Err(_) => reach::files_of(pool, files)?,
+            Err(_) => pool_connection::files_of(pool, files)?,
         };
         let (info, trouble) = match asked {
             Ok(info) => {
@@ -85,7 +85,7 @@ impl Status {
 }
 
 /// How a pool is made up, from the labels of its files. Those of a file that was removed are read through its owner.
-pub fn layout(pool: &str, paths: &[PathBuf], faults: &[FileFault]) -> Option<Found> {
+pub fn layout(pool: &str, paths: &[PathBuf], faults: &[FileFault]) -> Option<FoundPool> {
     let read = |path: &PathBuf| {
         let fault = faults.iter().find(|fault| fault.path == *path);
         let label = label::Label::read(fault.map_or(path, |fault| &fault.content)).ok()??;
@@ -98,7 +98,7 @@ pub fn layout(pool: &str, paths: &[PathBuf], faults: &[FileFault]) -> Option<Fou
 fn all(pool: Option<&String>, files: &PoolFiles) -> anyhow::Result<Vec<Status>> {
     let names = match pool {
         Some(pool) => vec![pool.clone()],
-        None => reach::known()?,
+        None => pool_connection::known()?,
     };
     names.iter().map(|pool| Status::of(pool, files)).collect()
 }
@@ -139,7 +139,7 @@ fn text(status: &Status) -> String {
         let lost = info.file_faults.iter().find(|fault| fault.lost);
         let errors = match info.data_errors {
             _ if lost.is_some() => lost.map_or_else(String::new, |f| {
-                format!("{} {}; changes fail with EIO", f.path.display(), f.change.words())
+                format!("{} {}; changes fail with EIO", f.path.display(), f.change.description())
             }),
             0 => "No known data errors".to_owned(),
             n => format!("{n} blocks cannot be read whole"),
@@ -235,7 +235,7 @@ fn cells_of(status: &Status, vdev: &Vdev) -> Vec<Cell> {
     }
     if let (Some(fault), true) = (of(vdev), vdev.children.is_empty()) {
         cells.resize_with(4, || Cell::text(""));
-        cells.push(Cell::text(format!("file {}", fault.change.words())));
+        cells.push(Cell::text(format!("file {}", fault.change.description())));
     }
     cells
 }
@@ -291,7 +291,7 @@ struct Row {
     health: String,
     /// Its owner, if it has one.
     pid: Option<u32>,
-    mounts: Vec<poolwright_control::Mounted>,
+    mounts: Vec<poolwright_userpool::Mounted>,
 }
 
 /// Lists; the value is the exit code.

@@ -12,7 +12,7 @@ use poolwright_tune::repeat::{Repeatable, compare, repeatable};
 
 use super::{Args, Outputs, Tuned, interrupted, write_and_print};
 use crate::commands::options::{self, Usage};
-use crate::plan_page::words;
+use crate::plan_page::format;
 use crate::scratch;
 
 /// The exit code where the repetition recommends something else.
@@ -97,9 +97,9 @@ fn say(old: &Plan, new: &Plan) {
 /// A line per role.
 fn recommendations(plan: &Plan) -> Vec<String> {
     let one = |role: &poolwright_tune::plan::Role| {
-        let settings = words::settings(&role.recommended);
+        let settings = format::settings(&role.recommended);
         let settings = if settings.is_empty() { "keep" } else { &settings };
-        poolwright_report::escape::line(&format!("{}: {settings}", words::role_name(&plan.roles, role)))
+        poolwright_report::escape::line(&format!("{}: {settings}", format::role_name(&plan.roles, role)))
     };
     plan.roles.iter().map(one).collect()
 }

@@ -1,0 +1,27 @@
+//! The cases of a study: the combinations of its factors' levels.
+
+use super::{Case, Study};
+
+/// Every combination of levels that is not excluded, the last factor changing fastest.
+pub fn cases(study: &Study) -> Vec<Case> {
+    let mut all = vec![Case::new()];
+    for factor in &study.factors {
+        let with = |case: &Case| {
+            let mut several = Vec::new();
+            for level in &factor.levels {
+                let mut case = case.clone();
+                case.insert(factor.name.clone(), level.name.clone());
+                several.push(case);
+            }
+            several
+        };
+        all = all.iter().flat_map(with).collect();
+    }
+    all.retain(|case| !study.exclude.iter().any(|excluded| matches(case, excluded)));
+    all
+}
+
+/// Whether a case has the levels that another one names.
+pub fn matches(case: &Case, named: &Case) -> bool {
+    named.iter().all(|(factor, level)| case.get(factor) == Some(level))
+}

@@ -1,0 +1,351 @@
+//! The scratch folder of a run: locked while it is used, and cleared of what a killed run left in it.
+//!
+//! Whatever a trial starts carries the folder's name in its environment, so that leftovers are told from a user's own
+//! processes. A server that writes its title over its environment (PostgreSQL) is known by its working directory.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use poolwright_host::private::{self, OwnDir, is_at};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, getuid, pidfd_open, pidfd_send_signal};
+
+use crate::{Error, Result};
+
+/// The variable that says whose a process is.
+pub const MARK: &str = "POOLWRIGHT_LAB";
+
+/// A scratch folder of this process alone.
+#[derive(Debug)]
+pub struct ScratchDir {
+    root: PathBuf,
+    _lock: File,
+}
+
+impl ScratchDir {
+    /// [`ScratchDir::take_named`] for the lab's runs. The folder of a trial on a directory has another name.
+    pub fn take(parent: &Path) -> Result<ScratchDir> {
+        ScratchDir::take_named(parent, "poolwright-lab")
+    }
+
+    /// Locks `NAME.UID` in `parent`, and clears it.
+    pub fn take_named(parent: &Path, name: &str) -> Result<ScratchDir> {
+        let parent = parent.canonicalize().map_err(Error::host("looking at", parent))?;
+        let root = parent.join(format!("{name}.{}", getuid().as_raw()));
+        // The previous owner may have removed the folder after its lock was opened here: retry until the path still names
+        // the locked file. Nothing is written before that.
+        let mut lock = loop {
+            match locked(&root) {
+                Ok(lock) if is_at(&lock, &root.join(LOCK)) => break lock,
+                Err(Error::Host { why, .. }) if why.kind() == std::io::ErrorKind::NotFound => {}
+                Ok(_) => {}
+                Err(why) => return Err(why),
+            }
+        };
+        let _ = lock.set_len(0);
+        let _ = writeln!(lock, "{}", std::process::id());
+        let scratch_dir = ScratchDir { root, _lock: lock };
+        scratch_dir.clear()?;
+        Ok(scratch_dir)
+    }
+
+    /// Where it is.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A trial's own folder, made.
+    pub fn trial(&self, position: u32) -> Result<PathBuf> {
+        let path = self.root.join(format!("t{position}"));
+        private::make_dir(&path).map_err(Error::host("making", &path))?;
+        Ok(path)
+    }
+
+    /// A file beside a trial's folder.
+    pub fn beside(&self, position: u32, ending: &str) -> PathBuf {
+        self.root.join(format!("t{position}.{ending}"))
+    }
+
+    /// Moves what a trial leaves to where [`ScratchDir::clear`] does not come. Returns the folder.
+    pub fn keep(&self, position: u32) -> Result<PathBuf> {
+        let kept = self.root.join("kept");
+        private::make_dirs(&kept).map_err(Error::host("making", &kept))?;
+        let free = (1..).map(|n| kept.join(n.to_string())).find(|p| !p.exists()).expect("one is free");
+        let trial = self.root.join(format!("t{position}"));
+        std::fs::rename(&trial, &free).map_err(Error::host("moving", &trial))?;
+        for ending in ["json", "log"] {
+            let _ = std::fs::rename(self.beside(position, ending), free.join(format!("trial.{ending}")));
+        }
+        Ok(free)
+    }
+
+    /// Ends, unmounts and removes all that trials left here. Returns how many processes there were.
+    pub fn clear(&self) -> Result<usize> {
+        let ended = self.end_processes();
+        for point in mounts_below(&self.root) {
+            unmount(&point);
+        }
+        for entry in std::fs::read_dir(&self.root).map_err(Error::host("reading", &self.root))?.flatten() {
+            if !is_of_a_trial(&entry.file_name()) {
+                continue;
+            }
+            let path = entry.path();
+            let removed =
+                if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            removed.map_err(Error::host("removing", &path))?;
+        }
+        Ok(ended)
+    }
+
+    /// Kills them until none is there: one may start another while it is looked for.
+    fn end_processes(&self) -> usize {
+        let mut ended = BTreeSet::new();
+        for _ in 0..100 {
+            let left = self.processes();
+            if left.is_empty() {
+                break;
+            }
+            for pid in left {
+                self.kill(pid);
+                ended.insert(pid);
+            }
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        ended.len()
+    }
+
+    /// Through a handle, and looked at again: the number may belong to another process by now.
+    fn kill(&self, pid: i32) {
+        let Some(handle) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+        else {
+            return;
+        };
+        if self.is_ours(pid, &BTreeSet::new()) {
+            let _ = pidfd_send_signal(&handle, Signal::KILL);
+        }
+    }
+
+    fn processes(&self) -> BTreeSet<i32> {
+        let own = getpid().as_raw_nonzero().get();
+        let names = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|e| e.file_name());
+        let all: Vec<i32> =
+            names.filter_map(|n| n.to_str()?.parse().ok()).filter(|pid| *pid != own).collect();
+        let mut found = BTreeSet::new();
+        loop {
+            let more: Vec<i32> = all
+                .iter()
+                .copied()
+                .filter(|pid| !found.contains(pid) && self.is_ours(*pid, &found))
+                .collect();
+            if more.is_empty() {
+                return found;
+            }
+            found.extend(more);
+        }
+    }
+
+    /// Alive, and marked, or an orphan (or a child of `known`) that works in a trial's folder.
+    fn is_ours(&self, pid: i32, known: &BTreeSet<i32>) -> bool {
+        let Some((state, parent)) = state_and_parent(pid) else { return false };
+        if state == 'Z' || state == 'X' || !self.is_seen_by(pid) {
+            return false;
+        }
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mark = [MARK.as_bytes(), b"=", self.root.as_os_str().as_bytes()].concat();
+        if environ.split(|b| *b == 0).any(|variable| variable == mark) {
+            return true;
+        }
+        let works_in = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+        let in_a_trial = works_in.strip_prefix(&self.root).ok().and_then(|rest| rest.iter().next());
+        in_a_trial.is_some_and(is_of_a_trial) && (parent == 1 || known.contains(&parent))
+    }
+
+    /// Whether the folder's name is this very folder for that process: in a container it is another lab's.
+    fn is_seen_by(&self, pid: i32) -> bool {
+        let there = Path::new("/proc").join(pid.to_string()).join("root");
+        let name = self.root.strip_prefix("/").unwrap_or(&self.root);
+        File::open(&self.root).is_ok_and(|here| is_at(&here, &there.join(name)))
+    }
+}
+
+impl Drop for ScratchDir {
+    /// Removes the folder, unless something is kept in it.
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.root.join(LOCK));
+        let _ = std::fs::remove_dir(&self.root);
+    }
+}
+
+const LOCK: &str = "lock";
+
+/// The folder's lock file, locked. The folder's name is predictable and its parent often `/tmp`: what another user placed
+/// there is refused, and no link is followed.
+fn locked(root: &Path) -> Result<File> {
+    let path = root.join(LOCK);
+    let dir = OwnDir::open(root).map_err(|why| unusable(root, why))?;
+    let mut lock = dir.file(LOCK).map_err(|why| unusable(&path, why))?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        return Ok(lock);
+    }
+    let mut holder = String::new();
+    let _ = (&mut lock).take(64).read_to_string(&mut holder);
+    Err(Error::Locked { path: root.to_owned(), holder: holder.trim().to_owned() })
+}
+
+fn unusable(path: &Path, why: std::io::Error) -> Error {
+    match private::refusal(&why) {
+        Some(why) => Error::Unsafe { path: path.to_owned(), why },
+        None => Error::host("opening", path)(why),
+    }
+}
+
+fn is_of_a_trial(name: &OsStr) -> bool {
+    let stem =
+        name.to_str().and_then(|n| n.strip_prefix('t')).map(|n| n.split('.').next().unwrap_or_default());
+    stem.is_some_and(|digits| digits.parse::<u32>().is_ok())
+}
+
+/// From `/proc/PID/stat`, whose second field may hold spaces and parentheses.
+fn state_and_parent(pid: i32) -> Option<(char, i32)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+/// Mount points below a folder, the deepest first.
+fn mounts_below(root: &Path) -> Vec<PathBuf> {
+    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let points =
+        table.split(|b| *b == b'\n').filter_map(|line| line.split(|b| *b == b' ').nth(4)).map(unescaped);
+    let mut below: Vec<PathBuf> = points.filter(|p| p.starts_with(root) && p != root).collect();
+    below.sort();
+    below.reverse();
+    below
+}
+
+/// The table writes a space as `\040`.
+fn unescaped(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::new();
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..3).and_then(|d| std::str::from_utf8(d).ok());
+        match digits.and_then(|d| u8::from_str_radix(d, 8).ok()) {
+            Some(byte) if *first == b'\\' => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    PathBuf::from(OsStr::from_bytes(&bytes))
+}
+
+/// Lazily: whoever served it is gone.
+fn unmount(point: &Path) {
+    let mut command = if getuid().is_root() { Command::new("umount") } else { Command::new("fusermount3") };
+    if getuid().is_root() {
+        command.arg("-l")
+    } else {
+        command.args(["-u", "-z"])
+    };
+    let _ = command.arg(point).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_killed_runs_leftovers_are_cleared_and_nothing_else_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let scratch_dir = ScratchDir::take(dir.path()).unwrap();
+        let why = ScratchDir::take(dir.path()).unwrap_err().to_string();
+        assert!(why.contains(&std::process::id().to_string()), "{why}");
+        let trial = scratch_dir.trial(7).unwrap();
+        std::fs::write(trial.join("file"), "x").unwrap();
+        std::fs::write(scratch_dir.beside(7, "json"), "{}").unwrap();
+        std::fs::write(scratch_dir.root().join("text"), "a user's").unwrap();
+        let sleep = |mark: Option<&Path>, cwd: &Path| {
+            let mut command = Command::new("sleep");
+            command.arg("600").current_dir(cwd).env_remove(MARK);
+            if let Some(root) = mark {
+                command.env(MARK, root);
+            }
+            command.spawn().unwrap()
+        };
+        let mut marked = sleep(Some(scratch_dir.root()), Path::new("/"));
+        let mut anothers = sleep(Some(Path::new("/another")), Path::new("/"));
+        let mut visitor = sleep(None, &trial);
+        // An orphan without a mark: its parent, a shell, ends at once.
+        let script = "sleep 600 >/dev/null 2>&1 & echo $!";
+        let orphan = Command::new("sh").args(["-c", script]).current_dir(&trial).output().unwrap();
+        let orphan: i32 = String::from_utf8_lossy(&orphan.stdout).trim().parse().unwrap();
+        let ended = scratch_dir.clear().unwrap();
+        assert!(marked.wait().unwrap().code().is_none(), "killed");
+        assert!(anothers.try_wait().unwrap().is_none() && visitor.try_wait().unwrap().is_none());
+        for child in [&mut anothers, &mut visitor] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        // Where orphans go to another than process 1 (a subreaper), the last rule cannot tell.
+        let adopted = state_and_parent(orphan).is_some_and(|(state, parent)| state != 'Z' && parent != 1);
+        if adopted {
+            let _ = Command::new("kill").arg(orphan.to_string()).status();
+        } else {
+            assert_eq!(ended, 2);
+        }
+        assert!(
+            !trial.exists()
+                && !scratch_dir.beside(7, "json").exists()
+                && scratch_dir.root().join("text").exists()
+        );
+        let root = scratch_dir.root().to_owned();
+        drop(scratch_dir);
+        assert_eq!(std::fs::read_dir(&root).unwrap().count(), 1, "a user's file is not removed");
+        std::fs::remove_file(root.join("text")).unwrap();
+        drop(ScratchDir::take(dir.path()).unwrap());
+        assert!(!root.exists());
+    }
+
+    #[test]
+    fn a_container_may_have_a_lab_in_a_folder_of_the_same_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let scratch_dir = ScratchDir::take(dir.path()).unwrap();
+        // Its own file system over the folder's parent, as a container has one.
+        let script = format!(
+            "mount -t tmpfs none {} && mkdir {} && echo up && exec sleep 600",
+            dir.path().canonicalize().unwrap().display(),
+            scratch_dir.root().display()
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--map-root-user", "sh", "-c", &script]);
+        command.env(MARK, scratch_dir.root()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut container = command.spawn().unwrap();
+        let mut up = [0; 3];
+        if container.stdout.take().unwrap().read_exact(&mut up).is_err() {
+            eprintln!("not tested: this user may not make a mount namespace");
+            container.wait().unwrap();
+            return;
+        }
+        assert_eq!(scratch_dir.clear().unwrap(), 0);
+        assert!(container.try_wait().unwrap().is_none(), "it is another's");
+        container.kill().unwrap();
+        container.wait().unwrap();
+    }
+
+    #[test]
+    fn mount_points_are_unescaped() {
+        assert_eq!(unescaped(br"/a\040b\134c"), Path::new(r"/a b\c"));
+        assert_eq!(unescaped(br"/plain\"), Path::new(r"/plain\"));
+        assert!(mounts_below(Path::new("/")).contains(&PathBuf::from("/proc")));
+    }
+}

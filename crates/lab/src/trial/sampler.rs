@@ -1,0 +1,208 @@
+//! Samples the host, the driver and the pool, at one moment and once a second.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::processes;
+use super::procfs::{Disk, HostCpu, Ticks, disk, host_cpu, memory, mount_source, run_queue};
+use super::target::{Counters, Target};
+
+/// Between two samples.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// All counters and levels at one moment. What cannot be read is not there.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// When.
+    pub at: Instant,
+    /// The host's CPUs.
+    pub host: Option<HostCpu>,
+    /// Runnable processes.
+    pub runnable: Option<u64>,
+    /// `MemAvailable`.
+    pub memory: Option<u64>,
+    /// The device under the target.
+    pub disk: Option<Disk>,
+    /// The driver, what it started, and what ended of that.
+    pub driver: Ticks,
+    /// The process that serves the datasets.
+    pub engine: Option<Ticks>,
+    /// The pool.
+    pub counters: Option<Counters>,
+}
+
+/// Samples the host, the driver and the pool of one target.
+pub struct Sampler<'a> {
+    target: &'a dyn Target,
+    disk: Option<(u32, u32)>,
+    engine: Option<i32>,
+}
+
+impl<'a> Sampler<'a> {
+    /// For a target that stays mounted as it is while this snapshots.
+    pub fn new(target: &'a dyn Target) -> Sampler<'a> {
+        Sampler { target, disk: device_of(target.place()), engine: target.engine() }
+    }
+
+    /// What is to be left alone when the driver's processes are ended or counted.
+    pub fn except(&self) -> Vec<i32> {
+        self.engine.into_iter().collect()
+    }
+
+    /// Reads all counters now.
+    pub fn snapshot(&self) -> Snapshot {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let stat = read("/proc/stat");
+        Snapshot {
+            at: Instant::now(),
+            host: host_cpu(&stat),
+            runnable: run_queue(&stat),
+            memory: memory(&read("/proc/meminfo"), "MemAvailable"),
+            disk: self.disk.and_then(|device| disk(&read("/proc/diskstats"), device)),
+            driver: processes::used(&self.except()),
+            engine: self.engine.and_then(processes::used_by),
+            counters: self.target.counters().ok().flatten(),
+        }
+    }
+
+    /// Takes a snapshot once a second until `stop`, and a last one unless the previous one is less than a quarter of a second old.
+    pub fn watch(&self, stop: &AtomicBool) -> Vec<Snapshot> {
+        let start = Instant::now();
+        let mut snapshots = vec![self.snapshot()];
+        for n in 1u32.. {
+            while start.elapsed() < EVERY * n {
+                if stop.load(Ordering::Acquire) {
+                    if snapshots.last().is_some_and(|last| last.at.elapsed() >= EVERY / 4) {
+                        snapshots.push(self.snapshot());
+                    }
+                    return snapshots;
+                }
+                let left = (EVERY * n).saturating_sub(start.elapsed());
+                std::thread::sleep(left.min(Duration::from_millis(50)));
+            }
+            // Skip ticks that were missed while the sampler was busy.
+            if start.elapsed() < EVERY * (n + 1) {
+                snapshots.push(self.snapshot());
+            }
+        }
+        snapshots
+    }
+}
+
+/// The number of the device below a path in `/proc/diskstats`; none for memory, the network and the like.
+fn device_of(path: &Path) -> Option<(u32, u32)> {
+    let split = |number: u64| (rustix::fs::major(number), rustix::fs::minor(number));
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let device = split(std::fs::metadata(path).ok()?.dev());
+    if disk(&read("/proc/diskstats"), device).is_some() {
+        return Some(device);
+    }
+    let source = mount_source(&read("/proc/self/mountinfo"), device)?;
+    if !source.starts_with("/dev/") {
+        return None;
+    }
+    let device = split(std::fs::metadata(source).ok()?.rdev());
+    disk(&read("/proc/diskstats"), device).map(|_| device)
+}
+
+/// Ticks as seconds.
+pub fn seconds(ticks: u64) -> f64 {
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// The difference between two snapshots. A counter that went backwards was reset and yields no value.
+#[derive(Clone, Copy, Debug)]
+pub struct Delta<'a>(pub &'a Snapshot, pub &'a Snapshot);
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+impl Delta<'_> {
+    /// Length in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.1.at.saturating_duration_since(self.0.at).as_secs_f64()
+    }
+
+    /// Busy CPU of the host in percent.
+    pub fn host_cpu(&self) -> Option<f64> {
+        let (before, after) = (self.0.host?, self.1.host?);
+        share(after.busy.checked_sub(before.busy)?, after.total.checked_sub(before.total)?).map(|s| 100.0 * s)
+    }
+
+    /// CPU time of the driver in seconds, in programs and in the kernel.
+    pub fn driver(&self) -> (f64, f64) {
+        let (before, after) = (self.0.driver, self.1.driver);
+        let since = |before: u64, after: u64| seconds(after.saturating_sub(before));
+        (since(before.user, after.user), since(before.system, after.system))
+    }
+
+    /// CPU time of the mount's process in seconds.
+    pub fn engine(&self) -> Option<f64> {
+        let (before, after) = (self.0.engine?, self.1.engine?);
+        Some(seconds((after.user + after.system).checked_sub(before.user + before.system)?))
+    }
+
+    /// Percent of the time in which the device had something to do, and how many requests it had on average.
+    pub fn disk(&self) -> Option<(f64, f64)> {
+        let (before, after) = (self.0.disk?, self.1.disk?);
+        let ms = self.seconds() * 1e3;
+        let busy = after.busy_ms.checked_sub(before.busy_ms)? as f64 / ms;
+        let queue = after.queued_ms.checked_sub(before.queued_ms)? as f64 / ms;
+        (ms > 0.0).then_some(((100.0 * busy).min(100.0), queue))
+    }
+
+    /// The pool's counters, as differences; sizes of the ARC as they are at the end.
+    pub fn counters(&self) -> Option<Counters> {
+        let (before, after) = (self.0.counters.as_ref()?, self.1.counters.as_ref()?);
+        let mut arc = after.arc.since(&before.arc);
+        (arc.size, arc.target) = (after.arc.size, after.arc.target);
+        let vdevs = after.vdevs.iter().map(|(name, moved)| {
+            (name.clone(), moved.since(&before.vdevs.get(name).copied().unwrap_or_default()))
+        });
+        let zils = after.zils.iter().map(|(name, zil)| {
+            (name.clone(), zil.since(&before.zils.get(name).copied().unwrap_or_default()))
+        });
+        Some(Counters { arc, vdevs: vdevs.collect(), zils: zils.collect() })
+    }
+}
+
+/// Sums over all vdevs and logs, and the hit ratio.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sums {
+    /// All vdevs.
+    pub vdevs: poolwright_openzfs::VdevStats,
+    /// Commits of the intent logs.
+    pub zil_commits: u64,
+    /// Bytes of log blocks that were written.
+    pub zil_bytes: u64,
+    /// Hits over accesses; nothing without an access.
+    pub hit_ratio: Option<f64>,
+}
+
+impl Sums {
+    /// Of differences of counters.
+    pub fn of(moved: &Counters) -> Sums {
+        let mut sums = Sums::default();
+        for vdev in moved.vdevs.values() {
+            sums.vdevs.read_bytes += vdev.read_bytes;
+            sums.vdevs.write_bytes += vdev.write_bytes;
+            sums.vdevs.read_ops += vdev.read_ops;
+            sums.vdevs.write_ops += vdev.write_ops;
+            sums.vdevs.flushes += vdev.flushes;
+        }
+        for zil in moved.zils.values() {
+            sums.zil_commits += zil.commits;
+            sums.zil_bytes += zil.normal_write + zil.slog_write;
+        }
+        let arc = &moved.arc;
+        sums.hit_ratio = share(arc.hits, arc.hits + arc.iohits + arc.misses);
+        sums
+    }
+}
+
+/// A map of names to their growing series.
+pub type Drawing = BTreeMap<String, crate::Series>;

@@ -1,0 +1,224 @@
+//! How to divide memory between a database's own cache and the ARC below it.
+//!
+//! The trace has to be one of requests to the database's own cache. Each division runs both: an LRU of pages in front, and
+//! behind it a model of the ARC, which is asked for the record of every page that the buffer_pool did not have and is given every
+//! dirty page that the buffer_pool drops. The same page may lie in both, which is what makes a division in the middle worth less
+//! than its parts.
+//!
+//! What is left out: checkpoints (a dirty page is written when it is dropped, so the ARC sees fewer writes than in life),
+//! a database's read-ahead, and caches that are no LRU.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::access::{Access, Key, Kind};
+use crate::curve::Counts;
+use crate::record_map::INDEX_BITS;
+use crate::{Error, Intern, Model, Result};
+
+mod buffer_pool;
+use buffer_pool::BufferPool;
+
+/// What is divided, and how pages lie in records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Memory for both caches together.
+    pub total_bytes: u64,
+    /// How many divisions, from all for the ARC to all for the database; at least 2.
+    pub divisions: u32,
+    /// Divisions with a smaller ARC than this, but one, are left out: OpenZFS takes none.
+    pub least_arc_bytes: u64,
+    /// Bytes of a page, a power of two; `None` where the trace names objects: then each is a record of its own.
+    pub page_bytes: Option<u64>,
+    /// The dataset's recordsize, a power of two of at least a page.
+    pub recordsize: u64,
+    /// What a record takes in the ARC: the recordsize, or less if it is compressed.
+    pub record_bytes: u32,
+}
+
+/// What one division does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// The database's own cache.
+    pub database_bytes: u64,
+    /// The ARC.
+    pub arc_bytes: u64,
+    /// Requests to the database's cache.
+    pub requests: u64,
+    /// Pages that it did not have and had to read.
+    pub database_reads: u64,
+    /// Dirty pages that it dropped.
+    pub write_backs: u64,
+    /// Dirty pages that it still held at the end.
+    pub dirty_at_end: u64,
+    /// Records that had to be read from the device.
+    pub device_reads: u64,
+}
+
+/// All divisions of one amount of memory. Fed with the pages' accesses.
+pub struct Partition {
+    divisions: Vec<Division>,
+}
+
+struct Division {
+    buffer_pool: BufferPool,
+    database_bytes: u64,
+    arc: Box<dyn Model>,
+    arc_bytes: u64,
+    records: Intern,
+    /// Of a page's index, to have its record's.
+    shift: u32,
+    /// Of a record; `None` where it is as large as what is asked for.
+    record_bytes: Option<u32>,
+    below: Vec<Access>,
+    share: Share,
+}
+
+impl Partition {
+    /// `arc` makes the model of an ARC of so many bytes.
+    pub fn new(shape: &Shape, arc: impl Fn(u64) -> Box<dyn Model>) -> Result<Partition> {
+        let shift = match shape.page_bytes {
+            None => 0,
+            Some(page) if page.is_power_of_two() && shape.recordsize.is_power_of_two() => {
+                let records = shape.recordsize / page;
+                records.checked_ilog2().ok_or(Error::SmallRecords { page, recordsize: shape.recordsize })?
+            }
+            Some(page) => return Err(Error::SmallRecords { page, recordsize: shape.recordsize }),
+        };
+        let parts = u64::from(shape.divisions.max(2) - 1);
+        let division = |i: u64| {
+            let database_bytes = (u128::from(shape.total_bytes) * u128::from(i) / u128::from(parts)) as u64;
+            let arc_bytes = shape.total_bytes - database_bytes;
+            (arc_bytes == 0 || arc_bytes >= shape.least_arc_bytes).then(|| Division {
+                buffer_pool: BufferPool::new(database_bytes),
+                database_bytes,
+                arc: arc(arc_bytes),
+                arc_bytes,
+                records: Intern::default(),
+                shift,
+                record_bytes: shape.page_bytes.map(|_| shape.record_bytes),
+                below: Vec::new(),
+                share: Share::default(),
+            })
+        };
+        Ok(Partition { divisions: (0..=parts).filter_map(division).collect() })
+    }
+
+    /// What each division did so far, the database's cache ascending.
+    pub fn shares(&self) -> Vec<Share> {
+        self.divisions.iter().map(Division::share).collect()
+    }
+}
+
+/// Divisions whose reads differ by less than this are as good as each other: a judgement, not a measurement.
+const AS_GOOD: f64 = 0.02;
+
+/// The division with the fewest reads from the device; of those within 2 % of it the one with the largest cache of the
+/// database, since a hit there costs no system call, no copy and no decompression.
+pub fn best(shares: &[Share]) -> Option<Share> {
+    let fewest = shares.iter().map(|s| s.device_reads).min()?;
+    let limit = (fewest as f64 * (1.0 + AS_GOOD)) as u64;
+    shares.iter().copied().filter(|s| s.device_reads <= limit).max_by_key(|s| s.database_bytes)
+}
+
+impl Model for Partition {
+    fn feed(&mut self, chunk: &[Access], keys: &[Key]) {
+        self.divisions.par_iter_mut().for_each(|d| d.feed(chunk, keys));
+    }
+
+    /// A division's `cache_bytes` is the ARC's part, its misses the reads from the device.
+    fn counts(&self) -> Vec<Counts> {
+        let counts = |s: Share| Counts {
+            cache_bytes: s.arc_bytes,
+            requests: s.requests,
+            misses: s.device_reads,
+            ..Counts::default()
+        };
+        self.shares().into_iter().map(counts).collect()
+    }
+
+    fn memory(&self) -> usize {
+        let of = |d: &Division| {
+            d.buffer_pool.memory() + d.arc.memory() + d.records.memory() + d.below.capacity() * 16
+        };
+        self.divisions.iter().map(of).sum()
+    }
+}
+
+impl Division {
+    fn share(&self) -> Share {
+        Share {
+            database_bytes: self.database_bytes,
+            arc_bytes: self.arc_bytes,
+            dirty_at_end: self.buffer_pool.dirty(),
+            device_reads: self.arc.counts().iter().map(Counts::device_reads).sum(),
+            ..self.share
+        }
+    }
+
+    fn feed(&mut self, chunk: &[Access], keys: &[Key]) {
+        for access in chunk {
+            self.request(access, keys);
+        }
+        self.arc.feed(&self.below, self.records.keys());
+        self.below.clear();
+    }
+
+    fn request(&mut self, access: &Access, keys: &[Key]) {
+        if access.kind == Kind::Free {
+            self.buffer_pool.remove(access.record);
+            // Of a record of several pages the others may live on.
+            if self.shift == 0 {
+                self.ask(access, Kind::Free, keys);
+            }
+            return;
+        }
+        self.share.requests += 1;
+        let writes = access.kind != Kind::Read;
+        if !self.buffer_pool.touch(access.record, writes) {
+            if access.kind.needs_content() {
+                self.share.database_reads += 1;
+                self.ask(access, Kind::Read, keys);
+            }
+            self.insert(access, writes, keys);
+        }
+    }
+
+    fn insert(&mut self, access: &Access, dirty: bool, keys: &[Key]) {
+        if !self.buffer_pool.insert(access.record, access.bytes, dirty) {
+            // Larger than the whole cache: goes through it.
+            if dirty {
+                self.write_back(access, keys);
+            }
+            return;
+        }
+        while let Some((record, bytes, dirty)) = self.buffer_pool.overflow() {
+            if dirty {
+                self.write_back(&Access { record, bytes, ..*access }, keys);
+            }
+        }
+    }
+
+    fn write_back(&mut self, access: &Access, keys: &[Key]) {
+        self.share.write_backs += 1;
+        let kind = if self.shift == 0 { Kind::Write } else { Kind::Update };
+        self.ask(access, kind, keys);
+    }
+
+    fn ask(&mut self, page: &Access, kind: Kind, keys: &[Key]) {
+        let key = record_of(keys[page.record as usize], self.shift);
+        // At most as many records as pages, and those were numbered.
+        let Ok(record) = self.records.number(key) else { return };
+        let bytes = self.record_bytes.unwrap_or(page.bytes);
+        self.below.push(Access { record, bytes, kind, t_ms: page.t_ms });
+    }
+}
+
+/// The key of the record that a page lies in.
+fn record_of(page: Key, shift: u32) -> Key {
+    const INDEX: u64 = (1 << INDEX_BITS) - 1;
+    if shift == 0 { page } else { (page & !INDEX) | ((page & INDEX) >> shift) }
+}
+
+#[cfg(test)]
+mod tests;

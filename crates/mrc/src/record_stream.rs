@@ -1,0 +1,156 @@
+//! The way of one recordsize through a run: extents become accesses to numbered records.
+
+use crate::input::{CHUNK, Skipped, Unit};
+use crate::record_map::{INDEX_BITS, Touched};
+use crate::{Access, Extent, Intern, Key, Kind, RecordMap, Result};
+
+/// Bytes that a record takes in the cache: from its file, its index in it (an object's id) and its logical bytes.
+pub type Sizes = Box<dyn Fn(u32, u64, u32) -> u32 + Send + Sync>;
+
+/// One recordsize's [`RecordMap`] and [`Intern`]: every model fed with its accesses sees the same records.
+pub struct RecordStream {
+    record_map: RecordMap,
+    intern: Intern,
+    sizes: Option<Sizes>,
+    skipped: Skipped,
+    /// Pieces of the current chunk that were cut.
+    done: usize,
+    requests: u64,
+    chunk: Vec<Access>,
+    /// Keys of the last accesses of the chunk, which have no number yet.
+    unnumbered: Vec<Key>,
+}
+
+impl RecordStream {
+    /// For the extents of an input of that unit, in records of `recordsize`, or else of the input's own.
+    pub fn new(unit: Unit, recordsize: Option<u64>) -> Result<RecordStream> {
+        Ok(RecordStream {
+            record_map: RecordMap::of(unit, recordsize)?,
+            intern: Intern::default(),
+            sizes: None,
+            skipped: Skipped::default(),
+            done: 0,
+            requests: 0,
+            chunk: Vec::with_capacity(CHUNK),
+            unnumbered: Vec::with_capacity(CHUNK),
+        })
+    }
+
+    /// Records take what `sizes` says instead of their logical bytes.
+    pub fn with_sizes(self, sizes: Sizes) -> RecordStream {
+        RecordStream { sizes: Some(sizes), ..self }
+    }
+
+    /// Bytes of a record; `None` where extents are objects.
+    pub fn recordsize(&self) -> Option<u64> {
+        self.record_map.recordsize()
+    }
+
+    /// Accesses to records so far, frees not counted.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Different records so far.
+    pub fn records(&self) -> u64 {
+        self.intern.keys().len() as u64
+    }
+
+    /// The keys of the records so far, by their numbers.
+    pub fn keys(&self) -> &[Key] {
+        self.intern.keys()
+    }
+
+    /// The accesses that [`RecordStream::cut`] made last.
+    pub fn accesses(&self) -> &[Access] {
+        &self.chunk
+    }
+
+    /// What was left out because it does not fit this recordsize's keys.
+    pub fn skipped(&self) -> Skipped {
+        self.skipped
+    }
+
+    /// Bytes of memory for the records and the chunk.
+    pub fn memory(&self) -> usize {
+        self.intern.memory()
+            + self.chunk.capacity() * size_of::<Access>()
+            + self.unnumbered.capacity() * size_of::<Key>()
+    }
+
+    /// Makes the next accesses of `extents`, about [`CHUNK`] of them, in place of those made before. True while some of
+    /// the extents are left: call again with the same ones.
+    pub fn cut(&mut self, extents: &[Extent]) -> Result<bool> {
+        self.chunk.clear();
+        while self.done < extents.len() {
+            if self.chunk.len() >= CHUNK {
+                self.number()?;
+                return Ok(true);
+            }
+            let extent = &extents[self.done];
+            self.done += 1;
+            self.take(extent)?;
+        }
+        self.done = 0;
+        self.number()?;
+        Ok(false)
+    }
+
+    fn number(&mut self) -> Result<()> {
+        let first = self.chunk.len() - self.unnumbered.len();
+        let mut accesses = self.chunk[first..].iter_mut();
+        self.intern.number_all(&self.unnumbered, |number| {
+            if let Some(access) = accesses.next() {
+                access.record = number;
+            }
+        })?;
+        self.unnumbered.clear();
+        Ok(())
+    }
+
+    fn take(&mut self, extent: &Extent) -> Result<()> {
+        let RecordStream { record_map, sizes, requests, chunk, unnumbered, .. } = self;
+        let t_ms = u32::try_from(extent.t_ns / 1_000_000).unwrap_or(u32::MAX);
+        let file = extent.file;
+        let touched = record_map.split(extent, |cut| {
+            *requests += 1;
+            let bytes = match sizes {
+                Some(sizes) => sizes(file, index(cut.key, file), cut.bytes),
+                None => cut.bytes,
+            };
+            chunk.push(Access { record: 0, bytes, t_ms, kind: cut.kind });
+            unnumbered.push(cut.key);
+        });
+        match touched {
+            Touched::Freed(first, last) => self.free(first, last, t_ms)?,
+            Touched::TooFar => self.skipped.too_far += 1,
+            Touched::Records | Touched::Nothing => {}
+        }
+        Ok(())
+    }
+
+    fn free(&mut self, first: Key, last: Key, t_ms: u32) -> Result<()> {
+        self.number()?;
+        let gone = |record| Access { record, bytes: 0, t_ms, kind: Kind::Free };
+        self.chunk.extend(self.intern.range(first, last).into_iter().map(gone));
+        Ok(())
+    }
+}
+
+/// The index in a file's key; an object's id, which is a key of file 0, as it is.
+pub(crate) fn index(key: Key, file: u32) -> u64 {
+    key ^ (u64::from(file) << INDEX_BITS)
+}
+
+impl std::fmt::Debug for RecordStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordStream")
+            .field("recordsize", &self.recordsize())
+            .field("requests", &self.requests)
+            .field("records", &self.intern.keys().len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Many recordsizes in one reading are what each of them is alone.
+
+mod common;
+
+use common::extent;
+use poolwright_mrc::input::{Skipped, Unit, live};
+use poolwright_mrc::{Curve, Error, Extent, Input, Kind, Lru, RecordStream, Result, Run, Sweep, arc};
+
+const SIZES: [u64; 3] = [64 << 10, 1 << 20, 16 << 20];
+
+fn stream(recordsize: u64) -> (RecordStream, Run) {
+    let mut run = Run::new();
+    run.add("lru", vec![Box::new(Lru::new(&SIZES))]);
+    run.add("arc", SIZES.iter().map(|size| Box::new(arc::Arc::new(*size)) as _).collect());
+    (RecordStream::new(Unit::Bytes { recordsize: 512 }, Some(recordsize)).unwrap(), run)
+}
+
+/// A table of 8 MiB, read and written in pages of 8K in no order, by steps of a linear congruential generator.
+fn extents() -> Vec<Extent> {
+    let mut at = 1u64;
+    let next = |n: u64| {
+        at = at.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let page = (at >> 33) % 1024 * ((at >> 50) % 1024) / 1024;
+        let kind = if n.is_multiple_of(5) { Kind::Write } else { Kind::Read };
+        Extent { kind, ..extent(n * 1_000_000, 0, page * 8192, 8192) }
+    };
+    (0..300_000).map(next).collect()
+}
+
+/// Hands the extents over in chunks, and fails after them if it is to.
+struct Made {
+    left: std::vec::IntoIter<Extent>,
+    fails: bool,
+}
+
+impl Input for Made {
+    fn format(&self) -> &'static str {
+        "made"
+    }
+    fn unit(&self) -> Unit {
+        Unit::Bytes { recordsize: 512 }
+    }
+    fn read(&mut self, extents: &mut Vec<Extent>) -> Result<()> {
+        extents.clear();
+        extents.extend(self.left.by_ref().take(10_000));
+        if self.fails && extents.is_empty() { Err(Error::Recordsize(7)) } else { Ok(()) }
+    }
+    fn skipped(&self) -> Skipped {
+        Skipped { zero_length: 3, ..Skipped::default() }
+    }
+    fn duration_ns(&self) -> u64 {
+        9
+    }
+    fn progress(&self) -> Option<f64> {
+        None
+    }
+}
+
+fn curves(recordsizes: &[u64]) -> Vec<Curve> {
+    let mut sweep = Sweep::new();
+    recordsizes.iter().for_each(|size| {
+        let (stream, run) = stream(*size);
+        sweep.add(stream, run);
+    });
+    let mut input = Made { left: extents().into_iter(), fails: false };
+    let read = sweep.show(&mut input, |_| true).unwrap();
+    assert!(read.ended && read.requests >= 300_000 && read.duration_ns == 9);
+    assert_eq!(sweep.skipped().zero_length, 3);
+    assert!(sweep.memory() > 0);
+    sweep.curves()
+}
+
+#[test]
+fn together_is_as_alone() {
+    let sizes = [4096, 8192, 131_072];
+    let together = curves(&sizes);
+    let alone: Vec<Curve> = sizes.iter().flat_map(|size| curves(&[*size])).collect();
+    assert_eq!(together, alone);
+    assert_eq!(
+        together.iter().map(|c| c.model.as_str()).collect::<Vec<_>>(),
+        ["lru", "arc", "lru", "arc", "lru", "arc"]
+    );
+    // An 8K page is two records of 4K; one of 128K is read to write a part of it.
+    assert_eq!(together[0].requests, 600_000);
+    assert_eq!(together[2].requests, 300_000);
+    assert_eq!(together[2].points[0].update_miss_ratio, 0.0);
+    assert!(together[4].points[0].update_miss_ratio > 0.0);
+}
+
+#[test]
+fn it_stops_when_it_is_told_to_and_fails_with_the_input() {
+    let (stream, run) = stream(8192);
+    let mut sweep = Sweep::new();
+    sweep.add(stream, run);
+    let mut input = Made { left: extents().into_iter(), fails: true };
+    let read = sweep.show(&mut input, |read| read.requests < 50_000).unwrap();
+    assert_eq!((read.requests, read.ended), (50_000, false));
+    assert!(sweep.show(&mut input, |_| true).is_err());
+    assert!(sweep.curves()[0].requests > 50_000, "what was read before the error counts");
+}
+
+#[test]
+fn a_live_recording_is_shown_while_it_runs() {
+    let (stream, run) = stream(8192);
+    let mut sweep = Sweep::new();
+    sweep.add(stream, run);
+    let (mut feed, mut input) = live(Default::default());
+    let done = std::thread::scope(|scope| {
+        let shown = scope.spawn(|| sweep.show(&mut input, |_| true));
+        feed.file(&poolwright_trace::File { size: 8 << 20, ..Default::default() });
+        for extent in extents() {
+            let op = if extent.kind == Kind::Write {
+                poolwright_trace::Op::Write
+            } else {
+                poolwright_trace::Op::Read
+            };
+            feed.event(common::event(extent.t_ns, op, 0, extent.offset, extent.len)).unwrap();
+        }
+        feed.end().unwrap();
+        shown.join().unwrap().unwrap()
+    });
+    assert!(done.ended);
+    assert_eq!(sweep.curves(), curves(&[8192]));
+}

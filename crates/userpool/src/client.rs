@@ -1,0 +1,128 @@
+//! The asking end of the socket.
+
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+
+use crate::error::io;
+use crate::{Error, Reply, Request, Result, dirs, lock_owner, socket_path};
+
+/// A connection to the process that owns a pool.
+#[derive(Debug)]
+pub struct Client {
+    pool: String,
+    pid: i32,
+    stream: BufReader<UnixStream>,
+}
+
+impl Client {
+    /// Connects to the pool's owner; `None` if nobody listens. A socket whose process died counts as nobody: the next
+    /// owner replaces it.
+    ///
+    /// # Errors
+    /// If the socket is there and cannot be used, or belongs to another user.
+    pub fn connect(pool: &str) -> Result<Option<Client>> {
+        Client::connect_at(&socket_path(pool)?, pool)
+    }
+
+    /// The same by the socket's path.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_at(path: &Path, pool: &str) -> Result<Option<Client>> {
+        let Some(stream) = open(path)? else { return Ok(None) };
+        let peer = rustix::net::sockopt::socket_peercred(&stream)
+            .map_err(|why| io("asking who listens at", path)(why.into()))?;
+        let (uid, pid) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
+        if uid != 0 && uid != dirs::uid() {
+            return Err(Error::Damaged {
+                path: path.to_owned(),
+                why: format!("process {pid} of another user (uid {uid}) listens there; it is not asked"),
+            });
+        }
+        Ok(Some(Client { pool: pool.to_owned(), pid, stream: BufReader::new(stream) }))
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &str {
+        &self.pool
+    }
+
+    /// The owner's process.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// The owner's command line; empty if it cannot be read.
+    pub fn command(&self) -> String {
+        lock_owner::command_of(self.pid)
+    }
+
+    /// Asks, and waits for the answer however long it takes.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the owner's own words, or that the owner ended or talks nonsense.
+    pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T> {
+        let (pool, pid) = (self.pool.clone(), self.pid);
+        if let Err(why) = self.send(request) {
+            // A request that has not arrived in whole is not carried out.
+            let closed = matches!(why.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
+            return Err(if closed { Error::Closed { pool, pid } } else { self.protocol(why.to_string()) });
+        }
+        let mut line = String::new();
+        match self.stream.read_line(&mut line) {
+            Ok(0) => return Err(Error::Ended { pool, pid }),
+            Err(why) if why.kind() == ErrorKind::ConnectionReset => return Err(Error::Ended { pool, pid }),
+            Err(why) => return Err(self.protocol(why.to_string())),
+            Ok(_) => {}
+        }
+        match serde_json::from_str(&line) {
+            Ok(Reply::Ok(value)) => {
+                serde_json::from_value(value).map_err(|why| self.protocol(why.to_string()))
+            }
+            Ok(Reply::Error(fault)) => Err(Error::Refused(fault)),
+            Err(why) => Err(self.protocol(why.to_string())),
+        }
+    }
+
+    /// Waits until the owner has closed the connection, at most so long. Whether it has. An owner that closes its pool
+    /// does so when its files are free.
+    pub fn wait_ended(&mut self, longest: Duration) -> bool {
+        let end = Instant::now() + longest;
+        let mut rest = [0; 512];
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.stream.get_ref().set_read_timeout(Some(left)).is_err() {
+                return false;
+            }
+            match self.stream.read(&mut rest) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(_) => return true,
+            }
+        }
+    }
+
+    fn send(&mut self, request: &Request) -> std::io::Result<()> {
+        let mut text = serde_json::to_string(request)?;
+        text.push('\n');
+        self.stream.get_mut().write_all(text.as_bytes())
+    }
+
+    fn protocol(&self, why: String) -> Error {
+        Error::Protocol { pool: self.pool.clone(), pid: self.pid, why }
+    }
+}
+
+/// Connects; `None` if there is no socket or nobody behind it.
+pub(crate) fn open(path: &Path) -> Result<Option<UnixStream>> {
+    match UnixStream::connect(path) {
+        Ok(stream) => Ok(Some(stream)),
+        Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => Ok(None),
+        Err(why) => Err(io("connecting to", path)(why)),
+    }
+}

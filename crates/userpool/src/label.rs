@@ -1,0 +1,273 @@
+//! What a pool file says of itself: its vdev labels, read without the engine and without opening the pool.
+//!
+//! A vdev carries four labels of 256 KiB, two at its start and two at its end. Each holds, 16 KiB in, an XDR-encoded
+//! list of pairs that names the pool, its state, and the top-level vdev that this file is a part of. The one with the
+//! highest transaction group counts. Checksums are not looked at here: the engine does that when it imports.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::Result;
+use crate::error::io;
+use crate::nvlist::{self, List};
+
+const LABEL_BYTES: u64 = 256 << 10;
+const LIST_OFFSET: u64 = 16 << 10;
+const LIST_BYTES: usize = 112 << 10;
+
+/// `POOL_STATE_*`: what the last process to open the pool left it as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Open now, or its last user was killed: the next import plays back what is in the logs.
+    Active,
+    /// Closed in order.
+    Exported,
+    /// `zpool destroy` was run on it.
+    Destroyed,
+    /// A hot spare of some pool.
+    Spare,
+    /// A cache vdev of some pool.
+    Cache,
+}
+
+/// A vdev as a label describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Vdev {
+    /// `file`, `disk`, `mirror`, `raidz`, …
+    pub kind: String,
+    /// Its place among its siblings.
+    pub id: u64,
+    /// Its number, never used again.
+    #[serde(serialize_with = "as_text")]
+    pub guid: u64,
+    /// Disks of parity, of a `raidz`.
+    pub parity: u64,
+    /// Its sector size as a power of two, where it is told (top-level vdevs).
+    pub ashift: u64,
+    /// Whether it is a separate intent log.
+    pub is_log: bool,
+    /// Of a leaf: where it was when the label was written.
+    pub path: Option<PathBuf>,
+    /// What it is made of.
+    pub children: Vec<Vdev>,
+}
+
+/// What one file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The pool's name; a cache or spare vdev does not know it.
+    pub pool: Option<String>,
+    /// The pool's number.
+    pub pool_guid: u64,
+    /// How it was left.
+    pub state: State,
+    /// Transaction group in which the label was written.
+    pub txg: u64,
+    /// This file's own number.
+    pub guid: u64,
+    /// The name of the host that had the pool open last.
+    pub host: Option<String>,
+    /// Top-level vdevs of the pool.
+    pub tops: u64,
+    /// The top-level vdev that the file belongs to.
+    pub top: Option<Vdev>,
+}
+
+/// Numbers above 2^53 do not survive in every JSON reader.
+fn as_text<S: serde::Serializer>(number: &u64, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.serialize_str(&number.to_string())
+}
+
+impl Label {
+    /// The best of a file's labels; `None` if it has none that can be read.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or read.
+    pub fn read(path: &Path) -> Result<Option<Label>> {
+        let file = File::open(path).map_err(io("opening", path))?;
+        let size = file.metadata().map_err(io("looking at", path))?.len() / LABEL_BYTES * LABEL_BYTES;
+        if size < 4 * LABEL_BYTES {
+            return Ok(None);
+        }
+        let mut best: Option<Label> = None;
+        let mut list = vec![0u8; LIST_BYTES];
+        for start in [0, LABEL_BYTES, size - 2 * LABEL_BYTES, size - LABEL_BYTES] {
+            file.read_exact_at(&mut list, start + LIST_OFFSET).map_err(io("reading the labels of", path))?;
+            let label = nvlist::decode(&list).and_then(|list| Label::from_list(&list));
+            best = best.into_iter().chain(label).max_by_key(|label| label.txg);
+        }
+        Ok(best)
+    }
+
+    fn from_list(list: &List) -> Option<Label> {
+        let state = match list.number("state")? {
+            0 => State::Active,
+            1 => State::Exported,
+            2 => State::Destroyed,
+            3 => State::Spare,
+            4 => State::Cache,
+            _ => return None,
+        };
+        Some(Label {
+            pool: list.text("name").map(str::to_owned),
+            pool_guid: list.number("pool_guid").unwrap_or(0),
+            state,
+            txg: list.number("txg").unwrap_or(0),
+            guid: list.number("guid")?,
+            host: list.text("hostname").map(str::to_owned),
+            tops: list.number("vdev_children").unwrap_or(0),
+            top: list.list("vdev_tree").map(Vdev::from_list),
+        })
+    }
+}
+
+impl Vdev {
+    fn from_list(list: &List) -> Vdev {
+        let number = |name| list.number(name).unwrap_or(0);
+        Vdev {
+            kind: list.text("type").unwrap_or("unknown").to_owned(),
+            id: number("id"),
+            guid: number("guid"),
+            parity: number("nparity"),
+            ashift: number("ashift"),
+            is_log: number("is_log") != 0,
+            path: list.text("path").map(PathBuf::from),
+            children: list.lists("children").iter().map(Vdev::from_list).collect(),
+        }
+    }
+
+    /// As `zpool status` calls it: `mirror-0`, `raidz2-1`; a leaf by its path.
+    pub fn title(&self) -> String {
+        match (&self.path, self.kind.as_str()) {
+            (Some(path), _) => path.display().to_string(),
+            (None, "raidz") => format!("raidz{}-{}", self.parity, self.id),
+            (None, kind) => format!("{kind}-{}", self.id),
+        }
+    }
+
+    /// All leaves below, itself if it is one.
+    pub fn leaves(&self) -> Vec<&Vdev> {
+        if self.children.is_empty() {
+            vec![self]
+        } else {
+            self.children.iter().flat_map(Vdev::leaves).collect()
+        }
+    }
+
+    /// Puts in where the leaves are now; one that was not found loses its path to `missing`.
+    fn locate(&mut self, at: &BTreeMap<u64, PathBuf>, missing: &mut Vec<PathBuf>) {
+        if !self.children.is_empty() {
+            return self.children.iter_mut().for_each(|child| child.locate(at, missing));
+        }
+        match at.get(&self.guid) {
+            Some(path) => self.path = Some(path.clone()),
+            None => missing.push(self.path.clone().unwrap_or_else(|| "(unknown)".into())),
+        }
+    }
+}
+
+/// A pool put together from the labels of files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FoundPool {
+    /// Its name.
+    pub pool: String,
+    /// Its number.
+    #[serde(serialize_with = "as_text")]
+    pub guid: u64,
+    /// How it was left.
+    pub state: State,
+    /// The host that had it open last.
+    pub host: Option<String>,
+    /// Transaction group of the newest label.
+    pub txg: u64,
+    /// Its files that were found; those of cache vdevs last.
+    pub files: Vec<PathBuf>,
+    /// Its top-level vdevs, with the places where their files are now.
+    pub vdevs: Vec<Vdev>,
+    /// Files of cache vdevs.
+    pub cache: Vec<PathBuf>,
+    /// Files that its labels name and that were not found.
+    pub missing: Vec<PathBuf>,
+    /// Top-level vdevs of which not one file was found.
+    pub missing_tops: u64,
+}
+
+/// Puts pools together from files with their labels. Cache vdevs do not say whose they are: they are given to the pool
+/// if there is only one.
+pub fn group(labels: &[(PathBuf, Label)]) -> Vec<FoundPool> {
+    let mut pools: BTreeMap<u64, Vec<&(PathBuf, Label)>> = BTreeMap::new();
+    for one in labels.iter().filter(|(_, label)| label.pool.is_some()) {
+        pools.entry(one.1.pool_guid).or_default().push(one);
+    }
+    let mut found: Vec<FoundPool> = pools.values().map(|members| assemble(members)).collect();
+    if let [only] = found.as_mut_slice() {
+        let cache = labels.iter().filter(|(_, label)| label.state == State::Cache);
+        only.cache = cache.map(|(path, _)| path.clone()).collect();
+        only.files.extend(only.cache.iter().cloned());
+    }
+    found.sort_by(|a, b| a.pool.cmp(&b.pool));
+    found
+}
+
+fn assemble(members: &[&(PathBuf, Label)]) -> FoundPool {
+    let newest = &members.iter().max_by_key(|(_, label)| label.txg).expect("a group has a member").1;
+    let at: BTreeMap<u64, PathBuf> = members.iter().map(|(p, label)| (label.guid, p.clone())).collect();
+    let mut tops: BTreeMap<u64, (u64, Vdev)> = BTreeMap::new();
+    for (_, label) in members {
+        let Some(top) = &label.top else { continue };
+        let known = tops.entry(top.id).or_insert_with(|| (label.txg, top.clone()));
+        if label.txg > known.0 {
+            *known = (label.txg, top.clone());
+        }
+    }
+    let mut missing = Vec::new();
+    let mut vdevs: Vec<Vdev> = tops.into_values().map(|(_, vdev)| vdev).collect();
+    vdevs.iter_mut().for_each(|vdev| vdev.locate(&at, &mut missing));
+    FoundPool {
+        pool: newest.pool.clone().unwrap_or_default(),
+        guid: newest.pool_guid,
+        state: newest.state,
+        host: newest.host.clone(),
+        txg: newest.txg,
+        files: members.iter().map(|(path, _)| path.clone()).collect(),
+        missing_tops: newest.tops.saturating_sub(vdevs.len() as u64),
+        vdevs,
+        cache: Vec::new(),
+        missing,
+    }
+}
+
+/// The labels of these files. A file without one is left out.
+///
+/// # Errors
+/// If one of them cannot be read.
+pub fn read_all(files: &[PathBuf]) -> Result<Vec<(PathBuf, Label)>> {
+    let one = |path: &PathBuf| match Label::read(path) {
+        Ok(label) => label.map(|label| Ok((path.clone(), label))),
+        Err(why) => Some(Err(why)),
+    };
+    files.iter().filter_map(one).collect()
+}
+
+/// All pools in the files of a directory, not of those below it. What cannot be read is passed over.
+///
+/// # Errors
+/// If the directory cannot be listed.
+pub fn scan(dir: &Path) -> Result<Vec<FoundPool>> {
+    let dir = std::path::absolute(dir).map_err(io("resolving", dir))?;
+    let mut files: Vec<PathBuf> = fs::read_dir(&dir)
+        .map_err(io("listing", &dir))?
+        .flatten()
+        .filter(|entry| entry.metadata().is_ok_and(|meta| meta.is_file() && meta.len() >= 4 * LABEL_BYTES))
+        .map(|entry| entry.path())
+        .collect();
+    files.sort();
+    let labels: Vec<_> =
+        files.into_iter().filter_map(|path| Some((path.clone(), Label::read(&path).ok()??))).collect();
+    Ok(group(&labels))
+}

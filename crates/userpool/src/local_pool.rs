@@ -1,0 +1,497 @@
+//! An open pool of the engine that answers for itself: for one request of a verb, or for as long as it is mounted.
+
+mod files;
+mod properties;
+mod snapshots;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use poolwright_openzfs::property::Settings;
+use poolwright_openzfs::{Access, Dataset, Engine, Pool, ScanState};
+
+use crate::{
+    Counters, DatasetCounters, DatasetInfo, Fault, FileCounters, FileFault, Kind, MountCounters, Mounted,
+    PoolApi, PoolInfo, Scrub, ScrubHow, Value, name,
+};
+
+type Answer<T> = Result<T, Fault>;
+
+/// What an owner knows of its mounts. A dataset that is mounted is open, and can be opened only once.
+pub trait Mounts: Send + Sync {
+    /// All mounts, with their counters.
+    fn list(&self) -> Vec<(Mounted, MountCounters)>;
+    /// The open handle of a mounted dataset.
+    fn dataset(&self, name: &str) -> Option<Dataset>;
+    /// Waits for the end of a mount of this dataset that was unmounted and is still writing. `EBUSY` if that takes long.
+    fn settle(&self, _dataset: &str) -> Result<(), Fault> {
+        Ok(())
+    }
+    /// Adds one.
+    fn mount(&self, pool: &Pool, wanted: &Mounted) -> Result<Mounted, Fault>;
+    /// Takes a mounted dataset back to its latest snapshot; `None` if it is not mounted.
+    fn roll_back(&self, dataset: &str, snapshot: &str) -> Option<Result<(), Fault>>;
+    /// Looks at a snapshot of a mounted dataset, which the mount may have open; `None` if the dataset is not mounted.
+    fn with_snapshot(
+        &self,
+        _dataset: &str,
+        _snapshot: &str,
+        _look: &mut dyn FnMut(&Dataset),
+    ) -> Option<Answer<()>> {
+        None
+    }
+    /// Closes a snapshot of a mounted dataset and keeps it closed while `then` runs; `None` if the dataset is not
+    /// mounted. `EBUSY` if a program uses the snapshot.
+    fn without_snapshot(
+        &self,
+        _dataset: &str,
+        _snapshot: &str,
+        _then: &mut dyn FnMut() -> Answer<()>,
+    ) -> Option<Answer<()>> {
+        None
+    }
+    /// From now on nothing can be changed through a mount: `EIO`.
+    fn refuse_changes(&self) {}
+    /// Ends all or, if one of them is in use, none: `EBUSY` names that one.
+    fn release(&self) -> Result<(), Fault>;
+    /// Whether this process stays as the pool's owner.
+    fn owns(&self) -> bool;
+}
+
+/// No mounts: for a verb that has the pool open only for itself.
+#[derive(Clone, Copy, Debug)]
+pub struct NoMounts;
+
+impl Mounts for NoMounts {
+    fn list(&self) -> Vec<(Mounted, MountCounters)> {
+        Vec::new()
+    }
+
+    fn dataset(&self, _name: &str) -> Option<Dataset> {
+        None
+    }
+
+    fn mount(&self, _pool: &Pool, wanted: &Mounted) -> Result<Mounted, Fault> {
+        Err(Fault::new(
+            libc::ENOTSUP,
+            format!("{}: only `poolwright mount` mounts; this process ends with its verb", wanted.dataset),
+        ))
+    }
+
+    fn roll_back(&self, _dataset: &str, _snapshot: &str) -> Option<Result<(), Fault>> {
+        None
+    }
+
+    fn release(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn owns(&self) -> bool {
+        false
+    }
+}
+
+/// An open pool with its mounts.
+pub struct LocalPool {
+    pool: Pool,
+    files: Vec<PathBuf>,
+    mounts: Arc<dyn Mounts>,
+    since_unix_ns: u64,
+    /// One change of the tree of datasets at a time; also keeps a dataset from being opened twice.
+    tree: Mutex<()>,
+    /// What has happened to the files, as far as it was noticed.
+    faults: Mutex<Vec<FileFault>>,
+}
+
+fn unix_ns(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
+}
+
+impl LocalPool {
+    /// Answers for this pool, which is in these files and was opened at `since`.
+    pub fn new(pool: Pool, files: Vec<PathBuf>, since: SystemTime, mounts: Arc<dyn Mounts>) -> LocalPool {
+        LocalPool {
+            pool,
+            files,
+            mounts,
+            since_unix_ns: unix_ns(since),
+            tree: Mutex::new(()),
+            faults: Mutex::default(),
+        }
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The files that the pool is in.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// Gives the pool back, to be exported.
+    pub fn into_pool(self) -> Pool {
+        self.pool
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, ()> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The names in the pool, after a check that `name` can be one of them.
+    fn names(&self) -> Answer<Vec<String>> {
+        Ok(self.pool.list()?)
+    }
+
+    fn check_mine(&self, name: &str) -> Answer<()> {
+        name::check_dataset(name)?;
+        if name::pool_of(name) == self.pool.name() {
+            return Ok(());
+        }
+        Err(Fault::invalid(format!("{name} is not in the pool {}", self.pool.name())))
+    }
+
+    fn must_exist(&self, name: &str) -> Answer<()> {
+        if self.names()?.iter().any(|known| known == name) {
+            return Ok(());
+        }
+        let what = if name.contains('@') { "snapshot" } else { "dataset" };
+        Err(Fault::new(
+            libc::ENOENT,
+            format!(
+                "{name}: there is no such {what}; `poolwright dataset list -t all -r {}` shows what there is",
+                self.pool.name()
+            ),
+        ))
+    }
+
+    /// The dataset, mounted or opened for this. The caller holds the lock.
+    fn open(&self, dataset: &str) -> Answer<Dataset> {
+        match self.mounts.dataset(dataset) {
+            Some(open) => Ok(open),
+            None => Ok(self.pool.open_dataset_with(name::inside(dataset), self.access())?),
+        }
+    }
+
+    /// How datasets are opened to look at them: their figures and properties, not their nodes.
+    fn access(&self) -> Access {
+        Access { readonly: self.pool.is_readonly(), ignore_acls: true }
+    }
+
+    fn mounted_on(&self, dataset: &str) -> Vec<PathBuf> {
+        let mounts = self.mounts.list().into_iter();
+        mounts.filter(|(m, _)| m.dataset == dataset).map(|(m, _)| m.dir).collect()
+    }
+
+    fn refuse_mounted(&self, dataset: &str, what: &str) -> Answer<()> {
+        self.refuse(dataset, "", what, |_| true)
+    }
+
+    /// A trace speaks of files by their numbers, which a rollback may give to others.
+    fn refuse_recorded(&self, dataset: &str) -> Answer<()> {
+        self.refuse(dataset, " with --record", "rolled back", |mounted| mounted.record.is_some())
+    }
+
+    fn refuse(&self, dataset: &str, how: &str, what: &str, which: impl Fn(&Mounted) -> bool) -> Answer<()> {
+        let all = self.mounts.list();
+        let Some((m, _)) = all.iter().find(|(m, _)| m.dataset == dataset && which(m)) else { return Ok(()) };
+        let dir = m.dir.display();
+        let words = format!("{dataset} is mounted on {dir}{how} and cannot be {what}; `umount {dir}` first");
+        Err(Fault::new(libc::EBUSY, words))
+    }
+
+    fn info(&self, full: &str) -> DatasetInfo {
+        let snapshot = full.split_once('@');
+        let kind = if snapshot.is_some() { Kind::Snapshot } else { Kind::Filesystem };
+        let read = match snapshot {
+            Some((dataset, snapshot)) => self.snapshot_stats(dataset, snapshot).map(|stats| (stats, None)),
+            None => self.open(full).and_then(|d| Ok((d.stats()?, d.room().ok().map(|room| room.available)))),
+        };
+        let (stats, available, trouble) = match read {
+            Ok((stats, available)) => (Some(stats), available, None),
+            Err(fault) => (None, None, Some(fault.message)),
+        };
+        let mounted_on = self.mounted_on(full);
+        DatasetInfo { name: full.to_owned(), kind, stats, available, mounted_on, trouble }
+    }
+
+    fn create_one(&self, dataset: &str, settings: &Settings) -> Answer<()> {
+        let inside = name::inside(dataset);
+        let made = self.pool.create_dataset(inside, &Settings::new())?;
+        let set = Self::set_all(&made, settings);
+        drop(made);
+        if set.is_err() {
+            // what was made for nothing goes again; the reason it failed is what counts
+            let _ = self.pool.destroy(inside);
+        }
+        set
+    }
+
+    /// What is below a dataset (snapshots of all included), deepest first, so that each can be destroyed in turn.
+    fn below(&self, root: &str) -> Answer<Vec<String>> {
+        let mut names: Vec<String> =
+            self.names()?.into_iter().filter(|n| n != root && name::is_below(n, root)).collect();
+        names.sort_by_key(|n| (std::cmp::Reverse(n.matches('/').count()), !n.contains('@')));
+        Ok(names)
+    }
+
+    fn start_or_stop_scrub(&self, how: ScrubHow) -> Answer<()> {
+        let pool = self.pool.name();
+        let words = |fault: Fault| match fault.errno {
+            libc::EBUSY => Fault::new(
+                libc::EBUSY,
+                format!("{pool} is being scrubbed already; -w waits for it, -s stops it"),
+            ),
+            libc::ENOENT => Fault::new(libc::ENOENT, format!("{pool} is not being scrubbed")),
+            _ => fault,
+        };
+        let done = match how {
+            ScrubHow::Wait => self.pool.scrub(),
+            ScrubHow::Start => self.pool.start_scrub(),
+            ScrubHow::Stop => self.pool.stop_scrub(),
+        };
+        done.map_err(|why| words(why.into()))
+    }
+
+    fn scrub_as_asked(&self, how: ScrubHow) -> Answer<Scrub> {
+        // nobody stays to see its end
+        let how = if how == ScrubHow::Start && !self.mounts.owns() { ScrubHow::Wait } else { how };
+        self.pool.sync()?;
+        let before = self.pool.stats()?;
+        let start = Instant::now();
+        self.start_or_stop_scrub(how)?;
+        let met = self.pool.stats()?.since(&before);
+        let scan = self.pool.scan()?;
+        Ok(Scrub {
+            started_unix_s: scan.map_or(0, |scan| scan.start_unix_s),
+            seconds: start.elapsed().as_secs_f64(),
+            allocated: before.allocated,
+            read_errors: met.read_errors,
+            write_errors: met.write_errors,
+            checksum_errors: met.checksum_errors,
+            repaired: scan.map_or(0, |scan| scan.repaired),
+            lost: scan.map_or(0, |scan| scan.errors),
+            state: scan.map_or(ScanState::Scanning, |scan| scan.state),
+        })
+    }
+}
+
+impl PoolApi for LocalPool {
+    fn status(&self) -> Answer<PoolInfo> {
+        // First: it may change the states of vdevs.
+        let file_faults = self.file_faults();
+        Ok(PoolInfo {
+            pool: self.pool.name().to_owned(),
+            pid: std::process::id(),
+            owned: self.mounts.owns(),
+            since_unix_s: self.since_unix_ns / 1_000_000_000,
+            engine: Engine::version(),
+            files: self.files.clone(),
+            stats: self.pool.stats()?,
+            mounts: self.mounts.list().into_iter().map(|(mounted, _)| mounted).collect(),
+            vdevs: self.pool.vdevs()?,
+            scan: self.pool.scan()?,
+            data_errors: self.pool.data_errors()?,
+            file_faults,
+        })
+    }
+
+    fn counters(&self) -> Answer<Counters> {
+        let (mounted, mounts): (Vec<Mounted>, Vec<MountCounters>) = self.mounts.list().into_iter().unzip();
+        let mut names: Vec<String> = mounted.into_iter().map(|m| m.dataset).collect();
+        names.sort();
+        names.dedup();
+        let dataset = |name: String| {
+            let open = self.mounts.dataset(&name)?;
+            Some(DatasetCounters { name, zil: open.zil_stats(), replayed: open.replayed() })
+        };
+        let file = |(path, moved)| FileCounters { path, moved };
+        Ok(Counters {
+            version: Counters::VERSION,
+            pool: self.pool.name().to_owned(),
+            pid: std::process::id(),
+            time_unix_ns: unix_ns(SystemTime::now()),
+            since_unix_ns: self.since_unix_ns,
+            stats: self.pool.stats()?,
+            arc: self.pool.engine().arc_stats(),
+            files: self.pool.vdev_stats().into_iter().map(file).collect(),
+            vdevs: self.pool.vdevs()?,
+            datasets: names.into_iter().filter_map(dataset).collect(),
+            mounts,
+        })
+    }
+
+    fn list(&self) -> Answer<Vec<DatasetInfo>> {
+        let _tree = self.lock();
+        self.settle()?;
+        Ok(self.names()?.iter().map(|name| self.info(name)).collect())
+    }
+
+    fn get(&self, dataset: &str, properties: &[String]) -> Answer<Vec<Value>> {
+        let _tree = self.lock();
+        if dataset.contains('@') {
+            name::check_snapshot(dataset).map(drop)?
+        } else {
+            self.check_mine(dataset)?
+        }
+        self.must_exist(dataset)?;
+        self.settle()?;
+        let mut all = self.figures(dataset)?;
+        if !dataset.contains('@') {
+            all.extend(self.settings_of(dataset)?);
+        }
+        if properties.is_empty() {
+            return Ok(all);
+        }
+        let pick = |wanted: &String| {
+            let wanted = if wanted == "recsize" { "recordsize" } else { wanted };
+            all.iter().find(|v| v.property == wanted).cloned().ok_or_else(|| {
+                let known: Vec<_> = all.iter().map(|v| v.property.as_str()).collect();
+                Fault::invalid(format!("{dataset} has no property {wanted:?}; known: {}", known.join(", ")))
+            })
+        };
+        properties.iter().map(pick).collect()
+    }
+
+    fn set(&self, dataset: &str, settings: &BTreeMap<String, String>) -> Answer<()> {
+        let _tree = self.lock();
+        self.check_mine(dataset)?;
+        self.must_exist(dataset)?;
+        self.refuse_unwritable()?;
+        Self::set_all(&self.open(dataset)?, settings)
+    }
+
+    fn inherit(&self, dataset: &str, property: &str, recursive: bool) -> Answer<Vec<String>> {
+        let _tree = self.lock();
+        self.check_mine(dataset)?;
+        self.must_exist(dataset)?;
+        self.refuse_unwritable()?;
+        self.inherit_property(dataset, property, recursive)
+    }
+
+    fn create(&self, dataset: &str, settings: &BTreeMap<String, String>, parents: bool) -> Answer<()> {
+        let _tree = self.lock();
+        self.check_mine(dataset)?;
+        self.refuse_unwritable()?;
+        let names = self.names()?;
+        let exists = |name: &str| names.iter().any(|known| known == name);
+        if exists(dataset) {
+            let fault = Fault::new(libc::EEXIST, format!("{dataset}: there is such a dataset already"));
+            return if parents { Ok(()) } else { Err(fault) };
+        }
+        let above: Vec<&str> =
+            dataset.match_indices('/').map(|(at, _)| &dataset[..at]).filter(|n| !exists(n)).collect();
+        if let (Some(missing), false) = (above.first(), parents) {
+            return Err(Fault::new(
+                libc::ENOENT,
+                format!("{dataset}: there is no {missing} to make it in; -p makes that too"),
+            ));
+        }
+        above.iter().try_for_each(|name| self.create_one(name, &Settings::new()))?;
+        self.create_one(dataset, settings)
+    }
+
+    fn snapshot(&self, full: &str, recursive: bool) -> Answer<Vec<String>> {
+        let _tree = self.lock();
+        let (dataset, snapshot) = name::check_snapshot(full)?;
+        self.check_mine(dataset)?;
+        self.must_exist(dataset)?;
+        self.refuse_unwritable()?;
+        let names = self.names()?;
+        let wanted: Vec<&String> = names
+            .iter()
+            .filter(|n| !n.contains('@') && (*n == dataset || recursive && name::is_below(n, dataset)))
+            .collect();
+        let spelled = |n: &String| format!("{n}@{snapshot}");
+        if let Some(taken) = wanted.iter().map(|n| spelled(n)).find(|s| names.contains(s)) {
+            return Err(Fault::new(libc::EEXIST, format!("{taken}: there is such a snapshot already")));
+        }
+        let inside: Vec<&str> = wanted.iter().map(|dataset| name::inside(dataset)).collect();
+        self.pool.snapshot_all(&inside, snapshot)?;
+        Ok(wanted.into_iter().map(spelled).collect())
+    }
+
+    fn rollback(&self, full: &str, recursive: bool) -> Answer<()> {
+        let _tree = self.lock();
+        let (dataset, snapshot) = name::check_snapshot(full)?;
+        self.check_mine(dataset)?;
+        self.must_exist(full)?;
+        self.refuse_recorded(dataset)?;
+        self.refuse_unwritable()?;
+        let later = self.later_snapshots(dataset, snapshot)?;
+        if let (Some(latest), false) = (later.first(), recursive) {
+            return Err(Fault::new(
+                libc::EEXIST,
+                format!(
+                    "{dataset}@{latest} is later than {full}; -r destroys it, and all others after {full}"
+                ),
+            ));
+        }
+        self.destroy_snapshots(dataset, &later)?;
+        match self.mounts.roll_back(dataset, snapshot) {
+            Some(done) => done,
+            None => Ok(self.pool.rollback(name::inside(dataset), snapshot)?),
+        }
+    }
+
+    fn destroy(&self, full: &str, recursive: bool) -> Answer<Vec<String>> {
+        let _tree = self.lock();
+        if full.contains('@') {
+            name::check_snapshot(full).map(drop)?
+        } else {
+            self.check_mine(full)?
+        }
+        if full == self.pool.name() {
+            return Err(Fault::invalid(format!(
+                "{full} is the pool itself\nhint: `poolwright pool destroy {full}` destroys a pool"
+            )));
+        }
+        self.must_exist(full)?;
+        self.refuse_unwritable()?;
+        let below = if full.contains('@') { Vec::new() } else { self.below(full)? };
+        if let (Some(first), false) = (below.first(), recursive) {
+            return Err(Fault::new(
+                libc::EBUSY,
+                format!(
+                    "{full} has {} snapshots and datasets below it ({first}, …); -r destroys them too",
+                    below.len()
+                ),
+            ));
+        }
+        let all: Vec<String> = below.into_iter().chain([full.to_owned()]).collect();
+        all.iter().filter(|n| !n.contains('@')).try_for_each(|n| self.refuse_mounted(n, "destroyed"))?;
+        all.iter().try_for_each(|name| self.destroy_one(name))?;
+        Ok(all)
+    }
+
+    fn scrub(&self, how: ScrubHow) -> Answer<Scrub> {
+        self.refuse_unwritable()?;
+        self.scrub_as_asked(how)
+    }
+
+    fn sync(&self) -> Answer<()> {
+        self.refuse_lost()?;
+        Ok(self.pool.sync()?)
+    }
+
+    fn mount(&self, wanted: &Mounted) -> Answer<Mounted> {
+        self.mounts.settle(&wanted.dataset)?;
+        let _tree = self.lock();
+        self.check_mine(&wanted.dataset)?;
+        self.must_exist(&wanted.dataset)?;
+        self.refuse_mounted(&wanted.dataset, "mounted twice")?;
+        if !wanted.readonly {
+            self.refuse_readonly()?;
+        }
+        self.refuse_lost()?;
+        self.mounts.mount(&self.pool, wanted)
+    }
+
+    fn release(&self) -> Answer<()> {
+        self.refuse_lost()?;
+        self.mounts.release()
+    }
+}

@@ -1,0 +1,126 @@
+//! The pool's files, which a user may remove, replace, truncate or move while the pool is open.
+
+use std::path::PathBuf;
+use std::sync::{MutexGuard, PoisonError};
+
+use poolwright_openzfs::{ChangedFile, FileChange};
+
+use super::{Answer, LocalPool};
+use crate::{Fault, FileFault};
+
+impl FileFault {
+    fn new(found: &ChangedFile, lost: bool) -> FileFault {
+        let content = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), found.descriptor));
+        let moved_to =
+            (found.change == FileChange::Moved).then(|| std::fs::read_link(&content).ok()).flatten();
+        FileFault { path: found.path.clone(), change: found.change, lost, content, moved_to }
+    }
+
+    /// What happened, what it means for the pool, and in a second line that begins with `hint: ` what to do.
+    pub fn report(&self, pool: &str) -> String {
+        let (path, content) = (self.path.display(), self.content.display());
+        let happened = format!("{path} {} while {pool} was open", self.change.description());
+        let pid = self.content.iter().nth(2).unwrap_or_default().to_string_lossy();
+        if let Some(to) = &self.moved_to {
+            let to = to.display();
+            return format!(
+                "{path} was moved to {to} while {pool} was open\nhint: move it back, or import it from there next time"
+            );
+        }
+        if !self.lost {
+            return format!(
+                "{happened}: {pool} goes on without it, on its other copies of the data\nhint: before the next mount, import the \
+                 pool from the files that are left: `poolwright pool import {pool} FILE…`"
+            );
+        }
+        let refuses = format!("{happened}: all changes fail with EIO");
+        match self.change {
+            FileChange::Truncated => format!(
+                "{refuses}, and data is missing\nhint: end process {pid} with `kill {pid}` and restore the file from a \
+                 backup"
+            ),
+            FileChange::Replaced => format!(
+                "{refuses}, and its data exists only in process {pid}\nhint: save it with `cp --sparse=always {content} \
+                 {path}.saved`, end the process with `kill {pid}`, then mount it with `--pool-file {path}.saved`"
+            ),
+            _ => format!(
+                "{refuses}, and its data exists only in process {pid}\nhint: save it with `cp --sparse=always {content} \
+                 {path}`, end the process with `kill {pid}`, then mount again"
+            ),
+        }
+    }
+}
+
+impl LocalPool {
+    fn faults(&self) -> MutexGuard<'_, Vec<FileFault>> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What has happened to the pool's files since it was opened. A file that the pool can do without is taken out of use.
+    /// For one that it needs, all mounts refuse changes from now on.
+    pub fn file_faults(&self) -> Vec<FileFault> {
+        let found = self.pool.changed_files();
+        let mut known = self.faults();
+        if found.is_empty() && known.is_empty() {
+            return Vec::new();
+        }
+        // A file that was moved may be moved back, or be removed after that.
+        known.retain(|k| {
+            k.change != FileChange::Moved || found.iter().any(|f| f.path == k.path && f.change == k.change)
+        });
+        let mut fresh = Vec::new();
+        for file in found.iter().filter(|f| !known.iter().any(|k| k.path == f.path)) {
+            let lost = file.change != FileChange::Moved && self.pool.fault_file(&file.path).unwrap_or(true);
+            fresh.push(FileFault::new(file, lost));
+        }
+        if fresh.iter().any(|fault| fault.lost) {
+            self.mounts.refuse_changes();
+        }
+        known.extend(fresh);
+        known.clone()
+    }
+
+    /// The first file that the pool needs and has lost.
+    pub fn lost_file(&self) -> Option<FileFault> {
+        self.file_faults().into_iter().find(|fault| fault.lost)
+    }
+
+    /// `EIO` if the pool has lost a file that it needs: a change would be lost too.
+    pub(super) fn refuse_lost(&self) -> Answer<()> {
+        match self.lost_file() {
+            Some(fault) => Err(Fault::new(libc::EIO, fault.report(self.pool.name()))),
+            None => Ok(()),
+        }
+    }
+
+    /// `EROFS` if the pool was imported read-only.
+    pub(super) fn refuse_readonly(&self) -> Answer<()> {
+        if !self.pool.is_readonly() {
+            return Ok(());
+        }
+        let (pool, pid) = (self.pool.name(), std::process::id());
+        let dirs: Vec<String> =
+            self.mounts.list().iter().map(|(mounted, _)| mounted.dir.display().to_string()).collect();
+        Err(Fault::new(
+            libc::EROFS,
+            format!(
+                "process {pid} has {pool} open read-only (mount -o readonly)\nhint: unmount {} first",
+                dirs.join(" and ")
+            ),
+        ))
+    }
+
+    /// Refuses a change of a pool that cannot take one.
+    pub(super) fn refuse_unwritable(&self) -> Answer<()> {
+        self.refuse_readonly()?;
+        self.refuse_lost()
+    }
+
+    /// Brings the figures up to date. Those of a pool that has lost a file stay as they are.
+    pub(super) fn settle(&self) -> Answer<()> {
+        if self.lost_file().is_none() {
+            self.pool.sync()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,51 @@
+//! Snapshots, which a mount may have open because a program looked into `.zfs/snapshot`.
+
+use poolwright_openzfs::{Dataset, DatasetStats};
+
+use super::{Answer, LocalPool};
+use crate::{Fault, name};
+
+impl LocalPool {
+    /// The space of a snapshot, through the handle that a mount has of it.
+    pub(super) fn snapshot_stats(&self, dataset: &str, snapshot: &str) -> Answer<DatasetStats> {
+        let mut seen = None;
+        let mut look = |open: &Dataset| seen = Some(open.stats());
+        match self.mounts.with_snapshot(dataset, snapshot, &mut look) {
+            Some(looked) => looked?,
+            None => look(&self.pool.open_snapshot(name::inside(dataset), snapshot)?),
+        }
+        let gone = || Fault::new(libc::EIO, format!("{dataset}@{snapshot} could not be opened"));
+        Ok(seen.ok_or_else(gone)??)
+    }
+
+    /// Destroys a dataset or a snapshot, by its whole name. A snapshot that only the kernel's cache of a mount uses is
+    /// taken from it first.
+    pub(super) fn destroy_one(&self, full: &str) -> Answer<()> {
+        let mut destroy = || self.pool.destroy(name::inside(full)).map_err(Fault::from);
+        let mounted = match full.split_once('@') {
+            Some((dataset, snapshot)) => self.mounts.without_snapshot(dataset, snapshot, &mut destroy),
+            None => None,
+        };
+        mounted.unwrap_or_else(destroy)
+    }
+
+    /// Snapshots of a dataset that were taken after `snapshot`, the latest first.
+    pub(super) fn later_snapshots(&self, dataset: &str, snapshot: &str) -> Answer<Vec<String>> {
+        let inside = name::inside(dataset);
+        let mut later: Vec<String> = Vec::new();
+        let mut at = inside.to_owned();
+        while let Some(before) = self.pool.latest_snapshot(&at)?.filter(|before| before != snapshot) {
+            at = format!("{inside}@{before}");
+            later.push(before);
+        }
+        Ok(later)
+    }
+
+    /// Destroys all of these snapshots, or none if a program uses one of them.
+    pub(super) fn destroy_snapshots(&self, dataset: &str, snapshots: &[String]) -> Answer<()> {
+        for snapshot in snapshots {
+            self.mounts.without_snapshot(dataset, snapshot, &mut || Ok(())).unwrap_or(Ok(()))?;
+        }
+        snapshots.iter().try_for_each(|snapshot| self.destroy_one(&format!("{dataset}@{snapshot}")))
+    }
+}

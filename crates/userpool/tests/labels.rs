@@ -1,0 +1,78 @@
+//! What labels say, on pools that the engine made.
+
+use std::path::{Path, PathBuf};
+
+use poolwright_openzfs::{Config, Engine, Pool, Spec};
+use poolwright_userpool::label::{self, Label, State};
+
+fn engine() -> Engine {
+    Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }).unwrap()
+}
+
+fn create(dir: &Path, name: &str, vdevs: &str, ashift: u32) -> Pool {
+    let word = |w: &str| match w {
+        "mirror" | "log" | "cache" => w.to_owned(),
+        w if w.starts_with("raidz") => w.to_owned(),
+        w => format!("{}:128M", dir.join(w).display()),
+    };
+    let words: Vec<String> = vdevs.split(' ').map(word).collect();
+    let groups = Spec::parse_vdevs(&words).unwrap();
+    Pool::create(engine(), &Spec { name: name.into(), ashift, groups }).unwrap()
+}
+
+#[test]
+fn the_whole_layout_is_in_the_labels() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = create(dir.path(), "labels", "raidz2 a b c d log mirror l m cache x", 13);
+    let open = label::scan(dir.path()).unwrap();
+    assert_eq!(open.len(), 1, "{open:?}");
+    assert_eq!((open[0].pool.as_str(), open[0].state), ("labels", State::Active));
+    pool.export().unwrap();
+
+    let found = label::scan(dir.path()).unwrap().remove(0);
+    assert_eq!(found.state, State::Exported);
+    assert!(found.missing.is_empty() && found.missing_tops == 0, "{found:?}");
+    assert_eq!((found.files.len(), found.cache.len()), (7, 1));
+    assert_eq!(found.files.last().unwrap(), &dir.path().join("x"), "cache vdevs come last");
+    let titles: Vec<String> = found.vdevs.iter().map(label::Vdev::title).collect();
+    assert_eq!(titles, ["raidz2-0", "mirror-1"]);
+    assert_eq!((found.vdevs[0].parity, found.vdevs[0].ashift), (2, 13));
+    assert!(found.vdevs[1].is_log && !found.vdevs[0].is_log);
+    assert_eq!(found.vdevs[0].leaves().len(), 4);
+}
+
+#[test]
+fn files_that_moved_or_are_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    create(dir.path(), "moved", "mirror a b", 12).export().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::rename(at("a"), at("elsewhere")).unwrap();
+    let found = label::scan(dir.path()).unwrap().remove(0);
+    assert!(found.missing.is_empty());
+    let leaves: Vec<PathBuf> = found.vdevs[0].leaves().iter().filter_map(|l| l.path.clone()).collect();
+    assert_eq!(leaves, [at("elsewhere"), at("b")], "where they are now, not where they were");
+    std::fs::remove_file(at("b")).unwrap();
+    let found = label::scan(dir.path()).unwrap().remove(0);
+    assert_eq!(found.missing, [at("b")]);
+}
+
+#[test]
+fn damaged_labels_are_passed_over_and_other_files_have_none() {
+    use std::os::unix::fs::FileExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    create(dir.path(), "damaged", "a", 12).export().unwrap();
+    let path = dir.path().join("a");
+    let whole = Label::read(&path).unwrap().unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let size = file.metadata().unwrap().len();
+    for start in [0, 256 << 10, size - (512 << 10)] {
+        file.write_all_at(&[0xff; 64 << 10], start).unwrap();
+    }
+    assert_eq!(Label::read(&path).unwrap().unwrap(), whole, "one label is enough");
+    file.write_all_at(&[0xff; 64 << 10], size - (256 << 10)).unwrap();
+    assert_eq!(Label::read(&path).unwrap(), None);
+    std::fs::write(dir.path().join("text"), "no pool").unwrap();
+    assert_eq!(Label::read(&dir.path().join("text")).unwrap(), None);
+    assert!(Label::read(&dir.path().join("gone")).is_err());
+    assert!(label::scan(dir.path()).unwrap().is_empty());
+}
