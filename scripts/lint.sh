@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, lints, licences, advisories, scripts, links: what `make lint` does.
+# Checks formatting, lints, layers, names, licences, advisories, scripts and links: `make lint`.
 #
 # usage: scripts/lint.sh [--no-install]
 #
@@ -51,6 +51,8 @@ main() {
     cd "$POOLWRIGHT_ROOT"
     step "Shell and Python scripts" shell_scripts
     step "Links of the documentation" python3 scripts/lint/links.py .
+    step "Dependencies between crates and modules" python3 scripts/lint/layers.py .
+    step "Names" python3 scripts/lint/names.py .
     step "Formatting (cargo fmt)" cargo fmt --all --check
     step "Licences, sources and advisories of the dependencies (cargo deny)" dependencies
     step "Lints (clippy)" cargo clippy --release --locked --workspace --all-targets -- -D warnings

@@ -1,0 +1,68 @@
+"""Checks names against the glossary in docs/architecture.md.
+
+usage: names.py ROOT
+
+- No module or type has a name from the glossary's list of names that are not used. Those names tell a new reader nothing, or have
+  had several meanings.
+- A public type has a name that no other crate uses, unless scripts/lint/shared-names.txt lists it.
+
+Exit status: 0 clean, 1 something was found, 2 wrong usage.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+TYPE = re.compile(r"^pub(?:\(crate\))? (?:struct|enum|trait|type) (\w+)", re.MULTILINE)
+ANY_TYPE = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait) (\w+)", re.MULTILINE)
+NOT_USED = re.compile(r"^Not used as names of modules or types: (.*?)\.$", re.MULTILINE | re.DOTALL)
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    root = Path(sys.argv[1])
+    glossary = (root / "docs" / "architecture.md").read_text()
+    shared = (root / "scripts" / "lint" / "shared-names.txt").read_text()
+    found = sorted(check(root, not_used_names(glossary), shared_names(shared)))
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+def not_used_names(glossary):
+    """The names between backquotes in the glossary's sentence."""
+    sentence = NOT_USED.search(glossary)
+    if not sentence:
+        raise SystemExit("names.py: docs/architecture.md has no sentence 'Not used as names of modules or types: ...'")
+    return set(re.findall(r"`(\w+)`", sentence.group(1)))
+
+
+def shared_names(text):
+    """The names in the file, one per line; a line that begins with # is a comment."""
+    return {line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")}
+
+
+def check(root, not_used, shared):
+    """Yields a line for each name that breaks a rule."""
+    crates_of = {}
+    for file in sorted(root.glob("crates/*/src/**/*.rs")):
+        name, text = file.relative_to(root), file.read_text()
+        if file.stem in not_used:
+            yield f"{name}: the glossary does not use {file.stem!r} as the name of a module"
+        for type_name in ANY_TYPE.findall(text):
+            if type_name in not_used:
+                yield f"{name}: the glossary does not use {type_name!r} as the name of a type"
+        for type_name in TYPE.findall(text):
+            crates_of.setdefault(type_name, set()).add(file.relative_to(root).parts[1])
+    for type_name, crates in crates_of.items():
+        if len(crates) > 1 and type_name not in shared:
+            yield f"{type_name}: a public type of {', '.join(sorted(crates))}; rename one, or add it to scripts/lint/shared-names.txt"
+    for type_name in shared:
+        if len(crates_of.get(type_name, ())) < 2:
+            yield f"scripts/lint/shared-names.txt: {type_name} is not a public type of several crates"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

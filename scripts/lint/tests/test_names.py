@@ -1,0 +1,44 @@
+"""The check of names on small trees."""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import names  # noqa: E402
+
+GLOSSARY = "# Glossary\n\nNot used as names of modules or types: `misc`,\n`Thing`.\n\nMore.\n"
+
+
+class Names(unittest.TestCase):
+    def found(self, files, shared=""):
+        with tempfile.TemporaryDirectory() as folder:
+            for path, text in files.items():
+                (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
+                (Path(folder) / path).write_text(text)
+            return sorted(names.check(Path(folder), names.not_used_names(GLOSSARY), names.shared_names(shared)))
+
+    def test_names_that_are_not_used_are_found(self):
+        found = self.found({"crates/a/src/misc.rs": "struct Thing;\n", "crates/a/src/good.rs": "pub struct Things;\n"})
+        self.assertEqual(len(found), 2)
+        self.assertIn("'Thing' as the name of a type", found[0])
+        self.assertIn("'misc' as the name of a module", found[1])
+
+    def test_a_public_type_has_a_name_of_its_own(self):
+        files = {"crates/a/src/x.rs": "pub struct Error;\nstruct Own;\n", "crates/b/src/x.rs": "pub enum Error {}\nstruct Own;\n"}
+        self.assertEqual(len(self.found(files)), 1)
+        self.assertIn("a, b", self.found(files)[0])
+        self.assertEqual(self.found(files, "# shared\nError\n"), [])
+
+    def test_a_shared_name_that_is_not_shared_any_more_is_found(self):
+        self.assertIn("Error is not", self.found({"crates/a/src/x.rs": "pub struct Error;\n"}, "Error\n")[0])
+
+    def test_a_glossary_without_the_list_is_an_error(self):
+        with self.assertRaises(SystemExit):
+            names.not_used_names("# Glossary\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
