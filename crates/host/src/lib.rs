@@ -1,8 +1,8 @@
-//! What every part asks of the host: private files and directories, scratch directories, files that a trace names, memory.
+//! Access to the host: private files and directories, scratch directories, files that a trace names, memory.
 //!
-//! Poolwright often runs as root beside other users, and what it writes holds a database's pages. So a file or directory is
-//! private from the call that makes it, a predictable name is never followed through a link that another user placed, and a
-//! path that comes out of a trace is opened only if it is a regular file.
+//! Poolwright often runs as root on machines with other users, and its files contain a database's pages. Files and
+//! directories are therefore created with private modes, links that another user placed at a predictable name are not
+//! followed, and a path from a trace is opened only if it names a regular file.
 
 pub mod memory;
 pub mod part;

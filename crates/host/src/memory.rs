@@ -1,16 +1,16 @@
 //! The host's memory.
 
-/// `MemAvailable` in bytes; `None` where the host does not say.
+/// `MemAvailable` in bytes; `None` if the host does not report it.
 pub fn available() -> Option<u64> {
     field("MemAvailable")
 }
 
-/// `MemTotal` in bytes; `None` where the host does not say.
+/// `MemTotal` in bytes; `None` if the host does not report it.
 pub fn total() -> Option<u64> {
     field("MemTotal")
 }
 
-/// A line of `/proc/meminfo` in bytes.
+/// A field of `/proc/meminfo` in bytes.
 pub fn field(name: &str) -> Option<u64> {
     in_text(&std::fs::read_to_string("/proc/meminfo").ok()?, name)
 }

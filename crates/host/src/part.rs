@@ -1,4 +1,4 @@
-//! The file that takes an output until it is complete, beside its place.
+//! The temporary file that holds an output until it is complete, in the output's directory.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -13,21 +13,21 @@ use rustix::process::geteuid;
 use crate::Transient;
 use crate::private::is_at;
 
-/// A hidden file `.NAME.part-PID` beside `NAME`. It is locked while it is written, and removed when this is dropped or the
-/// process ends by a second Ctrl-C; what a killed process left, the next output of that name removes.
+/// A hidden file `.NAME.part-PID` in the directory of `NAME`. It is locked while it is written. Dropping this value removes
+/// the file, and so does a second Ctrl-C. The next output with the same name removes files left by killed processes.
 #[derive(Debug)]
 pub struct Part {
     path: PathBuf,
-    /// The lock goes with the last descriptor.
+    /// Holds the lock, which is released with the last descriptor.
     _lock: File,
     _transient: Transient,
 }
 
 impl Part {
-    /// Makes it, with this mode, for an output at `place`. A link that has its name is replaced, not followed.
+    /// Creates the file with this mode, for an output at `place`. Replaces a link with its name instead of following it.
     ///
     /// # Errors
-    /// As the host says; if `place` has no file name.
+    /// The host's errors; `InvalidInput` if `place` has no file name.
     pub fn create(place: &Path, mode: u32) -> io::Result<(Part, File)> {
         let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let stem = [b".", name.as_bytes(), b".part-"].concat();
@@ -36,23 +36,23 @@ impl Part {
         let pid = std::process::id().to_string();
         let path = dir.join(OsString::from_vec([&stem, pid.as_bytes()].concat()));
         let file = create_fresh(&path, mode)?;
-        // Where the file system has no locks, no other process removes it either.
+        // On a file system without locks, `sweep` of another process cannot lock the file either and keeps it.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         let part = Part { _transient: Transient::new(&path), path, _lock: file.try_clone()? };
         Ok((part, file))
     }
 
-    /// Puts it at a place, in place of what is there.
+    /// Renames the file to `place`, replacing an existing file.
     ///
     /// # Errors
-    /// As the host says; the file stays then.
+    /// The host's errors; the file then keeps its name.
     pub fn rename(&self, place: &Path) -> io::Result<()> {
         std::fs::rename(&self.path, place)
     }
 }
 
 impl Drop for Part {
-    /// Nothing has this name any more if it was renamed.
+    /// Removes the file unless it was renamed.
     fn drop(&mut self) {
         if is_at(&self._lock, &self.path) {
             let _ = std::fs::remove_file(&self.path);
@@ -72,7 +72,7 @@ fn create_fresh(path: &Path, mode: u32) -> io::Result<File> {
     }
 }
 
-/// Removes this user's files in `dir` that are called `stem` and a number, and that no process has locked.
+/// Removes this user's files in `dir` whose names are `stem` and a number, unless a process has locked them.
 fn sweep(dir: &Path, stem: &[u8]) {
     let is_part = |name: &OsString| {
         let number = name.as_bytes().strip_prefix(stem);

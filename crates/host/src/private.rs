@@ -1,5 +1,5 @@
-//! Files (0600) and directories (0700) of this user alone. The mode is set by the call that makes them, so that there is no
-//! moment in which another user can open them; a umask can only take more away.
+//! Files (0600) and directories (0700) that only this user can access. The call that creates them sets the mode, so other
+//! users cannot open them at any time. The umask can only remove further permissions.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,13 +14,13 @@ use rustix::process::geteuid;
 pub const FILE: u32 = 0o600;
 /// Mode of a private directory.
 pub const DIR: u32 = 0o700;
-/// Mode of a file that the umask alone restricts, for what a user may want to show to others.
+/// Mode of a file that the user may want to share: only the umask restricts it.
 pub const SHARED_FILE: u32 = 0o666;
 
-/// Why a directory or file at a predictable path is not used.
+/// The reason to refuse a directory or file at a predictable path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsafe {
-    /// It belongs to this user id.
+    /// It belongs to the user with this ID.
     Owner(u32),
     /// It is not a directory, or a link to one.
     NotADirectory,
@@ -44,53 +44,53 @@ fn refused(why: Unsafe) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
-/// Whether an error of this module is a refusal, and not one of the host.
+/// The reason, if an error of this module is a refusal and not an error of the host.
 pub fn refusal(error: &io::Error) -> Option<Unsafe> {
     error.get_ref()?.downcast_ref().copied()
 }
 
-/// Makes a file for reading and writing, which must not exist.
+/// Creates a file for reading and writing. It must not exist.
 ///
 /// # Errors
-/// As the host says.
+/// The host's errors.
 pub fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(FILE).open(path)
 }
 
-/// Makes a file for writing, or empties the one of that name, in a directory that is private already.
+/// Creates or truncates a file for writing, in a directory that is already private.
 ///
 /// # Errors
-/// As the host says; if the name is a link.
+/// The host's errors, including `ELOOP` if the name is a link.
 pub fn create(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32;
     OpenOptions::new().write(true).create(true).truncate(true).mode(FILE).custom_flags(flags).open(path)
 }
 
-/// [`create`], and writes all of it.
+/// Creates or truncates a file like [`create`], and writes all bytes to it.
 ///
 /// # Errors
-/// As the host says.
+/// The host's errors.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     create(path)?.write_all(bytes)
 }
 
-/// Makes a directory, which must not exist.
+/// Creates a directory. It must not exist.
 ///
 /// # Errors
-/// As the host says.
+/// The host's errors.
 pub fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(DIR).create(path)
 }
 
-/// Makes a directory with its parents. Those that exist stay as they are.
+/// Creates a directory and its parents. Existing directories keep their modes.
 ///
 /// # Errors
-/// As the host says.
+/// The host's errors.
 pub fn make_dirs(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIR).create(path)
 }
 
-/// A directory at a predictable path that is this user's, open and closed to others.
+/// An open directory at a predictable path, which belongs to this user and which other users cannot access.
 #[derive(Debug)]
 pub struct OwnDir {
     path: PathBuf,
@@ -98,11 +98,11 @@ pub struct OwnDir {
 }
 
 impl OwnDir {
-    /// Makes the directory with its parents, or takes the one that exists if it is this user's; permissions of others are
-    /// taken away. Its name may not be a link.
+    /// Creates the directory and its parents, or opens an existing one that belongs to this user and removes the
+    /// permissions of others. The name must not be a link.
     ///
     /// # Errors
-    /// With [`Unsafe`] (see [`refusal`]) if another user made it or it is not a directory; as the host says.
+    /// [`Unsafe`] (see [`refusal`]) if it belongs to another user or is not a directory; otherwise the host's errors.
     pub fn open(path: &Path) -> io::Result<OwnDir> {
         make_dirs(path).map_err(|why| match why.kind() {
             io::ErrorKind::AlreadyExists => refused(Unsafe::NotADirectory),
@@ -123,12 +123,12 @@ impl OwnDir {
         Ok(OwnDir { path: path.to_owned(), dir })
     }
 
-    /// Opens a file in it for reading and writing, or makes it; what is in it stays.
+    /// Opens or creates a file in the directory for reading and writing, without truncating it.
     ///
     /// # Errors
-    /// With [`Unsafe`] if it is not a regular file of this user, a link included; as the host says.
+    /// [`Unsafe`] if it is a link, not a regular file, or another user's; otherwise the host's errors.
     pub fn file(&self, name: &str) -> io::Result<File> {
-        // A pipe would block, a link would lead elsewhere.
+        // NONBLOCK, because opening a pipe would block.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&self.dir, name, flags, Mode::from_raw_mode(FILE)).map_err(|why| match why {
             rustix::io::Errno::LOOP | rustix::io::Errno::ISDIR | rustix::io::Errno::NXIO => {
@@ -147,7 +147,7 @@ impl OwnDir {
         Ok(file)
     }
 
-    /// Where it is.
+    /// The directory's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -159,7 +159,7 @@ impl AsFd for OwnDir {
     }
 }
 
-/// Whether an open file is still the one of this name.
+/// Whether the path still names this open file.
 pub fn is_at(open: impl AsFd, path: &Path) -> bool {
     let there = std::fs::symlink_metadata(path);
     matches!((fstat(open), there), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.dev(), b.ino()))

@@ -1,4 +1,4 @@
-//! Opens a file whose path was read from somewhere, such as a trace.
+//! Opening a file whose path comes from untrusted input, such as a trace.
 
 use std::fs::File;
 use std::io;
@@ -9,14 +9,13 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
 use crate::private::Unsafe;
 
-/// Opens a regular file for reading. Anything else is refused without being opened: a pipe would block for ever, and
-/// opening a device can have effects of its own (a watchdog, a tape). Links are followed, because databases place files by
-/// links.
+/// Opens a regular file for reading. Refuses all other types without opening them: opening a pipe can block for ever, and
+/// opening a device can have side effects (a watchdog, a tape). Follows links, because databases use them to place files.
 ///
 /// # Errors
-/// With [`Unsafe::NotAFile`] if it is not a regular file; as the host says.
+/// [`Unsafe::NotAFile`] if it is not a regular file; otherwise the host's errors.
 pub fn open(path: &Path) -> io::Result<File> {
-    // A path descriptor names the file without opening it; what is opened then is that very file.
+    // An O_PATH descriptor refers to the file without opening it. Reopening it through /proc opens the same file.
     let named = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     if !FileType::from_raw_mode(fstat(&named)?.st_mode).is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, Unsafe::NotAFile));
@@ -43,7 +42,7 @@ mod tests {
             open(path).unwrap().read_to_string(&mut text).unwrap();
             assert_eq!(text, "text");
         }
-        // Were the pipe opened, this would block and run into the time limit of tests.
+        // If this opened the pipe, it would block until the test's time limit.
         for path in [&pipe, Path::new("/dev/null"), dir.path()] {
             assert_eq!(refusal(&open(path).unwrap_err()), Some(Unsafe::NotAFile), "{}", path.display());
         }

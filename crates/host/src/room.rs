@@ -1,4 +1,4 @@
-//! Room for scratch files.
+//! Free space for scratch files.
 
 use std::io;
 use std::path::Path;
@@ -10,11 +10,11 @@ use crate::memory;
 /// `f_type` of tmpfs and ramfs (`statfs(2)`).
 const IN_MEMORY: [FsWord; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// Bytes that an ordinary process can still write below `dir`. Of a file system in memory, not more than the memory that is
-/// available.
+/// Bytes that an unprivileged process can still write below `dir`; on a file system in memory, at most the available
+/// memory.
 ///
 /// # Errors
-/// As `statfs(2)` says.
+/// The errors of `statfs(2)`.
 pub fn available(dir: &Path) -> io::Result<u64> {
     let found = statfs(dir)?;
     let free = (found.f_bavail as u64).saturating_mul(found.f_frsize.max(1) as u64);

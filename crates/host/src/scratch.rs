@@ -1,4 +1,4 @@
-//! Scratch directories: private, locked while their process lives, removed at its end or by the next one.
+//! Scratch directories: private, locked while their process lives, removed when it ends or by the next process.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
@@ -10,21 +10,22 @@ use crate::private::{is_at, make_dir};
 use crate::sweep::lock;
 pub use crate::sweep::sweep;
 
-/// A private directory, removed when this is dropped. The kernel releases its lock when the process ends, however it ends,
-/// so [`sweep`] tells a killed process's directory from a live one's without relying on process ids.
+/// A private directory, removed when this is dropped. The kernel releases its lock however the process ends, so [`sweep`]
+/// can tell the directory of a killed process from that of a live one without relying on process IDs.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    /// None where the file system has no locks for directories (NFS): there, a killed process's directory stays.
+    /// `None` if the file system cannot lock directories (NFS). The directory of a killed process is not removed there.
     _lock: Option<OwnedFd>,
     _transient: Transient,
 }
 
 impl Scratch {
-    /// Makes `PREFIX` and a random number in `parent`, and removes what killed processes left there under that prefix.
+    /// Creates a directory in `parent`, named `prefix` and a random number. First removes the directories with this prefix
+    /// that killed processes have left.
     ///
     /// # Errors
-    /// As the host says.
+    /// The host's errors.
     pub fn create(parent: &Path, prefix: &str) -> io::Result<Scratch> {
         const ATTEMPTS: u32 = 100;
         sweep(parent, prefix);
@@ -35,7 +36,7 @@ impl Scratch {
                 made => made?,
             }
             let transient = Transient::new(&path);
-            // Another process's sweep may have come between: it holds the lock, or has removed the directory.
+            // Another process's sweep may hold the lock, or may have removed the directory already.
             let lock = match lock(&path) {
                 Ok(lock) if is_at(&lock, &path) => Some(lock),
                 Ok(_) => continue,
@@ -46,10 +47,10 @@ impl Scratch {
             };
             return Ok(Scratch { path, _lock: lock, _transient: transient });
         }
-        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a scratch directory was found"))
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no unused name for a scratch directory found"))
     }
 
-    /// Where it is.
+    /// The directory's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -74,7 +75,7 @@ mod tests {
         let live = Scratch::create(dir.path(), PREFIX).unwrap();
         assert_eq!(std::fs::metadata(live.path()).unwrap().mode() & 0o777, 0o700);
         std::fs::write(live.path().join("file"), "x").unwrap();
-        // As a killed process leaves one: no process has it locked, whatever number its name holds.
+        // Like that of a killed process: no process has locked it, although its name holds a live process's ID.
         let dead = dir.path().join(format!("{PREFIX}{}", std::process::id()));
         std::fs::create_dir_all(dead.join("below")).unwrap();
         let other = dir.path().join("other");

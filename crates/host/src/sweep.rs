@@ -1,4 +1,4 @@
-//! Scratch directories that killed processes left behind: found by their locks, and removed.
+//! Removal of scratch directories that killed processes left. Their locks tell them from those of live processes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,8 +9,8 @@ use rustix::process::geteuid;
 
 use crate::private::{self, is_at};
 
-/// Removes the directories of this user in `parent` whose names begin with `prefix` and whose process has ended. Returns
-/// how many.
+/// Removes this user's directories in `parent` whose names begin with `prefix` and whose process has ended. Returns their
+/// number.
 pub fn sweep(parent: &Path, prefix: &str) -> usize {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
@@ -21,7 +21,7 @@ pub fn sweep(parent: &Path, prefix: &str) -> usize {
     ours.filter(|entry| removed(entry.path())).count()
 }
 
-/// Opens a directory of this user and locks it, if no process has.
+/// Opens and locks a directory of this user. Fails with `WouldBlock` if a process has locked it.
 pub(crate) fn lock(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let dir = openat(CWD, path, flags, Mode::empty())?;

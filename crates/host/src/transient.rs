@@ -1,5 +1,5 @@
-//! What must not outlive the process: files, directories, and processes that work in them. A second Ctrl-C ends the process
-//! without its destructors; [`remove_all`] does their work then.
+//! Files, directories and child processes that must not outlive this process. A second Ctrl-C ends the process without
+//! running destructors; [`remove_all`] cleans up instead.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -20,11 +20,11 @@ struct Items {
 
 #[derive(Debug)]
 enum Item {
-    /// A file or directory.
+    /// A file or directory to remove.
     Path(PathBuf),
-    /// A child, which is killed.
+    /// A child process to kill.
     Child(OwnedFd),
-    /// The scratch directories of processes that have ended, in a directory.
+    /// A parent directory and prefix: scratch directories of ended processes to remove.
     Scratch(PathBuf, &'static str),
 }
 
@@ -32,24 +32,24 @@ fn items() -> MutexGuard<'static, Items> {
     ITEMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Something that [`remove_all`] takes care of while this lives. Dropped, it removes nothing.
+/// Registers an item for [`remove_all`] until it is dropped. Dropping it removes nothing else.
 #[derive(Debug)]
 pub struct Transient(u64);
 
 impl Transient {
-    /// A file or directory, which is removed.
+    /// Registers a file or directory to remove.
     pub fn new(path: &Path) -> Transient {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         Transient::register(Item::Path(path))
     }
 
-    /// A child of this process, which is killed first. `None` if it has ended, or the kernel has no handles of processes.
+    /// Registers a child process to kill before anything is removed. `None` if it has ended or the kernel lacks pidfds.
     pub fn child(id: u32) -> Option<Transient> {
         let pid = Pid::from_raw(i32::try_from(id).ok()?)?;
         Some(Transient::register(Item::Child(pidfd_open(pid, PidfdFlags::empty()).ok()?)))
     }
 
-    /// Scratch directories in `parent` whose process has ended by then, such as those of a child.
+    /// Registers the scratch directories in `parent` whose process has ended by then, such as those of a child.
     pub fn scratch(parent: &Path, prefix: &'static str) -> Transient {
         Transient::register(Item::Scratch(parent.to_owned(), prefix))
     }
@@ -69,8 +69,8 @@ impl Drop for Transient {
     }
 }
 
-/// Kills and removes all that is registered, before the process ends without its destructors. From then on nothing can be
-/// registered or dropped: other threads wait for the end of the process there.
+/// Kills and removes all registered items, before the process ends without running destructors. Afterwards, threads that
+/// register or drop an item block until the process ends.
 pub fn remove_all() {
     let items = items();
     for (_, item) in &items.all {
@@ -96,7 +96,7 @@ fn kill(child: &OwnedFd) {
     }
 }
 
-/// Another thread may still be making files there.
+/// Removes a path, retrying because another thread may still be creating files there.
 fn persistently_remove(path: &Path) {
     const ATTEMPTS: u32 = 20;
     for _ in 0..ATTEMPTS {

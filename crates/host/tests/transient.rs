@@ -1,5 +1,5 @@
-//! What a process removes before it ends without its destructors. It registers nothing afterwards, so it has this test
-//! program to itself.
+//! [`transient::remove_all`] kills and removes registered items. No item can be registered afterwards, so this test has
+//! its own program.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! A FUSE file system that does nothing, as the reference for what FUSE itself costs: one file, `f`, of a given size;
-//! reads give zeros, writes are dropped. Served by the crate `fuser`, not by this one. `idle DIR MIB THREADS`.
+//! A FUSE file system that stores nothing, as a reference for the cost of FUSE itself. It has one file, `f`, of a given
+//! size: reads return zeros, writes are discarded. The crate `fuser` serves it. Usage: `idle DIR MIB THREADS`.
 
 use std::ffi::OsStr;
 use std::io;

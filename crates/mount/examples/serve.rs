@@ -1,8 +1,8 @@
-//! Mounts a pool's dataset `d` on a directory until it is unmounted, and says what was served: for measuring.
+//! For benchmarks: mounts a pool's dataset `d` on a directory until it is unmounted, then prints the counters.
 //!
 //!     serve VDEV DIR [through|pages|writeback] [threads] [device] [arc=MIB] [vdev=MIB] [recordsize=SIZE] [ashift=N]
 //!
-//! The vdev file is made, sparse, with `vdev=` so long, if it is missing.
+//! Creates the vdev file, sparse and of the size in `vdev=`, if it does not exist.
 
 use std::path::PathBuf;
 

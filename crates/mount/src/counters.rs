@@ -1,10 +1,10 @@
-//! What was served, countable while it is being served.
+//! Counters of served requests, which can be read while requests are being served.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::proto::{LIMIT, Opcode};
 
-/// One thread's counters. Each thread has its own, on cache lines of its own.
+/// One thread's counters, on their own cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Tally {
@@ -25,7 +25,7 @@ impl Tally {
     }
 
     pub(crate) fn count(&self, op: Option<Opcode>, failed: bool) {
-        // Number 0 is no operation of the protocol: what is not known is counted there.
+        // The protocol has no operation 0; its slot counts unknown opcodes.
         add(&self.ops[op.map_or(0, |op| op as usize)], 1);
         if failed {
             add(&self.failed, 1);
@@ -41,20 +41,20 @@ impl Tally {
     }
 }
 
-/// Only one thread adds, so no locked instruction is needed.
+/// Adds without a locked instruction, because only one thread writes.
 fn add(to: &AtomicU64, n: u64) {
     to.store(to.load(Relaxed) + n, Relaxed);
 }
 
-/// What a mount has served since it was made.
+/// Requests and bytes that a mount has served since it was mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters {
     ops: [u64; LIMIT],
-    /// Requests answered with an error; a name that is not there counts too.
+    /// Requests answered with an error, including lookups of names that do not exist.
     pub failed: u64,
-    /// Bytes that READ gave.
+    /// Bytes returned by READ.
     pub read_bytes: u64,
-    /// Bytes that WRITE took.
+    /// Bytes accepted by WRITE.
     pub written_bytes: u64,
 }
 
@@ -72,17 +72,17 @@ impl Counters {
         sum
     }
 
-    /// Requests of this kind.
+    /// Number of requests of this kind.
     pub fn ops(&self, op: Opcode) -> u64 {
         self.ops[op as usize]
     }
 
-    /// All requests, those of unknown kind included.
+    /// Number of all requests, including those of unknown kind.
     pub fn total(&self) -> u64 {
         self.ops.iter().sum()
     }
 
-    /// Kinds that came, with their number.
+    /// The kinds of requests served, with their numbers.
     pub fn by_kind(&self) -> impl Iterator<Item = (Opcode, u64)> + '_ {
         Opcode::ALL.iter().map(|op| (*op, self.ops(*op))).filter(|(_, n)| *n > 0)
     }

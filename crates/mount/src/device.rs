@@ -1,4 +1,4 @@
-//! `/dev/fuse`: the descriptor that requests come from and answers go to.
+//! `/dev/fuse`: reading requests, writing answers and notifications.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 
 const PATH: &str = "/dev/fuse";
 
-/// `_IOR(229, 0, uint32_t)`: makes a fresh descriptor one more of a mount that another belongs to.
+/// `_IOR(229, 0, uint32_t)`: attaches a new descriptor to the mount of an existing one.
 const FUSE_DEV_IOC_CLONE: libc::c_ulong = 0x8004_e500;
 
 /// Opens the device.
@@ -21,8 +21,8 @@ pub(crate) fn open() -> Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// One more descriptor of the mount that `of` belongs to: what is read from it is answered through it, on a queue of
-/// its own.
+/// Opens another descriptor of the mount that `of` belongs to. It has its own queue: a request read from it is answered
+/// through it.
 #[allow(unsafe_code)]
 pub(crate) fn another(of: &OwnedFd) -> Result<OwnedFd> {
     let fd = open()?;
@@ -32,18 +32,18 @@ pub(crate) fn another(of: &OwnedFd) -> Result<OwnedFd> {
     match done {
         0 => Ok(fd),
         _ => {
-            Err(Error::Device { doing: "one more descriptor of the mount", why: io::Error::last_os_error() })
+            Err(Error::Device { doing: "cloning a descriptor of the mount", why: io::Error::last_os_error() })
         }
     }
 }
 
-/// What reading gave.
+/// The result of reading from the device.
 pub(crate) enum Read {
-    /// A request of so many bytes.
+    /// A request of this length in bytes.
     Request(usize),
-    /// Nothing this time.
+    /// No request; read again.
     Again,
-    /// It is unmounted.
+    /// The file system is unmounted.
     Unmounted,
 }
 
@@ -51,15 +51,15 @@ pub(crate) enum Read {
 pub(crate) fn read(fd: &OwnedFd, into: &mut [u8]) -> Result<Read> {
     match rustix::io::read(fd, into) {
         Ok(n) => Ok(Read::Request(n)),
-        // ENOENT: the request was taken back while it was being read
+        // ENOENT: the request was interrupted while it was being read.
         Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => Ok(Read::Again),
-        // ECONNABORTED: the same, of a connection that somebody has aborted
+        // ECONNABORTED: the connection was aborted.
         Err(Errno::NODEV | Errno::CONNABORTED) => Ok(Read::Unmounted),
-        Err(why) => Err(Error::Device { doing: "reading a request of the kernel", why: why.into() }),
+        Err(why) => Err(Error::Device { doing: "reading a request from the kernel", why: why.into() }),
     }
 }
 
-/// Answers. False: nobody waits for this answer any more.
+/// Sends an answer. Returns false if no caller waits for it any more.
 pub(crate) fn write(fd: impl AsFd, bytes: &[u8]) -> Result<bool> {
     match rustix::io::write(fd, bytes) {
         Ok(_) => Ok(true),
@@ -68,14 +68,14 @@ pub(crate) fn write(fd: impl AsFd, bytes: &[u8]) -> Result<bool> {
     }
 }
 
-/// Tells the kernel that what it knows of a file is no longer so: attributes, and data from `offset` on (`length` 0: to
-/// the end; a negative offset: no data).
+/// Drops a file's attributes from the kernel's cache, and its data from `offset` on (`length` 0: to the end; a negative
+/// offset: no data).
 pub(crate) fn forget_inode(fd: impl AsFd, nodeid: u64, offset: i64, length: i64) -> Result<()> {
     let body = InvalInodeOut { ino: nodeid, off: offset, len: length };
     notify(fd, wire::NOTIFY_INVAL_INODE, &[body.as_bytes()])
 }
 
-/// Tells the kernel that what it knows of a name is no longer so.
+/// Drops a name from the kernel's cache.
 pub(crate) fn forget_entry(fd: impl AsFd, parent: u64, name: &std::ffi::CStr) -> Result<()> {
     let body = InvalEntryOut { parent, namelen: name.count_bytes() as u32, flags: 0 };
     notify(fd, wire::NOTIFY_INVAL_ENTRY, &[body.as_bytes(), name.to_bytes_with_nul()])
@@ -87,6 +87,6 @@ fn notify(fd: impl AsFd, code: i32, parts: &[&[u8]]) -> Result<()> {
     let mut message = Vec::with_capacity(len);
     message.extend_from_slice(header.as_bytes());
     parts.iter().for_each(|part| message.extend_from_slice(part));
-    // ENOENT, given as false: the kernel does not know it, so there is nothing to forget.
+    // `write` returns false for ENOENT: the kernel does not know the node or name, so nothing is cached.
     write(fd, &message).map(drop)
 }

@@ -1,37 +1,37 @@
-//! Why a mount could not be made, kept or ended.
+//! Errors of mounting, serving and unmounting.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What can go wrong with a mount as a whole. Single requests fail with an errno, which goes to whoever made them.
+/// An error of a mount as a whole. A single request fails with an errno, which the requesting program receives.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No FUSE on this machine, or no permission.
+    /// `/dev/fuse` cannot be opened: it does not exist, or permission is missing.
     #[error(
-        "opening /dev/fuse failed: {0}. Load the kernel's fuse module (`modprobe fuse`), or give this container the \
+        "cannot open /dev/fuse: {0}\nhint: load the kernel's fuse module (`modprobe fuse`), or give this container the \
          device"
     )]
     NoDevice(#[source] io::Error),
     /// The mount point cannot be used.
-    #[error("the mount point {path} cannot be used: {why}")]
+    #[error("cannot mount on {path}: {why}")]
     MountPoint {
-        /// As given.
+        /// The path as given.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The cause, and what to do about it.
         why: String,
     },
-    /// The system needs what is there.
+    /// The mount point is a directory that the system needs.
     #[error("cannot mount on {}: {why}\nhint: {hint}", path.display())]
     Unsafe {
         /// Its real path.
         path: PathBuf,
-        /// What it is.
+        /// The reason.
         why: &'static str,
         /// What to do.
         hint: &'static str,
     },
-    /// A mount would hide files.
+    /// The mount point is not empty: a mount would hide files.
     #[error(
         "cannot mount on {}: it is not empty (it holds {first:?})\n\
          hint: name an empty directory, or mount over it with -O", path.display()
@@ -42,79 +42,79 @@ pub enum Error {
         /// The first name in it.
         first: String,
     },
-    /// A mount would hide another one, or a directory that the caller works in.
+    /// The mount would hide another mount, or a working directory of the caller or its ancestors.
     #[error("cannot mount on {}: {why}\nhint: {hint}", path.display())]
     Covered {
         /// Its real path.
         path: PathBuf,
-        /// What it is.
+        /// The reason.
         why: String,
         /// What to do.
         hint: &'static str,
     },
-    /// A server that is gone left its mount behind.
+    /// The directory is a mount whose server has ended without unmounting it.
     #[error(
-        "{path} is a dead mount (\"Transport endpoint is not connected\"): its server has ended without unmounting. \
-         Clear it with `umount {path}` or `fusermount3 -u {path}`, then mount again"
+        "{path} is a dead mount (\"Transport endpoint is not connected\"): its server has ended without unmounting\n\
+         hint: remove it with `umount {path}` or `fusermount3 -u {path}`, then mount again"
     )]
     DeadMount {
-        /// Where.
+        /// The mount point.
         path: PathBuf,
     },
-    /// The kernel refused.
-    #[error("mounting {source_name} on {path} was refused: {why}")]
+    /// The kernel or fusermount3 refused to mount.
+    #[error("cannot mount {source_name} on {path}: {why}")]
     Refused {
-        /// Dataset.
+        /// The dataset's name.
         source_name: String,
-        /// Where.
+        /// The mount point.
         path: PathBuf,
-        /// The kernel's or the helper program's words.
+        /// The message of the kernel or of fusermount3.
         why: String,
     },
-    /// The kernel's FUSE is older than what is spoken here.
-    #[error("the kernel speaks FUSE {major}.{minor}; 7.31 (Linux 5.4) is the least that works")]
+    /// The kernel's FUSE protocol is too old.
+    #[error("the kernel's FUSE protocol is {major}.{minor}, but Poolwright needs 7.31 (Linux 5.4) or later")]
     OldKernel {
-        /// Major version it offered.
+        /// The major version that the kernel offered.
         major: u32,
-        /// Minor version it offered.
+        /// The minor version that the kernel offered.
         minor: u32,
     },
-    /// Somebody has a file open there or works in it.
+    /// A program has a file open on the mount, or its working directory in it.
     #[error(
-        "{path} is in use and stays mounted; `fuser -vm {path}` shows by whom. End those programs and unmount again"
+        "{path} is in use and stays mounted; end the programs that `fuser -vm {path}` lists, then unmount again"
     )]
     Busy {
-        /// Where.
+        /// The mount point.
         path: PathBuf,
     },
-    /// Unmounting failed otherwise.
-    #[error("unmounting {path} failed: {why}")]
+    /// Unmounting failed for another reason.
+    #[error("cannot unmount {path}: {why}")]
     Unmount {
-        /// Where.
+        /// The mount point.
         path: PathBuf,
-        /// The kernel's or the helper program's words.
+        /// The message of the kernel or of fusermount3.
         why: String,
     },
-    /// Talking to the kernel failed.
+    /// Communication with the kernel failed.
     #[error("{doing} failed: {why}")]
     Device {
-        /// What was tried.
+        /// The attempted operation.
         doing: &'static str,
-        /// The kernel's word.
+        /// The kernel's error.
         #[source]
         why: io::Error,
     },
-    /// The engine refused.
+    /// An operation of the engine failed.
     #[error("{doing} the dataset {dataset} failed: {why}")]
     Engine {
-        /// What was tried.
+        /// The attempted operation.
         doing: &'static str,
-        /// Which.
+        /// The dataset's name.
         dataset: String,
-        /// Its errno.
+        /// The engine's errno.
         why: poolwright_openzfs::Errno,
     },
 }
 
-/// What this crate's calls give.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

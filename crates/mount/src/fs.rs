@@ -1,8 +1,7 @@
-//! The file system: requests of the kernel, served by the engine.
+//! The file system: serves the kernel's requests with the engine.
 //!
-//! A request is served in the thread that received it, from the request's buffer into the answer's, with no copy in
-//! between; any number of threads at once. Permissions are the kernel's business (`default_permissions`), and so are
-//! locks.
+//! The thread that received a request serves it, from the request's buffer to the answer's without a copy in between. Any
+//! number of threads can do so at once. The kernel checks permissions (`default_permissions`) and handles locks.
 
 mod attr;
 mod data;
@@ -35,38 +34,38 @@ use node_id::{HEAD, NodeId};
 pub(crate) use rollback::{RolledBack, Stale};
 use snapshots::Snapshots;
 
-/// How a request ends.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Nobody waits for one.
+    /// The request has no answer.
     None,
-    /// It succeeded; so many bytes of the answer's buffer follow the header.
+    /// Success; this many bytes of the answer's buffer follow the header.
     Bytes(usize),
-    /// It failed with this errno.
+    /// Failure with this errno.
     Error(i32),
 }
 
 /// A mounted dataset.
 pub(crate) struct FileSystem {
     head: Dataset,
-    /// Its root directory, which is asked for all the time.
+    /// Its root directory, which many requests use.
     root: Node,
     root_object: u64,
     options: Options,
     lookup_counts: LookupCounts,
     handles: Handles,
     snapshots: Snapshots,
-    /// Counts `security.capability` being set, see [`handles::Handle`].
+    /// How often `security.capability` was set, see [`handles::Handle`].
     capabilities: AtomicU64,
-    /// Rollbacks that replaced all files for the kernel, see [`FileSystem::reported_generation`].
+    /// Number of rollbacks after which the kernel sees all files as new, see [`FileSystem::reported_generation`].
     replaced: u32,
-    /// A rollback is over and the kernel not told yet: its changed pages belong to what is gone.
+    /// Whether a rollback has ended but the kernel is not notified yet: pages that it writes back belong to the old tree.
     fenced: AtomicBool,
 }
 
 /// The thread that serves a request.
 pub(crate) struct Worker<'a> {
-    /// Counted from 0.
+    /// Its number, from 0.
     pub(crate) number: usize,
     pub(crate) tally: &'a Tally,
 }
@@ -88,7 +87,7 @@ impl FileSystem {
         })
     }
 
-    /// Serves one request: the answer's bytes go into `out`, which is at least as long as the largest READ.
+    /// Serves one request. Writes the answer to `out`, which must be at least as long as the largest READ.
     pub(crate) fn serve(&self, request: &Request<'_>, out: &mut [u8], worker: &Worker<'_>) -> Answer {
         let start = self.options.observer.is_some().then(Instant::now);
         let answer = match self.dispatch(request, out, worker) {
@@ -105,7 +104,7 @@ impl FileSystem {
         answer
     }
 
-    /// What bytes that are no request are answered with.
+    /// The answer to a malformed request.
     pub(crate) fn refuse(malformed: &Malformed, worker: &Worker<'_>) -> Answer {
         worker.tally.count(Some(malformed.opcode), true);
         match malformed.opcode {
@@ -114,7 +113,7 @@ impl FileSystem {
         }
     }
 
-    /// What a request is answered with when there is no file system any more.
+    /// The answer to a request after the file system was lost.
     pub(crate) fn lost(request: &Request<'_>, worker: &Worker<'_>) -> Answer {
         worker.tally.count(request.opcode, true);
         match request.op {
@@ -127,7 +126,7 @@ impl FileSystem {
         let header = &r.header;
         let node = header.nodeid;
         let done = match r.op {
-            // most of all requests first, for whoever reads this; the order costs nothing
+            // The most frequent operations first; the order does not affect speed.
             Op::Read(read) => {
                 let len = self.read(&read, out)?;
                 w.tally.read(len);
@@ -179,15 +178,16 @@ impl FileSystem {
             Op::Statfs => self.statfs(out),
             Op::Syncfs => self.head.commit().map(|()| 0),
             Op::Destroy => Ok(0),
-            // Nothing here waits long enough to be worth interrupting, and an interruption is not answered.
+            // No operation takes long enough to be worth interrupting, and INTERRUPT has no answer.
             Op::Interrupt(_) => return Ok(None),
-            // A write is in the engine when it is answered, so closing has nothing to do; the kernel stops asking.
+            // A write is in the engine when it is answered, so closing has nothing to do. After ENOSYS, the kernel sends no
+            // more FLUSH requests.
             Op::Flush(_) | Op::Init(..) | Op::Unserved => Err(Errno(libc::ENOSYS)),
         };
         done.map(Some)
     }
 
-    /// Whether a request changes the file system, or asks for changes to be made durable.
+    /// Whether a request changes the file system or makes changes durable.
     pub(crate) fn is_change(request: &Request<'_>) -> bool {
         match &request.op {
             Op::Open(open) => open.flags & libc::O_TRUNC as u32 != 0,
@@ -213,7 +213,7 @@ impl FileSystem {
         }
     }
 
-    /// An answer that could not be delivered: takes back what it handed out.
+    /// Undoes the lookup counts and handles of an answer that could not be delivered.
     pub(crate) fn undelivered(&self, request: &Request<'_>, bytes: &[u8]) {
         let entry = || EntryOut::read_from_prefix(bytes).ok().map(|(entry, rest)| (entry.nodeid, rest));
         let close = |bytes: &[u8]| {
@@ -238,7 +238,7 @@ impl FileSystem {
         }
     }
 
-    /// Lets go of everything that is held for the kernel, which is gone, and makes all that was acknowledged durable.
+    /// Releases everything held for the kernel after the mount is gone, and makes all acknowledged changes durable.
     pub(crate) fn finish(&self) -> NodeResult<()> {
         self.handles.clear();
         self.lookup_counts.clear();
@@ -256,18 +256,18 @@ impl FileSystem {
         self.root.mode()
     }
 
-    /// The id of an object of the dataset.
+    /// The node ID of an object of the dataset.
     pub(crate) fn id_of(&self, object: u64) -> u64 {
         node_id::id(HEAD, object, self.root_object)
     }
 
-    // ---- what the parts share ----
+    // ---- shared by the submodules ----
 
     fn decode(&self, nodeid: u64) -> NodeId {
         NodeId::of(nodeid, self.root_object)
     }
 
-    /// The node of an id, with its tree. The directories of `.zfs` are no nodes: `EPERM`.
+    /// The node of an ID, with its tree. Fails with `EPERM` for the directories of `.zfs`, which are not nodes.
     fn node(&self, nodeid: u64) -> NodeResult<(u16, Node)> {
         match self.decode(nodeid) {
             NodeId::Object { tree: HEAD, object } if object == self.root_object => {
@@ -279,7 +279,7 @@ impl FileSystem {
                     || if tree == HEAD { self.head.node(object) } else { self.snapshots.node(tree, object) },
                     Ok,
                 )?;
-                // After a rollback the number may be another object's.
+                // After a rollback, another object may have this number.
                 if told.is_some_and(|told| {
                     told != self.reported_generation(tree, node.generation(), node.mode())
                 }) {
@@ -291,7 +291,7 @@ impl FileSystem {
         }
     }
 
-    /// The same, of the dataset itself and to be changed: `EROFS` where nothing can be.
+    /// A node of the dataset that may be changed. Fails with `EROFS` in a snapshot or a read-only mount.
     fn writable(&self, nodeid: u64) -> NodeResult<Node> {
         self.changeable(nodeid)?;
         Ok(self.node(nodeid)?.1)
@@ -302,7 +302,7 @@ impl FileSystem {
         if snapshot || self.options.readonly { Err(Errno(libc::EROFS)) } else { Ok(()) }
     }
 
-    /// The kernel learns of a node, and trusts its attributes for so long: its id.
+    /// Counts a lookup of a node by the kernel, which may cache its attributes for `trust`. Returns the node's ID.
     fn learn(&self, tree: u16, object: u64, generation: u32, trust: Duration) -> u64 {
         let nodeid = node_id::id(tree, object, self.root_object);
         if self.lookup_counts.add(nodeid, generation, trust) && tree != HEAD {
@@ -311,14 +311,14 @@ impl FileSystem {
         nodeid
     }
 
-    /// The kernel forgets.
+    /// Subtracts from the kernel's lookup count of a node.
     fn forget(&self, nodeid: u64, times: u64) {
         if self.lookup_counts.forget(nodeid, times) && node_id::tree(nodeid) != HEAD {
             self.snapshots.leave(node_id::tree(nodeid));
         }
     }
 
-    /// The answer about a node that the kernel learns of.
+    /// The answer that tells the kernel of a node, and counts as a lookup.
     fn entry(&self, tree: u16, node: &Node) -> NodeResult<EntryOut> {
         let attr = node.attr()?;
         Ok(self.entry_of(tree, &attr))
@@ -340,7 +340,7 @@ impl FileSystem {
     }
 }
 
-/// Writes an answer's structure. It always fits: the buffer is longer than any of them.
+/// Writes an answer's structure. It always fits, because the buffer is longer than every structure.
 fn answer<T: zerocopy::IntoBytes + zerocopy::Immutable>(out: &mut [u8], value: &T) -> NodeResult<usize> {
     put(out, value).ok_or(Errno(libc::EIO))
 }
@@ -351,12 +351,12 @@ fn answer_bytes(out: &mut [u8], bytes: &[u8]) -> NodeResult<usize> {
     Ok(bytes.len())
 }
 
-/// Who makes a node.
+/// The user and group of the process that creates a node.
 fn owner(header: &InHeader) -> (u32, u32) {
     (header.uid, header.gid)
 }
 
-/// Whether a name is one of those that every directory has.
+/// Whether a name is `.` or `..`.
 fn is_dots(name: &CStr) -> bool {
     matches!(name.to_bytes(), b"." | b"..")
 }

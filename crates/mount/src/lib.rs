@@ -1,11 +1,11 @@
-//! A FUSE file system on the engine: an unmodified program works on a dataset, with no kernel module of ZFS.
+//! A FUSE file system on the engine: unmodified programs work on a dataset without the ZFS kernel module.
 //!
-//! [`Mount::start`] mounts a dataset and serves it with a few threads; [`Options`] say how many, and what the kernel may
-//! cache. The layers, from the kernel upwards: [`proto`] knows the protocol's bytes, `session` (and `uring`)
-//! carries them between kernel and file system, `sharded_lock` stops them for a rollback, `fs` does what they ask for on the engine's nodes. `mountpoint` makes and ends the
-//! mount itself.
+//! [`Mount::start`] mounts a dataset and serves it with a few threads; [`Options`] sets how many, and what the kernel may
+//! cache. The layers, from the kernel upwards: [`proto`] encodes and decodes the FUSE protocol, `session` (and `uring`)
+//! transports requests and answers, `sharded_lock` stops requests during a rollback, and `fs` serves requests on the
+//! engine's nodes. `mountpoint` mounts and unmounts.
 //!
-//! `unsafe` is in the transports alone: `device` and `uring`.
+//! Only the transports, `device` and `uring`, contain `unsafe` code.
 
 mod counters;
 mod device;

@@ -1,4 +1,4 @@
-//! A mounted dataset, from its start to its end.
+//! A mounted dataset: start, rollback, cache invalidation and unmounting.
 
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
@@ -20,15 +20,15 @@ use crate::{Error, Result, device, uring};
 
 /// A dataset that is mounted and served by threads of this process.
 ///
-/// Dropping it unmounts, at the worst out of sight while programs still use it. The pool can be exported when the mount
-/// has been dropped.
+/// Dropping it unmounts the dataset, lazily (`MNT_DETACH`) if programs still use it. The pool can be exported once the
+/// mount has been dropped.
 #[derive(Debug)]
 pub struct Mount {
     pub(crate) point: MountPoint,
     dataset: String,
     pub(crate) session: Arc<Session>,
     threads: Mutex<Vec<JoinHandle<Result<()>>>>,
-    /// One rollback at a time, with what is told after it.
+    /// Serializes rollbacks, including the kernel notifications that follow each of them.
     rolling: Mutex<()>,
 }
 
@@ -40,6 +40,10 @@ impl std::fmt::Debug for Session {
 
 impl Mount {
     /// Mounts a dataset of `pool` on a directory. When this returns, programs can use it: a `statfs` was answered.
+    ///
+    /// # Errors
+    /// If the mount point is unusable or must not be covered, the kernel or fusermount3 refuses the mount, or the engine
+    /// cannot open the dataset's root directory.
     pub fn start(pool: &Pool, dataset: &Dataset, mountpoint: &Path, options: &Options) -> Result<Mount> {
         let name = dataset.name().to_owned();
         let fs = FileSystem::new(pool, dataset, options).map_err(|why| Error::Engine {
@@ -47,7 +51,7 @@ impl Mount {
             dataset: name.clone(),
             why,
         })?;
-        // The kernel looks at its switch when the mount is made, and again when it takes our answer to that.
+        // The kernel checks `enable_uring` when it creates the mount, and again when it processes our answer to INIT.
         let uring = options.uring && uring::available();
         let switched = uring.then(uring::SwitchedOn::now);
         let (point, device) = MountPoint::mount(mountpoint, &name, fs.root_mode(), options)?;
@@ -56,7 +60,7 @@ impl Mount {
         let (session, threads) = match served {
             Ok(served) => served,
             Err(why) => {
-                // The device is closed: whatever is left of the mount would be a dead one.
+                // `serve` has closed the device, so the mount is dead; remove it.
                 let _ = point.detach();
                 return Err(why);
             }
@@ -70,50 +74,56 @@ impl Mount {
         Ok(mount)
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         self.point.path()
     }
 
-    /// Whether it is still among the mounts that this process sees. It may be in use all the same: by programs that had
-    /// files open when it was taken out of sight, or in another mount namespace.
+    /// Whether the mount is still visible to this process. A mount that is not can still be in use: by programs that had
+    /// files open when it was detached, or in another mount namespace.
     pub fn is_mounted(&self) -> bool {
         self.point.is_mounted()
     }
 
-    /// Whether its serving threads end, as they do when nothing uses it: only what is not on disk yet is to be
-    /// written.
+    /// Whether the serving threads are ending because nothing uses the mount any more. The last changes may still have to be
+    /// written to disk.
     pub fn is_ending(&self) -> bool {
         self.session.is_ending()
     }
 
-    /// Whether [`Mount::unmount`] would find it free: [`Error::Busy`] if not. `inside` are mounts below it that are unmounted
-    /// before it.
+    /// Checks that [`Mount::unmount`] would succeed, without unmounting. `inside` lists mounts below this one that are
+    /// unmounted first.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if programs use the mount.
     pub fn check_idle(&self, inside: &[&Path]) -> Result<()> {
         if self.is_ending() { Ok(()) } else { self.point.check_idle(inside) }
     }
 
-    /// What was served so far.
+    /// The requests and bytes served so far.
     pub fn counters(&self) -> Counters {
         self.session.counters()
     }
 
-    /// Whether io_uring was agreed on; otherwise requests come through `/dev/fuse`.
+    /// Whether requests arrive through io_uring; otherwise they arrive through `/dev/fuse`.
     pub fn uses_uring(&self) -> bool {
         !self.session.ring_refused.load(Ordering::Relaxed) && self.session.agreed.has(init::OVER_IO_URING)
     }
 
-    /// The FUSE protocol's minor version that was agreed on.
+    /// The negotiated minor version of the FUSE protocol.
     pub fn protocol(&self) -> u32 {
         self.session.agreed.minor
     }
 
-    /// Waits until it is unmounted, by whomever, and everything is put away: nothing acknowledged is only in memory.
+    /// Waits until the dataset is unmounted, by this process or by another, and all acknowledged changes are on disk.
+    ///
+    /// # Errors
+    /// The first error of a serving thread, or that of writing the last changes.
     pub fn wait(&self) -> Result<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let mut first = Ok(());
         for thread in threads.drain(..) {
-            // A thread's panic was reported by the panic handler; the others have gone on serving.
+            // The panic hook has reported a thread's panic; the other threads went on serving.
             first = first.and(thread.join().unwrap_or(Ok(())));
         }
         first?;
@@ -123,7 +133,11 @@ impl Mount {
         }
     }
 
-    /// Unmounts and waits. [`Error::Busy`] if programs use it; it then stays mounted.
+    /// Unmounts, and waits as [`Mount::wait`] does.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if programs use the mount, which then stays; otherwise the errors of unmounting and of
+    /// [`Mount::wait`].
     pub fn unmount(&self) -> Result<()> {
         if self.session.finished().is_none() {
             self.point.unmount()?;
@@ -131,34 +145,40 @@ impl Mount {
         self.wait()
     }
 
-    /// Takes it out of sight at once, even while programs use it. They may go on; it ends with the last of them.
+    /// Unmounts lazily (`MNT_DETACH`): the mount disappears at once, and ends when the last program stops using it.
+    ///
+    /// # Errors
+    /// [`Error::Unmount`] if another file system is mounted on top, or the kernel or fusermount3 refuses.
     pub fn detach(&self) -> Result<()> {
         self.point.detach()
     }
 
-    /// From now on everything that would change the dataset, or make changes durable, fails with `EIO`: what is written
+    /// Makes every later request that would change the dataset, or make changes durable, fail with `EIO`, because the data
     /// would be lost.
     pub fn refuse_changes(&self) {
         self.session.refuses_changes.store(true, Ordering::Relaxed);
     }
 
-    /// The dataset. Waits while it is being rolled back; `None` if it could not be opened again after that.
+    /// The dataset, or `None` if it could not be opened again after a rollback. Waits for a rollback in progress.
     ///
-    /// Whoever keeps this handle keeps the dataset from being rolled back.
+    /// The dataset cannot be rolled back while the caller holds this handle.
     pub fn dataset(&self) -> Option<Dataset> {
         self.session.sharded_lock.read(0).as_ref().map(|fs| fs.head().clone())
     }
 
-    /// Takes the dataset back to its latest snapshot while it is mounted, as a kernel does: requests wait, and go on in
-    /// the tree as it was. Files and directories that are there before and after stay open; open files that are gone
-    /// fail with `EIO`. With [`Caching::Writeback`] all files that are open fail so, because the kernel does not ask for
-    /// their length again.
+    /// Rolls the dataset back to its latest snapshot while it is mounted, as the ZFS kernel module can. Requests wait, and
+    /// then continue on the older tree. Files and directories that exist before and after stay open; requests on open files
+    /// that no longer exist fail with `EIO`. With [`Caching::Writeback`] requests on all open files fail, because the kernel
+    /// does not ask for their length again.
     ///
-    /// Changes that only the kernel's page cache has (a shared mapping's, and all with [`Caching::Writeback`]) are dropped,
-    /// those that programs make while this runs too: they count as made before.
+    /// Changes that are only in the kernel's page cache (those of shared mappings, and all with [`Caching::Writeback`]) are
+    /// dropped, including those that programs make while this function runs: they count as made before the rollback.
     ///
-    /// The handle that the mount was started with must have been dropped, and all others: they are waited for ten
-    /// seconds. If the dataset cannot be opened again, everything fails with `EIO` until it is unmounted.
+    /// The caller must have dropped the handle that it passed to [`Mount::start`], and all others; this function waits ten
+    /// seconds for that. If the dataset cannot be opened again, all requests fail with `EIO` until it is unmounted.
+    ///
+    /// # Errors
+    /// The engine's, if it cannot roll back or an earlier rollback has lost the dataset.
     pub fn roll_back(&self, snapshot: &str) -> poolwright_openzfs::Result<()> {
         let _one = self.rolling.lock().unwrap_or_else(PoisonError::into_inner);
         let change = |fs: FileSystem| {
@@ -168,7 +188,8 @@ impl Mount {
         let gone =
             || Err(poolwright_openzfs::Error::Busy(format!("{} (an earlier rollback failed)", self.dataset)));
         let stale = self.session.sharded_lock.change(change).unwrap_or_else(gone)?;
-        // Requests are served again: whoever has a page or a directory locked, for which this has to wait, is answered.
+        // The notifications wait for programs that hold a page or a directory locked. Requests are served again, so those
+        // programs get their answers.
         self.tell(&stale);
         if let Some(fs) = &*self.session.sharded_lock.read(0) {
             fs.lift_fence();
@@ -176,7 +197,8 @@ impl Mount {
         Ok(())
     }
 
-    /// What the kernel does not know it need not forget, and a mount that is gone knows nothing.
+    /// Tells the kernel to drop stale nodes and names. Ignores errors: the kernel does not know the node or name, or the mount
+    /// is gone.
     fn tell(&self, stale: &Stale) {
         let device = self.session.device.as_ref();
         for (parent, name) in &stale.names {
@@ -191,20 +213,28 @@ impl Mount {
         self.session.sharded_lock.read(0).as_ref().map(|fs| fs.id_of(object))
     }
 
-    /// The kernel forgets attributes and cached bytes of an object (after something changed it other than through this
-    /// mount).
+    /// Drops an object's attributes and data from the kernel's caches, after a change that did not pass through this mount.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the notification cannot be sent.
     pub fn invalidate(&self, object: u64) -> Result<()> {
         let Some(nodeid) = self.id_of(object) else { return Ok(()) };
         device::forget_inode(self.session.device.as_ref(), nodeid, 0, 0)
     }
 
-    /// The kernel forgets a name in a directory.
+    /// Drops a name in a directory from the kernel's caches.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the notification cannot be sent.
     pub fn invalidate_name(&self, directory: u64, name: &CStr) -> Result<()> {
         let Some(nodeid) = self.id_of(directory) else { return Ok(()) };
         device::forget_entry(self.session.device.as_ref(), nodeid, name)
     }
 
-    /// The kernel forgets a snapshot that it knows under `.zfs/snapshot`, so that it can be destroyed.
+    /// Drops a snapshot below `.zfs/snapshot` from the kernel's caches, so that the snapshot can be destroyed.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the notification cannot be sent.
     pub fn invalidate_snapshot(&self, name: &CStr) -> Result<()> {
         device::forget_entry(self.session.device.as_ref(), crate::fs::SNAPSHOTS_ID, name)
     }
@@ -217,19 +247,19 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if self.session.finished().is_none() && self.unmount().is_err() && self.point.detach().is_err() {
-            // Without a reader too: this is no place to end the process.
+            // `eprintln!` would panic if standard error is closed.
             use std::io::Write as _;
             let _ = writeln!(
                 std::io::stderr(),
-                "poolwright: {} could not be unmounted",
+                "poolwright: failed to unmount {}",
                 self.point.path().display()
             );
         }
     }
 }
 
-/// Lets the kernel read ahead as much as one request can carry; by itself it stops at 128 KiB. Only root may say so, and
-/// without it everything works, slower.
+/// Raises the kernel's readahead from 128 KiB to the size of the largest request. Only root may do so; the mount works
+/// without it, but more slowly.
 fn read_ahead(path: &Path) {
     use std::os::unix::fs::MetadataExt;
     let Ok(meta) = std::fs::metadata(path) else { return };
@@ -238,7 +268,7 @@ fn read_ahead(path: &Path) {
     let _ = std::fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), kibibytes);
 }
 
-/// So many CPUs may have all their threads.
+/// The largest number of queues (one per CPU) that all get [`Options::threads`] threads.
 const MANY_QUEUES: usize = 8;
 
 type Served = (Arc<Session>, Vec<JoinHandle<Result<()>>>);
@@ -247,7 +277,8 @@ fn serve(fs: FileSystem, device: OwnedFd, options: &Options, uring: bool) -> Res
     let each = options.threads.max(1);
     let wanted = Wanted { writeback: options.caching == Caching::Writeback, uring };
     let queues = uring::queues();
-    // Several per CPU let hits pass while one waits for a disk; where there are many CPUs, others do that.
+    // With several threads per CPU, cache hits are served while one thread waits for a disk. With many CPUs, the threads
+    // of other CPUs serve them.
     let per_queue = if queues <= MANY_QUEUES { each } else { (each * MANY_QUEUES / queues).max(1) };
     let workers =
         |agreed: &Negotiated| if agreed.has(init::OVER_IO_URING) { 1 + queues * per_queue } else { each };
@@ -262,7 +293,7 @@ fn serve(fs: FileSystem, device: OwnedFd, options: &Options, uring: bool) -> Res
     }
     let mut descriptors = vec![session.device.clone()];
     for _ in 1..each {
-        // Where only fusermount3 may open the device, all threads share the one descriptor that it gave.
+        // If only fusermount3 may open the device, all threads share the descriptor that it passed.
         descriptors.push(device::another(&session.device).map_or_else(|_| session.device.clone(), Arc::new));
     }
     let start = |(number, fd)| by_device(&session, number, fd);

@@ -1,7 +1,7 @@
-//! Where a mount is: making it, ending it.
+//! Mounting and unmounting a directory.
 //!
-//! With privilege by `mount(2)` and `umount2(2)`, else through `fusermount3`, the set-user-id program that every
-//! distribution has for this.
+//! With privilege, calls `mount(2)` and `umount2(2)`; otherwise runs `fusermount3`, the set-user-id helper that every
+//! distribution ships for this purpose.
 
 use std::ffi::CString;
 use std::io::{IoSliceMut, Read};
@@ -21,31 +21,31 @@ use crate::safety::{self, check_mount_point};
 use crate::{Error, Result, device};
 
 const HELPER: &str = "fusermount3";
-/// What `/proc/mounts` shows behind `fuse.`.
+/// The subtype, which `/proc/mounts` shows after `fuse.`.
 const SUBTYPE: &str = "poolwright";
 
-/// How often, and after which time again, a mount in use is tried: a program that is just ending gets a moment.
+/// How often unmounting a busy mount is retried. Programs that are about to exit get 2 s.
 const TRIES: u32 = 20;
 const RETRY: Duration = Duration::from_millis(100);
 
-/// How a mount was made, and so how it is ended.
+/// How the file system was mounted, and is therefore unmounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Kernel,
     Helper,
 }
 
-/// A place where something of ours is mounted.
+/// A directory on which this process has mounted a file system.
 #[derive(Clone, Debug)]
 pub(crate) struct MountPoint {
     path: PathBuf,
     by: By,
-    /// The device number that its files have; 0 until it has answered.
+    /// The device number of its files; 0 until the mount has answered its first request.
     device: u64,
 }
 
 impl MountPoint {
-    /// Mounts `source` (`POOL/DATASET`) on a directory; `root_mode` is the root directory's.
+    /// Mounts `source` (`POOL/DATASET`) on a directory; `root_mode` is the mode of the dataset's root directory.
     pub(crate) fn mount(
         path: &Path,
         source: &str,
@@ -58,7 +58,7 @@ impl MountPoint {
         if rustix::process::geteuid().is_root() {
             match directly(&path, source, root_mode, options) {
                 Ok(device) => return Ok((MountPoint { path, by: By::Kernel, device: 0 }, device)),
-                // root of a container without the right to mount: the helper may have it
+                // Root in a container may lack the permission to mount that the helper has.
                 Err(Direct::Refused(Errno::PERM)) if helper_exists() => {}
                 Err(Direct::Refused(why)) => return Err(refused(explain(why))),
                 Err(Direct::Device(why)) => return Err(why),
@@ -72,7 +72,7 @@ impl MountPoint {
         &self.path
     }
 
-    /// Unmounts. A program that is just ending gets a moment.
+    /// Unmounts, retrying for 2 s while programs that are about to exit still use the mount.
     pub(crate) fn unmount(&self) -> Result<()> {
         for _ in 0..TRIES {
             match self.once(UnmountFlags::empty()) {
@@ -83,8 +83,8 @@ impl MountPoint {
         self.once(UnmountFlags::empty())
     }
 
-    /// Whether [`MountPoint::unmount`] would find it free: [`Error::Busy`] if not. `inside` are mounts below it that are to be
-    /// unmounted before. Nothing is changed.
+    /// Checks that [`MountPoint::unmount`] would succeed, without changing anything. `inside` lists mounts below this one that
+    /// are unmounted first. Fails with [`Error::Busy`] if programs use the mount.
     pub(crate) fn check_idle(&self, inside: &[&Path]) -> Result<()> {
         for _ in 0..TRIES {
             if !self.is_busy(inside) {
@@ -99,8 +99,8 @@ impl MountPoint {
         if self.by == By::Helper || !inside.is_empty() {
             return is_used(&self.path, inside);
         }
-        // `MNT_EXPIRE` (umount(2)) says EBUSY, or marks a mount that is free and says EAGAIN; a marked one it unmounts. Any
-        // access takes the mark away.
+        // `MNT_EXPIRE` (umount(2)) fails with EBUSY for a busy mount. It marks an idle one and fails with EAGAIN, and
+        // unmounts one that is already marked. Any access removes the mark.
         let touch = || drop(std::fs::metadata(&self.path));
         touch();
         let asked = rustix::mount::unmount(&self.path, UnmountFlags::EXPIRE | UnmountFlags::NOFOLLOW);
@@ -108,21 +108,21 @@ impl MountPoint {
         asked == Err(Errno::BUSY)
     }
 
-    /// Waits until a program gets an answer from it, and notes the device number that its files have.
+    /// Waits until the mount answers a `statfs`, and stores the device number of its files.
     pub(crate) fn answer(&mut self) -> Result<()> {
         check_answer(&self.path)?;
         let meta = std::fs::metadata(&self.path);
-        let meta = meta.map_err(|why| Error::Device { doing: "looking at the fresh mount", why })?;
+        let meta = meta.map_err(|why| Error::Device { doing: "stat of the new mount", why })?;
         self.device = std::os::unix::fs::MetadataExt::dev(&meta);
         Ok(())
     }
 
-    /// Whether it is still among the mounts that this process sees.
+    /// Whether the mount is still visible to this process.
     pub(crate) fn is_mounted(&self) -> bool {
         safety::is_mounted(self.device, &self.path)
     }
 
-    /// Refuses to unmount by path what is mounted on top of it.
+    /// Fails if another file system is mounted on top, because unmounting by path would unmount that one.
     fn refuse_covered(&self) -> Result<()> {
         match safety::covering(self.device, &self.path) {
             Some(source) if self.device != 0 => Err(Error::Unmount {
@@ -133,7 +133,7 @@ impl MountPoint {
         }
     }
 
-    /// Takes the mount out of sight; it ends when the last program lets go of it.
+    /// Unmounts lazily: the mount disappears at once, and ends when the last program stops using it.
     pub(crate) fn detach(&self) -> Result<()> {
         self.once(UnmountFlags::DETACH)
     }
@@ -146,7 +146,7 @@ impl MountPoint {
         }
         match rustix::mount::unmount(&self.path, flags | UnmountFlags::NOFOLLOW) {
             Ok(()) => Ok(()),
-            // Nothing of ours is mounted there any more; or a mount above it hides it.
+            // Our mount is gone, or a mount on a parent directory hides it.
             Err(Errno::INVAL | Errno::NOENT) if self.device == 0 || !self.is_mounted() => Ok(()),
             Err(Errno::BUSY) => Err(Error::Busy { path }),
             Err(why) => Err(Error::Unmount { path, why: why.to_string() }),
@@ -169,32 +169,32 @@ impl MountPoint {
     }
 }
 
-/// Waits until a FUSE mount on this directory has answered a `statfs`. One of another user, who did not let others in, is
-/// taken at its word.
+/// Waits until the FUSE mount on this directory answers a `statfs`. Also succeeds for another user's mount that does not
+/// admit this user (`EACCES`).
 ///
 /// # Errors
-/// [`Error::Device`] if nothing is mounted there, or its server has ended.
+/// [`Error::Device`] if no FUSE file system is mounted there, or its server has ended.
 pub fn check_answer(path: &Path) -> Result<()> {
     const FUSE_SUPER_MAGIC: u32 = 0x6573_5546;
-    let unanswered = |why| Err(Error::Device { doing: "asking the mount for its room (statfs)", why });
+    let unanswered = |why| Err(Error::Device { doing: "statfs of the mount", why });
     match rustix::fs::statfs(path) {
         Ok(found) if found.f_type as u32 == FUSE_SUPER_MAGIC => Ok(()),
-        Ok(_) => unanswered(std::io::Error::other("nothing of ours is mounted there")),
+        Ok(_) => unanswered(std::io::Error::other("no FUSE file system is mounted there")),
         Err(Errno::ACCESS) => Ok(()),
         Err(why) => unanswered(why.into()),
     }
 }
 
-/// Whether looking at a directory failed so because it is a mount whose server has ended without unmounting. The second
-/// and third (of `/dev/fuse` and of io_uring) are the answers while the connection is still being taken down.
+/// Whether an error of accessing a directory shows a mount whose server has ended without unmounting. The kernel returns
+/// `ECONNABORTED` (`/dev/fuse`) or `ECANCELED` (io_uring) while it is still closing the connection.
 pub fn is_dead(why: &std::io::Error) -> bool {
     matches!(why.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED | libc::ECANCELED))
 }
 
-/// The directory's real path, if it is a directory.
+/// Returns the directory's real path. Fails if `path` is not a directory, or is a dead mount.
 ///
-/// The kernel answers `stat` of a dead mount's root from its cache for as long as it trusts what it has; `statfs` always
-/// asks the server.
+/// Calls `statfs`, which always asks the server: the kernel answers `stat` of a dead mount's root from its cache until the
+/// cached attributes expire.
 pub(crate) fn usable(path: &Path) -> Result<PathBuf> {
     let wrong = |why: &str| Error::MountPoint { path: path.to_owned(), why: why.to_owned() };
     let found = std::fs::metadata(path).and_then(|meta| match rustix::fs::statfs(path) {
@@ -203,19 +203,20 @@ pub(crate) fn usable(path: &Path) -> Result<PathBuf> {
     });
     match found {
         Ok(meta) if meta.is_dir() => {}
-        Ok(_) => return Err(wrong("it is no directory; name an empty one")),
+        Ok(_) => return Err(wrong("it is not a directory; name an empty directory")),
         Err(why) if is_dead(&why) => {
             return Err(Error::DeadMount { path: path.to_owned() });
         }
         Err(why) if why.raw_os_error() == Some(libc::ENOENT) => {
-            return Err(wrong("it does not exist; make it with mkdir"));
+            return Err(wrong("it does not exist; create it with mkdir"));
         }
         Err(why) => return Err(wrong(&why.to_string())),
     }
     path.canonicalize().map_err(|why| wrong(&why.to_string()))
 }
 
-/// Whether a process that we may look into has a file open below a directory, or works there; `inside` is left out.
+/// Whether a process that this one may inspect has a file open, or its working directory, below `dir` but not below
+/// `inside`.
 fn is_used(dir: &Path, inside: &[&Path]) -> bool {
     let below = |link: PathBuf| {
         let at = std::fs::read_link(link);
@@ -265,8 +266,8 @@ fn directly(
 
 fn explain(why: Errno) -> String {
     let more = match why {
-        Errno::PERM => "; mounting needs CAP_SYS_ADMIN, or the package fuse3 with its program fusermount3",
-        Errno::NODEV => "; the kernel has no FUSE (`modprobe fuse`)",
+        Errno::PERM => "; mounting needs CAP_SYS_ADMIN, or fusermount3 (package fuse3)",
+        Errno::NODEV => "; the kernel's fuse module is not loaded (`modprobe fuse`)",
         _ => "",
     };
     format!("{why}{more}")
@@ -282,10 +283,10 @@ fn helper_exists() -> bool {
         .is_ok()
 }
 
-/// The helper mounts and sends the device's descriptor back through its standard input, a socket.
+/// Has the helper mount; it sends the device's descriptor back through its standard input, a socket.
 fn by_helper(path: &Path, source: &str, options: &Options) -> std::result::Result<OwnedFd, String> {
-    let (ours, theirs) = UnixStream::pair().map_err(|why| format!("making a socket pair: {why}"))?;
-    // A comma would end the value.
+    let (ours, theirs) = UnixStream::pair().map_err(|why| format!("creating a socket pair: {why}"))?;
+    // An unescaped comma would end the value.
     let name = source.replace('\\', "\\\\").replace(',', "\\,");
     let mut words =
         vec![format!("fsname={name}"), format!("subtype={SUBTYPE}"), "default_permissions".into()];
@@ -311,7 +312,7 @@ fn by_helper(path: &Path, source: &str, options: &Options) -> std::result::Resul
     let status = child.wait().map_err(|why| format!("waiting for {HELPER}: {why}"))?;
     match device {
         Some(device) if status.success() => Ok(device),
-        _ => Err(format!("{HELPER} says: {}", stderr.trim())),
+        _ => Err(format!("{HELPER} failed: {}", stderr.trim())),
     }
 }
 

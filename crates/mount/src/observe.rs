@@ -1,45 +1,45 @@
-//! Operations as they happen, for whoever wants to record or measure them.
+//! The interface to record or measure operations as they happen.
 
 use std::ffi::CStr;
 use std::time::Instant;
 
 use crate::proto::Opcode;
 
-/// One operation, after it was done and before it is answered.
+/// One operation, which has been executed but not yet answered.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'a> {
-    /// When its request was read.
+    /// The time at which its request was read.
     pub start: Instant,
-    /// Nanoseconds until its answer was ready.
+    /// Nanoseconds from `start` until its answer was ready.
     pub latency: u64,
-    /// What it was.
+    /// Its kind.
     pub op: Opcode,
-    /// The object it was about; of an operation on a name, the directory.
+    /// The object it was applied to; for an operation on a name, the directory.
     pub object: u64,
-    /// What it made, found or opened, or copied into; 0 if that is not its kind.
+    /// The object that it created, found, opened or copied into; 0 for other kinds.
     pub result: u64,
-    /// Position in the file, in bytes, where it has one.
+    /// Position in the file, in bytes, if it has one.
     pub offset: u64,
-    /// Of a copy: the position in the file that it copied into.
+    /// Of a copy: the position in the destination file, in bytes.
     pub to_offset: u64,
     /// Bytes read, written, copied, punched or allocated; of a SETATTR that sets it, the file's new length.
     pub length: u64,
     /// Flags of an open or a write (`O_…`), of a rename (`RENAME_…`) or an allocation (`FALLOC_FL_…`).
     pub flags: u32,
-    /// The name it was about.
+    /// The name it was applied to.
     pub name: Option<&'a CStr>,
-    /// Of a rename: the other directory and name.
+    /// Of a rename: the new directory and name.
     pub new_name: Option<(u64, &'a CStr)>,
-    /// Its errno; 0: it succeeded.
+    /// Its errno; 0 on success.
     pub errno: i32,
-    /// The process that asked.
+    /// The process that issued the request.
     pub pid: u32,
-    /// The thread that served it, counted from 0.
+    /// The thread that served it, numbered from 0.
     pub worker: usize,
 }
 
-/// Is told of every operation, in the thread that serves it: what takes time here delays the answer.
+/// Receives every operation. Runs in the thread that serves the request, so time spent here delays the answer.
 pub trait Observer: Send + Sync {
-    /// One operation.
+    /// Receives one operation.
     fn operation(&self, operation: &Operation<'_>);
 }

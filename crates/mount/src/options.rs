@@ -1,47 +1,45 @@
-//! How a mount behaves.
+//! Options of a mount.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Observer;
 
-/// Where the bytes of a file are kept besides the ARC.
+/// The kernel's caching of file data, in addition to the ARC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Caching {
-    /// Nowhere: every read and write of a program reaches the engine, so that what is measured is the ARC. Shared
-    /// mappings work.
+    /// None: every read and write of a program reaches the engine, so measurements show the ARC. Shared mappings work.
     #[default]
     Through,
-    /// In the kernel's page cache; writes go on to the engine at once.
+    /// The kernel's page cache; writes are passed to the engine at once.
     Pages,
-    /// In the kernel's page cache, writes too, until the kernel writes them back or `fsync` asks for it. Errors of a
-    /// write then show at `fsync`.
+    /// The kernel's page cache, for writes too, until the kernel writes them back or a program calls `fsync`, which then
+    /// returns the errors of writes.
     Writeback,
 }
 
 /// Options of a mount.
 #[derive(Clone)]
 pub struct Options {
-    /// Threads that serve requests; each answers what it received. Least 1. With io_uring: threads per
-    /// CPU, fewer where there are many CPUs.
+    /// Number of threads that serve requests, at least 1. With io_uring: threads per CPU, fewer on machines with many CPUs.
     pub threads: usize,
-    /// Where bytes are kept.
+    /// The kernel's caching of file data.
     pub caching: Caching,
-    /// Nothing can be changed through this mount.
+    /// Whether the mount is read-only.
     pub readonly: bool,
-    /// Programs with set-id bits and device files work, as on a file system of the host's own. Off, because an image
-    /// may come from anywhere; only with privilege.
+    /// Whether set-id bits and device files are honoured, as on the host's own file systems. Off by default, because an
+    /// image may come from an untrusted source. Needs privilege.
     pub suid_dev: bool,
-    /// Other users than the mounting one may use it. Always so with privilege.
+    /// Whether users other than the mounting one may use the mount. Always on with privilege.
     pub allow_other: bool,
-    /// Use io_uring instead of `/dev/fuse` where the kernel can: from Linux 6.14 on, where root mounts, or has switched it
-    /// on before (`echo Y > /sys/module/fuse/parameters/enable_uring`).
+    /// Whether to use io_uring instead of `/dev/fuse`. Needs Linux 6.14 and either a mount by root or a fuse module in which
+    /// root has enabled io_uring (`echo Y > /sys/module/fuse/parameters/enable_uring`).
     pub uring: bool,
-    /// How long the kernel may trust names and attributes. Nobody else changes them; what changes them here tells it.
+    /// How long the kernel may cache names and attributes. Only this process changes them, and it then notifies the kernel.
     pub trust: Duration,
-    /// Mount over a directory that holds something: see [`crate::check_mount_point`].
+    /// Whether to mount over a directory that is not empty; see [`crate::check_mount_point`].
     pub overlay: bool,
-    /// Is told of every operation.
+    /// Receives every operation.
     pub observer: Option<Arc<dyn Observer>>,
 }
 

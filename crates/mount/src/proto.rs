@@ -1,7 +1,7 @@
-//! The FUSE protocol: requests out of bytes, answers into bytes.
+//! The FUSE protocol: decoding requests and encoding answers.
 //!
-//! One decoder serves both transports. Through `/dev/fuse` a request is one run of bytes; through io_uring the
-//! structure of the operation and what follows it (names, data) arrive apart. [`Parts`] hides that.
+//! Both transports use the same decoder. A request from `/dev/fuse` is one contiguous buffer; io_uring delivers the
+//! operation's structure and what follows it (names, data) separately. [`Parts`] hides the difference.
 
 mod decode;
 mod encode;

@@ -1,31 +1,32 @@
-//! Which directories nothing is mounted over.
+//! Directories that must not be mounted over.
 //!
-//! A mount hides what is below its directory, from every program of the machine. So a system directory, a directory that
-//! holds something, one that is a mount point already and one that the caller works in are refused, unless the caller asks
-//! for it (`overlay`). `/` and the kernel's own file systems are always refused.
+//! A mount hides everything below its directory from every program on the machine. These checks therefore refuse system
+//! directories, directories that are not empty, mount points and the caller's working directory, unless the caller sets
+//! `overlay`. They always refuse `/` and the kernel's own file systems.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// Nothing is mounted on these and below them.
+/// Directories that are refused always, with everything below them.
 const NEVER: &[&str] = &["/proc", "/sys", "/dev"];
-/// Below `/dev`, and an ordinary place for files.
+/// The exception below `/dev`: it holds ordinary files.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Directories of the Filesystem Hierarchy Standard 3.0, and of Debian; `/mnt` is meant to be mounted on. Names are those
-/// behind symbolic links too, as where `/bin` leads to `/usr/bin`.
+/// Directories of the Filesystem Hierarchy Standard 3.0 and of Debian, except `/mnt`, which is meant to be mounted on.
+/// Includes the targets of symbolic links: where `/bin` is a link, both `/bin` and `/usr/bin` are listed.
 const SYSTEM: &str = "/bin /boot /boot/efi /dev/shm /etc /etc/opt /home /lib /lib32 /lib64 /libx32 /media /opt /root \
                       /run /run/lock /run/user /sbin /srv /tmp /usr /usr/bin /usr/games /usr/include /usr/lib \
                       /usr/lib32 /usr/lib64 /usr/libexec /usr/libx32 /usr/local /usr/sbin /usr/share /usr/src /var \
                       /var/backups /var/cache /var/lib /var/local /var/lock /var/log /var/mail /var/opt /var/run \
                       /var/spool /var/tmp";
 
-/// The directory's real path, if something may be mounted there; with `overlay` also over what is there.
+/// Checks that a dataset may be mounted on the directory, and returns its real path. With `overlay`, the directory may be
+/// in use.
 ///
 /// # Errors
-/// [`Error::MountPoint`], [`Error::DeadMount`], and for what must not be hidden [`Error::Unsafe`], [`Error::NotEmpty`] and
-/// [`Error::Covered`].
+/// [`Error::MountPoint`] and [`Error::DeadMount`]; for a directory that must not be hidden, [`Error::Unsafe`],
+/// [`Error::NotEmpty`] or [`Error::Covered`].
 pub fn check_mount_point(path: &Path, overlay: bool) -> Result<PathBuf> {
     let path = crate::mountpoint::usable(path)?;
     refuse_system(&path, overlay)?;
@@ -49,11 +50,10 @@ pub fn check_mount_point(path: &Path, overlay: bool) -> Result<PathBuf> {
     }
 }
 
-/// Refuses a directory that is the working directory of this process or of one that it descends from: a shell in it would
-/// go on in the hidden directory.
+/// Refuses the working directory of the process and of its ancestors: a shell there would stay in the hidden directory.
 ///
 /// # Errors
-/// [`Error::Covered`] with that process.
+/// [`Error::Covered`], which names the process.
 pub fn refuse_working_directory(path: &Path, process: i32) -> Result<()> {
     let mut next = Some(process);
     while let Some(pid) = next.filter(|pid| *pid > 0) {
@@ -68,12 +68,12 @@ pub fn refuse_working_directory(path: &Path, process: i32) -> Result<()> {
     Ok(())
 }
 
-/// The parent's id in `/proc/PID/stat`: the second word behind the name, which may hold anything.
+/// The parent's process ID in `/proc/PID/stat`: the second word after the name, which may contain any characters.
 fn parent(stat: &str) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// `path` is canonical.
+/// Refuses system directories. `path` must be canonical.
 fn refuse_system(path: &Path, overlay: bool) -> Result<()> {
     let refused = |why, hint| Err(Error::Unsafe { path: path.to_owned(), why, hint });
     let shared = path.starts_with(SHARED_MEMORY);
@@ -86,7 +86,7 @@ fn refuse_system(path: &Path, overlay: bool) -> Result<()> {
     Ok(())
 }
 
-/// The last that is mounted on a directory, in the words of `/proc/self/mountinfo`.
+/// The topmost mount on a directory: source and type, as in `/proc/self/mountinfo`.
 fn mounted_on(mountinfo: &str, path: &Path) -> Option<String> {
     let found = mountinfo
         .lines()
@@ -98,21 +98,21 @@ fn mounted_on(mountinfo: &str, path: &Path) -> Option<String> {
     Some(if source == "none" || source == kind { kind.to_owned() } else { format!("{source} ({kind})") })
 }
 
-/// What is mounted on top of the file system with this device number, on the same directory.
+/// The mount on top of the file system with this device number, on the same directory.
 pub(crate) fn covering(device: u64, path: &Path) -> Option<String> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     covering_in(&mounts, device, path)
 }
 
-/// Mounts of one directory are listed in their order.
+/// Relies on the order of `/proc/self/mountinfo`: mounts on one directory are listed bottom to top.
 fn covering_in(mountinfo: &str, device: u64, path: &Path) -> Option<String> {
     let lines: Vec<&str> = mountinfo.lines().collect();
     let own = lines.iter().rposition(|line| is_listed(line, device, path))?;
     mounted_on(&lines[own + 1..].join("\n"), path)
 }
 
-/// Whether the file system with this device number is mounted on a directory. The number alone does not tell: the kernel
-/// gives it to the next mount as soon as it is free.
+/// Whether the file system with this device number is mounted on the directory. The number alone is not enough: the kernel
+/// reuses it for the next mount as soon as it is free.
 pub(crate) fn is_mounted(device: u64, path: &Path) -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo");
     mounts.is_ok_and(|mounts| is_listed(&mounts, device, path))
@@ -127,7 +127,7 @@ fn is_listed(mountinfo: &str, device: u64, path: &Path) -> bool {
     })
 }
 
-/// `\040` is a blank: spaces, tabs, line ends and backslashes are written so.
+/// Decodes octal escapes (`\040` is a space); mountinfo escapes spaces, tabs, newlines and backslashes.
 fn unescape(word: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(word.len());
     let mut rest = word.as_bytes();

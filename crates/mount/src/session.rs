@@ -1,7 +1,7 @@
 //! Threads that serve a mount through `/dev/fuse`.
 //!
-//! Each has a descriptor of its own, reads a request into a buffer of its own and answers it itself: waking another
-//! thread would cost more than most requests do.
+//! Each thread has its own descriptor and buffer, and answers the requests that it reads: waking another thread would
+//! cost more than most requests do.
 
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,10 +20,10 @@ use crate::sharded_lock::ShardedLock;
 use crate::{Error, Result};
 
 const PAGE: usize = 4096;
-/// A header stands right in front of its payload, which is on a page of its own.
+/// Offset of the header, which ends where the page-aligned payload begins.
 const HEADER_AT: usize = PAGE - size_of::<OutHeader>();
 
-/// Memory that starts on a page.
+/// Page-aligned memory.
 pub(crate) struct Pages {
     bytes: Vec<u8>,
     start: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Pages {
 
 impl Pages {
     pub(crate) fn new(len: usize) -> Pages {
-        let bytes = vec![0u8; len + PAGE]; // zero pages of the host until they are touched
+        let bytes = vec![0u8; len + PAGE]; // the host allocates pages on first access
         let start = bytes.as_ptr().align_offset(PAGE).min(PAGE);
         Pages { bytes, start, len }
     }
@@ -47,9 +47,9 @@ pub(crate) struct Session {
     pub(crate) sharded_lock: ShardedLock,
     pub(crate) device: Arc<OwnedFd>,
     pub(crate) agreed: Negotiated,
-    /// io_uring was agreed on and then not taken.
+    /// Whether the kernel rejected an io_uring entry after it had agreed on io_uring.
     pub(crate) ring_refused: AtomicBool,
-    /// The pool has lost a file: what would change something fails with `EIO`.
+    /// Whether requests that would change the dataset fail with `EIO`, because the pool has lost a file.
     pub(crate) refuses_changes: AtomicBool,
     tallies: Vec<Tally>,
     running: AtomicUsize,
@@ -57,7 +57,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Meets the kernel; `workers` says how many threads there will be, given what was agreed on.
+    /// Performs the handshake with the kernel; `workers` computes the number of threads from its result.
     pub(crate) fn meet(
         fs: FileSystem,
         device: OwnedFd,
@@ -86,14 +86,14 @@ impl Session {
         Worker { number, tally: &self.tallies[number] }
     }
 
-    /// Serves until the mount is gone. The last thread to leave puts everything away.
+    /// Serves until the mount is gone. The last thread to leave writes the last changes and closes the dataset's nodes.
     pub(crate) fn run(&self, number: usize, fd: &OwnedFd) -> Result<()> {
         let result = self.serve(number, fd);
         self.leave();
         result
     }
 
-    /// One worker less.
+    /// Removes one worker. The last one finishes the file system.
     pub(crate) fn leave(&self) {
         if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             let end = self.sharded_lock.read(0).as_ref().map_or(Err(Errno(libc::EIO)), |fs| fs.finish());
@@ -101,12 +101,12 @@ impl Session {
         }
     }
 
-    /// Whether a worker has left, which they do when the mount is gone.
+    /// Whether a worker has left. Workers leave when the mount is gone.
     pub(crate) fn is_ending(&self) -> bool {
         self.running.load(Ordering::Acquire) < self.tallies.len()
     }
 
-    /// How putting away went; `None` while somebody serves.
+    /// The result of [`FileSystem::finish`]; `None` while a worker serves.
     pub(crate) fn finished(&self) -> Option<NodeResult<()>> {
         *self.finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,7 +143,7 @@ impl Session {
         delivered.map(drop)
     }
 
-    /// A defect of ours must not leave a program waiting for ever.
+    /// Serves a request. Answers `EIO` if that panics, because the program would otherwise wait for ever.
     pub(crate) fn guarded(&self, request: &Request<'_>, out: &mut [u8], worker: &Worker<'_>) -> Answer {
         let serve = || match &*self.sharded_lock.read(worker.number) {
             Some(_) if self.refuses_changes.load(Ordering::Relaxed) && FileSystem::is_change(request) => {
@@ -156,7 +156,7 @@ impl Session {
     }
 }
 
-/// The header of an answer, and how many bytes follow it. `None`: there is none.
+/// The header of an answer and the number of bytes that follow it; `None` for a request without an answer.
 pub(crate) fn out_header(request: &InHeader, answer: Answer) -> Option<(OutHeader, usize)> {
     let (error, len) = match answer {
         Answer::None => return None,
@@ -166,13 +166,13 @@ pub(crate) fn out_header(request: &InHeader, answer: Answer) -> Option<(OutHeade
     Some((OutHeader { len: (size_of::<OutHeader>() + len) as u32, error, unique: request.unique }, len))
 }
 
-/// The first request of a mount is INIT.
+/// Reads INIT, which is the first request of a mount, and answers it.
 fn handshake(device: &OwnedFd, wanted: Wanted) -> Result<Negotiated> {
     let mut input = Pages::new(MAX_WRITE as usize + PAGE);
     let input = input.get();
     let strange = || Error::Device {
-        doing: "meeting the kernel on the fresh mount",
-        why: std::io::Error::other("the first request is no INIT"),
+        doing: "FUSE handshake with the kernel",
+        why: std::io::Error::other("the first request is not INIT"),
     };
     let len = loop {
         match device::read(device, input)? {

@@ -1,21 +1,21 @@
-//! Where every request passes, so that all can be stopped for a moment.
+//! A reader-writer lock with one shard per thread. Every request takes it for reading; a rollback takes it for writing.
 
 use std::sync::PoisonError;
 
 use crate::fs::FileSystem;
 use crate::sync::{Arc, RwLock, RwLockReadGuard};
 
-/// One thread's way to the file system, on a cache line of its own: passing costs two atomic instructions on memory that
-/// no other thread writes.
+/// One thread's shard, on its own cache line: a read lock costs two atomic instructions on memory that no other thread
+/// writes.
 #[repr(align(128))]
 struct Shard<T>(RwLock<Option<Arc<T>>>);
 
-/// The file system, for threads that are counted from 0.
+/// The file system behind a lock. Threads are numbered from 0.
 pub(crate) struct ShardedLock<T = FileSystem> {
     shards: Vec<Shard<T>>,
 }
 
-/// The file system, which nobody changes meanwhile; `None` if a change has lost it.
+/// A read lock on the file system, which is `None` if a change has lost it.
 pub(crate) type Guard<'a, T = FileSystem> = RwLockReadGuard<'a, Option<Arc<T>>>;
 
 impl<T> ShardedLock<T> {
@@ -26,19 +26,19 @@ impl<T> ShardedLock<T> {
         }
     }
 
-    /// Lets a thread through; waits while the file system is being changed.
+    /// Takes the thread's read lock. Blocks while the file system is being changed.
     pub(crate) fn read(&self, thread: usize) -> Guard<'_, T> {
         self.shards[thread].0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody is in, and keeps all out while `change` makes another file system of this one. `None`: there
-    /// is none any more.
+    /// Waits for all readers, and blocks new ones while `change` replaces the file system. Returns `None` if an earlier
+    /// change has lost the file system.
     pub(crate) fn change<R>(&self, change: impl FnOnce(T) -> (Option<T>, R)) -> Option<R> {
-        // Always in this order, so that two changes wait for each other.
+        // Concurrent changes lock the shards in the same order, which prevents a deadlock.
         let mut shards: Vec<_> =
             self.shards.iter().map(|shard| shard.0.write().unwrap_or_else(PoisonError::into_inner)).collect();
         let last = shards.iter_mut().filter_map(|shard| shard.take()).last()?;
-        // No copy of it leaves a shard.
+        // This is the only reference left: a guard never gives away its `Arc`.
         let (next, result) = change(Arc::try_unwrap(last).ok()?);
         let next = next.map(Arc::new);
         shards.iter_mut().for_each(|shard| **shard = next.clone());
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// Two serving threads and a third one that changes: while it does, neither is in.
+    /// While a third thread changes the file system, neither of two serving threads holds its lock.
     #[test]
     fn loom_no_thread_is_in_during_a_change() {
         loom::model(|| {
@@ -82,7 +82,7 @@ mod tests {
         });
     }
 
-    /// Two changes at once happen one after the other, and no shard is left with the tree of before.
+    /// Two concurrent changes run one after the other, and no shard keeps the old tree.
     #[test]
     fn loom_changes_wait_for_each_other() {
         loom::model(|| {
@@ -97,7 +97,7 @@ mod tests {
         });
     }
 
-    /// A change that loses the tree: who comes later finds none, and so does a second change.
+    /// After a change has lost the tree, later readers and a second change find none.
     #[test]
     fn loom_a_lost_tree_is_lost_for_all() {
         loom::model(|| {

@@ -1,4 +1,4 @@
-//! Snapshots of a mounted dataset, which the mount opens when a program looks into `.zfs/snapshot`.
+//! Snapshots of a mounted dataset. The mount opens them when a program accesses `.zfs/snapshot`.
 
 use std::ffi::CString;
 use std::time::{Duration, Instant};
@@ -7,20 +7,20 @@ use poolwright_openzfs::{Dataset, Errno, NodeResult};
 
 use crate::{Mount, device};
 
-/// How long the kernel may take to give back what it knows of a snapshot, and programs to close what they have read.
+/// How long to wait for the kernel to forget a snapshot's nodes, and for programs to close its files.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often the kernel is told again to forget the snapshot, should a program have looked into it meanwhile.
+/// Interval at which the kernel is told again to forget the snapshot, in case a program has accessed it meanwhile.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
-/// A program uses a snapshot through the mount.
+/// The error that a program uses a snapshot through the mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotInUse {
-    /// Files and directories of it that are open. 0: a program has its working directory in it.
+    /// Number of its open files and directories. 0: a program has its working directory in it.
     pub open: usize,
 }
 
 impl Mount {
-    /// Looks at a snapshot through the handle that the mount has of it: a snapshot is opened once at a time.
+    /// Calls `look` with the mount's handle of a snapshot, because a snapshot cannot be opened twice at a time.
     ///
     /// # Errors
     /// `ENOENT` if there is no such snapshot; `EIO` if it cannot be opened.
@@ -31,10 +31,10 @@ impl Mount {
         }
     }
 
-    /// Has the kernel forget a snapshot, closes it, and keeps it closed while `then` runs.
+    /// Makes the kernel forget a snapshot, closes it, and keeps it closed while `then` runs.
     ///
     /// # Errors
-    /// If a program has a file or its working directory in the snapshot. `then` did not run.
+    /// If a program has an open file or its working directory in the snapshot; `then` has not run.
     pub fn without_snapshot<T>(
         &self,
         name: &str,
@@ -50,7 +50,7 @@ impl Mount {
             }
             if told.is_none_or(|when| when.elapsed() > TELL_EVERY) {
                 told = Some(Instant::now());
-                // The kernel gives back what it knew of the snapshot with requests that other threads serve.
+                // The kernel releases the snapshot's nodes with FORGET requests, which other threads serve.
                 let _ = CString::new(name).map(|name| self.invalidate_snapshot(&name));
                 if start.elapsed() > TELL_EVERY {
                     self.forget_names_in(name);
@@ -77,7 +77,7 @@ impl Mount {
         }
     }
 
-    /// A mount that is lost has no snapshot open.
+    /// Bars the snapshot from being opened; true if it is closed. A file system lost in a rollback has none open.
     fn bar(&self, name: &str) -> bool {
         self.session.sharded_lock.read(0).as_ref().is_none_or(|fs| fs.snapshots().bar(name))
     }

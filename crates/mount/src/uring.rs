@@ -1,15 +1,15 @@
 //! Threads that serve a mount through io_uring (Linux 6.14; the fuse module's parameter `enable_uring`).
 //!
-//! The kernel has a queue per CPU and puts a request into the queue of the CPU that its caller runs on. A thread here
-//! has one ring with one entry of one queue: memory where the kernel places a request, and where the answer is found.
-//! One system call hands the answer over and waits for the next request. The first thread of each queue stays on the
-//! queue's CPU, so that caller and server need no wake-up across CPUs; the others are free, for when that one waits
-//! for a disk.
+//! The kernel has a queue per CPU, and puts a request into the queue of the CPU that its caller runs on. Each thread has
+//! one ring with one entry of one queue: the memory through which the kernel and the thread exchange requests and answers.
+//! One system call submits the answer and waits for the next request. The first thread of each queue is pinned to the
+//! queue's CPU, which avoids wake-ups across CPUs between caller and server. The other threads are not pinned, and serve
+//! requests while the first one waits for a disk.
 //!
-//! The kernel offers this only where root has switched it on. A mount by root does that for the moment in which it meets
-//! the kernel; what is agreed on then holds for as long as it is mounted.
+//! The kernel offers io_uring only if root has enabled it. A mount by root enables it during the handshake with the kernel;
+//! the result of the handshake holds for as long as the file system is mounted.
 //!
-//! FORGET and INTERRUPT come through `/dev/fuse` nevertheless, so one thread reads there.
+//! FORGET and INTERRUPT still arrive through `/dev/fuse`, so one thread reads from it.
 
 #![allow(unsafe_code)]
 
@@ -29,7 +29,7 @@ use crate::proto::{MAX_WRITE, Parts, decode};
 use crate::session::{Pages, Session, out_header};
 use crate::{Error, Result};
 
-/// Where the kernel's structure of a request has its parts.
+/// Offsets in the kernel's `fuse_uring_req_header`.
 const OP_AT: usize = 128;
 const ENTRY_AT: usize = 256;
 const HEADER_LEN: usize = ENTRY_AT + size_of::<EntryInOut>();
@@ -37,7 +37,7 @@ const HEADER_LEN: usize = ENTRY_AT + size_of::<EntryInOut>();
 const REGISTER: u32 = 1;
 const COMMIT_AND_FETCH: u32 = 2;
 
-/// The longest answer to a request that comes with names or data: a value of an extended attribute, or a list of them.
+/// Bytes of the longest answer to a request that carries names or data: the value or the list of extended attributes.
 const SCRATCH: usize = 68 << 10;
 
 /// `fuse_uring_ent_in_out`.
@@ -61,26 +61,26 @@ struct Command {
     padding: [u8; 6],
 }
 
-/// Whether this process may use io_uring as it is needed here. Containers often forbid it.
+/// Whether this process may use io_uring with 128-byte submissions. Containers often forbid io_uring.
 pub(crate) fn available() -> bool {
     IoUring::<Entry128, cqueue::Entry>::builder().build(2).is_ok()
 }
 
-/// The fuse module's switch: whether the kernel offers io_uring to a mount, asked when the mount begins.
+/// The fuse module's parameter that decides, at the start of a mount, whether the kernel offers io_uring.
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
-/// The switch is on while this lives, and then as it was before.
+/// Keeps the parameter enabled; dropping it restores the previous value.
 pub(crate) struct SwitchedOn(Option<File>);
 
 impl SwitchedOn {
-    /// Where it is on already, or cannot be switched on (an older kernel, no privilege), nothing changes.
+    /// Enables the parameter. Does nothing if it is enabled already, or cannot be enabled (older kernel, no privilege).
     pub(crate) fn now() -> SwitchedOn {
         SwitchedOn(Self::try_now().ok().flatten())
     }
 
     fn try_now() -> io::Result<Option<File>> {
         let mut switch = OpenOptions::new().read(true).write(true).open(SWITCH)?;
-        // Another mount that begins now would switch it off under this one, or find it on and leave it so for good.
+        // Without the lock, a concurrent mount could disable it too early, or find it enabled and leave it so for ever.
         rustix::fs::flock(&switch, rustix::fs::FlockOperation::LockExclusive)?;
         let mut is = String::new();
         switch.read_to_string(&mut is)?;
@@ -100,7 +100,7 @@ impl Drop for SwitchedOn {
     }
 }
 
-/// Queues that the kernel will have: one per CPU that there could be.
+/// Number of queues that the kernel will create: one per possible CPU.
 pub(crate) fn queues() -> usize {
     let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = possible.trim().rsplit(['-', ',']).next().and_then(|n| n.parse::<usize>().ok());
@@ -114,7 +114,7 @@ struct Ring {
     queue: u16,
     header: Pages,
     payload: Pages,
-    /// Where both are; the kernel reads this when the entry is registered.
+    /// The addresses of `header` and `payload`, which the kernel reads when the entry is registered.
     places: Box<[libc::iovec; 2]>,
 }
 
@@ -136,20 +136,20 @@ impl Ring {
         let mut area = [0u8; 80];
         area[..size_of::<Command>()].copy_from_slice(request.as_bytes());
         let plain = opcode::UringCmd80::new(types::Fd(self.device), what).cmd(area).build();
-        // The crate has no setter for the two fields that say where the entry's memory is (`addr` and `len`).
-        // SAFETY: the entry is plain memory of the kernel's layout, and of the same size.
+        // The crate has no setters for the two fields that describe the entry's memory (`addr` and `len`).
+        // SAFETY: both types have 128 bytes, and the entry is plain memory in the kernel's layout.
         let mut raw: [u8; 128] = unsafe { std::mem::transmute(plain) };
         raw[16..24].copy_from_slice(&(self.places.as_ptr() as u64).to_ne_bytes());
         raw[24..28].copy_from_slice(&2u32.to_ne_bytes());
         // SAFETY: as above.
         let entry: Entry128 = unsafe { std::mem::transmute(raw) };
-        // SAFETY: what it points to lives as long as the ring (`places`, `header`, `payload` are fields beside it), and
-        // while the kernel has the entry nobody here touches that memory. The queue has two places and one command.
+        // SAFETY: the memory it points to (`places`, `header`, `payload`) is owned by `self` and lives as long as the
+        // ring. While the kernel has the entry, `self` does not access it. The queue has room for two commands and holds one.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         debug_assert!(pushed.is_ok());
     }
 
-    /// Hands over what is queued and waits for a request. Its result: 0, or a negative errno.
+    /// Submits the queued command and waits for a request. Returns the completion's result: 0, or a negative errno.
     fn wait(&mut self) -> io::Result<i32> {
         loop {
             if let Some(done) = self.ring.completion().next() {
@@ -164,11 +164,11 @@ impl Ring {
 }
 
 impl Session {
-    /// Serves one entry of a queue until the mount is gone; through `/dev/fuse` should the kernel not want it.
+    /// Serves one entry of a queue until the mount is gone; uses `/dev/fuse` if the kernel rejects the entry.
     pub(crate) fn run_uring(&self, number: usize, queue: usize, pinned: bool) -> Result<()> {
         let result = match self.serve_uring(number, queue, pinned) {
             Ok(true) => Ok(()),
-            // Refused: the kernel then uses /dev/fuse for all.
+            // The kernel rejected the entry and uses /dev/fuse for all requests.
             Ok(false) => {
                 self.ring_refused.store(true, Ordering::Relaxed);
                 self.serve(number, &self.device)
@@ -179,12 +179,12 @@ impl Session {
         result
     }
 
-    /// False: the kernel does not want the entry.
+    /// Returns false if the kernel rejected the entry.
     fn serve_uring(&self, number: usize, queue: usize, pinned: bool) -> io::Result<bool> {
         if pinned {
             let mut cpus = CpuSet::new();
             cpus.set(queue);
-            // A CPU that is not there or not allowed: the thread is as good anywhere.
+            // An absent or forbidden CPU is not an error: the thread can run on any other.
             let _ = rustix::thread::sched_setaffinity(None, &cpus);
         }
         let worker = self.worker(number);
@@ -204,14 +204,14 @@ impl Session {
         }
     }
 
-    /// Serves the request in the entry's memory and puts the answer there. Gives what the kernel knows it by.
+    /// Serves the request in the entry's memory and writes the answer there. Returns the request's commit ID.
     fn one_uring(&self, ring: &mut Ring, scratch: &mut [u8], worker: &Worker<'_>) -> u64 {
         let (header, payload) = (ring.header.get(), ring.payload.get());
         let entry =
             EntryInOut::read_from_prefix(&header[ENTRY_AT..]).map_or_else(|_| EntryInOut::default(), |e| e.0);
         let request = InHeader::read_from_prefix(header).map_or_else(|_| InHeader::default(), |h| h.0);
         let given = (entry.payload as usize).min(payload.len());
-        // A request that came with nothing but its structure, as READ does, is answered right into the payload.
+        // The answer to a request without names or data, such as READ, is written directly to the payload.
         let (rest, out) =
             if given == 0 { (&[][..], &mut payload[..]) } else { (&payload[..given], &mut scratch[..]) };
         let parts = Parts { head: Some(&header[OP_AT..ENTRY_AT]), rest };

@@ -1,4 +1,4 @@
-//! `kill -9` of the server in the middle of work: what was acknowledged as durable is there, names included.
+//! `kill -9` of the server during work: all data and names acknowledged as durable survive.
 
 mod common;
 
@@ -17,9 +17,9 @@ use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Pool, Spec};
 use rustix::mount::{UnmountFlags, unmount};
 
-/// Runs only as the victim: mounts, and serves until it is killed.
+/// Mounts, and serves until it is killed. Runs only in the child process of a test below.
 #[test]
-#[ignore = "started by the test below as a process of its own"]
+#[ignore = "the tests below start it in a child process"]
 fn victim() {
     let Some(dir) = std::env::var_os("POOLWRIGHT_MOUNT_CRASH_DIR") else { return };
     let dir = Path::new(&dir);
@@ -37,9 +37,9 @@ fn victim() {
     mount.wait().unwrap();
 }
 
-/// Work as a database does it: a log that is appended and synced, files made under a temporary name, synced and moved
-/// into place, old ones removed, directories synced. The server is killed in round `last` or soon after, in the middle of
-/// it. Gives the number of rounds acknowledged when it died.
+/// Works like a database: appends to a log and syncs it, creates files under temporary names, syncs and renames them,
+/// removes old ones, syncs directories. Kills the server during round `last` or soon after. Returns the number of rounds
+/// that were acknowledged before the server died.
 fn work(root: &Path, last: u64, kill: impl FnOnce() + Send) -> u64 {
     let log = OpenOptions::new().append(true).create(true).open(root.join("log")).unwrap();
     let dir = File::open(root).unwrap();
@@ -58,10 +58,10 @@ fn work(root: &Path, last: u64, kill: impl FnOnce() + Send) -> u64 {
         dir.sync_all()
     };
     while done < last {
-        round(done).unwrap_or_else(|why| panic!("round {done}, before anybody was killed: {why}"));
+        round(done).unwrap_or_else(|why| panic!("round {done}, before the server was killed: {why}"));
         done += 1;
     }
-    // A part of the time that a round takes, another one each time.
+    // A fraction of the time that a round takes, different for each `last`.
     let part = began.elapsed().div_f64(last as f64).mul_f64((last * 7 % 10) as f64 / 10.0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -73,7 +73,7 @@ fn work(root: &Path, last: u64, kill: impl FnOnce() + Send) -> u64 {
             match round(done) {
                 Ok(()) => done += 1,
                 Err(_) if dead.load(Ordering::SeqCst) => return done,
-                Err(why) => panic!("round {done}, before anybody was killed: {why}"),
+                Err(why) => panic!("round {done}, before the server was killed: {why}"),
             }
         }
     })
@@ -86,7 +86,7 @@ fn check(root: &Path, done: u64, case: &str) {
         let row = &log[n as usize * 1000..][..1000];
         assert!(row == pattern(1000, n), "{case}: row {n} of {done}");
         let table = fs::read(root.join(format!("table{n}")));
-        // The round that was not acknowledged may have removed one more.
+        // The unacknowledged round may have removed another table.
         match table {
             Ok(bytes) => assert!(bytes == pattern(5000, n), "{case}: table {n}"),
             Err(_) => assert!(n + 10 <= done, "{case}: table {n} is gone after {done} rounds"),
@@ -96,10 +96,10 @@ fn check(root: &Path, done: u64, case: &str) {
     }
 }
 
-/// The victims' pools have one name: one test at a time.
+/// Serializes the tests, because the victims' pools have the same name.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The victim, mounted below `dir`; `None`, said as `SKIPPED`, where mounting is not possible.
+/// Starts the victim, which mounts below `dir`. Prints `SKIPPED` and returns `None` if this machine cannot mount.
 fn start_victim(test: &str, dir: &Path) -> Option<Child> {
     fs::create_dir(dir.join("mnt")).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -119,7 +119,7 @@ fn start_victim(test: &str, dir: &Path) -> Option<Child> {
     Some(child)
 }
 
-/// Checks that the mount that a killed server left is recognised, unmounts it and mounts the dataset again.
+/// Checks that the mount of a killed server is recognised as dead, unmounts it and mounts the dataset again.
 fn mount_again(dir: &Path) -> (Pool, Mount) {
     let pool = Pool::import(common::engine(), &[dir.join("vdev")], false).unwrap();
     let dataset = pool.open_dataset("d").unwrap();
@@ -127,7 +127,7 @@ fn mount_again(dir: &Path) -> (Pool, Mount) {
     let start = || Mount::start(&pool, &dataset, &root, &Options::default());
     match start() {
         Err(Error::DeadMount { .. }) => {}
-        other => panic!("a dead mount was taken for something else: {other:?}"),
+        other => panic!("a dead mount was not recognised: {other:?}"),
     }
     unmount(&root, UnmountFlags::DETACH).unwrap();
     let mount = start().unwrap();
@@ -149,7 +149,7 @@ fn killed() {
     }
 }
 
-/// The kernel has the root's attributes in its cache and answers `stat` from there.
+/// The kernel answers `stat` of the root directory from its cache.
 #[test]
 fn a_dead_mount_is_recognised_although_its_attributes_are_cached() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

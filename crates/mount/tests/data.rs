@@ -1,4 +1,4 @@
-//! Content through the kernel, in all three modes of caching.
+//! File contents as seen through the kernel, in all three caching modes.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn rw(path: &Path) -> File {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap()
 }
 
-/// Random writes, truncations, holes and reads, held against a plain vector.
+/// Random writes, truncations, holes and reads, compared with a vector in memory.
 #[test]
 fn like_a_vector() {
     use rand::{RngExt, SeedableRng};
@@ -69,7 +69,7 @@ fn like_a_vector() {
     }
 }
 
-/// `copy_file_range` through the kernel: the bytes, however they are cached, and the space, which is shared.
+/// `copy_file_range` copies the right bytes in every caching mode, and shares the space.
 #[test]
 fn copies() {
     for caching in MODES {
@@ -77,7 +77,7 @@ fn copies() {
         let bytes = pattern(5 << 20, 9);
         fs::write(t.at("a"), &bytes).unwrap();
         let (a, b) = (rw(&t.at("a")), rw(&t.at("b")));
-        // pages of both in the kernel: dirty ones that are copied, and old ones that must go
+        // The kernel has pages of both files: dirty ones of the source, and ones of the target that it must drop.
         b.write_all_at(&[7; 300_000], 0).unwrap();
         a.write_all_at(b"as late as can be", 4096).unwrap();
         let mut bytes = bytes;
@@ -99,12 +99,12 @@ fn copies() {
         let saved = t.pool().stats().unwrap().bclone_saved;
         assert!(saved >= 5 << 20, "{caching:?}: {saved} bytes are shared");
 
-        // where no record begins
+        // Not aligned to records.
         assert_eq!(copy(&a, 100, &b, 9_999, 700_000), 0);
         assert!(fs::read(t.at("b")).unwrap()[9_999..709_999] == bytes[100..700_100], "{caching:?}");
         let mut expected = bytes.clone();
         expected[9_999..709_999].copy_from_slice(&bytes[100..700_100]);
-        // what programs do
+        // As programs copy.
         let done = std::process::Command::new("cp").args([t.at("b"), t.at("c")]).status().unwrap();
         assert!(done.success());
         assert!(t.mount().counters().ops(Opcode::CopyFileRange) >= 3, "{caching:?}");
@@ -185,7 +185,7 @@ fn holes_and_length() {
     assert_eq!(fs::metadata(t.at("sparse")).unwrap().len(), FAR + 100);
     assert!(fs::metadata(t.at("sparse")).unwrap().blocks() * 512 < 4 << 20, "it is still sparse");
 
-    // O_TRUNC, and what a copy through the kernel gives
+    // A copy through the kernel, and O_TRUNC.
     fs::copy(t.at("sparse"), t.at("sparse2")).map(drop).unwrap_or_else(|why| panic!("{why}"));
     assert_eq!(fs::metadata(t.at("sparse2")).unwrap().len(), FAR + 100);
     File::create(t.at("sparse")).unwrap();
@@ -203,7 +203,7 @@ fn direct_and_synchronous() {
         };
         let (direct, plain) = (open(flags), open(0));
         let block = pattern(16_384, 3);
-        // memory aligned as O_DIRECT may want it
+        // Memory aligned for O_DIRECT.
         let mut memory = vec![0u8; 16_384 + 4096];
         let start = memory.as_ptr().align_offset(4096);
         memory[start..start + 16_384].copy_from_slice(&block);
@@ -276,19 +276,19 @@ fn full() {
     };
     assert_eq!(why, libc::ENOSPC);
     assert!(written > 50, "{written}");
-    // a full pool can be read and emptied
+    // A full pool can be read and emptied.
     assert!(fs::read(t.at("f7")).unwrap() == pattern(1 << 20, 7));
     for n in 0..written {
         fs::remove_file(t.at(&format!("f{n}"))).unwrap_or_else(|why| panic!("f{n} of {written}: {why}"));
     }
-    // the one that found no room for its bytes, or not even for its name
+    // The last file: there was no space for its data, and perhaps not for its name.
     let _ = fs::remove_file(t.at(&format!("f{written}")));
     t.again();
     fs::write(t.at("again"), pattern(10 << 20, 0)).unwrap();
     assert!(fs::read(t.at("again")).unwrap() == pattern(10 << 20, 0));
 }
 
-/// The bits go when somebody writes who may not keep them.
+/// A write by an unprivileged process clears set-id bits.
 #[test]
 fn set_ids_go() {
     let Some(t) = mounted("setid", Caching::Through) else { return };

@@ -1,4 +1,4 @@
-//! The mount as a whole: refusals, being in use, being watched.
+//! The mount as a whole: refusals, busy mounts, observers, invalidation.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn in_use() {
     drop(file);
     t.mount().unmount().unwrap();
     assert!(!t.at("f").exists(), "the directory below is empty");
-    t.mount().unmount().unwrap(); // once more does no harm
+    t.mount().unmount().unwrap(); // unmounting again succeeds
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn places_that_will_not_do() {
     };
     assert!(start(&t.at("none")).contains("mkdir"));
     fs::write(t.at("file"), b"").unwrap();
-    assert!(start(&t.at("file")).contains("no directory"));
+    assert!(start(&t.at("file")).contains("not a directory"));
 }
 
 #[derive(Default)]
@@ -171,14 +171,14 @@ fn told_of_changes() {
     fs::write(t.at("f"), b"x").unwrap();
     let meta = fs::metadata(t.at("f")).unwrap();
     let root = fs::metadata(t.root()).unwrap().ino();
-    // behind the kernel's back, and then the kernel is told
+    // Change the file without the kernel, then notify it.
     let node = t.dataset().node(meta.ino()).unwrap();
     node.write_at(0, b"changed", false).unwrap();
     t.mount().invalidate(meta.ino()).unwrap();
     assert_eq!(fs::read(t.at("f")).unwrap(), b"changed");
     assert!(!t.at("g").exists());
     t.dataset().root().unwrap().link(c"g", &node).unwrap();
-    assert!(!t.at("g").exists(), "the kernel still knows that there is none");
+    assert!(!t.at("g").exists(), "the kernel has cached that the name does not exist");
     t.mount().invalidate_name(root, c"g").unwrap();
     assert_eq!(fs::read(t.at("g")).unwrap(), b"changed");
     t.mount().invalidate_name(root, c"never looked up").unwrap();

@@ -1,4 +1,4 @@
-//! Names and attributes through the kernel.
+//! Names and attributes as seen through the kernel.
 
 mod common;
 
@@ -74,7 +74,7 @@ fn rename_flags() {
     assert_eq!(fs::metadata(t.at("d")).unwrap().nlink(), 2);
     assert_eq!(errno(rename("none", "b", RenameFlags::EXCHANGE)), libc::ENOENT);
 
-    // what is replaced while it is open lives on
+    // A file that is replaced while it is open continues to exist.
     let mut open = File::open(t.at("c")).unwrap();
     fs::rename(t.at("d/e"), t.at("c")).unwrap();
     let mut text = String::new();
@@ -90,7 +90,7 @@ fn without_a_name() {
     file.write_all(b"before").unwrap();
     fs::remove_file(t.at("gone")).unwrap();
     let inode = file.metadata().unwrap().ino();
-    // while it is open, its number goes to nobody else
+    // While the file is open, its number is not reused.
     for n in 0..200 {
         let other = File::create(t.at(&format!("n{n}"))).unwrap();
         assert_ne!(other.metadata().unwrap().ino(), inode);
@@ -139,7 +139,7 @@ fn attributes() {
     std::os::unix::fs::chown(&file, Some(1234), Some(4321)).unwrap();
     let meta = fs::metadata(&file).unwrap();
     assert_eq!((meta.uid(), meta.gid()), (1234, 4321));
-    assert_eq!(meta.mode() & 0o7777, 0o751, "a change of owner takes set-user-id away");
+    assert_eq!(meta.mode() & 0o7777, 0o751, "a change of owner clears the set-user-id bit");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o4751)).unwrap();
     rustix::fs::utimensat(CWD, &file, &times, AtFlags::empty()).unwrap();
 
@@ -201,7 +201,7 @@ fn many_names() {
     for n in 0..N {
         File::create(t.at(&format!("d/file {n:05}"))).unwrap();
     }
-    // each removed as soon as it is listed: what was not removed is still listed, and nothing twice
+    // Remove every second file as soon as it is listed. The others must still be listed, and none twice.
     let (mut seen, mut removed) = (Vec::new(), 0);
     for entry in fs::read_dir(t.at("d")).unwrap() {
         let entry = entry.unwrap();
@@ -225,7 +225,7 @@ fn many_names() {
     fs::remove_dir(t.at("d")).unwrap();
 }
 
-/// A listing with attributes does not tell the kernel again what it has, and still shows every change.
+/// A listing omits attributes that the kernel has cached, and still shows every change.
 #[test]
 fn listed_again() {
     let Some(mut t) = Fixture::new("again", Options::default()) else { return };
@@ -246,9 +246,9 @@ fn listed_again() {
     let first = list(&t);
     assert_eq!(first.len(), N);
     let before = asked(&t);
-    assert!(before < N as u64 / 2, "the listing brought most attributes along, but {before} were asked for");
+    assert!(before < N as u64 / 2, "the listing lacks attributes: {before} requests for them");
     assert_eq!(list(&t), first);
-    assert!(asked(&t) - before < N as u64 / 2, "they are still there");
+    assert!(asked(&t) - before < N as u64 / 2, "the attributes are still cached");
 
     fs::set_permissions(t.at("d/007"), fs::Permissions::from_mode(0o700)).unwrap();
     fs::create_dir(t.at("d/008/sub")).unwrap();
@@ -271,7 +271,7 @@ fn snapshots() {
     fs::write(t.at("dir/f"), b"then").unwrap();
     t.dataset().snapshot("monday").unwrap();
     fs::write(t.at("dir/f"), b"now").unwrap();
-    // the property counts at once, in whatever way the kernel keeps listings
+    // The property takes effect at once, even if the kernel caches listings.
     for (value, listed) in [("hidden", false), ("visible", true), ("hidden", false), ("visible", true)] {
         t.dataset().set("snapdir", value).unwrap();
         assert_eq!(names(&t.root()).contains(&".zfs".to_owned()), listed, "{value}");
@@ -284,7 +284,7 @@ fn snapshots() {
     assert_eq!(errno(fs::write(t.at(".zfs/snapshot/monday/dir/f"), b"no")), libc::EROFS);
     assert_eq!(errno(fs::remove_dir(t.at(".zfs/snapshot/monday/dir"))), libc::EROFS);
     assert_eq!(errno(fs::metadata(t.at(".zfs/snapshot/tuesday"))), libc::ENOENT);
-    // the kernel knows the name for a second more
+    // The kernel caches the name for another second.
     t.dataset().set("snapdir", "disabled").unwrap();
     let began = std::time::Instant::now();
     while fs::metadata(t.at(".zfs")).is_ok() {
@@ -307,12 +307,12 @@ fn nothing_changes_read_only() {
     assert_eq!(errno(fs::remove_file(t.at("f"))), libc::EROFS);
 }
 
-/// io_uring is used where it was asked for and the kernel has it, and serves as the device does. The kernel's switch is
-/// afterwards as it was.
+/// io_uring is used if it is requested and the kernel offers it, and serves like the device. The kernel's parameter keeps
+/// its previous value.
 #[test]
 fn transports() {
     const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
-    // a mount of another test may just have it on, and then holds it locked
+    // A mount of another test may have enabled it for a moment, and then holds the lock.
     let switch = || {
         let Ok(file) = fs::File::open(SWITCH) else { return String::new() };
         rustix::fs::flock(&file, rustix::fs::FlockOperation::LockShared).unwrap();
@@ -327,7 +327,7 @@ fn transports() {
             assert_eq!(t.mount().uses_uring(), uring && on);
             assert_eq!(switch(), before);
         }
-        // from all CPUs, with requests and answers of every length
+        // From all CPUs, with requests and answers of many lengths.
         std::thread::scope(|s| {
             for n in 0..8 {
                 let dir = t.at(&format!("d{n}"));
@@ -343,7 +343,7 @@ fn transports() {
             }
         });
         if std::env::var_os("POOLWRIGHT_MOUNT_DEVICE").is_none() {
-            assert_eq!(t.mount().uses_uring(), uring && on, "and it was not refused since");
+            assert_eq!(t.mount().uses_uring(), uring && on, "the kernel has not rejected it since");
         }
         t.end();
     }

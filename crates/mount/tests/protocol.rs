@@ -1,4 +1,4 @@
-//! The decoder takes any bytes without panicking, and takes requests apart as the kernel puts them together.
+//! The decoder accepts any bytes without panicking, and decodes the kernel's requests.
 
 use poolwright_mount::proto::wire::{InHeader, InitIn, InitInExt, Rename2In, SetxattrIn, WriteIn, init};
 use poolwright_mount::proto::{Dirents, Op, Opcode, Parts, Request, decode};
@@ -41,7 +41,7 @@ fn requests_of_every_shape() {
     let cut = Request::parse(&bytes[..bytes.len() - 1]).unwrap().1.unwrap_err();
     assert_eq!(cut.opcode, Opcode::Write);
 
-    // through io_uring the structure and what follows it come apart
+    // io_uring delivers the structure and what follows it separately.
     let set = SetxattrIn { size: 3, flags: 1 };
     let parts = Parts { head: Some(set.as_bytes()), rest: b"user.a\0xyz" };
     let apart = decode(InHeader { opcode: Opcode::Setxattr as u32, ..header }, parts).unwrap();
@@ -56,8 +56,8 @@ fn requests_of_every_shape() {
     assert!(matches!(decode(unknown, Parts { head: None, rest: &[] }).unwrap().op, Op::Unserved));
 }
 
-/// Every operation, its bytes cut after each of them, whole and in io_uring's two parts. Miri runs this, and takes every
-/// seventh cut: to draw cases at random is too slow for it.
+/// Every operation, truncated at each length, in one buffer and in io_uring's two parts. Miri runs this test with every
+/// seventh length, because random cases are too slow for it.
 #[test]
 fn every_operation_cut_anywhere() {
     let body: Vec<u8> = (0..140).map(|n| if n % 9 == 8 { 0 } else { n as u8 }).collect();
@@ -80,12 +80,13 @@ fn every_operation_cut_anywhere() {
                 }
             }
         }
-        let counted = [Opcode::Write, Opcode::BatchForget, Opcode::Setxattr]; // and too little is there for the count
+        // In these, the body is shorter than its length field says.
+        let counted = [Opcode::Write, Opcode::BatchForget, Opcode::Setxattr];
         assert!(fitted > 0 || counted.contains(opcode), "{opcode:?} never fitted");
     }
 }
 
-/// A listing in a room of every size.
+/// A listing in buffers of every size.
 #[test]
 fn listings_in_any_room() {
     for room in 0..200 {
@@ -111,7 +112,7 @@ proptest! {
         prop_assert_eq!(parsed.is_some(), bytes.len() >= size_of::<InHeader>());
     }
 
-    /// A real operation's number, and anything behind it, in both shapes.
+    /// An opcode followed by any bytes, in one buffer and in two parts.
     #[test]
     fn any_body(
         opcode in 0u32..60,
@@ -133,7 +134,7 @@ proptest! {
         }
     }
 
-    /// A listing never exceeds its room, and reads back.
+    /// A listing never exceeds its buffer, and can be decoded.
     #[test]
     fn listings(
         names in prop::collection::vec("[a-z]{1,255}", 0..40),

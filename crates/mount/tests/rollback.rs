@@ -1,4 +1,4 @@
-//! A dataset is taken back to a snapshot while programs have files of it open.
+//! Rollback of a dataset while programs have files of it open.
 
 mod common;
 
@@ -15,7 +15,7 @@ use poolwright_mount::{Caching, Options};
 
 const MODES: [Caching; 3] = [Caching::Through, Caching::Pages, Caching::Writeback];
 
-/// Mounted, and nobody but the mount has the dataset.
+/// A mounted dataset of which only the mount has a handle.
 fn mounted(test: &str, caching: Caching) -> Option<Fixture> {
     let name = format!("{test}-{caching:?}").to_lowercase();
     let mut t = Fixture::new(&name, Options { caching, ..Options::default() })?;
@@ -38,7 +38,7 @@ fn all(file: &File) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Everything below a directory: content of files, `None` for a directory.
+/// Everything below a directory: the contents of files, `None` for directories.
 fn tree(dir: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     for name in names(dir) {
@@ -90,7 +90,7 @@ fn names_and_attributes_are_those_of_the_snapshot() {
         fs::write(t.at("fresh/f"), b"f").unwrap();
         fs::hard_link(t.at("kept"), t.at("second")).unwrap();
         fs::remove_file(t.at("link")).unwrap();
-        // what the kernel now holds for an hour: that these are there, and that those are not
+        // Make the kernel cache, for an hour, the names that exist and some that do not.
         drop(tree(&t.root()));
         for name in ["removed", "moved", "dir/inner", "dir/inner/deep", "goes/file", "link"] {
             assert!(fs::symlink_metadata(t.at(name)).is_err(), "{name}");
@@ -103,7 +103,7 @@ fn names_and_attributes_are_those_of_the_snapshot() {
         let now: Vec<_> = known.iter().map(|name| stat(&t, name)).collect();
         assert_eq!(now, attributes, "{caching:?}");
         assert_eq!(tree(&t.root()), before, "{caching:?}");
-        // and it goes on as any file system
+        // The file system continues to work.
         fs::write(t.at("removed"), b"again").unwrap();
         fs::write(t.at("after"), b"after").unwrap();
         fs::remove_dir_all(t.at("dir")).unwrap();
@@ -149,7 +149,7 @@ fn open_files_go_on_or_fail() {
             assert!(gone.sync_all().is_err());
         }
         if caching == Caching::Writeback {
-            // the kernel would keep the length that it has
+            // The kernel would keep the length that it has cached.
             assert_eq!(errno(all(&kept)), libc::EIO);
         } else {
             assert_eq!(all(&kept).unwrap(), b"kept before");
@@ -159,7 +159,7 @@ fn open_files_go_on_or_fail() {
             assert_eq!(all(&removed).unwrap(), b"removed before");
             assert_eq!(all(&replaced).unwrap(), b"replaced before");
             assert_eq!(removed.metadata().unwrap().nlink(), 1);
-            // it would be written where the end was
+            // The kernel would write at the old end of the file.
             assert_eq!(errno(log.write(b"!")), libc::EIO);
         }
         assert_eq!(dir.metadata().unwrap().ino(), fs::metadata(t.at("dir")).unwrap().ino());
@@ -168,7 +168,7 @@ fn open_files_go_on_or_fail() {
         let kept_now = if caching == Caching::Writeback { "kept before" } else { "KEPT before" };
         assert_eq!(fs::read_to_string(t.at("kept")).unwrap(), kept_now);
 
-        // Numbers are free again, and go to others: who has the old ones open gets nothing of these.
+        // New files reuse the numbers; the handles of the old files must not reach them.
         for i in 0..200 {
             fs::write(t.at(&format!("next-{i}")), b"secret").unwrap();
         }
@@ -209,7 +209,7 @@ fn pages_of_the_old_tree_do_not_get_into_the_new_one() {
     fs::write(t.at("f"), b"old").unwrap();
     snapshot(&t, "s");
     let file = rw(&t.at("f"));
-    file.write_all_at(&[7; 9000], 0).unwrap(); // in the kernel only
+    file.write_all_at(&[7; 9000], 0).unwrap(); // only in the kernel's page cache
     t.mount().roll_back("s").unwrap();
     assert_eq!(fs::read(t.at("f")).unwrap(), b"old");
     drop(file);
@@ -224,7 +224,7 @@ fn a_working_directory_and_a_snapshot_in_use_stay() {
     snapshot(&t, "s");
     let inside = t.at(".zfs/snapshot/s/a/b/f");
     let shown = File::open(&inside).unwrap();
-    // a shell that works there while all around it is taken back
+    // A shell whose working directory is there during the rollback.
     let mut shell = std::process::Command::new("sh")
         .args(["-c", "read go; pwd -P; cat f; cat ../../new"])
         .current_dir(t.at("a/b"))
@@ -255,7 +255,7 @@ fn refused_while_somebody_else_has_the_dataset() {
     file.write_all_at(b"two", 0).unwrap();
     let held = t.mount().dataset().unwrap();
     assert!(t.mount().roll_back("s").unwrap_err().to_string().contains("busy"));
-    assert_eq!(all(&file).unwrap(), b"two", "all goes on as before");
+    assert_eq!(all(&file).unwrap(), b"two", "the mount works as before");
     file.write_all_at(b"2", 0).unwrap();
     snapshot(&t, "later");
     drop(held);
@@ -267,8 +267,8 @@ fn refused_while_somebody_else_has_the_dataset() {
     assert_eq!(all(&file).unwrap(), b"2wo");
 }
 
-/// Programs that write, make, rename and remove all the time; their files may fail, they may not hang, and what they do
-/// before a rollback is not there after it.
+/// Programs write, create, rename and remove files during rollbacks. Requests on their files may fail but must not hang,
+/// and a rollback must discard their changes.
 #[test]
 fn again_and_again_under_load() {
     for caching in MODES {

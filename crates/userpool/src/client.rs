@@ -1,4 +1,4 @@
-//! The asking end of the socket.
+//! The client side of the socket.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -19,39 +19,39 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the pool's owner; `None` if nobody listens. A socket whose process died counts as nobody: the next
-    /// owner replaces it.
+    /// Connects to the pool's owner; `None` if no process listens. That includes the socket of a dead process, which the
+    /// next owner replaces.
     ///
     /// # Errors
-    /// If the socket is there and cannot be used, or belongs to another user.
+    /// [`Error::Io`] if the socket exists but cannot be used; [`Error::Damaged`] if another user's process listens there.
     pub fn connect(pool: &str) -> Result<Option<Client>> {
         Client::connect_at(&socket_path(pool)?, pool)
     }
 
-    /// The same by the socket's path.
+    /// Like [`Client::connect`], with the path of the socket.
     ///
     /// # Errors
     /// As [`Client::connect`].
     pub fn connect_at(path: &Path, pool: &str) -> Result<Option<Client>> {
         let Some(stream) = open(path)? else { return Ok(None) };
         let peer = rustix::net::sockopt::socket_peercred(&stream)
-            .map_err(|why| io("asking who listens at", path)(why.into()))?;
+            .map_err(|why| io("reading the credentials of the listener at", path)(why.into()))?;
         let (uid, pid) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
         if uid != 0 && uid != dirs::uid() {
             return Err(Error::Damaged {
                 path: path.to_owned(),
-                why: format!("process {pid} of another user (uid {uid}) listens there; it is not asked"),
+                why: format!("process {pid} of another user (uid {uid}) listens there"),
             });
         }
         Ok(Some(Client { pool: pool.to_owned(), pid, stream: BufReader::new(stream) }))
     }
 
-    /// The pool.
+    /// The pool's name.
     pub fn pool(&self) -> &str {
         &self.pool
     }
 
-    /// The owner's process.
+    /// The owner's process ID.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -61,14 +61,15 @@ impl Client {
         lock_owner::command_of(self.pid)
     }
 
-    /// Asks, and waits for the answer however long it takes.
+    /// Sends a request and waits for the answer, without a time limit.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the owner's own words, or that the owner ended or talks nonsense.
+    /// [`Error::Refused`] with the owner's message, [`Error::Closed`] or [`Error::Ended`] if the owner has ended, and
+    /// [`Error::Protocol`] if its answer is invalid.
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T> {
         let (pool, pid) = (self.pool.clone(), self.pid);
         if let Err(why) = self.send(request) {
-            // A request that has not arrived in whole is not carried out.
+            // The owner does not execute an incomplete request.
             let closed = matches!(why.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
             return Err(if closed { Error::Closed { pool, pid } } else { self.protocol(why.to_string()) });
         }
@@ -88,8 +89,8 @@ impl Client {
         }
     }
 
-    /// Waits until the owner has closed the connection, at most so long. Whether it has. An owner that closes its pool
-    /// does so when its files are free.
+    /// Waits until the owner has closed the connection, at most for `longest`. Returns whether it has. An owner that exports
+    /// its pool closes connections once it has released the files.
     pub fn wait_ended(&mut self, longest: Duration) -> bool {
         let end = Instant::now() + longest;
         let mut rest = [0; 512];
@@ -118,7 +119,7 @@ impl Client {
     }
 }
 
-/// Connects; `None` if there is no socket or nobody behind it.
+/// Connects; `None` if the socket does not exist or no process listens.
 pub(crate) fn open(path: &Path) -> Result<Option<UnixStream>> {
     match UnixStream::connect(path) {
         Ok(stream) => Ok(Some(stream)),

@@ -1,4 +1,4 @@
-//! Everything that counts in an open pool, in one object: what `pool iostat` prints and what a monitor reads.
+//! All counters of an open pool, in one object: the input of `pool iostat` and of monitors.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 
 /// A snapshot of all counters of one owner.
 ///
-/// Counters only ever grow while `pid` and `since_unix_ns` stay the same; then the difference of two snapshots over the
-/// difference of their `time_unix_ns` is a rate. When either changes, the owner is another one and all began at 0.
+/// Counters never decrease while `pid` and `since_unix_ns` stay the same. The difference of two snapshots divided by the
+/// difference of their `time_unix_ns` is then a rate. A change of either means another owner, whose counters began at 0.
 /// Sizes are bytes, times nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
-    /// The layout of this object; fields may be added to a version, none change their meaning.
+    /// Version of this object. New fields do not change it; no field changes its meaning within a version.
     pub version: u32,
-    /// The pool.
+    /// The pool's name.
     pub pool: String,
-    /// Its owner.
+    /// The owner's process ID.
     pub pid: u32,
-    /// Now, since 1970.
+    /// The time of the snapshot, since 1970.
     pub time_unix_ns: u64,
-    /// When the pool was opened, since 1970.
+    /// The time at which the pool was opened, since 1970.
     pub since_unix_ns: u64,
-    /// Space now, errors since it was opened.
+    /// Current space, and errors since the pool was opened.
     pub stats: PoolStats,
     /// The ARC of the whole process. `size`, `target`, `max`, `compressed_size`, `uncompressed_size` and `l2_size` are
     /// levels, the others counters.
     pub arc: ArcStats,
-    /// What each vdev file moved.
+    /// I/O of each vdev file.
     pub files: Vec<FileCounters>,
-    /// The vdevs with their space and errors, the root first and each before what it is made of, then those of the cache.
+    /// The vdevs with their space and errors: the root first, each before its children, then the cache vdevs.
     #[serde(default)]
     pub vdevs: Vec<VdevHealth>,
-    /// Per dataset that is open (mounted).
+    /// Counters of each open (mounted) dataset.
     pub datasets: Vec<DatasetCounters>,
-    /// Per mount.
+    /// Counters of each mount.
     pub mounts: Vec<MountCounters>,
 }
 
@@ -47,9 +47,9 @@ impl Counters {
 /// Counters of one vdev file, labels and uberblocks included.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileCounters {
-    /// The file.
+    /// The file's path.
     pub path: PathBuf,
-    /// What it moved.
+    /// Its I/O.
     #[serde(flatten)]
     pub moved: VdevStats,
 }
@@ -57,25 +57,25 @@ pub struct FileCounters {
 /// Counters of one open dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DatasetCounters {
-    /// Its whole name.
+    /// Its full name.
     pub name: String,
-    /// Its intent log.
+    /// Counters of its intent log.
     pub zil: ZilStats,
-    /// Log records that were played back when it was opened: more than 0 after a crash.
+    /// Log records that were replayed when it was opened: more than 0 after a crash.
     pub replayed: u64,
 }
 
 /// Counters of one mount.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MountCounters {
-    /// The dataset.
+    /// The dataset's full name.
     pub dataset: String,
-    /// Where it is mounted.
+    /// The mount point.
     pub dir: PathBuf,
-    /// Requests of the kernel by kind, as FUSE names them in lower case: `lookup`, `read`, `write`, `fsync`, …
+    /// Requests of the kernel by kind, with FUSE's names in lower case: `lookup`, `read`, `write`, `fsync`, …
     pub ops: BTreeMap<String, u64>,
-    /// Bytes handed to readers.
+    /// Bytes returned to readers.
     pub read_bytes: u64,
-    /// Bytes taken from writers.
+    /// Bytes accepted from writers.
     pub write_bytes: u64,
 }

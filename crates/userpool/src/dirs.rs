@@ -1,12 +1,12 @@
-//! Where pools are remembered and where their owners listen.
+//! The directories of the registry and of the owners' sockets.
 //!
 //! | | a user | root |
 //! | --- | --- | --- |
 //! | state | `$XDG_STATE_HOME/poolwright`, else `~/.local/state/poolwright` | `/var/lib/poolwright` |
 //! | sockets | `$XDG_RUNTIME_DIR/poolwright`, else `/run/user/UID/poolwright`, else `/tmp/poolwright-UID` | `/run/poolwright` |
 //!
-//! Root does not follow the XDG variables: a service has none of them and a login shell has, and both must find the
-//! same pools. `POOLWRIGHT_STATE_DIR` and `POOLWRIGHT_RUNTIME_DIR` go before all of these.
+//! Root ignores the XDG variables: a login shell sets them and a service does not, but both must find the same pools.
+//! `POOLWRIGHT_STATE_DIR` and `POOLWRIGHT_RUNTIME_DIR` override all of these.
 
 use std::path::{Path, PathBuf};
 
@@ -19,12 +19,12 @@ fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// The user's id that decides who may talk to whom.
+/// The effective user ID, which decides access to sockets.
 pub(crate) fn uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Where state is kept. Not made by this.
+/// The state directory. Does not create it.
 pub fn state_dir() -> PathBuf {
     if let Some(dir) = variable("POOLWRIGHT_STATE_DIR") {
         return dir;
@@ -36,7 +36,7 @@ pub fn state_dir() -> PathBuf {
     variable("XDG_STATE_HOME").unwrap_or_else(home).join("poolwright")
 }
 
-/// Where sockets are. Not made by this.
+/// The directory of the sockets. Does not create it.
 pub fn runtime_dir() -> PathBuf {
     if let Some(dir) = variable("POOLWRIGHT_RUNTIME_DIR") {
         return dir;
@@ -56,21 +56,21 @@ pub fn runtime_dir() -> PathBuf {
 /// The socket of a pool's owner.
 ///
 /// # Errors
-/// If `pool` cannot be a pool's name.
+/// If `pool` is not a valid pool name.
 pub fn socket_path(pool: &str) -> Result<PathBuf> {
     name::check_pool(pool)?;
     Ok(runtime_dir().join(format!("{pool}.sock")))
 }
 
-/// Makes a directory that only this user can enter, or makes sure that this one is such.
+/// Creates a directory that only this user can access, or makes an existing one private.
 pub(crate) fn private_dir(dir: &Path) -> Result<()> {
     let Err(why) = OwnDir::open(dir) else { return Ok(()) };
     Err(match private::refusal(&why) {
-        None => io("making the directory", dir)(why),
+        None => io("creating the directory", dir)(why),
         Some(why) => Error::Damaged {
             path: dir.to_owned(),
             why: format!(
-                "{why}; set POOLWRIGHT_STATE_DIR and POOLWRIGHT_RUNTIME_DIR to directories of your own"
+                "{why}; set POOLWRIGHT_STATE_DIR and POOLWRIGHT_RUNTIME_DIR to directories that you own"
             ),
         },
     })

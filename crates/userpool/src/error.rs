@@ -1,19 +1,19 @@
-//! What can go wrong between a verb and a pool.
+//! Errors of commands on pools.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The crate's result.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A request that its owner did not fulfil, as it goes through the socket.
+/// The failure of a request, as sent through the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
-    /// As Linux numbers it. `EBUSY`: refused because somebody uses it; `ENOENT`: there is no such thing.
+    /// A Linux errno. `EBUSY`: refused because a program uses the object; `ENOENT`: the object does not exist.
     pub errno: i32,
-    /// What was tried, on what, why it failed, and what to do.
+    /// The message: operation, object, cause, and what to do.
     pub message: String,
 }
 
@@ -23,27 +23,27 @@ impl Fault {
         Fault { errno, message: message.into() }
     }
 
-    /// A request that makes no sense.
+    /// An invalid request.
     pub fn invalid(message: impl Into<String>) -> Fault {
         Fault::new(libc::EINVAL, message)
     }
 
-    /// The answer of an owner that is closing its pool to every request: ask again when that process has ended.
+    /// The answer to every request while the owner is closing its pool: the client should retry when that process has ended.
     pub fn ending(pool: &str, pid: u32) -> Fault {
         Fault::new(
             libc::ESHUTDOWN,
             format!(
-                "process {pid} is closing {pool} and takes no more requests; try again when it has ended"
+                "process {pid} is closing {pool} and accepts no more requests; try again when it has ended"
             ),
         )
     }
 
-    /// Whether it was refused because somebody uses the thing.
+    /// Whether the request was refused because a program uses the object.
     pub fn is_busy(&self) -> bool {
         self.errno == libc::EBUSY
     }
 
-    /// Whether it was refused for safety: the thing is in use, or a mount point must not be covered.
+    /// Whether the request was refused for safety: the object is in use, or a mount point must not be covered.
     pub fn is_refusal(&self) -> bool {
         matches!(self.errno, libc::EBUSY | libc::EPERM | libc::ENOTEMPTY | libc::EROFS)
     }
@@ -67,74 +67,75 @@ impl From<poolwright_openzfs::Error> for Fault {
     }
 }
 
-/// A verb that did not reach its pool, or that the pool's owner did not fulfil.
+/// A command that did not reach its pool, or failed there.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or socket of ours cannot be used.
+    /// A file, directory or socket of Poolwright cannot be used.
     #[error("{what} {}: {why}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// On what.
+        /// The file, directory or socket.
         path: PathBuf,
-        /// The host's reason.
+        /// The host's error.
         why: std::io::Error,
     },
-    /// A file that is not what it should be.
+    /// A file, directory or socket has the wrong type, owner or content.
     #[error("{}: {why}", path.display())]
     Damaged {
-        /// The file.
+        /// Its path.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The defect, and what to do.
         why: String,
     },
     /// Another process owns the pool.
     #[error("{pool} is in use by process {pid}{}; {todo}", if what.is_empty() { String::new() } else { format!(" ({what})") })]
     InUse {
-        /// The pool.
+        /// The pool's name.
         pool: String,
-        /// Its owner.
+        /// The owner's process ID.
         pid: i32,
-        /// What the owner is, as far as it is known.
+        /// The owner's description, such as its command line; empty if unknown.
         what: String,
         /// What to do.
         todo: String,
     },
-    /// Nobody knows where the pool is.
+    /// The registry has no entry for the pool.
     #[error(
-        "no pool {0:?} is known here: name its files with --pool-file, or `poolwright pool import {0} FILE…` once"
+        "no pool {0:?} is known\n\
+         hint: name its files with --pool-file, or run `poolwright pool import {0} FILE…` once"
     )]
     Unknown(String),
-    /// What came through the socket is not this protocol.
-    #[error("the owner of {pool} (process {pid}) does not speak this protocol: {why}")]
+    /// The owner's answer is invalid.
+    #[error("invalid answer from the owner of {pool} (process {pid}): {why}")]
     Protocol {
-        /// The pool.
+        /// The pool's name.
         pool: String,
-        /// Its owner.
+        /// The owner's process ID.
         pid: i32,
-        /// What came.
+        /// The cause.
         why: String,
     },
-    /// The owner closed the connection before it had the whole request, so it did nothing of it.
+    /// The owner closed the connection before it had received the whole request, which it therefore has not executed.
     #[error("process {pid}, which had {pool} open, has closed its socket")]
     Closed {
-        /// The pool.
+        /// The pool's name.
         pool: String,
-        /// Its owner.
+        /// The owner's process ID.
         pid: i32,
     },
-    /// The owner ended after it got the request and before it answered.
+    /// The owner ended after it had received the request and before it answered.
     #[error(
         "process {pid}, which had {pool} open, ended before it answered\n\
          hint: the log of a mount with --background is below {}", crate::state_dir().join("log").display()
     )]
     Ended {
-        /// The pool.
+        /// The pool's name.
         pool: String,
-        /// Its owner.
+        /// The owner's process ID.
         pid: i32,
     },
-    /// The request was not fulfilled.
+    /// The request failed.
     #[error(transparent)]
     Refused(#[from] Fault),
 }
@@ -149,12 +150,12 @@ impl Error {
         }
     }
 
-    /// Whether the request itself was wrong: an unknown property, a value that is not one, a name that cannot be one.
+    /// Whether the request itself was wrong: an unknown property, an invalid value or an invalid name.
     pub fn is_invalid(&self) -> bool {
         matches!(self, Error::Refused(fault) if fault.errno == libc::EINVAL)
     }
 
-    /// Whether the owner is ending and did nothing of the request: it can be asked again after that.
+    /// Whether the owner is ending and has not executed the request, which the client can repeat after that.
     pub fn is_ending(&self) -> bool {
         match self {
             Error::Closed { .. } => true,
@@ -164,7 +165,7 @@ impl Error {
     }
 }
 
-/// For `map_err`.
+/// Makes an [`Error::Io`], for `map_err`.
 pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
     move |why| Error::Io { what, path, why }

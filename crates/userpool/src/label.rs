@@ -1,8 +1,8 @@
-//! What a pool file says of itself: its vdev labels, read without the engine and without opening the pool.
+//! Vdev labels of pool files, read without the engine and without opening the pool.
 //!
-//! A vdev carries four labels of 256 KiB, two at its start and two at its end. Each holds, 16 KiB in, an XDR-encoded
-//! list of pairs that names the pool, its state, and the top-level vdev that this file is a part of. The one with the
-//! highest transaction group counts. Checksums are not looked at here: the engine does that when it imports.
+//! A vdev has four labels of 256 KiB, two at its start and two at its end. Each contains, at offset 16 KiB, an XDR-encoded
+//! name-value list with the pool's name, its state, and the top-level vdev that contains this file. The label with the
+//! highest transaction group is valid. This module does not verify checksums; the engine does when it imports the pool.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,13 +19,13 @@ const LABEL_BYTES: u64 = 256 << 10;
 const LIST_OFFSET: u64 = 16 << 10;
 const LIST_BYTES: usize = 112 << 10;
 
-/// `POOL_STATE_*`: what the last process to open the pool left it as.
+/// `POOL_STATE_*`: the state in which the last process left the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Open now, or its last user was killed: the next import plays back what is in the logs.
+    /// Open now, or its last owner was killed: the next import replays the intent logs.
     Active,
-    /// Closed in order.
+    /// Exported properly.
     Exported,
     /// `zpool destroy` was run on it.
     Destroyed,
@@ -40,57 +40,57 @@ pub enum State {
 pub struct Vdev {
     /// `file`, `disk`, `mirror`, `raidz`, …
     pub kind: String,
-    /// Its place among its siblings.
+    /// Its index among its siblings.
     pub id: u64,
-    /// Its number, never used again.
+    /// Its GUID.
     #[serde(serialize_with = "as_text")]
     pub guid: u64,
-    /// Disks of parity, of a `raidz`.
+    /// Number of parity disks of a `raidz`.
     pub parity: u64,
-    /// Its sector size as a power of two, where it is told (top-level vdevs).
+    /// The exponent of its sector size (a power of two), for top-level vdevs; otherwise 0.
     pub ashift: u64,
     /// Whether it is a separate intent log.
     pub is_log: bool,
-    /// Of a leaf: where it was when the label was written.
+    /// Of a leaf: its path when the label was written.
     pub path: Option<PathBuf>,
-    /// What it is made of.
+    /// Its child vdevs.
     pub children: Vec<Vdev>,
 }
 
-/// What one file says.
+/// The label of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// The pool's name; a cache or spare vdev does not know it.
+    /// The pool's name; absent from cache and spare vdevs.
     pub pool: Option<String>,
-    /// The pool's number.
+    /// The pool's GUID.
     pub pool_guid: u64,
-    /// How it was left.
+    /// The pool's state.
     pub state: State,
     /// Transaction group in which the label was written.
     pub txg: u64,
-    /// This file's own number.
+    /// The GUID of this file's vdev.
     pub guid: u64,
     /// The name of the host that had the pool open last.
     pub host: Option<String>,
-    /// Top-level vdevs of the pool.
+    /// Number of top-level vdevs of the pool.
     pub tops: u64,
     /// The top-level vdev that the file belongs to.
     pub top: Option<Vdev>,
 }
 
-/// Numbers above 2^53 do not survive in every JSON reader.
+/// Serializes a number as a string, because some JSON readers lose precision above 2^53.
 fn as_text<S: serde::Serializer>(number: &u64, to: S) -> std::result::Result<S::Ok, S::Error> {
     to.serialize_str(&number.to_string())
 }
 
 impl Label {
-    /// The best of a file's labels; `None` if it has none that can be read.
+    /// Reads the newest of a file's labels; `None` if it has no valid one.
     ///
     /// # Errors
     /// If the file cannot be opened or read.
     pub fn read(path: &Path) -> Result<Option<Label>> {
         let file = File::open(path).map_err(io("opening", path))?;
-        let size = file.metadata().map_err(io("looking at", path))?.len() / LABEL_BYTES * LABEL_BYTES;
+        let size = file.metadata().map_err(io("stat of", path))?.len() / LABEL_BYTES * LABEL_BYTES;
         if size < 4 * LABEL_BYTES {
             return Ok(None);
         }
@@ -141,7 +141,7 @@ impl Vdev {
         }
     }
 
-    /// As `zpool status` calls it: `mirror-0`, `raidz2-1`; a leaf by its path.
+    /// Its name as in `zpool status`: `mirror-0`, `raidz2-1`; for a leaf, its path.
     pub fn title(&self) -> String {
         match (&self.path, self.kind.as_str()) {
             (Some(path), _) => path.display().to_string(),
@@ -150,7 +150,7 @@ impl Vdev {
         }
     }
 
-    /// All leaves below, itself if it is one.
+    /// All leaves below it, or itself if it is a leaf.
     pub fn leaves(&self) -> Vec<&Vdev> {
         if self.children.is_empty() {
             vec![self]
@@ -159,7 +159,7 @@ impl Vdev {
         }
     }
 
-    /// Puts in where the leaves are now; one that was not found loses its path to `missing`.
+    /// Sets the current paths of the leaves, and adds the old path of each leaf that was not found to `missing`.
     fn locate(&mut self, at: &BTreeMap<u64, PathBuf>, missing: &mut Vec<PathBuf>) {
         if !self.children.is_empty() {
             return self.children.iter_mut().for_each(|child| child.locate(at, missing));
@@ -171,15 +171,15 @@ impl Vdev {
     }
 }
 
-/// A pool put together from the labels of files.
+/// A pool assembled from the labels of files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FoundPool {
     /// Its name.
     pub pool: String,
-    /// Its number.
+    /// Its GUID.
     #[serde(serialize_with = "as_text")]
     pub guid: u64,
-    /// How it was left.
+    /// Its state.
     pub state: State,
     /// The host that had it open last.
     pub host: Option<String>,
@@ -187,18 +187,18 @@ pub struct FoundPool {
     pub txg: u64,
     /// Its files that were found; those of cache vdevs last.
     pub files: Vec<PathBuf>,
-    /// Its top-level vdevs, with the places where their files are now.
+    /// Its top-level vdevs, with the current paths of their files.
     pub vdevs: Vec<Vdev>,
     /// Files of cache vdevs.
     pub cache: Vec<PathBuf>,
-    /// Files that its labels name and that were not found.
+    /// Files that its labels name but that were not found.
     pub missing: Vec<PathBuf>,
-    /// Top-level vdevs of which not one file was found.
+    /// Number of top-level vdevs of which no file was found.
     pub missing_tops: u64,
 }
 
-/// Puts pools together from files with their labels. Cache vdevs do not say whose they are: they are given to the pool
-/// if there is only one.
+/// Assembles pools from files and their labels. The labels of cache vdevs do not name their pool: they are assigned to the
+/// pool only if exactly one was found.
 pub fn group(labels: &[(PathBuf, Label)]) -> Vec<FoundPool> {
     let mut pools: BTreeMap<u64, Vec<&(PathBuf, Label)>> = BTreeMap::new();
     for one in labels.iter().filter(|(_, label)| label.pool.is_some()) {
@@ -242,7 +242,7 @@ fn assemble(members: &[&(PathBuf, Label)]) -> FoundPool {
     }
 }
 
-/// The labels of these files. A file without one is left out.
+/// Reads the labels of these files. Omits files without a label.
 ///
 /// # Errors
 /// If one of them cannot be read.
@@ -254,7 +254,7 @@ pub fn read_all(files: &[PathBuf]) -> Result<Vec<(PathBuf, Label)>> {
     files.iter().filter_map(one).collect()
 }
 
-/// All pools in the files of a directory, not of those below it. What cannot be read is passed over.
+/// Finds all pools in the files of a directory, without its subdirectories. Skips files that cannot be read.
 ///
 /// # Errors
 /// If the directory cannot be listed.

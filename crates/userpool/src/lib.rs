@@ -1,24 +1,24 @@
-//! Finding pools, and talking to the process that has one open.
+//! Finding pools, and communicating with the process that has a pool open.
 //!
-//! A pool is a set of files, and there is no daemon. Whoever wants something of a pool finds it by its name in the
-//! [`registry`] (or in a directory, by [`label`]), and then:
+//! A pool is a set of files; no daemon manages it. A command finds a pool by its name in the [`registry`] (or in a
+//! directory, by [`label`]). Then it
 //!
-//! - if a mount process owns it, sends a [`Request`] through that process's owner-only socket ([`Client`]),
-//! - else opens the pool, answers the same request itself ([`LocalPool`]), and exports the pool again.
+//! - sends a [`Request`] through the owner's private socket ([`Client`]), if a mount process owns the pool,
+//! - otherwise opens the pool, executes the same request itself ([`LocalPool`]), and exports the pool again.
 //!
-//! So there is one set of verbs and one implementation, whoever runs it: [`answer`] on an [`PoolApi`].
+//! Both cases use the same implementation: [`answer`] on a [`PoolApi`].
 //!
-//! The protocol is one JSON object per line in both directions, any number of requests per connection, answered in
-//! order:
+//! The protocol is one JSON object per line in each direction. A connection carries any number of requests, which are
+//! answered in order:
 //!
 //! ```text
 //! → {"verb":"set","dataset":"tank/db","settings":{"recordsize":"16K"}}
 //! ← {"ok":null}
 //! → {"verb":"destroy","name":"tank/none","recursive":false}
-//! ← {"error":{"errno":2,"message":"tank/none: there is no such dataset; …"}}
+//! ← {"error":{"errno":2,"message":"tank/none: no such dataset\nhint: …"}}
 //! ```
 //!
-//! [`Counters`] is what a monitor reads: ask `{"verb":"counters"}` as often as wanted and take differences.
+//! A monitor reads [`Counters`]: it sends `{"verb":"counters"}` at intervals and takes differences.
 
 mod client;
 mod counters;

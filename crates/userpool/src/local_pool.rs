@@ -1,4 +1,4 @@
-//! An open pool of the engine that answers for itself: for one request of a verb, or for as long as it is mounted.
+//! An open pool of the engine that executes requests: a single one for a command, or any number while it is mounted.
 
 mod files;
 mod properties;
@@ -19,21 +19,28 @@ use crate::{
 
 type Answer<T> = Result<T, Fault>;
 
-/// What an owner knows of its mounts. A dataset that is mounted is open, and can be opened only once.
+/// The owner's mounts. A mounted dataset is open, and cannot be opened a second time.
 pub trait Mounts: Send + Sync {
     /// All mounts, with their counters.
     fn list(&self) -> Vec<(Mounted, MountCounters)>;
     /// The open handle of a mounted dataset.
     fn dataset(&self, name: &str) -> Option<Dataset>;
-    /// Waits for the end of a mount of this dataset that was unmounted and is still writing. `EBUSY` if that takes long.
+    /// Waits for a mount of this dataset that was unmounted and is still writing.
+    ///
+    /// # Errors
+    /// `EBUSY` if that takes too long.
     fn settle(&self, _dataset: &str) -> Result<(), Fault> {
         Ok(())
     }
-    /// Adds one.
+    /// Mounts a dataset.
+    ///
+    /// # Errors
+    /// If the mount is refused or fails.
     fn mount(&self, pool: &Pool, wanted: &Mounted) -> Result<Mounted, Fault>;
-    /// Takes a mounted dataset back to its latest snapshot; `None` if it is not mounted.
+    /// Rolls a mounted dataset back to its latest snapshot; `None` if it is not mounted.
     fn roll_back(&self, dataset: &str, snapshot: &str) -> Option<Result<(), Fault>>;
-    /// Looks at a snapshot of a mounted dataset, which the mount may have open; `None` if the dataset is not mounted.
+    /// Calls `look` with a snapshot of a mounted dataset, which the mount may have open; `None` if the dataset is not
+    /// mounted.
     fn with_snapshot(
         &self,
         _dataset: &str,
@@ -52,15 +59,18 @@ pub trait Mounts: Send + Sync {
     ) -> Option<Answer<()>> {
         None
     }
-    /// From now on nothing can be changed through a mount: `EIO`.
+    /// Makes every later change through a mount fail with `EIO`.
     fn refuse_changes(&self) {}
-    /// Ends all or, if one of them is in use, none: `EBUSY` names that one.
+    /// Ends all mounts, or none if one of them is in use.
+    ///
+    /// # Errors
+    /// `EBUSY`, which names the mount in use.
     fn release(&self) -> Result<(), Fault>;
-    /// Whether this process stays as the pool's owner.
+    /// Whether this process keeps the pool open after the request.
     fn owns(&self) -> bool;
 }
 
-/// No mounts: for a verb that has the pool open only for itself.
+/// No mounts: for a command that opens the pool for one request.
 #[derive(Clone, Copy, Debug)]
 pub struct NoMounts;
 
@@ -74,10 +84,7 @@ impl Mounts for NoMounts {
     }
 
     fn mount(&self, _pool: &Pool, wanted: &Mounted) -> Result<Mounted, Fault> {
-        Err(Fault::new(
-            libc::ENOTSUP,
-            format!("{}: only `poolwright mount` mounts; this process ends with its verb", wanted.dataset),
-        ))
+        Err(Fault::new(libc::ENOTSUP, format!("cannot mount {}: use `poolwright mount`", wanted.dataset)))
     }
 
     fn roll_back(&self, _dataset: &str, _snapshot: &str) -> Option<Result<(), Fault>> {
@@ -99,9 +106,9 @@ pub struct LocalPool {
     files: Vec<PathBuf>,
     mounts: Arc<dyn Mounts>,
     since_unix_ns: u64,
-    /// One change of the tree of datasets at a time; also keeps a dataset from being opened twice.
+    /// Serializes changes of the dataset tree, and prevents a dataset from being opened twice.
     tree: Mutex<()>,
-    /// What has happened to the files, as far as it was noticed.
+    /// The changes of the pool's files detected so far.
     faults: Mutex<Vec<FileFault>>,
 }
 
@@ -110,7 +117,7 @@ fn unix_ns(time: SystemTime) -> u64 {
 }
 
 impl LocalPool {
-    /// Answers for this pool, which is in these files and was opened at `since`.
+    /// Wraps an open pool, which consists of these files and was opened at `since`.
     pub fn new(pool: Pool, files: Vec<PathBuf>, since: SystemTime, mounts: Arc<dyn Mounts>) -> LocalPool {
         LocalPool {
             pool,
@@ -127,12 +134,12 @@ impl LocalPool {
         &self.pool
     }
 
-    /// The files that the pool is in.
+    /// The pool's files.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// Gives the pool back, to be exported.
+    /// Returns the pool, so that the caller can export it.
     pub fn into_pool(self) -> Pool {
         self.pool
     }
@@ -141,7 +148,7 @@ impl LocalPool {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The names in the pool, after a check that `name` can be one of them.
+    /// The names of all datasets and snapshots in the pool.
     fn names(&self) -> Answer<Vec<String>> {
         Ok(self.pool.list()?)
     }
@@ -162,13 +169,13 @@ impl LocalPool {
         Err(Fault::new(
             libc::ENOENT,
             format!(
-                "{name}: there is no such {what}; `poolwright dataset list -t all -r {}` shows what there is",
+                "{name}: no such {what}\nhint: `poolwright dataset list -t all -r {}` lists datasets and snapshots",
                 self.pool.name()
             ),
         ))
     }
 
-    /// The dataset, mounted or opened for this. The caller holds the lock.
+    /// The dataset's handle: that of its mount, or a new one. The caller must hold the lock.
     fn open(&self, dataset: &str) -> Answer<Dataset> {
         match self.mounts.dataset(dataset) {
             Some(open) => Ok(open),
@@ -176,7 +183,7 @@ impl LocalPool {
         }
     }
 
-    /// How datasets are opened to look at them: their figures and properties, not their nodes.
+    /// The access mode to read and set properties; ACLs do not matter because nodes are not accessed.
     fn access(&self) -> Access {
         Access { readonly: self.pool.is_readonly(), ignore_acls: true }
     }
@@ -190,7 +197,8 @@ impl LocalPool {
         self.refuse(dataset, "", what, |_| true)
     }
 
-    /// A trace speaks of files by their numbers, which a rollback may give to others.
+    /// Refuses a dataset that is being recorded: a trace identifies files by their object numbers, which other files may get
+    /// after a rollback.
     fn refuse_recorded(&self, dataset: &str) -> Answer<()> {
         self.refuse(dataset, " with --record", "rolled back", |mounted| mounted.record.is_some())
     }
@@ -224,13 +232,13 @@ impl LocalPool {
         let set = Self::set_all(&made, settings);
         drop(made);
         if set.is_err() {
-            // what was made for nothing goes again; the reason it failed is what counts
+            // Remove the new dataset. The caller needs the first error, so ignore this one.
             let _ = self.pool.destroy(inside);
         }
         set
     }
 
-    /// What is below a dataset (snapshots of all included), deepest first, so that each can be destroyed in turn.
+    /// The datasets and snapshots below a dataset, deepest first: an order in which they can be destroyed.
     fn below(&self, root: &str) -> Answer<Vec<String>> {
         let mut names: Vec<String> =
             self.names()?.into_iter().filter(|n| n != root && name::is_below(n, root)).collect();
@@ -243,7 +251,7 @@ impl LocalPool {
         let words = |fault: Fault| match fault.errno {
             libc::EBUSY => Fault::new(
                 libc::EBUSY,
-                format!("{pool} is being scrubbed already; -w waits for it, -s stops it"),
+                format!("{pool} is already being scrubbed; -w waits for the end, -s stops the scrub"),
             ),
             libc::ENOENT => Fault::new(libc::ENOENT, format!("{pool} is not being scrubbed")),
             _ => fault,
@@ -257,7 +265,7 @@ impl LocalPool {
     }
 
     fn scrub_as_asked(&self, how: ScrubHow) -> Answer<Scrub> {
-        // nobody stays to see its end
+        // A command that exports the pool after the request must wait for the end of the scrub.
         let how = if how == ScrubHow::Start && !self.mounts.owns() { ScrubHow::Wait } else { how };
         self.pool.sync()?;
         let before = self.pool.stats()?;
@@ -281,7 +289,7 @@ impl LocalPool {
 
 impl PoolApi for LocalPool {
     fn status(&self) -> Answer<PoolInfo> {
-        // First: it may change the states of vdevs.
+        // Must come first, because it may change the states of vdevs.
         let file_faults = self.file_faults();
         Ok(PoolInfo {
             pool: self.pool.name().to_owned(),
@@ -379,7 +387,7 @@ impl PoolApi for LocalPool {
         let names = self.names()?;
         let exists = |name: &str| names.iter().any(|known| known == name);
         if exists(dataset) {
-            let fault = Fault::new(libc::EEXIST, format!("{dataset}: there is such a dataset already"));
+            let fault = Fault::new(libc::EEXIST, format!("the dataset {dataset} exists already"));
             return if parents { Ok(()) } else { Err(fault) };
         }
         let above: Vec<&str> =
@@ -387,7 +395,7 @@ impl PoolApi for LocalPool {
         if let (Some(missing), false) = (above.first(), parents) {
             return Err(Fault::new(
                 libc::ENOENT,
-                format!("{dataset}: there is no {missing} to make it in; -p makes that too"),
+                format!("{dataset}: its parent {missing} does not exist\nhint: -p creates parents"),
             ));
         }
         above.iter().try_for_each(|name| self.create_one(name, &Settings::new()))?;
@@ -407,7 +415,7 @@ impl PoolApi for LocalPool {
             .collect();
         let spelled = |n: &String| format!("{n}@{snapshot}");
         if let Some(taken) = wanted.iter().map(|n| spelled(n)).find(|s| names.contains(s)) {
-            return Err(Fault::new(libc::EEXIST, format!("{taken}: there is such a snapshot already")));
+            return Err(Fault::new(libc::EEXIST, format!("the snapshot {taken} exists already")));
         }
         let inside: Vec<&str> = wanted.iter().map(|dataset| name::inside(dataset)).collect();
         self.pool.snapshot_all(&inside, snapshot)?;
@@ -426,7 +434,7 @@ impl PoolApi for LocalPool {
             return Err(Fault::new(
                 libc::EEXIST,
                 format!(
-                    "{dataset}@{latest} is later than {full}; -r destroys it, and all others after {full}"
+                    "{dataset}@{latest} is newer than {full}\nhint: -r destroys all snapshots newer than {full}"
                 ),
             ));
         }
@@ -456,7 +464,7 @@ impl PoolApi for LocalPool {
             return Err(Fault::new(
                 libc::EBUSY,
                 format!(
-                    "{full} has {} snapshots and datasets below it ({first}, …); -r destroys them too",
+                    "{full} has {} snapshots and datasets below it ({first}, …)\nhint: -r destroys them too",
                     below.len()
                 ),
             ));

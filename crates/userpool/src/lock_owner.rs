@@ -1,4 +1,4 @@
-//! Who has a pool file locked, from `/proc/locks`.
+//! The process that has locked a pool file, from `/proc/locks`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -9,14 +9,14 @@ use rustix::fs::{major, minor};
 /// A process that has a pool's file open and locked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockOwner {
-    /// Its id.
+    /// Its process ID.
     pub pid: i32,
-    /// Its command line, arguments divided by spaces; empty if it cannot be read.
+    /// Its command line, arguments separated by spaces; empty if it cannot be read.
     pub command: String,
 }
 
 impl LockOwner {
-    /// The process that holds the lock of this file, if one does. `None` also where `/proc` does not say.
+    /// The process that holds the lock of this file. `None` if no process does, or `/proc` does not show it.
     pub fn of(file: &Path) -> Option<LockOwner> {
         let meta = fs::metadata(file).ok()?;
         let locks = fs::read_to_string("/proc/locks").ok()?;
@@ -33,14 +33,14 @@ pub(crate) fn command_of(pid: i32) -> String {
     words.join(" ")
 }
 
-/// Lines such as `1: FLOCK  ADVISORY  WRITE 705 00:17:1234 0 EOF`; one with `->` only waits.
+/// Finds the owner in lines such as `1: FLOCK  ADVISORY  WRITE 705 00:17:1234 0 EOF`. Lines with `->` are of waiters.
 fn owner_in(locks: &str, major: u32, minor: u32, inode: u64) -> Option<i32> {
     let matching = |line: &str, whole: bool| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [_, "FLOCK", _, _, pid, id, ..] = words[..] else { return None };
         let (device, number) = id.rsplit_once(':')?;
         let same_device = device == format!("{major:02x}:{minor:02x}");
-        // On file systems with several devices behind one (btrfs, overlay) the two places name different ones.
+        // On btrfs and overlayfs, `/proc/locks` and `stat` report different devices.
         (number.parse() == Ok(inode) && (same_device || !whole)).then(|| pid.parse().ok())?
     };
     let found = |whole| locks.lines().find_map(|line| matching(line, whole)).filter(|pid| *pid > 0);

@@ -1,4 +1,4 @@
-//! What goes through the socket: requests, replies, and the values in them.
+//! Messages of the socket's protocol: requests, replies, and the values in them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,38 +8,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::Fault;
 
-/// Something wanted of a pool. Names of datasets and snapshots are whole, with the pool's.
+/// A request to the owner of a pool. Names of datasets and snapshots are full names, which include the pool's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "kebab-case")]
 pub enum Request {
-    /// Space, errors and mounts: [`PoolInfo`].
+    /// Returns space, errors and mounts as [`PoolInfo`].
     Status,
-    /// All that counts: [`crate::Counters`].
+    /// Returns all counters as [`crate::Counters`].
     Counters,
-    /// All datasets and snapshots: a list of [`DatasetInfo`].
+    /// Returns all datasets and snapshots as a list of [`DatasetInfo`].
     List,
-    /// Properties of a dataset, all if none is named: a list of [`Value`].
+    /// Returns properties of a dataset, all if none is named, as a list of [`Value`].
     Get {
         /// Dataset.
         dataset: String,
-        /// Properties and figures by name.
+        /// Names of properties, including read-only ones.
         #[serde(default)]
         properties: Vec<String>,
     },
-    /// Sets properties, at once also for a mounted dataset.
+    /// Sets properties. On a mounted dataset, they take effect at once.
     Set {
         /// Dataset.
         dataset: String,
-        /// Property → value, as `zfs set` takes them.
+        /// Values by property, as for `zfs set`.
         settings: BTreeMap<String, String>,
     },
-    /// Removes a dataset's own value of a property: a list of the datasets it was done to.
+    /// Removes a dataset's own value of a property. Returns the list of changed datasets.
     Inherit {
         /// Dataset.
         dataset: String,
         /// Property.
         property: String,
-        /// Of all datasets below it too.
+        /// Whether to include all datasets below it.
         #[serde(default)]
         recursive: bool,
     },
@@ -50,7 +50,7 @@ pub enum Request {
         /// Its own properties; the others are inherited.
         #[serde(default)]
         settings: BTreeMap<String, String>,
-        /// Make missing datasets above it too, and be content if it exists.
+        /// Whether to create missing parents too, and to succeed if the dataset exists.
         #[serde(default)]
         parents: bool,
     },
@@ -58,15 +58,15 @@ pub enum Request {
     Snapshot {
         /// `DATASET@SNAPSHOT`.
         name: String,
-        /// Of all datasets below it too.
+        /// Whether to include all datasets below it.
         #[serde(default)]
         recursive: bool,
     },
-    /// Takes a dataset back to a snapshot.
+    /// Rolls a dataset back to a snapshot.
     Rollback {
         /// `DATASET@SNAPSHOT`.
         name: String,
-        /// Destroy the snapshots after it.
+        /// Whether to destroy newer snapshots.
         #[serde(default)]
         recursive: bool,
     },
@@ -74,103 +74,103 @@ pub enum Request {
     Destroy {
         /// Dataset or `DATASET@SNAPSHOT`.
         name: String,
-        /// With all that is below it.
+        /// Whether to destroy everything below it too.
         #[serde(default)]
         recursive: bool,
     },
-    /// Reads and checks every block: [`Scrub`].
+    /// Scrubs the pool: reads and checks every block. Returns [`Scrub`].
     Scrub {
-        /// What of it.
+        /// Whether to wait, start or stop.
         #[serde(default)]
         how: ScrubHow,
     },
-    /// Waits until all that was written is on disk in a transaction group.
+    /// Waits until a transaction group with all earlier writes is on disk.
     Sync,
-    /// Adds a mount to those of the owner: [`Mounted`] as it really is.
+    /// Adds a mount to the owner's. Returns the actual [`Mounted`].
     Mount(Mounted),
     /// Ends all mounts; the owner then exports the pool and ends. Refused if one of them is in use.
     Release,
 }
 
-/// What is wanted of a scrub.
+/// The action of a scrub request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ScrubHow {
-    /// Start it, or join one that is running, and wait for its end.
+    /// Start a scrub or join a running one, and wait for its end.
     #[default]
     Wait,
-    /// Start it. A process that has the pool open only for this waits all the same.
+    /// Start a scrub. A command that opens the pool for one request waits for its end nevertheless.
     Start,
-    /// End the one that is running.
+    /// Stop the running scrub.
     Stop,
 }
 
-/// An answer.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
-    /// What was asked for; `null` where there is nothing to say.
+    /// The result; `null` for requests without one.
     Ok(serde_json::Value),
-    /// It did not work.
+    /// The request failed.
     Error(Fault),
 }
 
-/// A dataset mounted in a directory, and how.
+/// A mounted dataset with its mount options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mounted {
     /// Dataset.
     pub dataset: String,
-    /// Where, as an absolute path.
+    /// The mount point, an absolute path.
     pub dir: PathBuf,
-    /// Nothing can be written.
+    /// Whether the mount is read-only.
     #[serde(default)]
     pub readonly: bool,
-    /// Files are served although their ACLs say more than their modes; only for reading.
+    /// Whether to serve files whose ACLs cannot be expressed as modes; only read-only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_acls: bool,
     /// `through`, `pages` or `writeback`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caching: Option<String>,
-    /// Threads that serve it.
+    /// Number of threads that serve it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
-    /// The trace its I/O is recorded into.
+    /// The trace into which its I/O is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<PathBuf>,
-    /// Over what is there: a system directory, files, another mount, the caller's working directory.
+    /// Whether to mount over a system directory, files, another mount or the caller's working directory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overlay: bool,
-    /// The process that asks, as the socket knows it; not a part of the request.
+    /// The requesting process according to the socket; not a part of the message.
     #[serde(skip)]
     pub caller: Option<i32>,
 }
 
-/// A pool that is open, from inside.
+/// The state of an open pool, reported by its owner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PoolInfo {
     /// Its name.
     pub pool: String,
     /// The process that has it open.
     pub pid: u32,
-    /// Whether that process stays (a mount), or only looked it up for this.
+    /// Whether that process keeps it open (a mount) or has opened it only for this request.
     pub owned: bool,
-    /// Since when, in seconds since 1970. Errors are counted from then on.
+    /// The time at which it was opened, in seconds since 1970. Errors are counted from then on.
     pub since_unix_s: u64,
     /// The engine's version.
     pub engine: String,
-    /// Its files that are open.
+    /// Its open files.
     pub files: Vec<PathBuf>,
     /// Space and errors.
     pub stats: PoolStats,
-    /// Where it is mounted.
+    /// Its mounts.
     pub mounts: Vec<Mounted>,
-    /// Its vdevs, the root first and each before what it is made of, then those of the cache.
+    /// Its vdevs: the root first, each before its children, then the cache vdevs.
     #[serde(default)]
     pub vdevs: Vec<VdevHealth>,
-    /// The last scrub or resilver, whoever ran it.
+    /// The last scrub or resilver, by Poolwright or the ZFS kernel module.
     #[serde(default)]
     pub scan: Option<Scan>,
-    /// Blocks that could not be read whole.
+    /// Number of damaged blocks that could not be repaired.
     #[serde(default)]
     pub data_errors: u64,
     /// Files that were removed, replaced, truncated or moved since the pool was opened.
@@ -178,23 +178,23 @@ pub struct PoolInfo {
     pub file_faults: Vec<FileFault>,
 }
 
-/// A file of an open pool that is not what it was when the pool was opened.
+/// A file of an open pool that has changed since the pool was opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileFault {
     /// Its path when the pool was opened.
     pub path: PathBuf,
-    /// What happened to it.
+    /// The change.
     pub change: FileChange,
-    /// Whether the pool has the same data nowhere else. It then refuses all changes.
+    /// Whether the pool has no other copy of its data. The pool then refuses all changes.
     pub lost: bool,
-    /// `/proc/PID/fd/N`, through which the content can be read while the owner lives.
+    /// `/proc/PID/fd/N`, through which its content can be read while the owner lives.
     pub content: PathBuf,
-    /// Where it was moved to.
+    /// Its new path, if it was moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_to: Option<PathBuf>,
 }
 
-/// What a name in a pool is.
+/// The kind of an object in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -207,22 +207,22 @@ pub enum Kind {
 /// A dataset or a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DatasetInfo {
-    /// Its whole name.
+    /// Its full name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Its space; nothing if the engine cannot open it (`trouble` says why).
+    /// Its space; `None` if the engine cannot open it (`trouble` has the cause).
     pub stats: Option<DatasetStats>,
-    /// Bytes that can still be written to it; nothing for a snapshot.
+    /// Bytes that can still be written to it; `None` for a snapshot.
     pub available: Option<u64>,
-    /// Where it is mounted.
+    /// Its mount points.
     pub mounted_on: Vec<PathBuf>,
-    /// Why it cannot be opened.
+    /// The reason why the engine cannot open it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
 
-/// A property's or figure's value.
+/// The value of a property.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Value {
     /// Dataset.
@@ -233,43 +233,43 @@ pub struct Value {
     pub value: String,
     /// Whether the value is a size in bytes.
     pub size: bool,
-    /// Where it comes from: `default`, `local`, `inherited from DATASET`, `received`; `-` of a figure.
+    /// Its source: `default`, `local`, `inherited from DATASET`, `received`; `-` for a read-only property.
     pub source: String,
 }
 
-/// A scrub, as far as it came.
+/// The progress or result of a scrub.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scrub {
-    /// When it began, in seconds since 1970.
+    /// The time at which it began, in seconds since 1970.
     pub started_unix_s: u64,
-    /// How long it took.
+    /// Its duration in seconds.
     pub seconds: f64,
-    /// Bytes of the pool that were allocated, and so were read.
+    /// Allocated bytes of the pool, all of which a scrub reads.
     pub allocated: u64,
-    /// Read errors met by it.
+    /// Read errors during the scrub.
     pub read_errors: u64,
-    /// Write errors met by it, in repairing.
+    /// Write errors during the scrub, from repairs.
     pub write_errors: u64,
     /// Blocks with a wrong checksum, whether repaired from another copy or not.
     pub checksum_errors: u64,
-    /// Bytes put right from another copy.
+    /// Bytes repaired from another copy.
     #[serde(default)]
     pub repaired: u64,
-    /// Blocks that are lost.
+    /// Blocks that could not be repaired.
     #[serde(default)]
     pub lost: u64,
-    /// Whether it goes on, has ended, or was ended.
+    /// Whether it is running, has finished or was stopped.
     #[serde(default = "finished")]
     pub state: ScanState,
 }
 
-/// What was written before there was a word for it had ended.
+/// The state of scrubs in registry entries of older versions, which recorded only finished ones.
 fn finished() -> ScanState {
     ScanState::Finished
 }
 
 impl Scrub {
-    /// All errors met.
+    /// The number of all errors.
     pub fn errors(&self) -> u64 {
         self.read_errors + self.write_errors + self.checksum_errors
     }

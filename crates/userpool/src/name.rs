@@ -1,17 +1,17 @@
-//! Names of pools, datasets and snapshots, by `zpool`'s and `zfs`'s rules.
+//! Names of pools, datasets and snapshots, with the rules of `zpool` and `zfs`.
 
 use crate::Fault;
 
-/// The longest name, pool, dataset and snapshot together, in bytes.
+/// The longest full name (pool, dataset and snapshot) in bytes.
 pub const MAX: usize = 255;
 
-/// Words that a pool cannot be called, because they mean something in `zpool create`.
+/// Invalid pool names, because they are keywords of `zpool create`.
 const RESERVED: &[&str] = &["log", "cache", "special", "dedup"];
-/// Words that its name cannot even begin with.
+/// Keywords with which a pool name must not begin.
 const RESERVED_START: &[&str] = &["mirror", "raidz", "draid", "spare"];
 
 fn fault(name: &str, why: &str) -> Fault {
-    Fault::invalid(format!("{name:?} cannot be a name: {why}"))
+    Fault::invalid(format!("invalid name {name:?}: {why}"))
 }
 
 fn plain(c: char) -> bool {
@@ -20,30 +20,36 @@ fn plain(c: char) -> bool {
 
 fn check_part(whole: &str, part: &str) -> Result<(), Fault> {
     match part {
-        "" => Err(fault(whole, "a part of it is empty")),
-        "." | ".." => Err(fault(whole, "`.` and `..` are no parts of a name")),
+        "" => Err(fault(whole, "a component is empty")),
+        "." | ".." => Err(fault(whole, "`.` and `..` are not valid components")),
         _ if !part.chars().all(plain) => Err(fault(whole, "use letters, digits and - _ . :")),
         _ => Ok(()),
     }
 }
 
-/// A pool's name: begins with a letter, no `/`, not a word of the vdev grammar.
+/// Checks a pool's name: it begins with a letter, contains no `/`, and is not a keyword of the vdev grammar.
+///
+/// # Errors
+/// `EINVAL` with the rule that the name breaks.
 pub fn check_pool(name: &str) -> Result<(), Fault> {
     check_part(name, name)?;
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        return Err(fault(name, "a pool's name begins with a letter"));
+        return Err(fault(name, "a pool's name must begin with a letter"));
     }
     if name.ends_with(' ') || name.len() > MAX {
-        return Err(fault(name, "it is too long or ends in a space"));
+        return Err(fault(name, "it is longer than 255 bytes or ends with a space"));
     }
     let exact = RESERVED.iter().find(|word| name == **word);
     match exact.or_else(|| RESERVED_START.iter().find(|word| name.starts_with(**word))) {
-        Some(word) => Err(fault(name, &format!("{word} means something in the list of vdevs"))),
+        Some(word) => Err(fault(name, &format!("{word} is a keyword in the list of vdevs"))),
         None => Ok(()),
     }
 }
 
-/// A dataset with its pool: `tank`, `tank/db/wal`.
+/// Checks a dataset's full name: `tank`, `tank/db/wal`.
+///
+/// # Errors
+/// `EINVAL` with the rule that the name breaks.
 pub fn check_dataset(name: &str) -> Result<(), Fault> {
     let mut parts = name.split('/');
     check_pool(parts.next().unwrap_or_default())?;
@@ -51,7 +57,10 @@ pub fn check_dataset(name: &str) -> Result<(), Fault> {
     if name.len() > MAX { Err(fault(name, "it is longer than 255 bytes")) } else { Ok(()) }
 }
 
-/// A snapshot with its dataset: `tank/db@before`, as dataset and snapshot.
+/// Checks a snapshot's full name, such as `tank/db@before`, and splits it into dataset and snapshot.
+///
+/// # Errors
+/// `EINVAL` with the rule that the name breaks.
 pub fn check_snapshot(name: &str) -> Result<(&str, &str), Fault> {
     let (dataset, snapshot) =
         name.split_once('@').ok_or_else(|| fault(name, "a snapshot is written DATASET@SNAPSHOT"))?;
@@ -65,7 +74,7 @@ pub fn pool_of(name: &str) -> &str {
     name.split(['/', '@']).next().unwrap_or_default()
 }
 
-/// The name inside the pool: `db/wal` of `tank/db/wal`, nothing of `tank`.
+/// The name inside the pool: `db/wal` for `tank/db/wal`, empty for `tank`.
 pub fn inside(name: &str) -> &str {
     let rest = &name[pool_of(name).len()..];
     rest.strip_prefix('/').unwrap_or(rest)

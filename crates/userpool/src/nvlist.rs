@@ -1,8 +1,8 @@
-//! Name-value lists as they stand in vdev labels: XDR, big-endian, everything padded to four bytes.
+//! Name-value lists as stored in vdev labels: XDR, big-endian, everything padded to four bytes.
 //!
-//! A list is a version, flags, then pairs: encoded size, decoded size, name, type, number of elements, value; a pair of
-//! two zero sizes ends it. Only numbers, texts and lists are taken; the encoded size leads past the rest. Any bytes may
-//! come in, so nothing here trusts a length.
+//! A list is a version, flags, then pairs: encoded size, decoded size, name, type, number of elements, value. A pair with
+//! two zero sizes ends the list. Only numbers, strings and lists are decoded; other values are skipped by their encoded
+//! size. The input may be damaged, so no length is trusted.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ const UINT64: u32 = 8;
 const STRING: u32 = 9;
 const NVLIST: u32 = 19;
 const NVLIST_ARRAY: u32 = 20;
-/// Labels are four deep: list, vdev_tree, children, their children.
+/// The deepest nesting accepted. Labels have four levels: list, vdev_tree, children, their children.
 const DEEPEST: u32 = 16;
 
 /// Pairs by name.
@@ -44,7 +44,7 @@ impl List {
     }
 }
 
-/// The list at the start of these bytes, with its four bytes of header. `None` if there is none.
+/// Decodes the list at the start of these bytes, after its four-byte header; `None` if it is not valid.
 pub(crate) fn decode(bytes: &[u8]) -> Option<List> {
     let (header, rest) = bytes.split_at_checked(4)?;
     if header[0] != XDR {
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
             if encoded == 0 && decoded == 0 {
                 return Some(list);
             }
-            // The size counts from its own first byte.
+            // The encoded size includes the two sizes.
             let mut pair = Reader(before.get(8..encoded)?);
             self.0 = before.get(encoded..)?;
             let name = pair.text()?;
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The outer `None`: it is cut off; the inner: it is of a type that nobody asks for.
+    /// Reads a value. The outer `None` means truncated, the inner one a type that is not decoded.
     fn value(&mut self, depth: u32) -> Option<Option<Value>> {
         let (kind, count) = (self.u32()?, self.u32()?);
         Some(Some(match kind {

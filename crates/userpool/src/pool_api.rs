@@ -1,4 +1,4 @@
-//! What an owner can be asked, and the way from a request to its answer.
+//! The requests that an owner executes, and their dispatch.
 
 use std::collections::BTreeMap;
 
@@ -6,31 +6,33 @@ use serde::Serialize;
 
 use crate::{Counters, DatasetInfo, Fault, Mounted, PoolInfo, Reply, Request, Scrub, ScrubHow, Value};
 
-/// Whoever has a pool open and answers for it. Names are whole and were not checked by the caller.
+/// A process that has a pool open and executes requests. Names are full names, which the caller has not checked.
+///
+/// Each method fails with a [`Fault`] if the request is invalid, refused for safety, or fails in the engine.
 pub trait PoolApi: Send + Sync {
     /// Space, errors and mounts.
     fn status(&self) -> Result<PoolInfo, Fault>;
-    /// All that counts.
+    /// All counters.
     fn counters(&self) -> Result<Counters, Fault>;
     /// All datasets and snapshots.
     fn list(&self) -> Result<Vec<DatasetInfo>, Fault>;
-    /// Properties and figures of a dataset; all if none is named.
+    /// Properties of a dataset; all if none is named.
     fn get(&self, dataset: &str, properties: &[String]) -> Result<Vec<Value>, Fault>;
-    /// Sets properties of a dataset, all or (if one is wrong) none.
+    /// Sets properties of a dataset; if one of them is invalid, sets none.
     fn set(&self, dataset: &str, settings: &BTreeMap<String, String>) -> Result<(), Fault>;
-    /// Has a dataset inherit a property, and all below it if `recursive`. Gives the datasets it was done to.
+    /// Makes a dataset inherit a property, and all below it if `recursive`. Returns the changed datasets.
     fn inherit(&self, dataset: &str, property: &str, recursive: bool) -> Result<Vec<String>, Fault>;
-    /// Creates a dataset, with those above it if `parents`.
+    /// Creates a dataset, and its missing parents if `parents`.
     fn create(&self, dataset: &str, settings: &BTreeMap<String, String>, parents: bool) -> Result<(), Fault>;
-    /// Takes a snapshot, of all below it too if `recursive`. Gives the snapshots taken.
+    /// Takes a snapshot, also of all datasets below it if `recursive`. Returns the new snapshots.
     fn snapshot(&self, name: &str, recursive: bool) -> Result<Vec<String>, Fault>;
-    /// Takes a dataset back to its last snapshot, or to an older one if `recursive`: those after it are destroyed.
+    /// Rolls a dataset back to its latest snapshot, or to an older one if `recursive`, which destroys the newer ones.
     fn rollback(&self, name: &str, recursive: bool) -> Result<(), Fault>;
-    /// Destroys a dataset or snapshot, with all below it if `recursive`. Gives what was destroyed.
+    /// Destroys a dataset or snapshot, and everything below it if `recursive`. Returns the destroyed names.
     fn destroy(&self, name: &str, recursive: bool) -> Result<Vec<String>, Fault>;
-    /// Reads and checks every block.
+    /// Starts, stops or waits for a scrub.
     fn scrub(&self, how: ScrubHow) -> Result<Scrub, Fault>;
-    /// Waits until all that was written is on disk in a transaction group.
+    /// Waits until a transaction group with all earlier writes is on disk.
     fn sync(&self) -> Result<(), Fault>;
     /// Adds a mount.
     fn mount(&self, wanted: &Mounted) -> Result<Mounted, Fault>;
@@ -38,7 +40,7 @@ pub trait PoolApi: Send + Sync {
     fn release(&self) -> Result<(), Fault>;
 }
 
-/// Answers one request.
+/// Executes one request.
 pub fn answer(owner: &dyn PoolApi, request: &Request) -> Reply {
     let result = match request {
         Request::Status => owner.status().and_then(json),
@@ -65,5 +67,5 @@ pub fn answer(owner: &dyn PoolApi, request: &Request) -> Reply {
 
 fn json(value: impl Serialize) -> Result<serde_json::Value, Fault> {
     serde_json::to_value(value)
-        .map_err(|why| Fault::new(libc::EILSEQ, format!("the answer cannot be written as JSON: {why}")))
+        .map_err(|why| Fault::new(libc::EILSEQ, format!("cannot encode the answer as JSON: {why}")))
 }

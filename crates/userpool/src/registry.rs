@@ -1,7 +1,7 @@
-//! Which files a pool is in: one small JSON file per pool, below [`crate::state_dir`]`/pools`.
+//! The registry of each pool's files: one small JSON file per pool, in [`crate::state_dir`]`/pools`.
 //!
-//! The registry is a convenience, never the truth: the labels in the files are. An entry is made when a pool is
-//! created or imported and goes when the pool is exported.
+//! The registry is only a shortcut to find files; the labels in the files are authoritative. An entry is created when a
+//! pool is created or imported, and removed when the pool is exported.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,14 +14,14 @@ use crate::dirs::private_dir;
 use crate::error::io;
 use crate::{Error, Result, Scrub, name, state_dir};
 
-/// What is known of a pool.
+/// The registry entry of a pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its name.
     pub pool: String,
     /// Its files, as absolute paths; files of cache vdevs last.
     pub files: Vec<PathBuf>,
-    /// The last scrub that was run from here.
+    /// The last scrub that Poolwright ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_scrub: Option<Scrub>,
 }
@@ -35,7 +35,10 @@ fn path(pool: &str) -> Result<PathBuf> {
     Ok(dir().join(format!("{pool}.json")))
 }
 
-/// The entry of this pool, if there is one.
+/// The entry of this pool, if it exists.
+///
+/// # Errors
+/// If the name is invalid, or the entry cannot be read or parsed.
 pub fn find(pool: &str) -> Result<Option<Entry>> {
     let path = path(pool)?;
     let text = match fs::read_to_string(&path) {
@@ -45,12 +48,15 @@ pub fn find(pool: &str) -> Result<Option<Entry>> {
     };
     let entry: Entry = serde_json::from_str(&text).map_err(|why| Error::Damaged {
         path: path.clone(),
-        why: format!("this is no registry entry ({why}); remove it and import the pool again"),
+        why: format!("invalid registry entry ({why}); remove it and import the pool again"),
     })?;
     Ok(Some(entry))
 }
 
-/// All entries, by name. One that cannot be read is an error of its own.
+/// All entries, sorted by name. An entry that cannot be read is an error in the list.
+///
+/// # Errors
+/// If the directory cannot be listed.
 pub fn all() -> Result<Vec<Result<Entry>>> {
     let listing = match fs::read_dir(dir()) {
         Ok(listing) => listing,
@@ -65,7 +71,10 @@ pub fn all() -> Result<Vec<Result<Entry>>> {
     Ok(names.iter().filter_map(|name| find(name).transpose()).collect())
 }
 
-/// Writes an entry, replacing the pool's older one at once or not at all.
+/// Writes an entry, replacing the pool's older one atomically.
+///
+/// # Errors
+/// If the name is invalid, or the directory or file cannot be written.
 pub fn save(entry: &Entry) -> Result<()> {
     let path = path(&entry.pool)?;
     private_dir(&state_dir())?;
@@ -73,7 +82,7 @@ pub fn save(entry: &Entry) -> Result<()> {
     let new = dir().join(format!(".{}.{}", entry.pool, std::process::id()));
     let text = serde_json::to_string_pretty(entry).map_err(|why| Error::Damaged {
         path: path.clone(),
-        why: format!("the entry cannot be written as JSON: {why}"),
+        why: format!("cannot encode the entry as JSON: {why}"),
     })?;
     let written = private::create(&new)
         .and_then(|mut file| {
@@ -88,7 +97,10 @@ pub fn save(entry: &Entry) -> Result<()> {
     })
 }
 
-/// Forgets a pool; its files stay. Whether there was an entry.
+/// Removes a pool's entry; the pool's files stay. Returns whether the entry existed.
+///
+/// # Errors
+/// If the name is invalid, or the entry cannot be removed.
 pub fn forget(pool: &str) -> Result<bool> {
     let path = path(pool)?;
     match fs::remove_file(&path) {

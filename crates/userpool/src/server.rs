@@ -1,8 +1,8 @@
-//! The answering end of the socket: one thread that accepts, one per connection.
+//! The server side of the socket: one thread that accepts connections, and one per connection.
 //!
-//! A server goes through three states. While it is *starting*, requests wait. While it *serves*, the owner answers them.
-//! While it is *ending* (the pool is being exported), each is answered with [`Fault::ending`], so that a client can tell
-//! an owner that closes its pool from one that failed, and wait for it.
+//! A server has three states. While it is *starting*, requests wait. While it *serves*, the owner answers them. While it
+//! is *ending* (the owner exports the pool), it answers every request with [`Fault::ending`]. A client can therefore tell
+//! an owner that closes its pool from one that failed, and wait for its end.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -18,19 +18,19 @@ use crate::dirs::private_dir;
 use crate::error::io;
 use crate::{Client, Error, Fault, PoolApi, Reply, Request, Result, answer, dirs, runtime_dir, socket_path};
 
-/// How long an owner that is ending is waited for: it may have a full ARC of changes to write.
+/// How long to wait for an owner that is ending: it may have to write a full ARC of changes.
 pub const ENDING: Duration = Duration::from_secs(120);
 
 /// The longest request in bytes; a longer one ends the connection.
 const LONGEST: u64 = 1 << 20;
-/// Connections at once; more are turned away.
+/// The most connections at once; others are closed.
 const MOST: usize = 64;
 
-/// Answers for a pool until it is dropped; then the socket is gone and no thread of it is left.
+/// Answers requests for a pool until it is dropped, which removes the socket and joins all threads.
 #[derive(Debug)]
 pub struct Server {
     path: PathBuf,
-    /// Device and inode of the socket: another owner may have replaced it.
+    /// Device and inode of the socket, to detect that another owner has replaced it.
     id: (u64, u64),
     listener: Arc<UnixListener>,
     shared: Arc<Shared>,
@@ -48,7 +48,7 @@ struct Shared {
 
 struct State {
     answering: Answering,
-    /// Requests that the owner is answering.
+    /// Number of requests that the owner is executing.
     under_way: usize,
 }
 
@@ -64,7 +64,7 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// The owner, for one request.
+/// A reference to the owner for one request.
 struct Turn<'a> {
     shared: &'a Shared,
     owner: Option<Arc<dyn PoolApi>>,
@@ -72,7 +72,7 @@ struct Turn<'a> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        // Before it is counted as done: `Server::end` promises that the owner is let go of then.
+        // Drop the owner before the count: `Server::end` promises that no reference is left.
         if self.owner.take().is_some() {
             self.shared.lock().under_way -= 1;
             self.shared.changed.notify_all();
@@ -85,7 +85,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The owner; without one if it is ending. Waits while it is starting.
+    /// Waits while the server is starting, then returns a turn, which has no owner if the server is ending.
     fn turn(&self) -> Turn<'_> {
         let state = self.lock();
         let mut state = self
@@ -108,7 +108,7 @@ impl Shared {
 }
 
 impl Server {
-    /// Listens for this pool, and answers with this owner. See [`Server::reserve`].
+    /// Listens on the pool's socket, and lets `owner` answer. See [`Server::reserve`].
     ///
     /// # Errors
     /// As [`Server::reserve`].
@@ -118,7 +118,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The same at another place, in a directory that only this user can enter.
+    /// Like [`Server::start`] on another path, in a directory that only this user can access.
     ///
     /// # Errors
     /// As [`Server::reserve`].
@@ -128,18 +128,19 @@ impl Server {
         Ok(server)
     }
 
-    /// Listens for this pool; requests wait until [`Server::serve`]. The caller has the pool open, so a socket without
-    /// a process behind it is a dead owner's and is replaced.
+    /// Listens on the pool's socket; requests wait until [`Server::serve`]. Because the caller has the pool open, a socket on
+    /// which no process listens belonged to a dead owner and is replaced.
     ///
     /// # Errors
-    /// [`Error::InUse`] if another process answers for a pool of this name (one in other files).
+    /// [`Error::InUse`] if another process serves a pool of the same name (in other files); [`Error::Io`] or
+    /// [`Error::Damaged`] if the socket or its directory cannot be used.
     pub fn reserve(pool: &str) -> Result<Server> {
         let path = socket_path(pool)?;
         private_dir(&runtime_dir())?;
         Server::reserve_at(&path, pool)
     }
 
-    /// The same at another place, in a directory that only this user can enter.
+    /// Like [`Server::reserve`] on another path, in a directory that only this user can access.
     ///
     /// # Errors
     /// As [`Server::reserve`].
@@ -163,13 +164,13 @@ impl Server {
         Ok(Server { path, id, listener, shared, accepting })
     }
 
-    /// From now on this owner answers.
+    /// Lets `owner` answer all requests from now on.
     pub fn serve(&self, owner: Arc<dyn PoolApi>) {
         self.shared.set(Answering::By(owner));
     }
 
-    /// From now on each request is answered with [`Fault::ending`]. Waits for the answers under way, and lets go of the
-    /// owner.
+    /// Answers each further request with [`Fault::ending`]. Waits for the requests in progress, and drops all references to
+    /// the owner.
     pub fn end(&self) {
         self.shared.set(Answering::Ending);
         let state = self.shared.lock();
@@ -177,13 +178,13 @@ impl Server {
         drop(done.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Where it listens.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Refuses if another owner answers there; one that is ending is waited for.
+/// Fails if another owner answers at this socket. Waits for an owner that is ending.
 fn refuse_other(path: &Path, pool: &str) -> Result<()> {
     const LOOK: Duration = Duration::from_millis(100);
     let start = Instant::now();
@@ -194,7 +195,7 @@ fn refuse_other(path: &Path, pool: &str) -> Result<()> {
                 pool: pool.to_owned(),
                 pid: other.pid(),
                 what: other.command(),
-                todo: "two pools of one name cannot be open at the same time".into(),
+                todo: "two pools with the same name cannot be open at the same time".into(),
             });
         }
         other.wait_ended(LOOK);
@@ -202,7 +203,7 @@ fn refuse_other(path: &Path, pool: &str) -> Result<()> {
     Ok(())
 }
 
-/// The lock of the directory that the sockets are in: a socket is replaced and removed by one process at a time.
+/// Locks the directory of the sockets, so that only one process at a time replaces or removes a socket.
 fn lock_directory(path: &Path) -> Result<File> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let file = File::open(dir).map_err(io("opening", dir))?;
@@ -215,7 +216,7 @@ fn id_of(path: &Path) -> std::io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// Binds beside the final name and moves it there when it is closed to others, so that nobody finds it open.
+/// Binds a socket under a temporary name, makes it private, and renames it. Other users thus never find it accessible.
 fn listen(path: &Path) -> Result<(UnixListener, (u64, u64))> {
     let _lock = lock_directory(path)?;
     let fresh = path.with_extension(format!("{}", std::process::id()));
@@ -233,14 +234,14 @@ fn listen(path: &Path) -> Result<(UnixListener, (u64, u64))> {
     }
 }
 
-/// Accepts until the listener is shut down; connections that are in its queue then are still answered.
+/// Accepts connections until the listener is shut down, including those that are in its queue at that time.
 fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
             if shared.stop.load(Ordering::Acquire) {
                 return;
             }
-            // out of descriptors, say: the next attempt may do better, but not at once
+            // For example, no descriptor is free: try again after a pause.
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
@@ -253,9 +254,9 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
         let served = Arc::clone(shared);
         let thread = std::thread::Builder::new().name("control".into()).spawn(move || {
             let end = stream.try_clone();
-            // A peer that goes away ends its connection, nothing else.
+            // An error, such as a peer that disconnects, ends only this connection.
             let _ = serve(stream, &served);
-            // The list of connections still holds a descriptor: only this tells the peer that it is over.
+            // The list of connections still holds a descriptor, so closing this one would not tell the peer.
             let _ = end.and_then(|stream| stream.shutdown(std::net::Shutdown::Both));
         });
         if let Ok(thread) = thread {
@@ -264,7 +265,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     }
 }
 
-/// Only our own user and root are answered, whatever the socket's mode.
+/// Whether the peer is this user or root. Checked in addition to the socket's mode.
 fn is_allowed(stream: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| {
         let uid = peer.uid.as_raw();
@@ -285,7 +286,7 @@ fn serve(stream: UnixStream, shared: &Shared) -> std::io::Result<()> {
         let whole = line.ends_with(b"\n");
         let reply = match serde_json::from_slice::<Request>(&line) {
             Ok(request) => reply(shared, request, caller),
-            Err(why) => Reply::Error(Fault::new(libc::EPROTO, format!("this is no request: {why}"))),
+            Err(why) => Reply::Error(Fault::new(libc::EPROTO, format!("invalid request: {why}"))),
         };
         let mut text = serde_json::to_vec(&reply)?;
         text.push(b'\n');
@@ -311,12 +312,12 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end();
         self.shared.stop.store(true, Ordering::Release);
-        // Wakes the accepting thread; then nobody new comes in.
+        // Wakes the accepting thread, which then accepts no more connections.
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
         if let Some(thread) = self.accepting.take() {
             let _ = thread.join();
         }
-        // The pool is free, so that its next owner may already listen here.
+        // The pool has been exported, so its next owner may already listen here.
         let lock = lock_directory(&self.path);
         if lock.is_ok() && id_of(&self.path).is_ok_and(|id| id == self.id) {
             let _ = fs::remove_file(&self.path);
@@ -325,7 +326,7 @@ impl Drop for Server {
         let connections =
             std::mem::take(&mut *self.shared.connections.lock().unwrap_or_else(PoisonError::into_inner));
         for (stream, thread) in connections {
-            // An answer under way is still written, then the thread finds the end of its input.
+            // The thread still writes an answer in progress, then reads the end of its input.
             let _ = stream.shutdown(std::net::Shutdown::Read);
             let _ = thread.join();
         }

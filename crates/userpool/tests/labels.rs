@@ -1,4 +1,4 @@
-//! What labels say, on pools that the engine made.
+//! Reading the labels of pools that the engine created.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ fn files_that_moved_or_are_gone() {
     let found = label::scan(dir.path()).unwrap().remove(0);
     assert!(found.missing.is_empty());
     let leaves: Vec<PathBuf> = found.vdevs[0].leaves().iter().filter_map(|l| l.path.clone()).collect();
-    assert_eq!(leaves, [at("elsewhere"), at("b")], "where they are now, not where they were");
+    assert_eq!(leaves, [at("elsewhere"), at("b")], "the current paths, not those in the labels");
     std::fs::remove_file(at("b")).unwrap();
     let found = label::scan(dir.path()).unwrap().remove(0);
     assert_eq!(found.missing, [at("b")]);

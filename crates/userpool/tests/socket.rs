@@ -1,4 +1,4 @@
-//! The socket, with an open pool behind it.
+//! The socket of an open pool.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -86,7 +86,7 @@ fn verbs_go_through_the_socket() {
     client.ask::<()>(&set("verbs/a", "recordsize", "16K")).unwrap();
     assert_eq!(get(client, "verbs/a/b", "recsize"), "16384", "inherited, at once");
     assert_eq!(get(client, "verbs/a/b", "compression"), "zstd");
-    assert_eq!(get(client, "verbs/a", "compression"), "on", "only the one that was asked for has it");
+    assert_eq!(get(client, "verbs/a", "compression"), "on", "only the requested dataset gets the property");
 
     let snapshot = Request::Snapshot { name: "verbs/a@one".into(), recursive: true };
     let taken: Vec<String> = client.ask(&snapshot).unwrap();
@@ -186,10 +186,10 @@ fn a_dead_owners_socket_is_replaced() {
     served.end();
 }
 
-/// Sends bytes and gives the first line that comes back.
+/// Sends bytes and returns the first line of the answer.
 fn raw(socket: &Path, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
-    // a server that ends the connection early may do so before all is sent
+    // The server may end the connection before everything is sent.
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(std::net::Shutdown::Write);
     let mut line = String::new();
@@ -245,7 +245,7 @@ fn an_owner_that_is_ending_says_so_until_it_has_ended() {
     before.ask::<PoolInfo>(&Request::Status).unwrap();
     let server = served.server.take().unwrap();
     server.end();
-    assert_eq!(Arc::strong_count(&served.host), 1, "it has let go of the pool");
+    assert_eq!(Arc::strong_count(&served.host), 1, "the server has dropped the pool");
     for client in [&mut before, &mut connect()] {
         let refused = client.ask::<PoolInfo>(&Request::Status).unwrap_err();
         assert!(refused.is_ending() && refused.to_string().contains("is closing ending"), "{refused}");
@@ -254,7 +254,7 @@ fn an_owner_that_is_ending_says_so_until_it_has_ended() {
     drop(server);
     assert!(before.wait_ended(std::time::Duration::from_secs(300)));
     let closed = silent.ask::<PoolInfo>(&Request::Status).unwrap_err();
-    assert!(closed.is_ending(), "what was never received can be asked of the next owner: {closed}");
+    assert!(closed.is_ending(), "a request that was not received can be sent to the next owner: {closed}");
     assert!(Client::connect_at(&path, "ending").unwrap().is_none());
     served.end();
 }
@@ -269,7 +269,7 @@ fn requests_wait_for_an_owner_that_is_starting() {
         let mut client = client;
         client.ask::<PoolInfo>(&Request::Status).map(|info| info.pool)
     });
-    // It is asked before it serves, as far as a test can tell without waiting for time to pass.
+    // The request should arrive before the owner serves; a test cannot be sure without sleeping.
     std::thread::yield_now();
     server.serve(Arc::clone(&served.host) as Arc<dyn PoolApi>);
     assert_eq!(asking.join().unwrap().unwrap(), "starting");
@@ -280,7 +280,7 @@ fn requests_wait_for_an_owner_that_is_starting() {
     let asking =
         std::thread::spawn(move || client.ask::<PoolInfo>(&Request::Status).unwrap_err().is_ending());
     server.end();
-    assert!(asking.join().unwrap(), "one that could not start is as one that is ending");
+    assert!(asking.join().unwrap(), "an owner that could not start answers like one that is ending");
     drop(server);
     served.end();
 }
@@ -292,7 +292,7 @@ fn the_socket_of_the_next_owner_stays() {
     first.end();
     let next = std::thread::scope(|scope| {
         let next = scope.spawn(|| served.serve());
-        // It waits for the first to end, and then takes the place.
+        // It waits for the first owner to end, and then replaces it.
         drop(first);
         next.join().unwrap().unwrap()
     });
@@ -303,7 +303,7 @@ fn the_socket_of_the_next_owner_stays() {
     let third = Server::start_at(&other, "next", Arc::clone(&served.host) as Arc<dyn PoolApi>).unwrap();
     std::fs::rename(&other, &path).unwrap();
     drop(next);
-    assert!(path.exists(), "it is not the one that ended");
+    assert!(path.exists(), "the socket belongs to another owner");
     std::fs::rename(&path, &other).unwrap();
     drop(third);
     served.end();

@@ -1,4 +1,4 @@
-//! Attributes: getting, setting, how long the kernel may trust them, and room.
+//! Attributes: reading, setting and caching by the kernel; free space.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,19 +11,20 @@ use crate::proto::wire::{
     self, AttrOut, GetattrIn, Kstatfs, SetattrIn, Statx, StatxIn, StatxOut, SxTime, fattr,
 };
 
-/// Allocated space shows when a transaction group has synced, some seconds after a change. Until this long after one,
-/// the kernel may not trust what it was told for long.
+/// A change updates the allocated space only when its transaction group syncs, some seconds later. For this long after a
+/// change, the kernel may cache attributes for [`UNSETTLED_TRUST`] only.
 const SETTLED: Duration = Duration::from_secs(30);
 const UNSETTLED_TRUST: Duration = Duration::from_secs(1);
 
-/// The smallest block size to say: a new file's record has 512 bytes, and programs would write in such pieces.
+/// The smallest block size to report in bytes: a new file's record has 512 bytes, which programs would use as the size of
+/// their writes.
 const LEAST_BLOCK: u64 = 4096;
 
 const S_ISUID: u32 = libc::S_ISUID;
 const S_ISGID: u32 = libc::S_ISGID;
 const S_IXGRP: u32 = libc::S_IXGRP;
 
-/// Attributes as the kernel has them.
+/// Attributes in the kernel's format.
 pub(super) fn wire_attr(tree: u16, a: &Attr) -> wire::Attr {
     wire::Attr {
         ino: node_id::inode(tree, a.object),
@@ -67,12 +68,12 @@ fn statx_of(tree: u16, a: &Attr) -> Statx {
     }
 }
 
-/// A device number as the kernel's `new_encode_dev` writes it.
+/// Encodes a device number like the kernel's `new_encode_dev`.
 pub(super) fn encode_device((major, minor): (u32, u32)) -> u32 {
     (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12
 }
 
-/// And back.
+/// Decodes a device number encoded by [`encode_device`].
 pub(super) fn decode_device(raw: u32) -> (u32, u32) {
     ((raw & 0xf_ff00) >> 8, (raw & 0xff) | (raw >> 12 & 0xf_ff00))
 }
@@ -108,7 +109,7 @@ impl FileSystem {
         }
     }
 
-    /// The node that a request is about, by its handle if it has one.
+    /// The node of a request, by its handle if it has one.
     pub(super) fn by_handle(&self, nodeid: u64, fh: Option<u64>) -> NodeResult<(u16, Node)> {
         match fh {
             Some(fh) if fh != 0 => Ok((node_id::tree(nodeid), self.handles.get(fh)?.node.clone())),
@@ -156,8 +157,7 @@ impl FileSystem {
             mtime: has(fattr::MTIME).then(|| time_at(set.mtime, set.mtimensec, has(fattr::MTIME_NOW))),
         };
         let chown = has(fattr::UID) || has(fattr::GID);
-        // A change of owner that changes none, `chown(-1, -1)`, and the kernel's own clearing of set-id bits arrive with
-        // nothing to set.
+        // `chown(-1, -1)`, and a request of the kernel to clear set-id bits, arrive without any attribute to set.
         let nothing = change.mode.is_none()
             && change.size.is_none()
             && change.atime.is_none()
@@ -175,7 +175,7 @@ impl FileSystem {
         answer(out, &self.attr_out(tree, &attr))
     }
 
-    /// Clears set-id bits, because somebody who may not keep them changed the content.
+    /// Clears set-id bits after an unprivileged process has changed the content.
     pub(super) fn drop_set_ids(&self, node: &Node) -> NodeResult<()> {
         match without_set_ids(node.mode()) {
             Some(mode) => node.set_attr(&SetAttr { mode: Some(mode), ..SetAttr::default() }).map(drop),
@@ -186,7 +186,7 @@ impl FileSystem {
     pub(super) fn statfs(&self, out: &mut [u8]) -> NodeResult<usize> {
         let room = self.head.room()?;
         let block = LEAST_BLOCK;
-        // By the quota or the pool, whichever is nearer: what is there altogether is what is used and what is left.
+        // `available` is limited by the quota or the pool, whichever is less. The total is used plus available space.
         let free = room.available / block;
         let full = Kstatfs {
             blocks: room.referenced.div_ceil(block) + free,
@@ -203,8 +203,8 @@ impl FileSystem {
     }
 }
 
-/// The permissions without the set-id bits that a change of content or owner takes away, if it takes any. Of a
-/// set-group-id bit without execution by the group it does not: that is a mark for mandatory locks.
+/// The permissions without the set-id bits that a change of content or owner clears; `None` if it clears none. It does not
+/// clear the set-group-id bit of a file that the group may not execute: that bit marks mandatory locking.
 fn without_set_ids(mode: u32) -> Option<u32> {
     if mode & libc::S_IFMT != libc::S_IFREG {
         return None;

@@ -1,4 +1,4 @@
-//! Files: opening, reading, writing, room, holes, durability.
+//! Files: opening, reading, writing, allocation, holes, durability.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,10 +17,10 @@ const KEEP_SIZE: u32 = libc::FALLOC_FL_KEEP_SIZE as u32;
 const PUNCH_HOLE: u32 = libc::FALLOC_FL_PUNCH_HOLE as u32;
 const ZERO_RANGE: u32 = libc::FALLOC_FL_ZERO_RANGE as u32;
 
-/// Bytes that one request copies: the answer has 32 bits for them, and whoever waits cannot be interrupted.
+/// The most bytes that one request copies: the answer has 32 bits for them, and the waiting program cannot be interrupted.
 const MOST_COPIED: u64 = 1 << 30;
 
-/// Programs with capabilities have them here.
+/// The extended attribute that holds a program's capabilities.
 pub(super) const CAPABILITIES: &std::ffi::CStr = c"security.capability";
 
 impl FileSystem {
@@ -35,7 +35,7 @@ impl FileSystem {
         answer(out, &OpenOut { fh, open_flags: self.open_flags(flags), padding: 0 })
     }
 
-    /// What opening does to a file that is there.
+    /// Truncates an existing file if it is opened with `O_TRUNC`.
     pub(super) fn opening(&self, node: &Node, flags: i32, open_flags: u32) -> NodeResult<()> {
         if flags & libc::O_TRUNC == 0 {
             return Ok(());
@@ -44,34 +44,34 @@ impl FileSystem {
             self.drop_set_ids(node)?;
         }
         self.drop_capabilities(node)?;
-        // not `truncate`: the times change even where the length does not
+        // Not `truncate`: the times must change even if the length does not.
         node.set_attr(&SetAttr { size: Some(0), ..SetAttr::default() }).map(drop)
     }
 
     pub(super) fn open_flags(&self, flags: i32) -> u32 {
         let direct = self.options.caching == Caching::Through || flags & libc::O_DIRECT != 0;
-        // Pages of a mapping stay: what bypasses them tells the kernel so.
+        // KEEP_CACHE keeps the pages of mappings; changes that bypass the page cache notify the kernel.
         let direct = if direct { fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES } else { 0 };
         direct | fopen::KEEP_CACHE
     }
 
-    /// Straight from the ARC into the answer.
+    /// Reads directly from the ARC into the answer.
     pub(super) fn read(&self, read: &ReadIn, out: &mut [u8]) -> NodeResult<usize> {
         let handle = self.handles.get(read.fh)?;
         let room = out.len().min(read.size as usize);
         handle.node.read_at(read.offset, &mut out[..room])
     }
 
-    /// Straight from the request into the engine. An appending write has its offset from the kernel, which holds the
-    /// file's lock.
+    /// Writes directly from the request into the engine. The kernel determines the offset of an appending write while it
+    /// holds the file's lock.
     pub(super) fn write(&self, write: &WriteIn, data: &[u8], out: &mut [u8]) -> NodeResult<usize> {
         let handle = self.handles.get(write.fh)?;
         if write.write_flags & WRITE_CACHE != 0 && self.fenced.load(Relaxed) {
-            // Of what a rollback has taken back: it goes with the rest.
+            // The page belongs to the tree that a rollback has discarded, so discard it too.
             return answer(out, &WriteOut { size: write.size, padding: 0 });
         }
         if handle.resized && write.flags as i32 & libc::O_APPEND != 0 {
-            return Err(Errno(libc::EIO)); // it would go where the file ended before
+            return Err(Errno(libc::EIO)); // the kernel's offset is the end of the file before the rollback
         }
         if write.write_flags & WRITE_KILL_SUIDGID != 0 {
             self.drop_set_ids(&handle.node)?;
@@ -82,7 +82,7 @@ impl FileSystem {
         answer(out, &WriteOut { size: write.size, padding: 0 })
     }
 
-    /// Takes a program's capabilities away, because its content changes.
+    /// Removes a program's capabilities, because its content changes.
     pub(super) fn drop_capabilities(&self, node: &Node) -> NodeResult<()> {
         if node.mode() & libc::S_IFMT != libc::S_IFREG {
             return Ok(());
@@ -93,7 +93,7 @@ impl FileSystem {
         }
     }
 
-    /// The same, but asked once per open file unless somebody sets capabilities meanwhile.
+    /// Like [`FileSystem::drop_capabilities`], but only once per open file until capabilities are set on some file.
     fn drop_capabilities_once(&self, handle: &Handle) -> NodeResult<()> {
         let now = self.capabilities.load(Relaxed);
         if handle.no_capabilities_at.load(Relaxed) == now {
@@ -106,7 +106,7 @@ impl FileSystem {
 
     pub(super) fn fsync(&self, nodeid: u64, fh: u64) -> NodeResult<usize> {
         if self.changeable(nodeid).is_err() {
-            return Ok(0); // nothing there is ever dirty
+            return Ok(0); // snapshots and read-only mounts have no dirty data
         }
         self.by_handle(nodeid, Some(fh))?.1.sync().map(|()| 0)
     }
@@ -123,7 +123,7 @@ impl FileSystem {
         };
         let keep = f.mode & KEEP_SIZE != 0;
         match f.mode & !KEEP_SIZE {
-            // Blocks cannot be set aside where every write goes to a new place; that there is room now can be said.
+            // A copy-on-write file system cannot reserve blocks for a file, so only check the free space.
             0 if self.head.room()?.available < f.length => return Err(Errno(libc::ENOSPC)),
             0 => {}
             PUNCH_HOLE if keep => hole(node)?,
@@ -131,15 +131,15 @@ impl FileSystem {
             _ => return Err(Errno(libc::EOPNOTSUPP)),
         }
         if !keep {
-            // not `truncate`: the kernel's flusher may be writing behind this end
+            // Not `truncate`: the kernel's flusher may be writing beyond this end.
             node.extend(end)?;
         }
         self.drop_capabilities_once(&handle)?;
         Ok(0)
     }
 
-    /// In the engine, where whole records are shared rather than copied. The kernel has written its pages of both ranges
-    /// back before, and drops those of the target afterwards; it comes again for what is left.
+    /// Copies within the engine, which shares whole records instead of copying them. Before the request, the kernel writes
+    /// back its pages of both ranges; afterwards, it drops those of the target and sends another request for the rest.
     pub(super) fn copy(
         &self,
         header: &InHeader,
@@ -148,7 +148,7 @@ impl FileSystem {
     ) -> NodeResult<usize> {
         self.changeable(copy.nodeid_out)?;
         let (from, to) = (self.handles.get(copy.fh_in)?, self.handles.get(copy.fh_out)?);
-        // Unlike a write, it does not say whether its process may keep them: root may.
+        // Unlike a WRITE, the request does not say whether its process may keep set-id bits. Root may.
         if header.uid != 0 {
             self.drop_set_ids(&to.node)?;
         }
@@ -160,7 +160,8 @@ impl FileSystem {
 
     pub(super) fn lseek(&self, seek: &LseekIn, out: &mut [u8]) -> NodeResult<usize> {
         if self.options.caching == Caching::Writeback {
-            // The kernel does not write its pages back first, so only it knows what is data: it takes all for that.
+            // The kernel does not write its pages back first, so the engine does not know all data. After ENOSYS, the kernel
+            // treats the whole file as data.
             return Err(Errno(libc::ENOSYS));
         }
         let handle = self.handles.get(seek.fh)?;

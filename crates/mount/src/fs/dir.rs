@@ -1,4 +1,4 @@
-//! Directories: opening, listing, and those of `.zfs`, which no dataset has.
+//! Directories: opening and listing, including the virtual directories of `.zfs`.
 
 use std::ffi::CStr;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::options::Caching;
 use crate::proto::Dirents;
 use crate::proto::wire::{self, EntryOut, OpenOut, ROOT_ID, ReadIn, fopen};
 
-/// In the root directory.
+/// Name of the control directory, in the root directory.
 pub(super) const CONTROL_NAME: &CStr = c".zfs";
 const SNAPSHOTS_NAME: &CStr = c"snapshot";
 
-/// Where a listing goes on behind `.zfs`, which comes after all real entries: nowhere.
+/// The position after `.zfs`, which is the last entry of a listing.
 const END: u64 = i64::MAX as u64 - 1;
 
-/// Handle of the directories of `.zfs`. There is nothing to hold.
+/// Handle of the directories of `.zfs`, which need no state.
 const CONTROL_HANDLE: u64 = u64::MAX;
 
-/// Snapshots come and go behind the kernel's back.
+/// How long the kernel may cache entries of `.zfs`: snapshots are created and destroyed without notifying it.
 const CONTROL_TRUST: Duration = Duration::from_secs(1);
 
-/// Entries of a listing with attributes, gathered before the engine is asked for each.
+/// Entries of a listing, gathered before their attributes are read.
 #[derive(Default)]
 struct Gathered {
     names: Vec<u8>,
@@ -49,7 +49,7 @@ impl FileSystem {
         answer(out, &OpenOut { fh: self.handles.open(tree, node, 0), open_flags, padding: 0 })
     }
 
-    /// Lists a directory, from a position on, as far as there is room.
+    /// Lists a directory from a position on, as many entries as fit.
     pub(super) fn readdir(
         &self,
         nodeid: u64,
@@ -78,12 +78,13 @@ impl FileSystem {
         Ok(list.used())
     }
 
-    /// The property is asked each time: it may be set while this is mounted, and the root is not listed all the time.
+    /// Whether `.zfs` is listed in this directory. Reads the property each time, because it may change while mounted; the root
+    /// directory is not listed often.
     fn shows_control(&self, nodeid: u64) -> bool {
         nodeid == ROOT_ID && self.head.get("snapdir").is_ok_and(|value| value == "visible")
     }
 
-    /// True: that was all.
+    /// Lists names. Returns true if the listing is complete.
     fn list_plain(&self, tree: u16, read: &ReadIn, list: &mut Dirents<'_>) -> NodeResult<bool> {
         let handle = self.handles.get(read.fh)?;
         let mut ended = true;
@@ -112,8 +113,8 @@ impl FileSystem {
         for one in &all.entries {
             let name = &all.names[start..one.end];
             start = one.end;
-            // An entry without attributes is allowed: the kernel asks when it wants them. `.` and `..` must be so, and
-            // what it has already it is not told again, for finding it costs the most of a listing.
+            // An entry may lack attributes; the kernel then requests them when it needs them. `.` and `..` must lack them.
+            // Attributes that the kernel has cached are omitted too, because reading them is the main cost of a listing.
             let without = matches!(name, b"." | b"..")
                 || self.lookup_counts.is_fresh(node_id::id(tree, one.object, self.root_object));
             let entry = match without {
@@ -152,7 +153,7 @@ impl FileSystem {
         }))
     }
 
-    /// The kernel's entry for such a directory. It is not counted: there is nothing to hold.
+    /// The kernel's entry for a directory of `.zfs`. It has no lookup count.
     pub(super) fn control_entry(&self, nodeid: u64) -> EntryOut {
         EntryOut {
             nodeid,
@@ -175,7 +176,7 @@ impl FileSystem {
                 let name = name.to_str().map_err(|_| Errno(libc::ENOENT))?;
                 let (tree, root) = self.snapshots.enter(name)?;
                 let entry = self.entry(tree, &root);
-                self.snapshots.leave(tree); // the entry counts now, if it came about
+                self.snapshots.leave(tree); // if `entry` succeeded, its lookup count keeps the snapshot open
                 let trust = CONTROL_TRUST.as_secs();
                 answer(out, &EntryOut { entry_valid: trust, entry_valid_nsec: 0, ..entry? })
             }
@@ -192,7 +193,7 @@ impl FileSystem {
             }
             _ => {
                 all.push(("..".into(), CONTROL_ID));
-                // Inode numbers are given when a snapshot is entered; until then, one that no file has.
+                // A snapshot gets its inode number when it is entered; until then, use one that no file has.
                 all.extend(self.snapshots.names()?.into_iter().map(|name| (name, SNAPSHOTS_ID - 1)));
             }
         }

@@ -1,4 +1,4 @@
-//! What is open.
+//! Handles of open files and directories.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,12 +10,11 @@ pub(crate) struct Handle {
     /// [`super::node_id::HEAD`] or an open snapshot.
     pub(crate) tree: u16,
     pub(crate) node: Node,
-    /// Opened with `O_DSYNC`. A write says so itself; a copy does not.
+    /// Whether it was opened with `O_DSYNC`. A WRITE carries this flag itself; COPY_FILE_RANGE does not.
     pub(crate) sync: bool,
-    /// When it was last seen to that the file has no capabilities, in terms of [`super::FileSystem`]'s count of such
-    /// attributes being set.
+    /// The value of [`super::FileSystem`]'s `capabilities` counter when the file was last known to have none.
     pub(crate) no_capabilities_at: AtomicU64,
-    /// The dataset was rolled back and the file has another length since, which the kernel may not know yet.
+    /// Whether a rollback has changed the file's length, which the kernel may not know yet.
     pub(crate) resized: bool,
 }
 
@@ -25,14 +24,14 @@ impl Handle {
     }
 }
 
-/// A number that the kernel has.
+/// The state of a handle's number, while the kernel has it.
 enum Slot {
     Open(Arc<Handle>),
-    /// What was open is gone: only to be closed.
+    /// The open object no longer exists; the kernel can only close the handle.
     Stale,
 }
 
-/// What is remembered of a handle while its dataset is closed.
+/// The state of a handle while its dataset is closed.
 pub(crate) struct Suspended {
     fh: u64,
     pub(crate) object: u64,
@@ -41,8 +40,8 @@ pub(crate) struct Suspended {
     sync: bool,
 }
 
-/// Handles of files, by the number the kernel has for them. Numbers are places in a few tables, so that looking one up
-/// costs an index and a shared lock.
+/// Open handles by their number. A number is an index into one of a few tables, so a lookup costs one index operation and
+/// a shared lock.
 pub(crate) struct Handles {
     shards: Vec<RwLock<Slab>>,
     turn: AtomicUsize,
@@ -61,7 +60,7 @@ impl Handles {
         Handles { shards: (0..SHARDS).map(|_| RwLock::default()).collect(), turn: AtomicUsize::new(0) }
     }
 
-    /// Opens a node of a tree with `open(2)`'s flags. The number is never 0.
+    /// Opens a node of a tree with the flags of `open(2)`. Returns the handle's number, which is never 0.
     pub(crate) fn open(&self, tree: u16, node: Node, flags: i32) -> u64 {
         let handle = Arc::new(Handle::new(tree, node, flags & libc::O_DSYNC != 0));
         let shard = self.turn.fetch_add(1, Relaxed) % SHARDS;
@@ -77,7 +76,7 @@ impl Handles {
         Self::number(shard, at)
     }
 
-    /// The handle of this number. `EBADF` if there is none, `EIO` if what it had open is gone.
+    /// The handle with this number. Fails with `EBADF` if there is none, and with `EIO` if its object no longer exists.
     pub(crate) fn get(&self, fh: u64) -> NodeResult<Arc<Handle>> {
         let (shard, at) = Self::split(fh).ok_or(Errno(libc::EBADF))?;
         let slab = self.shards[shard].read().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +87,7 @@ impl Handles {
         }
     }
 
-    /// Closes it.
+    /// Closes a handle.
     pub(crate) fn close(&self, fh: u64) {
         let Some((shard, at)) = Self::split(fh) else { return };
         let gone = {
@@ -99,10 +98,10 @@ impl Handles {
             }
             gone
         };
-        drop(gone); // which may free an object: not while the slab is locked
+        drop(gone); // may free an object, so the slab must be unlocked
     }
 
-    /// Lets go of all nodes of a tree. Their numbers stay taken, and are stale until they are resumed.
+    /// Releases all nodes of a tree. Their numbers stay allocated, and are stale until they are resumed.
     pub(crate) fn suspend(&self, tree: u16) -> Vec<Suspended> {
         let mut all = Vec::new();
         for (shard, slab) in self.shards.iter().enumerate() {
@@ -124,12 +123,12 @@ impl Handles {
                 gone.extend(slot.replace(Slot::Stale));
             }
             drop(slab);
-            drop(gone); // which may free objects: not while the slab is locked
+            drop(gone); // may free objects, so the slab must be unlocked
         }
         all
     }
 
-    /// A suspended handle has its object again.
+    /// Gives a suspended handle its object again.
     pub(crate) fn resume(&self, tree: u16, was: &Suspended, node: Node) {
         let Some((shard, at)) = Self::split(was.fh) else { return };
         let resized = node.size() != was.size;
@@ -140,14 +139,14 @@ impl Handles {
         }
     }
 
-    /// How many are open in a tree.
+    /// Number of open handles in a tree.
     pub(crate) fn count(&self, tree: u16) -> usize {
         let of = |slot: &Option<Slot>| matches!(slot, Some(Slot::Open(handle)) if handle.tree == tree);
         let shards = self.shards.iter().map(|shard| shard.read().unwrap_or_else(PoisonError::into_inner));
         shards.map(|slab| slab.all.iter().filter(|slot| of(slot)).count()).sum()
     }
 
-    /// Closes all.
+    /// Closes all handles.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let all = std::mem::take(&mut *shard.write().unwrap_or_else(PoisonError::into_inner));

@@ -1,7 +1,8 @@
-//! What the kernel knows: how often each node was handed to it and not yet given back.
+//! Lookup counts: how often each node was reported to the kernel, less how often the kernel has forgotten it.
 //!
-//! As long as the kernel knows an object, its number must not go to another. An object with a name cannot; one that
-//! has lost its last name is held by a [`Node`] here until the kernel forgets it. So most entries are just a count.
+//! While the kernel knows an object, the object's number must not be reused. The number of an object with a name is not
+//! reused. For an object that has lost its last name, the table holds a [`Node`] until the kernel forgets it. Most entries
+//! are therefore only a count.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,15 +19,15 @@ const SHARDS: usize = 64;
 struct One<N> {
     count: u64,
     held: Option<N>,
-    /// Which of the objects that had this number over time the kernel means, as it was told.
+    /// The generation that was reported to the kernel; it distinguishes objects that had the same number one after another.
     generation: u32,
-    /// Until when, in seconds since the start, asking for its attributes is not worth while: the kernel has them.
+    /// Until this time, in seconds since the start, the kernel has the attributes cached, so listings omit them.
     fresh_until: u32,
 }
 
 type Shard<N> = HashMap<u64, One<N>, BuildHasherDefault<Spread>>;
 
-/// Counts by node id.
+/// Lookup counts by node ID.
 pub(crate) struct LookupCounts<N = Node> {
     shards: Vec<Mutex<Shard<N>>>,
     start: Instant,
@@ -39,15 +40,15 @@ impl<N: Clone> LookupCounts<N> {
     }
 
     fn shard(&self, nodeid: u64) -> MutexGuard<'_, Shard<N>> {
-        // Above the low bits: objects of one directory were made together and are asked for together.
+        // Not by the low bits: objects of one directory are created and looked up together.
         let at = (nodeid.wrapping_mul(SPREAD) >> 58) as usize;
         self.shards[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kernel is about to learn of it once more, by this generation, and will trust its attributes for so long. True:
-    /// it did not know it.
+    /// Counts a lookup: the node is reported to the kernel with this generation, and its attributes may be cached for `trust`.
+    /// Returns true if the kernel did not know the node.
     pub(crate) fn add(&self, nodeid: u64, generation: u32, trust: Duration) -> bool {
-        // Half of it: what is nearly over is not relied on.
+        // Half the time: attributes that are about to expire do not count as cached.
         let fresh_until =
             self.seconds().saturating_add(u32::try_from(trust.as_secs() / 2).unwrap_or(u32::MAX));
         match self.shard(nodeid).entry(nodeid) {
@@ -64,8 +65,7 @@ impl<N: Clone> LookupCounts<N> {
         }
     }
 
-    /// Whether the kernel has what it was last told of it, and trusts it. It may have let go of parts all the same, and
-    /// then asks.
+    /// Whether the kernel should still have the node's attributes cached. If it has evicted them, it requests them again.
     pub(crate) fn is_fresh(&self, nodeid: u64) -> bool {
         let now = self.seconds();
         self.shard(nodeid).get(&nodeid).is_some_and(|one| now < one.fresh_until)
@@ -75,7 +75,7 @@ impl<N: Clone> LookupCounts<N> {
         u32::try_from(self.start.elapsed().as_secs()).unwrap_or(u32::MAX)
     }
 
-    /// The kernel gave it back so many times. True: it does not know it any more.
+    /// Subtracts `times` from a node's count. Returns true if the kernel no longer knows the node.
     pub(crate) fn forget(&self, nodeid: u64, times: u64) -> bool {
         let gone = {
             let mut shard = self.shard(nodeid);
@@ -86,11 +86,11 @@ impl<N: Clone> LookupCounts<N> {
             }
             one.remove()
         };
-        drop(gone); // which may free an object: not while the shard is locked
+        drop(gone); // may free an object, so the shard must be unlocked
         true
     }
 
-    /// It has no name (any more): holds it for as long as the kernel knows it.
+    /// Holds a node without a name for as long as the kernel knows it.
     pub(crate) fn hold(&self, nodeid: u64, node: N) {
         let before = match self.shard(nodeid).get_mut(&nodeid) {
             Some(one) => one.held.replace(node),
@@ -99,31 +99,31 @@ impl<N: Clone> LookupCounts<N> {
         drop(before);
     }
 
-    /// It has a name again.
+    /// Stops holding a node, because it has a name again.
     pub(crate) fn release(&self, nodeid: u64) {
         let before = self.shard(nodeid).get_mut(&nodeid).and_then(|one| one.held.take());
         drop(before);
     }
 
-    /// The generation that the kernel was told, and the node, if it is held.
+    /// The generation reported to the kernel, and the node if it is held.
     pub(crate) fn get(&self, nodeid: u64) -> Option<(u32, Option<N>)> {
         let shard = self.shard(nodeid);
         let one = shard.get(&nodeid)?;
         Some((one.generation, one.held.clone()))
     }
 
-    /// Whether the kernel knows it.
+    /// Whether the kernel knows the node.
     pub(crate) fn contains(&self, nodeid: u64) -> bool {
         self.shard(nodeid).contains_key(&nodeid)
     }
 
-    /// All ids for which `which` is true.
+    /// All IDs for which `which` is true.
     pub(crate) fn ids(&self, which: impl Fn(u64) -> bool) -> Vec<u64> {
         let shards = self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner));
         shards.flat_map(|shard| shard.keys().copied().filter(|id| which(*id)).collect::<Vec<_>>()).collect()
     }
 
-    /// Lets go of the nodes for which `which` is true, and relies on nothing that the kernel was told of them.
+    /// Stops holding the nodes for which `which` is true, and treats their attributes as not cached.
     pub(crate) fn let_go(&self, which: impl Fn(u64) -> bool) {
         for shard in &self.shards {
             let mut gone = Vec::new();
@@ -133,11 +133,11 @@ impl<N: Clone> LookupCounts<N> {
                 gone.extend(one.held.take());
             }
             drop(shard);
-            drop(gone); // which may free objects: not while the shard is locked
+            drop(gone); // may free objects, so the shard must be unlocked
         }
     }
 
-    /// Lets go of everything; nobody asks any more.
+    /// Removes all nodes, after the mount is gone.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let all = std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner));
@@ -146,10 +146,10 @@ impl<N: Clone> LookupCounts<N> {
     }
 }
 
-/// 2^64 divided by the golden ratio: neighbours end up far apart.
+/// 2^64 divided by the golden ratio (Fibonacci hashing): spreads adjacent numbers.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Hashes one number with one multiplication. The numbers come from the kernel, not from an adversary.
+/// Hashes a number with one multiplication. The kernel chooses the numbers, so no adversary can force collisions.
 #[derive(Default)]
 struct Spread(u64);
 
@@ -176,8 +176,8 @@ mod loom_tests {
 
     use super::*;
 
-    /// In place of a node. Letting go of it asks the table, which would wait for ever if its shard were locked: freeing an
-    /// object takes locks of the engine, and its threads ask the table.
+    /// A stand-in for a node. Dropping it uses the table, which deadlocks if the shard is locked. Freeing a real object
+    /// similarly takes locks of the engine, whose threads use the table.
     #[derive(Clone)]
     struct Held(#[allow(dead_code)] Arc<Inner>); // for its drop
 
@@ -220,7 +220,7 @@ mod loom_tests {
         }
     }
 
-    /// An unlink holds what the kernel forgets at the same time: it is freed once, by the one that comes first.
+    /// An unlink holds a node that the kernel forgets at the same time: the node is freed exactly once.
     #[test]
     fn loom_what_is_held_is_freed_once() {
         loom::model(|| {
@@ -236,8 +236,8 @@ mod loom_tests {
         });
     }
 
-    /// A lookup tells the kernel of a node that it forgets at the same time: exactly one of the two counts is left, and
-    /// the number of times it became known and unknown agree.
+    /// A lookup reports a node that the kernel forgets at the same time: a count of one remains, and the node is reported
+    /// as new exactly if it was forgotten before.
     #[test]
     fn loom_counts_survive_each_other() {
         loom::model(|| {
@@ -252,7 +252,7 @@ mod loom_tests {
         });
     }
 
-    /// A rollback lets go of all while a node is given a name again and looked at.
+    /// A rollback releases all nodes while one gets a name again and is read.
     #[test]
     fn loom_letting_go_of_all() {
         loom::model(|| {
@@ -283,22 +283,19 @@ mod tests {
         assert!(!counts.add(7, 1, long) && counts.add(8, 1, long));
         assert!(!counts.forget(7, 1));
         assert!(counts.forget(7, 1));
-        assert!(!counts.forget(7, 1), "was not known any more");
-        assert!(
-            counts.forget(8, 99),
-            "the kernel may not take more than it was given, but must not break us"
-        );
+        assert!(!counts.forget(7, 1), "the kernel no longer knew it");
+        assert!(counts.forget(8, 99), "more forgets than lookups must not underflow");
     }
 
     #[test]
     fn fresh_while_the_kernel_knows_and_trusts() {
         let counts: LookupCounts = LookupCounts::new();
         let (long, short) = (Duration::from_secs(60), Duration::from_secs(1));
-        assert!(!counts.is_fresh(7), "never told");
+        assert!(!counts.is_fresh(7), "never reported");
         counts.add(7, 1, long);
         assert!(counts.is_fresh(7) && !counts.is_fresh(8));
         counts.add(7, 1, short);
-        assert!(!counts.is_fresh(7), "changed since, and trusted for a moment only");
+        assert!(!counts.is_fresh(7), "reported again, with a short time to cache");
         counts.add(7, 1, long);
         counts.forget(7, 3);
         assert!(!counts.is_fresh(7), "forgotten");

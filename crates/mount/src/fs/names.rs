@@ -1,4 +1,4 @@
-//! Names: looking up, making, linking, moving, removing.
+//! Names: lookup, creation, links, renames, removal.
 
 use std::ffi::CStr;
 
@@ -19,7 +19,7 @@ impl FileSystem {
             NodeId::Object { tree: HEAD, object } if object == self.root_object => {
                 if name == super::dir::CONTROL_NAME {
                     if self.head.get("snapdir").is_ok_and(|value| value == "disabled") {
-                        return Err(Errno(libc::ENOENT)); // not to be remembered: the property may be set back
+                        return Err(Errno(libc::ENOENT)); // not cached, because the property may change
                     }
                     return answer(out, &self.control_entry(node_id::CONTROL_ID));
                 }
@@ -30,7 +30,7 @@ impl FileSystem {
         let found = if name == c"." { Ok(dir) } else { dir.lookup(name) };
         match found {
             Ok(node) => answer(out, &self.entry(tree, &node)?),
-            // Nobody makes names behind the kernel's back, so it may remember that there is none.
+            // Names are created only through the kernel, so it may cache that this one does not exist.
             Err(Errno(libc::ENOENT)) => answer(
                 out,
                 &EntryOut {
@@ -108,7 +108,7 @@ impl FileSystem {
         self.entry_and_open(node, flags, out)
     }
 
-    /// A file without a name. It stays for as long as it is open, or somebody knows it, and may be given a name.
+    /// Creates a file without a name. It exists for as long as it is open or the kernel knows it, and can be linked.
     pub(super) fn tmpfile(&self, header: &InHeader, create: &CreateIn, out: &mut [u8]) -> NodeResult<usize> {
         let node = self.writable(header.nodeid)?.make_unnamed(&new_file(header, create))?;
         let len = self.entry_and_open(node.clone(), create.flags as i32, out)?;
@@ -141,7 +141,7 @@ impl FileSystem {
         if is_dots(name) {
             return Err(Errno(if name == c"." { libc::EINVAL } else { libc::ENOTEMPTY }));
         }
-        // Held over the removal: its number must not go to another before it is known who still knows it.
+        // Hold the victim during the removal: its number must not be reused before its lookup count is checked.
         let victim = dir.lookup(name)?;
         let gone = if directory { dir.rmdir(name)? } else { dir.unlink(name)? };
         self.gone(gone, Some(victim));
@@ -176,7 +176,7 @@ impl FileSystem {
         Ok(0)
     }
 
-    /// An object has lost its last name.
+    /// Holds an object that has lost its last name, while the kernel knows it.
     fn gone(&self, object: Option<u64>, node: Option<Node>) {
         if let (Some(object), Some(node)) = (object, node)
             && node.object() == object

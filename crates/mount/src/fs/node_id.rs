@@ -1,23 +1,23 @@
-//! Node ids: which object of which tree the kernel means.
+//! Node IDs: identify an object in a tree to the kernel.
 //!
-//! In the dataset itself an id is the object's number, but for the root directory, which FUSE wants to be 1 (object 1
-//! is the master node and never a file). In a snapshot the bits above 48 say which of the open snapshots. The two
-//! directories that are in no dataset have the numbers that kernel OpenZFS gives them.
+//! In the dataset itself, an ID is the object's number, except for the root directory: FUSE requires 1 (object 1 is the
+//! master node and never a file). In a snapshot, the bits from 48 up hold the number of the open snapshot. The two
+//! directories of `.zfs` have the numbers that the ZFS kernel module gives them.
 
 use crate::proto::wire::ROOT_ID;
 
 const TREE_SHIFT: u32 = 48;
 const OBJECT_MASK: u64 = (1 << TREE_SHIFT) - 1;
 
-/// Id and inode number of `.zfs`.
+/// Node ID and inode number of `.zfs`.
 pub(crate) const CONTROL_ID: u64 = 0x0000_ffff_ffff_ffff;
-/// Id and inode number of `.zfs/snapshot`.
+/// Node ID and inode number of `.zfs/snapshot`.
 pub(crate) const SNAPSHOTS_ID: u64 = 0x0000_ffff_ffff_fffd;
 
-/// Number of the dataset's own tree; open snapshots are counted from 1.
+/// Number of the dataset's own tree; open snapshots are numbered from 1.
 pub(crate) const HEAD: u16 = 0;
 
-/// What an id means.
+/// The meaning of a node ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeId {
     /// An object of a tree.
@@ -34,7 +34,7 @@ pub(crate) enum NodeId {
 }
 
 impl NodeId {
-    /// Of a node id; `root` is the number of the dataset's root directory.
+    /// Decodes a node ID; `root` is the number of the dataset's root directory.
     pub(crate) fn of(nodeid: u64, root: u64) -> NodeId {
         match nodeid {
             ROOT_ID => NodeId::Object { tree: HEAD, object: root },
@@ -45,7 +45,7 @@ impl NodeId {
     }
 }
 
-/// The id of an object; `root` as above.
+/// The node ID of an object; `root` is the number of the dataset's root directory.
 pub(crate) fn id(tree: u16, object: u64, root: u64) -> u64 {
     if tree == HEAD && object == root { ROOT_ID } else { inode(tree, object) }
 }
@@ -55,7 +55,7 @@ pub(crate) fn inode(tree: u16, object: u64) -> u64 {
     u64::from(tree) << TREE_SHIFT | object
 }
 
-/// The tree of an id.
+/// The tree of a node ID.
 pub(crate) fn tree(nodeid: u64) -> u16 {
     (nodeid >> TREE_SHIFT) as u16
 }

@@ -1,7 +1,8 @@
-//! Taking the dataset back to a snapshot while programs use it. Nobody is served meanwhile ([`crate::sharded_lock`]).
+//! Rollback of the dataset to a snapshot while programs use it. No request is served meanwhile ([`crate::sharded_lock`]).
 //!
-//! An object that is there before and after, by number and generation, stays open and lookup_counts. One that is gone is stale:
-//! its open files fail with `EIO`, its node id with `ESTALE`, upon which the kernel looks the name up again.
+//! An object that exists before and after, by number and generation, stays open and keeps its lookup count. One that no
+//! longer exists is stale: requests on its open files fail with `EIO`, and requests on its node ID with `ESTALE`, after
+//! which the kernel looks up the name again.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
@@ -15,19 +16,19 @@ use super::node_id::{self, HEAD};
 use super::{FileSystem, is_dots};
 use crate::options::Caching;
 
-/// How long somebody beside the mount may take to let go of the dataset: who asks for its figures has it for a moment.
+/// How long to wait for other holders of the dataset, for example a command that reads its properties.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the kernel has to be told after a rollback.
+/// The names and nodes that the kernel must drop from its caches after a rollback.
 #[derive(Default)]
 pub(crate) struct Stale {
-    /// Directories, and names in them that lead elsewhere now, or nowhere, or were not there.
+    /// Directories, and names in them that were added or removed, or refer to another object.
     pub(crate) names: Vec<(u64, CString)>,
-    /// All it knows: attributes and pages are to be read anew.
+    /// All nodes that the kernel knows: it must read their attributes and pages again.
     pub(crate) nodes: Vec<u64>,
 }
 
-/// How a rollback ended.
+/// The result of a rollback.
 pub(crate) struct RolledBack {
     /// `None`: the dataset could not be opened again.
     pub(crate) fs: Option<FileSystem>,
@@ -39,17 +40,17 @@ fn engine(doing: &'static str, dataset: &Dataset, Errno(errno): Errno) -> Error 
 }
 
 impl FileSystem {
-    /// The generation that the kernel is told of an object. It keeps 32 bits of it; where they change, it takes the
-    /// object for another one that has the same number.
+    /// The generation of an object that is reported to the kernel, which keeps 32 bits of it. If they change, the kernel
+    /// treats the object as a different one with the same number.
     ///
-    /// With `caching=writeback` it never asks for the length of a file that it knows, so there every rollback makes every
-    /// file another one.
+    /// With `caching=writeback`, the kernel never asks for the length of a file that it knows. Every rollback therefore
+    /// changes the generation of every file.
     pub(super) fn reported_generation(&self, tree: u16, generation: u64, mode: u32) -> u32 {
         let file = tree == HEAD && mode & libc::S_IFMT == libc::S_IFREG;
         (generation as u32).wrapping_add(if file { self.replaced << 24 } else { 0 })
     }
 
-    /// Takes the dataset back to its latest snapshot. Pages that the kernel writes back from then on are dropped, until
+    /// Rolls the dataset back to its latest snapshot. Pages that the kernel writes back afterwards are dropped, until
     /// [`FileSystem::lift_fence`].
     pub(crate) fn roll_back(self, snapshot: &str) -> RolledBack {
         let stale = match self.stale_after(snapshot) {
@@ -97,12 +98,12 @@ impl FileSystem {
         RolledBack { fs: Some(fs), result: done.map(|()| stale) }
     }
 
-    /// The kernel has been told: what it writes back from now on was changed since.
+    /// Accepts pages that the kernel writes back, because it has been notified and has dropped the old ones.
     pub(crate) fn lift_fence(&self) {
         self.fenced.store(false, Relaxed);
     }
 
-    /// Opens again what is still there.
+    /// Reopens the handles of objects that still exist.
     fn resume(&self, open: &[Suspended], files_are_replaced: bool) {
         for was in open {
             let Ok(node) = self.head.node(was.object) else { continue };
@@ -123,8 +124,8 @@ impl FileSystem {
         Ok(Stale { names: names?, nodes })
     }
 
-    /// Names in the directories that the kernel knows, as far as it may know of them or of their absence. An object that
-    /// was replaced under its number is found out by its generation.
+    /// Names that differ from the snapshot and that the kernel may have cached as present or absent, in the directories that
+    /// it knows. An object that was replaced by another with the same number is detected by its generation.
     fn names_that_differ(&self, tree: u16) -> NodeResult<Vec<(u64, CString)>> {
         let mut names = Vec::new();
         let mut waiting = vec![self.root_object];
@@ -157,14 +158,14 @@ impl FileSystem {
         Ok(names)
     }
 
-    /// The same object in a snapshot, if it is there.
+    /// The same object in a snapshot, if it exists there.
     fn same(&self, tree: u16, node: &Node) -> Option<Node> {
         let before = self.snapshots.node(tree, node.object()).ok()?;
         (before.generation() == node.generation()).then_some(before)
     }
 }
 
-/// Waits for others to let go of it. Gives it back if they do not.
+/// Closes the dataset once all other holders have released it. Returns it after [`PATIENCE`].
 fn close(mut head: Dataset) -> std::result::Result<(), Dataset> {
     let start = Instant::now();
     loop {

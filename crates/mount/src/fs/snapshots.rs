@@ -1,5 +1,5 @@
-//! Snapshots that the kernel knows something of. Each is open from its first lookup until the kernel has forgotten the
-//! last of its nodes.
+//! Snapshots of which the kernel knows nodes. Each is open from its first lookup until the kernel has forgotten its last
+//! node.
 
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,20 +8,20 @@ use poolwright_openzfs::{Dataset, Errno, Node, NodeResult, Pool};
 
 use super::{FileSystem, is_dots, node_id};
 
-/// Most snapshots open at once: what fits above an object's number, less [`super::node_id::HEAD`].
+/// The most snapshots open at once: the values that fit above an object's number, except [`super::node_id::HEAD`].
 const MOST: usize = u16::MAX as usize;
 
 struct Open {
     name: String,
     dataset: Dataset,
-    /// Nodes of it that the kernel knows, and lookups on their way to it.
+    /// Number of its nodes that the kernel knows, plus lookups in progress.
     users: u64,
 }
 
 #[derive(Default)]
 struct Table {
     slots: Vec<Option<Open>>,
-    /// Names that are about to be destroyed: no lookup finds them.
+    /// Names of snapshots about to be destroyed, which lookups do not find.
     barred: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ impl Table {
         self.slots.iter().position(|s| s.as_ref().is_some_and(|s| s.name == name))
     }
 
-    /// The slot of a tree's number.
+    /// The slot of a tree.
     fn slot(&mut self, tree: u16) -> Option<&mut Option<Open>> {
         self.slots.get_mut(usize::from(tree).wrapping_sub(1))
     }
@@ -39,7 +39,7 @@ impl Table {
 /// The open snapshots of a dataset.
 pub(crate) struct Snapshots {
     pool: Pool,
-    /// The dataset, by its full name and by that in its pool. Not its handle: a rollback closes it.
+    /// The dataset's full name and its name in the pool. Not its handle, which a rollback closes.
     of: (String, String),
     table: Mutex<Table>,
 }
@@ -50,7 +50,7 @@ impl Snapshots {
         Snapshots { pool, of, table: Mutex::default() }
     }
 
-    /// The pool that all is in.
+    /// The pool of the dataset.
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -64,14 +64,14 @@ impl Snapshots {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Names of all there are.
+    /// Names of all snapshots of the dataset.
     pub(crate) fn names(&self) -> NodeResult<Vec<String>> {
         let all = self.pool.list().map_err(|_| Errno(libc::EIO))?;
         let own = |full: String| full.strip_prefix(&self.of.0)?.strip_prefix('@').map(str::to_owned);
         Ok(all.into_iter().filter_map(own).collect())
     }
 
-    /// Opens a snapshot and gives its tree's number and its root directory. It stays open until [`Snapshots::leave`].
+    /// Opens a snapshot, and returns its tree's number and its root directory. It stays open until [`Snapshots::leave`].
     pub(crate) fn enter(&self, name: &str) -> NodeResult<(u16, Node)> {
         let mut table = self.table();
         if table.barred.iter().any(|barred| barred == name) {
@@ -82,7 +82,7 @@ impl Snapshots {
         let at = match open {
             Some(at) => at,
             None => {
-                // The engine would also take `a@b` or a name that is none; asking for the list settles both.
+                // The engine would also accept `a@b` or an invalid name; a name in the list is neither.
                 if !self.names()?.iter().any(|known| known == name) {
                     return Err(Errno(libc::ENOENT));
                 }
@@ -111,14 +111,14 @@ impl Snapshots {
         Ok((at as u16 + 1, root?))
     }
 
-    /// The kernel learned of one more node of it.
+    /// Counts another node of the snapshot that the kernel knows.
     pub(crate) fn more(&self, tree: u16) {
         if let Some(Some(one)) = self.table().slot(tree) {
             one.users += 1;
         }
     }
 
-    /// The kernel forgot a node of it, or a lookup is done.
+    /// Ends the use of a snapshot, after the kernel has forgotten a node or a lookup has ended.
     pub(crate) fn leave(&self, tree: u16) {
         let mut table = self.table();
         let Some(slot) = table.slot(tree) else { return };
@@ -127,12 +127,12 @@ impl Snapshots {
             one.users == 0
         });
         if last {
-            // Closed under the lock: until it is closed it cannot be opened again.
+            // Close it under the lock, because it cannot be opened again before it is closed.
             *slot = None;
         }
     }
 
-    /// Looks at a snapshot through the handle that the kernel's requests use, which is opened if it is not yet.
+    /// Calls `look` with the handle that the kernel's requests use, which is opened first if necessary.
     pub(crate) fn with<T>(&self, name: &str, look: impl FnOnce(&Dataset) -> T) -> NodeResult<T> {
         let (tree, root) = self.enter(name)?;
         drop(root);
@@ -143,7 +143,7 @@ impl Snapshots {
         seen
     }
 
-    /// Keeps a snapshot from being opened, if it is not open: until [`Snapshots::lift_bar`].
+    /// Keeps a snapshot from being opened until [`Snapshots::lift_bar`]. Returns false, and does nothing, if it is open.
     pub(crate) fn bar(&self, name: &str) -> bool {
         let mut table = self.table();
         let closed = table.position(name).is_none();
@@ -153,7 +153,7 @@ impl Snapshots {
         closed
     }
 
-    /// The snapshot may be opened again.
+    /// Allows the snapshot to be opened again.
     pub(crate) fn lift_bar(&self, name: &str) {
         self.table().barred.retain(|barred| barred != name);
     }
@@ -172,7 +172,7 @@ impl Snapshots {
         dataset.node(object)
     }
 
-    /// Closes all.
+    /// Closes all snapshots.
     pub(crate) fn clear(&self) {
         let all = std::mem::take(&mut self.table().slots);
         drop(all);
@@ -185,15 +185,15 @@ impl FileSystem {
         &self.snapshots
     }
 
-    /// Files and directories of a snapshot that are open.
+    /// Number of open files and directories of a snapshot.
     pub(crate) fn open_in_snapshot(&self, name: &str) -> usize {
         self.snapshots.tree(name).map_or(0, |tree| self.handles.count(tree))
     }
 
     /// Directories of a snapshot, and names in them, that the kernel knows.
     ///
-    /// A snapshot's own name is not enough to make it forget them: once that name is forgotten while a file below it is
-    /// open, the kernel keeps the file's name when it is closed, and no path leads there.
+    /// Invalidating the snapshot's own name is not enough: if a file below it is open at that time, the kernel keeps the
+    /// file's name when the file is closed, and the name can no longer be reached by a path.
     pub(crate) fn names_in_snapshot(&self, name: &str) -> Vec<(u64, CString)> {
         let Some(tree) = self.snapshots.tree(name) else { return Vec::new() };
         let mut names = Vec::new();
@@ -203,7 +203,7 @@ impl FileSystem {
             if node.mode() & libc::S_IFMT != libc::S_IFDIR {
                 continue;
             }
-            // What cannot be listed stays known, and the snapshot in use.
+            // If a directory cannot be listed, the kernel keeps knowing its entries, and the snapshot stays in use.
             let _ = node.read_dir(0, &mut |e| {
                 if !is_dots(e.name)
                     && self.lookup_counts.contains(node_id::id(tree, e.object, self.root_object))

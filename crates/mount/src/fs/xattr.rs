@@ -11,10 +11,10 @@ use super::{FileSystem, answer, answer_bytes};
 use crate::proto::SetXattr;
 use crate::proto::wire::{InHeader, XattrOut};
 
-/// The largest value, and the largest list, that Linux hands on.
+/// The largest value in bytes that Linux passes to a file system.
 const MOST: usize = 65_536;
 
-/// Access control lists, which are not kept (`acltype=off`, the default), and what nobody defines.
+/// Whether an attribute is not supported: access control lists (`acltype=off` is the default) and the rest of `system.`.
 fn unsupported(name: &CStr) -> bool {
     name.to_bytes().starts_with(b"system.")
 }
@@ -68,7 +68,7 @@ impl FileSystem {
     }
 }
 
-/// A value, or its length if the room is 0.
+/// Answers with a value, or with its length if the caller's buffer size is 0.
 fn sized(value: &[u8], room: u32, out: &mut [u8]) -> NodeResult<usize> {
     match room as usize {
         0 => answer(out, &XattrOut { size: value.len() as u32, padding: 0 }),

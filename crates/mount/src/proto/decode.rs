@@ -1,4 +1,4 @@
-//! A request out of bytes. Never panics, whatever the bytes are.
+//! Decoding of requests. Never panics, whatever the input.
 
 use std::ffi::CStr;
 
@@ -11,33 +11,33 @@ use super::wire::{
 };
 use super::{Opcode, wire};
 
-/// Bytes that are no request of their kind.
+/// A request that cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a {opcode:?} request of {len} bytes is no such request: {why}")]
+#[error("malformed {opcode:?} request of {len} bytes: {why}")]
 pub struct Malformed {
-    /// What it claims to be.
+    /// Its opcode.
     pub opcode: Opcode,
-    /// Its length.
+    /// Its length in bytes.
     pub len: usize,
-    /// What is missing.
+    /// The missing part.
     pub why: &'static str,
 }
 
 /// One request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Who asks for what, about which node.
+    /// The header: caller, opcode and node.
     pub header: InHeader,
-    /// The operation, if it is known here.
+    /// The operation's kind, if it is known.
     pub opcode: Option<Opcode>,
-    /// What it takes.
+    /// The operation with its arguments.
     pub op: Op<'a>,
 }
 
-/// Attributes to be set: the structure and what follows it.
+/// Arguments of SETXATTR.
 #[derive(Clone, Copy, Debug)]
 pub struct SetXattr<'a> {
-    /// As `setxattr(2)` has them.
+    /// The flags of `setxattr(2)`.
     pub flags: u32,
     /// The attribute's name, namespace included.
     pub name: &'a CStr,
@@ -45,7 +45,7 @@ pub struct SetXattr<'a> {
     pub value: &'a [u8],
 }
 
-/// The operations that are served, with what each takes.
+/// The operations that are served, with their arguments.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // the kernel's names
 pub enum Op<'a> {
@@ -105,7 +105,7 @@ pub enum Op<'a> {
     CopyFileRange(CopyFileRangeIn),
     Syncfs,
     Tmpfile(CreateIn),
-    /// Known or not, nothing here serves it: `ENOSYS`.
+    /// An operation that is not served, known or not: answered with `ENOSYS`.
     Unserved,
 }
 
@@ -116,16 +116,16 @@ impl Op<'_> {
     }
 }
 
-/// What follows a request's header.
+/// The bytes after a request's header.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
-    /// The operation's structure, where a transport delivers it apart.
+    /// The operation's structure, if the transport delivers it separately.
     pub head: Option<&'a [u8]>,
-    /// Everything (else).
+    /// All other bytes.
     pub rest: &'a [u8],
 }
 
-/// [`Parts`] while they are being read.
+/// [`Parts`] while they are being decoded.
 struct Body<'a> {
     parts: Parts<'a>,
     opcode: Opcode,
@@ -137,60 +137,62 @@ impl<'a> Body<'a> {
         Malformed { opcode: self.opcode, len: self.len, why }
     }
 
-    /// The operation's structure. To be asked for once, and first.
+    /// Reads the operation's structure. Must be called once, before the other functions.
     fn head<T: FromBytes + KnownLayout + Immutable>(&mut self) -> Result<T, Malformed> {
         if let Some(head) = self.parts.head {
             return match T::read_from_prefix(head) {
                 Ok((value, _)) => Ok(value),
-                Err(_) => Err(self.wrong("its structure is cut off")),
+                Err(_) => Err(self.wrong("truncated structure")),
             };
         }
         self.next()
     }
 
-    /// One more structure.
+    /// Reads another structure.
     fn next<T: FromBytes + KnownLayout + Immutable>(&mut self) -> Result<T, Malformed> {
         match T::read_from_prefix(self.parts.rest) {
             Ok((value, rest)) => {
                 self.parts.rest = rest;
                 Ok(value)
             }
-            Err(_) => Err(self.wrong("its structure is cut off")),
+            Err(_) => Err(self.wrong("truncated structure")),
         }
     }
 
-    /// A name, up to its zero byte.
+    /// Reads a name, up to its NUL byte.
     fn name(&mut self) -> Result<&'a CStr, Malformed> {
-        let name =
-            CStr::from_bytes_until_nul(self.parts.rest).map_err(|_| self.wrong("a name does not end"))?;
+        let name = CStr::from_bytes_until_nul(self.parts.rest).map_err(|_| self.wrong("unterminated name"))?;
         self.parts.rest = &self.parts.rest[name.to_bytes_with_nul().len()..];
         Ok(name)
     }
 
-    /// So many bytes.
+    /// Reads this many bytes.
     fn bytes(&mut self, len: u32) -> Result<&'a [u8], Malformed> {
         match self.parts.rest.split_at_checked(len as usize) {
             Some((bytes, rest)) => {
                 self.parts.rest = rest;
                 Ok(bytes)
             }
-            None => Err(self.wrong("its data is cut off")),
+            None => Err(self.wrong("truncated data")),
         }
     }
 }
 
 impl<'a> Request<'a> {
-    /// A request as `/dev/fuse` delivers it, in one run of bytes. `None`: there is not even a header.
+    /// Decodes a request as `/dev/fuse` delivers it, in one buffer. Returns `None` if the header is incomplete.
     pub fn parse(bytes: &'a [u8]) -> Option<(InHeader, Result<Request<'a>, Malformed>)> {
         let (header, rest) = InHeader::read_from_prefix(bytes).ok()?;
         let extensions = usize::from(header.total_extlen) * 8;
-        // Extensions stand at the end. None was asked for; whatever comes is not taken for a name.
+        // Extensions are at the end. None was requested, but one must not be taken for a name.
         let rest = &rest[..rest.len().saturating_sub(extensions)];
         Some((header, decode(header, Parts { head: None, rest })))
     }
 }
 
-/// A request out of its header and what follows it.
+/// Decodes a request from its header and the bytes after it.
+///
+/// # Errors
+/// [`Malformed`] if the bytes are too short for the operation.
 pub fn decode<'a>(header: InHeader, parts: Parts<'a>) -> Result<Request<'a>, Malformed> {
     let Some(opcode) = Opcode::from_number(header.opcode) else {
         return Ok(Request { header, opcode: None, op: Op::Unserved });
@@ -243,7 +245,7 @@ fn operation<'a>(opcode: Opcode, mut b: Body<'a>) -> Result<Op<'a>, Malformed> {
     })
 }
 
-/// Operations on what is open, and on the file system as a whole.
+/// Decodes operations on open files and directories, and on the file system as a whole.
 fn on_handle<'a>(opcode: Opcode, mut b: Body<'a>) -> Result<Op<'a>, Malformed> {
     Ok(match opcode {
         Opcode::Open => Op::Open(b.head()?),

@@ -1,24 +1,24 @@
-//! Answers into bytes.
+//! Encoding of answers.
 
 use zerocopy::{Immutable, IntoBytes};
 
 use super::wire::{Dirent, EntryOut};
 
-/// Writes a structure at the start of `out` and gives its length; `None` if it does not fit.
+/// Writes a structure to the start of `out` and returns its length; `None` if it does not fit.
 pub fn put<T: IntoBytes + Immutable>(out: &mut [u8], value: &T) -> Option<usize> {
     let bytes = value.as_bytes();
     out.get_mut(..bytes.len())?.copy_from_slice(bytes);
     Some(bytes.len())
 }
 
-/// A directory listing, as it fills the reader's room.
+/// A directory listing in a buffer of limited size.
 pub struct Dirents<'a> {
     out: &'a mut [u8],
     used: usize,
 }
 
 impl<'a> Dirents<'a> {
-    /// A listing of at most `out.len()` bytes.
+    /// An empty listing of at most `out.len()` bytes.
     pub fn new(out: &'a mut [u8]) -> Dirents<'a> {
         Dirents { out, used: 0 }
     }
@@ -28,7 +28,7 @@ impl<'a> Dirents<'a> {
         self.used
     }
 
-    /// Bytes it may fill.
+    /// Size of the buffer in bytes.
     pub fn room(&self) -> usize {
         self.out.len()
     }
@@ -39,7 +39,7 @@ impl<'a> Dirents<'a> {
         (head + name).next_multiple_of(8)
     }
 
-    /// Adds an entry, with `plus` for READDIRPLUS. False: there is no room, and nothing was added.
+    /// Adds an entry, with `plus` for READDIRPLUS. Returns false if the entry does not fit; nothing is added then.
     pub fn push(&mut self, name: &[u8], ino: u64, kind: u8, next: u64, plus: Option<&EntryOut>) -> bool {
         let len = Self::length(name.len(), plus.is_some());
         let Some(room) = self.out.get_mut(self.used..self.used + len) else { return false };

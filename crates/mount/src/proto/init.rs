@@ -1,46 +1,46 @@
-//! What kernel and server agree on when they meet.
+//! The handshake: negotiation of version, flags and sizes with the kernel.
 
 use super::wire::{self, InitIn, InitOut, init};
 
-/// What the server would like.
+/// Optional features that the server requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
-    /// The kernel may keep dirty pages and writes them back when it likes.
+    /// The kernel may keep dirty pages and write them back later.
     pub writeback: bool,
-    /// Requests through io_uring, where the kernel offers it.
+    /// Requests arrive through io_uring if the kernel offers it.
     pub uring: bool,
 }
 
-/// What was agreed on.
+/// The result of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
     /// The protocol's minor version.
     pub minor: u32,
-    /// Flags that both sides know.
+    /// Flags that both sides support.
     pub flags: u64,
-    /// Most bytes of one READ or WRITE.
+    /// Maximum size of one READ or WRITE, in bytes.
     pub max_write: u32,
 }
 
 impl Negotiated {
-    /// Whether this flag was agreed on.
+    /// Whether both sides support this flag.
     pub fn has(&self, flag: u64) -> bool {
         self.flags & flag != 0
     }
 }
 
-/// Bytes of the largest WRITE: what the kernel allows without privilege (`fs.fuse.max_pages_limit`).
+/// Size of the largest WRITE in bytes: the kernel's limit without privilege (`fs.fuse.max_pages_limit`).
 pub const MAX_WRITE: u32 = 1 << 20;
 /// Without `MAX_PAGES` the kernel sends 32 pages at most.
 const PLAIN_WRITE: u32 = 128 << 10;
 
-/// The answer to `INIT`. `None`: the kernel is too old, or speaks another major version.
+/// The answer to `INIT`; `None` if the kernel is too old or has another major version.
 pub fn answer_init(kernel: &InitIn, flags2: u32, wanted: Wanted) -> Option<(Negotiated, InitOut)> {
     if kernel.major != wire::MAJOR || kernel.minor < wire::LEAST_MINOR {
         return None;
     }
-    // Not ATOMIC_O_TRUNC: with it an open is sent before the kernel has found out that a running program is not to be
-    // written, and would empty it.
+    // Not ATOMIC_O_TRUNC: the kernel would send the truncating open before it checks whether the file is a running
+    // program (ETXTBSY), and the open would empty the program.
     let mut want = init::ASYNC_READ
         | init::EXPORT_SUPPORT
         | init::BIG_WRITES

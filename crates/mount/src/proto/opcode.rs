@@ -1,6 +1,6 @@
-//! What a request asks for, by number.
+//! Opcodes of requests.
 
-/// Declares the operations once: number, name, and the way back.
+/// Declares the operations, with conversions between number, variant and name.
 macro_rules! opcodes {
     ($($name:ident = $number:literal),* $(,)?) => {
         /// An operation of the protocol.
@@ -10,10 +10,10 @@ macro_rules! opcodes {
         pub enum Opcode { $($name = $number),* }
 
         impl Opcode {
-            /// All of them, by number.
+            /// All operations, by number.
             pub const ALL: &'static [Opcode] = &[$(Opcode::$name),*];
 
-            /// The operation of this number, if it is known here.
+            /// The operation with this number, if it is known.
             pub fn from_number(number: u32) -> Option<Opcode> {
                 match number {
                     $($number => Some(Opcode::$name),)*
@@ -21,7 +21,7 @@ macro_rules! opcodes {
                 }
             }
 
-            /// Its name, as the kernel's header spells it without `FUSE_`, in small letters.
+            /// Its name as in the kernel's header, without `FUSE_` and in lower case.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Opcode::$name => {

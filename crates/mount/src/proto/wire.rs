@@ -1,5 +1,5 @@
-//! The kernel's structures, as `linux/fuse.h` has them at protocol 7.40. Native byte order; every one is a multiple of
-//! eight bytes, and all are plain numbers, so that `zerocopy` reads and writes them without `unsafe`.
+//! The kernel's structures, as `linux/fuse.h` declares them at protocol 7.40, in native byte order. The size of each is a
+//! multiple of eight bytes, and all fields are plain numbers, so `zerocopy` reads and writes them without `unsafe`.
 
 #![allow(missing_docs)] // field names are the kernel's; its header explains them
 
@@ -16,9 +16,9 @@ macro_rules! wire {
 }
 
 wire! {
-    /// In front of every request.
+    /// The start of every request.
     InHeader { len: u32, opcode: u32, unique: u64, nodeid: u64, uid: u32, gid: u32, pid: u32, total_extlen: u16, padding: u16 }
-    /// In front of every answer and notification.
+    /// The start of every answer and notification.
     OutHeader { len: u32, error: i32, unique: u64 }
 
     /// Attributes of an inode.
@@ -45,7 +45,7 @@ wire! {
     InvalEntryOut { parent: u64, namelen: u32, flags: u32 }
 
     InitIn { major: u32, minor: u32, max_readahead: u32, flags: u32 }
-    /// Behind `InitIn` when the kernel set `INIT_EXT`.
+    /// Follows `InitIn` if the kernel set `INIT_EXT`.
     InitInExt { flags2: u32, unused: [u32; 11] }
     InitOut {
         major: u32, minor: u32, max_readahead: u32, flags: u32,
@@ -76,7 +76,7 @@ wire! {
     ReadIn { fh: u64, offset: u64, size: u32, read_flags: u32, lock_owner: u64, flags: u32, padding: u32 }
     WriteIn { fh: u64, offset: u64, size: u32, write_flags: u32, lock_owner: u64, flags: u32, padding: u32 }
     FsyncIn { fh: u64, fsync_flags: u32, padding: u32 }
-    /// The short form: `SETXATTR_EXT` is not asked for.
+    /// The short form: `SETXATTR_EXT` is not requested.
     SetxattrIn { size: u32, flags: u32 }
     /// Of GETXATTR and LISTXATTR.
     GetxattrIn { size: u32, padding: u32 }
@@ -141,23 +141,23 @@ pub mod fopen {
 
 /// `fuse_getattr_in.getattr_flags`: `fh` is valid.
 pub const GETATTR_FH: u32 = 1;
-/// `fuse_write_in.write_flags`: written back from the page cache, not by a program at this moment.
+/// `fuse_write_in.write_flags`: the kernel writes back its page cache.
 pub const WRITE_CACHE: u32 = 1;
-/// `fuse_write_in.write_flags`: the writer may not keep set-id bits.
+/// `fuse_write_in.write_flags`: clear the file's set-id bits.
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// `fuse_open_in.open_flags`: as above, for a truncating open.
 pub const OPEN_KILL_SUIDGID: u32 = 1;
 /// `fuse_fsync_in.fsync_flags`: `fdatasync`.
 pub const FSYNC_FDATASYNC: u32 = 1;
-/// Major version of the protocol; there has been one for twenty years.
+/// Major version of the protocol, unchanged for twenty years.
 pub const MAJOR: u32 = 7;
-/// The newest minor version spoken here.
+/// The newest supported minor version.
 pub const MINOR: u32 = 42;
 /// The oldest kernel protocol accepted: 7.31 (Linux 5.4).
 pub const LEAST_MINOR: u32 = 31;
 /// The root directory's node id.
 pub const ROOT_ID: u64 = 1;
-/// Notification codes; they stand in the header's `error`.
+/// Notification code, in the `error` field of [`OutHeader`].
 pub const NOTIFY_INVAL_INODE: i32 = 2;
 /// As above.
 pub const NOTIFY_INVAL_ENTRY: i32 = 3;

@@ -1,4 +1,4 @@
-//! A pool on a file, mounted, for as long as a test runs.
+//! A mounted pool on a file, for the duration of a test.
 
 #![allow(dead_code)] // not every test file uses all of it
 
@@ -13,7 +13,7 @@ use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Engine, Layout, Pool, Spec, Use, VdevGroup};
 
 pub struct Fixture {
-    // In this order they must go: the mount, the dataset, the pool, the directory.
+    // The order of the fields is the order of dropping: mount, dataset, pool, directory.
     mount: Option<Mount>,
     dataset: Option<Dataset>,
     pool: Option<Pool>,
@@ -31,7 +31,7 @@ pub fn engine() -> Engine {
     .unwrap()
 }
 
-/// Whether this machine can mount at all. Says why not.
+/// Whether this machine cannot mount at all; prints the reason.
 fn refused(test: &str, why: &Error) -> bool {
     let refused = matches!(why, Error::NoDevice(_) | Error::Refused { .. });
     if refused {
@@ -40,7 +40,7 @@ fn refused(test: &str, why: &Error) -> bool {
     refused
 }
 
-/// Whether this is root, as tests that change owners need it. Says so if not.
+/// Whether this process runs as root, which tests that change owners need; prints a note if not.
 pub fn root(test: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -50,13 +50,13 @@ pub fn root(test: &str) -> bool {
 }
 
 impl Fixture {
-    /// A fresh pool `t-TEST`, its dataset `d` mounted; `None` where mounting is not possible.
+    /// Creates a pool `t-TEST` and mounts its dataset `d`; `None` if this machine cannot mount.
     pub fn new(test: &str, options: Options) -> Option<Fixture> {
         Fixture::sized(test, options, 16 << 30, &Settings::default())
     }
 
-    /// The same with a pool of so many bytes and a dataset with these properties. Where the kernel has io_uring switched
-    /// on, all goes through it; POOLWRIGHT_MOUNT_DEVICE=1 uses `/dev/fuse` nevertheless.
+    /// Like [`Fixture::new`], with a pool of this many bytes and a dataset with these properties. Uses io_uring if the kernel
+    /// offers it, unless POOLWRIGHT_MOUNT_DEVICE=1 is set.
     pub fn sized(test: &str, mut options: Options, bytes: u64, settings: &Settings) -> Option<Fixture> {
         options.uring &= std::env::var_os("POOLWRIGHT_MOUNT_DEVICE").is_none_or(|v| v != "1");
         let dir = tempfile::tempdir().unwrap();
@@ -85,7 +85,7 @@ impl Fixture {
         Ok(())
     }
 
-    /// For the next time it is mounted.
+    /// Sets the options for the next mount.
     pub fn settings(&mut self, options: Options) {
         self.settings = options;
     }
@@ -114,16 +114,16 @@ impl Fixture {
         self.dataset.as_ref().unwrap()
     }
 
-    /// Lets go of the dataset, so that only the mount has it: it can be rolled back.
+    /// Drops the dataset's handle. Only the mount has one then, so the dataset can be rolled back.
     pub fn let_go(&mut self) {
         self.dataset = None;
     }
 
-    /// Unmounts, exports, imports, mounts: what is there then has been on disk.
+    /// Unmounts, exports, imports and mounts, so that everything found afterwards was on disk.
     pub fn again(&mut self) {
         self.end();
-        // What another test starts as a process has a copy of every descriptor until it is another program, and with it of
-        // the lock of the pool's file.
+        // A child process of another test inherits every descriptor, and with it the lock of the pool's file, until it calls
+        // `exec`.
         let began = Instant::now();
         let imported = loop {
             match Pool::import(engine(), &[self.vdev()], false) {
@@ -144,7 +144,7 @@ impl Fixture {
     }
 }
 
-/// Bytes that differ from place to place.
+/// Pseudo-random bytes.
 pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut out = Vec::with_capacity(len + 8);

@@ -1,4 +1,4 @@
-//! The pool's files, which a user may remove, replace, truncate or move while the pool is open.
+//! Detection of pool files that were removed, replaced, truncated or moved while the pool is open.
 
 use std::path::PathBuf;
 use std::sync::{MutexGuard, PoisonError};
@@ -16,7 +16,8 @@ impl FileFault {
         FileFault { path: found.path.clone(), change: found.change, lost, content, moved_to }
     }
 
-    /// What happened, what it means for the pool, and in a second line that begins with `hint: ` what to do.
+    /// The message for the user: what happened and its effect on the pool. A second line, which begins with `hint: `, says
+    /// what to do.
     pub fn report(&self, pool: &str) -> String {
         let (path, content) = (self.path.display(), self.content.display());
         let happened = format!("{path} {} while {pool} was open", self.change.description());
@@ -24,13 +25,13 @@ impl FileFault {
         if let Some(to) = &self.moved_to {
             let to = to.display();
             return format!(
-                "{path} was moved to {to} while {pool} was open\nhint: move it back, or import it from there next time"
+                "{path} was moved to {to} while {pool} was open\nhint: move it back, or import the pool from there next time"
             );
         }
         if !self.lost {
             return format!(
-                "{happened}: {pool} goes on without it, on its other copies of the data\nhint: before the next mount, import the \
-                 pool from the files that are left: `poolwright pool import {pool} FILE…`"
+                "{happened}: {pool} continues with its other copies of the data\nhint: before the next mount, import the pool \
+                 from the remaining files: `poolwright pool import {pool} FILE…`"
             );
         }
         let refuses = format!("{happened}: all changes fail with EIO");
@@ -56,15 +57,15 @@ impl LocalPool {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What has happened to the pool's files since it was opened. A file that the pool can do without is taken out of use.
-    /// For one that it needs, all mounts refuse changes from now on.
+    /// Returns the changes of the pool's files since it was opened. Faults a changed file if the pool has another copy of its
+    /// data; otherwise makes all mounts refuse changes.
     pub fn file_faults(&self) -> Vec<FileFault> {
         let found = self.pool.changed_files();
         let mut known = self.faults();
         if found.is_empty() && known.is_empty() {
             return Vec::new();
         }
-        // A file that was moved may be moved back, or be removed after that.
+        // A moved file may have been moved back, or removed, since the last check.
         known.retain(|k| {
             k.change != FileChange::Moved || found.iter().any(|f| f.path == k.path && f.change == k.change)
         });
@@ -80,12 +81,12 @@ impl LocalPool {
         known.clone()
     }
 
-    /// The first file that the pool needs and has lost.
+    /// The first lost file of whose data the pool has no other copy.
     pub fn lost_file(&self) -> Option<FileFault> {
         self.file_faults().into_iter().find(|fault| fault.lost)
     }
 
-    /// `EIO` if the pool has lost a file that it needs: a change would be lost too.
+    /// Fails with `EIO` if the pool has lost a file that it needs, because a change would be lost too.
     pub(super) fn refuse_lost(&self) -> Answer<()> {
         match self.lost_file() {
             Some(fault) => Err(Fault::new(libc::EIO, fault.report(self.pool.name()))),
@@ -93,7 +94,7 @@ impl LocalPool {
         }
     }
 
-    /// `EROFS` if the pool was imported read-only.
+    /// Fails with `EROFS` if the pool was imported read-only.
     pub(super) fn refuse_readonly(&self) -> Answer<()> {
         if !self.pool.is_readonly() {
             return Ok(());
@@ -110,13 +111,13 @@ impl LocalPool {
         ))
     }
 
-    /// Refuses a change of a pool that cannot take one.
+    /// Fails if the pool is read-only or has lost a file that it needs.
     pub(super) fn refuse_unwritable(&self) -> Answer<()> {
         self.refuse_readonly()?;
         self.refuse_lost()
     }
 
-    /// Brings the figures up to date. Those of a pool that has lost a file stay as they are.
+    /// Syncs the pool, so that its statistics are current. Does nothing if the pool has lost a file that it needs.
     pub(super) fn settle(&self) -> Answer<()> {
         if self.lost_file().is_none() {
             self.pool.sync()?;

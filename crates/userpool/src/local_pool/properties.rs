@@ -1,4 +1,4 @@
-//! Properties and figures of datasets.
+//! Properties of datasets.
 
 use poolwright_openzfs::Dataset;
 use poolwright_openzfs::property::{self, Settings};
@@ -7,7 +7,7 @@ use super::{Answer, LocalPool};
 use crate::{Fault, Kind, Value, name};
 
 impl LocalPool {
-    /// What `zfs get` calls read-only properties.
+    /// The read-only properties.
     pub(super) fn figures(&self, full: &str) -> Answer<Vec<Value>> {
         let info = self.info(full);
         let stats = info.stats.ok_or_else(|| Fault::new(libc::EIO, info.trouble.unwrap_or_default()))?;
@@ -46,7 +46,7 @@ impl LocalPool {
         property::PROPERTIES.iter().chain(property::LIMITS).map(one).collect()
     }
 
-    /// Sets all or, when one is refused, puts back what was set before it.
+    /// Sets all properties. If one fails, restores those that were set before it.
     pub(super) fn set_all(dataset: &Dataset, settings: &Settings) -> Answer<()> {
         let mut before: Vec<(&str, String)> = Vec::new();
         for (property, value) in settings {
@@ -62,7 +62,7 @@ impl LocalPool {
         Ok(())
     }
 
-    /// Has a dataset, and with `recursive` all below it, take a property from above. Gives those it was done to.
+    /// Makes a dataset, and with `recursive` all datasets below it, inherit a property. Returns the changed datasets.
     pub(super) fn inherit_property(
         &self,
         root: &str,

@@ -1,4 +1,4 @@
-//! Snapshots, which a mount may have open because a program looked into `.zfs/snapshot`.
+//! Snapshots. A mount has one open after a program has accessed it through `.zfs/snapshot`.
 
 use poolwright_openzfs::{Dataset, DatasetStats};
 
@@ -6,7 +6,7 @@ use super::{Answer, LocalPool};
 use crate::{Fault, name};
 
 impl LocalPool {
-    /// The space of a snapshot, through the handle that a mount has of it.
+    /// The space statistics of a snapshot, through the mount's handle if its dataset is mounted.
     pub(super) fn snapshot_stats(&self, dataset: &str, snapshot: &str) -> Answer<DatasetStats> {
         let mut seen = None;
         let mut look = |open: &Dataset| seen = Some(open.stats());
@@ -14,12 +14,12 @@ impl LocalPool {
             Some(looked) => looked?,
             None => look(&self.pool.open_snapshot(name::inside(dataset), snapshot)?),
         }
-        let gone = || Fault::new(libc::EIO, format!("{dataset}@{snapshot} could not be opened"));
+        let gone = || Fault::new(libc::EIO, format!("cannot open {dataset}@{snapshot}"));
         Ok(seen.ok_or_else(gone)??)
     }
 
-    /// Destroys a dataset or a snapshot, by its whole name. A snapshot that only the kernel's cache of a mount uses is
-    /// taken from it first.
+    /// Destroys a dataset or a snapshot by its full name. If only the kernel's cache keeps a snapshot in use, first makes the
+    /// kernel forget it.
     pub(super) fn destroy_one(&self, full: &str) -> Answer<()> {
         let mut destroy = || self.pool.destroy(name::inside(full)).map_err(Fault::from);
         let mounted = match full.split_once('@') {
