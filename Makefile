@@ -1,6 +1,6 @@
 # `make run` shows the whole of Poolwright on a live database; `make test` runs every test. The scripts do the work.
 
-.PHONY: help run lab check-lab build test test-kernel test-mount fuzz sanitize bench lint ci clean
+.PHONY: help run lab check-lab build install uninstall docs test test-kernel test-mount fuzz sanitize bench lint ci clean
 .DEFAULT_GOAL := help
 
 # Found even where rustup's lines have not been read by the shell.
@@ -21,6 +21,15 @@ check-lab: ## whether the campaigns can be relied on: killed and resumed, each t
 
 build: ## the program, as target/release/poolwright
 	cargo build --release --workspace
+
+install: ## install the built program, man pages, completions and campaigns below PREFIX (/usr/local)
+	@scripts/install-program.sh
+
+uninstall: ## remove what `make install` installed below PREFIX
+	@scripts/install-program.sh --remove
+
+docs: ## the documentation as a book, in target/book (mdbook)
+	@scripts/docs.sh
 
 test: ## install what the tests use, and run all tests that need no kernel ZFS
 	@scripts/test.sh

@@ -1,7 +1,7 @@
 //! Poolwright: fits storage to a database, with evidence.
 
-/// To stderr, for as long as somebody reads it: who has a pool open goes on without a reader, where `eprintln!` would end
-/// the process and leave the mount dead.
+/// Writes a line to standard error and ignores failures. `eprintln!` panics if the reader is gone, which would end a
+/// process that serves a mount.
 macro_rules! tell {
     ($($words:tt)*) => {{
         use std::io::Write as _;
@@ -26,8 +26,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-/// Fit OpenZFS to a database: record its I/O, try settings on the real OpenZFS engine in user space, and learn which
-/// to use, with evidence. No kernel module is needed.
+/// Fit OpenZFS to a database: record its I/O, try settings on the real OpenZFS engine in user space, and recommend the best
+/// of them, with the measurements. No kernel module is needed.
 #[derive(Debug, Parser)]
 #[command(name = "poolwright", arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Cli {
@@ -57,6 +57,8 @@ enum Verb {
     Drive(commands::confirm::drive::Args),
     #[command(hide = true)]
     MountLog(commands::mount_log::Args),
+    #[command(hide = true)]
+    Generate(commands::generate::Args),
 }
 
 fn main() -> ExitCode {
@@ -67,13 +69,16 @@ fn main() -> ExitCode {
     })
 }
 
-/// The command line with its help texts completed.
-fn parse() -> clap::error::Result<Cli> {
-    let command = help::complete(Cli::command()).version(help::VERSION.as_str());
-    Cli::from_arg_matches(&command.try_get_matches()?)
+/// The definition of the command line, with examples in its help texts.
+fn command() -> clap::Command {
+    help::complete(Cli::command()).version(help::VERSION.as_str())
 }
 
-/// Prints what was asked for (`--help`, `--version`) or what is wrong with the arguments; the exit code.
+fn parse() -> clap::error::Result<Cli> {
+    Cli::from_arg_matches(&command().try_get_matches()?)
+}
+
+/// Prints the help, the version or the usage error; returns the exit code.
 fn help_or_usage(said: &clap::Error) -> u8 {
     match said.print() {
         Err(why) if !said.use_stderr() => stdout::report(&why),
@@ -81,7 +86,7 @@ fn help_or_usage(said: &clap::Error) -> u8 {
     }
 }
 
-/// Runs the verb; the exit code.
+/// Runs the verb; returns the exit code.
 fn run(verb: Verb) -> u8 {
     let result = match verb {
         Verb::Estimate(args) => commands::estimate::run(args),
@@ -98,6 +103,7 @@ fn run(verb: Verb) -> u8 {
         Verb::Trial(args) => commands::trial::run(args),
         Verb::Drive(args) => commands::confirm::drive::run(args),
         Verb::MountLog(args) => commands::mount_log::run(args),
+        Verb::Generate(args) => commands::generate::run(args, command()),
     };
     match result {
         Ok(code) => code,
@@ -108,7 +114,7 @@ fn run(verb: Verb) -> u8 {
     }
 }
 
-/// A user sees a sentence, never a backtrace.
+/// Reports a panic in one sentence instead of a backtrace.
 fn quiet_panics() {
     std::panic::set_hook(Box::new(|info| {
         if poolwright_trace::is_decoding() {

@@ -3,6 +3,7 @@
 pub mod confirm;
 pub mod dataset;
 pub mod estimate;
+pub mod generate;
 pub mod lab;
 pub mod mount;
 pub mod mount_log;
