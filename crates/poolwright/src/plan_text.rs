@@ -1,7 +1,8 @@
-//! A plan at the terminal: what a database administrator has to know, in one or two screens.
+//! A plan at the terminal: a summary of at most a dozen lines, or all tables.
 
 mod confirmation;
 mod findings;
+mod summary;
 
 use std::io::{self, Write};
 
@@ -13,7 +14,15 @@ use crate::plan_page::{CONTRADICTED, caveats, format, memory};
 /// Alternatives shown per role, today's and the recommended one counted.
 const ALTERNATIVES: usize = 5;
 
-/// Writes the plan to `out`. Text from outside (paths, names) cannot steer the terminal.
+/// Writes the recommendation and its effect to `out`. Control characters in paths and names are escaped.
+///
+/// # Errors
+/// Those of `out`.
+pub fn print_summary(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Result<()> {
+    Text { out, terminal }.summary(plan)
+}
+
+/// Writes the whole plan to `out`. Control characters in paths and names are escaped.
 ///
 /// # Errors
 /// Those of `out`.
@@ -318,26 +327,16 @@ impl<W: Write> Text<'_, W> {
         }
         let resized = plan.roles.iter().any(|r| r.recommended.contains_key("recordsize"));
         let text = if resized {
-            "A file keeps the record size it was written with: then stop the database and copy its files, or they \
-             stay as they are."
+            "Existing files keep their record size. To convert them, stop the database and copy them."
         } else {
-            "It holds for what is written from then on; what is there stays as it is until it is written again."
+            "The change applies to data written from then on."
         };
         self.wrapped("  ", 2, text)
     }
 
-    /// The line that sets it, on one line however long, so that it can be copied.
+    /// The command that sets the recommended properties of a role's dataset.
     fn command(&mut self, role: &Role) -> io::Result<()> {
-        let all = format::sorted(&role.recommended).into_iter().map(|(p, v)| quoted(&format!("{p}={v}")));
-        let line = match &role.place.dataset {
-            Some(dataset) => format!("zfs set {} {}", all.collect::<Vec<_>>().join(" "), quoted(dataset)),
-            None => {
-                let all: String = all.map(|s| format!("-o {s} ")).collect();
-                format!("zfs create {all}{}", quoted(&format!("POOL/{}", role.role)))
-            }
-        };
-        let line = escape::line(&line);
-        writeln!(self.out, "  {}", self.style(&line, Tone::Strong))?;
+        writeln!(self.out, "  {}", self.style(&command_line(role), Tone::Strong))?;
         if role.place.dataset.is_some() {
             return Ok(());
         }
@@ -388,6 +387,19 @@ impl<W: Write> Text<'_, W> {
     }
 }
 
+/// The command that sets the recommended properties. It is on one line, however long, so that it can be copied.
+fn command_line(role: &Role) -> String {
+    let all = format::sorted(&role.recommended).into_iter().map(|(p, v)| quoted(&format!("{p}={v}")));
+    let line = match &role.place.dataset {
+        Some(dataset) => format!("zfs set {} {}", all.collect::<Vec<_>>().join(" "), quoted(dataset)),
+        None => {
+            let all: String = all.map(|s| format!("-o {s} ")).collect();
+            format!("zfs create {all}{}", quoted(&format!("POOL/{}", role.role)))
+        }
+    };
+    escape::line(&line)
+}
+
 /// Columns taken by the verdict's word, colon and space.
 fn word_width(verdict: Verdict) -> usize {
     match verdict {
@@ -425,7 +437,7 @@ fn alternative(role: &Role, e: &Evidence, metrics: &[&str]) -> Vec<Cell> {
     row
 }
 
-/// As a shell takes it: a dataset's name may hold spaces, and a plan may come from somebody else.
+/// The text quoted for a shell: a dataset's name may contain spaces, and the plan may come from another person.
 fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/=".contains(c);
     if name.chars().all(plain) { name.to_owned() } else { format!("'{}'", name.replace('\'', "'\\''")) }

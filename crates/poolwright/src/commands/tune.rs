@@ -102,6 +102,10 @@ pub struct Args {
     #[command(flatten)]
     trial: TrialOptions,
 
+    /// Print all tables: alternatives, contributions of the properties, published advice, memory, warnings
+    #[arg(short, long, conflicts_with = "json")]
+    verbose: bool,
+
     /// Print the plan as JSON on standard output
     #[arg(long)]
     json: bool,
@@ -217,9 +221,13 @@ fn write_and_print(args: &Args, outputs: Outputs, plan: &Plan) -> anyhow::Result
     if args.json {
         println!("{}", serde_json::to_string(plan)?);
     } else {
-        plan_text::print(plan, &mut Stdout, crate::stdout::terminal())?;
-        println!("\nWritten: {} and {}.", args.plan.display(), args.report.display());
-        println!("To try it with the database itself: poolwright confirm {} --load CMD", args.plan.display());
+        let terminal = crate::stdout::terminal();
+        match args.verbose {
+            true => plan_text::print(plan, &mut Stdout, terminal)?,
+            false => plan_text::print_summary(plan, &mut Stdout, terminal)?,
+        }
+        let (plan, report) = (args.plan.display(), args.report.display());
+        println!("Evidence: {report}. Test it on the database: poolwright confirm {plan} --load CMD");
     }
     Ok(())
 }

@@ -31,11 +31,53 @@ fn a_change_says_what_to_set_what_it_brings_and_what_is_safe() {
         "ashift=12: the device's",
         "! 1 file could not be read",
         "  zfs create -o recordsize=16K -o compression=zstd-3 POOL/data\n    to be mounted on /srv/mariadb/data, for what is in /srv/mariadb/data today",
-        "A file keeps the record size",
+        "Existing files keep their record size",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
     assert!(!text.contains('\u{1b}'));
+}
+
+fn summarized(plan: &Plan, width: usize) -> String {
+    let mut out = Vec::new();
+    print_summary(plan, &mut out, Terminal { width: Some(width), ansi: false }).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn the_summary_of_a_change_has_the_effect_and_the_command_on_a_dozen_lines() {
+    let text = summarized(&fixture(), 100);
+    assert!(text.lines().count() <= 12, "{text}");
+    for part in [
+        "Change: 16K records with zstd-3",
+        "goal balanced: ",
+        "95 % interval",
+        "zfs create -o recordsize=16K -o compression=zstd-3 POOL/data\n",
+        "Existing files keep their record size",
+        "(-v shows all)",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    assert!(text.lines().all(|l| l == l.trim_end() && l.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn the_summary_names_what_must_not_be_followed() {
+    let mut plan = fixture();
+    plan.roles[0].recommended.insert("sync".into(), "disabled".into());
+    let text = summarized(&plan, 120);
+    assert!(text.contains("! Do not follow this plan as it stands: "), "{text}");
+    assert!(text.contains("sync=disabled is not safe"), "{text}");
+}
+
+#[test]
+fn the_summary_of_a_plan_that_changes_nothing_has_no_command() {
+    let mut plan = fixture();
+    plan.verdict = Verdict::Keep;
+    plan.why = "nothing beats today's settings beyond noise".into();
+    let text = summarized(&plan, 100);
+    assert!(text.starts_with("Keep: nothing beats today's settings beyond noise\n"), "{text}");
+    assert!(!text.contains("zfs ") && text.lines().count() <= 6, "{text}");
 }
 
 #[test]
