@@ -249,11 +249,8 @@ impl Drop for Mount {
         if self.session.finished().is_none() && self.unmount().is_err() && self.point.detach().is_err() {
             // `eprintln!` would panic if standard error is closed.
             use std::io::Write as _;
-            let _ = writeln!(
-                std::io::stderr(),
-                "poolwright: failed to unmount {}",
-                self.point.path().display()
-            );
+            let _ =
+                writeln!(std::io::stderr(), "poolwright: failed to unmount {}", self.point.path().display());
         }
     }
 }

@@ -161,7 +161,8 @@ impl<'a> Body<'a> {
 
     /// Reads a name, up to its NUL byte.
     fn name(&mut self) -> Result<&'a CStr, Malformed> {
-        let name = CStr::from_bytes_until_nul(self.parts.rest).map_err(|_| self.wrong("unterminated name"))?;
+        let name =
+            CStr::from_bytes_until_nul(self.parts.rest).map_err(|_| self.wrong("unterminated name"))?;
         self.parts.rest = &self.parts.rest[name.to_bytes_with_nul().len()..];
         Ok(name)
     }
