@@ -1,10 +1,10 @@
-//! Sets the commit and its date, which `--version` shows. Both come from git, so that a build can be repeated;
-//! `SOURCE_DATE_EPOCH` replaces the date where there is no git.
+//! Sets the commit and its date, which `--version` prints. Both come from git, so that builds are reproducible. Without git,
+//! `SOURCE_DATE_EPOCH` gives the date.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What a command prints, if it runs and succeeds.
+/// The output of a command, or `None` if it fails or prints nothing.
 fn output(program: &str, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
@@ -20,7 +20,7 @@ fn main() {
     println!("cargo::rustc-env=POOLWRIGHT_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
     println!("cargo::rustc-env=POOLWRIGHT_DATE={}", date.as_deref().unwrap_or("of unknown date"));
     println!("cargo::rerun-if-env-changed=SOURCE_DATE_EPOCH");
-    // Changes with every commit and checkout.
+    // This file changes with each commit and checkout.
     if let Some(log) = output("git", &["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"])
         && Path::new(&log).exists()
     {

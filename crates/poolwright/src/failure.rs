@@ -1,22 +1,50 @@
-//! How a verb's failure is shown, and its exit code.
+//! Exit codes, and the message of a verb that failed.
 //!
-//! A failure is an [`anyhow::Error`]: a chain of causes, the outermost first. Markers in the chain give
-//! the exit code ([`Usage`], [`Refused`]) and lines that say what to do ([`hint`]).
+//! A failure is an [`anyhow::Error`]: a chain of causes, the outermost first. Markers in the chain
+//! select the exit code ([`Usage`], [`Refused`]); hints ([`hint`]) are printed on lines of their own.
 
 use std::fmt;
 
 use crate::interrupt;
 
-/// Exit code: the work failed.
+/// The work failed.
 const FAILED: u8 = 1;
-/// Exit code: wrong usage.
+/// The arguments are wrong.
 const USAGE: u8 = 2;
-/// Exit code: refused for safety.
+/// The program refused for safety.
 const REFUSED: u8 = 3;
-/// Exit code: interrupted by the user.
+/// No setting is better than today's beyond noise.
+pub const NOTHING_BETTER: u8 = 4;
+/// The user interrupted the program.
 const INTERRUPTED: u8 = 130;
 
-/// Starts a line that says what to do, in a message of its own or at the end of one.
+/// Each exit code with its short meaning (for `--help`) and its full one (for the documentation).
+pub const EXIT_CODES: [(u8, &str, &str); 6] = [
+    (0, "done", "Done. Also if the reader of standard output closed the pipe (`| head`)."),
+    (
+        FAILED,
+        "the work failed",
+        "The work failed, or standard output cannot be written. The message says what failed, on which object, why, and what to \
+         do. `tune --repeat`: the new run recommends other settings than the plan. `pool status`: a pool has a problem.",
+    ),
+    (USAGE, "wrong usage", "Wrong arguments."),
+    (
+        REFUSED,
+        "refused for safety",
+        "Refused for safety: creating a pool on a file that is not empty, using a pool or a mount point that is in use, mounting \
+         over a protected directory, replacing a file that Poolwright did not make, or copying a database that a process has \
+         open for writing.",
+    ),
+    (
+        NOTHING_BETTER,
+        "done, but no setting is better than today's beyond noise",
+        "`tune` and `confirm`: done, but no setting is better than today's beyond noise. `confirm`: also if a requirement is \
+         missed.",
+    ),
+    (INTERRUPTED, "interrupted", "Interrupted by Ctrl-C or SIGTERM."),
+];
+
+/// Starts a line that tells the user what to do, in a message of its own or at the end of one.
 const HINT: &str = "hint: ";
 
 /// Marks an error as wrong usage: exit code 2.
@@ -39,7 +67,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// A context that says what to do about an error.
+/// A context that tells the user what to do about an error.
 pub fn hint(todo: impl fmt::Display) -> String {
     format!("{HINT}{todo}")
 }
@@ -57,13 +85,13 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// Whether this is a library's refusal: to write a trace over a file that is not one, or to open a pool.
+/// Whether a library refused: to replace a file that is not a trace, or to open a pool.
 fn is_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(cause.downcast_ref(), Some(poolwright_trace::Error::NotOverwritten { .. }))
         || is_pool_refusal(cause)
 }
 
-/// Whether this is the engine's refusal to open a pool.
+/// Whether the engine refused to open a pool.
 fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.downcast_ref().is_some_and(poolwright_openzfs::Error::is_refusal)
 }
@@ -80,8 +108,7 @@ pub fn message(error: &anyhow::Error) -> String {
     lines.join("\n")
 }
 
-/// Joins the causes, and collects the hints. A cause that the part before it quotes already is left out, whole or up to
-/// the words that both share.
+/// Joins the causes and collects the hints. Omits a cause, or its first words, if the part before it already quotes them.
 fn join(parts: &[String]) -> (String, Vec<String>) {
     let mut message = String::new();
     let mut hints: Vec<String> = Vec::new();
@@ -110,7 +137,7 @@ fn join(parts: &[String]) -> (String, Vec<String>) {
     (message, hints)
 }
 
-/// Whether the text ends with these words, and not in the middle of a longer word.
+/// Whether the text ends with these words, as whole words.
 fn ends_with_words(text: &str, words: &str) -> bool {
     text.strip_suffix(words).is_some_and(|before| before.is_empty() || before.ends_with([' ', ':', '(']))
 }

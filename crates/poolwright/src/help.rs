@@ -1,9 +1,11 @@
-//! What the help texts have beside the options: examples and usage lines of every verb, in one table; the version.
+//! Help texts beside the options: examples and usage lines of each verb, in one table; the version; the exit codes.
 
 use std::sync::LazyLock;
 
 use clap::Command;
 use poolwright_openzfs::Engine;
+
+use crate::failure::EXIT_CODES;
 
 /// The program's version, its commit with the date, and the OpenZFS release that it was built with.
 pub static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -12,13 +14,14 @@ pub static VERSION: LazyLock<String> = LazyLock::new(|| {
     format!("{version} (commit {commit}, {date}, OpenZFS {})", Engine::version())
 });
 
-/// One verb's part of the help.
+/// The examples and the usage line of one verb.
 struct Entry {
-    /// The verb, and the verb below it.
+    /// The verb, followed by its subcommand if there is one.
     path: &'static [&'static str],
-    /// Command lines, each of which runs as it stands where its files exist.
+    /// Complete command lines, which run if their files exist.
     examples: &'static [&'static str],
-    /// The usage line as `zfs` and `zpool` write it, where the generated one does not show the order of the words.
+    /// The usage line in the style of `zfs` and `zpool`, for verbs whose generated line does not show the order of the
+    /// arguments.
     usage: Option<&'static str>,
 }
 
@@ -113,7 +116,14 @@ const ENTRIES: &[Entry] = &[
     entry(&["lab", "report"], &["poolwright lab report ldap-import -o ldap.html"]),
 ];
 
-/// Adds the table's examples and usage lines to the command line's verbs.
+/// The exit codes in one sentence, for the end of the help.
+pub fn exit_codes() -> String {
+    let codes: Vec<String> =
+        EXIT_CODES.iter().map(|(code, meaning, _)| format!("{code} {meaning}")).collect();
+    format!("Exit codes: {}.", codes.join("; "))
+}
+
+/// Adds the table's examples and usage lines to the verbs.
 pub fn complete(command: Command) -> Command {
     ENTRIES.iter().fold(command, |command, entry| add(command, entry.path, entry))
 }
@@ -138,7 +148,7 @@ mod tests {
     use super::*;
     use crate::Cli;
 
-    /// The verbs that do something, hidden ones left out.
+    /// The visible verbs without subcommands.
     fn leaves(command: &Command, path: &[String], found: &mut Vec<Vec<String>>) {
         let verbs: Vec<&Command> =
             command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help").collect();

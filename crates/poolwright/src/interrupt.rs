@@ -1,12 +1,15 @@
-//! Ctrl-C and SIGTERM as a flag that long work looks at.
+//! Ctrl-C and SIGTERM as a flag that long work polls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Starts watching, once; the flag is set by the first signal. A second one ends the process at once, and removes
-/// what must not outlive it, as the destructors would have done.
+/// Installs the handler once; the first signal sets the flag. A second signal removes temporary files and directories, as their
+/// destructors would, and ends the process.
+///
+/// # Errors
+/// If the handler cannot be installed.
 pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
     if let Some(flag) = FLAG.get() {
         return Ok(Arc::clone(flag));
@@ -22,15 +25,18 @@ pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// The same for work that clears up by itself, and in bounded time: more signals change nothing. Who ends a group of
-/// processes often tells each of them twice.
+/// Installs a handler that ignores further signals, for work that cleans up in bounded time. A program that ends a process group
+/// often signals each process twice.
+///
+/// # Errors
+/// If the handler cannot be installed.
 pub fn watch_patiently() -> anyhow::Result<()> {
     let flag = Arc::clone(FLAG.get_or_init(Arc::default));
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;
     Ok(())
 }
 
-/// Whether a signal came.
+/// Whether a signal has arrived.
 pub fn requested() -> bool {
     FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }

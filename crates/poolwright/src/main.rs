@@ -29,14 +29,11 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 /// Fit OpenZFS to a database: record its I/O, try settings on the real OpenZFS engine in user space, and recommend the best
 /// of them, with the measurements. No kernel module is needed.
 #[derive(Debug, Parser)]
-#[command(name = "poolwright", arg_required_else_help = true, after_help = EXIT_CODES)]
+#[command(name = "poolwright", arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
 }
-
-const EXIT_CODES: &str = "Exit codes: 0 done; 1 the work failed; 2 wrong usage; 3 refused for safety; 4 done, but no \
-                          setting is better than today's beyond noise; 130 interrupted.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
@@ -71,7 +68,7 @@ fn main() -> ExitCode {
 
 /// The definition of the command line, with examples in its help texts.
 fn command() -> clap::Command {
-    help::complete(Cli::command()).version(help::VERSION.as_str())
+    help::complete(Cli::command()).version(help::VERSION.as_str()).after_help(help::exit_codes())
 }
 
 fn parse() -> clap::error::Result<Cli> {

@@ -1,5 +1,5 @@
-//! Output files: refused before the work where they cannot be written or would replace a user's file, and put in their
-//! place whole or not at all.
+//! Output files. A verb opens them before its work starts, so that an unwritable path or a user's file is refused at once.
+//! A file appears at its path only when it is complete.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write};
@@ -10,19 +10,19 @@ use poolwright_host::{Part, private};
 
 use crate::failure::{Refused, Usage, hint};
 
-/// What an output file holds, which tells a file that Poolwright made from a user's.
+/// The format of an output file, by which Poolwright recognizes files that it made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A plan of `tune`: JSON with the format's name.
     Plan,
     /// An HTML page with Poolwright as its generator.
     Page,
-    /// Another program's format, which does not say who wrote it.
+    /// Another program's format, which does not name its writer.
     Export,
 }
 
 impl Kind {
-    /// Whether Poolwright made this file. An empty file counts: nothing is lost with it.
+    /// Whether Poolwright made this file. Empty files count as such, because replacing one loses nothing.
     fn made(self, file: &mut File) -> io::Result<bool> {
         let mut head = Vec::new();
         file.take(4096).read_to_end(&mut head)?;
@@ -36,8 +36,8 @@ impl Kind {
             })
     }
 
-    /// Plans and pages are made to be shown, and hold names and figures, but none of a database's pages: the umask decides
-    /// who reads them. An export is as private as the trace that it was made from.
+    /// The mode of the file. Plans and pages are meant to be shown and contain no pages of a database, so the umask applies. An
+    /// export is as private as the trace from which it was made.
     fn mode(self) -> u32 {
         match self {
             Kind::Plan | Kind::Page => private::SHARED_FILE,
@@ -45,13 +45,13 @@ impl Kind {
         }
     }
 
-    /// Whether the file that is replaced is kept, as NAME.1.
+    /// Whether the previous file is kept as NAME.1.
     fn is_kept(self) -> bool {
         matches!(self, Kind::Plan | Kind::Page)
     }
 }
 
-/// The option of every verb that writes such a file.
+/// The option of each verb that writes an output file.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Force {
     /// Replace an output file that Poolwright did not make
@@ -59,22 +59,21 @@ pub struct Force {
     pub force: bool,
 }
 
-/// An output file. Dropped before [`Output::commit`], it leaves what was there as it was.
+/// An output file. If it is dropped before [`Output::commit`], the file at the path does not change.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
     kind: Kind,
     file: File,
-    /// The file beside the path that is written first; none for a device or a pipe, which is written directly.
+    /// The temporary file beside the path; `None` for a device or a pipe, which is written directly.
     part: Option<Part>,
 }
 
 impl Output {
-    /// Opens the output, beside its path if that is a regular file or does not exist.
+    /// Opens the output: a temporary file beside the path, if the path is a regular file or does not exist.
     ///
     /// # Errors
-    /// If the path cannot be written; with [`Refused`] if it holds a file that Poolwright did not make and `force` is not
-    /// set.
+    /// If the path cannot be written; with [`Refused`] if it is a file that Poolwright did not make and `force` is not set.
     pub fn open(path: &Path, kind: Kind, force: Force) -> anyhow::Result<Output> {
         let failed = || format!("cannot write {}", path.display());
         let found = match fs::metadata(path) {
@@ -99,7 +98,7 @@ impl Output {
         Ok(Output { path: path.to_owned(), kind, file, part })
     }
 
-    /// Opens several outputs, which must not be the same file.
+    /// Opens two outputs, which must be different files.
     ///
     /// # Errors
     /// As [`Output::open`]; with [`Usage`] if two paths name one file.
@@ -116,19 +115,19 @@ impl Output {
         Ok((first, Output::open(other, other_kind, force)?))
     }
 
-    /// Writes the text, and commits.
+    /// Writes the text and commits.
     ///
     /// # Errors
-    /// As the file system says; what was at the path stays then.
+    /// If the file cannot be written; the file at the path then does not change.
     pub fn write(mut self, text: &str) -> anyhow::Result<()> {
         self.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", self.path.display()))?;
         self.commit()
     }
 
-    /// Puts the file at its path. A plan or page that was there is kept with `.1` added to its name.
+    /// Renames the file to its path. A previous plan or page is kept as NAME.1.
     ///
     /// # Errors
-    /// As the file system says; what was at the path stays then.
+    /// If the file cannot be synced or renamed; the file at the path then does not change.
     pub fn commit(mut self) -> anyhow::Result<()> {
         let put = |part: &Part| {
             self.file.sync_all()?;
@@ -170,7 +169,7 @@ fn refuse_foreign(path: &Path, kind: Kind) -> anyhow::Result<()> {
         .context(Refused)
 }
 
-/// Links the file to NAME.1 as well, in place of an older one.
+/// Links the file to NAME.1, and replaces an older one.
 fn keep(path: &Path) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".1");
@@ -179,7 +178,7 @@ fn keep(path: &Path) -> io::Result<()> {
         Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
         _ => {}
     }
-    // A file system without hard links gets a copy.
+    // Some file systems have no hard links.
     fs::hard_link(path, &kept).or_else(|_| fs::copy(path, &kept).map(drop))
 }
 

@@ -1,4 +1,4 @@
-//! Where scratch directories are made, and found again if their process was killed.
+//! Creates scratch directories, and removes those that killed processes left.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,21 @@ use poolwright_host::{memory, scratch::sweep};
 const PREFIX: &str = "poolwright-scratch-";
 const MEMORY: &str = "/dev/shm";
 
-/// A scratch directory below `parent`, or in memory (`/dev/shm`) if that has `needed` bytes twice over, or in the temporary
-/// directory. What killed processes left in any of these is removed on the way.
+/// Creates a scratch directory below `parent`; without `parent`, in the directory of [`choose`]. Removes scratch directories
+/// that killed processes left in any of these.
+///
+/// # Errors
+/// If the directory cannot be created.
 pub fn create(parent: Option<&Path>, needed: u64) -> anyhow::Result<Scratch> {
     for place in [PathBuf::from(MEMORY), std::env::temp_dir()] {
         sweep(&place, PREFIX);
     }
     let parent = parent.map_or_else(|| choose(needed), Path::to_owned);
     Scratch::create(&parent, PREFIX)
-        .with_context(|| format!("making a scratch directory in {}", parent.display()))
+        .with_context(|| format!("cannot create a scratch directory in {}", parent.display()))
 }
 
-/// Memory (`/dev/shm`) if it has `needed` bytes twice over, or the temporary directory.
+/// `/dev/shm` if it has room for twice `needed` bytes; otherwise the temporary directory.
 pub fn choose(needed: u64) -> PathBuf {
     let (place, twice) = (PathBuf::from(MEMORY), needed.saturating_mul(2));
     let fits = poolwright_replay::capture::check_room(&place, twice).is_ok() && available_memory() > twice;

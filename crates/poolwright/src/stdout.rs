@@ -1,8 +1,8 @@
-//! Standard output and standard error, for every verb. Where standard output fails (a full disk, a closed pipe), the verb
-//! unwinds, so that a pool that it has open is exported, and the program ends with a message and not as a defect.
-//! Standard error may fail: nothing is left that could say so.
+//! Standard output and standard error of each verb. If a write to standard output fails (full disk, closed pipe), the verb
+//! unwinds, so that an open pool is exported, and the program ends with a message instead of a panic. Failed writes to standard
+//! error are ignored.
 //!
-//! The macros take the place of the standard library's, which panic.
+//! The macros replace those of the standard library, which panic.
 
 use std::any::Any;
 use std::fmt;
@@ -26,10 +26,10 @@ macro_rules! eprintln {
 
 /// The exit code after a failed write.
 const FAILED: u8 = 1;
-/// The exit code where the reader of a pipe has closed it (`| head`).
+/// The exit code if the reader has closed the pipe (`| head`).
 const CLOSED: u8 = 0;
 
-/// Standard output for what takes a writer. A write that fails does not return.
+/// Standard output as a [`Write`]. A failed write does not return; it unwinds.
 pub struct Stdout;
 
 impl Write for Stdout {
@@ -42,7 +42,7 @@ impl Write for Stdout {
     }
 }
 
-/// Standard output as a terminal: as wide as `COLUMNS` says, where that is exported, else as it is.
+/// Properties of standard output as a terminal. An exported `COLUMNS` overrides the terminal's width.
 pub fn terminal() -> Terminal {
     let terminal = Terminal::stdout();
     let stated = std::env::var("COLUMNS").is_ok_and(|columns| columns.parse::<usize>().is_ok());
@@ -53,28 +53,28 @@ pub fn terminal() -> Terminal {
     }
 }
 
-/// What a failed write unwinds with.
+/// The payload with which a failed write unwinds.
 struct Unwritable(io::Error);
 
 fn unwind<T>(why: io::Error) -> io::Result<T> {
     match why.kind() {
-        ErrorKind::Interrupted => Err(why),            // the caller tries again
-        _ if std::thread::panicking() => Err(why),     // while another failure is on its way up
-        _ => resume_unwind(Box::new(Unwritable(why))), // past the panic hook
+        ErrorKind::Interrupted => Err(why),            // the caller retries
+        _ if std::thread::panicking() => Err(why),     // another failure is unwinding
+        _ => resume_unwind(Box::new(Unwritable(why))), // does not call the panic hook
     }
 }
 
-/// Prints to standard output, at once.
+/// Prints to standard output and flushes.
 pub fn print(text: fmt::Arguments<'_>) {
     let _ = Stdout.write_fmt(text).and_then(|()| Stdout.flush());
 }
 
-/// Prints to standard error, if that takes it.
+/// Prints to standard error and ignores failures.
 pub fn tell(text: fmt::Arguments<'_>) {
     let _ = io::stderr().write_fmt(text);
 }
 
-/// Runs a verb; the exit code, also where standard output failed.
+/// Runs a verb and returns its exit code, also if standard output failed.
 pub fn guard(verb: impl FnOnce() -> u8) -> u8 {
     catch_unwind(AssertUnwindSafe(verb)).unwrap_or_else(code_of)
 }
@@ -86,7 +86,7 @@ fn code_of(payload: Box<dyn Any + Send>) -> u8 {
     }
 }
 
-/// Says that standard output failed; the exit code.
+/// Reports a failed write to standard output; returns the exit code.
 pub fn report(why: &io::Error) -> u8 {
     if why.kind() == ErrorKind::BrokenPipe {
         return CLOSED;

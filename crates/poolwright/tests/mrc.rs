@@ -318,7 +318,7 @@ fn a_torn_trace_is_told() {
     std::fs::write(&path, [&whole[..], b"half a checkpoint"].concat()).unwrap();
     let (table, said) = place.run("t.parquet --model lru --recordsize 8K --sizes 1M");
     assert!(
-        table.contains("22,121 requests") && said.contains("17 bytes behind its last checkpoint lost"),
+        table.contains("22,121 requests") && said.contains("17 bytes after the last checkpoint are lost"),
         "{table}{said}"
     );
 }

@@ -12,7 +12,7 @@ use poolwright_lab::confirm::{self, Options, Tree};
 use poolwright_tune::plan::{Confirmation, ConfirmationCommands, ConfirmedSetting, FORMAT, Plan, VERSION};
 
 use super::options::{self, Usage, parse_time};
-use crate::failure::{Refused, hint};
+use crate::failure::{NOTHING_BETTER, Refused, hint};
 use crate::output::{Force, Kind, Output};
 use crate::stdout::Stdout;
 use crate::{interrupt, plan_page, plan_text, scratch};
@@ -198,5 +198,5 @@ fn marked(error: poolwright_lab::Error) -> anyhow::Error {
 /// requirement.
 fn exit_code(confirmation: &Confirmation) -> u8 {
     let any = confirmation.settings.iter().any(ConfirmedSetting::is_acceptable);
-    if any && confirmation.missed.is_empty() { 0 } else { 4 }
+    if any && confirmation.missed.is_empty() { 0 } else { NOTHING_BETTER }
 }

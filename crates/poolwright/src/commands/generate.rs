@@ -1,4 +1,6 @@
-//! `poolwright generate`: man pages and shell completions, made from the same definitions as `--help`.
+//! `poolwright generate`: man pages, shell completions and the reference documentation, made from the same definitions as `--help`.
+
+mod reference;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +9,10 @@ use anyhow::Context as _;
 use clap::{Command, ValueHint};
 use clap_complete::Shell;
 
-/// Write the man pages and the completions of the shells, for packages and `make install`
+/// Write the man pages, the completions of the shells and the reference documentation
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directory that receives `man1/`, `bash/`, `zsh/` and `fish/`; it is created if it does not exist
+    /// The directory that receives `man1/`, `bash/`, `zsh/`, `fish/` and `docs/`; it is created if it does not exist
     #[arg(value_hint = ValueHint::DirPath)]
     dir: PathBuf,
 }
@@ -27,7 +29,19 @@ pub fn run(args: Args, command: Command) -> anyhow::Result<u8> {
         clap_complete::generate_to(shell, &mut command.clone(), "poolwright", &dir)
             .with_context(|| format!("write the completions to {}", dir.display()))?;
     }
+    documentation(&created(args.dir.join("docs"))?, command)?;
     Ok(0)
+}
+
+/// `commands.md`, and a file for each generated table.
+fn documentation(dir: &Path, mut command: Command) -> anyhow::Result<()> {
+    command.build();
+    let write = |name: &str, text: &str| {
+        let path = dir.join(format!("{name}.md"));
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))
+    };
+    write("commands", &reference::commands(&command))?;
+    reference::tables(&command).iter().try_for_each(|(name, text)| write(name, text))
 }
 
 /// The command without its hidden verbs, which only the program itself runs.

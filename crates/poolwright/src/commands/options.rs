@@ -12,39 +12,43 @@ use poolwright_trace::{Reader, counted};
 
 pub use crate::failure::Usage;
 
-/// What a trial runs on: the same options for `replay` and `tune`.
+/// Options of `replay` and `tune` that describe the machine of a trial.
 #[derive(Debug, clap::Args)]
 pub struct TrialOptions {
-    /// ARC limit of the trials: 64M at least. Left out, half of the memory that is available
+    /// ARC limit of the trials, at least 64M. Default: half of the available memory
     #[arg(long, value_name = "SIZE", value_parser = parse_arc)]
     pub arc: Option<u64>,
 
-    /// Device to emulate under the pool: none, measured (256M are written under TMPDIR), measured:DIR, nvme, sata-ssd (or ssd), hdd, sas-15k, san, ebs-gp3, 4xssd (RAID 0 of so many), or numbers such as
+    /// Device to emulate: none, measured (writes 256M to TMPDIR), measured:DIR, nvme, sata-ssd (or ssd), hdd, sas-15k, san,
+    /// ebs-gp3, 4xssd (a RAID 0 of four), or figures such as
     /// read=80us,write=20us,flush=1ms,read_bw=3G,write_bw=2G,iops=0,depth=32
     #[arg(long, value_name = "PROFILE", default_value = "measured", value_parser = parse_device)]
     pub device: String,
 
-    /// Directory for scratch files. Left out, memory (/dev/shm) if it has the room, else TMPDIR
+    /// Directory for scratch files. Default: /dev/shm if it has enough room, otherwise TMPDIR
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
 
-    /// The most data that a trial fills its pool with; larger databases are sampled by region
+    /// Limit of the data in a trial's pool; larger databases are sampled by region
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
     pub sample_bytes: u64,
 
-    /// Seed of everything that is drawn
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     pub seed: u64,
 }
 
 impl TrialOptions {
-    /// The ARC limit, chosen if it was not given.
+    /// The ARC limit in bytes; the default if the option is absent.
     pub fn arc_bytes(&self) -> u64 {
         self.arc.unwrap_or_else(default_arc)
     }
 
-    /// The device. `measured` measures the one below TMPDIR: nothing is written beside a database unless its directory
-    /// is named.
+    /// The device. `measured` measures the device of TMPDIR; Poolwright writes beside a database only if the user names its
+    /// directory.
+    ///
+    /// # Errors
+    /// If the device is invalid or cannot be measured.
     pub fn device(&self) -> anyhow::Result<Device> {
         let dir = match self.device.strip_prefix("measured") {
             Some("") => std::env::temp_dir(),
@@ -53,52 +57,57 @@ impl TrialOptions {
         };
         Device::measure(&dir).with_context(|| {
             format!(
-                "{} cannot be measured; name another directory with --device measured:DIR, or a profile",
+                "cannot measure the device of {}\nhint: name another directory with --device measured:DIR, or a profile",
                 dir.display()
             )
         })
     }
 }
 
-/// This program as a child will run it: the running file itself, even if another was installed in its place since.
+/// The path by which a child process executes this program: the running file, even if it has been replaced since.
 pub fn this_program() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }
 
-/// The kernel's default of `zfs_dirty_data_max`: a tenth of the memory, 4 GiB at most.
+/// The default of `zfs_dirty_data_max` in the kernel (zfs(4)), in bytes: a tenth of the memory, at most 4 GiB.
 pub fn dirty_bytes() -> u64 {
     (crate::scratch::total_memory() / 10).clamp(64 << 20, 4 << 30)
 }
 
-/// Opens a trace and says if its end is torn ([`say_torn`]).
+/// Opens a trace and reports a torn end ([`say_torn`]).
+///
+/// # Errors
+/// If the trace cannot be read or contains no event.
 pub fn check_trace(path: &std::path::Path) -> anyhow::Result<()> {
     say_torn(&poolwright_trace::Reader::open(path)?)
 }
 
-/// Says what is lost of a trace whose end is torn, by a killed recorder or an incomplete copy. An error where no event is
-/// left.
+/// Warns about a trace whose end is torn by a killed recorder or an incomplete copy.
+///
+/// # Errors
+/// If no event is left.
 pub fn say_torn(trace: &Reader) -> anyhow::Result<()> {
     let Some(lost) = trace.recovered() else { return Ok(()) };
     let (path, events) = (trace.path().display(), trace.len());
     if events == 0 {
         bail!(
-            "{path} is torn: it holds no event before the torn part, which is {lost} of its {} bytes\n\
+            "{path} is torn: there is no event before the torn part, which has {lost} of its {} bytes\n\
              hint: copy the trace again, or record again",
             trace.good_len() + lost
         );
     }
     eprintln!(
-        "warning: {path} is torn: {} behind its last checkpoint lost; {} before them {} used\n\
-         hint: `truncate -s {} {path}` makes the file whole for other programs",
+        "warning: {path} is torn: {} after the last checkpoint {} lost; using {} before it\n\
+         hint: `truncate -s {} {path}` repairs the file for other programs",
         counted(lost, "byte"),
+        if lost == 1 { "is" } else { "are" },
         counted(events, "event"),
-        if events == 1 { "is" } else { "are" },
         trace.good_len(),
     );
     Ok(())
 }
 
-/// For clap: a device of [`TrialOptions::device`].
+/// Checks the argument of `--device`, for clap.
 fn parse_device(text: &str) -> Result<String, String> {
     let measured = text == "measured" || text.starts_with("measured:");
     if !measured {
@@ -107,20 +116,23 @@ fn parse_device(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The least ARC of the engine, in bytes: four of the largest records.
+/// The engine's smallest ARC, in bytes: four of the largest records.
 pub const LEAST_ARC: u64 = 64 << 20;
 
-/// The ARC limit where none is given: half of the memory that is available.
+/// The default ARC limit in bytes: half of the available memory.
 pub fn default_arc() -> u64 {
     (crate::scratch::available_memory() / 2).max(LEAST_ARC)
 }
 
-/// For clap: an ARC limit that the engine takes and this machine has.
+/// Parses an ARC limit that the engine accepts and this machine has, for clap.
+///
+/// # Errors
+/// A sentence for the user.
 pub fn parse_arc(text: &str) -> Result<u64, String> {
     check_arc(parse_size(text)?, crate::scratch::total_memory())
 }
 
-/// Checks an ARC limit against the memory of a machine; 0 stands for unknown.
+/// Compares an ARC limit with a machine's memory in bytes; 0 means unknown.
 fn check_arc(bytes: u64, memory: u64) -> Result<u64, String> {
     if bytes < LEAST_ARC {
         return Err("the smallest ARC is 64M".into());
@@ -132,12 +144,18 @@ fn check_arc(bytes: u64, memory: u64) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// For clap: `16K` to bytes.
+/// Parses a size such as `16K` to bytes, for clap.
+///
+/// # Errors
+/// A sentence for the user.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     property::parse_size(text).map_err(|e| e.to_string())
 }
 
-/// For clap: `30s`, `5m`, `1h`, `500ms`.
+/// Parses a time such as `30s`, `5m`, `1h` or `500ms`, for clap.
+///
+/// # Errors
+/// A sentence for the user.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
     let units = [("us", 1e-6), ("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     let (digits, factor) =
@@ -148,10 +166,13 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Properties per role; the role `*` is for all.
+/// Properties of each role; the role `*` stands for all roles.
 pub type PerRole = BTreeMap<String, Settings>;
 
 /// Every combination of `[role:]property=value[,value…]` options, checked against the engine's property table.
+///
+/// # Errors
+/// With [`Usage`] if an option is malformed, or its role, property or value is unknown.
 pub fn combinations(options: &[String]) -> anyhow::Result<Vec<PerRole>> {
     all_combinations(options).context(Usage)
 }
@@ -185,7 +206,7 @@ fn all_combinations(options: &[String]) -> anyhow::Result<Vec<PerRole>> {
     Ok(all)
 }
 
-/// The settings of each role: those for all, then its own.
+/// The settings of each role: those of `*`, overridden by those of the role.
 pub fn for_roles(per_role: &PerRole, roles: &[String]) -> PerRole {
     let of = |role: &String| {
         let mut settings = per_role.get("*").cloned().unwrap_or_default();

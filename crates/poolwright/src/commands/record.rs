@@ -15,15 +15,16 @@ use crate::interrupt;
 
 /// Record a live database's file I/O into a trace
 ///
-/// Needs root, or CAP_BPF and CAP_PERFMON. Without: `poolwright trace import` reads the log of a fio job.
+/// Needs root, or CAP_BPF and CAP_PERFMON. Without these, `poolwright trace import` can read a log of fio, and `poolwright mount
+/// --record` can record a mount of the user-space engine.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("subject").required(true))]
 pub struct Args {
-    /// Record every file below this directory, whoever uses it
+    /// Record every file below this directory, for all processes
     #[arg(long, value_name = "DIR", group = "subject")]
     dir: Option<PathBuf>,
 
-    /// Record every file that this process and its children use
+    /// Record all files that this process and its children use
     #[arg(long, value_name = "PID", group = "subject", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
 
@@ -44,13 +45,16 @@ pub struct Args {
     json: bool,
 }
 
-/// Records; the value is the exit code.
+/// Runs the verb; returns the exit code.
+///
+/// # Errors
+/// If the recorder cannot start or the trace cannot be written.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch().context("cannot watch for Ctrl-C")?;
     let subject = match (&args.dir, args.pid) {
         (Some(dir), _) => Subject::Dir(dir.clone()),
         (None, Some(pid)) => Subject::Pid(pid),
-        (None, None) => unreachable!("clap asks for one of them"),
+        (None, None) => unreachable!("clap requires one of them"),
     };
     let what = subject.describe();
     let mut options = Options::new(&args.output);
@@ -69,8 +73,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     if summary.trace.events == 0 {
         eprintln!(
-            "poolwright: nothing was recorded: no process read, wrote or opened a file of {what}\n\
-             hint: name the directory that the database uses, and put load on it"
+            "poolwright: nothing was recorded: no process used a file of {what}\n\
+             hint: name the database's directory, and run a load during the recording"
         );
         return Ok(if stop.load(Ordering::Relaxed) { 130 } else { 1 });
     }

@@ -1,4 +1,4 @@
-//! `poolwright trial SPEC`: one trial in this process, its result as one JSON object. Started by the other verbs.
+//! `poolwright trial SPEC`: runs one trial in this process and prints its result as one JSON object. Other verbs start it.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use poolwright_replay::{Spec, child, trial};
 
 use crate::interrupt;
 
-/// Run one trial in this process and prints its result as JSON
+/// Run one trial in this process and print its result as JSON
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Specification of the trial
@@ -18,15 +18,18 @@ pub struct Args {
     spec: PathBuf,
 }
 
-/// What tells the kinds of specifications apart; a replay's has none.
+/// The field that distinguishes the kinds of specifications; that of a replay has none.
 #[derive(serde::Deserialize)]
 struct Kind {
     kind: Option<String>,
 }
 
-/// Runs it; the value is the exit code.
+/// Runs the trial; returns the exit code.
+///
+/// # Errors
+/// If the specification is invalid or the trial fails.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    let text = std::fs::read(&args.spec).with_context(|| format!("reading {}", args.spec.display()))?;
+    let text = std::fs::read(&args.spec).with_context(|| format!("cannot read {}", args.spec.display()))?;
     let kind: Result<Kind, _> = serde_json::from_slice(&text);
     if kind.is_ok_and(|kind| kind.kind.as_deref() == Some(TrialSpec::KIND)) {
         return lab(&args.spec, &text);
@@ -42,14 +45,14 @@ fn lab(path: &Path, text: &[u8]) -> anyhow::Result<u8> {
     child::end_with_parent();
     interrupt::watch_patiently()?;
     let spec: TrialSpec = serde_json::from_slice(text)
-        .with_context(|| format!("{} is no trial's specification", path.display()))?;
-    // by this name it can be started by others too, and also after a new build
+        .with_context(|| format!("invalid trial specification {}", path.display()))?;
+    // Other processes can execute this path, also after the program has been rebuilt.
     let program = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
     let setting = Setting { program, interrupted: interrupt::requested, say };
     print(&poolwright_lab::trial::run(&spec, &setting)?)
 }
 
-/// Progress, for the starter.
+/// Writes progress to standard error for the parent process.
 fn say(what: &serde_json::Value) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }

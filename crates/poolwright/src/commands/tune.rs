@@ -1,4 +1,4 @@
-//! `poolwright tune`: from a live database to settings worth changing.
+//! `poolwright tune`: recommends settings for a database.
 
 mod repeat;
 
@@ -19,15 +19,17 @@ use poolwright_tune::plan::{Plan, Verdict};
 use poolwright_tune::{Goal, Request, Requirement, tune};
 
 use super::options::{self, TrialOptions, Usage, parse_time};
+use crate::failure::NOTHING_BETTER;
 use crate::output::{Force, Kind, Output};
 use crate::stdout::Stdout;
 use crate::{interrupt, plan_page, plan_text, scratch};
 
-/// Recommend settings for a database, with evidence: the main job
+/// Recommend settings for a database, with evidence
 ///
-/// Records the database's I/O (or takes a trace), samples its files, replays the recording on the OpenZFS engine under
-/// candidate settings, and says per role what beats today's. Nothing of the database is changed; its files are only
-/// read. Exit code 4 means: keep what you have. With --repeat: 0, the run recommends the same as the plan, 1, it does not.
+/// Records the database's I/O (or reads a trace), samples its files, replays the recording on the OpenZFS engine under
+/// candidate settings, and recommends those that beat today's for each kind of file. Reads the database's files and changes
+/// nothing. Exit code 4 means: keep today's settings. With --repeat, 0 means that the new run recommends the same as the plan, and 1
+/// that it does not.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The database's directory
@@ -38,9 +40,8 @@ pub struct Args {
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
 
-    /// Repeat the run that made this plan, from what the plan records of it, and say whether it recommends the same. Refused if
-    /// the trace or the database is another. --trace says where the trace is now. Written to plan-repeated.json and
-    /// report-repeated.html if left out
+    /// Repeat the run that made this plan, and report whether it recommends the same. The trace and the database must be those of
+    /// the plan; --trace names the trace if it has moved. Writes plan-repeated.json and report-repeated.html by default
     #[arg(long, value_name = "PLAN", conflicts_with_all = CHANGES_THE_RUN)]
     repeat: Option<PathBuf>,
 
@@ -52,28 +53,28 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     keep_trace: Option<PathBuf>,
 
-    /// What counts most
+    /// What to improve first
     #[arg(long, default_value = "balanced", value_parser = goals())]
     goal: Goal,
 
-    /// What has to hold whatever the goal: --require 'space<=-20%', --require 'work_rate>=-5%' (repeatable). Figures: space,
-    /// work_rate, write_bytes, read_bytes, read_p99, sync_p99, cpu
+    /// A limit that the recommendation must meet, such as 'space<=-20%' or 'work_rate>=-5%' (repeatable). Figures: space, work_rate,
+    /// write_bytes, read_bytes, read_p99, sync_p99, cpu
     #[arg(long, value_name = "FIGURE<=CHANGE%", value_parser = Requirement::parse)]
     require: Vec<Requirement>,
 
-    /// Property of today, where `zfs get` cannot say it: -o recordsize=16K. Otherwise OpenZFS's defaults
+    /// A property's value today, if the directory is not on ZFS: -o recordsize=16K. Default: OpenZFS's defaults
     #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
     options: Vec<String>,
 
-    /// Time for estimates and trials, the recording left out
+    /// Time for estimates and trials, without the recording
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = parse_time)]
     budget: Duration,
 
-    /// Sector size of the trials' pools as a power of two; chosen for the device if left out
+    /// Sector size of the trials' pools as a power of two. Default: chosen for the device
     #[arg(long, value_parser = clap::value_parser!(u32).range(9..=16))]
     ashift: Option<u32>,
 
-    /// After the plan, also try the published advice that the race did not: six trials for each rule, of 7 to 25 s, outside
+    /// Also measure published tuning advice: six more trials of 7 to 25 s for each rule that the search has not tried, in addition to
     /// --budget
     #[arg(long)]
     check_advice: bool,
@@ -111,7 +112,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Options that a repeated run takes from its plan.
+/// Options that `--repeat` takes from the plan.
 const CHANGES_THE_RUN: [&str; 12] = [
     "duration",
     "keep_trace",
@@ -127,21 +128,24 @@ const CHANGES_THE_RUN: [&str; 12] = [
     "seed",
 ];
 
-/// For clap: the goals by name.
+/// Parses the name of a goal, for clap.
 fn goals() -> impl TypedValueParser<Value = Goal> {
     PossibleValuesParser::new(GOALS.iter().map(|row| row.1))
-        .map(|name| Goal::parse(&name).expect("only names of the table are possible"))
+        .map(|name| Goal::parse(&name).expect("clap accepts only names of the table"))
 }
 
-/// Tunes; the value is the exit code.
+/// Runs the verb; returns the exit code.
+///
+/// # Errors
+/// If an argument is invalid, or the recording, the trials or an output fail.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch()?;
     if let Some(plan) = &args.repeat {
         return repeat::run(&args, plan, &stop);
     }
-    let dir = checked_dir(args.dir.as_deref().context("no directory is named")?)?;
+    let dir = checked_dir(args.dir.as_deref().context("the database's directory is missing")?)?;
     let stated = stated(&args.options)?;
-    // Opened before the long run: a place that cannot be written shows now.
+    // Opened first, so that an unwritable path is reported before the long run.
     let outputs = Outputs::open(&args)?;
     let scratch = scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes.saturating_mul(4))?;
     let trace = match &args.trace {
@@ -162,7 +166,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         device: args.trial.device()?,
         dir,
         keep_trace: args.trace.is_some() || args.keep_trace.is_some(),
-        // A plan names its recording for good, wherever a later run is started.
+        // The plan names its recording by an absolute path, because a later run may start elsewhere.
         trace: std::path::absolute(&trace).unwrap_or(trace),
         goal: args.goal,
         requirements: args.require.clone(),
@@ -183,7 +187,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         Tuned::Interrupted => return Ok(interrupted(&args, outputs)),
     };
     write_and_print(&args, outputs, &plan)?;
-    Ok(if plan.verdict == Verdict::Keep { 4 } else { 0 })
+    Ok(if plan.verdict == Verdict::Keep { NOTHING_BETTER } else { 0 })
 }
 
 /// How a run ended.
@@ -192,7 +196,7 @@ enum Tuned {
     Interrupted,
 }
 
-/// Tunes with a progress bar, or with lines where standard error is not a terminal.
+/// Tunes, with a progress bar on a terminal and progress lines elsewhere.
 fn tuned(request: &Request) -> anyhow::Result<Tuned> {
     let bar = bar();
     let began = Instant::now();
@@ -232,12 +236,12 @@ fn write_and_print(args: &Args, outputs: Outputs, plan: &Plan) -> anyhow::Result
     Ok(())
 }
 
-/// The values that the user says are today's: one each, for all roles.
+/// The values of today that the user states: one for each property, for all roles.
 fn stated(options: &[String]) -> anyhow::Result<Settings> {
     let mut all = options::combinations(options)?;
     let one = all.pop().unwrap_or_default();
     if !all.is_empty() || one.keys().any(|role| role != "*") {
-        return Err(anyhow::anyhow!("-o says what is set today: one value for each property, for all roles")
+        return Err(anyhow::anyhow!("-o takes one value for each property, without a role: today's setting")
             .context(Usage));
     }
     Ok(one.into_values().next().unwrap_or_default())
@@ -246,13 +250,14 @@ fn stated(options: &[String]) -> anyhow::Result<Settings> {
 fn checked_dir(dir: &Path) -> anyhow::Result<PathBuf> {
     let found = dir
         .canonicalize()
-        .with_context(|| format!("looking at the database's directory {}", dir.display()))?;
+        .with_context(|| format!("cannot open the database's directory {}", dir.display()))?;
     if !found.is_dir() {
-        bail!("{} is a file; name the directory that the database lives in", dir.display());
+        bail!("{} is a file\nhint: name the database's directory", dir.display());
     }
-    let mut entries = std::fs::read_dir(&found).with_context(|| format!("listing {}", found.display()))?;
+    let mut entries =
+        std::fs::read_dir(&found).with_context(|| format!("cannot list {}", found.display()))?;
     if entries.next().is_none() {
-        bail!("{} is empty: there is no database to look at", found.display());
+        bail!("{} is empty: there is no database in it", found.display());
     }
     Ok(found)
 }
@@ -274,8 +279,8 @@ fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -
     bar.finish_and_clear();
     if summary.trace.events == 0 && !stop.load(Ordering::Relaxed) {
         bail!(
-            "nothing was recorded: no process read, wrote or opened a file of {}\n\
-             hint: put load on the database while it is recorded, or record for longer (--for 5m)",
+            "nothing was recorded: no process used a file in {}\n\
+             hint: run the load while Poolwright records, or record for longer (--for 5m)",
             dir.display()
         );
     }
@@ -317,7 +322,7 @@ impl Outputs {
     }
 }
 
-/// Says what is kept; what was there before stays.
+/// Reports an interruption, and keeps the previous plan and page.
 fn interrupted(args: &Args, outputs: Outputs) -> u8 {
     drop(outputs);
     eprintln!("{}", kept(args));
@@ -326,7 +331,7 @@ fn interrupted(args: &Args, outputs: Outputs) -> u8 {
 
 fn kept(args: &Args) -> String {
     let plan = format!(
-        "poolwright: interrupted: no plan was made, {} and {} are as they were before",
+        "poolwright: interrupted: no plan was made; {} and {} are unchanged",
         args.plan.display(),
         args.report.display()
     );
@@ -336,9 +341,9 @@ fn kept(args: &Args) -> String {
     let recording = match (&args.trace, &args.keep_trace) {
         (Some(_), _) => return plan,
         (None, Some(kept)) if kept.exists() => {
-            format!("the recording is kept in {0}; go on with --trace {0}", kept.display())
+            format!("the recording is kept; continue with --trace {0}", kept.display())
         }
-        (None, _) => "the recording is not kept; --keep-trace FILE keeps the next one".to_owned(),
+        (None, _) => "the recording was not kept; --keep-trace FILE keeps the next one".to_owned(),
     };
     format!("{plan}\nhint: {recording}")
 }
@@ -392,11 +397,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let kept = dir.path().join("kept.parquet");
         let name = kept.to_str().unwrap();
-        assert!(said(&[]).contains("plan.json and report.html are as they were"), "{}", said(&[]));
-        assert!(said(&[]).contains("the recording is not kept"), "{}", said(&[]));
-        assert!(said(&["--keep-trace", name]).contains("the recording is not kept"));
+        assert!(said(&[]).contains("plan.json and report.html are unchanged"), "{}", said(&[]));
+        assert!(said(&[]).contains("the recording was not kept"), "{}", said(&[]));
+        assert!(said(&["--keep-trace", name]).contains("the recording was not kept"));
         std::fs::write(&kept, "x").unwrap();
-        assert!(said(&["--keep-trace", name]).ends_with(&format!("go on with --trace {name}")));
+        assert!(said(&["--keep-trace", name]).ends_with(&format!("continue with --trace {name}")));
         assert!(!said(&["--trace", name]).contains("hint"));
     }
 }

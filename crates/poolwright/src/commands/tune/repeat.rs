@@ -1,4 +1,4 @@
-//! `poolwright tune --repeat PLAN`: the run that made a plan once more, and whether it recommends the same.
+//! `poolwright tune --repeat PLAN`: repeats the run that made a plan, and compares the recommendations.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,17 +15,20 @@ use crate::commands::options::{self, Usage};
 use crate::plan_page::format;
 use crate::scratch;
 
-/// The exit code where the repetition recommends something else.
+/// The exit code if the repetition recommends other settings.
 const DIFFERENT: u8 = 1;
 
-/// Repeats the run behind the plan in `path`; the value is the exit code.
+/// Repeats the run that made the plan in `path`; returns the exit code.
+///
+/// # Errors
+/// If the plan cannot be read or repeated, or as `tune`.
 pub fn run(args: &Args, path: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<u8> {
     let old = read(path)?;
     let found = repeatable(&old, args.dir.as_deref(), args.trace.as_deref())
-        .with_context(|| format!("repeating {}", path.display()))
+        .with_context(|| format!("cannot repeat {}", path.display()))
         .context(Usage)?;
     options::parse_arc(&found.record.arc_bytes.to_string())
-        .map_err(|why| anyhow!("repeating {}: the plan's ARC: {why}", path.display()))
+        .map_err(|why| anyhow!("cannot repeat {}: the plan's ARC: {why}", path.display()))
         .context(Usage)?;
     options::check_trace(&found.trace)?;
     let outputs = Outputs::open(args)?;
@@ -48,7 +51,7 @@ pub fn run(args: &Args, path: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<u
 
 fn read(path: &Path) -> anyhow::Result<Plan> {
     let text =
-        std::fs::read_to_string(path).with_context(|| format!("reading the plan {}", path.display()))?;
+        std::fs::read_to_string(path).with_context(|| format!("cannot read the plan {}", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{} is not a plan", path.display())).context(Usage)
 }
 
@@ -75,10 +78,10 @@ fn request(found: Repeatable, scratch: &Path, stop: &Arc<AtomicBool>) -> Request
     }
 }
 
-/// Both recommendations, and what they differ in.
+/// Prints both recommendations and their differences.
 fn say(old: &Plan, new: &Plan) {
     let Some(repetition) = &new.repetition else { return };
-    let same = if repetition.same { "recommends the same" } else { "recommends something else" };
+    let same = if repetition.same { "recommends the same" } else { "recommends other settings" };
     println!("Repeated the plan of {}: this run {same}.", old.created);
     for (when, plan) in [("then", old), ("now", new)] {
         for (i, line) in recommendations(plan).iter().enumerate() {
@@ -94,7 +97,7 @@ fn say(old: &Plan, new: &Plan) {
     println!();
 }
 
-/// A line per role.
+/// One line for each role.
 fn recommendations(plan: &Plan) -> Vec<String> {
     let one = |role: &poolwright_tune::plan::Role| {
         let settings = format::settings(&role.recommended);
