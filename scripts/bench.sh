@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Measures, each figure beside its reference in the same run: what `make bench` does.
+# Runs the benches, each of which measures a figure and its reference in one run (`make bench`).
 #
 # usage: scripts/bench.sh [--smoke] [--no-install] [NAME...]
 #
-#   --smoke   short runs that show that every bench works; their figures mean little
-#   NAME      only the benches whose file name contains NAME
+#   --smoke   short runs that only show that each bench works
+#   NAME      runs only the benches whose file name contains NAME
 #
-# Runs scripts/bench/*.sh in order, then prints all figures as one table and writes them, with what they were
-# measured on, to bench-results/latest.json. scripts/bench/README.md says how a bench reports its figures.
+# Runs scripts/bench/*.sh in order, prints all figures as one table, and writes them to bench-results/latest.json with a
+# description of the machine. scripts/bench/README.md describes how a bench reports its figures.
 #
-# Exit status: 0 all figures meet their bar, 1 one does not or a bench failed, 2 wrong usage, 130 interrupted.
+# Exit status: 0 all figures meet their bars, 1 a figure misses its bar or a bench failed, 2 wrong usage, 130 interrupted.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
@@ -55,13 +55,13 @@ clean_up() {
     exit "$status"
 }
 
-# A bench gets a scratch folder of its own, which is removed after it, and a process group, which is ended.
+# Each bench has its own scratch directory and process group; the script removes and ends them afterwards.
 run_bench() {
     local bench=$1 name out tee status=0
     name=$(basename "$bench" .sh)
     BENCH_SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/poolwright-bench.XXXXXX")
     export BENCH_SCRATCH
-    # tee is fed outside the group: a process that a bench leaves behind must not keep the pipe open and us waiting.
+    # tee runs outside the group, so that a process that a bench leaves cannot keep the pipe open.
     exec {out}> >(exec tee "$RESULTS/$name.log")
     tee=$!
     setsid "$POOLWRIGHT_ROOT/scripts/limit.py" --program "$BENCH_LIMIT" "$bench" </dev/null >&"$out" 2>&1 &
@@ -74,7 +74,7 @@ run_bench() {
     rm -rf -- "$BENCH_SCRATCH"
     BENCH_SCRATCH=
     printf '%s\n' "$status" >"$RESULTS/$name.status"
-    [ "$status" -eq 0 ] || warn "$name ended with status $status; the others go on"
+    [ "$status" -eq 0 ] || warn "$name ended with status $status; continuing with the others"
 }
 
 main() {

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Coverage-guided fuzzing of everything that reads bytes from outside: what `make fuzz` does.
+# Coverage-guided fuzzing of all parsers of external input (`make fuzz`).
 #
 # usage: scripts/fuzz.sh [--seconds N] [--keep] [--no-install] [TARGET...]
 #
-#   --seconds N   for each target (600)
-#   --keep        afterwards adds to fuzz/corpus the inputs that reach something new, as long as they are small
-#   TARGET        one of fuzz/fuzz_targets; all without one
+#   --seconds N   time for each target (600)
+#   --keep        afterwards adds small inputs that reach new code to fuzz/corpus
+#   TARGET        a target of fuzz/fuzz_targets (default: all)
 #
-# One process at a time, at the lowest priority. What the targets find is in target/fuzz: inputs that reach something new in
-# corpus/TARGET, inputs that crash, hang or take too much memory in artifacts/TARGET, and what libFuzzer said in TARGET.log.
+# Runs one process at a time, at the lowest priority. Output is in target/fuzz: inputs that reach new code in corpus/TARGET, inputs
+# that crash, hang or take too much memory in artifacts/TARGET, and libFuzzer's messages in TARGET.log.
 # Needs a nightly toolchain (rustup toolchain install nightly).
 #
 # Exit status: 0 nothing was found, 1 a target failed, 2 wrong usage.
@@ -20,10 +20,10 @@ SECONDS_EACH=600
 KEEP=no
 INSTALL=yes
 TARGETS=()
-# MiB that a target may take, and seconds that one input may.
+# Memory limit of a target in MiB, and time limit of one input in seconds.
 RSS_LIMIT=2048
 INPUT_LIMIT=25
-# What --keep takes into fuzz/corpus: bytes of an input, and bytes and number of a target's inputs there.
+# Limits of --keep: bytes of one input; bytes and number of the inputs of one target in fuzz/corpus.
 KEEP_BYTES=16384
 KEEP_TOTAL=65536
 KEEP_FILES=120
@@ -58,15 +58,15 @@ check_tools() {
     [ $INSTALL = no ] || "$POOLWRIGHT_ROOT/scripts/install.sh" --for fuzz
 }
 
-# AddressSanitizer has an allocator of its own, so the engine's is left out.
+# AddressSanitizer replaces the allocator.
 build() {
     cd "$POOLWRIGHT_ROOT/fuzz"
     RUSTFLAGS="${RUSTFLAGS:-} --cfg poolwright_sanitize" \
         nice -n 19 cargo +nightly fuzz build --target-dir "$OUT"
 }
 
-# lengths TARGET: longer inputs are slower and reach nothing more. For those that draw blindly, nothing tells the fuzzer to try
-# longer ones: a dozen changes of 12 bytes each from the start.
+# lengths TARGET: the input lengths. Longer inputs are slower and reach no more code. For targets that interpret the input as a
+# list of changes, coverage does not lead the fuzzer to longer inputs, so they start with a dozen changes of 12 bytes each.
 lengths() {
     case $1 in
         import | log) printf '%s\n' -max_len=145 -len_control=0 ;;
@@ -75,10 +75,10 @@ lengths() {
     esac
 }
 
-# SQLite's amalgamation has tables of one name twice, which AddressSanitizer takes for a violation.
+# SQLite's amalgamation defines tables with the same name twice, which AddressSanitizer reports as a violation.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_odr_violation=0}
 
-# fuzz TARGET: libFuzzer writes into the first directory and reads the second.
+# fuzz TARGET: libFuzzer writes to the first directory and reads both.
 fuzz() {
     local target=$1 program dictionary=() lengths
     mapfile -t lengths < <(lengths "$target")
@@ -91,7 +91,7 @@ fuzz() {
         >"$OUT/$target.log" 2>&1
 }
 
-# figures TARGET: what the last lines of its log say.
+# figures TARGET: the figures in the last lines of its log.
 figures() {
     local log=$OUT/$1.log
     printf '%-10s %12s executions, %6s edges, %6s features\n' "$1" \
@@ -100,12 +100,12 @@ figures() {
         "$(sed -n 's/.* ft: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)"
 }
 
-# keep TARGET: the inputs that add coverage to those checked in, the smallest first.
+# keep TARGET: adds the inputs that increase the coverage of fuzz/corpus, the smallest first.
 keep() {
     local target=$1 into=$POOLWRIGHT_ROOT/fuzz/corpus/$1 merged file total files
     merged=$(mktemp -d "$OUT/merged.XXXXXX")
     "$OUT/$(rustc -vV | sed -n 's/^host: //p')/release/$target" -merge=1 -rss_limit_mb=$RSS_LIMIT \
-        "$merged" "$into" "$OUT/corpus/$target" >/dev/null 2>&1 || warn "$target: its inputs could not be merged"
+        "$merged" "$into" "$OUT/corpus/$target" >/dev/null 2>&1 || warn "cannot merge the inputs of $target"
     total=$(find "$into" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum + 0 }')
     files=$(find "$into" -type f | wc -l)
     while IFS= read -r file; do
@@ -121,7 +121,7 @@ main() {
     parse_arguments "$@"
     check_tools
     step "Build the targets" build
-    # The targets' temporary files, which a crash would leave.
+    # Temporary files of the targets, which a crash leaves behind.
     TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/poolwright-fuzz.XXXXXX")
     export TMPDIR
     trap 'rm -rf "$TMPDIR"' EXIT
@@ -133,7 +133,7 @@ main() {
     [ ${#failed[@]} -eq 0 ] || die 1 "failed: ${failed[*]}; the inputs are in target/fuzz/artifacts"
 }
 
-# Sets `failed` of main.
+# Sets `failed`, a variable of main.
 fuzz_one() {
     fuzz "$1" || { failed+=("$1"); tail -n 25 "$OUT/$1.log"; }
     [ $KEEP = no ] || keep "$1"

@@ -3,8 +3,8 @@
 #
 # usage: scripts/install-program.sh [--remove]
 #
-# PREFIX (/usr/local) and DESTDIR (empty) say where, as usual. Build first: `make build`. Nothing outside
-# DESTDIR/PREFIX is written. The drivers' own tools and caches go to ~/.cache/poolwright, or where XDG_CACHE_HOME says.
+# Writes to DESTDIR/PREFIX only (defaults: empty, /usr/local). Run `make build` first. The lab's drivers keep their tools in
+# XDG_CACHE_HOME/poolwright (~/.cache/poolwright).
 #
 # Exit status: 0 done, 1 failed, 2 wrong usage.
 set -euo pipefail

@@ -1,25 +1,24 @@
 #!/usr/bin/env bash
-# Installs what Poolwright needs on Debian 12 or 13, and only what is missing.
+# Installs the missing packages that Poolwright needs on Debian 12 or 13.
 #
 # usage: scripts/install.sh [--for run|test|lint|fuzz|bench|lab|all] [--dry-run] [--upgrade-zfs]
 #
-#   --for run      (the default) what builds Poolwright and what `make run` uses: a C compiler,
+#   --for run      (the default) build dependencies and the packages of `make run`: a C compiler,
 #                  clang, the OpenZFS 2.3 libraries, and the MariaDB and sysbench programs
-#   --for test     also what the tests use: fio, SQLite, zdb, and a Python environment in
+#   --for test     also the packages of the tests: fio, SQLite, zdb, and a Python environment in
 #                  target/venv that reads traces
 #   --for lint     what builds Poolwright, shellcheck, and cargo-deny in target/tools
-#   --for bench    as test, PostgreSQL, and what builds libcachesim's simulator
+#   --for bench    as test, PostgreSQL, and the build dependencies of libcachesim's simulator
 #   --for lab      as run, and the databases and load generators of the campaigns
 #   --for all      all of the above
-#   --for fuzz     what builds Poolwright, and cargo-fuzz in target/tools (not in "all"); the nightly
-#                  toolchain that it needs is left to rustup
-#   --dry-run      says what is missing and changes nothing
-#   --upgrade-zfs  permits replacing an older OpenZFS that is in use on this machine
+#   --for fuzz     build dependencies, and cargo-fuzz in target/tools (not part of "all"); install the
+#                  nightly toolchain with rustup
+#   --dry-run      lists the missing packages and changes nothing
+#   --upgrade-zfs  permits the script to replace an older OpenZFS on this machine
 #
-# No service is set up for MariaDB: only the packages that hold the programs are installed.
-# On Debian 12 OpenZFS 2.3 comes from bookworm-backports (contrib), on Debian 13 from contrib. If
-# apt does not know that source yet, one file is added, /etc/apt/sources.list.d/poolwright-openzfs.sources,
-# pointing at the mirror this machine uses already.
+# The MariaDB packages contain only the programs; no service is set up. OpenZFS 2.3 comes from bookworm-backports contrib on
+# Debian 12, and from contrib on Debian 13. If apt has no such source, the script adds the file
+# /etc/apt/sources.list.d/poolwright-openzfs.sources, with the mirror that this machine already uses.
 #
 # Exit status: 0 done, 1 failed, 2 wrong usage, 3 refused for safety.
 set -euo pipefail
@@ -49,10 +48,10 @@ LAB_PACKAGES=(
     slapd default-jre-headless maven # ldap-import
     default-jdk-headless # kv-engines, orientdb-import: Maven needs the compiler, and brings only what runs
 )
-# Packages of these whose service would be started: it is kept from that, and disabled.
+# Packages among these that start a service: the script prevents the start and disables the service.
 LAB_SERVICES=(victoria-metrics slapd)
 
-# From the OpenZFS source; the libraries come with the headers, under whatever name they have there.
+# Packages from the OpenZFS source. The headers depend on the libraries, whose names differ between releases.
 ZFS_PACKAGES=(libzfslinux-dev)
 
 parse_arguments() {
@@ -73,7 +72,7 @@ parse_arguments() {
     esac
 }
 
-# wanted PURPOSE...: is one of these (or all) what was asked for?
+# wanted PURPOSE...: succeeds if the user asked for one of these, or for all.
 wanted() {
     local purpose
     for purpose in "$@" all; do
@@ -82,11 +81,11 @@ wanted() {
     return 1
 }
 
-# Functions that take back what must not outlive this script.
+# Functions that undo temporary changes.
 UNDO=()
 
-# Has them run at the end of the script, however it ends. A signal is acted on when the running program (apt-get) has ended:
-# before that, what it needs must stay.
+# Runs them when the script ends, for any reason. The shell handles a signal after the running program (apt-get) has ended, so the
+# program keeps the temporary changes that it needs.
 undo_at_end() {
     trap undo_all EXIT
     trap 'exit 129' HUP
@@ -103,13 +102,13 @@ undo_all() {
     UNDO=()
 }
 
-# undo_now FUNCTION: runs it before the end. It stays in the list until it is done.
+# undo_now FUNCTION: runs the function now, and then removes it from the list.
 undo_now() {
     "$1"
     forget "$1"
 }
 
-# forget FUNCTION: takes it off the list.
+# forget FUNCTION: removes the function from the list.
 forget() {
     local other left=()
     for other in "${UNDO[@]}"; do
@@ -118,13 +117,13 @@ forget() {
     UNDO=(${left[@]+"${left[@]}"})
 }
 
-# is_to_undo FUNCTION: is it on the list?
+# is_to_undo FUNCTION: succeeds if the function is on the list.
 is_to_undo() { case " ${UNDO[*]-} " in *" $1 "*) ;; *) return 1 ;; esac; }
 
 installed_version() { dpkg-query -W -f '${db:Status-Status} ${Version}\n' "$1" 2>/dev/null | sed -n 's/^installed //p' | head -n 1 || true; }
 candidate_version() { LC_ALL=C apt-cache policy "$1" | sed -n 's/^  Candidate: //p' | grep -v '(none)' || true; }
 
-# Sets MISSING (from the sources apt has) and ZFS_MISSING (from the OpenZFS source).
+# Sets MISSING (packages from apt's present sources) and ZFS_MISSING (packages from the OpenZFS source).
 find_missing() {
     local package needed=("${BUILD_PACKAGES[@]}")
     wanted run test bench lab && needed+=("${RUN_PACKAGES[@]}")
@@ -144,7 +143,7 @@ find_missing() {
 
 recent_enough() { [ -n "$1" ] && dpkg --compare-versions "$1" ge "$ZFS_MINIMUM"; }
 
-# Sets CODENAME; Poolwright is tested on these two releases only.
+# Sets CODENAME. Poolwright is tested on these two releases only.
 check_release() {
     local id='' version=''
     if [ -r /etc/os-release ]; then
@@ -154,44 +153,43 @@ check_release() {
     case $id:$version in
         debian:12) CODENAME=bookworm ;;
         debian:13) CODENAME=trixie ;;
-        *) die 1 "this is '${id:-unknown} ${version}', and only Debian 12 and 13 are supported.
-  Elsewhere install by hand: ${MISSING[*]-} and the headers and libraries of OpenZFS $ZFS_MINIMUM or newer" ;;
+        *) die 1 "unsupported system '${id:-unknown} ${version}': this script supports Debian 12 and 13.
+hint: install ${MISSING[*]-} and the headers and libraries of OpenZFS $ZFS_MINIMUM or newer by hand" ;;
     esac
 }
 
-# A package that would push out another database or file system is the user's decision, not ours.
+# Only the user may decide to replace another database server or OpenZFS release.
 check_conflicts() {
     local other version
     other=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'mysql-server-core*' 'percona-*-server*' 2>/dev/null \
         | sed -n 's/^installed //p' | head -n 1 || true)
     case " ${MISSING[*]-} " in
         *" mariadb-server-core "*)
-            [ -z "$other" ] || die 3 "$other is installed, and Debian does not let MariaDB stand beside it. Nothing was changed." ;;
+            [ -z "$other" ] || die 3 "$other is installed, and Debian does not permit MariaDB beside it. Nothing was changed." ;;
     esac
     version=$(installed_version zfsutils-linux)
     if [ -n "$version" ] && ! recent_enough "$version" && [ $UPGRADE_ZFS = no ]; then
-        die 3 "OpenZFS $version is installed here (zfsutils-linux). Poolwright needs $ZFS_MINIMUM or newer; Debian 12's 2.1 is not supported,
-  and the two cannot stand side by side. To replace it, run this script with --upgrade-zfs; a kernel module
-  (zfs-dkms) of the old version should then be upgraded too. Nothing was changed."
+        die 3 "OpenZFS $version is installed (zfsutils-linux), and Poolwright needs $ZFS_MINIMUM or newer. Debian cannot install both. Nothing was changed.
+hint: run this script with --upgrade-zfs to replace it; then also upgrade a kernel module (zfs-dkms) of the old version"
     fi
 }
 
 announce() {
-    say "Poolwright needs these packages, which are missing here (for: $PURPOSE):"
+    say "Missing packages (for: $PURPOSE):"
     [ ${#MISSING[@]} -eq 0 ] || say "  ${MISSING[*]}"
     [ ${#ZFS_MISSING[@]} -eq 0 ] || say "  ${ZFS_MISSING[*]} (OpenZFS $ZFS_MINIMUM or newer, user-space part; no kernel module, no DKMS)"
     case " ${MISSING[*]-} " in
-        *" mariadb-server-core "*) say "MariaDB: only its programs are installed; no service is set up and no daemon starts." ;;
+        *" mariadb-server-core "*) say "MariaDB: only the programs are installed; no service is set up and no daemon starts." ;;
     esac
     case " ${MISSING[*]-} " in
-        *" postgresql "*) say "PostgreSQL: installed without a cluster, so no daemon starts; its (empty) service is enabled by the package." ;;
+        *" postgresql "*) say "PostgreSQL: installed without a cluster, so no daemon starts; the package enables its (empty) service." ;;
     esac
     local services
     services=$(missing_services)
-    [ -z "$services" ] || say "The lab starts its own servers: the service that comes with ${services//$'\n'/, } is not started, and disabled."
+    [ -z "$services" ] || say "The lab starts its own servers: the services of ${services//$'\n'/, } are not started, and are disabled."
 }
 
-# Those of LAB_SERVICES that are about to be installed; a service that the user has already is left as it is.
+# The LAB_SERVICES that will be installed. A service that is already installed does not change.
 missing_services() {
     local service
     for service in "${LAB_SERVICES[@]}"; do
@@ -202,30 +200,30 @@ missing_services() {
 refresh_lists() {
     say "Reading the package lists (apt-get update)."
     if ! as_root apt-get update -qq -o APT::Update::Error-Mode=any -o DPkg::Lock::Timeout=300 -o Acquire::Retries=5; then
-        warn "apt could not refresh all its lists (is the network there?); going on with what it has."
+        warn "apt could not refresh all its lists (check the network); continuing with the present ones."
     fi
 }
 
-# Prints the version of OpenZFS >= the minimum that apt can install now, if any.
+# Prints the version of OpenZFS, at least the minimum, that apt can install, if there is one.
 zfs_available() {
     LC_ALL=C apt-cache madison libzfslinux-dev 2>/dev/null | awk -F'|' '{gsub(/ /, "", $2); print $2}' \
         | while read -r version; do recent_enough "$version" && echo "$version"; done | head -n 1 || true
 }
 
-# Prints "SOURCEFILE:N URI" of the source that gives this machine Debian's main component.
+# Prints "SOURCEFILE:N URI" of the source of Debian's main component on this machine.
 debian_mirror() {
-    # Double quotes would expand apt's own placeholders.
+    # In double quotes, the shell would expand apt's placeholders.
     # shellcheck disable=SC2016
     apt-get indextargets --format '$(SOURCESENTRY) $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' \
         | awk -v codename="$CODENAME" '$3 == codename && $4 == "main" { print $1, $2; exit }'
 }
 
-# stanza_options SOURCEFILE:N: the options of that source that say how it is trusted, as deb822 lines.
+# stanza_options SOURCEFILE:N: the options that define how apt trusts that source, as deb822 lines.
 stanza_options() {
     local file=${1%:*} number=${1##*:}
     case $file in
         *.sources)
-            # apt numbers the stanzas of a file; paragraphs of comments alone do not count.
+            # apt numbers the stanzas of a file, without paragraphs that contain only comments.
             awk -v wanted="$number" '
                 /^[ \t]*$/ { if (seen) { stanza++; seen = 0 } keep = 0; next }
                 /^#/ { next }
@@ -241,23 +239,23 @@ stanza_options() {
 
 remove_source() { as_root rm -f "$EXTRA_SOURCE"; }
 
-# Lets apt see OpenZFS 2.3 if it does not yet.
+# Adds the source of OpenZFS 2.3.
 add_zfs_source() {
     local mirror entry uri suite
     suite=$CODENAME
     [ "$CODENAME" = bookworm ] && suite=bookworm-backports
     mirror=$(debian_mirror)
-    [ -n "$mirror" ] || die 1 "no source for Debian $CODENAME main found in apt's configuration, so the mirror for '$suite contrib' cannot be told.
-  Add such a source by hand and run this script again."
+    [ -n "$mirror" ] || die 1 "apt's configuration has no source for Debian $CODENAME main, so the mirror for '$suite contrib' is unknown.
+hint: add such a source and run this script again"
     entry=${mirror%% *} uri=${mirror#* }
     say "Adding the source of OpenZFS $ZFS_MINIMUM: $uri $suite contrib"
     say "  in $EXTRA_SOURCE"
-    say "  (to take it out again: rm $EXTRA_SOURCE && apt-get update)"
+    say "  (to remove it: rm $EXTRA_SOURCE && apt-get update)"
     [ $DRY_RUN = no ] || return 0
     UNDO+=(remove_source)
     {
         echo "# OpenZFS user-space libraries for Poolwright; written by its scripts/install.sh."
-        echo "# Nothing else uses this file: remove it and run apt-get update to take the source out."
+        echo "# To remove the source, delete this file and run apt-get update."
         printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: contrib\n' "$uri" "$suite"
         stanza_options "$entry"
     } | as_root tee "$EXTRA_SOURCE" >/dev/null
@@ -265,26 +263,27 @@ add_zfs_source() {
     if ! as_root apt-get update -qq -o APT::Update::Error-Mode=any -o DPkg::Lock::Timeout=300 -o Acquire::Retries=5 \
         -o Dir::Etc::sourcelist="$EXTRA_SOURCE" -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0; then
         undo_now remove_source
-        die 1 "apt could not read '$suite contrib' from $uri (see above); the added source was removed again.
-  Check the network, or that this mirror carries $suite."
+        die 1 "apt could not read '$suite contrib' from $uri (see above); the new source was removed again.
+hint: check the network, and that the mirror has $suite"
     fi
-    forget remove_source # apt has read it: it stays
+    forget remove_source # apt has read the source, so keep it
 }
 
-# Without --no-remove apt might solve a conflict by taking out something of the user's.
+# --no-remove keeps apt from removing the user's packages to resolve a conflict.
 apt_install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends --no-remove \
         -o DPkg::Lock::Timeout=300 -o Acquire::Retries=5 -o Dpkg::Use-Pty=0 "$@" >"$APT_LOG" 2>&1 || {
         tail -n 25 "$APT_LOG" >&2
-        die 1 "apt-get install failed for: $* (its last lines are above). Check the network and try again."
+        die 1 "apt-get install failed for: $* (see its last lines above)
+hint: check the network and try again"
     }
 }
 
 remove_cluster_switch() { as_root rm -f "$CLUSTER_DIR/poolwright.conf"; }
 remove_cluster_dir() { as_root rmdir --ignore-fail-on-non-empty "$CLUSTER_DIR"; }
 
-# PostgreSQL's package makes a cluster and starts it, unless this file says otherwise. The user's own clusters are made as
-# ever, so the file must not stay.
+# PostgreSQL's package creates and starts a cluster unless this file forbids it. The script removes the file afterwards, because it
+# would also apply to clusters that the user creates later.
 install_postgresql() {
     if [ ! -d "$CLUSTER_DIR" ]; then
         UNDO+=(remove_cluster_dir)
@@ -297,8 +296,8 @@ install_postgresql() {
     ! is_to_undo remove_cluster_dir || undo_now remove_cluster_dir
 }
 
-# zfs_family VERSION: the missing packages and those they need in exactly that version. Each has to be
-# named: where apt also knows Debian 12's 2.1, it prefers that for what is not.
+# zfs_family VERSION: the missing packages and their dependencies of exactly that version. apt would take a dependency that is
+# not named from Debian 12's own 2.1.
 zfs_family() {
     local package
     for package in "${ZFS_MISSING[@]}"; do
@@ -309,8 +308,8 @@ zfs_family() {
 
 remove_policy() { as_root rm -f "$POLICY"; }
 
-# install_without_services PACKAGE...: no daemon starts, by the way Debian has for that. A policy that is there is the
-# user's, unless it is one of ours: of a run that was killed.
+# install_without_services PACKAGE...: installs packages without starting their daemons, by a policy-rc.d. An existing policy is
+# the user's and stays, unless a killed run of this script left it.
 install_without_services() {
     local mark="written by Poolwright's scripts/install.sh" service
     if [ ! -e "$POLICY" ] || grep -qF "$mark" "$POLICY"; then
@@ -335,8 +334,8 @@ install_packages() {
     if [ ${#ZFS_MISSING[@]} -gt 0 ]; then
         version=$(zfs_available)
         [ -n "$version" ] || { add_zfs_source; version=$(zfs_available); }
-        [ -n "$version" ] || die 1 "apt still offers no OpenZFS $ZFS_MINIMUM or newer (libzfslinux-dev).
-  Debian 12's own 2.1 is not supported; on Debian 12 it comes from bookworm-backports, component contrib."
+        [ -n "$version" ] || die 1 "apt offers no OpenZFS $ZFS_MINIMUM or newer (libzfslinux-dev).
+hint: on Debian 12 it is in bookworm-backports, component contrib; Debian 12's own 2.1 is too old"
         suite=$(LC_ALL=C apt-cache madison libzfslinux-dev | awk -v v="$version" '$3 == v { sub("/.*", "", $6); print $6; exit }')
         for package in $(zfs_family "$version"); do zfs+=("$package/$suite"); done
     fi
@@ -346,7 +345,8 @@ install_packages() {
             *" $package "*) ;;
             *) plain+=("$package") ;;
         esac
-        [ -n "$(candidate_version "$package")" ] || die 1 "apt knows no package '$package'. Check the network and apt's sources, then try again."
+        [ -n "$(candidate_version "$package")" ] || die 1 "apt has no package '$package'
+hint: check the network and apt's sources, then try again"
     done
     [ ${#plain[@]} -eq 0 ] || { say "Installing ${plain[*]}"; apt_install "${plain[@]}"; }
     [ ${#zfs[@]} -eq 0 ] || { say "Installing ${ZFS_MISSING[*]} $version"; apt_install "${zfs[@]}"; }
@@ -359,19 +359,20 @@ install_packages() {
 check_rust() {
     local minimum have
     minimum=$(sed -n 's/^rust-version *= *"\(.*\)"/\1/p' "$POOLWRIGHT_ROOT/Cargo.toml")
-    command -v cargo >/dev/null 2>&1 || die 1 "Rust is not installed (no cargo in PATH or ~/.cargo/bin). Install $minimum or newer with rustup:
-  on Debian 13 'apt install rustup && rustup default stable', else as https://rustup.rs says."
+    command -v cargo >/dev/null 2>&1 || die 1 "Rust is not installed (no cargo in PATH or ~/.cargo/bin)
+hint: install $minimum or newer with rustup: 'apt install rustup && rustup default stable' on Debian 13, otherwise see https://rustup.rs"
     have=$(rustc --version | awk '{print $2}')
-    dpkg --compare-versions "$have" ge "$minimum" || die 1 "Rust $have is too old; $minimum or newer is needed. Try: rustup update stable"
+    dpkg --compare-versions "$have" ge "$minimum" || die 1 "Rust $have is too old; Poolwright needs $minimum or newer
+hint: rustup update stable"
 }
 
-# The environment is rebuilt when the list of packages changes.
+# Rebuilds the environment if the list of packages has changed.
 python_environment() {
     local venv=$POOLWRIGHT_ROOT/target/venv list=$POOLWRIGHT_ROOT/scripts/requirements.txt
     if cmp -s "$list" "$venv/requirements.txt"; then
         return
     fi
-    say "Python packages for the tests, into target/venv: $(grep -v '^#' "$list" | tr '\n' ' ')"
+    say "Installing Python packages for the tests into target/venv: $(grep -v '^#' "$list" | tr '\n' ' ')"
     [ $DRY_RUN = no ] || return 0
     rm -rf "$venv"
     /usr/bin/python3 -m venv "$venv"
@@ -380,13 +381,13 @@ python_environment() {
     cp "$list" "$venv/requirements.txt"
 }
 
-# cargo_tool NAME VERSION: unoptimised, because that builds in a third of the time and these tools spend theirs in others.
+# cargo_tool NAME VERSION: builds a tool without optimization, which takes a third of the time; the tools mostly wait for others.
 cargo_tool() {
     local name=$1 version=$2 tools=$POOLWRIGHT_ROOT/target/tools
     if command -v "$name" >/dev/null 2>&1 || [ -x "$tools/bin/$name" ]; then
         return
     fi
-    say "$name $version, built into target/tools (a few minutes, once)"
+    say "Building $name $version into target/tools (a few minutes, once)"
     [ $DRY_RUN = no ] || return 0
     CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --root "$tools" \
         --target-dir "$tools/build" --version "$version" "$name" \
@@ -396,7 +397,7 @@ cargo_tool() {
 
 main() {
     parse_arguments "$@"
-    command -v dpkg-query >/dev/null 2>&1 || die 1 "this is not a Debian system (no dpkg); only Debian 12 and 13 are supported."
+    command -v dpkg-query >/dev/null 2>&1 || die 1 "unsupported system (no dpkg): this script supports Debian 12 and 13"
     check_rust
     find_missing
     if [ ${#MISSING[@]} -gt 0 ] || [ ${#ZFS_MISSING[@]} -gt 0 ]; then
@@ -410,7 +411,7 @@ main() {
             install_packages
         fi
     else
-        say "All packages are here (for: $PURPOSE)."
+        say "All packages are installed (for: $PURPOSE)."
     fi
     wanted test bench && python_environment
     wanted lint && cargo_tool cargo-deny "$CARGO_DENY_VERSION"
@@ -418,7 +419,7 @@ main() {
     return 0
 }
 
-# Sourced by its test, it only defines.
+# A test sources this file for its functions.
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     main "$@"
 fi

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs the campaigns with real databases and leaves their reports: what `make lab` does.
+# Runs the campaigns with real databases and writes their reports (`make lab`).
 #
 # usage: scripts/lab.sh [--no-install] [--scale SCALE] [--seed N] [--scratch DIR] [CAMPAIGN...]
 #
-#   --scale     small (the default) or full: a study as large as the original's
-#   --scratch   where pools and logs are (default: TMPDIR or /tmp)
-#   CAMPAIGN    only these; `poolwright lab list` lists all
+#   --scale     small (the default) or full (the size of the original study)
+#   --scratch   directory for pools and logs (default: TMPDIR or /tmp)
+#   CAMPAIGN    runs only these; `poolwright lab list` lists all
 #
-# Results (NAME.db) and reports (NAME.html, NAME.md, NAME.csv) are in lab-results/. A second run goes on where the first
-# one ended; what is finished is not run again.
+# Writes results (NAME.db) and reports (NAME.html, NAME.md, NAME.csv) to lab-results/. A second run resumes the first and does not
+# repeat finished trials.
 #
 # Exit status: 0 done, 1 a trial or a campaign failed, 2 wrong usage, 130 interrupted.
 set -euo pipefail
@@ -40,7 +40,7 @@ prepare() {
     [ $INSTALL = no ] || step "Fetch what no package has" "$POOLWRIGHT_ROOT/scripts/lab/fetch.sh"
 }
 
-# Ctrl-C reaches the program, which clears up and ends with 130; then the others are not begun. A failure is kept in FAILED.
+# On Ctrl-C the program cleans up and exits with 130; the script then starts no other campaign. FAILED lists failed campaigns.
 campaign() {
     local name=$1 status=0
     poolwright lab run "$name" --results "$RESULTS/$name.db" ${RUN_OPTIONS[@]+"${RUN_OPTIONS[@]}"} || status=$?
@@ -73,7 +73,7 @@ for campaign in json.load(sys.stdin): print(campaign["name"])')
     done
     say ""
     say "Results and reports are in $RESULTS."
-    [ ${#FAILED[@]} -eq 0 ] || die 1 "not all of these came to their end (see above): ${FAILED[*]}"
+    [ ${#FAILED[@]} -eq 0 ] || die 1 "some campaigns failed (see above): ${FAILED[*]}"
 }
 
 main "$@"

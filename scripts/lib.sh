@@ -1,22 +1,21 @@
 # shellcheck shell=bash
-# What the scripts share: plain messages, timed steps, and the ways a script may end.
-# Sourced, never run.
+# Functions that the scripts share: messages, timed steps, exit statuses. Scripts source this file.
 
-# A command that fails unforeseen is named; a script must not end in silence.
+# Report the command if the script ends because of an unexpected failure.
 set -E
 trap 'printf "%s: line %s: failed: %s\n" "${0##*/}" "$LINENO" "$BASH_COMMAND" >&2' ERR
 
 POOLWRIGHT_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 export POOLWRIGHT_ROOT
 
-# Decimal points, messages and the order of names are those that the scripts and tests expect.
+# The scripts and tests expect decimal points, English messages and bytewise order.
 export LC_ALL=C.UTF-8
 
-# A tool that rustup installed is found even when the login files have not been read (sudo, CI).
+# Find tools installed by rustup also if the shell has not read the login files (sudo, CI).
 if ! command -v cargo >/dev/null 2>&1 && [ -x "${CARGO_HOME:-${HOME:-/root}/.cargo}/bin/cargo" ]; then
     PATH="${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:$PATH"
 fi
-# zdb, mariadbd and their like live in sbin, which is not in every user's PATH.
+# zdb, mariadbd and similar programs are in sbin, which is not in every user's PATH.
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 export PATH
 
@@ -31,11 +30,11 @@ die() {
     exit "$status"
 }
 
-# usage_from FILE: prints the comment block at the head of a script, which is its help text.
+# usage_from FILE: prints the help text of a script, which is the comment at its top.
 usage_from() { sed -n '2,/^[^#]/{/^#/!d;s/^# \{0,1\}//;p}' "$1"; }
 
-# step TITLE COMMAND...: runs a command under a heading and says how long it took. Not for `step … || …`: there the shell goes
-# on after a failure, and the status is lost; a command that may fail keeps its own record.
+# step TITLE COMMAND...: runs a command under a heading and prints its duration. Do not write `step … || …`: in that context the
+# shell ignores failures inside the command and loses its status.
 step() {
     local title=$1 began=$SECONDS
     shift
@@ -44,14 +43,14 @@ step() {
     printf '== %s: %d s\n' "$title" $((SECONDS - began))
 }
 
-# limited SECONDS COMMAND...: runs a program with a time limit; one that exceeds it is named and ended, with status 124.
+# limited SECONDS COMMAND...: runs a program with a time limit. A program that exceeds it is reported and killed; the status is 124.
 limited() {
     local seconds=$1
     shift
     "$POOLWRIGHT_ROOT/scripts/limit.py" --program "$seconds" "$@"
 }
 
-# as_root COMMAND...: runs a command with the rights of root.
+# as_root COMMAND...: runs a command as root.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
@@ -62,10 +61,10 @@ as_root() {
     fi
 }
 
-# free_mib DIR: free space of the file system that holds DIR, in MiB.
+# free_mib DIR: free space of the file system of DIR, in MiB.
 free_mib() { df --output=avail -BM -- "$1" | tail -n 1 | tr -dc '0-9'; }
 
-# end_group PID [SECONDS]: asks the process group of PID to end, and after SECONDS (10) makes it.
+# end_group PID [SECONDS]: sends SIGTERM to the process group of PID, and SIGKILL after SECONDS (10).
 end_group() {
     local pid=$1 patience=${2:-10} waited=0
     kill -TERM -- "-$pid" 2>/dev/null || return 0

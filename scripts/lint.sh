@@ -3,7 +3,7 @@
 #
 # usage: scripts/lint.sh [--no-install]
 #
-# Exit status: 0 clean, 1 something was found, 2 wrong usage.
+# Exit status: 0 clean, 1 findings, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
@@ -16,15 +16,15 @@ cargo_deny() {
     fi
 }
 
-# The advisories are a git repository; where that cannot be reached the rest is checked all the same. In CI a finding is
-# a warning: what is published or withdrawn after a commit does not make the commit wrong.
+# The advisories are a git repository. If it is unreachable, the other checks run nevertheless. In CI an advisory is a warning,
+# because an advisory published after a commit does not make the commit wrong.
 dependencies() {
     local fetched
     cargo_deny --log-level error check --hide-inclusion-graph licenses bans sources
     if fetched=$(cargo_deny fetch db 2>&1); then
         cargo_deny --log-level error check --disable-fetch --hide-inclusion-graph advisories || {
-            [ "${CI:-}" = true ] || die 1 "a dependency has an advisory, or was withdrawn (above)."
-            warn "a dependency has an advisory, or was withdrawn (above)."
+            [ "${CI:-}" = true ] || die 1 "a dependency has an advisory or was withdrawn (see above)"
+            warn "a dependency has an advisory or was withdrawn (see above)"
         }
     else
         say "Advisories were NOT checked: the advisory database could not be fetched ($(printf '%s\n' "$fetched" | grep -m 1 '^fatal:' || echo 'see cargo deny fetch db'))."
@@ -47,7 +47,7 @@ main() {
         -h | --help) usage_from "$0"; exit 0 ;;
         *) die 2 "unknown argument '$1'; see --help" ;;
     esac
-    [ $install = no ] || step "Install what the lints use" "$POOLWRIGHT_ROOT/scripts/install.sh" --for lint
+    [ $install = no ] || step "Install packages for the lints" "$POOLWRIGHT_ROOT/scripts/install.sh" --for lint
     cd "$POOLWRIGHT_ROOT"
     step "Shell and Python scripts" shell_scripts
     step "Links of the documentation" python3 scripts/lint/links.py .
@@ -56,7 +56,7 @@ main() {
     step "Formatting (cargo fmt)" cargo fmt --all --check
     step "Licences, sources and advisories of the dependencies (cargo deny)" dependencies
     step "Lints (clippy)" cargo clippy --release --locked --workspace --all-targets -- -D warnings
-    step "Lints of what only tests have" cargo clippy --release --locked -p poolwright-openzfs --features fault-injection --all-targets -- -D warnings
+    step "Lints of the feature fault-injection (clippy)" cargo clippy --release --locked -p poolwright-openzfs --features fault-injection --all-targets -- -D warnings
 }
 
 main "$@"

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# The whole of Poolwright on a live database, from nothing: what `make run` does.
+# Shows Poolwright on a live database, starting from nothing (`make run`).
 #
 # usage: scripts/run.sh [--for 20s] [--goal balanced] [--scale 1] [--no-install]
 #
-# Installs what is missing (scripts/install.sh), builds Poolwright, starts a private MariaDB on a Unix socket in
-# a scratch folder under TMPDIR (or /tmp; 4 GiB free are needed), fills it, puts an OLTP load on it, lets
-# `poolwright tune` watch it for the time given and find better settings, prints the plan, and leaves plan.json
-# and report.html in the root of the repository. All that was started is stopped and removed at the end, also on
-# Ctrl-C.
+# Installs missing packages (scripts/install.sh), builds Poolwright, starts a private MariaDB on a Unix socket in a scratch
+# directory under TMPDIR (or /tmp; needs 4 GiB), fills it, runs an OLTP load on it, and runs `poolwright tune`, which records the
+# database for the given time, prints the plan, and writes plan.json and report.html to the root of the repository. At the end,
+# and on Ctrl-C, the script stops and removes everything that it started.
 #
-# Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. A plan that says to keep today's settings is done.
+# Exit status: 0 done (also if the plan keeps today's settings), 1 failed, 2 wrong usage, 130 interrupted.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
@@ -18,7 +17,7 @@ MARIADB=$POOLWRIGHT_ROOT/workloads/mariadb
 NEEDED_MIB=4096
 WARM_UP=5
 RECORD_FOR=20s
-# Smaller than the shop's data on purpose, as the memory of a real server is: otherwise no read would ever miss.
+# Smaller than the data, as on a real server: otherwise every read would hit the cache.
 ARC=160M
 BUDGET=100s
 GOAL=balanced
@@ -46,7 +45,7 @@ parse_arguments() {
     [[ $RECORD_FOR =~ ^[0-9]+s$ ]] || die 2 "--for takes whole seconds, such as 30s, not '$RECORD_FOR'"
 }
 
-# Runs on every way out, once; a second Ctrl-C must not cut it short.
+# The exit handler; a second Ctrl-C must not interrupt it.
 clean_up() {
     local status=$?
     trap '' INT TERM HUP
@@ -65,14 +64,14 @@ clean_up() {
 make_scratch() {
     local parent=${TMPDIR:-/tmp} free
     free=$(free_mib "$parent")
-    [ "$free" -ge $NEEDED_MIB ] || die 1 "$parent has $free MiB free and $NEEDED_MIB are needed; set TMPDIR to a folder with more room"
+    [ "$free" -ge $NEEDED_MIB ] || die 1 "$parent has $free MiB free and $NEEDED_MIB are needed; set TMPDIR to a directory with more room"
     SCRATCH=$(mktemp -d "$parent/poolwright-run.XXXXXX")
-    say "Scratch folder: $SCRATCH"
+    say "Scratch directory: $SCRATCH"
 }
 
 build() { (cd "$POOLWRIGHT_ROOT" && cargo build --release -p poolwright); }
 
-# In a process group of its own, so that all of it can be ended.
+# Runs in its own process group, so that the script can end all of it.
 start_load() {
     local seconds=$((WARM_UP + ${RECORD_FOR%s} + WARM_UP))
     setsid "$MARIADB/load.sh" "$SCRATCH" --time "$seconds" </dev/null >"$SCRATCH/load.log" 2>&1 &
@@ -82,14 +81,14 @@ start_load() {
     kill -0 "$LOAD_GROUP" 2>/dev/null || { tail -n 20 "$SCRATCH/load.log" >&2; die 1 "the load ended at once (its output is above)"; }
 }
 
-# As root the tuner gets a process group of its own, so that it can be ended whole. sudo may have to ask for a
-# password at the terminal and stays in the foreground; there Ctrl-C reaches the tuner by itself.
+# As root, the tuner gets its own process group, so that the script can end all of it. sudo may ask for a password at the
+# terminal, so it stays in the foreground, where Ctrl-C reaches the tuner directly.
 tune() {
     local status=0
     local command=("$POOLWRIGHT_ROOT/target/release/poolwright" tune "$SCRATCH/data" --for "$RECORD_FOR" --goal "$GOAL" --arc "$ARC" --budget "$BUDGET"
         --plan "$POOLWRIGHT_ROOT/plan.json" --report "$POOLWRIGHT_ROOT/report.html")
     if [ "$(id -u)" -ne 0 ] && command -v sudo >/dev/null 2>&1; then
-        say "Recording needs the rights of root: the next command runs through sudo."
+        say "Recording needs root: the next command runs with sudo."
         sudo -- "${command[@]}" || status=$?
         sudo chown -- "$(id -u):$(id -g)" "$POOLWRIGHT_ROOT/plan.json" "$POOLWRIGHT_ROOT/report.html" 2>/dev/null || true
     else
@@ -106,7 +105,7 @@ tune() {
     esac
 }
 
-# The load ends by itself soon after the recording.
+# The load ends soon after the recording.
 report_load() {
     wait "$LOAD_GROUP" || warn "the load ended with an error: $(tail -n 1 "$SCRATCH/load.log")"
     LOAD_GROUP=

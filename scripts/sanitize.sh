@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Sanitizers, Miri and loom: what `make sanitize` does.
+# Runs sanitizers, Miri and loom (`make sanitize`).
 #
 # usage: scripts/sanitize.sh [--quick] [address|miri|loom|thread...]
 #
 #   address  the engine's C under AddressSanitizer, UndefinedBehaviorSanitizer and LeakSanitizer, driven by the
 #            tests of crates/openzfs; libzpool itself is the system's and not instrumented
 #   miri     the FUSE decoder's tests, interpreted by Miri
-#   loom     the mount's lock tables, in every order that their threads' steps can take
+#   loom     the mount's lock tables, with all interleavings of their threads
 #   thread   the engine's C under ThreadSanitizer
-#   --quick  what fits in five minutes once it is built: of `address` the tests of one process, and not `thread`
+#   --quick  checks that take five minutes after the build: of `address`, tests with one process; not `thread`
 #
-# Without names: all of them. Miri needs a nightly toolchain with the components miri and rust-src; where they are missing,
-# that is said, and the rest decides.
+# Default: all. Miri needs a nightly toolchain with the components miri and rust-src; without them, the script reports that Miri
+# was skipped.
 #
-# Exit status: 0 nothing was found, 1 something was found, 2 wrong usage.
+# Exit status: 0 clean, 1 findings, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
@@ -21,7 +21,7 @@ set -euo pipefail
 QUICK=no
 CHECKS=()
 HOST=$(rustc -vV | sed -n 's/^host: //p')
-# Sanitized objects are of no use to another build.
+# Other builds cannot use instrumented objects.
 OUT=$POOLWRIGHT_ROOT/target/sanitize
 SUPPRESSIONS=$POOLWRIGHT_ROOT/scripts/sanitize
 LEFT_OUT=()
@@ -48,7 +48,7 @@ nightly_has() {
     done
 }
 
-# left_out CHECK COMPONENT...: names what is not run here and why.
+# left_out CHECK COMPONENT...: reports a check that cannot run, and why.
 left_out() {
     local check=$1
     shift
@@ -57,19 +57,19 @@ left_out() {
   rustup toolchain install nightly --component $(tr ' ' ',' <<<"$*")"
 }
 
-# limited_tests: cargo's runner gives each test program a time limit. Sanitized code takes its time. Addresses are not drawn at
-# random: with as many bits of them as kernels have by now, ThreadSanitizer's own memory is in the way now and then.
+# limited_tests: runs each test program with a time limit, which allows for slow instrumented code. Address-space randomization is
+# off: with the number of random bits of present kernels, mappings sometimes collide with ThreadSanitizer's shadow memory.
 limited_tests() {
     local runner
     runner=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$HOST")_RUNNER
     local same_addresses=(setarch -R)
-    # A container may forbid it.
+    # A container may forbid this.
     setarch -R true 2>/dev/null || same_addresses=()
     env "$runner=$POOLWRIGHT_ROOT/scripts/limit.py --each 900 --program 1800" ${same_addresses[@]+"${same_addresses[@]}"} "$@"
 }
 
-# engine_tests SANITIZERS TEST...: the engine's tests with its C instrumented. Rust is not: what is looked for is in the C, and
-# so no nightly toolchain is needed.
+# engine_tests SANITIZERS TEST...: runs the engine's tests with its C code instrumented. The Rust code is not instrumented, which
+# would need a nightly toolchain; the errors to find are in the C code.
 engine_tests() {
     local sanitizers=$1
     shift
@@ -77,8 +77,7 @@ engine_tests() {
         limited_tests cargo test --release --locked --target "$HOST" --target-dir "$OUT/engine" -p poolwright-openzfs "$@"
 }
 
-# What UBSan finds ends the test, as what ASan finds does. Left out: the test of how much memory is taken, of which a sanitizer
-# takes more.
+# A finding of UBSan ends the test, as one of ASan does. The test of memory use is skipped, because sanitizers use more memory.
 check_address() {
     local tests=(--no-fail-fast --tests --features fault-injection -- --skip the_arc_stays_inside_its_limit)
     [ $QUICK = no ] || tests=(--test pool --test tree --test clone --test counters)
@@ -88,14 +87,14 @@ check_address() {
         engine_tests address,undefined "${tests[@]}"
 }
 
-# libzpool's locks are the C library's, which ThreadSanitizer sees; its atomic operations it does not. The order of locks is not
-# looked at: libzpool takes those of thousands of buffers in an order of their own, and all that is reported is in there.
+# ThreadSanitizer sees libzpool's locks, which are the C library's, but not its atomic operations. Checks of the lock order are off:
+# libzpool locks thousands of buffers in its own order, and all reports are about these.
 check_thread() {
     TSAN_OPTIONS=suppressions=$SUPPRESSIONS/races.supp:detect_deadlocks=0:halt_on_error=0:history_size=4 \
         engine_tests thread --no-fail-fast --test tree --test clone --test counters --test pool
 }
 
-# Miri interprets the decoder, each load and store of it. It cannot call C, so the allocator is Rust's.
+# Miri interprets each load and store of the decoder. It cannot call C, so the allocator is Rust's.
 check_miri() {
     nightly_has miri rust-src || { left_out miri miri rust-src; return 0; }
     RUSTFLAGS="--cfg poolwright_sanitize" MIRIFLAGS=-Zmiri-disable-isolation \
@@ -115,7 +114,7 @@ main() {
         [ "$check" = thread ] && [ $QUICK = yes ] && continue
         step "Sanitizer: $check" "check_$check"
     done
-    [ ${#LEFT_OUT[@]} -eq 0 ] || say "Left out, for want of a nightly toolchain: ${LEFT_OUT[*]}"
+    [ ${#LEFT_OUT[@]} -eq 0 ] || say "Skipped, because there is no nightly toolchain: ${LEFT_OUT[*]}"
 }
 
 main "$@"

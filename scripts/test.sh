@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Every test that needs no kernel ZFS: what `make test` does.
+# Runs all tests that need no kernel ZFS (`make test`).
 #
 # usage: scripts/test.sh [--no-install]
 #
-# Installs what the tests use, builds, then runs the scripts of scripts/tests and the tests of the workspace.
-# Each test has a time limit (scripts/limit.py), and is named when it exceeds it.
-# A test that needs a right this user does not have (recording with eBPF needs root) says that it was left out.
+# Installs the packages of the tests, builds, and runs the scripts of scripts/tests and the tests of the workspace. Each test has a
+# time limit (scripts/limit.py), which reports a test that exceeds it. A test that needs a privilege that this user lacks
+# (recording with eBPF needs root) reports that it is skipped.
 #
 # Exit status: 0 all passed, 1 a test failed, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
-# Seconds that a script of scripts/tests may take.
+# Time limit of a script of scripts/tests, in seconds.
 SCRIPT_LIMIT=600
 
 script_tests() {
@@ -24,19 +24,19 @@ script_tests() {
     [ ${#failed[@]} -eq 0 ] || die 1 "failed: ${failed[*]} (their messages are above)"
 }
 
-# Property tests draw the same cases in each run, or a change would be refused for what another one brought; to look for
-# more, set another number.
+# Property tests use the same cases in each run, so that a failure belongs to the change under test. Set another seed to test
+# other cases.
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 
-# limited_tests ARGUMENTS...: `cargo test`. Cargo starts each test program through limit.py, so that a test that hangs is named
-# and ended.
+# limited_tests ARGUMENTS...: `cargo test`. Cargo starts each test program through limit.py, which reports and kills a test that
+# hangs.
 limited_tests() {
     local runner
     runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
     env "$runner=$POOLWRIGHT_ROOT/scripts/limit.py" cargo test --release --locked "$@"
 }
 
-# Faults of the host and simulated power cuts: a program that is shipped has none of this.
+# Tests with injected I/O errors and simulated power cuts, which need a feature that shipped programs lack.
 fault_tests() {
     limited_tests -p poolwright-openzfs --features fault-injection --test power --test faults --test torn --test stress \
         --test device
@@ -50,7 +50,7 @@ main() {
         -h | --help) usage_from "$0"; exit 0 ;;
         *) die 2 "unknown argument '$1'; see --help" ;;
     esac
-    [ $install = no ] || step "Install what the tests use" "$POOLWRIGHT_ROOT/scripts/install.sh" --for test
+    [ $install = no ] || step "Install packages for the tests" "$POOLWRIGHT_ROOT/scripts/install.sh" --for test
     cd "$POOLWRIGHT_ROOT"
     step "Build" cargo build --release --locked --workspace --all-targets
     step "Tests of the scripts and the whole program" script_tests
