@@ -28,11 +28,11 @@ extern void arc_tuning_update(boolean_t verbose);
 extern arc_state_t ARC_anon, ARC_mru_ghost, ARC_mfu_ghost, ARC_uncached;	/* in the library, not in its headers */
 
 /*
- * Read by jemalloc when the process starts (src/lib.rs). The library allocates every cached block and every buffer of
- * its hundred threads with malloc. Few arenas, because each keeps free pages of its own; and those are given back after
- * a second or two, or what a burst of writes needed would stay resident for good, far beyond the ARC's limit. Not at
- * once, because a fresh page costs more than what is put into it. Blocks start on a page as they come (no
- * cache_oblivious): the library asks for that anyway.
+ * Options of jemalloc, which reads them when the process starts, if the program uses it. The library allocates every
+ * cached block and every buffer of its hundred threads with malloc. Each arena keeps its own free pages, so there are few
+ * arenas. Free pages are returned after 1.5 seconds: otherwise the memory of a burst of writes would stay resident,
+ * far beyond the ARC limit. They are not returned at once, because faulting in a new page costs more than filling it.
+ * Large blocks start at a page boundary (no cache_oblivious), because the library requests page alignment anyway.
  */
 const char *malloc_conf = "narenas:4,background_thread:true,dirty_decay_ms:1500,muzzy_decay_ms:0,cache_oblivious:false";
 

@@ -38,6 +38,11 @@ struct Cli {
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 the work failed; 2 wrong usage; 3 refused for safety; 4 done, but no \
                           setting is better than today's beyond noise; 130 interrupted.";
 
+/// The allocator of Rust and, through its unprefixed symbols, of libzpool. glibc's allocator keeps several hundred megabytes
+/// that the ARC has freed.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 #[derive(Debug, Subcommand)]
 enum Verb {
     Estimate(commands::estimate::Args),
