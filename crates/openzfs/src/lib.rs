@@ -18,7 +18,6 @@ mod dataset;
 mod device;
 mod engine;
 mod error;
-#[allow(missing_docs)]
 mod ffi;
 mod file;
 mod health;

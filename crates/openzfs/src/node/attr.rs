@@ -62,7 +62,7 @@ impl From<&ffi::pw_attr> for Attr {
     fn from(raw: &ffi::pw_attr) -> Attr {
         Attr {
             object: raw.object,
-            generation: raw.gen_txg,
+            generation: raw.gen_,
             parent: raw.parent,
             mode: raw.mode as u32,
             links: raw.links as u32,
