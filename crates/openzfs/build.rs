@@ -120,9 +120,10 @@ fn bindings(fault_injection: bool) {
             .allowlist_var("PW_POWER_EXIT");
     }
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default()).join("engine.rs");
-    let written = bindings.generate().map_err(|why| why.to_string()).and_then(|bindings| {
-        bindings.write_to_file(&out).map_err(|why| format!("{}: {why}", out.display()))
-    });
+    let written = bindings
+        .generate()
+        .map_err(|why| why.to_string())
+        .and_then(|bindings| bindings.write_to_file(&out).map_err(|why| format!("{}: {why}", out.display())));
     if let Err(why) = written {
         eprintln!("poolwright-openzfs cannot translate csrc/engine.h: {why}");
         exit(1);

@@ -256,8 +256,9 @@ fn list(pool: &Pool) -> Result<Vec<String>> {
     }
     let mut names: Vec<String> = Vec::new();
     // SAFETY: the callback gets the vector, which outlives the call.
-    let errno =
-        unsafe { ffi::pw_dataset_list(pool.inner.name.as_ptr(), Some(each), (&raw mut names).cast::<c_void>()) };
+    let errno = unsafe {
+        ffi::pw_dataset_list(pool.inner.name.as_ptr(), Some(each), (&raw mut names).cast::<c_void>())
+    };
     check("listing the datasets of", pool.name(), errno)?;
     names.sort();
     Ok(names)

@@ -157,8 +157,9 @@ impl Pool {
         }
         let mut all: Vec<VdevHealth> = Vec::new();
         // SAFETY: the callback gets the vector, which outlives the call.
-        let errno =
-            unsafe { ffi::pw_pool_vdevs(self.inner.name.as_ptr(), Some(each), (&raw mut all).cast::<c_void>()) };
+        let errno = unsafe {
+            ffi::pw_pool_vdevs(self.inner.name.as_ptr(), Some(each), (&raw mut all).cast::<c_void>())
+        };
         check("reading the vdevs of", self.name(), errno)?;
         Ok(all)
     }

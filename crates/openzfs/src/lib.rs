@@ -18,6 +18,7 @@ mod dataset;
 mod device;
 mod engine;
 mod error;
+pub mod event;
 mod ffi;
 mod file;
 mod health;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::c_text::{c_paths, c_text};
 use crate::changed::{ChangedFile, OpenFile};
 use crate::error::{check, host};
+use crate::event::{self, Event};
 use crate::label::{self, Label};
 use crate::{Engine, Error, PoolStats, Result, VdevStats, ffi};
 
@@ -179,14 +180,14 @@ impl Inner {
         }
         // SAFETY: every dataset holds this value, so none is open any more.
         let errno = unsafe { ffi::pw_pool_export(self.name.as_ptr()) };
-        check("exporting the pool (import it again to recover)", self.name.to_string_lossy(), errno)
+        check("exporting the pool", self.name.to_string_lossy(), errno)
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Err(why) = self.export() {
-            eprintln!("poolwright: {why}");
+            event::report(&Event::ExportFailed(why));
         }
     }
 }
