@@ -20,7 +20,7 @@ check-lab: ## whether the campaigns can be relied on: killed and resumed, each t
 	@scripts/lab/check.sh agree
 
 build: ## the program, as target/release/poolwright
-	cargo build --release --workspace
+	cargo build --release -p poolwright
 
 install: ## install the built program, man pages, completions and campaigns below PREFIX (/usr/local)
 	@scripts/install-program.sh

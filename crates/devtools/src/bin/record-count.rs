@@ -1,4 +1,4 @@
-//! Records for some seconds and counts operations by file, kind, flags and length: `record DIR|PID SECONDS OUT`.
+//! Records for some seconds and counts operations by file, kind, flags and length: `record-count DIR|PID SECONDS OUT`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -6,10 +6,14 @@ use std::time::{Duration, Instant};
 use poolwright_record::{Options, Recorder, Subject};
 use poolwright_trace::Trace;
 
+/// As in the program, so that the same code is measured.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [subject, seconds, out] = args.as_slice() else {
-        return Err("usage: record DIR|PID SECONDS OUT".into());
+        return Err("usage: record-count DIR|PID SECONDS OUT".into());
     };
     let subject = subject.parse().map_or_else(|_| Subject::Dir(subject.into()), Subject::Pid);
     let recorder = Recorder::start(subject, &Options::new(out))?;

@@ -1,4 +1,4 @@
-//! The guest's half of the tests against a kernel: the same trees and manifests as `examples/tree.rs`, through system
+//! The guest's half of the tests against a kernel: the same trees and manifests as `main.rs`, through system
 //! calls on mounted datasets. Built alone, with rustc and linked statically, by scripts/vm/image.sh.
 //!
 //!     tree make DIR SEED NODES         makes a tree

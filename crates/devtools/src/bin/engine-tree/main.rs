@@ -1,13 +1,14 @@
-//! Trees for the tests against a kernel's OpenZFS (`make test-kernel`), made and read through the engine's node calls.
+//! Makes, changes and lists trees through the engine's node calls, for the tests against a kernel's OpenZFS
+//! (`make test-kernel`).
 //!
-//!     tree make VDEV SEED NODES        a pool with NODES nodes of all kinds in its root and three child datasets
-//!     tree list VDEV [--read-only]     the manifest of all its datasets
-//!     tree change VDEV SEED N          N random operations in each dataset
-//!     tree crash VDEV SEED N           N operations, most committed at once, the last too, and the manifest; then SIGKILL
-//!                                      instead of an export
+//!     engine-tree make VDEV SEED NODES      makes a pool with NODES nodes of all kinds in its root and three child datasets
+//!     engine-tree list VDEV [--read-only]   prints the manifest of all its datasets
+//!     engine-tree change VDEV SEED N        does N random operations in each dataset
+//!     engine-tree crash VDEV SEED N         does N operations, commits most of them at once, including the last, prints the
+//!                                           manifest, and ends itself with SIGKILL instead of exporting the pool
 //!
-//! `--utf8=DATASET` keeps to names that a dataset with utf8only takes, `--no-empty` to extended attributes with a value.
-//! `examples/tree/guest.rs` is the same in a guest.
+//! `--utf8=DATASET` uses only names that a dataset with utf8only accepts there; `--no-empty` makes no empty extended attributes.
+//! `guest.rs` is the same program for the guest, through system calls.
 
 use std::ffi::{CStr, CString};
 use std::io::{BufWriter, Write};
@@ -16,17 +17,18 @@ use std::path::PathBuf;
 use poolwright_openzfs::node::{Entry, New, Node, SetAttr, Time, name};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Engine, Errno, Import, Pool, Spec, VdevGroup};
+use rustix::process::{Signal, getpid, kill_process};
 
-#[path = "tree/manifest.rs"]
 mod manifest;
-#[path = "tree/plan.rs"]
 mod plan;
-#[path = "tree/random.rs"]
 mod random;
-#[path = "tree/sha256.rs"]
 mod sha256;
 use manifest::{Content, Facts};
 use plan::{Done, FILE, LINK, Shape, Tree, Way};
+
+/// As in the program, so that the same code is measured.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Room for the largest tree, and for 24 times what is dirty, because without it the engine ends the transaction group
 /// and with it the log that a crash is to leave. The file is sparse.
@@ -335,7 +337,7 @@ fn run(words: &[String]) -> Outcome {
         [verb, vdev, ref numbers @ ..] => (verb, PathBuf::from(vdev), numbers),
         _ => {
             return Err(
-                "usage: tree make|list|change|crash VDEV [SEED N]; see the head of examples/tree.rs".into()
+                "usage: engine-tree make|list|change|crash VDEV [SEED N]; see the head of crates/devtools/src/bin/engine-tree/main.rs".into()
             );
         }
     };
@@ -356,10 +358,9 @@ fn run(words: &[String]) -> Outcome {
             change(&mut trees, seed + 500_000, way(1, true), &utf8)?;
             change(&mut trees, *seed, way(*n, true), &utf8)?;
             list(&mut trees)?;
-            // SAFETY: ends this process; nothing of it runs afterwards.
-            unsafe { libc::raise(libc::SIGKILL) };
+            kill_process(getpid(), Signal::KILL)?;
         }
-        _ => return Err(format!("tree: no such call: {}", words.join(" ")).into()),
+        _ => return Err(format!("engine-tree: no such call: {}", words.join(" ")).into()),
     }
     drop(trees);
     Ok(pool.export()?)
@@ -368,7 +369,7 @@ fn run(words: &[String]) -> Outcome {
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if let Err(error) = run(&words) {
-        eprintln!("tree: {error}");
+        eprintln!("engine-tree: {error}");
         std::process::exit(1);
     }
 }
