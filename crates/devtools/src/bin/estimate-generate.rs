@@ -9,10 +9,6 @@ use std::path::PathBuf;
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
-/// As in the program, so that the same code is measured.
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
 #[path = "../../../estimate/tests/common/mod.rs"]
 mod common;
 

@@ -12,10 +12,6 @@ use fuser::{
     ReplyOpen, ReplyWrite, Request, SessionACL, TimeOrNow, WriteFlags,
 };
 
-/// As in the program, so that the same code is measured.
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
 const LONG: Duration = Duration::from_secs(3600);
 const MAX_IO: usize = 1 << 20;
 

@@ -6,10 +6,6 @@ use std::time::{Duration, Instant};
 use poolwright_record::{Options, Recorder, Subject};
 use poolwright_trace::Trace;
 
-/// As in the program, so that the same code is measured.
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [subject, seconds, out] = args.as_slice() else {
