@@ -8,8 +8,8 @@ use crate::error::check;
 use crate::property::{self, Settings};
 use crate::{DatasetStats, Error, Pool, Result, ZilStats, ffi, pool};
 
-/// `PW_NAME_BYTES` of engine.h: room for the name of a dataset.
-const NAME_BYTES: usize = 256;
+/// Room for the full name of a dataset and a NUL.
+const NAME_BYTES: usize = ffi::PW_NAME_BYTES as usize;
 
 /// How a dataset is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -109,14 +109,14 @@ impl Pool {
     /// The last scrub or resilver; `None` if there never was one.
     pub fn scan(&self) -> Result<Option<Scan>> {
         let raw = self.raw_scan()?;
-        let kind = match raw.function {
-            1 => ScanKind::Scrub,
-            2 => ScanKind::Resilver,
+        let kind = match raw.function as u32 {
+            ffi::PW_SCAN_SCRUB => ScanKind::Scrub,
+            ffi::PW_SCAN_RESILVER => ScanKind::Resilver,
             _ => return Ok(None),
         };
-        let state = match raw.state {
-            2 => ScanState::Finished,
-            3 => ScanState::Canceled,
+        let state = match raw.state as u32 {
+            ffi::PW_SCAN_FINISHED => ScanState::Finished,
+            ffi::PW_SCAN_CANCELED => ScanState::Canceled,
             _ => ScanState::Scanning,
         };
         Ok(Some(Scan {

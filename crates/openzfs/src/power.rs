@@ -57,11 +57,6 @@ pub fn start(options: &Options) {
     unsafe { ffi::pw_power_start(&raw) }
 }
 
-/// [`start`]s it with a cut at the `after_ops`-th write or flush from now.
-pub fn arm(after_ops: u64, seed: u64) {
-    start(&Options { after_ops, seed, ..Options::default() });
-}
-
 /// Writes all that is cached to the files, and lets vdevs write to them directly again.
 ///
 /// # Errors

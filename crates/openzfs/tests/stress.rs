@@ -181,7 +181,7 @@ fn victim() {
     let members = files(&dir, n);
     let cut: u64 = env("CUT").unwrap().parse().unwrap();
     if cut != 0 {
-        power::arm(cut, seed);
+        power::start(&power::Options { after_ops: cut, seed, ..Default::default() });
     }
     let pool = if members[0].exists() {
         Pool::import(engine(), &members, false).unwrap()
