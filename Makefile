@@ -20,7 +20,7 @@ check-lab: ## test the campaigns: a killed run resumes without repeating a trial
 	@scripts/lab/check.sh agree
 
 build: ## build target/release/poolwright
-	cargo build --release --workspace
+	cargo build --release -p poolwright
 
 install: ## install the built program, man pages, completions and campaigns below PREFIX (/usr/local)
 	@scripts/install-program.sh

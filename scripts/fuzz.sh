@@ -58,7 +58,7 @@ check_tools() {
     [ $INSTALL = no ] || "$POOLWRIGHT_ROOT/scripts/install.sh" --for fuzz
 }
 
-# AddressSanitizer replaces the allocator.
+# The engine's C is linked as for AddressSanitizer (crates/openzfs/build.rs).
 build() {
     cd "$POOLWRIGHT_ROOT/fuzz"
     RUSTFLAGS="${RUSTFLAGS:-} --cfg poolwright_sanitize" \

@@ -94,10 +94,10 @@ check_thread() {
         engine_tests thread --no-fail-fast --test tree --test clone --test counters --test pool
 }
 
-# Miri interprets each load and store of the decoder. It cannot call C, so the allocator is Rust's.
+# Miri interprets each load and store of the decoder.
 check_miri() {
     nightly_has miri rust-src || { left_out miri miri rust-src; return 0; }
-    RUSTFLAGS="--cfg poolwright_sanitize" MIRIFLAGS=-Zmiri-disable-isolation \
+    MIRIFLAGS=-Zmiri-disable-isolation \
         cargo +nightly miri test --locked --target-dir "$OUT/miri" -p poolwright-mount --test protocol
 }
 

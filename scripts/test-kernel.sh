@@ -24,7 +24,7 @@ set -euo pipefail
 NODES=${POOLWRIGHT_NODES:-20000}
 SEED=${POOLWRIGHT_SEED:-1}
 WORK=$POOLWRIGHT_ROOT/target/vm/work
-TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/examples/tree
+TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/engine-tree
 # Field of the manifest that a replay sets to the time of the replay.
 TIME_FIELD=10
 PASSED=0
@@ -260,7 +260,7 @@ main() {
     [ ${#parts[@]} -gt 0 ] || parts=(out in replay crash)
     [ $install = no ] || step "Install what builds Poolwright and reads pools" "$POOLWRIGHT_ROOT/scripts/install.sh" --for test
     cd "$POOLWRIGHT_ROOT"
-    step "Build" cargo build --release --locked -p poolwright-openzfs --example tree
+    step "Build" cargo build --release --locked -p poolwright-devtools --bin engine-tree
     step "The virtual machine" "$POOLWRIGHT_ROOT/scripts/vm/image.sh"
     rm -rf "$WORK"
     mkdir -p "$WORK"

@@ -79,11 +79,13 @@ fn main() {
     if std::env::var_os("CARGO_CFG_POOLWRIGHT_SANITIZE").is_some() {
         sanitize(&mut build);
     }
+    let fault_injection = std::env::var_os("CARGO_FEATURE_FAULT_INJECTION").is_some();
     let mut sources = SOURCES.to_vec();
-    if std::env::var_os("CARGO_FEATURE_FAULT_INJECTION").is_some() {
+    if fault_injection {
         build.define("PW_FAULT_INJECTION", None);
         sources.extend(FAULT_INJECTION);
     }
+    bindings(fault_injection);
     for source in sources {
         build.file(format!("csrc/{source}.c"));
     }
@@ -92,6 +94,40 @@ fn main() {
     println!("cargo:rustc-link-lib=dylib=nvpair");
     println!("cargo:rustc-link-lib=dylib=m");
     println!("cargo:rerun-if-changed=csrc");
+}
+
+/// Writes the Rust declarations of what `csrc/engine.h` declares, with assertions about the layout of its structures, to
+/// `$OUT_DIR/engine.rs` (`src/ffi.rs`). With the feature `fault-injection`, adds those of `csrc/inject.h` and `csrc/power.h`
+/// that `src/inject.rs` and `src/power.rs` call.
+fn bindings(fault_injection: bool) {
+    let mut bindings = bindgen::Builder::default()
+        .header("csrc/engine.h")
+        .allowlist_file(r".*csrc/engine\.h")
+        .rust_edition(bindgen::RustEdition::Edition2024)
+        .prepend_enum_name(false)
+        .derive_default(true)
+        .merge_extern_blocks(true)
+        .enable_function_attribute_detection()
+        .formatter(bindgen::Formatter::None);
+    if fault_injection {
+        bindings = bindings
+            .clang_arg("-DPW_FAULT_INJECTION")
+            .header("csrc/inject.h")
+            .allowlist_function("pw_inject|pw_inject_calls|pw_inject_stop")
+            .allowlist_var("PW_INJECT_.*")
+            .header("csrc/power.h")
+            .allowlist_function("pw_power_start|pw_power_stop|pw_power_cut")
+            .allowlist_var("PW_POWER_EXIT");
+    }
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default()).join("engine.rs");
+    let written = bindings
+        .generate()
+        .map_err(|why| why.to_string())
+        .and_then(|bindings| bindings.write_to_file(&out).map_err(|why| format!("{}: {why}", out.display())));
+    if let Err(why) = written {
+        eprintln!("poolwright-openzfs cannot translate csrc/engine.h: {why}");
+        exit(1);
+    }
 }
 
 /// The shared library that the linker will find as `-lzpool`, without links.

@@ -6,14 +6,14 @@
 # usage: scripts/bench/20-estimate.sh
 #
 # ESTIMATE_SEEDS (200) samples per mix of content; ESTIMATE_GIB (20) of data, which need room in BENCH_SCRATCH.
-# POOLWRIGHT names another binary than target/release/poolwright; its examples lie beside it.
+# POOLWRIGHT names another binary than target/release/poolwright; the tools (crates/devtools) lie beside it.
 # Exit status: 0 done; 1 failed.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "$0")/../lib.sh"
 
 POOLWRIGHT=${POOLWRIGHT:-$POOLWRIGHT_ROOT/target/release/poolwright}
-EXAMPLES=$(dirname -- "$POOLWRIGHT")/examples
+TOOLS=$(dirname -- "$POOLWRIGHT")
 SEEDS=${ESTIMATE_SEEDS:-200}
 GIB=${ESTIMATE_GIB:-20}
 SPEED_RUNS=5
@@ -50,16 +50,16 @@ exec(sys.argv[1])' "$1" "$2"
 }
 
 say "== a full estimate beside a bare loop of the same codecs, $SPEED_RUNS pairs of runs"
-"$EXAMPLES/generate" "$BENCH_SCRATCH/small" 1
+"$TOOLS/estimate-generate" "$BENCH_SCRATCH/small" 1
 head -c 128M "$BENCH_SCRATCH/small/file000" >"$BENCH_SCRATCH/small/data"
-"$EXAMPLES/speed" "$BENCH_SCRATCH/small/data" "$SPEED_RUNS" | tee "$BENCH_SCRATCH/speed.json"
+"$TOOLS/estimate-speed" "$BENCH_SCRATCH/small/data" "$SPEED_RUNS" | tee "$BENCH_SCRATCH/speed.json"
 figures 'm = lines[-1]
 bench("codec speed", m["estimate_mib_s"], "MiB/s", m["bare_mib_s"], m["ratio"], ">= 0.90", m["ratio"] >= 0.9, processor_ratio=m["processor_ratio"])' \
     "$BENCH_SCRATCH/speed.json"
 rm -rf -- "$BENCH_SCRATCH/small"
 
 say "== intervals that hold the truth, of $SEEDS samples of each mix (the worst setting)"
-"$EXAMPLES/coverage" "$BENCH_SCRATCH/mixes" "$SEEDS" "$MIX_MIB" | tee "$BENCH_SCRATCH/coverage.json"
+"$TOOLS/estimate-coverage" "$BENCH_SCRATCH/mixes" "$SEEDS" "$MIX_MIB" | tee "$BENCH_SCRATCH/coverage.json"
 figures 'for m in lines:
     share = m["held_worst"] / m["seeds"]
     bench("held, " + m["mix"], m["held_worst"], "of %d" % m["seeds"], m["seeds"], share, ">= 0.93", share >= 0.93,
@@ -71,7 +71,7 @@ if [ "$free_kib" -lt $(((GIB + 2) * 1024 * 1024)) ]; then
     say "BENCH-SKIP estimate: $GIB GiB of data need more room than there is in $BENCH_SCRATCH"
     exit 0
 fi
-"$EXAMPLES/generate" "$BENCH_SCRATCH/large" "$GIB"
+"$TOOLS/estimate-generate" "$BENCH_SCRATCH/large" "$GIB"
 resident=$(fincore -b -n -o RES "$BENCH_SCRATCH"/large/* | awk '{ sum += $1 } END { print sum + 0 }')
 "$POOLWRIGHT" estimate --json "$BENCH_SCRATCH/large" >"$BENCH_SCRATCH/large.json"
 RESIDENT=$resident GIB=$GIB figures 'import os

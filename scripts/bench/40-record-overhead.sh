@@ -15,7 +15,7 @@ set -euo pipefail
 
 WORKLOAD=$POOLWRIGHT_ROOT/workloads/mariadb
 POOLWRIGHT=${POOLWRIGHT:-$POOLWRIGHT_ROOT/target/release/poolwright}
-EXAMPLE=$(dirname -- "$POOLWRIGHT")/examples/record
+RECORD_COUNT=$(dirname -- "$POOLWRIGHT")/record-count
 PAIRS=${RECORD_PAIRS:-10}
 SECONDS_EACH=${RECORD_SECONDS:-12}
 SCALE=0.5
@@ -100,7 +100,7 @@ done
 # The server is still writing back after a load: it is left alone for a while on both sides, so that no read is
 # between the two counts.
 sleep 2
-"$EXAMPLE" "$DIR/data" $((SECONDS_EACH + 5)) "$BENCH_SCRATCH/trace.parquet" >"$BENCH_SCRATCH/counts" &
+"$RECORD_COUNT" "$DIR/data" $((SECONDS_EACH + 5)) "$BENCH_SCRATCH/trace.parquet" >"$BENCH_SCRATCH/counts" &
 RECORDER=$!
 sleep 1
 before=$(innodb_reads)

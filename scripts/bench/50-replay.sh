@@ -15,7 +15,7 @@ if [ "${BENCH_SMOKE:-0}" = 1 ]; then ROUNDS=2 RUNS=2 PAIRS=3; else ROUNDS=9 RUNS
 export ROUNDS RUNS PAIRS SCRATCH
 
 say "Replay against the engine's bare rate, $ROUNDS rounds, either first in turn"
-"$POOLWRIGHT_ROOT/target/release/examples/rate" "$ROUNDS" | tee "$SCRATCH/rate.json"
+"$POOLWRIGHT_ROOT/target/release/replay-rate" "$ROUNDS" | tee "$SCRATCH/rate.json"
 
 say "A/A: $RUNS runs of $PAIRS pairs of one setting against itself"
 fio --name=aa --filename="$SCRATCH/aa.dat" --size=48M --rw=randrw --rwmixread=70 --bs=16k --ioengine=psync \

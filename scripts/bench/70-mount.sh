@@ -9,13 +9,13 @@
 # of the programs and not of a disk. The pools are filled once and emptied first, as if they had been in use: the host's
 # finding room for a file's first bytes is not what is measured. zfs-fuse's package is unpacked into target/zfs-fuse and
 # never installed; it keeps a socket in /var/run/zfs while it runs. MOUNT_ARGUMENTS (`device`: no io_uring) are handed to
-# the example program that serves the mount.
+# mount-serve (crates/devtools), which serves the mount.
 # Exit status: 0 done, or skipped because nothing can be mounted; 1 failed.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "$0")/../lib.sh"
 
-EXAMPLES=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/examples
+TOOLS=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release
 ROUNDS=${MOUNT_ROUNDS:-5} SECONDS_EACH=${MOUNT_SECONDS:-5} MIB=${MOUNT_MIB:-512} THREADS=4
 ARC_MIB=1024 VDEV_MIB=3072
 if [ "${BENCH_SMOKE:-0}" = 1 ]; then
@@ -82,14 +82,14 @@ age() {
 start_ours() {
     mkdir "$SCRATCH/ours"
     # shellcheck disable=SC2086 # words for the program
-    "$EXAMPLES/serve" "$SCRATCH/ours.vdev" "$SCRATCH/ours" pages "$THREADS" "arc=$ARC_MIB" "vdev=$VDEV_MIB" ${MOUNT_ARGUMENTS:-} >"$SCRATCH/ours.log" 2>&1 &
+    "$TOOLS/mount-serve" "$SCRATCH/ours.vdev" "$SCRATCH/ours" pages "$THREADS" "arc=$ARC_MIB" "vdev=$VDEV_MIB" ${MOUNT_ARGUMENTS:-} >"$SCRATCH/ours.log" 2>&1 &
     OURS_PID=$!
     wait_mounted ours
 }
 
 start_idle() {
     mkdir "$SCRATCH/idle"
-    "$EXAMPLES/idle" "$SCRATCH/idle" "$MIB" "$THREADS" >"$SCRATCH/idle.log" 2>&1 &
+    "$TOOLS/mount-idle" "$SCRATCH/idle" "$MIB" "$THREADS" >"$SCRATCH/idle.log" 2>&1 &
     wait_mounted idle
 }
 
@@ -165,7 +165,7 @@ round() {
         [ "$server" = idle ] || result "SQLite" "$server" "$(sqlite "$SCRATCH/$server/s.db")"
     done
     for job in sync-write write cold-read; do
-        result "$job" engine "$("$EXAMPLES/jobs" "$SCRATCH/engine.vdev" "$job" "$SECONDS_EACH" "$MIB" | sed 's/.*"ops_s"://; s/}//')"
+        result "$job" engine "$("$TOOLS/engine-jobs" "$SCRATCH/engine.vdev" "$job" "$SECONDS_EACH" "$MIB" | sed 's/.*"ops_s"://; s/}//')"
     done
 }
 

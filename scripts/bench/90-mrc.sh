@@ -14,7 +14,7 @@ set -euo pipefail
 
 TARGET=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}
 PYTHON=${POOLWRIGHT_VENV:-$POOLWRIGHT_ROOT/target/venv}/bin/python3
-export POOLWRIGHT=${POOLWRIGHT:-$TARGET/release/poolwright} RATE=$TARGET/release/examples/mrc_rate
+export POOLWRIGHT=${POOLWRIGHT:-$TARGET/release/poolwright} RATE=$TARGET/release/mrc-rate
 export POOLWRIGHT_SHARED=${POOLWRIGHT_SHARED:-$POOLWRIGHT_ROOT/../shared}
 if ! "$PYTHON" -c 'import libcachesim, numpy, pyarrow' 2>/dev/null; then
     say "BENCH-SKIP libcachesim cannot be imported by $PYTHON (scripts/install.sh --for bench installs it)"

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-DIRTY_MIB = 512  # examples/serve.rs: written and not yet on disk
+DIRTY_MIB = 512  # mount-serve: written and not yet on disk
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -25,7 +25,7 @@ class CannotMount(Exception):
 
 
 class Served:
-    """A pool of one file, mounted by the example program that serves one for measuring."""
+    """A pool of one file, mounted by mount-serve (crates/devtools)."""
 
     def __init__(self, scratch, *words):
         self.vdev, self.mnt, self.words = scratch / "vdev", scratch / "mnt", words
@@ -34,7 +34,7 @@ class Served:
     def start(self):
         target = Path(os.environ.get("CARGO_TARGET_DIR") or Path(os.environ["POOLWRIGHT_ROOT"]) / "target")
         self.mnt.mkdir(exist_ok=True)
-        serve = [target / "release/examples/serve", self.vdev, self.mnt, *self.words]
+        serve = [target / "release/mount-serve", self.vdev, self.mnt, *self.words]
         self.process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if not self.process.stdout.readline().startswith("mounted"):
             raise CannotMount

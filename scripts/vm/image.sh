@@ -104,7 +104,7 @@ build_image() {
     printf 'spl.ko\nzfs.ko\n' >>"$ROOT/modules/order"
     ln -s /proc/mounts "$ROOT/etc/mtab"
     rustc --edition 2024 -O -C target-feature=+crt-static -C panic=abort -o "$ROOT/bin/tree" \
-        "$POOLWRIGHT_ROOT/crates/openzfs/examples/tree/guest.rs"
+        "$POOLWRIGHT_ROOT/crates/devtools/src/bin/engine-tree/guest.rs"
     # The engine as a program, with the libraries that zdb has brought: it must refuse a pool that the kernel has imported.
     [ ! -x "$ENGINE_TREE" ] || strip -o "$ROOT/bin/engine-tree" "$ENGINE_TREE"
     install -m 755 "$HERE/init" "$ROOT/init"
@@ -116,14 +116,14 @@ build_image() {
 # What the image is made of, in one line; when it changes, the image is built again.
 fingerprint() {
     {
-        cat "$HERE/image.sh" "$HERE/init" "$POOLWRIGHT_ROOT"/crates/openzfs/examples/tree/*.rs
+        cat "$HERE/image.sh" "$HERE/init" "$POOLWRIGHT_ROOT"/crates/devtools/src/bin/engine-tree/*.rs
         sha256sum <"$VM/modules/zfs.ko"
         [ ! -x "$ENGINE_TREE" ] || sha256sum <"$ENGINE_TREE"
     } | sha256sum
 }
 
 main() {
-    ENGINE_TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/examples/tree
+    ENGINE_TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/engine-tree
     # In the order they are loaded.
     KERNEL_MODULES="crc16 crc32c_generic crc32c-intel libcrc32c mbcache jbd2 ext4 virtio_blk"
     "$HERE/packages.sh"

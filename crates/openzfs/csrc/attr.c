@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
-/* Attributes of nodes: reading them, changing them, and the times that other changes bring along. */
+/* Attributes of nodes: reading them, changing them, and the times that other changes update. */
 
 #include <sys/stat.h>
 #include <sys/zfs_context.h>
@@ -55,7 +55,7 @@ pw_node_target(pw_node_t *node, char *out, size_t room, size_t *len)
 	return (sa_lookup(node->sa, node->ds->attr[ZPL_SYMLINK], out, (uint32_t)size));
 }
 
-/* The change time, and the flag that backups read. */
+/* The change time, and the flag that backup programs read. */
 int
 pw_attr_update(pw_node_t *node, sa_bulk_attr_t *bulk, int n, uint64_t now[2], dmu_tx_t *tx)
 {
@@ -65,7 +65,10 @@ pw_attr_update(pw_node_t *node, sa_bulk_attr_t *bulk, int n, uint64_t now[2], dm
 	return (sa_bulk_update(node->sa, bulk, n, tx));
 }
 
-/* Content changed: the times, the flags that backups read and, if asked for, the size. node->lock not held. */
+/*
+ * Records a change of content: the times, the flags that backup programs read and, if requested, the size. Called
+ * without node->lock.
+ */
 int
 pw_attr_touch(pw_node_t *node, int with_size, dmu_tx_t *tx)
 {
@@ -88,7 +91,7 @@ pw_attr_touch(pw_node_t *node, int with_size, dmu_tx_t *tx)
 	return (error);
 }
 
-/* The new mode with its ACL; node->lock held. Returns the number of attributes added. */
+/* Adds the new mode and its ACL. Called with node->lock held. Returns the number of attributes added. */
 static int
 add_mode(pw_node_t *node, uint64_t permissions, sa_bulk_attr_t *bulk, int n, uint64_t *count, char *aces)
 {
@@ -138,8 +141,9 @@ update(pw_node_t *node, const pw_set_t *set, dmu_tx_t *tx)
 }
 
 /*
- * The length in a transaction and a log record of its own, so that a write that follows it follows it in the log too;
- * then all the rest. A record that is played back has both, and is ticked off once, with the last.
+ * The length changes in a transaction and a log record of its own, so that a write after the change also follows it
+ * in the log. The other attributes change after that. A replayed record contains both, and is marked as replayed with
+ * the last transaction.
  */
 int
 pw_attr_set(pw_node_t *node, const pw_set_t *set)

@@ -85,7 +85,7 @@ pw_backlog_apply_oldest(pw_backlog_t *log, int fd)
 	int error = pw_write_out(fd, w->bytes, w->len, w->offset);
 	if (error != 0)
 		return (error);
-	/* Every list here is in order of arrival, so what belongs to the oldest write is at the front of each. */
+	/* Every list is in order of arrival, so the entries of the oldest write are at the front of each. */
 	for (size_t i = 0; i < w->nspots; i++) {
 		size_t b = bucket(w->spots[i].region);
 		log->first[b] = log->first[b]->next;

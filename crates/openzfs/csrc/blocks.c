@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
-/* What a file's blocks take on disk: a walk over its block tree. */
+/* The space of a file's blocks: a walk over its block tree. */
 
 #include <sys/zfs_context.h>
 #include <sys/spa.h>
@@ -26,7 +26,7 @@ count_block(spa_t *spa, zilog_t *zilog, const blkptr_t *bp, const zbookmark_phys
 			b->l0_holes++;
 		return (0);
 	}
-	/* What was allocated, as zdb counts it; on raidz that is more than the deflated size that `used` shows. */
+	/* The allocated size, as zdb counts it. On raidz it is more than the deflated size that `used` shows. */
 	uint64_t asize = BP_IS_EMBEDDED(bp) ? 0 : BP_GET_ASIZE(bp);
 	if (zb->zb_level > 0) {
 		b->indirect_count++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * Copying a range of one file into another without its bytes leaving the engine: by block cloning wherever a kernel
- * would clone, else by reading and writing here.
+ * Copies a range of one file to another inside the engine: by block cloning wherever a kernel would clone, otherwise
+ * by reading and writing.
  */
 
 #include <sys/stat.h>
@@ -15,17 +15,17 @@
 #include "internal.h"
 
 enum {
-	PIECE = 1 << 20,		/* read and written at once, unless a record is larger */
-	MOST_COPIED = 16 << 20,		/* in one call: whoever asked for more asks again, and can be interrupted */
-	MOST_CLONED = 64 << 20,		/* in one transaction */
-	WORTH_A_TXG = 4 << 20,		/* a source that is still dirty is waited for from here on; less is copied sooner */
+	PIECE = 1 << 20,		/* bytes read and written at once, unless a record is larger */
+	MOST_COPIED = 16 << 20,		/* bytes per call: the caller repeats the call, and can be interrupted in between */
+	MOST_CLONED = 64 << 20,		/* bytes per transaction */
+	WORTH_A_TXG = 4 << 20,		/* from this length on, wait for a dirty source; shorter ranges are copied faster */
 };
 
 /* ---- cloning ---- */
 
 /*
- * Enters block pointers into a file, as one transaction: a clone, or a record of one that is played back. The range is
- * locked by the caller, all of the file where its block has to grow to `block`.
+ * Adds block pointers to a file in one transaction: for a clone, or for a replayed record of one. The caller holds
+ * the range lock, of the whole file if its block must grow to `block`.
  */
 int
 pw_clone_blocks(pw_node_t *node, uint64_t offset, uint64_t len, uint64_t block, const blkptr_t *bps, size_t nbps)
@@ -62,9 +62,9 @@ pw_clone_blocks(pw_node_t *node, uint64_t offset, uint64_t len, uint64_t block, 
 }
 
 /*
- * How much can be cloned from here on, by the rules of a kernel's zfs_clone_range; 0: nothing. Block sizes must be equal,
- * or the target's can still grow to the source's; everything lies on block boundaries but the end of both files; and a
- * single small block must not fix the block size of a file that goes on behind it.
+ * Returns how many bytes can be cloned from here, by the rules of a kernel's zfs_clone_range(); 0 if none. Block
+ * sizes must be equal, unless the target's can still grow to the source's. Everything is aligned to blocks, except
+ * the end of both files. A single small block must not fix the block size of a file that continues after it.
  */
 static uint64_t
 cloneable(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint64_t len)
@@ -90,7 +90,9 @@ cloneable(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint
 
 typedef struct { zfs_locked_range_t *in, *out; int whole; } both_t;
 
-/* In the order of object numbers. A target of one block is locked whole, because that block may have to grow. */
+/*
+ * Locks in the order of object numbers. A target of one block is locked whole, because that block may have to grow.
+ */
 static both_t
 lock_both(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint64_t len)
 {
@@ -108,8 +110,8 @@ lock_both(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint
 }
 
 /*
- * A block that is not on disk yet has no pointer to enter: EAGAIN. A large range waits for the transaction group, as a
- * kernel does by default; the source stays locked, so that it cannot get dirty again.
+ * A block that is not yet on disk has no pointer: EAGAIN. A large range waits for the transaction group, as a kernel
+ * does by default; the source stays locked, so that it cannot become dirty again.
  */
 static int
 clone_locked(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint64_t len, uint64_t *done)
@@ -140,7 +142,7 @@ clone_locked(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, u
 	return (error);
 }
 
-/* Clones what can be cloned from here on; *done is 0 where that is nothing, and the bytes have to be copied. */
+/* Clones as much as possible from here. *done is 0 if nothing can be cloned, and the caller copies the bytes. */
 static int
 clone_some(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint64_t len, uint64_t *done)
 {
@@ -148,20 +150,23 @@ clone_some(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uin
 	if (cloneable(in, in_off, out, out_off, len) == 0)
 		return (0);
 	both_t locks = lock_both(in, in_off, out, out_off, len);
-	uint64_t n = cloneable(in, in_off, out, out_off, len);	/* now it stays so */
+	uint64_t n = cloneable(in, in_off, out, out_off, len);	/* with the locks held, the answer cannot change */
 	int error = 0;
 	if (n != 0 && (locks.whole || out->dn->dn_datablksz == in->dn->dn_datablksz))
 		error = clone_locked(in, in_off, out, out_off, n, done);
 	if (locks.in != NULL)
 		zfs_rangelock_exit(locks.in);
 	zfs_rangelock_exit(locks.out);
-	/* No room is for the caller; whatever else keeps a kernel from cloning, it copies instead. */
+	/*
+	 * ENOSPC, EDQUOT and EIO are returned to the caller. After any other error the bytes are copied, as in a
+	 * kernel.
+	 */
 	return (error == ENOSPC || error == EDQUOT || error == EIO ? error : 0);
 }
 
 /* ---- copying ---- */
 
-/* As far as the next place where cloning may work, or a piece of it that ends where records do. */
+/* Copies up to the next place where cloning may work, or a part that ends at a record boundary. */
 static uint64_t
 piece(pw_node_t *in, uint64_t in_off, uint64_t out_off, uint64_t len, uint64_t most)
 {
@@ -183,7 +188,7 @@ copy_piece(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uin
 	return (error);
 }
 
-/* Two halves of one file must not overlap, as copy_file_range(2) has it. */
+/* Overlapping ranges of one file are an error, as in copy_file_range(2). */
 static int
 may_copy(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint64_t len)
 {
@@ -209,7 +214,7 @@ pw_file_copy(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, u
 		if (error == 0 && n == 0) {
 			n = piece(in, from, to, len - *done, MAX(PIECE, out->dn->dn_datablksz));
 			error = copy_piece(in, from, out, to, &n);
-			if (error == 0 && n == 0)	/* somebody made the source shorter */
+			if (error == 0 && n == 0)	/* another thread made the source shorter */
 				break;
 			copied += n;
 		}
@@ -218,5 +223,5 @@ pw_file_copy(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, u
 	}
 	if (*done == 0)
 		return (error);
-	return (pw_log_settle(out->ds, out->object, 0, sync));	/* an error shows when the rest is asked for */
+	return (pw_log_settle(out->ds, out->object, 0, sync));	/* the next call for the rest returns the error */
 }

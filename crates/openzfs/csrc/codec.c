@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
-/* The engine's codecs on one record, by the rules of its write pipeline and without a pool. */
+/* The engine's codecs on a single record, by the rules of its write pipeline, without a pool. */
 
 #include <sys/zfs_context.h>
 #include <sys/abd.h>
@@ -11,7 +11,7 @@
 
 #include "engine.h"
 
-/* in the library, but declared in the one header that is not its own */
+/* in libzpool, but declared only in libzfs.h */
 extern const char *zfs_prop_values(zfs_prop_t);
 
 int
@@ -43,14 +43,14 @@ pw_codec_compress(uint64_t property, uint32_t gcd_alloc, uint32_t min_alloc, con
     size_t *psize)
 {
 	enum zio_compress c = algorithm(property);
-	/* `zstd` has no level in the property; as where a dataset is opened, that is the codec's default */
+	/* `zstd` has no level in the property; a dataset uses the codec's default level, and so does this */
 	uint8_t level = zio_complevel_select(NULL, c, ZIO_COMPRESS_LEVEL(property), ZIO_COMPLEVEL_DEFAULT);
 	abd_t source, target, *to = &target;
 
 	if (c >= ZIO_COMPRESS_FUNCTIONS)
 		return (EINVAL);
 	if (c == ZIO_COMPRESS_OFF) {
-		*psize = len;		/* even zeros are stored: only a codec looks for them */
+		*psize = len;		/* even zeros are stored: only a codec looks for holes */
 		return (0);
 	}
 	abd_get_from_buf_struct(&source, (void *)record, len);

@@ -26,7 +26,8 @@ format_new(objset_t *os, void *arg, cred_t *cr, dmu_tx_t *tx)
 
 /*
  * Owning a dataset without complete space accounting starts a task that completes it. A kernel cancels the task when
- * the dataset is let go; taskqs in user space cannot cancel, and its hold would outlive the dataset: so wait.
+ * the dataset is disowned. Taskqs in user space cannot cancel a task, and its hold would outlive the dataset, so wait
+ * for it.
  */
 void
 pw_objset_disown(objset_t *os, const void *tag)
@@ -79,7 +80,10 @@ pw_dataset_latest(const char *name, char *out, size_t len)
 		return (error);
 	if ((error = dsl_dataset_hold(dp, name, FTAG, &ds)) == 0) {
 		uint64_t object = dsl_dataset_phys(ds)->ds_prev_snap_obj;
-		/* One that is shared with where a clone comes from is not this dataset's own. */
+		/*
+		 * The latest snapshot of a clone without snapshots of its own is its origin, which belongs to another
+		 * dataset.
+		 */
 		error = object == 0 ? ENOENT : dsl_dataset_hold_obj(dp, object, FTAG, &latest);
 		if (error == 0) {
 			char full[ZFS_MAX_DATASET_NAME_LEN];
@@ -113,7 +117,7 @@ find_property(const char *property, zfs_prop_t *prop)
 	return (*prop == ZPROP_INVAL || zfs_prop_readonly(*prop) ? ENOENT : 0);
 }
 
-/* The rules that `zfs set` itself checks, not the library. */
+/* The rules that `zfs set` checks itself, because the library does not. */
 static int
 check_value(const char *name, zfs_prop_t prop, uint64_t value)
 {
@@ -234,7 +238,7 @@ read_master_node(pw_dataset_t *ds)
 	ds->utf8only = utf8only != 0;
 	if (fold == CASE_INSENSITIVE)
 		ds->normalization |= U8_TEXTPREP_TOUPPER;
-	/* Mixed sensitivity is for SMB servers: every look-up there says which one it wants. */
+	/* Mixed sensitivity is for SMB servers: each of their lookups states which sensitivity it wants. */
 	if (version != ZPL_VERSION || fold == CASE_MIXED)
 		return (ENOTSUP);
 	if ((error = zap_lookup(ds->os, MASTER_NODE_OBJ, ZFS_SA_ATTRS, 8, 1, &registry)) != 0 ||
@@ -244,7 +248,10 @@ read_master_node(pw_dataset_t *ds)
 	return (sa_setup(ds->os, registry, zfs_attr_table, ZPL_END, &ds->attr));
 }
 
-/* The delete queue is drained before the log is played back: the log cannot speak of what is in it. */
+/*
+ * The delete queue is drained before the log is replayed, because no record of the log refers to an object in the
+ * queue.
+ */
 static int
 start_log(pw_dataset_t *ds)
 {
@@ -256,7 +263,7 @@ start_log(pw_dataset_t *ds)
 	if (error == 0)
 		error = pw_log_replay(ds);
 	if (error != 0) {
-		/* Not zil_close(), which would begin a new log in the place of the one that is left. */
+		/* Not zil_close(), which would start a new log instead of keeping the existing one. */
 		ds->zilog->zl_get_data = NULL;
 		ds->zilog = NULL;
 	}
@@ -267,7 +274,7 @@ static void
 let_go(pw_dataset_t *ds)
 {
 	if (ds->zilog != NULL)
-		zil_close(ds->zilog);	/* writes what is left, and asks for nodes while it does */
+		zil_close(ds->zilog);	/* writes the rest of the log, and looks up nodes while it does */
 	pw_nodes_fini(ds);
 	if (!ds->readonly)
 		txg_wait_synced(dmu_objset_pool(ds->os), 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * Devices of another kind, played by making a request wait. A device is one disk, or several that a RAID controller
- * stripes and shows as one (RAID 0): each of those has its own lanes and its own pipe, and a request is done when its
- * last part is. The controller itself costs nothing and has no cache.
+ * Emulated devices: each request waits as long as the device would take. A device is a single disk, or several disks
+ * that a RAID controller stripes and presents as one (RAID 0). Each disk has its own lanes and its own channel; a
+ * request is done when its last part is done. The controller takes no time and has no cache.
  */
 
 #include <errno.h>
@@ -18,10 +18,10 @@
 
 enum { MAX_LANES = 256 };
 
-/* What of a disk comes before the next one: a usual default of controllers. */
+/* Bytes on a disk before the stripe continues on the next disk; a common default of controllers. */
 enum { CHUNK = 64 << 10 };
 
-static _Atomic uint64_t overshoot;	/* how late a sleeping thread wakes here, lately */
+static _Atomic uint64_t overshoot;	/* moving average of how late a sleeping thread wakes */
 
 uint64_t
 pw_now_ns(void)
@@ -40,9 +40,10 @@ sleep_until(uint64_t when)
 }
 
 /*
- * A sleeping thread wakes tens of microseconds late in a virtual machine, and later on a busy one. Spinning instead
- * would take the processor from the engine that is being measured. So each sleep aims early by what sleeps have lately
- * been late, which makes the mean right, and only a wait shorter than that, or its rest, is spent yielding.
+ * In a virtual machine, a sleeping thread wakes tens of microseconds late, and later on a busy host. Spinning instead
+ * would take the processor from the engine that is being measured. So each sleep is shortened by the recent average
+ * lateness, which makes the mean correct. Only a wait shorter than that average, or the rest of a wait, is spent in
+ * sched_yield().
  */
 static void
 wait_until(uint64_t when)
@@ -58,7 +59,10 @@ wait_until(uint64_t when)
 		uint64_t aim = when - late;
 		sleep_until(aim);
 		now = pw_now_ns();
-		/* A moving average over about 32 sleeps; one that was descheduled for milliseconds counts as 200 us. */
+		/*
+		 * A moving average over about 32 sleeps. The sample of a thread that was descheduled for milliseconds
+		 * counts as 200 us.
+		 */
 		uint64_t this = MIN(now - aim, 200000);
 		atomic_store_explicit(&overshoot, late + (this >> 5) - (late >> 5), memory_order_relaxed);
 	}
@@ -128,7 +132,7 @@ pw_device_become(pw_played_t *p, const pw_device_t *is)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* When a disk would have this request done, had it arrived at `now`. */
+/* Returns when a disk would complete this request if it arrived at `now`. */
 static uint64_t
 schedule(pw_disk_t *disk, const pw_device_t *d, int op, uint64_t offset, uint64_t bytes, uint64_t now)
 {
@@ -155,8 +159,8 @@ schedule(pw_disk_t *disk, const pw_device_t *d, int op, uint64_t offset, uint64_
 }
 
 /*
- * The same over the disks of a stripe. A disk's chunks of one request lie side by side on it: they are one request to
- * it, which begins where its first chunk is.
+ * Does the same for the disks of a stripe. The chunks of one request that belong to one disk are adjacent on it, so
+ * they are one request to that disk, which starts at the first chunk.
  */
 static uint64_t
 schedule_stripe(pw_played_t *p, int op, uint64_t offset, uint64_t bytes, uint64_t now)
@@ -188,7 +192,7 @@ pw_device_plan(pw_played_t *p, int op, uint64_t offset, uint64_t bytes, uint64_t
 	if (!p->is.emulate)
 		return (0);
 	pthread_mutex_lock(&p->lock);
-	/* It may have become none meanwhile. */
+	/* Another thread may have turned the emulation off meanwhile. */
 	uint64_t done = !p->is.emulate ? 0 : p->is.disks == 1 ?
 	    schedule(&p->disks[0], &p->is, op, offset, bytes, began) : schedule_stripe(p, op, offset, bytes, began);
 	pthread_mutex_unlock(&p->lock);

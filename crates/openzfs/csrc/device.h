@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
-/* Devices that a vdev's file can behave like; see device.c. Plain C, no ZFS type. */
+/* Emulated devices of vdev files; see device.c. Plain C without ZFS types. */
 #ifndef POOLWRIGHT_DEVICE_H
 #define POOLWRIGHT_DEVICE_H
 
@@ -9,30 +9,30 @@
 #include "engine.h"
 
 enum { PW_OP_READ, PW_OP_WRITE, PW_OP_FLUSH };
-/* Of a failure: no request of one file, but the pool as a whole; and a log that names a txg of the far future. */
+/* Failures of the whole pool, and of a log that names a txg of the far future. */
 enum { PW_OP_POOL = 3, PW_OP_FUTURE = 4 };
 
-/* One disk's clocks: `queue_depth` requests at once, and one pipe that all share. */
+/* The clocks of a disk: a lane for each of its `queue_depth` concurrent requests, and a channel that they share. */
 typedef struct pw_disk {
 	uint64_t *lane_free;
 	uint64_t pipe_free;
 	uint64_t next_offset;
 } pw_disk_t;
 
-/* All zero: no device is played. */
+/* All zero: no device is emulated. */
 typedef struct pw_played {
-	pthread_mutex_t lock;		/* of the clocks, and of a change of the device */
+	pthread_mutex_t lock;		/* protects the clocks and the choice of the device */
 	pw_device_t is;
 	pw_disk_t disks[PW_MOST_DISKS];
 } pw_played_t;
 
 void pw_device_init(pw_played_t *, const pw_device_t *);
 void pw_device_fini(pw_played_t *);
-/* From now on it is another one, with all its clocks at rest. */
+/* Changes the device and resets its clocks. */
 void pw_device_become(pw_played_t *, const pw_device_t *);
-/* When the device has this request done, if it arrives at `began`; 0 if none is played. */
+/* Returns when the device completes a request that arrives at `began`, or 0 if no device is emulated. */
 uint64_t pw_device_plan(pw_played_t *, int op, uint64_t offset, uint64_t bytes, uint64_t began);
-/* Returns at that time. */
+/* Waits until then. */
 void pw_device_wait(pw_played_t *, int op, uint64_t offset, uint64_t bytes, uint64_t began);
 
 uint64_t pw_now_ns(void);

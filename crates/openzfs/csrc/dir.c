@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
-/* Directories: looking names up, listing them, and making nodes in them. */
+/* Directories: looking up names, listing them, and making nodes in them. */
 
 #include <sys/stat.h>
 #include <sys/u8_textprep.h>
@@ -58,11 +58,13 @@ pw_dir_lookup(pw_node_t *dir, const char *name, pw_node_t **out)
 		error = pw_dir_find(dir, name, &object);
 	if (error == 0)
 		error = pw_node_get(dir->ds, object, out);
-	/* Removed between the two: the name is gone as well. */
+	/* Another thread removed the node after the lookup, so its name is gone too. */
 	return (error == ESTALE ? ENOENT : error);
 }
 
-/* The directory's size is its number of entries, "." and ".." among them; its links are those of its subdirectories. */
+/*
+ * A directory's size is its number of entries, including "." and ".."; its link count is that of its subdirectories.
+ */
 static int
 count_entry(pw_node_t *dir, int by, int subdirectory, dmu_tx_t *tx)
 {
@@ -98,7 +100,10 @@ remove_entry(pw_node_t *dir, const char *name, dmu_tx_t *tx)
 	    zap_remove(os, dir->object, name, tx));
 }
 
-/* After an error of this call and the next, everything is as it was; VERIFY0 ends the process before the transaction can. */
+/*
+ * If this function or the next one fails, the directory is unchanged. If undoing the change fails too, VERIFY0 ends
+ * the process before the transaction commits.
+ */
 int
 pw_dir_enter(pw_node_t *dir, const char *name, uint64_t object, uint64_t mode, dmu_tx_t *tx)
 {
@@ -159,7 +164,7 @@ allocate(pw_dataset_t *ds, pw_made_t *made, dmu_tx_t *tx)
 	return (0);
 }
 
-/* A new node; one that is played back brings number, generation and time along. */
+/* Makes a node. A replayed record provides number, generation and time. */
 int
 pw_dir_create_object(pw_node_t *dir, pw_made_t *made, dmu_tx_t *tx)
 {
@@ -215,7 +220,10 @@ pw_dir_make_as(pw_node_t *dir, const char *name, pw_made_t *made)
 	return (error);
 }
 
-/* A set-group-id directory hands on its group, and to directories the bit; a project's directory its project. */
+/*
+ * A set-group-id directory passes on its group, and to directories also the bit; a directory with a project passes on
+ * its project.
+ */
 static void
 inherit(pw_node_t *dir, const pw_new_t *new, pw_made_t *made)
 {
@@ -224,7 +232,7 @@ inherit(pw_node_t *dir, const pw_new_t *new, pw_made_t *made)
 		.mode = new->mode, .uid = new->uid, .gid = new->gid, .rdev = new->rdev, .target = new->target,
 		.dnode_size = dmu_objset_dnodesize(dir->ds->os),
 	};
-	/* Another thread may be making or removing an entry, which changes the flags. */
+	/* Another thread may be adding or removing an entry, which changes the flags. */
 	mutex_enter(&dir->lock);
 	if (dir->mode & S_ISGID) {
 		(void) sa_lookup(dir->sa, attr[ZPL_GID], &made->gid, sizeof (made->gid));
@@ -277,7 +285,7 @@ pw_dir_make_unnamed(pw_node_t *dir, const pw_new_t *new, pw_node_t **out)
 
 /* ---- listing ---- */
 
-/* Positions: 0 and 1 are "." and "..", 2 is the first entry, and beyond that the ZAP's own cursors. */
+/* Positions: 0 and 1 are "." and "..", 2 is the first entry, and higher ones are cursors of the ZAP. */
 enum { AT_SELF = 0, AT_PARENT = 1, AT_FIRST = 2 };
 
 int

@@ -28,20 +28,20 @@ extern void arc_tuning_update(boolean_t verbose);
 extern arc_state_t ARC_anon, ARC_mru_ghost, ARC_mfu_ghost, ARC_uncached;	/* in the library, not in its headers */
 
 /*
- * Read by jemalloc when the process starts (src/lib.rs). The library allocates every cached block and every buffer of
- * its hundred threads with malloc. Few arenas, because each keeps free pages of its own; and those are given back after
- * a second or two, or what a burst of writes needed would stay resident for good, far beyond the ARC's limit. Not at
- * once, because a fresh page costs more than what is put into it. Blocks start on a page as they come (no
- * cache_oblivious): the library asks for that anyway.
+ * Options of jemalloc, which reads them when the process starts, if the program uses it. The library allocates every
+ * cached block and every buffer of its hundred threads with malloc. Each arena keeps its own free pages, so there are few
+ * arenas. Free pages are returned after 1.5 seconds: otherwise the memory of a burst of writes would stay resident,
+ * far beyond the ARC limit. They are not returned at once, because faulting in a new page costs more than filling it.
+ * Large blocks start at a page boundary (no cache_oblivious), because the library requests page alignment anyway.
  */
 const char *malloc_conf = "narenas:4,background_thread:true,dirty_decay_ms:1500,muzzy_decay_ms:0,cache_oblivious:false";
 
-/* What the library may believe the host to have; see arc_available_memory below. */
+/* The free memory that the library is told of; see arc_available_memory(). */
 #define PW_ASSUMED_FREE (1LL << 30)
 
 /*
- * The library's own version pretends memory pressure on one call in a hundred, as a stress test wants it. Here the
- * ARC limit is what bounds memory, so there is never pressure.
+ * The library's version simulates memory pressure on one call in a hundred, for stress tests. This engine bounds its
+ * memory by the ARC limit, so there is never pressure.
  */
 int64_t
 arc_available_memory(void)
@@ -50,8 +50,8 @@ arc_available_memory(void)
 }
 
 /*
- * The library's own version draws a number below a fifth of arc_all_memory(), cut to 32 bits, and aborts where that is 0:
- * at every limit that is a multiple of 10G. Asked when a pool is closed.
+ * The library's version returns a random number below a fifth of arc_all_memory(), truncated to 32 bits, and aborts if that
+ * bound is 0: at every limit that is a multiple of 10G. The library calls it when a pool is closed.
  */
 uint64_t
 arc_free_memory(void)
@@ -60,8 +60,9 @@ arc_free_memory(void)
 }
 
 /*
- * Buffers in one piece. A kernel makes them of pages, because it has trouble to find room for more; the library does so
- * too, as an exercise, and then copies each into one piece before it decompresses, reads or writes it.
+ * Makes all buffers contiguous. A kernel builds them from pages, because larger contiguous allocations may fail. The
+ * library does the same to exercise that code, and then copies each buffer to contiguous memory before it decompresses,
+ * reads or writes it.
  */
 boolean_t
 abd_size_alloc_linear(size_t size)
@@ -71,8 +72,8 @@ abd_size_alloc_linear(size_t size)
 }
 
 /*
- * The library plans with the host's memory: its default maximum is five eighths of that, its minimum half of the
- * maximum, and a limit below the minimum is ignored. Twice the limit that was asked for is what it may see.
+ * The library sizes the ARC by the host's memory: its default maximum is five eighths of it, its minimum half of the
+ * maximum, and it ignores a limit below the minimum. So it sees twice the requested limit as the host's memory.
  */
 uint64_t
 arc_all_memory(void)
@@ -80,18 +81,18 @@ arc_all_memory(void)
 	return (__atomic_load_n(&zfs_arc_max, __ATOMIC_RELAXED) * 2);
 }
 
-/* Held while a limit is set: the ARC's are set in steps, and those of two threads must not mix. */
+/* Held while a limit is set: the ARC's limits are set in steps, and two threads must not interleave theirs. */
 static pthread_mutex_t limits = PTHREAD_MUTEX_INITIALIZER;
 #define	LIMIT(name, value)	__atomic_store_n(&(name), value, __ATOMIC_RELAXED)
 
-/* dbuf_cache_max_bytes, which is not visible in the library. */
+/* dbuf_cache_max_bytes, which the library does not export. */
 static uint64_t dbuf_cache_max = UINT64_MAX;
-/* The dbuf cache's share of the ARC, which is not visible either (dbuf_cache_shift), and a kernel's default. */
+/* The dbuf cache's share of the ARC: the default of dbuf_cache_shift, which the library does not export either. */
 enum { DBUF_CACHE_SHIFT = 5 };
 
 /*
- * Asked by the dbuf cache, which takes a 32nd of it, at each buffer that it is given; by the one for metadata (a 64th);
- * and once while a pool is imported, by a check that waits for ever below 16 bytes.
+ * Called by the dbuf cache, which takes a 32nd of it, for each buffer that it receives; by the dbuf metadata cache (a
+ * 64th); and once during an import, by a check that waits for ever below 16 bytes.
  */
 uint64_t
 arc_target_bytes(void)
@@ -102,9 +103,9 @@ arc_target_bytes(void)
 }
 
 /*
- * The library asks for a random number at every other move of a buffer (which list to take next) and gets it by a read
- * of /dev/urandom. A generator of the thread's own serves as well there; what has to be unguessable is asked for by
- * another name. xorshift64*, Vigna 2016.
+ * The library needs a random number whenever it chooses a list of buffers, and its version reads /dev/urandom each time. A
+ * generator for each thread is sufficient: numbers that must be unpredictable come from random_get_bytes(). The generator is
+ * xorshift64* (Vigna 2016).
  */
 int
 random_get_pseudo_bytes(uint8_t *out, size_t len)
@@ -125,9 +126,9 @@ random_get_pseudo_bytes(uint8_t *out, size_t len)
 }
 
 /*
- * The library offers the processor to others after every ten buffers that it evicts, as a kernel's thread ought to. On a
- * host with other work each offer is a time slice, two hundred of them for an eviction of 16M in blocks of 8K, and the
- * ARC meanwhile stays above its limit. Here the host takes the processor away when it wants to.
+ * The library yields the processor after every ten buffers that it evicts, as a kernel thread should. On a busy host each
+ * yield costs a time slice, two hundred of them for an eviction of 16M in blocks of 8K, and meanwhile the ARC stays above
+ * its limit. A thread in user space is preempted, so the thread that evicts does not yield.
  */
 int
 sched_yield(void)
@@ -141,8 +142,8 @@ sched_yield(void)
 }
 
 /*
- * The host's name as labels carry it. With the mark, a pool that a killed process of this engine left open is told from one
- * that a kernel or another host may have open now.
+ * The host's name in labels. Its suffix distinguishes a pool that a killed process of this engine left open from a pool
+ * that a kernel or another host may have open.
  */
 const char *
 pw_engine_host(void)
@@ -166,15 +167,15 @@ int
 pw_engine_start(const pw_engine_config_t *config)
 {
 	spa_config_path = strdup(config->cache_path);
-	(void) unlink(config->cache_path);	/* a stale one turns an import into EEXIST */
+	(void) unlink(config->cache_path);	/* with a stale one, an import fails with EEXIST */
 
 	/*
-	 * The packaged library is a debug build and starts with all of its checks on, a checksum over every cached buffer
-	 * at each use among them. A kernel module as it is shipped runs without.
+	 * The packaged library is a debug build and starts with all checks enabled, among them a checksum of every cached
+	 * buffer at each use. Packaged kernel modules run without them.
 	 */
 	zfs_flags = 0;
 
-	/* Read by arc_all_memory; the minimum follows when the ARC stands. */
+	/* Read by arc_all_memory(); the minimum is set once the ARC exists. */
 	zfs_arc_max = config->arc_bytes;
 	if (config->dirty_bytes != 0) {
 		zfs_dirty_data_max_max = config->dirty_bytes;
@@ -195,7 +196,7 @@ pw_engine_start(const pw_engine_config_t *config)
 void
 pw_engine_set_arc(uint64_t bytes)
 {
-	/* In steps, because a maximum has to lie above the minimum when it is set, and a minimum not above the maximum. */
+	/* In steps: a maximum must be above the minimum when it is set, and a minimum must not be above the maximum. */
 	(void) pthread_mutex_lock(&limits);
 	LIMIT(zfs_arc_min, MAX(bytes / 2, 2ULL << SPA_MAXBLOCKSHIFT));
 	arc_tuning_update(B_FALSE);
@@ -219,8 +220,8 @@ pw_engine_set_txg_timeout(uint32_t seconds)
 }
 
 /*
- * The module parameters that can be set. The width of a variable is not in the library, so it stands here; those with a
- * place are ours, where the library's own cannot be seen from outside or is not there.
+ * The module parameters that can be set. The library does not record the width of a variable, so this table does. `ours`
+ * is the engine's variable, for parameters that the library lacks or does not export.
  */
 static const struct tunable { const char *name; int wide; void *ours; } tunables[] = {
 	{ "dbuf_cache_max_bytes", 1, &dbuf_cache_max },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * The engine's plain C face. No ZFS type appears here: the ZFS headers define macros that clash with anything,
- * so they stay in this folder. Every call returns 0 or an errno; sizes are bytes, times nanoseconds.
+ * The engine's plain C interface, which bindgen translates to Rust. It uses no ZFS types, because the macros in ZFS headers
+ * clash with other code. A function that returns an int returns 0 or an errno. Sizes are bytes, times nanoseconds.
  */
 #ifndef POOLWRIGHT_ENGINE_H
 #define POOLWRIGHT_ENGINE_H
@@ -12,11 +12,11 @@
 /* ---- the engine as a whole (engine.c) ---- */
 
 typedef struct pw_engine_config {
-	const char *cache_path;		/* private spa config file; never the system's */
-	uint64_t arc_bytes;		/* ARC limit, minimum and maximum alike */
+	const char *cache_path;		/* private spa config file; never that of the system */
+	uint64_t arc_bytes;		/* both the minimum and the maximum of the ARC */
 	uint64_t dirty_bytes;		/* zfs_dirty_data_max */
 	uint32_t txg_timeout_s;		/* zfs_txg_timeout */
-	uint32_t vdev_threads;		/* requests that all vdevs together have under way; 0: the library's 16 */
+	uint32_t vdev_threads;		/* concurrent requests of all vdevs together; 0: the library's 16 */
 } pw_engine_config_t;
 
 typedef struct pw_arc_stats {
@@ -30,7 +30,7 @@ typedef struct pw_arc_stats {
 	uint64_t l2_hits, l2_misses, l2_size;
 } pw_arc_stats_t;
 
-/* What the ARC's bytes are, those of ghosts being what they would take uncompressed; and its balance in units of 2^-32. */
+/* The ARC's bytes by state and type, ghosts at their uncompressed size, and its balance (meta, pd, pm) in units of 2^-32. */
 typedef struct pw_arc_sizes {
 	uint64_t anon_data, anon_metadata;
 	uint64_t mru_data, mru_metadata, mru_evictable_data, mru_evictable_metadata;
@@ -47,56 +47,57 @@ void pw_engine_set_dirty(uint64_t bytes);
 void pw_engine_set_txg_timeout(uint32_t seconds);
 void pw_engine_arc_stats(pw_arc_stats_t *out);
 void pw_engine_arc_sizes(pw_arc_sizes_t *out);
-/* A module parameter by its name; ENOENT if it is not one that can be set here. */
+/* Sets a module parameter by name. ENOENT: it cannot be set. */
 int pw_engine_set_tunable(const char *name, uint64_t value);
-const char *pw_engine_tunable(uint64_t index);	/* the names; NULL behind the last */
+const char *pw_engine_tunable(uint64_t index);	/* their names; NULL after the last */
 
-/* ---- the library that is loaded (library.c) ---- */
+/* ---- the loaded library (library.c) ---- */
 
-/* Writes the build id of the loaded libzpool, in hexadecimal; ENOEXEC if it is not the one that this was compiled for. */
+/* Writes the build id of the loaded libzpool in hexadecimal. ENOEXEC: the engine was compiled for another one. */
 int pw_library_build_id(char *out, size_t room);
-const char *pw_library_built_for(void);	/* the build id of the one it was compiled for */
-const char *pw_library_version(void);	/* and its OpenZFS version */
+const char *pw_library_built_for(void);	/* build id of the libzpool that the engine was compiled for */
+const char *pw_library_version(void);	/* its OpenZFS version */
 
 /* ---- vdevs that cannot be written (fault.c) ---- */
 
 /*
- * Called from any thread when a write (op 1) or flush (2) of a vdev's file fails. `needed`: the pool cannot do without that
- * vdev, and the hook must end the process; else the vdev is being faulted. Op 3: all copies of something failed; 4: a log
- * names a txg of the far future; `path` is the pool's name then.
+ * Registers a hook, which any thread calls when a write (op 1) or flush (op 2) of a vdev's file fails. If `needed`, the pool
+ * cannot continue without that vdev, and the hook must end the process; otherwise the vdev is being faulted. Op 3: all
+ * copies of a block failed; op 4: a log names a txg of the far future. For these two, `path` is the pool's name, and
+ * `needed` is set.
  */
 void pw_fault_on_host_error(void (*hook)(const char *path, int op, int err, int needed));
 
-/* ---- the seam between vdevs and the host (seam.c) ---- */
+/* ---- I/O between vdevs and the host's files (seam.c) ---- */
 
 typedef struct pw_device {		/* all zero: no emulation, real fsync */
 	uint64_t read_latency_ns, write_latency_ns, flush_latency_ns;
-	uint64_t seek_ns;		/* added when a request does not continue the last one */
+	uint64_t seek_ns;		/* added to a request that does not continue the previous one */
 	uint64_t read_bytes_s, write_bytes_s;
 	uint64_t iops;			/* 0: no limit */
-	uint32_t queue_depth;		/* requests served at once; 0: 1 */
+	uint32_t queue_depth;		/* requests served at the same time; 0: 1 */
 	uint32_t emulate;		/* 0: pass through */
-	uint32_t disks;			/* striped behind one controller, each with these figures; 0: 1 */
+	uint32_t disks;			/* number of disks with these figures, striped by one controller; 0: 1 */
 } pw_device_t;
 
 enum { PW_MOST_DISKS = 24 };
 
 typedef struct pw_vdev_stats {
 	uint64_t read_bytes, write_bytes, read_ops, write_ops, flushes;
-	uint64_t read_ns, write_ns, flush_ns;	/* summed time of the requests, emulation included */
+	uint64_t read_ns, write_ns, flush_ns;	/* total time of the requests, including emulation */
 } pw_vdev_stats_t;
 
-/* What a file behaves like, open or yet to be opened, the path as the pool has it; NULL: all of them. */
+/* Sets the device of a vdev file, open or not, by its path in the pool. NULL: of all files. */
 int pw_seam_set_device(const char *path, const pw_device_t *device);
-/* The totals over all vdev files, labels and uberblocks included. */
+/* Totals of all vdev files, including labels and uberblocks. */
 void pw_seam_totals(pw_vdev_stats_t *out);
-/* Those of one vdev file; ENOENT if it is not open. */
+/* Totals of one vdev file. ENOENT: it is not open. */
 int pw_seam_file(const char *path, pw_vdev_stats_t *out);
 #ifdef PW_FAULT_INJECTION
-/* Runs the device of all files without a pool: op 0 read, 1 write, 2 flush. For its test. */
+/* Sends a request to the device of all files, without a pool, for a test. Op 0: read, 1: write, 2: flush. */
 void pw_seam_exercise(int op, uint64_t offset, uint64_t bytes);
 #endif
-/* The same by a clock of the caller's: when it is done if it arrives at `began`. Nothing is waited for. */
+/* Returns when the device would complete a request that arrives at `began`, by the caller's clock, without waiting. */
 uint64_t pw_seam_plan(int op, uint64_t offset, uint64_t bytes, uint64_t began);
 
 /* ---- pools (pool.c) ---- */
@@ -113,59 +114,59 @@ typedef struct pw_vdev_group {
 typedef struct pw_pool_stats {
 	uint64_t size, allocated, free, txg;
 	uint64_t read_errors, write_errors, checksum_errors;
-	uint64_t bclone_used, bclone_saved;	/* bytes that clones share, and what they save, as zpool spells them */
-	uint32_t gcd_alloc, min_alloc;	/* what psize is rounded up to */
+	uint64_t bclone_used, bclone_saved;	/* bytes that clones share and save, as in zpoolprops(7) */
+	uint32_t gcd_alloc, min_alloc;	/* psize is rounded up to these */
 	uint32_t state;
 } pw_pool_stats_t;
 
 int pw_pool_create(const char *name, const pw_vdev_group_t *groups, size_t ngroups, uint32_t ashift);
 int pw_pool_import(const char *name, const char *const *paths, size_t npaths, int readonly);
 int pw_pool_export(const char *name);
-int pw_pool_destroy(const char *name);	/* as an export, and the labels say that it was destroyed */
-int pw_pool_sync(const char *name);	/* waits until all that was written is in a txg on disk */
-int pw_pool_kick(const char *name);	/* starts a txg, waits for none */
+int pw_pool_destroy(const char *name);	/* exports it and marks it as destroyed in its labels */
+int pw_pool_sync(const char *name);	/* waits until all writes so far are on disk in a txg */
+int pw_pool_kick(const char *name);	/* starts a txg without waiting for it */
 int pw_pool_stats(const char *name, pw_pool_stats_t *out);
 enum { PW_NAME_BYTES = 256, PW_HOST_BYTES = 65 };
 
-typedef struct pw_label {		/* what a file's best label says */
+typedef struct pw_label {		/* the contents of a file's best label */
 	char pool[PW_NAME_BYTES];
-	char host[PW_HOST_BYTES];	/* that had the pool open last */
+	char host[PW_HOST_BYTES];	/* the last host that had the pool open */
 	uint64_t guid;			/* of the pool */
-	uint64_t active;		/* it was not exported */
-	uint64_t tops;			/* top-level vdevs of the pool, or the number of this one if that is higher */
+	uint64_t active;		/* whether it was not exported */
+	uint64_t tops;			/* number of top-level vdevs, or the index of this one if that is higher */
 } pw_label_t;
 
-int pw_pool_label(const char *path, pw_label_t *out);	/* ENOENT: the file holds no pool */
-/* What a label says when this engine, on this host, had the pool open. */
+int pw_pool_label(const char *path, pw_label_t *out);	/* ENOENT: the file contains no pool */
+/* The host name that this engine, on this host, writes to labels. */
 const char *pw_engine_host(void);
 
-/* ---- how a pool is (health.c) ---- */
+/* ---- the health of a pool (health.c) ---- */
 
 enum { PW_SCAN_NONE = 0, PW_SCAN_SCRUB = 1, PW_SCAN_RESILVER = 2 };
 enum { PW_SCAN_RUNNING = 1, PW_SCAN_FINISHED = 2, PW_SCAN_CANCELED = 3 };
 
-typedef struct pw_scan {		/* the last one, kept in the pool; times in seconds since 1970 */
+typedef struct pw_scan {		/* the last scan, as the pool records it; times in seconds since 1970 */
 	uint64_t function, state, start, end;
 	uint64_t to_examine, skipped, examined, issued, repaired;	/* bytes */
 	uint64_t errors, paused;
-	uint64_t data_errors;		/* in the pool's error log, whoever met them */
+	uint64_t data_errors;		/* blocks in the pool's error log */
 } pw_scan_t;
 
 typedef struct pw_vdev_health {
 	uint64_t guid;
-	uint64_t allocated, size;	/* bytes; of the root, of top-level vdevs and of cache vdevs, else 0 */
+	uint64_t allocated, size;	/* bytes; of the root, top-level and cache vdevs, otherwise 0 */
 	uint64_t read_errors, write_errors, checksum_errors;
 } pw_vdev_health_t;
 
 typedef void pw_vdev_cb(const pw_vdev_health_t *vdev, const char *state, void *arg);
 
-/* EBUSY: one is running. `wait`: returns when it has ended, and so for one that is running. */
+/* Starts a scrub. `wait`: returns when it has ended, also if it was running already. Otherwise EBUSY: one is running. */
 int pw_pool_scrub(const char *name, int wait);
-int pw_pool_scrub_stop(const char *name);	/* ENOENT: none is running */
+int pw_pool_scrub_stop(const char *name);	/* ENOENT: no scrub is running */
 int pw_pool_scan(const char *name, pw_scan_t *out);
-/* All vdevs, the root first and each before its children, then those of the cache. */
+/* Calls `each` for all vdevs: the root first, each before its children, then the cache vdevs. */
 int pw_pool_vdevs(const char *name, pw_vdev_cb *each, void *arg);
-/* Takes a file out of use. *needed: the pool cannot do without it, and nothing was done. ENODEV: it has no such file. */
+/* Faults the vdev of a file. *needed: the pool needs it, and nothing was done. ENODEV: the pool has no such file. */
 int pw_pool_fault(const char *name, const char *path, int *needed);
 
 /* ---- datasets (dataset.c) ---- */
@@ -177,8 +178,8 @@ typedef struct pw_zil_stats {
 	uint64_t indirect_count, indirect_bytes;
 	uint64_t copied_count, copied_bytes;
 	uint64_t needcopy_count, needcopy_bytes;
-	uint64_t normal_bytes, normal_write, normal_alloc;	/* into the main pool */
-	uint64_t slog_bytes, slog_write, slog_alloc;		/* into a separate log */
+	uint64_t normal_bytes, normal_write, normal_alloc;	/* to the main pool */
+	uint64_t slog_bytes, slog_write, slog_alloc;		/* to a separate log device */
 } pw_zil_stats_t;
 
 typedef struct pw_dataset_stats {
@@ -186,48 +187,48 @@ typedef struct pw_dataset_stats {
 	uint64_t compressratio_x100, refcompressratio_x100;
 } pw_dataset_stats_t;
 
-typedef struct pw_space {		/* as statfs wants it */
+typedef struct pw_space {		/* for statfs */
 	uint64_t referenced, available, objects_used, objects_free;
 } pw_space_t;
 
 int pw_dataset_create(const char *name);
 int pw_dataset_destroy(const char *name);
-/* `value` as `zfs set` takes it, numbers in plain decimal bytes. EINVAL: no such value; ENOENT: no such property. */
+/* `value` as for `zfs set`, numbers in decimal bytes. EINVAL: invalid value; ENOENT: unknown property. */
 int pw_dataset_set(const char *name, const char *property, const char *value);
-/* Takes the value of the dataset above, or the default. EINVAL: it cannot be inherited. */
+/* Clears the property, which is then inherited from the parent or has its default. EINVAL: it cannot be inherited. */
 int pw_dataset_inherit(const char *name, const char *property);
 /*
- * As `zfs get -p` prints it. `source` has room for PW_NAME_BYTES: the dataset that has set it, empty where nobody has,
- * `$recvd` where it was received.
+ * Writes the value as `zfs get -p` prints it, and to `source`, which has room for PW_NAME_BYTES, the dataset that sets it:
+ * empty for a default, `$recvd` if it was received.
  */
 int pw_dataset_get(const char *name, const char *property, char *value, size_t len, char *source);
-/* Snapshots by their full names, all in one transaction group; *failed is the one that was refused. */
+/* Takes snapshots by their full names, all in one transaction group. *failed: the index of the one that was refused. */
 int pw_dataset_snapshot(const char *const *names, size_t n, size_t *failed);
 int pw_snapshot_destroy(const char *full_name);
-/* Full name of the latest snapshot; ENOENT: there is none. */
+/* Writes the full name of the latest snapshot. ENOENT: there is none. */
 int pw_dataset_latest(const char *name, char *out, size_t len);
-/* To the latest snapshot, by its full name. EEXIST: there are later ones; EBUSY: the dataset is open. */
+/* Rolls back to the latest snapshot, by its full name. EEXIST: there are later ones; EBUSY: the dataset is open. */
 int pw_dataset_rollback(const char *name, const char *snapshot);
 int pw_dataset_list(const char *root, void (*each)(const char *name, void *arg), void *arg);
 
-/* Why an intent log cannot be replayed. Zero where it is not known. */
+/* Why an intent log cannot be replayed. Unknown fields are 0. */
 typedef struct pw_log_trouble {
-	int error;			/* 0: it is not the log */
+	int error;			/* 0: the log is not the cause */
 	const char *what;
 	uint64_t seq, type, object;	/* the record */
-	uint64_t vdev, offset, size;	/* the block that cannot be read: first copy, bytes */
+	uint64_t vdev, offset, size;	/* the block that cannot be read: its first copy, in bytes */
 } pw_log_trouble_t;
 
-/* Bits of `how`. Without IGNORE_ACLS a node whose ACL says more than its mode cannot be opened: EOPNOTSUPP. */
+/* Bits of `how`. Without IGNORE_ACLS, opening a node with an ACL that no mode can express fails with EOPNOTSUPP. */
 enum { PW_OPEN_READONLY = 1, PW_OPEN_IGNORE_ACLS = 2 };
-/* A log that cannot be replayed whole is left as it is, and nothing is opened; `trouble` says why. */
+/* If the log cannot be replayed completely, it is left unchanged, the open fails, and `trouble` contains the reason. */
 int pw_dataset_open(const char *name, int how, pw_dataset_t **out, pw_log_trouble_t *trouble);
-/* Records in the log of a dataset that is open read-only: acknowledged changes that cannot be seen in it. */
+/* The number of log records of a dataset that is open read-only: acknowledged changes that it does not show. */
 uint64_t pw_dataset_log_pending(pw_dataset_t *ds);
 void pw_dataset_close(pw_dataset_t *ds);
 int pw_dataset_stats(pw_dataset_t *ds, pw_dataset_stats_t *out);
 int pw_dataset_space(pw_dataset_t *ds, pw_space_t *out);
-int pw_dataset_commit(pw_dataset_t *ds);	/* all that was acknowledged is in the log or in its place */
+int pw_dataset_commit(pw_dataset_t *ds);	/* makes all acknowledged changes durable */
 void pw_dataset_zil_stats(pw_dataset_t *ds, pw_zil_stats_t *out);
 int pw_dataset_replayed(pw_dataset_t *ds, uint64_t *records);
 
@@ -240,8 +241,8 @@ enum { PW_SET_MODE = 1, PW_SET_UID = 2, PW_SET_GID = 4, PW_SET_SIZE = 8, PW_SET_
 
 typedef struct pw_attr {
 	uint64_t object, gen, parent;
-	uint64_t mode, links, uid, gid, rdev;	/* mode with its type; rdev: major << 20 | minor */
-	uint64_t size, blocks, block_size;	/* blocks of 512 bytes that are allocated */
+	uint64_t mode, links, uid, gid, rdev;	/* mode includes the type; rdev: major << 20 | minor */
+	uint64_t size, blocks, block_size;	/* blocks: allocated, of 512 bytes */
 	uint64_t atime[2], mtime[2], ctime[2], crtime[2];	/* seconds, nanoseconds */
 } pw_attr_t;
 
@@ -257,10 +258,10 @@ typedef struct pw_new {
 	const char *target;		/* of a symbolic link */
 } pw_new_t;
 
-/* Of a directory: what a name leads to; `next` continues the listing behind this entry. Non-zero return ends it. */
+/* Receives a directory entry. `next`: the position from which to continue after it. A non-zero result ends the listing. */
 typedef int pw_entry_cb(const char *name, uint64_t object, uint32_t type, uint64_t next, void *arg);
 
-/* Object 0 is the dataset's root directory. ESTALE: the object is gone, or is no node. */
+/* Object 0 is the dataset's root directory. ESTALE: the object was freed or is not a node. */
 int pw_node_open(pw_dataset_t *ds, uint64_t object, pw_node_t **out);
 void pw_node_close(pw_node_t *node);
 uint64_t pw_node_object(pw_node_t *node);
@@ -268,7 +269,7 @@ uint64_t pw_node_gen(pw_node_t *node);
 uint32_t pw_node_mode(pw_node_t *node);
 int pw_node_attr(pw_node_t *node, pw_attr_t *out);
 int pw_node_set(pw_node_t *node, const pw_set_t *set, pw_attr_t *out);
-/* The target of a symbolic link, without an end mark; *len is its length. */
+/* Writes the target of a symbolic link without a NUL; *len is its length. */
 int pw_node_target(pw_node_t *node, char *out, size_t room, size_t *len);
 
 int pw_dir_lookup(pw_node_t *dir, const char *name, pw_node_t **out);
@@ -276,22 +277,22 @@ int pw_dir_make(pw_node_t *dir, const char *name, const pw_new_t *new, pw_node_t
 int pw_dir_make_unnamed(pw_node_t *dir, const pw_new_t *new, pw_node_t **out);	/* O_TMPFILE */
 int pw_dir_read(pw_node_t *dir, uint64_t from, pw_entry_cb *each, void *arg);
 
-/* `directory`: rmdir, else unlink. *gone is the object if that was its last name, else 0. */
+/* `directory`: rmdir, otherwise unlink. *gone: the object if this was its last name, otherwise 0. */
 int pw_name_remove(pw_node_t *dir, const char *name, int directory, uint64_t *gone);
 int pw_name_link(pw_node_t *dir, const char *name, pw_node_t *node);
-/* Flags as renameat2's: NOREPLACE 1, EXCHANGE 2, WHITEOUT 4. *gone as above, of a replaced target. */
+/* Flags of renameat2(2): NOREPLACE 1, EXCHANGE 2, WHITEOUT 4. *gone: as above, for a replaced target. */
 int pw_name_rename(pw_node_t *from, const char *name, pw_node_t *to, const char *new_name, uint32_t flags,
     uint64_t *gone);
 
-/* ENODATA: no such attribute. ERANGE: `room` is too small, *len is what is needed; with room 0 just the length. */
+/* ENODATA: no such attribute. ERANGE: `room` is less than *len, the length. With a room of 0, only sets *len. */
 int pw_xattr_get(pw_node_t *node, const char *name, void *out, size_t room, size_t *len);
-/* Flags as setxattr's: CREATE 1, REPLACE 2. */
+/* Flags of setxattr(2): CREATE 1, REPLACE 2. */
 int pw_xattr_set(pw_node_t *node, const char *name, const void *value, size_t len, uint32_t flags);
 int pw_xattr_remove(pw_node_t *node, const char *name);
-/* Names, each with its end mark. */
+/* Writes the names, each with its NUL. */
 int pw_xattr_list(pw_node_t *node, char *out, size_t room, size_t *len);
 
-typedef struct pw_blocks {		/* what a file's blocks take on disk */
+typedef struct pw_blocks {		/* the space of a file's blocks */
 	uint64_t l0_count, l0_lsize, l0_psize, l0_asize;
 	uint64_t l0_holes, l0_embedded;
 	uint64_t indirect_count, indirect_asize;
@@ -300,18 +301,18 @@ typedef struct pw_blocks {		/* what a file's blocks take on disk */
 
 int pw_file_read(pw_node_t *node, uint64_t offset, void *buf, uint64_t len, uint64_t *done);
 int pw_file_write(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync);
-/* Behind the end, wherever that is when it happens; *offset is where it went. */
+/* Writes at the end of the file, as of that moment. *offset: the offset of the data. */
 int pw_file_append(pw_node_t *node, const void *buf, uint64_t len, int sync, uint64_t *offset);
 int pw_file_truncate(pw_node_t *node, uint64_t size);
-int pw_file_extend(pw_node_t *node, uint64_t size);	/* to this length at least */
+int pw_file_extend(pw_node_t *node, uint64_t size);	/* to at least this length */
 int pw_file_punch(pw_node_t *node, uint64_t offset, uint64_t len);
 /*
- * Copies between files of one pool, by cloning blocks where that works; *done may be less than `len`, 0 only at the end
- * of `in` or in an error. EINVAL: two halves of one file that overlap.
+ * Copies between files of one pool, by cloning blocks where possible. *done may be less than `len`; it is 0 only at the end
+ * of `in` or after an error. EINVAL: overlapping ranges of one file.
  */
 int pw_file_copy(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uint64_t len, int sync,
     uint64_t *done);
-/* ENXIO: nothing of the kind behind `offset`. `hole`: the next hole, else the next data. */
+/* Finds the next hole if `hole`, otherwise the next data, from `offset`. ENXIO: there is none. */
 int pw_file_seek(pw_node_t *node, uint64_t offset, int hole, uint64_t *out);
 int pw_file_sync(pw_node_t *node);
 uint64_t pw_file_size(pw_node_t *node);
@@ -321,15 +322,15 @@ int pw_file_blocks(pw_node_t *node, pw_blocks_t *out);	/* after a pool sync */
 /* ---- codecs (codec.c) ---- */
 
 /*
- * The number behind a property's value, a codec's level included. EINVAL: no such value; ENOENT: no such property, or
+ * Looks up the number of a property's value, including a codec's level. EINVAL: invalid value; ENOENT: unknown property, or
  * one that takes a number or text.
  */
 int pw_property_lookup(const char *property, const char *value, uint64_t *number);
-/* A property's values as the library's documentation lists them, divided by `|`; NULL if there is no such property. */
+/* A property's values as the library lists them, separated by `|`. NULL: unknown property. */
 const char *pw_property_values(const char *property);
 /*
- * Compresses one record as the write pipeline would. `out` has room for `len` bytes. *psize is 0 for a hole, `len`
- * when the record is stored raw, else the codec's output size before rounding.
+ * Compresses a record as the write pipeline does. `out` has room for `len` bytes. *psize is 0 for a hole, `len` if the record
+ * is stored raw, otherwise the size of the codec's output before rounding.
  */
 int pw_codec_compress(uint64_t property, uint32_t gcd_alloc, uint32_t min_alloc, const void *record, size_t len,
     void *out, size_t *psize);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * What becomes of a vdev whose file cannot be written. A kernel posts an event, and a daemon takes the vdev out of use; here
- * the library's events come to this file, which does both.
+ * Handling of a vdev whose file cannot be written. For a kernel, the module posts an event and a daemon faults the
+ * vdev; in user space, this file receives the library's events and faults the vdev.
  *
- * A write or flush that failed is not tried again later: the vdev is faulted, and a mirror, raidz or cache goes on without
- * it. A vdev that the pool cannot do without stops the process instead: the library would suspend the pool and wait for ever,
- * and would take a flush that failed for one that worked. Nothing is lost by that but what was never acknowledged.
+ * A failed write or flush is not retried: the vdev is faulted, and a mirror, raidz or cache continues without it. If
+ * the pool needs the vdev, the process ends instead: the library would suspend the pool for ever, and would treat a
+ * failed flush as successful. Only writes that were never acknowledged are lost.
  */
 
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ typedef struct fault {
 static void (*host_error)(const char *path, int op, int err, int needed);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;
-static fault_t *pending;	/* vdevs that are just being faulted */
+static fault_t *pending;	/* vdevs that are being faulted */
 
 void
 pw_fault_on_host_error(void (*hook)(const char *path, int op, int err, int needed))
@@ -51,7 +51,7 @@ is_pending(uint64_t guid)
 	return (0);
 }
 
-/* Whether a vdev beside the failed one has all of the data, and takes more. */
+/* Whether a sibling of the failed vdev has all of the data and accepts writes. */
 static int
 is_whole(vdev_t *vd)
 {
@@ -59,8 +59,8 @@ is_whole(vdev_t *vd)
 }
 
 /*
- * Whether the pool cannot do without this vdev. The caller is a request to it, so the tree of vdevs stands still. `lock`
- * held.
+ * Whether the pool needs this vdev. The caller is a request to the vdev, so the tree of vdevs does not change. Called
+ * with `lock` held.
  */
 static int
 is_needed(vdev_t *vd)
@@ -102,7 +102,9 @@ take_out_of_use(void *arg)
 	return (NULL);
 }
 
-/* In a thread of its own: the caller's request has to end before the vdev's state can change. */
+/*
+ * Faults the vdev in another thread, because the caller's request must complete before the vdev's state can change.
+ */
 static int
 start_fault(spa_t *spa, vdev_t *vd)
 {
@@ -146,12 +148,12 @@ pw_fault_settle(void)
 
 /* ---- what the library calls ---- */
 
-/* No caller waits for a txg that lies far ahead of the last one on disk; a legitimate log names the last few only. */
+/* No caller waits for a txg far ahead of the last one on disk; an intact log names only the last few. */
 enum { FAR_TXGS = 1 << 16 };
 
 /*
- * An import waits for the newest txg that a log block or a record in it names. In an image that is damaged, or made to do
- * harm, that may lie so far ahead that it never comes.
+ * An import waits for the newest txg that a log block or a record in it names. In a damaged or malicious image, that
+ * txg may be so far ahead that it is never reached.
  */
 void
 txg_wait_synced(dsl_pool_t *dp, uint64_t txg)
@@ -170,7 +172,7 @@ zfs_ereport_post(const char *event, spa_t *spa, vdev_t *vd, const zbookmark_phys
 {
 	(void) bookmark; (void) state;
 	if (strcmp(event, FM_EREPORT_ZFS_IO_FAILURE) == 0) {
-		/* All copies of a block failed, and the pool is about to wait for ever. */
+		/* All copies of a block failed, and the pool is about to suspend for ever. */
 		if (host_error != NULL)
 			host_error(spa_name(spa), PW_OP_POOL, EIO, 1);
 	} else if (strcmp(event, FM_EREPORT_ZFS_PROBE_FAILURE) == 0 && vd != NULL && vd->vdev_cant_write) {

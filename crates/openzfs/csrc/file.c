@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
-/* A file's bytes: read, write, truncate, punch, seek, sync. */
+/* The data of a file: read, write, truncate, punch, seek, sync. */
 
 #include <sys/stat.h>
 #include <sys/zfs_context.h>
@@ -30,8 +30,9 @@ pw_file_read(pw_node_t *node, uint64_t offset, void *buf, uint64_t len, uint64_t
 }
 
 /*
- * A file of one block grows with its content up to the recordsize; after that its block size is fixed for good. One that
- * is larger than a recordsize which was lowered since may still grow to the next power of two.
+ * The block of a file with a single block grows with its content up to the recordsize; after that its block size is
+ * fixed. A block that is larger than the recordsize, which was lowered since, may still grow to the next power of
+ * two.
  */
 static uint64_t
 wanted_block_size(pw_node_t *node, uint64_t end)
@@ -53,8 +54,8 @@ set_size_in_memory(pw_node_t *node, uint64_t size)
 }
 
 /*
- * One transaction's worth. `grow` is the block size to set first, or 0. `end`, if not 0, is where the file ends after it:
- * a replayed record brings a whole block, of which the bytes behind the end belong to records that follow.
+ * Writes one transaction's worth. `grow` is the block size to set first, or 0. `end`, if not 0, is the file's length
+ * afterwards: a replayed record contains a whole block, and the bytes after the end belong to records that follow.
  */
 static int
 write_chunk(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync, uint64_t grow, uint64_t end)
@@ -69,7 +70,7 @@ write_chunk(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int
 	}
 	if (grow != 0) {
 		error = dmu_object_set_blocksize(node->ds->os, node->object, grow, 0, tx);
-		if (error == ENOTSUP)	/* more than one block already: it keeps its size */
+		if (error == ENOTSUP)	/* already more than one block: the size is fixed */
 			error = 0;
 	}
 	if (error == 0)
@@ -93,7 +94,7 @@ write_chunk(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int
 	return (error);
 }
 
-/* Growing the block concerns all of the file; any other write only its own range. */
+/* Growing the block locks the whole file; other writes lock only their own range. */
 static zfs_locked_range_t *
 lock_for_write(pw_node_t *node, uint64_t offset, uint64_t len)
 {
@@ -170,7 +171,10 @@ pw_file_append(pw_node_t *node, const void *buf, uint64_t len, int sync, uint64_
 	return (settle(node, error, sync));
 }
 
-/* Frees what lies behind the new end, then says so; a crash between the two leaves the longer, sparse file. */
+/*
+ * Frees the data after the new end, then sets the size. A crash between the two leaves the old length, and the tail
+ * is sparse.
+ */
 static int
 set_size_locked(pw_node_t *node, uint64_t size, int log)
 {
@@ -212,7 +216,7 @@ pw_set_size(pw_node_t *node, uint64_t size, int log)
 	return (error);
 }
 
-/* Whoever writes behind `size` meanwhile must not be cut off again, so the comparison is made under the lock. */
+/* The comparison is made under the lock: otherwise it could cut off what another thread writes after `size`. */
 int
 pw_file_extend(pw_node_t *node, uint64_t size)
 {
@@ -264,7 +268,7 @@ pw_file_punch(pw_node_t *node, uint64_t offset, uint64_t len)
 	return (settle(node, pw_free_range(node, offset, MIN(len, node->size - offset)), 0));
 }
 
-/* Dirty data makes the engine wait for its txg: only then does it know where the holes are. */
+/* With dirty data, the engine waits for its txg, because only then does it know where the holes are. */
 int
 pw_file_seek(pw_node_t *node, uint64_t offset, int hole, uint64_t *out)
 {
@@ -283,7 +287,7 @@ pw_file_seek(pw_node_t *node, uint64_t offset, int hole, uint64_t *out)
 		at = hole ? size : offset;
 		error = 0;
 	}
-	if (error == ESRCH) {		/* nothing more of the kind: the end is a hole */
+	if (error == ESRCH) {		/* none found: the end of the file is a hole */
 		if (!hole)
 			return (ENXIO);
 		at = size;

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * Fewer hand-offs between threads on the way of a write.
+ * Fewer hand-offs between threads for each write.
  *
- * A write goes through up to seven threads before whoever waits for it is woken: the taskq that issues it, the vdev's,
- * that for finished writes, the vdev's again for the flush, that for finished flushes, that for their parent. In a
- * kernel these steps are needed: interrupts may not do such work, and stacks are small. Here the thread that is there
- * may as well go on, and each wake-up saved is about twenty microseconds on a machine that sleeps when idle. The
- * executable's definitions of the dispatch functions take the place of the library's and pass everything else on.
+ * The library passes a write through up to seven threads before it wakes the waiting thread: the taskq that issues
+ * it, the vdev's, the one for completed writes, the vdev's again for the flush, the one for completed flushes, and
+ * the one for their parent. A kernel needs these steps because interrupts must not do such work and stacks are small.
+ * In user space the current thread can do the next step itself. Each wake-up saved is about 20 us on a machine that
+ * sleeps when idle. The executable's definitions of the dispatch functions replace those of the library and pass
+ * everything else to them.
  *
- * What is done at once, by whoever hands over, who in none of these places holds a lock that the work could want:
- *  - a block of the log, by the thread that commits: it would only wait for it (is_log);
- *  - a write into the host's page cache, by the thread that has compressed it: it is a copy (is_quick_write);
- *  - what follows a finished write or flush, by the thread that made the system call (at_once);
- *  - the flush that a finished write asks for, where there is only one vdev to flush (is_only_flush).
- * While a thread does a taskq's work it says that it belongs to that taskq, because the pipeline asks, and moves on what
- * could wait for a thread of that kind.
+ * The dispatching thread does the following at once. In none of these cases does it hold a lock that the work could
+ * need:
+ *
+ * - a block of the log, in the committing thread, which would only wait for it (is_log);
+ * - a write to the host's page cache, in the thread that compressed it, because it is a copy (is_quick_write);
+ * - the steps after a completed write or flush, in the thread that made the system call (at_once);
+ * - the flush that a completed write requests, if there is only one vdev to flush (is_only_flush).
+ *
+ * While a thread does a taskq's work it reports that it belongs to that taskq, because the pipeline asks. It
+ * dispatches work that could wait for a thread of that kind.
  */
 
 #include <dlfcn.h>
@@ -27,10 +31,10 @@
 
 #include "internal.h"
 
-static __thread taskq_t *acting_for;	/* the taskq whose work this thread does instead */
+static __thread taskq_t *acting_for;	/* the taskq whose work this thread is doing */
 static __thread int depth;
 
-/* Log block, vdev write, its end, flush, its end, the end of the parent; no circle can come of it. */
+/* Log block, vdev write, its completion, flush, its completion, completion of the parent: no cycle is possible. */
 enum { MOST_DEEP = 8 };
 
 typedef enum kind { OTHER, ISSUING, VDEV, FINISHING } kind_t;
@@ -59,7 +63,10 @@ kind_of(const taskq_t *tq)
 	return (kind_of_name(tq->tq_name));
 }
 
-/* The library's own version of a function of ours, looked for once. Several threads may do so, and find the same. */
+/*
+ * Looks up the library's own version of a function that this file overrides. Several threads may do so at once; they
+ * find the same address.
+ */
 static void *
 library_own(void **own, const char *name)
 {
@@ -87,11 +94,12 @@ taskq_of_curthread(void)
 }
 
 /*
- * Compressing and writing a txg has four fifths of the processors in a kernel, which needs the rest for itself: one thread
- * where there are two processors. Here there is a scheduler to share them.
+ * In a kernel, four fifths of the processors compress and write a txg, because the kernel needs the rest: one thread
+ * on two processors. In user space a scheduler shares the processors, so all are used.
  *
- * A request to a vdev is a thread that waits, and the library has sixteen: too few where a device is played that has more
- * under way, or several, of which a slow one would keep the others waiting.
+ * A request to a vdev occupies a thread that waits, and the library has sixteen of them. These are too few for an
+ * emulated device with more requests in progress, or for several devices, of which a slow one would make the others
+ * wait.
  */
 taskq_t *
 taskq_create(const char *name, int threads, pri_t priority, int least, int most, uint_t flags)
@@ -105,7 +113,7 @@ taskq_create(const char *name, int threads, pri_t priority, int least, int most,
 	return (next(name, threads, priority, least, most, flags));
 }
 
-/* What this thread is doing now. */
+/* The step that this thread is doing. */
 static kind_t
 now_doing(void)
 {
@@ -124,10 +132,10 @@ act_for(taskq_t *tq, task_func_t *func, void *arg)
 	acting_for = before;
 }
 
-/* A log block of more bytes is one of many: while others write it, the thread that commits can fill the next. */
+/* A larger log block is one of many: while other threads write it, the committing thread can fill the next one. */
 enum { MOST_OF_LOG = 64 << 10 };
 
-/* A block of the log, handed over by a thread of no taskq: the one that commits. */
+/* Whether this is a log block dispatched by a thread of no taskq, which is the committing thread. */
 static int
 is_log(const zio_t *zio)
 {
@@ -161,8 +169,9 @@ taskq_dispatch_ent(taskq_t *tq, task_func_t func, void *arg, uint_t flags, taskq
 }
 
 /*
- * A flush asked for by a write that has just ended, in the thread that ended it. Not where there are several vdevs: they
- * are to flush at the same time. Never a read or write: the one that ended would be kept from ending by it.
+ * Whether this is a flush requested by a write that has just completed, in the thread that completed it. Not if there
+ * are several vdevs, which should flush at the same time. Never a read or write: it would delay the completion of the
+ * write.
  */
 static int
 is_only_flush(const zio_t *zio)
@@ -172,7 +181,9 @@ is_only_flush(const zio_t *zio)
 	    zio->io_vd->vdev_parent == root);
 }
 
-/* A write from a thread that issues, into a file of which the host has the pages: nothing to wait for. */
+/*
+ * Whether this is a write by an issuing thread to a file whose pages the host caches: it does not wait for a device.
+ */
 static int
 is_quick_write(const zio_t *zio)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
-/* How a pool is: its scrubs, the state and errors of its vdevs. */
+/* The health of a pool: its scrubs, and the state and errors of its vdevs. */
 
 #include <sys/zfs_context.h>
 #include <sys/spa.h>
@@ -13,7 +13,7 @@
 #include "engine.h"
 #include "internal.h"
 
-/* A scan runs in the pool's own transaction groups, which do not wait for their time while there is one. */
+/* A scan runs in the pool's own transaction groups, which start without delay while a scan is active. */
 int
 pw_pool_scrub(const char *name, int wait)
 {
@@ -23,7 +23,7 @@ pw_pool_scrub(const char *name, int wait)
 		return (error);
 	error = spa_scan(spa, POOL_SCAN_SCRUB);
 	if (error == EBUSY && wait && dsl_scan_scrubbing(spa_get_dsl(spa)))
-		error = 0;		/* one is running: its end will do */
+		error = 0;		/* a scrub is running: wait for its end */
 	while (error == 0 && wait && dsl_scan_scrubbing(spa_get_dsl(spa)))
 		txg_wait_synced(spa_get_dsl(spa), 0);
 	spa_close(spa, FTAG);
@@ -133,8 +133,8 @@ leaf_at(vdev_t *vd, const char *path)
 }
 
 /*
- * A vdev that the pool cannot do without keeps its descriptor: vdev_fault() would open it again by its path, and with the
- * old descriptor the data would go.
+ * A vdev that the pool needs keeps its descriptor: vdev_fault() would reopen the vdev by its path, and the data of
+ * the old descriptor would be lost.
  */
 int
 pw_pool_fault(const char *name, const char *path, int *needed)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
-/* Faults of the host, for tests: see inject.h. */
+/* Injected I/O errors of the host, for tests: see inject.h. */
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pw_injection_t now;
-static char *only;	/* the path of `now`, owned */
+static char *only;	/* the path of `now`, allocated here */
 static int on;
 static uint64_t calls;
 

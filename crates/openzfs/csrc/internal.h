@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
-/* What the C files of this folder share with one another, ZFS types included. */
+/* Declarations that the C files of this directory share, with ZFS types. */
 #ifndef POOLWRIGHT_INTERNAL_H
 #define POOLWRIGHT_INTERNAL_H
 
@@ -18,13 +18,13 @@
 
 #include "engine.h"
 
-/* A write of this many bytes or more goes to its place and into the log as a pointer; kernel default 32K. */
+/* A write of this many bytes or more goes to its final place, and the log gets a pointer. Kernel default: 32K. */
 extern uint64_t pw_immediate_write_sz;
 
-/* handoff.c: how many threads wait for the vdevs' requests, if more than the library has; set before it starts. */
+/* handoff.c: number of threads for the vdevs' requests, if more than the library's. Set before the library starts. */
 extern int pw_vdev_threads;
 
-/* Nodes that nobody holds and that are kept all the same, because the next call will want them: about 2.5 KB each. */
+/* Nodes without references that are kept for the next lookup: about 2.5 KB each. */
 enum { PW_IDLE_NODES = 8192, PW_BUCKETS = 4096 };
 
 typedef struct pw_bucket {
@@ -39,21 +39,21 @@ struct pw_dataset {
 	zil_sums_t sums;
 	sa_attr_type_t *attr;		/* attribute numbers are per dataset */
 	uint64_t root, delete_queue;
-	uint64_t normalization;		/* of names; U8_TEXTPREP_TOUPPER in it: case is folded */
+	uint64_t normalization;		/* of names; with U8_TEXTPREP_TOUPPER, case is folded */
 	int utf8only;
 	int readonly;
-	int ignore_acls;		/* serve nodes whose ACL says more than their mode */
-	pw_log_trouble_t *trouble;	/* of the call that opens it: why its log cannot be replayed */
+	int ignore_acls;		/* serve nodes with ACLs that no mode can express */
+	pw_log_trouble_t *trouble;	/* belongs to the caller that opens it: why its log cannot be replayed */
 	uint64_t replayed;		/* log records replayed when it was opened */
 	/*
-	 * Order of locks: renames, a directory's names (of two directories: only under `renames`), a node's range, the
-	 * assignment of a transaction, a node's lock. The table's buckets and the idle list are never held across any
-	 * of these, because the log asks for nodes while it holds a transaction group open.
+	 * Order of locks: renames, a directory's names (of two directories only with `renames` held), a node's range, the
+	 * assignment of a transaction, a node's lock. The locks of buckets and of the idle list are never held across any
+	 * of these, because the log looks up nodes while it holds a transaction group open.
 	 */
-	kmutex_t renames;		/* moves between directories and the end of directories, one at a time */
+	kmutex_t renames;		/* serialises moves between directories and removals of directories */
 	pw_bucket_t buckets[PW_BUCKETS];
 	kmutex_t idle_lock;
-	list_t idle;			/* nodes that nobody holds, the longest unused first */
+	list_t idle;			/* nodes without references, least recently used first */
 	uint64_t idle_count;
 	taskq_t *reaper;		/* frees unlinked objects for threads that must not open a transaction */
 };
@@ -63,21 +63,21 @@ struct pw_node {
 	uint64_t object, gen;
 	dnode_t *dn;
 	sa_handle_t *sa;
-	zfs_rangelock_t range;		/* of a file's bytes */
+	zfs_rangelock_t range;		/* of a file's data */
 	kmutex_t names;			/* of a directory: its entries */
-	kmutex_t lock;			/* of the attributes, and what is below */
-	uint64_t size;			/* of a file: changed under the range lock too; read anywhere */
+	kmutex_t lock;			/* protects the attributes and the fields below */
+	uint64_t size;			/* of a file: changed only with the range lock held too; read without a lock */
 	uint64_t mode, links, flags;
-	nvlist_t *xattrs;		/* those in the attribute area, once somebody asked */
-	_Atomic int unlinked;		/* no name any more: freed with the last reference; the log reads it without a lock */
-	int linkable;			/* never had one, and may be given one */
-	uint64_t refs;			/* under the bucket's lock */
+	nvlist_t *xattrs;		/* those in the attribute area, once they were read */
+	_Atomic int unlinked;		/* has no name: freed with the last reference; the log reads this without a lock */
+	int linkable;			/* never had a name, and may get one */
+	uint64_t refs;			/* protected by the bucket's lock */
 	avl_node_t link;
 	list_node_t idle_link;
 };
 
 /* layout.c: the ZPL's layout of nodes on disk */
-typedef struct pw_made {		/* what a node is made of, beside what was asked for; a replayed record brings it along */
+typedef struct pw_made {		/* the attributes of a new node, from the caller or from a replayed record */
 	uint64_t object, gen, parent, dnode_size;
 	uint64_t crtime[2];
 	uint64_t mode, uid, gid, rdev, projid, flags;
@@ -86,11 +86,11 @@ typedef struct pw_made {		/* what a node is made of, beside what was asked for; 
 } pw_made_t;
 
 void pw_layout_register(void);
-/* Fills a fresh objset: master node, attribute registry, delete queue, root directory. */
+/* Formats a new objset: master node, attribute registry, delete queue, root directory. */
 int pw_layout_format(objset_t *os, dmu_tx_t *tx);
-/* Writes the attributes of a new node, in the order that is the on-disk contract. */
+/* Writes the attributes of a new node in the order that the on-disk format requires. */
 int pw_layout_make(objset_t *os, sa_attr_type_t *attr, const pw_made_t *made, dmu_tx_t *tx);
-/* The entries of a trivial ACL that say what the mode says; room for PW_ACES. Returns how many. */
+/* Writes the entries of the trivial ACL of a mode, at most PW_ACES. Returns their number. */
 enum { PW_ACES = 6, PW_ACE_BYTES = 8, PW_BASE_ATTR_BYTES = 176 };
 uint64_t pw_layout_acl(uint64_t mode, void *aces);
 void pw_now(uint64_t time[2]);
@@ -100,26 +100,26 @@ void pw_nodes_init(pw_dataset_t *ds);
 void pw_nodes_fini(pw_dataset_t *ds);
 int pw_node_get(pw_dataset_t *ds, uint64_t object, pw_node_t **out);
 void pw_node_release(pw_node_t *node);
-/* For the log's threads, which must not open a transaction. */
+/* For log threads, which must not open a transaction. */
 void pw_node_release_later(pw_node_t *node);
 int pw_node_drain_queue(pw_dataset_t *ds);
 static inline int pw_node_is_dir(const pw_node_t *node) { return ((node->mode & S_IFMT) == S_IFDIR); }
 
-/* attr.c; in `tx`, node->lock held by the caller where it says so */
+/* attr.c; within `tx`; the caller holds node->lock where stated */
 int pw_attr_set(pw_node_t *node, const pw_set_t *set);
 int pw_attr_touch(pw_node_t *node, int with_size, dmu_tx_t *tx);
-/* Writes `bulk`, which has room for two more, with what every change brings along; node->lock held. */
+/* Writes `bulk`, which has room for two more, and the attributes that every change updates. node->lock held. */
 int pw_attr_update(pw_node_t *node, sa_bulk_attr_t *bulk, int n, uint64_t now[2], dmu_tx_t *tx);
 
-/* dir.c: entries; the directory's names held, in `tx` */
+/* dir.c: entries; within `tx`, with the directory's names lock held */
 int pw_dir_find(pw_node_t *dir, const char *name, uint64_t *object);
 int pw_dir_enter(pw_node_t *dir, const char *name, uint64_t object, uint64_t mode, dmu_tx_t *tx);
 int pw_dir_leave(pw_node_t *dir, const char *name, const pw_node_t *node, dmu_tx_t *tx);
 int pw_dir_check_name(pw_dataset_t *ds, const char *name);
-/* What making a node in a directory needs, and the node itself; made->object is 0 for a new number. */
+/* Holds for making a node in a directory, and making it. made->object: 0 for a new number. */
 void pw_dir_hold_create(dmu_tx_t *tx, pw_node_t *dir, const char *name, const pw_made_t *made);
 int pw_dir_create_object(pw_node_t *dir, pw_made_t *made, dmu_tx_t *tx);
-/* The whole of it, as a call or as a record that is played back. */
+/* Makes the node and its entry, for a call or for a replayed record. */
 int pw_dir_make_as(pw_node_t *dir, const char *name, pw_made_t *made);
 
 /* name.c */
@@ -148,33 +148,33 @@ void pw_log_clone(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, 
 void pw_log_punch(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len);
 void pw_log_set(pw_node_t *node, dmu_tx_t *tx, const pw_set_t *set);
 void pw_log_xattr(pw_node_t *node, dmu_tx_t *tx, const char *name, const void *value, size_t len);
-/* Commits what the change of an object, or of names (0), has put into the log, where it has to be; `error` comes back. */
+/* Commits the log records of a change to an object, or to names (0), if necessary. Returns `error`. */
 int pw_log_settle(pw_dataset_t *ds, uint64_t object, int error, int sync);
 zil_get_data_t pw_log_get_data;
 
-/* What a SETATTR record of the log sets here. */
+/* The attributes that a SETATTR record of the log may set. */
 enum { SETATTR_SETS = PW_SET_MODE | PW_SET_UID | PW_SET_GID | PW_SET_SIZE | PW_SET_ATIME | PW_SET_MTIME };
 
-/* log_check.c: reading the log before it is replayed. Fills ds->trouble. */
+/* log_check.c: checks the log before it is replayed. Fills ds->trouble. */
 int pw_log_check(pw_dataset_t *ds);
 int pw_log_refuse(pw_dataset_t *ds, const lr_t *lr, int error, const char *what);
-/* Records of a log that was not replayed. */
+/* The number of records of a log that was not replayed. */
 uint64_t pw_log_pending(pw_dataset_t *ds);
-/* For zil_parse: a log block of which only the records matter. */
+/* For zil_parse(): accepts every log block, because only its records matter. */
 zil_parse_blk_func_t pw_log_any_block;
-/* A record that is on disk in its place already, or was replayed before. */
+/* Whether the change of a record is on disk already, or was replayed before. */
 static inline int
 pw_log_is_done(const zilog_t *zilog, const lr_t *lr, uint64_t claim_txg)
 {
 	return (lr->lrc_seq <= zilog->zl_header->zh_replay_seq || lr->lrc_txg < claim_txg);
 }
-/* The block that an indirect write's data is in: into `out`, which has room for it, or with NULL just checked. */
+/* Reads the block with the data of an indirect write to `out`, which has room for it. NULL: only checks it. */
 int pw_log_read_block(pw_dataset_t *ds, const lr_write_t *lr, void *out);
 
-/* replay.c: playing it back */
+/* replay.c */
 int pw_log_replay(pw_dataset_t *ds);
 
-/* fault.c: waits until the vdevs that failed are out of use */
+/* fault.c: waits until the failed vdevs are faulted */
 void pw_fault_settle(void);
 
 /* dataset.c */
@@ -182,7 +182,7 @@ void pw_objset_disown(objset_t *os, const void *tag);
 
 /* ---- seam.c ---- */
 
-/* Whether a write to this file of a vdev ends without waiting for a device. */
+/* Whether a write to this vdev file completes without waiting for a device. */
 int pw_seam_is_quick(const struct zfs_file *file);
 
 #endif

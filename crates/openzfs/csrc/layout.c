@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
-/* How the ZPL lays nodes out on disk: master node, attribute registry, delete queue, attributes, trivial ACLs. */
+/* The ZPL's layout on disk: master node, attribute registry, delete queue, attributes, trivial ACLs. */
 
 #include <sys/stat.h>
 #include <sys/zfs_context.h>
@@ -9,10 +9,10 @@
 
 #include "internal.h"
 
-/* Where the accounting reads an attribute area: fixed offsets behind the SA header. */
+/* Where the space accounting reads the attribute area: fixed offsets after the SA header. */
 enum { AREA_GEN = 16, AREA_UID = 24, AREA_GID = 32, AREA_FLAGS = 48, AREA_PROJID = 128 };
 
-/* Owner, group and project of a node, for the space accounting that the library does itself. */
+/* Returns owner, group and project of a node for the space accounting, which the library does itself. */
 static int
 accounting(dmu_object_type_t bonus, const void *data, zfs_file_info_t *info)
 {
@@ -22,7 +22,7 @@ accounting(dmu_object_type_t bonus, const void *data, zfs_file_info_t *info)
 	if (data == NULL)
 		return (EEXIST);
 	if (bonus == DMU_OT_ZNODE)
-		return (ENOTSUP);	/* ZPL below version 5: refused when a dataset is opened */
+		return (ENOTSUP);	/* ZPL below version 5, which is refused when a dataset is opened */
 
 	const sa_hdr_phys_t *header = data;
 	if (header->sa_magic == 0) {
@@ -44,7 +44,10 @@ pw_layout_register(void)
 	dmu_objset_register_type(DMU_OST_ZFS, accounting);
 }
 
-/* The coarse clock, as kernels take it for files: in writeback mode the kernel's own times must not lie before ours. */
+/*
+ * The coarse clock, as kernels use it for file times. With FUSE's writeback cache the kernel sets times itself, and
+ * these must not be earlier than the engine's.
+ */
 void
 pw_now(uint64_t time[2])
 {
@@ -69,7 +72,7 @@ mask_of(uint64_t bits, int dir)
 	return (mask);
 }
 
-/* What the mode's bits say: exceptions for owner and group first, then owner@, group@, everyone@. */
+/* The ACL of a mode: exceptions for owner and group first, then owner@, group@, everyone@. */
 uint64_t
 pw_layout_acl(uint64_t mode, void *out)
 {

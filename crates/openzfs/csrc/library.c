@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * The libzpool that this process has loaded. Its structures change between releases of 2.3 under the same soname, and this
- * code was compiled against one of them: with another, it writes to wrong places of a live pool. So the build id that the
- * linker left in the library is compared before the library is used.
+ * The loaded libzpool. Its structures change between releases of 2.3 with the same soname. This code was compiled for
+ * one of them; with another, it would write to wrong addresses of an open pool. So the build id that the linker left
+ * in the library is compared before the library is used.
  */
 
 #include <elf.h>
@@ -22,7 +22,7 @@ print_hex(const unsigned char *bytes, size_t n, char *out, size_t room)
 		(void) snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
-/* Notes are a header, a name and a description, each padded to four bytes. */
+/* A note is a header, a name and a description, each padded to four bytes. */
 static void
 read_notes(const char *at, const char *end, const search_t *s)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * The intent log: records of the ZPL's own types, built while a transaction is open, and the data that they ask for
- * when they are written. How a write is logged follows the documented rules: its data in the record, or, from
- * zfs_immediate_write_sz on without a separate log and always with logbias=throughput, a pointer to its block.
+ * The intent log: records of the ZPL's own types, built while a transaction is open, and their data, which is fetched
+ * when they are written.
+ *
+ * Writes are logged by the documented rules: with their data in the record or, from zfs_immediate_write_sz on without
+ * a separate log device and always with logbias=throughput, with a pointer to their block.
  */
 
 #include <sys/stat.h>
@@ -27,8 +29,8 @@ put_name(char *at, const char *name)
 }
 
 /*
- * Names in a directory of extended attributes belong to a file that may be removed before they are played back: they
- * are not logged, and such a change is durable with its txg.
+ * Names in a directory of extended attributes are not logged, because the file may be removed before they are
+ * replayed. Such a change is durable with its txg.
  */
 static int
 skip(pw_node_t *dir, dmu_tx_t *tx)
@@ -72,7 +74,10 @@ pw_log_remove(pw_node_t *dir, dmu_tx_t *tx, const char *name, uint64_t object, i
 	lr->lr_doid = dir->object;
 	(void) put_name((char *)lr->lr_data, name);
 	itx->itx_oid = object;
-	/* The number may be taken again in the next txg: its waiting writes must not be logged for the new owner. */
+	/*
+	 * The number may be reused in the next txg: pending writes of the old owner must not be logged for the new
+	 * one.
+	 */
 	if (last && !directory)
 		zil_remove_async(dir->ds->zilog, object);
 	zil_itx_assign(dir->ds->zilog, itx, tx);
@@ -150,8 +155,8 @@ pw_log_set(pw_node_t *node, dmu_tx_t *tx, const pw_set_t *set)
 }
 
 /*
- * Only where the pool has the feature; without it such a change is durable with its txg, as in a kernel. A record of
- * length 0 means removal, so an empty value cannot be logged; pw_xattr_set waits for its txg.
+ * Logged only if the pool has the feature; otherwise the change is durable with its txg, as in a kernel. A record of
+ * length 0 means removal, so an empty value cannot be logged; pw_xattr_set() waits for its txg.
  */
 void
 pw_log_xattr(pw_node_t *node, dmu_tx_t *tx, const char *name, const void *value, size_t len)
@@ -182,8 +187,8 @@ how_to_log(pw_node_t *node, uint64_t len, int sync)
 }
 
 /*
- * A kernel plays an indirect record back by writing its whole block, and cuts the file back to its end only when the
- * record's own bytes made the file longer. So an overwrite in the block in which the file ends is logged with its bytes.
+ * A kernel replays an indirect record by writing its whole block, and truncates the file to its length only if the
+ * record's own bytes extended it. So an overwrite in the last block of a file is logged with its bytes.
  */
 static int
 in_last_block(pw_node_t *node, uint64_t offset, uint64_t len, uint64_t size_before)
@@ -206,7 +211,7 @@ pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int s
 		itx_wr_state_t this = state;
 		uint64_t n = left;
 		if (this == WR_COPIED && n > zil_max_copied_data(zilog))
-			this = WR_NEED_COPY;	/* the log splits it over several blocks by itself */
+			this = WR_NEED_COPY;	/* the log splits it into several blocks */
 		else if (this == WR_INDIRECT)
 			n = MIN(block - (ISP2(block) ? P2PHASE(offset, block) : offset), left);
 		if (this == WR_INDIRECT && in_last_block(node, offset, n, size_before))
@@ -222,7 +227,10 @@ pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int s
 		}
 		itx->itx_wr_state = this;
 		itx->itx_private = node->ds;
-		/* Never on the list of what cannot wait: that would overtake what the same file has on the other. */
+		/*
+		 * Never on the list of synchronous records: there it would overtake records of the same file on the
+		 * other list.
+		 */
 		itx->itx_sync = B_FALSE;
 		itx->itx_gen = node->gen;
 		lr->lr_foid = node->object;
@@ -238,7 +246,7 @@ pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int s
 		dsl_pool_wrlog_count(zilog->zl_dmu_pool, len, dmu_tx_get_txg(tx));
 }
 
-/* The pointers of a clone, which the caller keeps within one record. */
+/* Logs the block pointers of a clone. The caller keeps them within one record. */
 void
 pw_log_clone(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, uint64_t block, const blkptr_t *bps,
     size_t nbps)
@@ -273,18 +281,20 @@ pw_log_punch(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len)
 	zil_itx_assign(zilog, itx, tx);
 }
 
-/* The end of a change: in the log on disk before it is acknowledged, if it is synchronous or all are. */
+/*
+ * Completes a change: if it is synchronous, or all changes are, the log is on disk before the change is acknowledged.
+ */
 int
 pw_log_settle(pw_dataset_t *ds, uint64_t object, int error, int sync)
 {
 	if (error == 0 && (sync || ds->os->os_sync == ZFS_SYNC_ALWAYS))
-		zil_commit(ds->zilog, object);	/* nothing at all with sync=disabled */
+		zil_commit(ds->zilog, object);	/* does nothing with sync=disabled */
 	return (error);
 }
 
 /* ---- what the log asks back ---- */
 
-/* The last reference of an unlinked node frees its object in a transaction, which a thread of the log must not open. */
+/* The last reference of an unlinked node frees its object in a transaction, which a log thread must not open. */
 static void
 got_data(zgd_t *zgd, int error)
 {
@@ -298,11 +308,12 @@ got_data(zgd_t *zgd, int error)
 }
 
 /*
- * The block is on its way to its place for another record of the same txg, or there. The library's answer to that is
- * TX_WRITE2, a record with no bytes that trusts the other one to bring them. It cannot be trusted: between the two may
- * lie a truncation, a hole, or older bytes of the same range; and since blocks of the log are filled by several threads
- * at once, the other record may even lie behind this one, in a part of the log that a crash cuts off. So this record
- * points to the block as well. 0: it does; EAGAIN: the block is not on its way any more, ask again.
+ * The block is being written, or was written, to its final place for another record of the same txg. For this case
+ * the library uses TX_WRITE2, a record without bytes that relies on the other record. It cannot rely on it: a
+ * truncation, a hole, or older bytes of the same range may lie between the two; and because several threads fill log
+ * blocks at once, the other record may even follow this one, in a part of the log that a crash cuts off. So this
+ * record points to the block as well. Returns 0 if it does, and EAGAIN if the block is no longer being written: the
+ * caller asks again.
  */
 static int
 point_to_same(zgd_t *zgd, uint64_t txg)
@@ -315,11 +326,11 @@ point_to_same(zgd_t *zgd, uint64_t txg)
 	while ((dirty = dbuf_find_dirty_eq(db, txg)) != NULL && dirty->dt.dl.dr_override_state == DR_IN_DMU_SYNC)
 		cv_wait(&db->db_changed, &db->db_mtx);
 	if (dirty != NULL && dirty->dt.dl.dr_brtwrite) {
-		error = ENOENT;		/* a clone has taken its place since, whose own record comes later */
+		error = ENOENT;		/* a clone has replaced it since, whose own record follows */
 	} else if (dirty != NULL && dirty->dt.dl.dr_override_state == DR_OVERRIDDEN) {
 		*zgd->zgd_bp = dirty->dt.dl.dr_overridden_by;
 		if (BP_IS_HOLE(zgd->zgd_bp))
-			BP_SET_LSIZE(zgd->zgd_bp, zgd->zgd_db->db_size);	/* replay wants to know */
+			BP_SET_LSIZE(zgd->zgd_bp, zgd->zgd_db->db_size);	/* replay needs it */
 		error = 0;
 	}
 	mutex_exit(&db->db_mtx);
@@ -328,7 +339,7 @@ point_to_same(zgd_t *zgd, uint64_t txg)
 	return (error);
 }
 
-/* The block is locked whole, so that nobody changes it while it is written and its checksum taken. */
+/* The whole block is locked, so that no thread changes it while it is written and its checksum is computed. */
 static int
 get_indirect(pw_node_t *node, zgd_t *zgd, lr_write_t *lr, zio_t *zio)
 {
@@ -353,12 +364,12 @@ get_indirect(pw_node_t *node, zgd_t *zgd, lr_write_t *lr, zio_t *zio)
 	do {
 		error = dmu_sync(zio, txg, got_data, zgd);
 		if (error == 0)
-			return (-1);		/* got_data is called when the block is on disk */
+			return (-1);		/* got_data() is called when the block is on disk */
 		if (error == EALREADY)
 			error = point_to_same(zgd, txg);
 	} while (error == EAGAIN);
 	if (error == ENOENT) {
-		/* Freed or replaced by what comes later in the log, which may leave the file as long as this write has made it. */
+		/* Freed or replaced by a later record, which may leave the file as long as this write made it. */
 		lr->lr_common.lrc_txtype = TX_WRITE2;
 		zgd->zgd_bp = NULL;
 		BP_ZERO(&lr->lr_blkptr);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * Reading an intent log before anything of it is replayed. Every record has to be of a kind that is replayed here, its
- * lengths have to lie within it, and the blocks that it points to have to be readable: a log of which a part cannot be
- * replayed holds commits that were acknowledged, so it is left as it is, and its dataset is not opened for writing.
+ * Reads an intent log before any of it is replayed. Every record must be of a kind that replay.c handles, its lengths
+ * must lie within it, and the blocks that it points to must be readable. A log that cannot be replayed completely
+ * contains acknowledged commits, so it is left unchanged, and its dataset is not opened for writing.
  *
- * An image may come from anywhere. What is checked here is relied on in replay.c.
+ * An image may come from anywhere. replay.c relies on the checks in this file.
  */
 
 #include <sys/stat.h>
@@ -15,7 +15,10 @@
 
 #include "internal.h"
 
-/* What a record may ask for beside: a kernel adds ATTR_CTIME and, for ftruncate(2), ATTR_FILE, which say nothing new. */
+/*
+ * Bits that a record may also have: a kernel adds ATTR_CTIME and, for ftruncate(2), ATTR_FILE, which add no
+ * information.
+ */
 enum { SETATTR_KNOWN = SETATTR_SETS | 1 << 6 | 1 << 13 };
 
 int
@@ -48,7 +51,7 @@ refuse_block(pw_dataset_t *ds, const lr_t *lr, const blkptr_t *bp, int error, co
 
 /* ---- records ---- */
 
-/* `n` strings with their end marks, one behind the other; `*rest` is what follows them. */
+/* Checks `n` consecutive strings with their NULs; `*rest` is the data after them. */
 static int
 has_names(const lr_t *lr, const void *from, int n, const char **rest)
 {
@@ -127,7 +130,7 @@ check_whiteout(const lr_t *lr)
 	    has_names(lr, r->lr_data, 2, &rest));
 }
 
-/* With its bytes, or, exactly as long as its fields, with a pointer to their block. */
+/* Either with its bytes or, exactly as long as its fields, with a pointer to their block. */
 static int
 check_write(const lr_t *lr)
 {
@@ -182,7 +185,7 @@ check_clone(const lr_t *lr)
 	    r->lr_length + block > r->lr_nbps * block);
 }
 
-/* The kinds of record that are replayed here: the least that one takes, and what must hold of it. */
+/* The kinds of record that are replayed: the minimum length, and the check of each. */
 static const struct kind { size_t least; int (*check)(const lr_t *lr); } kinds[TX_MAX_TYPE] = {
 	[TX_CREATE] = { sizeof (lr_create_t), check_create },
 	[TX_MKDIR] = { sizeof (lr_create_t), check_create },
@@ -247,12 +250,12 @@ check_record(zilog_t *zilog, const lr_t *lr, void *arg, uint64_t claim_txg)
 	if (pw_log_is_done(zilog, lr, claim_txg))
 		return (0);
 	if (type >= TX_MAX_TYPE || kinds[type].check == NULL)
-		return (pw_log_refuse(ds, lr, ENOTSUP, "a kind of record that is not replayed here"));
+		return (pw_log_refuse(ds, lr, ENOTSUP, "unsupported type of record"));
 	if (lr->lrc_reclen < kinds[type].least || !is_object(LR_FOID_GET_OBJ(((const lr_ooo_t *)lr)->lr_foid)) ||
 	    !kinds[type].check(lr))
-		return (pw_log_refuse(ds, lr, EINVAL, "a record with impossible lengths or numbers"));
+		return (pw_log_refuse(ds, lr, EINVAL, "invalid lengths or numbers in a record"));
 	if (type == TX_SETATTR && (((const lr_setattr_t *)lr)->lr_mask & ~(uint64_t)SETATTR_KNOWN) != 0)
-		return (pw_log_refuse(ds, lr, ENOTSUP, "a record that sets attributes that are not replayed here"));
+		return (pw_log_refuse(ds, lr, ENOTSUP, "a record sets unsupported attributes"));
 	if (type == TX_WRITE && lr->lrc_reclen == sizeof (lr_write_t))
 		return (pw_log_read_block(ds, (const lr_write_t *)lr, NULL));
 	return (0);
@@ -296,9 +299,12 @@ pw_log_check(pw_dataset_t *ds)
 	if (!(header->zh_flags & ZIL_REPLAY_NEEDED))
 		return (0);
 	if (BP_SHOULD_BYTESWAP(&header->zh_log))
-		return (pw_log_refuse(ds, NULL, ENOTSUP, "the log was written by a machine of the other byte order"));
+		return (pw_log_refuse(ds, NULL, ENOTSUP, "the log was written by a machine with another byte order"));
 	int error = zil_parse(zilog, remember_block, check_record, &parse, header->zh_claim_txg, B_TRUE);
-	/* What an import claimed was readable then: a chain that ends before is damaged since. */
+	/*
+	 * The import claimed these blocks, so they were readable then: a chain that ends earlier has been damaged
+	 * since.
+	 */
 	if (error == 0 && (header->zh_flags & ZIL_CLAIM_LR_SEQ_VALID) &&
 	    zilog->zl_parse_lr_seq < header->zh_claim_lr_seq)
 		error = EIO;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
-/* Names: removing them, giving a node one more, moving them. */
+/* Names: removing them, adding a link, renaming. */
 
 #include <sys/stat.h>
 #include <sys/zfs_context.h>
@@ -8,8 +8,8 @@
 #include "internal.h"
 
 /*
- * A transaction cannot be aborted once it is assigned, so a step that fails has those before it taken back. Where that
- * fails too, the process ends here: a transaction that is not committed never reaches the disk, and what does is whole.
+ * An assigned transaction cannot be aborted, so when a step fails, the steps before it are undone. If that fails too,
+ * the process ends here: an uncommitted transaction never reaches the disk, so the pool stays consistent.
  */
 static void
 taken_back(int error)
@@ -18,7 +18,7 @@ taken_back(int error)
 		panic("a change of a directory failed half done and cannot be taken back (error %d)", error);
 }
 
-/* What became of a node that lost a name. */
+/* The state of a node that has lost a name. */
 static int
 lose_name(pw_node_t *node, int *last, dmu_tx_t *tx)
 {
@@ -46,7 +46,7 @@ lose_name(pw_node_t *node, int *last, dmu_tx_t *tx)
 	return (error);
 }
 
-/* Takes lose_name back. */
+/* Undoes lose_name(). */
 static void
 regain_name(pw_node_t *node, uint64_t links, int last, dmu_tx_t *tx)
 {
@@ -59,7 +59,7 @@ regain_name(pw_node_t *node, uint64_t links, int last, dmu_tx_t *tx)
 	mutex_exit(&node->lock);
 }
 
-/* What became of a node that has a name in another place: its parent and its change time. */
+/* Updates a node that has a new name elsewhere: its parent and its change time. */
 static int
 move_to(pw_node_t *node, pw_node_t *dir, dmu_tx_t *tx)
 {
@@ -75,7 +75,7 @@ move_to(pw_node_t *node, pw_node_t *dir, dmu_tx_t *tx)
 	return (error);
 }
 
-/* Looks a name up under the directory's lock and holds what it leads to. */
+/* Looks up a name under the directory's lock and holds the node. */
 static int
 find_node(pw_node_t *dir, const char *name, pw_node_t **out)
 {
@@ -96,7 +96,7 @@ may_remove(pw_node_t *node, int directory)
 
 /* ---- remove ---- */
 
-/* Both directories' names held: nothing can enter the one that goes. */
+/* Called with the names of both directories locked, so that no entry can be added to the removed directory. */
 static int
 remove_locked(pw_node_t *dir, const char *name, pw_node_t *node, uint64_t *gone)
 {
@@ -139,7 +139,7 @@ pw_name_remove(pw_node_t *dir, const char *name, int directory, uint64_t *gone)
 		return (EINVAL);
 	if (strcmp(name, "..") == 0)
 		return (ENOTEMPTY);
-	/* Whoever locks the names of two directories holds `renames` first, so their order cannot matter. */
+	/* A thread that locks the names of two directories holds `renames` first, so their order does not matter. */
 	if (directory)
 		mutex_enter(&dir->ds->renames);
 	mutex_enter(&dir->names);
@@ -165,8 +165,8 @@ pw_name_remove(pw_node_t *dir, const char *name, int directory, uint64_t *gone)
 /* ---- link ---- */
 
 /*
- * One more link, unless the last name went meanwhile: then nothing may lead to it again, since it is freed when the last
- * handle goes. A file made without a name may be given its first one, and leaves the delete queue for it.
+ * Adds a link, unless the last name was removed meanwhile: such a node gets no new name, because it is freed with its
+ * last handle. A file that was made without a name may get its first one, and then leaves the delete queue.
  */
 static int
 gain_link(pw_node_t *node, int *first, dmu_tx_t *tx)
@@ -186,7 +186,7 @@ gain_link(pw_node_t *node, int *first, dmu_tx_t *tx)
 	return (error);
 }
 
-/* *wait: it got its first name. The log knows nothing of such a file, so its txg has to be waited for. */
+/* *wait: the file got its first name. The log has no record for this, so the caller waits for its txg. */
 static int
 link_locked(pw_node_t *dir, const char *name, pw_node_t *node, int *wait)
 {
@@ -248,7 +248,9 @@ typedef struct rename {
 	pw_made_t *whiteout;
 } rename_t;
 
-/* A directory must not be moved below itself. ds->renames held, so the way up stands still. */
+/*
+ * A directory must not be moved below itself. Called with ds->renames held, so the path to the root does not change.
+ */
 static int
 below(pw_node_t *dir, pw_node_t *above, int *yes)
 {
@@ -257,7 +259,10 @@ below(pw_node_t *dir, pw_node_t *above, int *yes)
 	*yes = 0;
 	for (uint64_t steps = 0, until = 1; object != ds->root; steps++) {
 		pw_node_t *node;
-		/* Parents on a damaged disk may form a circle. Brent's method: a mark, set again after 1, 2, 4, … steps. */
+		/*
+		 * On a damaged disk, parents may form a cycle. Brent's method finds it: the marker moves after 1, 2,
+		 * 4, ... steps.
+		 */
 		if (object == mark)
 			return (EIO);
 		if (steps == until) {
@@ -329,7 +334,7 @@ hold_rename(dmu_tx_t *tx, const rename_t *r)
 		pw_dir_hold_create(tx, r->from, r->name, r->whiteout);
 }
 
-/* Both names leave. Taken back as a whole by names_return. */
+/* Removes both names. names_return() undoes it as a whole. */
 static int
 names_leave(const rename_t *r, int *last, dmu_tx_t *tx)
 {
@@ -358,7 +363,7 @@ names_return(const rename_t *r, uint64_t links, int last, dmu_tx_t *tx)
 	taken_back(pw_dir_enter(r->from, r->name, r->node->object, r->node->mode, tx));
 }
 
-/* Enters a node under a name; taken back by leave_again. */
+/* Adds a node under a name; leave_again() undoes it. */
 static int
 enter(pw_node_t *dir, const char *name, pw_node_t *node, dmu_tx_t *tx)
 {
@@ -387,7 +392,10 @@ leave_whiteout(const rename_t *r, dmu_tx_t *tx)
 	return (error);
 }
 
-/* In the transaction: both names leave, then come back where they belong. After an error everything is as it was. */
+/*
+ * Within the transaction: removes both names, then adds them at their new places. After an error, everything is as
+ * before.
+ */
 static int
 move_names(const rename_t *r, uint64_t *gone, dmu_tx_t *tx)
 {
@@ -429,12 +437,15 @@ rename_locked(const rename_t *r, uint64_t *gone)
 	return (error);
 }
 
-/* Both directories' names are held. A replaced directory's names are taken too, or it could be filled meanwhile. */
+/*
+ * Called with the names of both directories locked. The names of a replaced directory are locked too; otherwise
+ * another thread could add entries to it.
+ */
 static int
 rename_found(rename_t *r, uint64_t *gone)
 {
 	if (r->target == r->node)
-		return (0);		/* two names of one node: nothing happens, says POSIX */
+		return (0);		/* two names of one node: POSIX requires that nothing happens */
 	int error = check_loops(r);
 	int replaces_dir = r->target != NULL && pw_node_is_dir(r->target) && !(r->flags & PW_RENAME_EXCHANGE);
 	if (error != 0)
@@ -476,7 +487,10 @@ pw_name_rename_as(pw_node_t *from, const char *name, pw_node_t *to, const char *
 {
 	rename_t r = { from, to, NULL, NULL, name, new_name, flags, whiteout };
 	pw_dataset_t *ds = from->ds;
-	/* Within one directory its own lock is enough, unless a directory is replaced: that takes a second one. */
+	/*
+	 * A rename within one directory needs only its lock, unless it replaces a directory, which needs a second
+	 * lock.
+	 */
 	int wide = from != to, again, error;
 
 	*gone = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * Nodes in memory: a table by object number, references, a list of idle ones, and the end of unlinked ones.
+ * Nodes in memory: the table by object number, references, the list of idle nodes, and the removal of unlinked nodes.
  *
- * A node whose last name is gone is in the delete queue on disk from that transaction on; its space is freed when its
- * last reference goes, and after a crash when the dataset is opened.
+ * The transaction that removes the last name of a node puts the node into the delete queue on disk. Its space is
+ * freed with its last reference or, after a crash, when the dataset is opened.
  */
 
 #include <sys/stat.h>
@@ -51,7 +51,7 @@ read_attributes(pw_dataset_t *ds, pw_node_t *node)
 	return (sa_bulk_lookup(node->sa, bulk, n));
 }
 
-/* An ACL of entries that no mode can say. Directories of extended attributes are not looked up by users. */
+/* Whether the node has an ACL that no mode can express. Users do not look up directories of extended attributes. */
 static int
 says_more_than_mode(const pw_node_t *node)
 {
@@ -69,7 +69,9 @@ load(pw_dataset_t *ds, uint64_t object, pw_node_t *node)
 	if (dn->dn_bonustype != DMU_OT_SA ||
 	    (dn->dn_type != DMU_OT_PLAIN_FILE_CONTENTS && dn->dn_type != DMU_OT_DIRECTORY_CONTENTS))
 		error = ESTALE;
-	/* What sa_handle_get does, without looking the dnode up again; the tag is the one it is let go with. */
+	/*
+	 * Does the same as sa_handle_get() without a second lookup of the dnode. The tag is needed for the release.
+	 */
 	if (error == 0)
 		error = dmu_bonus_hold_by_dnode(dn, NULL, &bonus, DMU_READ_NO_PREFETCH);
 	if (error == 0)
@@ -133,7 +135,7 @@ pw_node_get(pw_dataset_t *ds, uint64_t object, pw_node_t **out)
 			list_remove(&ds->idle, node);
 			ds->idle_count--;
 		} else {
-			/* on its way out: being freed, see reap */
+			/* being freed: see reap() */
 			mutex_exit(&ds->idle_lock);
 			mutex_exit(&bucket->lock);
 			return (ESTALE);
@@ -148,7 +150,7 @@ pw_node_get(pw_dataset_t *ds, uint64_t object, pw_node_t **out)
 
 /* ---- going ---- */
 
-/* The bucket's lock held, and nobody else has the node. */
+/* Called with the bucket's lock held, for a node without references. */
 static void
 unload(pw_bucket_t *bucket, pw_node_t *node)
 {
@@ -157,7 +159,9 @@ unload(pw_bucket_t *bucket, pw_node_t *node)
 	dnode_rele(node->dn, node);
 }
 
-/* A directory of extended attributes goes with its file: its entries enter the delete queue one by one. */
+/*
+ * Removes the directory of extended attributes together with its file: its entries enter the delete queue one by one.
+ */
 static int
 empty_xattr_dir(pw_dataset_t *ds, uint64_t object)
 {
@@ -194,8 +198,9 @@ empty_xattr_dir(pw_dataset_t *ds, uint64_t object)
 }
 
 /*
- * Frees an unlinked object and takes it off the delete queue; left there by an error, the next open tries again. A
- * directory is freed in one transaction with its queue entry: one cut short would be a broken directory in the queue.
+ * Frees an unlinked object and removes it from the delete queue. After an error it stays in the queue, and the next
+ * open retries. A directory is freed in one transaction with its queue entry: if this were interrupted, the queue
+ * would contain a broken directory.
  */
 static int
 free_object(pw_dataset_t *ds, uint64_t object, uint64_t mode, uint64_t xattr_dir)
@@ -225,8 +230,8 @@ free_object(pw_dataset_t *ds, uint64_t object, uint64_t mode, uint64_t xattr_dir
 }
 
 /*
- * The end of an unlinked node that nobody holds. It stays in the table until its object is gone: whoever asks for the
- * number meanwhile is told that it is stale.
+ * Frees an unlinked node without references. The node stays in the table until its object is freed: meanwhile a
+ * lookup of its number returns ESTALE.
  */
 static void
 reap(void *arg)
@@ -237,7 +242,7 @@ reap(void *arg)
 	uint64_t xattr_dir = 0;
 
 	(void) sa_lookup(node->sa, ds->attr[ZPL_XATTR], &xattr_dir, sizeof (xattr_dir));
-	/* A kernel puts the directory of a removed file's attributes into the queue as well. */
+	/* A kernel also queues the directory of a removed file's attributes. */
 	int error = !ds->readonly && node->flags & ZFS_XATTR && pw_node_is_dir(node) ?
 	    empty_xattr_dir(ds, node->object) : 0;
 	if (error == 0 && !ds->readonly)
@@ -248,7 +253,7 @@ reap(void *arg)
 	free_node(node);
 }
 
-/* Lets the longest unused go until there are `most`. */
+/* Frees the least recently used idle nodes until at most `most` remain. */
 static void
 shrink_idle(pw_dataset_t *ds, uint64_t most)
 {
@@ -259,7 +264,7 @@ shrink_idle(pw_dataset_t *ds, uint64_t most)
 		mutex_exit(&ds->idle_lock);
 		if (node == NULL)
 			return;
-		/* The bucket comes before the list, so look again under its lock. */
+		/* The bucket's lock is taken before the list's, so check again with the bucket's lock held. */
 		pw_bucket_t *bucket = bucket_of(ds, object);
 		pw_node_t key = { .object = object };
 		mutex_enter(&bucket->lock);
@@ -280,14 +285,15 @@ shrink_idle(pw_dataset_t *ds, uint64_t most)
 }
 
 /*
- * How many idle nodes to keep. Each keeps the block that its attributes are in, 16K with its neighbours', in the ARC and
- * out of its reach; where nodes are asked for at random that is a block for every node. So a quarter of the ARC at most.
+ * The number of idle nodes to keep. Each of them pins the block that contains its attributes in the ARC, which is 16K
+ * with those of its neighbours. With lookups at random, each node pins a block of its own. So idle nodes may pin at
+ * most a quarter of the ARC.
  */
 static uint64_t
 most_idle(void)
 {
 	extern uint64_t zfs_arc_max;
-	uint64_t limit = __atomic_load_n(&zfs_arc_max, __ATOMIC_RELAXED);	/* it may be set at any time */
+	uint64_t limit = __atomic_load_n(&zfs_arc_max, __ATOMIC_RELAXED);	/* may change at any time */
 	return (MIN(PW_IDLE_NODES, limit / 4 / DNODE_BLOCK_SIZE));
 }
 
@@ -364,7 +370,7 @@ pw_node_drain_queue(pw_dataset_t *ds)
 	zap_attribute_free(entry);
 	for (size_t i = 0; i < n; i++) {
 		pw_node_t *node;
-		/* One that cannot be loaded stays: a kernel may know what to do with it. */
+		/* A node that cannot be loaded stays in the queue: a kernel may be able to handle it. */
 		if (pw_node_get(ds, objects[i], &node) == 0)
 			pw_node_release(node);
 	}

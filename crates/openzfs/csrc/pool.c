@@ -32,7 +32,7 @@ file_vdev(const char *path, uint32_t ashift)
 	return (nv);
 }
 
-/* A mirror or raidz of a group's files. */
+/* Builds a mirror or raidz of a group's files. */
 static nvlist_t *
 grouped_vdev(const pw_vdev_group_t *g, uint32_t ashift)
 {
@@ -170,10 +170,10 @@ pw_pool_label(const char *path, pw_label_t *out)
 	return (0);
 }
 
-/* The list takes some hundred bytes for each cache vdev. */
+/* A cache vdev takes some hundred bytes in the list. */
 enum { CACHE_LIST_MAX = 16 << 20 };
 
-/* The list of cache vdevs in the MOS; NULL if there is none, or none that makes sense. */
+/* Returns the list of cache vdevs in the MOS, or NULL if there is none or it is malformed. */
 static nvlist_t *
 cache_list(spa_t *spa)
 {
@@ -195,7 +195,7 @@ cache_list(spa_t *spa)
 	return (list);
 }
 
-/* A file may have been moved since; its label says which cache vdev it is. */
+/* The file may have been moved since. Its label identifies the cache vdev. */
 static void
 find_cache_files(nvlist_t *list, const char *const *paths, size_t npaths)
 {
@@ -223,8 +223,9 @@ find_cache_files(nvlist_t *list, const char *const *paths, size_t npaths)
 }
 
 /*
- * A kernel's import gets the cache vdevs from the configuration that `zpool` brings. In user space a pool is looked at
- * read-only for that, and then the library leaves them out; so they come from the pool itself, after the import.
+ * A kernel's import takes the cache vdevs from the configuration that `zpool` passes. In user space, that
+ * configuration comes from a read-only import, in which the library omits cache vdevs. So they are read from the pool
+ * itself after the import.
  */
 static void
 add_cache_vdevs(const char *name, const char *const *paths, size_t npaths)
@@ -273,7 +274,10 @@ wait_for_closed_datasets(const char *name)
 {
 	spa_t *spa;
 
-	/* What a closed dataset still holds goes away in the background; an export waits for that only if it can write. */
+	/*
+	 * A closed dataset releases its remaining holds in the background. An export waits for that only if the pool
+	 * is writable.
+	 */
 	if (spa_open(name, &spa, FTAG) == 0) {
 		if (!spa_writeable(spa))
 			spa_evicting_os_wait(spa);
@@ -321,7 +325,7 @@ pw_pool_kick(const char *name)
 	return (error);
 }
 
-/* Errors are counted at the leaves: the files. */
+/* Errors are counted at the leaf vdevs, which are the files. */
 static void
 add_errors(vdev_t *vd, uint64_t *reads, uint64_t *writes, uint64_t *checksums)
 {

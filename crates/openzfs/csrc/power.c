@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * A volatile write cache between the seam and the host's files, and the power cut that loses it.
+ * A simulated volatile write cache between the engine and the host's files, and the power cut that loses it.
  *
- * A write is appended to its file's log; a flush of that file writes the log out in order; a read sees the file with
- * the log laid over it. At a cut a random subset of all logs is written, in random order, one write perhaps torn at a
- * sector, and the process ends with the lock held, so that nothing later is acknowledged. What a flush has written
- * counts as durable: the host itself keeps its power.
+ * A write is appended to the log of its file; a flush of that file writes the log to the file in order; a read sees
+ * the file with the log laid over it. At a cut, a random subset of all logs is written in random order, and a write
+ * may be torn at a sector. The process then ends with the lock held, so that it acknowledges nothing more. Flushed
+ * data counts as durable: the host keeps its power.
+ *
+ * This file prints: pw_power_cut() reports the cut before it ends the process, and pw_power_from_environment() a
+ * value that it cannot read. Programs that ship are built without this file.
  */
 
 #include <errno.h>
@@ -28,21 +31,21 @@
 struct pw_power_file {
 	dev_t dev;
 	ino_t ino;
-	int fd;			/* our own, so that the log outlives the handles */
+	int fd;			/* a descriptor of the cache's own, so that the log outlives the handles */
 	int writable;
 	uint32_t handles;
-	size_t sector;		/* what the host takes at least; a write tears between sectors */
+	size_t sector;		/* the host's smallest unit of a write; a write tears between sectors */
 	pw_backlog_t log;
 	pw_power_file_t *next;
 };
 
 _Atomic int pw_power_on;
 
-/* Readers share it; whoever changes a log has it alone, and a cut never gives it back. */
+/* Readers share the lock; a thread that changes a log holds it exclusively, and a cut never releases it. */
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static pw_power_file_t *files;
 static pw_power_options_t is;
-static uint64_t ops;		/* since it was armed */
+static uint64_t ops;		/* since the cut was scheduled */
 static uint64_t cached_bytes;
 
 /* ---- files ---- */
@@ -103,7 +106,7 @@ file_new(int fd, const struct stat64 *st, dev_t dev, ino_t ino)
 	return (f);
 }
 
-/* With the lock held alone. NULL and errno if the host refuses. */
+/* Called with the lock held exclusively. Returns NULL and sets errno if the host refuses. */
 static pw_power_file_t *
 attach(pw_power_slot_t *slot, int fd)
 {
@@ -163,7 +166,7 @@ typedef struct survivor {
 	const pw_unflushed_t *write;
 } survivor_t;
 
-/* All that is cached, into an array that is never freed: the process is about to end. */
+/* Collects all cached writes in an array that is never freed, because the process is about to end. */
 static survivor_t *
 collect(size_t *count)
 {
@@ -180,7 +183,7 @@ collect(size_t *count)
 	return (all);
 }
 
-/* Of a torn write either the front or the back reaches the file; one of a single sector cannot tear. */
+/* Of a torn write, either the front or the back reaches the file. A write of a single sector cannot tear. */
 static int
 write_torn(const survivor_t *s, uint64_t *random, int *torn)
 {
@@ -194,11 +197,13 @@ write_torn(const survivor_t *s, uint64_t *random, int *torn)
 	return (pw_write_out(s->file->fd, s->write->bytes + at, len - at, s->write->offset + at));
 }
 
-/* With the lock held alone, for ever. */
+/* Called with the lock held exclusively, and never releases it. */
 static void __attribute__((noreturn))
 cut(uint64_t seed)
 {
-	/* How many of a thousand survive: also none, and all, which leaves the order and the torn one. */
+	/*
+	 * The surviving writes per thousand. None and all are possible: then only the order and the torn write vary.
+	 */
 	static const uint64_t share[] = { 0, 100, 500, 900, 1000 };
 	uint64_t random = seed;
 	size_t n, reached = 0;
@@ -224,15 +229,15 @@ cut(uint64_t seed)
 		else
 			reached++;
 	}
-	/* One write, so that other output does not come between. */
+	/* A single write, so that no other output gets between. */
 	(void) dprintf(STDERR_FILENO, "\npoolwright: power cut at operation %llu, seed %llu: %zu of %zu unflushed writes "
 	    "(%llu bytes) reached the files, %d of them torn%s%s\n", (unsigned long long)ops, (unsigned long long)seed,
-	    reached, n, (unsigned long long)cached_bytes, torn, error != 0 ? "; the host refused some: " : "",
+	    reached, n, (unsigned long long)cached_bytes, torn, error != 0 ? "; some writes failed: " : "",
 	    error != 0 ? strerror(error) : "");
 	_exit(PW_POWER_EXIT);
 }
 
-/* Counts one write or flush. */
+/* Counts a write or flush. */
 static void
 tick(void)
 {
@@ -255,7 +260,7 @@ pw_power_write(pw_power_slot_t *slot, int fd, const void *buf, size_t count, uin
 	int error = 0;
 	if (count == 0)
 		return (0);
-	pw_unflushed_t *w = pw_unflushed_new(buf, count, offset);	/* before the lock: copying takes a while */
+	pw_unflushed_t *w = pw_unflushed_new(buf, count, offset);	/* before the lock, because copying takes time */
 	if (w == NULL)
 		return (ENOMEM);
 	pthread_rwlock_wrlock(&lock);
@@ -270,7 +275,10 @@ pw_power_write(pw_power_slot_t *slot, int fd, const void *buf, size_t count, uin
 		pw_backlog_append(&f->log, w);
 		cached_bytes += w->len;
 		tick();
-		/* A full cache: this file's oldest writes make room for the one that came, so the sum never grows. */
+		/*
+		 * If the cache is full, the oldest writes of this file make room for the new one, so the sum never
+		 * grows.
+		 */
 		while (error == 0 && cached_bytes > is.limit_bytes && f->log.oldest != NULL)
 			error = apply_oldest(f);
 	}
@@ -309,7 +317,10 @@ pw_power_read(pw_power_slot_t *slot, int fd, void *buf, size_t count, uint64_t o
 		if (error != 0)
 			return (error);
 	}
-	/* Under the lock as a whole: a flush in between would move bytes from the log to a file already read. */
+	/*
+	 * The whole read holds the lock: a flush during the read would move bytes from the log to a part of the file
+	 * that was read before.
+	 */
 	pthread_rwlock_rdlock(&lock);
 	const pw_power_file_t *f = atomic_load(slot);
 	ssize_t n = pread64(fd, buf, count, (off64_t)offset);
@@ -358,7 +369,7 @@ pw_power_stop(void)
 	return (error);
 }
 
-/* One `key=number` of the variable, the number with an optional K, M or G; 0 if it is none. */
+/* Parses one `key=number` of the variable; the number may end in K, M or G. Returns 0 if it is invalid. */
 static int
 parse_part(const char *part, pw_power_options_t *out)
 {
@@ -399,8 +410,8 @@ read_environment(void)
 		return;
 	for (part = strtok_r(copy, ",", &rest); part != NULL; part = strtok_r(NULL, ",", &rest)) {
 		if (!parse_part(part, &options)) {
-			(void) dprintf(STDERR_FILENO, "poolwright: POOLWRIGHT_POWER=%s: cannot read %s; write "
-			    "after=OPERATIONS,seed=NUMBER,limit=BYTES,lie (each may be left out)\n", text, part);
+			(void) dprintf(STDERR_FILENO, "poolwright: POOLWRIGHT_POWER=%s: invalid option %s\nhint: use "
+			    "after=OPERATIONS,seed=NUMBER,limit=BYTES,lie; each is optional\n", text, part);
 			_exit(2);
 		}
 	}

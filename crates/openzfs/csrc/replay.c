@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * Replaying the intent log when a dataset is opened after a crash. Records come in their order; each is one transaction,
- * which ticks it off, even where nothing is left to do. log_check.c has read the whole log before.
+ * Replays the intent log when a dataset is opened after a crash. Records are replayed in order. Each is one
+ * transaction, which marks the record as replayed even if nothing was left to do. log_check.c has read the whole log
+ * before.
  *
- * The library's zil_replay() throws the log away at the first record that fails. Here it stays, with the records that were
- * replayed ticked off, so that the next import, or a kernel, goes on where this one stopped.
+ * The library's zil_replay() discards the log at the first record that fails. This engine keeps it, with the replayed
+ * records marked, so that the next import, or a kernel, continues where this one stopped.
  */
 
 #include <sys/stat.h>
@@ -16,7 +17,9 @@
 
 #include "internal.h"
 
-/* Ticks a record off that changes nothing: what it concerns is gone by a later record, or was done already. */
+/*
+ * Marks a record that changes nothing as replayed: a later record removed its object, or the change was made already.
+ */
 static int
 tick_off(pw_dataset_t *ds)
 {
@@ -31,7 +34,7 @@ tick_off(pw_dataset_t *ds)
 	return (0);
 }
 
-/* The result of an operation whose object may be gone by a later record of the same log. */
+/* The result of an operation whose object a later record of the same log may have removed. */
 static int
 done(pw_dataset_t *ds, int error)
 {
@@ -51,7 +54,7 @@ made_of(const _lr_create_t *lr)
 	});
 }
 
-/* A whiteout's fields are those of a creation, from its number to its device. */
+/* The fields of a whiteout are those of a creation, from its number to its device. */
 static pw_made_t
 whiteout_of(const lr_rename_whiteout_t *lr)
 {
@@ -77,7 +80,7 @@ play_create(pw_node_t *dir, void *record)
 		return (there == made.object ? tick_off(dir->ds) : EEXIST);
 	if (error != ENOENT)
 		return (error);
-	/* A number that was freed in this txg cannot be claimed yet: see replay_record. */
+	/* A number that was freed in this txg cannot be claimed yet: see replay_record(). */
 	error = dnode_try_claim(dir->ds->os, made.object, (int)(made.dnode_size >> DNODE_SHIFT));
 	return (error != 0 ? error : pw_dir_make_as(dir, name, &made));
 }
@@ -143,10 +146,11 @@ play_write(pw_node_t *node, void *record)
 
 	if (lr->lr_common.lrc_reclen == sizeof (lr_write_t)) {
 		/*
-		 * An indirect record brings its whole block, and all of it is wanted, even what lies behind the file's
-		 * end: a later write to the same block may be in the log as a mere TX_WRITE2, with its bytes only here.
+		 * An indirect record contains its whole block, and all of it is needed, even the part after the
+		 * file's end: a later write to the same block may be in the log as a TX_WRITE2, whose bytes are only
+		 * in this block.
 		 */
-		uint64_t block = BP_GET_LSIZE(&lr->lr_blkptr);	/* 0 of some holes */
+		uint64_t block = BP_GET_LSIZE(&lr->lr_blkptr);	/* 0 in some holes */
 		if (len < block) {
 			offset -= offset % block;
 			len = block;
@@ -163,7 +167,7 @@ play_write2(pw_node_t *node, void *record)
 	return (end > node->size ? pw_set_size(node, end, 1) : tick_off(node->ds));
 }
 
-/* Length 0: everything behind the offset, and the file ends there. */
+/* Length 0: free everything from the offset, where the file then ends. */
 static int
 play_truncate(pw_node_t *node, void *record)
 {
@@ -194,7 +198,7 @@ play_xattr(pw_node_t *node, void *record)
 	return (error == ENODATA ? tick_off(node->ds) : error);
 }
 
-/* A block clone: the pointers in the record are entered as they are, and counted in the clone table. */
+/* A block clone: the pointers in the record are entered unchanged, and counted in the clone table. */
 static int
 play_clone(pw_node_t *node, void *record)
 {
@@ -235,7 +239,7 @@ typedef struct {
 } replay_t;
 
 /*
- * Every record begins with the number of a node. One that is not there was removed later in the same log. Any other error
+ * Every record starts with the number of a node. A missing node was removed later in the same log. Any other error
  * ends the replay.
  */
 static int
@@ -270,7 +274,7 @@ replay_record(zilog_t *zilog, const lr_t *lr, void *arg, uint64_t claim_txg)
 	ds->replayed++;
 	int error = play(ds, r->record);
 	if (error != 0) {
-		/* What was freed in this txg can be claimed when it is on disk. */
+		/* Objects freed in this txg can be claimed once it is on disk. */
 		txg_wait_synced(dmu_objset_pool(ds->os), 0);
 		memcpy(r->record, lr, lr->lrc_reclen);
 		error = play(ds, r->record);
@@ -290,7 +294,7 @@ pw_log_replay(pw_dataset_t *ds)
 		return (0);
 	}
 	replay.record = vmem_alloc(2 * SPA_MAXBLOCKSIZE, KM_SLEEP);
-	/* The delete queue's removals first. */
+	/* Removals of the delete queue first. */
 	txg_wait_synced(dp, 0);
 	zilog->zl_replay = B_TRUE;
 	zilog->zl_replay_time = ddi_get_lbolt();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * The seam between vdevs and the host's files. The executable's definitions of zfs_file_* take the place of the
- * library's, so that every byte that a vdev moves passes here: it is counted, can be delayed like a device of
- * another kind (device.c) or lost like one whose power fails (power.c). What the host refuses goes up to the library, whose
- * events come back to fault.c.
+ * The I/O between vdevs and the host's files. The zfs_file_* functions of the executable replace those of the
+ * library, so that all I/O of the vdevs passes through this file, which counts it. It can be delayed as a device
+ * would (device.c), or lost as in a power failure (power.c). Errors of the host are returned to the library, whose
+ * events arrive in fault.c.
  */
 
 #include <fcntl.h>
@@ -26,9 +26,9 @@ typedef struct counters {
 } counters_t;
 
 typedef struct seam_file {
-	zfs_file_t base;		/* first: the library reads f_fd through it */
+	zfs_file_t base;		/* must be first: the library reads f_fd through it */
 	char *path;
-	int cached;			/* the host keeps its pages, so a write is a copy */
+	int cached;			/* the host caches the file's pages, so a write is a copy */
 	counters_t count;
 	pw_played_t device;
 	pw_power_slot_t power;
@@ -39,7 +39,9 @@ static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 static seam_file_t *files;
 static counters_t total;
 
-/* What a file that is opened will behave like: all are alike, but for those that have a rule. Under files_lock. */
+/*
+ * The device of a file that will be opened: the same for all files except those with a rule. Protected by files_lock.
+ */
 typedef struct rule {
 	char *path;
 	pw_device_t is;
@@ -47,7 +49,7 @@ typedef struct rule {
 } rule_t;
 static pw_device_t everyone;
 static rule_t *rules;
-static pw_played_t alone = { .lock = PTHREAD_MUTEX_INITIALIZER };	/* for pw_seam_exercise and _plan */
+static pw_played_t alone = { .lock = PTHREAD_MUTEX_INITIALIZER };	/* for pw_seam_exercise() and pw_seam_plan() */
 
 static const pw_device_t *
 rule_for(const char *path)
@@ -78,7 +80,7 @@ add_rule(const char *path, const pw_device_t *is)
 		return (ENOMEM);
 	}
 	r->is = *is;
-	r->next = rules;	/* before an older one of the same file */
+	r->next = rules;	/* before an older rule of the same file */
 	rules = r;
 	return (0);
 }
@@ -181,7 +183,7 @@ pw_seam_is_quick(const struct zfs_file *fp)
 
 /* ---- what the library calls ---- */
 
-#ifdef PW_FILE_OPEN_HAS_CRED		/* 2.3.9; build.rs looks at the header */
+#ifdef PW_FILE_OPEN_HAS_CRED		/* 2.3.9; build.rs reads the header */
 #define	CRED_ARGUMENT cred_t *cr,
 #else
 #define	CRED_ARGUMENT
@@ -339,8 +341,9 @@ flush_host(zfs_file_t *fp)
 			return (error);
 	}
 	/*
-	 * An emulated device stands on a scratch file: its flush costs what the profile says, not what this disk does.
-	 * fdatasync: bytes and where they are. fsync would have a journal write the time of the last write, each time.
+	 * A file with an emulated device is scratch data: its flush takes the time of the profile, and fsync is not
+	 * called. Otherwise fdatasync writes the data and the block map. fsync would also make the host's journal
+	 * write the modification time at each flush.
 	 */
 	return (((seam_file_t *)fp)->device.is.emulate || fdatasync(fp->f_fd) == 0 ? 0 : errno);
 }
@@ -357,7 +360,9 @@ zfs_file_fsync(zfs_file_t *fp, int flags)
 	return (0);
 }
 
-/* TRIM. It would pass the write cache by, and a device is free to ignore it: with the cache, this one does. */
+/*
+ * TRIM. It would bypass the simulated write cache. A device may ignore TRIM, so while the cache is on, it is ignored.
+ */
 int
 zfs_file_deallocate(zfs_file_t *fp, loff_t offset, loff_t len)
 {

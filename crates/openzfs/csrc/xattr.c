@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * Extended attributes: in the node's attribute area as a packed list (xattr=sa), which is where new ones go, and read
- * from the directory of files that xattr=dir makes of them.
+ * Extended attributes. New ones are written to the node's attribute area as a packed list (xattr=sa). Existing ones
+ * are also read from the directory of files that xattr=dir makes.
  */
 
 #include <sys/stat.h>
@@ -14,11 +14,13 @@
 
 #include "internal.h"
 
-/* The kernel's limits for the attribute area: one value, and the packed list before one more is added. */
+/*
+ * The kernel's limits for the attribute area: a single value, and the packed list before another attribute is added.
+ */
 enum { VALUE_MAX = 32768, LIST_MAX = SPA_OLD_MAXBLOCKSIZE >> 1, AREA_MAX = 65535 };
 enum { SET_CREATE = 1, SET_REPLACE = 2 };
 
-/* Reads the list into the node; node->lock held. */
+/* Reads the list into the node. Called with node->lock held. */
 static int
 load_list(pw_node_t *node)
 {
@@ -131,7 +133,7 @@ pw_xattr_list(pw_node_t *node, char *out, size_t room, size_t *len)
 
 /* ---- changing ---- */
 
-/* Puts the changed list in the place of the old; node->lock is taken inside the transaction only. */
+/* Replaces the list with the changed one. node->lock is taken only inside the transaction. */
 static int
 store_list(pw_node_t *node, const char *name, const void *value, size_t len, nvlist_t *list)
 {
@@ -171,7 +173,7 @@ store_list(pw_node_t *node, const char *name, const void *value, size_t len, nvl
 	return (error);
 }
 
-/* Changes a copy of the list. One change at a time: a node's names lock serves, a file has no other use for it. */
+/* Changes a copy of the list. The node's names lock serialises changes; files do not use it otherwise. */
 static int
 change(pw_node_t *node, const char *name, const void *value, size_t len)
 {
@@ -198,7 +200,7 @@ change(pw_node_t *node, const char *name, const void *value, size_t len)
 	return (error);
 }
 
-/* One that a kernel with xattr=dir made is a file of its own. */
+/* An attribute that a kernel made with xattr=dir is a file. */
 static int
 remove_from_dir(pw_node_t *node, const char *name)
 {
@@ -230,7 +232,7 @@ pw_xattr_set(pw_node_t *node, const char *name, const void *value, size_t len, u
 		(void) remove_from_dir(node, name);
 	mutex_exit(&node->names);
 	if (error == 0 && len == 0 && node->ds->os->os_sync != ZFS_SYNC_DISABLED)
-		txg_wait_synced(dmu_objset_pool(node->ds->os), 0);	/* the log has no word for an empty value */
+		txg_wait_synced(dmu_objset_pool(node->ds->os), 0);	/* the log cannot express an empty value */
 	return (pw_log_settle(node->ds, node->object, error, 0));
 }
 

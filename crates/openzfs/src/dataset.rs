@@ -1,6 +1,6 @@
 //! Datasets: create, open with log replay, properties, snapshots, figures.
 
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
 use crate::c_text::c_text;
@@ -8,8 +8,8 @@ use crate::error::check;
 use crate::property::{self, Settings};
 use crate::{DatasetStats, Error, Pool, Result, ZilStats, ffi, pool};
 
-/// `PW_NAME_BYTES` of engine.h: room for the name of a dataset.
-const NAME_BYTES: usize = 256;
+/// Room for the full name of a dataset and a NUL.
+const NAME_BYTES: usize = ffi::PW_NAME_BYTES as usize;
 
 /// How a dataset is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,19 +84,16 @@ impl Dataset {
     pub(crate) fn open(pool: &Pool, name: &str, access: Access) -> Result<Dataset> {
         let c = full(pool, name)?;
         let mut raw = std::ptr::null_mut();
-        let mut trouble = ffi::pw_log_trouble {
-            error: 0,
-            what: std::ptr::null(),
-            seq: 0,
-            kind: 0,
-            object: 0,
-            vdev: 0,
-            offset: 0,
-            size: 0,
-        };
-        let how = i32::from(access.readonly) | i32::from(access.ignore_acls) << 1;
+        let mut trouble = ffi::pw_log_trouble::default();
+        let mut how = 0;
+        if access.readonly {
+            how |= ffi::PW_OPEN_READONLY;
+        }
+        if access.ignore_acls {
+            how |= ffi::PW_OPEN_IGNORE_ACLS;
+        }
         // SAFETY: a C string, a place for the pointer that is only used on success, and a writable struct.
-        let errno = unsafe { ffi::pw_dataset_open(c.as_ptr(), how, &mut raw, &mut trouble) };
+        let errno = unsafe { ffi::pw_dataset_open(c.as_ptr(), how as c_int, &mut raw, &mut trouble) };
         if errno != 0 && trouble.error != 0 {
             let dataset = c.to_string_lossy().into_owned();
             return Err(Error::Log { dataset, why: log_trouble(&trouble), errno: trouble.error });
@@ -240,7 +237,7 @@ fn log_trouble(trouble: &ffi::pw_log_trouble) -> String {
     let mut text = format!("{what}: {}", crate::error::explain(trouble.error));
     let mut details = Vec::new();
     if trouble.seq != 0 {
-        details.push(format!("record {}, type {}, object {}", trouble.seq, trouble.kind, trouble.object));
+        details.push(format!("record {}, type {}, object {}", trouble.seq, trouble.type_, trouble.object));
     }
     if trouble.size != 0 {
         let (vdev, offset, size) = (trouble.vdev, trouble.offset, trouble.size);
@@ -259,8 +256,9 @@ fn list(pool: &Pool) -> Result<Vec<String>> {
     }
     let mut names: Vec<String> = Vec::new();
     // SAFETY: the callback gets the vector, which outlives the call.
-    let errno =
-        unsafe { ffi::pw_dataset_list(pool.inner.name.as_ptr(), each, (&raw mut names).cast::<c_void>()) };
+    let errno = unsafe {
+        ffi::pw_dataset_list(pool.inner.name.as_ptr(), Some(each), (&raw mut names).cast::<c_void>())
+    };
     check("listing the datasets of", pool.name(), errno)?;
     names.sort();
     Ok(names)

@@ -53,8 +53,8 @@ const MS: u64 = 1_000_000;
 const MB: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;
 
-/// `PW_MOST_DISKS` of the C side.
-const MOST_DISKS: u32 = 24;
+/// The largest number of disks that the C side emulates behind one controller.
+const MOST_DISKS: u32 = ffi::PW_MOST_DISKS;
 
 /// Name, what it stands for, and the figures in the order read, write, flush latency, seek, read rate, write rate,
 /// iops, depth. Typical data-sheet figures of each class, not of one product; gp3 is Amazon's stated baseline

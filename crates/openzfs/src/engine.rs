@@ -1,12 +1,12 @@
 //! The library as a whole: one per process.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::CStr;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use crate::c_text::c_text;
 use crate::error::check;
-use crate::{ArcSizes, ArcStats, Device, Result, VdevStats, ffi, library};
+use crate::{ArcSizes, ArcStats, Device, Result, VdevStats, event, ffi, library};
 
 /// The engine's limits. Sizes are bytes.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ impl Engine {
         };
         // SAFETY: called once (RUNNING); the path is a static C string and the struct lives over the call.
         unsafe {
-            ffi::pw_fault_on_host_error(Some(host_refused));
+            ffi::pw_fault_on_host_error(Some(event::host_refused));
             ffi::pw_engine_start(&c);
         }
         let engine = Engine { _private: () };
@@ -154,32 +154,5 @@ impl Engine {
     /// The OpenZFS version of the library that is loaded.
     pub fn version() -> String {
         library::version()
-    }
-}
-
-/// The host refused a vdev's write or flush. What the pool can do without is being faulted. With another the pool cannot go
-/// on (it would suspend and wait for ever), and nothing of it is lost but what was never acknowledged: say why, and end.
-extern "C" fn host_refused(path: *const c_char, op: c_int, err: c_int, needed: c_int) {
-    // SAFETY: the C side passes the path of an open vdev file, or the pool's name.
-    let path = unsafe { CStr::from_ptr(path) }.to_string_lossy();
-    let why = std::io::Error::from_raw_os_error(err);
-    let what = match op {
-        1 => format!("the host refused a write to the pool file {path}: {why}"),
-        2 => format!("the host refused a flush of the pool file {path}: {why}"),
-        3 => format!("the pool {path} cannot be read or written any more: all copies of a block failed"),
-        _ => format!("importing the pool {path}: its intent log names a transaction group of the far future"),
-    };
-    let hint = match (op, needed) {
-        (4, _) => "the image is damaged, or made to do harm; this process ends, because the import would not",
-        (_, 0) => "the pool goes on without that file; `poolwright pool status` shows it",
-        _ => {
-            "this process ends; the pool is as it was at its last acknowledged change. Free space there, or move the file to \
-             another file system"
-        }
-    };
-    eprintln!("poolwright: {what}\nhint: {hint}");
-    if needed != 0 {
-        // SAFETY: ends the process without running exit handlers that would wait for the pool.
-        unsafe { libc::_exit(1) }
     }
 }

@@ -58,8 +58,7 @@ pub enum Error {
     },
     /// A label says that the pool is open, and not by this engine on this host.
     #[error(
-        "opening {}: its pool, {pool}, was not exported by its last user, the host {host:?}; it may be open there\n\
-         hint: make sure that no virtual machine and no other host has it open, then use --force", file.display()
+        "opening {}: its pool, {pool}, was not exported by its last user, the host {host:?}; it may be open there", file.display()
     )]
     NotExported {
         /// The pool's name.
@@ -87,7 +86,7 @@ pub enum Error {
     #[error(
         "opening the dataset {dataset}: its intent log cannot be replayed: {why}. The log is left as it is, and nothing in \
          the dataset was lost\n\
-         hint: -o readonly mounts {dataset} without what is in the log; a kernel's zpool may be able to replay it"
+         hint: open {dataset} read-only to use it without the changes in its log; a kernel may be able to replay the log"
     )]
     Log {
         /// Its full name.

@@ -109,14 +109,14 @@ impl Pool {
     /// The last scrub or resilver; `None` if there never was one.
     pub fn scan(&self) -> Result<Option<Scan>> {
         let raw = self.raw_scan()?;
-        let kind = match raw.function {
-            1 => ScanKind::Scrub,
-            2 => ScanKind::Resilver,
+        let kind = match raw.function as u32 {
+            ffi::PW_SCAN_SCRUB => ScanKind::Scrub,
+            ffi::PW_SCAN_RESILVER => ScanKind::Resilver,
             _ => return Ok(None),
         };
-        let state = match raw.state {
-            2 => ScanState::Finished,
-            3 => ScanState::Canceled,
+        let state = match raw.state as u32 {
+            ffi::PW_SCAN_FINISHED => ScanState::Finished,
+            ffi::PW_SCAN_CANCELED => ScanState::Canceled,
             _ => ScanState::Scanning,
         };
         Ok(Some(Scan {
@@ -157,8 +157,9 @@ impl Pool {
         }
         let mut all: Vec<VdevHealth> = Vec::new();
         // SAFETY: the callback gets the vector, which outlives the call.
-        let errno =
-            unsafe { ffi::pw_pool_vdevs(self.inner.name.as_ptr(), each, (&raw mut all).cast::<c_void>()) };
+        let errno = unsafe {
+            ffi::pw_pool_vdevs(self.inner.name.as_ptr(), Some(each), (&raw mut all).cast::<c_void>())
+        };
         check("reading the vdevs of", self.name(), errno)?;
         Ok(all)
     }

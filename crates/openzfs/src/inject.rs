@@ -3,11 +3,11 @@
 //!
 //! One [`Injection`] at a time. Its calls are counted from 1, so that a test can try each of them in turn.
 
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CString, c_int};
 use std::path::Path;
 
-use crate::Result;
 use crate::error::check;
+use crate::{Result, ffi};
 
 /// A kind of request to a vdev's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,47 +50,30 @@ pub struct Injection<'a> {
 pub fn start(injection: &Injection<'_>) -> Result<()> {
     let file = injection.file.map(|file| crate::c_text::c_paths(&[file.to_owned()])).transpose()?;
     let (how, error) = match injection.fault {
-        Fault::Error(errno) => (0, errno),
-        Fault::Short => (1, 0),
-        Fault::Damage => (2, 0),
+        Fault::Error(errno) => (ffi::PW_INJECT_ERROR, errno),
+        Fault::Short => (ffi::PW_INJECT_SHORT, 0),
+        Fault::Damage => (ffi::PW_INJECT_DAMAGE, 0),
     };
-    let raw = Raw {
+    let raw = ffi::pw_injection {
         path: file.as_ref().map_or(std::ptr::null(), |file: &Vec<CString>| file[0].as_ptr()),
         after: injection.first,
         times: injection.times,
         op: injection.call as c_int,
-        how,
+        how: how as c_int,
         error,
     };
     // SAFETY: the struct and its path live over the call, which copies both.
-    check("injecting faults", "the seam", unsafe { pw_inject(&raw) })
+    check("injecting faults", "the seam", unsafe { ffi::pw_inject(&raw) })
 }
 
 /// Calls of the injection's kind, to its files, since it was set.
 pub fn calls() -> u64 {
     // SAFETY: takes its own lock.
-    unsafe { pw_inject_calls() }
+    unsafe { ffi::pw_inject_calls() }
 }
 
 /// From now on nothing fails.
 pub fn stop() {
     // SAFETY: takes its own lock.
-    unsafe { pw_inject_stop() }
-}
-
-#[repr(C)]
-struct Raw {
-    path: *const c_char,
-    after: u64,
-    times: u64,
-    op: c_int,
-    how: c_int,
-    error: c_int,
-}
-
-// `csrc/inject.h`.
-unsafe extern "C" {
-    fn pw_inject(injection: *const Raw) -> c_int;
-    fn pw_inject_calls() -> u64;
-    fn pw_inject_stop();
+    unsafe { ffi::pw_inject_stop() }
 }

@@ -41,7 +41,7 @@ impl Label {
     /// [`Error::Invalid`] if the file holds no pool.
     pub(crate) fn read(file: &Path) -> Result<Label> {
         let c = c_paths(&[file.to_owned()])?;
-        let mut raw = ffi::pw_label { pool: [0; 256], host: [0; 65], guid: 0, active: 0, tops: 0 };
+        let mut raw = ffi::pw_label::default();
         // SAFETY: a C string and a writable struct; the callee ends the texts in it with a NUL.
         let errno = unsafe { ffi::pw_pool_label(c[0].as_ptr(), &mut raw) };
         if errno == libc::ENOENT && file.exists() {

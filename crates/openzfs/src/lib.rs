@@ -8,13 +8,8 @@
 //! A failed assertion inside libzpool ends the process. Whoever must survive that runs the engine in a child process,
 //! as `poolwright trial` does.
 //!
-//! This crate is the only place with `unsafe` code: calls into `csrc/engine.h`, and a few of the host's.
-
-/// libzpool's malloc as well as ours: glibc's keeps several hundred megabytes that the ARC has let go of. Not under a
-/// sanitizer, which watches the allocations itself.
-#[cfg(not(poolwright_sanitize))]
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+//! The program chooses the allocator, which libzpool shares. It should be jemalloc with unprefixed symbols: glibc's
+//! allocator keeps several hundred megabytes that the ARC has freed. `malloc_conf` in `csrc/engine.c` configures jemalloc.
 
 mod c_text;
 mod changed;
@@ -23,7 +18,7 @@ mod dataset;
 mod device;
 mod engine;
 mod error;
-#[allow(missing_docs)]
+pub mod event;
 mod ffi;
 mod file;
 mod health;

@@ -214,7 +214,7 @@ impl Node {
         }
         let mut each = each;
         // SAFETY: the callback gets the closure, which outlives the call.
-        checked(unsafe { ffi::pw_dir_read(self.raw(), from, one, (&raw mut each).cast::<c_void>()) })
+        checked(unsafe { ffi::pw_dir_read(self.raw(), from, Some(one), (&raw mut each).cast::<c_void>()) })
     }
 
     /// Removes a name that does not lead to a directory. Gives the object if that was its last name.

@@ -1,6 +1,6 @@
 //! Pools on files: create, import, export, and the lock that keeps a second process out.
 
-use std::ffi::{CString, c_char};
+use std::ffi::{CString, c_char, c_int};
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::c_text::{c_paths, c_text};
 use crate::changed::{ChangedFile, OpenFile};
 use crate::error::{check, host};
+use crate::event::{self, Event};
 use crate::label::{self, Label};
 use crate::{Engine, Error, PoolStats, Result, VdevStats, ffi};
 
@@ -179,14 +180,14 @@ impl Inner {
         }
         // SAFETY: every dataset holds this value, so none is open any more.
         let errno = unsafe { ffi::pw_pool_export(self.name.as_ptr()) };
-        check("exporting the pool (import it again to recover)", self.name.to_string_lossy(), errno)
+        check("exporting the pool", self.name.to_string_lossy(), errno)
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Err(why) = self.export() {
-            eprintln!("poolwright: {why}");
+            event::report(&Event::ExportFailed(why));
         }
     }
 }
@@ -357,16 +358,21 @@ fn create_raw(name: &CString, spec: &Spec, paths: &[PathBuf]) -> Result<()> {
         .iter()
         .map(|g| {
             let (layout, parity) = match g.layout {
-                Layout::Stripe => (0, 0),
-                Layout::Mirror => (1, 0),
-                Layout::Raidz(p) => (2, i32::from(p)),
+                Layout::Stripe => (ffi::PW_STRIPE, 0),
+                Layout::Mirror => (ffi::PW_MIRROR, 0),
+                Layout::Raidz(parity) => (ffi::PW_RAIDZ, parity),
+            };
+            let usage = match g.usage {
+                Use::Data => ffi::PW_DATA,
+                Use::Log => ffi::PW_LOG,
+                Use::Cache => ffi::PW_CACHE,
             };
             let start = at;
             at += g.files.len();
             ffi::pw_vdev_group {
-                layout,
-                parity,
-                usage: g.usage as i32,
+                layout: layout as c_int,
+                parity: c_int::from(parity),
+                use_: usage as c_int,
                 npaths: g.files.len(),
                 paths: raw[start..].as_ptr(),
             }

@@ -24,11 +24,11 @@
 //! cache (256M); `lie` makes the flushes do nothing, for tests that must fail. What a process has written but never
 //! flushed is lost at its end, however it ends; an export flushes all that matters.
 
-use crate::Result;
 use crate::error::check;
+use crate::{Result, ffi};
 
 /// How a process ends when its power is cut.
-pub const EXIT_CODE: i32 = 75;
+pub const EXIT_CODE: i32 = ffi::PW_POWER_EXIT as i32;
 
 /// How the simulated drives behave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,19 +47,14 @@ pub struct Options {
 /// Puts the write cache between all vdevs and their files from now on. If it is there already, the options are
 /// replaced, the count starts again and what is cached stays.
 pub fn start(options: &Options) {
-    let raw = RawOptions {
+    let raw = ffi::pw_power_options {
         after_ops: options.after_ops,
         seed: options.seed,
         limit_bytes: options.limit_bytes,
         lie: u32::from(options.lie),
     };
     // SAFETY: the struct has the C side's layout and is copied before the call returns.
-    unsafe { pw_power_start(&raw) }
-}
-
-/// [`start`]s it with a cut at the `after_ops`-th write or flush from now.
-pub fn arm(after_ops: u64, seed: u64) {
-    start(&Options { after_ops, seed, ..Options::default() });
+    unsafe { ffi::pw_power_start(&raw) }
 }
 
 /// Writes all that is cached to the files, and lets vdevs write to them directly again.
@@ -68,26 +63,11 @@ pub fn arm(after_ops: u64, seed: u64) {
 /// The host's refusal of a write; the cache then stays on with what could not be written.
 pub fn stop() -> Result<()> {
     // SAFETY: a plain call that takes its own lock.
-    check("writing the cache of", "the simulated drives", unsafe { pw_power_stop() })
+    check("writing the cache of", "the simulated drives", unsafe { ffi::pw_power_stop() })
 }
 
 /// Cuts the power now: the process ends with [`EXIT_CODE`].
 pub fn cut(seed: u64) -> ! {
     // SAFETY: takes a number and ends the process, without running anything of it.
-    unsafe { pw_power_cut(seed) }
-}
-
-#[repr(C)]
-struct RawOptions {
-    after_ops: u64,
-    seed: u64,
-    limit_bytes: u64,
-    lie: u32,
-}
-
-// `csrc/power.h`.
-unsafe extern "C" {
-    fn pw_power_start(options: *const RawOptions);
-    fn pw_power_stop() -> i32;
-    fn pw_power_cut(seed: u64) -> !;
+    unsafe { ffi::pw_power_cut(seed) }
 }

@@ -1,7 +1,13 @@
-//! The ARC limit holds, at the start and live, and so does the process's memory. One test in a process of its own.
+//! The ARC and the process's memory stay within the ARC limit, which can change while the engine runs. This test needs a
+//! process to itself.
 
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Engine, Pool, Spec};
+
+/// As in the program: the limit on resident memory cannot be met with glibc's allocator.
+#[cfg(not(poolwright_sanitize))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

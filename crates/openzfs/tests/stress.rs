@@ -181,7 +181,7 @@ fn victim() {
     let members = files(&dir, n);
     let cut: u64 = env("CUT").unwrap().parse().unwrap();
     if cut != 0 {
-        power::arm(cut, seed);
+        power::start(&power::Options { after_ops: cut, seed, ..Default::default() });
     }
     let pool = if members[0].exists() {
         Pool::import(engine(), &members, false).unwrap()
@@ -345,7 +345,7 @@ fn round(dir: &Path, layout: usize, seed: u64, draw: &mut Draw, known: &mut Know
     match status.code() {
         None if killed => "killed",
         Some(code) if code == power::EXIT_CODE => "cut",
-        Some(1) if said.contains("hint: this process ends") => "stopped",
+        Some(1) if said.contains("the process ends") => "stopped",
         _ => panic!("seed {seed}: ended by itself with {status}: {said}"),
     }
 }

@@ -51,7 +51,8 @@ fn victim() {
             // The log is there already, as it is under a database.
             file.sync().unwrap();
             pool.sync().unwrap();
-            power::arm(env("AFTER").unwrap().parse().unwrap(), seed);
+            let after_ops = env("AFTER").unwrap().parse().unwrap();
+            power::start(&power::Options { after_ops, seed, ..Default::default() });
         }
         (0..PAGES).for_each(|n| file.write_at(n * PAGE as u64, &page(n, version)).unwrap());
     }

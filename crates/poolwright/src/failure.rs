@@ -96,10 +96,20 @@ fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.downcast_ref().is_some_and(poolwright_openzfs::Error::is_refusal)
 }
 
+/// Whether a pool was not opened because its label says that another host has it open.
+fn is_not_exported(cause: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(cause.downcast_ref(), Some(poolwright_openzfs::Error::NotExported { .. }))
+}
+
 /// The message on standard error: what failed, its causes, then the hints, a line each.
 pub fn message(error: &anyhow::Error) -> String {
     let parts: Vec<String> = error.chain().map(ToString::to_string).collect();
-    let (mut message, hints) = join(&parts);
+    let (mut message, mut hints) = join(&parts);
+    if error.chain().any(is_not_exported) {
+        hints.push(hint(
+            "make sure that no virtual machine and no other host has the pool open, then use --force",
+        ));
+    }
     if error.chain().any(is_pool_refusal) && !message.starts_with("refused") {
         message.insert_str(0, "refused: ");
     }

@@ -25,6 +25,7 @@ mod scratch;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use poolwright_openzfs::event::Event;
 
 /// Fit OpenZFS to a database: record its I/O, try settings on the real OpenZFS engine in user space, and recommend the best
 /// of them, with the measurements. No kernel module is needed.
@@ -34,6 +35,11 @@ struct Cli {
     #[command(subcommand)]
     verb: Verb,
 }
+
+/// The allocator of Rust and, through its unprefixed symbols, of libzpool. glibc's allocator keeps several hundred megabytes
+/// that the ARC has freed.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[derive(Debug, Subcommand)]
 enum Verb {
@@ -60,6 +66,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     quiet_panics();
+    poolwright_openzfs::event::set_handler(report_event);
     ExitCode::from(match parse() {
         Ok(cli) => stdout::guard(|| run(cli.verb)),
         Err(said) => help_or_usage(&said),
@@ -108,6 +115,21 @@ fn run(verb: Verb) -> u8 {
             tell!("{}", failure::message(&error));
             failure::exit_code(&error)
         }
+    }
+}
+
+/// Reports an event of the engine that no call returned.
+fn report_event(event: &Event) {
+    tell!("poolwright: {event}");
+    if let Event::HostRefused { needed, .. } = event {
+        tell!(
+            "hint: {}",
+            if *needed {
+                "free space there, or move the file to another file system"
+            } else {
+                "`poolwright pool status` shows the file's state"
+            }
+        );
     }
 }
 

@@ -150,7 +150,7 @@ fn a_full_disk_under_one_side_of_a_mirror() {
     for i in 0..12 {
         assert!(std::fs::read(mounted.at("m").join(format!("f{i}"))).unwrap() == block, "f{i}");
     }
-    assert!(mounted.log().contains("the pool goes on without that file"), "{}", mounted.log());
+    assert!(mounted.log().contains("the pool continues without that file"), "{}", mounted.log());
     mounted.umount();
     until("the owner has ended", || !mounted.is_alive());
 }

@@ -1,5 +1,5 @@
-//! What is drawn is compared with what was looked at and found good. `REWRITE=1 cargo test` takes the new output
-//! as good; look at the difference (and at the gallery) before committing it.
+//! Compares plots, tables and pages with golden files. `REWRITE=1 cargo test` accepts the new output; read the difference, and
+//! view the new files in a browser, before you commit it.
 
 use poolwright_report::plot::{Bars, HeatMap, Histogram, Intervals, Line, Point, Scatter, TimeSeries};
 use poolwright_report::{Axis, Better, Callout, Cell, Column, Mark, Page, Plot, Table, Tone, Unit};

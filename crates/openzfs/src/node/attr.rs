@@ -62,7 +62,7 @@ impl From<&ffi::pw_attr> for Attr {
     fn from(raw: &ffi::pw_attr) -> Attr {
         Attr {
             object: raw.object,
-            generation: raw.gen_txg,
+            generation: raw.gen_,
             parent: raw.parent,
             mode: raw.mode as u32,
             links: raw.links as u32,
@@ -100,13 +100,13 @@ pub struct SetAttr {
 impl SetAttr {
     pub(super) fn raw(&self) -> ffi::pw_set {
         let mut raw = ffi::pw_set::default();
-        let mut bit = |set: bool, bit: u64| raw.mask |= if set { bit } else { 0 };
-        bit(self.mode.is_some(), 1);
-        bit(self.uid.is_some(), 2);
-        bit(self.gid.is_some(), 4);
-        bit(self.size.is_some(), 8);
-        bit(self.atime.is_some(), 16);
-        bit(self.mtime.is_some(), 32);
+        let mut bit = |set: bool, bit: u32| raw.mask |= if set { u64::from(bit) } else { 0 };
+        bit(self.mode.is_some(), ffi::PW_SET_MODE);
+        bit(self.uid.is_some(), ffi::PW_SET_UID);
+        bit(self.gid.is_some(), ffi::PW_SET_GID);
+        bit(self.size.is_some(), ffi::PW_SET_SIZE);
+        bit(self.atime.is_some(), ffi::PW_SET_ATIME);
+        bit(self.mtime.is_some(), ffi::PW_SET_MTIME);
         raw.mode = u64::from(self.mode.unwrap_or(0));
         raw.uid = u64::from(self.uid.unwrap_or(0));
         raw.gid = u64::from(self.gid.unwrap_or(0));

@@ -1,7 +1,7 @@
-//! How much of the engine's bare rate a replay reaches: the same operations on the same pool, once through the replay
-//! (order, barriers, latencies, content from the capture), once as plain calls from as many threads, in turn.
+//! Measures which share of the engine's bare rate a replay reaches. The same operations run on the same pool in turn: through
+//! the replay (order, barriers, latencies, content from the capture), and as plain calls from as many threads.
 //!
-//! usage: rate [ROUNDS] — prints one line of JSON per round and the medians.
+//! `replay-rate [ROUNDS]` prints one line of JSON for each round, and the medians.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -10,6 +10,10 @@ use poolwright_openzfs::Device;
 use poolwright_replay::capture::Options;
 use poolwright_replay::{Capture, EngineOptions, EngineTarget, Pace, Schedule, Target, drive};
 use poolwright_trace::{Event, File, Flags, Op, Trace};
+
+/// As in the program, so that the same code is measured.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const PAGE: u64 = 16384;
 const BYTES: u64 = 128 << 20;

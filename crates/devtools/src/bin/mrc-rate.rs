@@ -1,6 +1,6 @@
 //! The rate of the models alone, without the reading of a trace; for `scripts/bench/90-mrc.sh`.
 //!
-//! usage: rate TRACE MODEL SIZES ROUNDS
+//! usage: mrc-rate TRACE MODEL SIZES ROUNDS
 //!
 //! Reads the trace into memory, then, ROUNDS times, cuts it into records, numbers them and shows them to `lru` (on one
 //! core) or `arc` (on all) of the comma-separated SIZES in bytes. Prints a JSON line a round, for `lru` with its processor
@@ -16,7 +16,7 @@ use poolwright_mrc::{Lru, Model, RecordStream, Run};
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, trace, model, sizes, rounds] = arguments.as_slice() else {
-        eprintln!("usage: rate TRACE lru|arc SIZES ROUNDS");
+        eprintln!("usage: mrc-rate TRACE lru|arc SIZES ROUNDS");
         std::process::exit(2);
     };
     let sizes: Vec<u64> = sizes.split(',').map(|size| size.parse().expect("a size in bytes")).collect();

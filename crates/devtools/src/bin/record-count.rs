@@ -1,4 +1,4 @@
-//! Records for some seconds and counts operations by file, kind, flags and length: `record DIR|PID SECONDS OUT`.
+//! Records for some seconds and counts operations by file, kind, flags and length: `record-count DIR|PID SECONDS OUT`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use poolwright_trace::Trace;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [subject, seconds, out] = args.as_slice() else {
-        return Err("usage: record DIR|PID SECONDS OUT".into());
+        return Err("usage: record-count DIR|PID SECONDS OUT".into());
     };
     let subject = subject.parse().map_or_else(|_| Subject::Dir(subject.into()), Subject::Pid);
     let recorder = Recorder::start(subject, &Options::new(out))?;

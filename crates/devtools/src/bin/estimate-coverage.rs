@@ -1,8 +1,8 @@
-//! How often the 95 % interval of a sampled estimate holds what a full one gives.
+//! Counts how often the 95 % interval of a sampled estimate contains the result of a full estimate.
 //!
-//! `coverage DIR [SEEDS] [MIB]` makes sets of files of different mixes in DIR, estimates each in full once and by
-//! SEEDS samples, and prints one JSON line per mix: for the worst cell and for all cells together, how many intervals
-//! held the truth.
+//! `estimate-coverage DIR [SEEDS] [MIB]` makes sets of files of different mixes in DIR, and estimates each in full once and
+//! from SEEDS samples. It prints one line of JSON for each mix: how many intervals contained the full result, for the worst
+//! cell and for all cells together.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,11 @@ use std::path::{Path, PathBuf};
 use poolwright_estimate::{Estimate, Input, Options, estimate};
 use rand::RngExt as _;
 
-#[path = "../tests/common/mod.rs"]
+/// As in the program, so that the same code is measured.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+#[path = "../../../estimate/tests/common/mod.rs"]
 mod common;
 
 type Make = fn(&Path, usize);
@@ -91,7 +95,7 @@ fn run(dir: &Path, options: &Options) -> Estimate {
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let dir = PathBuf::from(args.next().expect("usage: coverage DIR [SEEDS] [MIB] [MIX]"));
+    let dir = PathBuf::from(args.next().expect("usage: estimate-coverage DIR [SEEDS] [MIB] [MIX]"));
     let number = |text: Option<String>, or: usize| text.map_or(or, |t| t.parse().expect("a number"));
     let seeds = number(args.next(), 200);
     let len = number(args.next(), 256) << 20;

@@ -1,14 +1,19 @@
-//! The engine without a file system in front of it, as the reference for what a mount adds: a few of fio's jobs on one
-//! file. `jobs VDEV JOB SECONDS MIB`, where JOB is one of sync-write, write, cold-read, read; one line of JSON.
-//! A VDEV that is missing is made, with a pool that has been filled once; one that is there is used again.
+//! Runs a few of fio's jobs on one file of the engine, without a file system: the reference for the cost of a mount.
 //!
-//! 16K records with lz4; sync-write writes 16K at random places of MIB and syncs each; read and cold-read read.
+//! `engine-jobs VDEV JOB SECONDS MIB` prints one line of JSON. JOB is sync-write, write, cold-read or read. If VDEV does not
+//! exist, a pool is made in it and filled once.
+//!
+//! Records are 16K, with lz4. sync-write writes 16K at random offsets within MIB and syncs each write; read and cold-read read.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Engine, Node, Pool, Spec};
+
+/// As in the program, so that the same code is measured.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const RECORD: u64 = 16 << 10;
 const BIG: u64 = 1 << 20;
@@ -72,7 +77,7 @@ fn open(engine: Engine, vdev: &PathBuf) -> (Pool, Dataset) {
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [vdev, job, seconds, mib] = args.as_slice() else {
-        eprintln!("usage: jobs VDEV sync-write|write|cold-read|read SECONDS MIB");
+        eprintln!("usage: engine-jobs VDEV sync-write|write|cold-read|read SECONDS MIB");
         std::process::exit(2);
     };
     let vdev = PathBuf::from(vdev);

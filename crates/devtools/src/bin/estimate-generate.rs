@@ -1,6 +1,6 @@
-//! Makes a data set to estimate: `generate DIR GIB` writes GIB files of 1 GiB each, as in a database's folder: tables
-//! of pages filled to different degrees, indexes, text logs, blobs that are compressed already, and some empty pages.
-//! The files are written to disk and dropped from the page cache.
+//! Makes a data set for the estimator. `estimate-generate DIR GIB` writes GIB files of 1 GiB each, with what a database's
+//! directory contains: tables of pages filled to different degrees, indexes, text logs, compressed blobs, and some empty pages.
+//! The files are flushed to disk and dropped from the page cache.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../../../estimate/tests/common/mod.rs"]
 mod common;
 
 /// One megabyte of a table: 16K pages of rows, some words in them, the rest of the page empty.
@@ -26,8 +26,8 @@ fn table(rng: &mut ChaCha8Rng, fullness: f64, out: &mut Vec<u8>) {
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let dir = PathBuf::from(args.next().expect("usage: generate DIR GIB"));
-    let gib: u64 = args.next().and_then(|n| n.parse().ok()).expect("usage: generate DIR GIB");
+    let dir = PathBuf::from(args.next().expect("usage: estimate-generate DIR GIB"));
+    let gib: u64 = args.next().and_then(|n| n.parse().ok()).expect("usage: estimate-generate DIR GIB");
     fs::create_dir_all(&dir).expect("making the folder");
     for i in 0..gib {
         let mut rng = common::rng(i);

@@ -1,6 +1,6 @@
 //! For benchmarks: mounts a pool's dataset `d` on a directory until it is unmounted, then prints the counters.
 //!
-//!     serve VDEV DIR [through|pages|writeback] [threads] [device] [arc=MIB] [vdev=MIB] [recordsize=SIZE] [ashift=N]
+//!     mount-serve VDEV DIR [through|pages|writeback] [threads] [device] [arc=MIB] [vdev=MIB] [recordsize=SIZE] [ashift=N]
 //!
 //! Creates the vdev file, sparse and of the size in `vdev=`, if it does not exist.
 
@@ -10,12 +10,16 @@ use poolwright_mount::{Caching, Mount, Options};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Engine, Pool, Spec};
 
+/// As in the program, so that the same code is measured.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [vdev, dir, rest @ ..] = words.as_slice() else {
         let words =
             "[through|pages|writeback] [threads] [device] [arc=MIB] [vdev=MIB] [recordsize=SIZE] [ashift=N]";
-        return Err(format!("usage: serve VDEV DIR {words}").into());
+        return Err(format!("usage: mount-serve VDEV DIR {words}").into());
     };
     let mut options = Options::default();
     let (mut arc_mib, mut recordsize, mut ashift) = (3072, "16K", 12);

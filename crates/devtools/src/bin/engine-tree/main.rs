@@ -1,13 +1,14 @@
-//! Trees for the tests against a kernel's OpenZFS (`make test-kernel`), made and read through the engine's node calls.
+//! Makes, changes and lists trees through the engine's node calls, for the tests against a kernel's OpenZFS
+//! (`make test-kernel`).
 //!
-//!     tree make VDEV SEED NODES        a pool with NODES nodes of all kinds in its root and three child datasets
-//!     tree list VDEV [--read-only]     the manifest of all its datasets
-//!     tree change VDEV SEED N          N random operations in each dataset
-//!     tree crash VDEV SEED N           N operations, most committed at once, the last too, and the manifest; then SIGKILL
-//!                                      instead of an export
+//!     engine-tree make VDEV SEED NODES      makes a pool with NODES nodes of all kinds in its root and three child datasets
+//!     engine-tree list VDEV [--read-only]   prints the manifest of all its datasets
+//!     engine-tree change VDEV SEED N        does N random operations in each dataset
+//!     engine-tree crash VDEV SEED N         does N operations, commits most of them at once, including the last, prints the
+//!                                           manifest, and ends itself with SIGKILL instead of exporting the pool
 //!
-//! `--utf8=DATASET` keeps to names that a dataset with utf8only takes, `--no-empty` to extended attributes with a value.
-//! `examples/tree/guest.rs` is the same in a guest.
+//! `--utf8=DATASET` uses only names that a dataset with utf8only accepts there; `--no-empty` makes no empty extended attributes.
+//! `guest.rs` is the same program for the guest, through system calls.
 
 use std::ffi::{CStr, CString};
 use std::io::{BufWriter, Write};
@@ -16,17 +17,18 @@ use std::path::PathBuf;
 use poolwright_openzfs::node::{Entry, New, Node, SetAttr, Time, name};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Engine, Errno, Import, Pool, Spec, VdevGroup};
+use rustix::process::{Signal, getpid, kill_process};
 
-#[path = "tree/manifest.rs"]
 mod manifest;
-#[path = "tree/plan.rs"]
 mod plan;
-#[path = "tree/random.rs"]
 mod random;
-#[path = "tree/sha256.rs"]
 mod sha256;
 use manifest::{Content, Facts};
-use plan::{Done, FILE, LINK, Shape, Tree, Way};
+use plan::{FILE, FileTree, LINK, SystemResult, TreeShape, Way};
+
+/// As in the program, so that the same code is measured.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Room for the largest tree, and for 24 times what is dirty, because without it the engine ends the transaction group
 /// and with it the log that a crash is to leave. The file is sparse.
@@ -56,7 +58,7 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-fn plainly<T>(result: Result<T, Errno>) -> Done<T> {
+fn plainly<T>(result: Result<T, Errno>) -> SystemResult<T> {
     result.map_err(|errno| errno.0)
 }
 
@@ -75,38 +77,38 @@ impl Opened {
         Ok((self.node(dir)?, name(last)?))
     }
 
-    fn enter(&self, path: &[u8], new: &New<'_>) -> Done {
+    fn enter(&self, path: &[u8], new: &New<'_>) -> SystemResult {
         plainly(self.place(path).and_then(|(dir, last)| dir.make(&last, new).map(drop)))
     }
 
-    fn set(&self, path: &[u8], set: SetAttr) -> Done {
+    fn set(&self, path: &[u8], set: SetAttr) -> SystemResult {
         plainly(self.node(path).and_then(|node| node.set_attr(&set).map(drop)))
     }
 }
 
-impl Tree for Opened {
-    fn make(&mut self, path: &[u8], mode: u32, device: (u32, u32)) -> Done {
+impl FileTree for Opened {
+    fn make(&mut self, path: &[u8], mode: u32, device: (u32, u32)) -> SystemResult {
         self.enter(path, &New { mode, device, ..New::default() })
     }
 
-    fn symlink(&mut self, path: &[u8], target: &[u8]) -> Done {
+    fn symlink(&mut self, path: &[u8], target: &[u8]) -> SystemResult {
         let target = plainly(name(target))?;
         self.enter(path, &New { mode: LINK | 0o777, target: Some(&target), ..New::default() })
     }
 
-    fn write(&mut self, path: &[u8], offset: u64, data: &[u8], sync: bool) -> Done {
+    fn write(&mut self, path: &[u8], offset: u64, data: &[u8], sync: bool) -> SystemResult {
         plainly(self.node(path).and_then(|node| node.write_at(offset, data, sync)))
     }
 
-    fn truncate(&mut self, path: &[u8], size: u64) -> Done {
+    fn truncate(&mut self, path: &[u8], size: u64) -> SystemResult {
         plainly(self.node(path).and_then(|node| node.truncate(size)))
     }
 
-    fn punch(&mut self, path: &[u8], offset: u64, length: u64) -> Done {
+    fn punch(&mut self, path: &[u8], offset: u64, length: u64) -> SystemResult {
         plainly(self.node(path).and_then(|node| node.punch(offset, length)))
     }
 
-    fn copy(&mut self, path: &[u8], to: &[u8], offset: u64) -> Done {
+    fn copy(&mut self, path: &[u8], to: &[u8], offset: u64) -> SystemResult {
         plainly(self.node(path).and_then(|from| {
             let (to, size, mut done) = (self.node(to)?, from.size().min(plan::MOST_COPIED), 0);
             while done < size {
@@ -119,49 +121,49 @@ impl Tree for Opened {
         }))
     }
 
-    fn chmod(&mut self, path: &[u8], mode: u32) -> Done {
+    fn chmod(&mut self, path: &[u8], mode: u32) -> SystemResult {
         self.set(path, SetAttr { mode: Some(mode), ..SetAttr::default() })
     }
 
-    fn chown(&mut self, path: &[u8], uid: u32, gid: u32) -> Done {
+    fn chown(&mut self, path: &[u8], uid: u32, gid: u32) -> SystemResult {
         self.set(path, SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() })
     }
 
-    fn utime(&mut self, path: &[u8], seconds: i64, nanoseconds: u32) -> Done {
+    fn utime(&mut self, path: &[u8], seconds: i64, nanoseconds: u32) -> SystemResult {
         self.set(path, SetAttr { mtime: Some(Time { seconds, nanoseconds }), ..SetAttr::default() })
     }
 
-    fn link(&mut self, path: &[u8], new: &[u8]) -> Done {
+    fn link(&mut self, path: &[u8], new: &[u8]) -> SystemResult {
         plainly(self.node(path).and_then(|node| {
             let (dir, last) = self.place(new)?;
             dir.link(&last, &node)
         }))
     }
 
-    fn rename(&mut self, path: &[u8], new: &[u8], flags: u32) -> Done {
+    fn rename(&mut self, path: &[u8], new: &[u8], flags: u32) -> SystemResult {
         plainly(self.place(path).and_then(|(from, last)| {
             let (to, new_last) = self.place(new)?;
             from.rename(&last, &to, &new_last, flags).map(drop)
         }))
     }
 
-    fn unlink(&mut self, path: &[u8]) -> Done {
+    fn unlink(&mut self, path: &[u8]) -> SystemResult {
         plainly(self.place(path).and_then(|(dir, last)| dir.unlink(&last).map(drop)))
     }
 
-    fn rmdir(&mut self, path: &[u8]) -> Done {
+    fn rmdir(&mut self, path: &[u8]) -> SystemResult {
         plainly(self.place(path).and_then(|(dir, last)| dir.rmdir(&last).map(drop)))
     }
 
-    fn set_xattr(&mut self, path: &[u8], xattr: &str, value: &[u8]) -> Done {
+    fn set_xattr(&mut self, path: &[u8], xattr: &str, value: &[u8]) -> SystemResult {
         plainly(self.node(path).and_then(|node| node.set_xattr(&name(xattr)?, value, 0)))
     }
 
-    fn remove_xattr(&mut self, path: &[u8], xattr: &str) -> Done {
+    fn remove_xattr(&mut self, path: &[u8], xattr: &str) -> SystemResult {
         plainly(self.node(path).and_then(|node| node.remove_xattr(&name(xattr)?)))
     }
 
-    fn commit(&mut self, _path: &[u8]) -> Done {
+    fn commit(&mut self, _path: &[u8]) -> SystemResult {
         plainly(self.dataset.commit())
     }
 
@@ -169,7 +171,7 @@ impl Tree for Opened {
         self.node(path).is_ok()
     }
 
-    fn walk(&mut self) -> Done<Vec<(Vec<u8>, u32)>> {
+    fn walk(&mut self) -> SystemResult<Vec<(Vec<u8>, u32)>> {
         let (mut out, mut todo) = (Vec::new(), vec![Vec::new()]);
         while let Some(dir) = todo.pop() {
             let node = plainly(self.node(&dir))?;
@@ -305,7 +307,7 @@ fn make(vdev: PathBuf, seed: u64, nodes: usize) -> Outcome {
     for (n, (name, dataset)) in trees.into_iter().enumerate() {
         // the root directory of each dataset is a node too
         let share = if n == 0 { nodes / 10 } else { nodes * 3 / 10 } + 1;
-        let shape = Shape {
+        let shape = TreeShape {
             nodes: share,
             wide: if n == 2 { nodes * 26 / 100 } else { 0 },
             huge: n == 3 && nodes >= 10_000,
@@ -335,7 +337,7 @@ fn run(words: &[String]) -> Outcome {
         [verb, vdev, ref numbers @ ..] => (verb, PathBuf::from(vdev), numbers),
         _ => {
             return Err(
-                "usage: tree make|list|change|crash VDEV [SEED N]; see the head of examples/tree.rs".into()
+                "usage: engine-tree make|list|change|crash VDEV [SEED N]; see the head of crates/devtools/src/bin/engine-tree/main.rs".into()
             );
         }
     };
@@ -356,10 +358,9 @@ fn run(words: &[String]) -> Outcome {
             change(&mut trees, seed + 500_000, way(1, true), &utf8)?;
             change(&mut trees, *seed, way(*n, true), &utf8)?;
             list(&mut trees)?;
-            // SAFETY: ends this process; nothing of it runs afterwards.
-            unsafe { libc::raise(libc::SIGKILL) };
+            kill_process(getpid(), Signal::KILL)?;
         }
-        _ => return Err(format!("tree: no such call: {}", words.join(" ")).into()),
+        _ => return Err(format!("engine-tree: no such call: {}", words.join(" ")).into()),
     }
     drop(trees);
     Ok(pool.export()?)
@@ -368,7 +369,7 @@ fn run(words: &[String]) -> Outcome {
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if let Err(error) = run(&words) {
-        eprintln!("tree: {error}");
+        eprintln!("engine-tree: {error}");
         std::process::exit(1);
     }
 }

@@ -1,8 +1,8 @@
-//! A full estimate beside a bare loop of the same codecs over the same bytes on all cores.
+//! Compares the speed of a full estimate with that of a bare loop of the same codecs over the same bytes, both on all cores.
 //!
-//! `speed FILE [RUNS]` runs both RUNS times in turn, on one ashift, and prints one JSON line per run and a last one with
-//! the medians. Bytes count once per recordsize and codec. The bare loop reads as the estimate does, 1 MiB at a time, and
-//! does nothing with a record but compress it.
+//! `estimate-speed FILE [RUNS]` runs both RUNS times in turn, with one ashift, and prints one line of JSON for each run and a
+//! last line with the medians. Bytes count once for each recordsize and codec. The bare loop reads 1 MiB at a time, as the
+//! estimate does, and only compresses each record.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -13,6 +13,10 @@ use std::time::Instant;
 use poolwright_estimate::{Input, Options, estimate};
 use poolwright_openzfs::codec::Codec;
 use poolwright_openzfs::{Compression, Config, Engine, Geometry};
+
+/// As in the program, so that the same code is measured.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const STRETCH: u64 = 1 << 20;
 
@@ -60,7 +64,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let path = PathBuf::from(args.next().expect("usage: speed FILE [RUNS]"));
+    let path = PathBuf::from(args.next().expect("usage: estimate-speed FILE [RUNS]"));
     let runs: usize = args.next().map_or(5, |n| n.parse().expect("a number"));
     let engine =
         Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }).expect("starting the engine");

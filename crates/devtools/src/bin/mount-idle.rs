@@ -1,5 +1,5 @@
 //! A FUSE file system that stores nothing, as a reference for the cost of FUSE itself. It has one file, `f`, of a given
-//! size: reads return zeros, writes are discarded. The crate `fuser` serves it. Usage: `idle DIR MIB THREADS`.
+//! size: reads return zeros, writes are discarded. The crate `fuser` serves it. Usage: `mount-idle DIR MIB THREADS`.
 
 use std::ffi::OsStr;
 use std::io;
@@ -133,7 +133,7 @@ impl Filesystem for Idle {
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [dir, mib, threads] = args.as_slice() else {
-        eprintln!("usage: idle DIR MIB THREADS");
+        eprintln!("usage: mount-idle DIR MIB THREADS");
         std::process::exit(2);
     };
     let size: u64 = mib.parse::<u64>().expect("MIB is a number") << 20;

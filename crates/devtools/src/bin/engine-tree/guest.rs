@@ -1,4 +1,4 @@
-//! The guest's half of the tests against a kernel: the same trees and manifests as `examples/tree.rs`, through system
+//! The guest's half of the tests against a kernel: the same trees and manifests as `main.rs`, through system
 //! calls on mounted datasets. Built alone, with rustc and linked statically, by scripts/vm/image.sh.
 //!
 //!     tree make DIR SEED NODES         makes a tree
@@ -21,7 +21,7 @@ mod plan;
 mod random;
 mod sha256;
 use manifest::{Content, Facts};
-use plan::{Done, FILE, LINK, Shape, Tree, Way};
+use plan::{SystemResult, FILE, LINK, TreeShape, FileTree, Way};
 
 #[repr(C)]
 struct Timespec {
@@ -72,7 +72,7 @@ fn errno(error: Error) -> i32 {
     error.raw_os_error().unwrap_or(5)
 }
 
-fn checked(result: impl Into<i64>) -> Done {
+fn checked(result: impl Into<i64>) -> SystemResult {
     if result.into() < 0 { Err(errno(Error::last_os_error())) } else { Ok(()) }
 }
 
@@ -104,8 +104,8 @@ fn device_parts(number: u64) -> (u32, u32) {
     ((number >> 8 & 0xfff | number >> 32 & !0xfff) as u32, (number & 0xff | number >> 12 & !0xff) as u32)
 }
 
-impl Tree for Mounted {
-    fn make(&mut self, path: &[u8], mode: u32, device: (u32, u32)) -> Done {
+impl FileTree for Mounted {
+    fn make(&mut self, path: &[u8], mode: u32, device: (u32, u32)) -> SystemResult {
         if mode & 0o170_000 == plan::DIRECTORY {
             return fs::create_dir(self.path(path)).map_err(errno);
         }
@@ -113,22 +113,22 @@ impl Tree for Mounted {
         checked(unsafe { mknod(self.c(path).as_ptr(), mode, device_number(device)) })
     }
 
-    fn symlink(&mut self, path: &[u8], target: &[u8]) -> Done {
+    fn symlink(&mut self, path: &[u8], target: &[u8]) -> SystemResult {
         std::os::unix::fs::symlink(OsStr::from_bytes(target), self.path(path)).map_err(errno)
     }
 
-    fn write(&mut self, path: &[u8], offset: u64, data: &[u8], sync: bool) -> Done {
+    fn write(&mut self, path: &[u8], offset: u64, data: &[u8], sync: bool) -> SystemResult {
         let flags = if sync { O_DSYNC } else { 0 };
         let file = OpenOptions::new().write(true).custom_flags(flags).open(self.path(path)).map_err(errno)?;
         file.write_all_at(data, offset).map_err(errno)
     }
 
-    fn truncate(&mut self, path: &[u8], size: u64) -> Done {
+    fn truncate(&mut self, path: &[u8], size: u64) -> SystemResult {
         let file = OpenOptions::new().write(true).open(self.path(path)).map_err(errno)?;
         file.set_len(size).map_err(errno)
     }
 
-    fn punch(&mut self, path: &[u8], offset: u64, length: u64) -> Done {
+    fn punch(&mut self, path: &[u8], offset: u64, length: u64) -> SystemResult {
         let file = OpenOptions::new().write(true).open(self.path(path)).map_err(errno)?;
         // SAFETY: an open descriptor.
         checked(unsafe {
@@ -136,7 +136,7 @@ impl Tree for Mounted {
         })
     }
 
-    fn copy(&mut self, path: &[u8], to: &[u8], offset: u64) -> Done {
+    fn copy(&mut self, path: &[u8], to: &[u8], offset: u64) -> SystemResult {
         let same = path == to;
         let from = File::open(self.path(path)).map_err(errno)?;
         let to = OpenOptions::new().write(true).open(self.path(to)).map_err(errno)?;
@@ -161,15 +161,15 @@ impl Tree for Mounted {
         Ok(())
     }
 
-    fn chmod(&mut self, path: &[u8], mode: u32) -> Done {
+    fn chmod(&mut self, path: &[u8], mode: u32) -> SystemResult {
         fs::set_permissions(self.path(path), fs::Permissions::from_mode(mode)).map_err(errno)
     }
 
-    fn chown(&mut self, path: &[u8], uid: u32, gid: u32) -> Done {
+    fn chown(&mut self, path: &[u8], uid: u32, gid: u32) -> SystemResult {
         std::os::unix::fs::lchown(self.path(path), Some(uid), Some(gid)).map_err(errno)
     }
 
-    fn utime(&mut self, path: &[u8], seconds: i64, nanoseconds: u32) -> Done {
+    fn utime(&mut self, path: &[u8], seconds: i64, nanoseconds: u32) -> SystemResult {
         let times = [
             Timespec { seconds: 0, nanoseconds: UTIME_OMIT },
             Timespec { seconds, nanoseconds: nanoseconds.into() },
@@ -178,37 +178,37 @@ impl Tree for Mounted {
         checked(unsafe { utimensat(AT_FDCWD, self.c(path).as_ptr(), times.as_ptr(), AT_SYMLINK_NOFOLLOW) })
     }
 
-    fn link(&mut self, path: &[u8], new: &[u8]) -> Done {
+    fn link(&mut self, path: &[u8], new: &[u8]) -> SystemResult {
         fs::hard_link(self.path(path), self.path(new)).map_err(errno)
     }
 
-    fn rename(&mut self, path: &[u8], new: &[u8], flags: u32) -> Done {
+    fn rename(&mut self, path: &[u8], new: &[u8], flags: u32) -> SystemResult {
         let (path, new) = (self.c(path), self.c(new));
         // SAFETY: two C strings.
         checked(unsafe { renameat2(AT_FDCWD, path.as_ptr(), AT_FDCWD, new.as_ptr(), flags) })
     }
 
-    fn unlink(&mut self, path: &[u8]) -> Done {
+    fn unlink(&mut self, path: &[u8]) -> SystemResult {
         fs::remove_file(self.path(path)).map_err(errno)
     }
 
-    fn rmdir(&mut self, path: &[u8]) -> Done {
+    fn rmdir(&mut self, path: &[u8]) -> SystemResult {
         fs::remove_dir(self.path(path)).map_err(errno)
     }
 
-    fn set_xattr(&mut self, path: &[u8], name: &str, value: &[u8]) -> Done {
+    fn set_xattr(&mut self, path: &[u8], name: &str, value: &[u8]) -> SystemResult {
         let (path, name) = (self.c(path), c(name));
         // SAFETY: `value` is readable for its length.
         checked(unsafe { lsetxattr(path.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0) })
     }
 
-    fn remove_xattr(&mut self, path: &[u8], name: &str) -> Done {
+    fn remove_xattr(&mut self, path: &[u8], name: &str) -> SystemResult {
         // SAFETY: two C strings.
         checked(unsafe { lremovexattr(self.c(path).as_ptr(), c(name).as_ptr()) })
     }
 
     /// fsync where a node can be opened for it; else the whole dataset.
-    fn commit(&mut self, path: &[u8]) -> Done {
+    fn commit(&mut self, path: &[u8]) -> SystemResult {
         let path = self.path(path);
         let kind = fs::symlink_metadata(&path).map_err(errno)?.file_type();
         if kind.is_file() || kind.is_dir() {
@@ -221,7 +221,7 @@ impl Tree for Mounted {
         fs::symlink_metadata(self.path(path)).is_ok()
     }
 
-    fn walk(&mut self) -> Done<Vec<(Vec<u8>, u32)>> {
+    fn walk(&mut self) -> SystemResult<Vec<(Vec<u8>, u32)>> {
         let (mut out, mut todo) = (Vec::new(), vec![Vec::new()]);
         while let Some(dir) = todo.pop() {
             for entry in fs::read_dir(self.path(&dir)).map_err(errno)? {
@@ -241,13 +241,13 @@ impl Tree for Mounted {
 }
 
 impl Mounted {
-    fn sync(&self) -> Done {
+    fn sync(&self) -> SystemResult {
         let root = File::open(&self.root).map_err(errno)?;
         // SAFETY: an open descriptor.
         checked(unsafe { syncfs(root.as_raw_fd()) })
     }
 
-    fn facts(&self, path: &[u8]) -> Done<Facts> {
+    fn facts(&self, path: &[u8]) -> SystemResult<Facts> {
         let found = fs::symlink_metadata(self.path(path)).map_err(errno)?;
         let content = match found.mode() & 0o170_000 {
             FILE => self.content(path, found.size())?,
@@ -273,7 +273,7 @@ impl Mounted {
         })
     }
 
-    fn content(&self, path: &[u8], size: u64) -> Done<String> {
+    fn content(&self, path: &[u8], size: u64) -> SystemResult<String> {
         let file = File::open(self.path(path)).map_err(errno)?;
         let (mut content, mut at, mut buffer) = (Content::new(), 0, vec![0u8; 1 << 20]);
         while at < size {
@@ -298,7 +298,7 @@ impl Mounted {
         Ok(content.hex())
     }
 
-    fn xattrs(&self, path: &[u8]) -> Done<Vec<(Vec<u8>, Vec<u8>)>> {
+    fn xattrs(&self, path: &[u8]) -> SystemResult<Vec<(Vec<u8>, Vec<u8>)>> {
         let path = self.c(path);
         let mut list = vec![0u8; 65_536];
         // SAFETY: `list` is writable for its length.
@@ -318,7 +318,7 @@ impl Mounted {
     }
 }
 
-fn list(datasets: &[String]) -> Done {
+fn list(datasets: &[String]) -> SystemResult {
     let mut out = BufWriter::new(std::io::stdout().lock());
     for dataset in datasets {
         let (name, dir) = dataset.split_once('=').ok_or(22)?;
@@ -333,7 +333,7 @@ fn list(datasets: &[String]) -> Done {
     out.flush().map_err(errno)
 }
 
-fn run(words: &[String]) -> Done {
+fn run(words: &[String]) -> SystemResult {
     let flag = |name: &str| words.iter().any(|word| word == name);
     let plain: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
     let number = |text: &str| text.parse::<u64>().map_err(|_| 22);
@@ -341,7 +341,7 @@ fn run(words: &[String]) -> Done {
     match plain[..] {
         ["list", ..] => list(&words[1..]),
         ["make", dir, seed, nodes] => {
-            let shape = Shape { nodes: number(nodes)? as usize, wide: 0, huge: false, any_name };
+            let shape = TreeShape { nodes: number(nodes)? as usize, wide: 0, huge: false, any_name };
             plan::make(&mut Mounted { root: dir.into() }, number(seed)?, &shape)
         }
         ["change", dir, seed, operations] => {

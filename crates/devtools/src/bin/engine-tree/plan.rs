@@ -19,39 +19,39 @@ const WHITEOUT: u32 = 4;
 /// Bytes of a file that `copy` takes at most.
 pub const MOST_COPIED: u64 = 32 << 20;
 
-/// An error number of Linux.
-pub type Done<T = ()> = Result<T, i32>;
+/// A result with an error number of Linux.
+pub type SystemResult<T = ()> = Result<T, i32>;
 
 /// One mounted dataset. Paths are relative to its root directory, without a slash in front.
-pub trait Tree {
+pub trait FileTree {
     /// Makes a file, directory, fifo, socket or device.
-    fn make(&mut self, path: &[u8], mode: u32, device: (u32, u32)) -> Done;
-    fn symlink(&mut self, path: &[u8], target: &[u8]) -> Done;
+    fn make(&mut self, path: &[u8], mode: u32, device: (u32, u32)) -> SystemResult;
+    fn symlink(&mut self, path: &[u8], target: &[u8]) -> SystemResult;
     /// With `sync` it is durable when this returns.
-    fn write(&mut self, path: &[u8], offset: u64, data: &[u8], sync: bool) -> Done;
-    fn truncate(&mut self, path: &[u8], size: u64) -> Done;
+    fn write(&mut self, path: &[u8], offset: u64, data: &[u8], sync: bool) -> SystemResult;
+    fn truncate(&mut self, path: &[u8], size: u64) -> SystemResult;
     /// Makes a hole.
-    fn punch(&mut self, path: &[u8], offset: u64, length: u64) -> Done;
+    fn punch(&mut self, path: &[u8], offset: u64, length: u64) -> SystemResult;
     /// Copies a file, as far as `MOST_COPIED`, by cloning blocks where that works.
-    fn copy(&mut self, path: &[u8], to: &[u8], offset: u64) -> Done;
-    fn chmod(&mut self, path: &[u8], mode: u32) -> Done;
-    fn chown(&mut self, path: &[u8], uid: u32, gid: u32) -> Done;
-    fn utime(&mut self, path: &[u8], seconds: i64, nanoseconds: u32) -> Done;
-    fn link(&mut self, path: &[u8], new: &[u8]) -> Done;
-    fn rename(&mut self, path: &[u8], new: &[u8], flags: u32) -> Done;
-    fn unlink(&mut self, path: &[u8]) -> Done;
-    fn rmdir(&mut self, path: &[u8]) -> Done;
-    fn set_xattr(&mut self, path: &[u8], name: &str, value: &[u8]) -> Done;
-    fn remove_xattr(&mut self, path: &[u8], name: &str) -> Done;
+    fn copy(&mut self, path: &[u8], to: &[u8], offset: u64) -> SystemResult;
+    fn chmod(&mut self, path: &[u8], mode: u32) -> SystemResult;
+    fn chown(&mut self, path: &[u8], uid: u32, gid: u32) -> SystemResult;
+    fn utime(&mut self, path: &[u8], seconds: i64, nanoseconds: u32) -> SystemResult;
+    fn link(&mut self, path: &[u8], new: &[u8]) -> SystemResult;
+    fn rename(&mut self, path: &[u8], new: &[u8], flags: u32) -> SystemResult;
+    fn unlink(&mut self, path: &[u8]) -> SystemResult;
+    fn rmdir(&mut self, path: &[u8]) -> SystemResult;
+    fn set_xattr(&mut self, path: &[u8], name: &str, value: &[u8]) -> SystemResult;
+    fn remove_xattr(&mut self, path: &[u8], name: &str) -> SystemResult;
     /// Makes what was done to this path durable.
-    fn commit(&mut self, path: &[u8]) -> Done;
+    fn commit(&mut self, path: &[u8]) -> SystemResult;
     fn exists(&mut self, path: &[u8]) -> bool;
     /// Every path but the root, with its mode, sorted.
-    fn walk(&mut self) -> Done<Vec<(Vec<u8>, u32)>>;
+    fn walk(&mut self) -> SystemResult<Vec<(Vec<u8>, u32)>>;
 }
 
-/// What a tree is made of.
-pub struct Shape {
+/// The kind and number of nodes of a tree.
+pub struct TreeShape {
     /// Nodes to make.
     pub nodes: usize,
     /// Of these, files in one directory.
@@ -105,7 +105,13 @@ fn xattr_name(random: &mut Random, mode: u32) -> String {
     format!("{space}.x{}", random.below(4))
 }
 
-fn some_xattrs(tree: &mut dyn Tree, random: &mut Random, path: &[u8], mode: u32, least: usize) -> Done {
+fn some_xattrs(
+    tree: &mut dyn FileTree,
+    random: &mut Random,
+    path: &[u8],
+    mode: u32,
+    least: usize,
+) -> SystemResult {
     match random.below(60) {
         0..=5 => {
             let value = least + random.below(60) as usize;
@@ -121,7 +127,7 @@ fn some_xattrs(tree: &mut dyn Tree, random: &mut Random, path: &[u8], mode: u32,
 }
 
 /// Content in one to three writes, with holes between them now and then.
-fn some_content(tree: &mut dyn Tree, random: &mut Random, path: &[u8]) -> Done {
+fn some_content(tree: &mut dyn FileTree, random: &mut Random, path: &[u8]) -> SystemResult {
     let length = random.length();
     let data = random.bytes(length);
     let cut = length / (1 + random.below(3) as usize);
@@ -130,7 +136,7 @@ fn some_content(tree: &mut dyn Tree, random: &mut Random, path: &[u8]) -> Done {
     if cut < length { tree.write(path, gap + cut as u64, &data[cut..], false) } else { Ok(()) }
 }
 
-fn sparse(tree: &mut dyn Tree, random: &mut Random, path: &[u8]) -> Done {
+fn sparse(tree: &mut dyn FileTree, random: &mut Random, path: &[u8]) -> SystemResult {
     tree.make(path, FILE | 0o644, (0, 0))?;
     for offset in [0, (4 << 30) - 100, (5 << 30) + 12_345] {
         tree.write(path, offset, &random.bytes(30_000), false)?;
@@ -139,7 +145,12 @@ fn sparse(tree: &mut dyn Tree, random: &mut Random, path: &[u8]) -> Done {
 }
 
 /// One node of any type; gives its mode.
-fn some_node(tree: &mut dyn Tree, random: &mut Random, path: &[u8], files: &[Vec<u8>]) -> Done<u32> {
+fn some_node(
+    tree: &mut dyn FileTree,
+    random: &mut Random,
+    path: &[u8],
+    files: &[Vec<u8>],
+) -> SystemResult<u32> {
     let device = (1 + random.below(400) as u32, random.below(1 << 18) as u32);
     let mode = match random.below(100) {
         0..=7 => DIRECTORY | 0o755,
@@ -166,7 +177,13 @@ fn some_node(tree: &mut dyn Tree, random: &mut Random, path: &[u8], files: &[Vec
 }
 
 /// Attributes of a node, odd ones too; the time last, because nothing may change it afterwards.
-fn some_attributes(tree: &mut dyn Tree, random: &mut Random, path: &[u8], mode: u32, least: usize) -> Done {
+fn some_attributes(
+    tree: &mut dyn FileTree,
+    random: &mut Random,
+    path: &[u8],
+    mode: u32,
+    least: usize,
+) -> SystemResult {
     some_xattrs(tree, random, path, mode, least)?;
     if random.below(3) == 0 {
         tree.chown(path, *random.pick(OWNERS), *random.pick(OWNERS))?;
@@ -179,7 +196,7 @@ fn some_attributes(tree: &mut dyn Tree, random: &mut Random, path: &[u8], mode: 
 }
 
 /// Makes the tree.
-pub fn make(tree: &mut dyn Tree, seed: u64, shape: &Shape) -> Done {
+pub fn make(tree: &mut dyn FileTree, seed: u64, shape: &TreeShape) -> SystemResult {
     let mut random = Random::new(seed);
     let mut names = Names { next: 0, any: shape.any_name };
     let (mut dirs, mut files, mut made) = (vec![Vec::new()], Vec::new(), 0);
@@ -227,7 +244,7 @@ struct Stock {
 }
 
 impl Stock {
-    fn of(tree: &mut dyn Tree, seed: u64, way: Way) -> Done<Stock> {
+    fn of(tree: &mut dyn FileTree, seed: u64, way: Way) -> SystemResult<Stock> {
         let (mut dirs, mut files, mut others) = (vec![Vec::new()], Vec::new(), Vec::new());
         for (path, mode) in tree.walk()? {
             match mode & TYPE {
@@ -284,7 +301,7 @@ fn parent(path: &[u8]) -> &[u8] {
 }
 
 /// Does one random operation; gives the path to be committed.
-fn operation(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Done<Vec<u8>> {
+fn operation(tree: &mut dyn FileTree, random: &mut Random, stock: &mut Stock) -> SystemResult<Vec<u8>> {
     if stock.files.len() < 5 {
         let path = stock.fresh(random);
         tree.make(&path, FILE | 0o644, (0, 0))?;
@@ -347,7 +364,7 @@ fn operation(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Don
     }
 }
 
-fn rename(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Done<Vec<u8>> {
+fn rename(tree: &mut dyn FileTree, random: &mut Random, stock: &mut Stock) -> SystemResult<Vec<u8>> {
     let (from, mode) = stock.any(random);
     let over = mode & TYPE == FILE && random.below(3) == 0;
     let to = if over { random.pick(&stock.files).clone() } else { stock.fresh(random) };
@@ -369,7 +386,7 @@ fn rename(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Done<V
 }
 
 /// Two nodes of any types change places.
-fn exchange(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Done<Vec<u8>> {
+fn exchange(tree: &mut dyn FileTree, random: &mut Random, stock: &mut Stock) -> SystemResult<Vec<u8>> {
     let ((one, _), (other, _)) = (stock.any(random), stock.any(random));
     let inside = |dir: &[u8], path: &[u8]| path.starts_with(&[dir, b"/"].concat());
     if one != other && !inside(&one, &other) && !inside(&other, &one) {
@@ -383,7 +400,7 @@ fn exchange(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Done
 }
 
 /// Several changes around one place of a file, so that a commit finds more than one of the same block.
-fn edits(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Done<Vec<u8>> {
+fn edits(tree: &mut dyn FileTree, random: &mut Random, stock: &mut Stock) -> SystemResult<Vec<u8>> {
     let path = random.pick(&stock.files).clone();
     let most = *random.pick(&[20_000, 400_000]);
     let near = random.below(most);
@@ -405,7 +422,7 @@ fn edits(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Done<Ve
 }
 
 /// A file into a new one, as cp does it, or into another file, mostly where a record can begin.
-fn copy(tree: &mut dyn Tree, random: &mut Random, stock: &mut Stock) -> Done<Vec<u8>> {
+fn copy(tree: &mut dyn FileTree, random: &mut Random, stock: &mut Stock) -> SystemResult<Vec<u8>> {
     let from = random.pick(&stock.files).clone();
     if random.below(3) != 0 {
         let to = stock.fresh(random);
@@ -443,7 +460,7 @@ pub struct Way {
 }
 
 /// Does random operations.
-pub fn change(tree: &mut dyn Tree, seed: u64, way: Way) -> Done {
+pub fn change(tree: &mut dyn FileTree, seed: u64, way: Way) -> SystemResult {
     let mut random = Random::new(seed);
     let mut stock = Stock::of(tree, seed, way)?;
     for n in 0..way.operations {
