@@ -181,7 +181,7 @@ function text.place(random)
    return street, city[1], city[2]
 end
 
--- second 0 is the start of the shop; a month has 28 days, so that every date is valid.
+-- Second 0 is the start of the shop; a month has 28 days, so that every date is valid.
 function text.timestamp(second)
    local minute = math.floor(second / 60)
    local hour = math.floor(minute / 60)

@@ -92,7 +92,7 @@ class KvDriver(unittest.TestCase):
         self.assertTrue(any("not used by LMDB" in log and "lrublockcache" in log for log in logs), logs)
         code, _, err = self.run_phase("load", **{"engine": "lmdb", "lmdb.compressiontype": "1"})
         self.assertEqual(code, 1)
-        self.assertIn("lmdb.compressiontype=1 is nothing that LMDB can do", err)
+        self.assertIn("lmdb.compressiontype=1 is not supported by LMDB", err)
 
     def test_other_data_than_was_loaded_is_noticed(self):
         self.succeed("load")
