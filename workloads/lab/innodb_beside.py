@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Somebody at a prompt while the machine works: how late are the key strokes, how long takes a command?
+"""Simulates a user at a prompt while the machine works: the delay of key strokes, and the duration of a command.
 
-As a program: a process of its own with the usual priority, which wakes up every 5 ms and notes how late it is, and runs a
-small shell command every 100 ms. It hands over what it counted (pickled) when a line comes on its input, after which the
-count starts anew, and when its input ends. As a module: `Beside` starts and stops it.
+As a program it is a process with the usual priority, which wakes up every 5 ms and records its delay, and runs a small
+shell command every 100 ms. It writes its counts (pickled) and resets them for each line of its input, and writes them when
+its input ends. As a module, `Beside` starts and stops the process.
 """
 
 import os
@@ -20,18 +20,18 @@ from common import driver
 WAKE_NS = 5_000_000
 SHELL_S = 0.1
 COMMAND = ["/bin/sh", "-c", "ls -l /usr >/dev/null"]
-# How long the machine is watched at rest before each measurement.
+# Seconds for which the idle machine is measured before each measurement.
 QUIET_S = 0.5
 
 
 class Beside:
-    """The process beside; `quiet` holds what it saw before the work began, once `begin` was called."""
+    """The process beside the work; after `begin`, `quiet` contains its measurements from before the work."""
 
     def __enter__(self):
-        # It ends with its input, so it cannot outlive the driver.
+        # It ends when its input is closed, so it cannot outlive the driver.
         self.process = subprocess.Popen(
             [sys.executable, Path(__file__)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        # It has begun to count.
+        # Wait until it counts.
         pickle.load(self.process.stdout)
         return self
 
@@ -42,7 +42,7 @@ class Beside:
         self.process.stdout.close()
 
     def begin(self):
-        """Watches the machine at rest, then starts the count that `say` reports."""
+        """Measures the idle machine, then starts the count that `say` reports."""
         time.sleep(QUIET_S)
         self.process.stdin.write(b"begin\n")
         self.process.stdin.flush()
@@ -54,7 +54,7 @@ class Beside:
         self.counted = pickle.load(self.process.stdout)
 
     def say(self):
-        """Says its latencies, `wake` and `shell`, and the medians and 99th percentiles at rest."""
+        """Prints the latencies `wake` and `shell`, and the medians and 99th percentiles of the idle machine."""
         for op in ("wake", "shell"):
             driver.latency(op, self.counted[op])
             driver.figure(f"quiet_{op}_p50", self.quiet[op].percentile(0.5), "ns")
@@ -62,10 +62,10 @@ class Beside:
 
 
 class Watch:
-    """What the process counts."""
+    """The counts of the process."""
 
     def __init__(self):
-        # Against a command that ends while its count is being handed over.
+        # Protects against a command that ends while its count is being sent.
         self.lock, self.counts = threading.Lock(), self._nothing()
 
     @staticmethod
@@ -73,13 +73,13 @@ class Watch:
         return {"wake": driver.Latencies(), "shell": driver.Latencies()}
 
     def reset(self):
-        """Starts anew; the counts so far."""
+        """Resets the counts and returns the previous ones."""
         with self.lock:
             counted, self.counts = self.counts, self._nothing()
         return counted
 
     def hand_over(self):
-        """Starts anew, and only then hands the counts so far over: who reads them relies on the new count."""
+        """Resets the counts, and only then sends the previous ones: their reader relies on the new count."""
         pickle.dump(self.reset(), sys.stdout.buffer)
         sys.stdout.buffer.flush()
 
@@ -94,14 +94,15 @@ class Watch:
             time.sleep(max(0, SHELL_S - took / 1e9))
 
     def wake_up(self):
-        """Until the input ends. A wake-up that was missed counts with the time that it was late, like every key
-        somebody pressed in that time."""
+        """Counts until the input ends. A missed wake-up counts with its delay, like every key that a user pressed in that
+        time."""
         self.hand_over()
         due = time.monotonic_ns() + WAKE_NS
         while True:
             patience = max(0, due - time.monotonic_ns()) / 1e9
             told = select.select([sys.stdin], [], [], patience)[0]
-            # What was due before it was told counts: on a busy host both are found at once.
+            # Wake-ups that were due before the message count: on a busy host both are noticed at the same
+            # time.
             while due <= (now := time.monotonic_ns()):
                 self.counts["wake"].add(now - due)
                 due += WAKE_NS

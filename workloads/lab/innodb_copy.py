@@ -1,4 +1,4 @@
-"""The studies "compression", "du" and "checksum": a table's file is copied from the page cache into a dataset."""
+"""The studies "compression", "du" and "checksum": copies of a table's file from the page cache into a dataset."""
 
 import resource
 import subprocess
@@ -10,17 +10,17 @@ from common import driver
 from common.driver import Failure
 from innodb_beside import Beside
 
-# As a user's `cp` would do it; no holes are made, since the report's cp made none, and no blocks are shared.
+# As a user's `cp`: it creates no holes, as in the report, and does not share blocks.
 CP = ["cp", "--sparse=never", "--reflink=never", "--"]
 SECTOR = 512
 PIECE = 1 << 20
-# `du` has settled when it has not changed for this long: more than a transaction group's 5 s.
+# `du` has settled if it has not changed for this many seconds, which is longer than a transaction group (5 s).
 SETTLED_S = 6.0
 GIVE_UP_S = 60.0
 
 
 def copier(name):
-    """The phase that copies table `name`, alone in its dataset: what an earlier phase has left is removed first."""
+    """Returns the phase that copies table `name`, alone in its dataset: it first removes the files of earlier phases."""
 
     def phase(spec):
         source, target = innodb_tables.ready(spec, name), spec.path("target") / f"{name}.ibd"
@@ -37,14 +37,14 @@ def copier(name):
         driver.figure("durable_s", seen.durable_s, "s")
         driver.figure("bytes_per_s", size / seen.durable_s, "bytes/s")
         driver.figure("du_at_once", seen.du_at_once, "bytes")
-        # The report made sure that nothing is read from disk; so do we.
+        # Check that nothing is read from disk, as the report did.
         driver.figure("source_reads", seen.source_reads, "bytes")
 
     return phase
 
 
 class Copied:
-    """What a copy took: until `cp` came back, as the report timed it, and until the bytes were on the device."""
+    """Duration of a copy: until `cp` returned, as the report timed it, and until the bytes were on the device."""
 
     copy_s = durable_s = du_at_once = source_reads = 0
 
@@ -57,7 +57,7 @@ def copy(pairs, durable=True):
         began, read = time.monotonic(), _blocks_read()
         for source, target in pairs:
             if subprocess.run(CP + [source, target], stdin=subprocess.DEVNULL).returncode != 0:
-                raise Failure(f"cp could not copy {source} to {target}; its message is above: is the dataset too small?")
+                raise Failure(f"cp cannot copy {source} to {target} (its message is above); is the dataset too small?")
         seen.copy_s = time.monotonic() - began
         seen.source_reads = _blocks_read() - read
         seen.du_at_once = du(targets)
@@ -69,17 +69,17 @@ def copy(pairs, durable=True):
 
 
 def du(files):
-    """What `du` says, in bytes."""
+    """Returns the output of `du` in bytes."""
     return sum(file.stat().st_blocks * SECTOR for file in files)
 
 
 def _blocks_read():
-    # Of the children that have ended, which here is cp.
+    # Of the children that have ended, here cp.
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_inblock * SECTOR
 
 
 def into_page_cache(file):
-    """Reads a file, so that the next reader finds it in memory."""
+    """Reads a file into the page cache."""
     with open(file, "rb", buffering=0) as source:
         while source.read(PIECE):
             pass
@@ -92,7 +92,7 @@ def empty(folder):
 
 
 def du_phase(spec):
-    """How long `du` says something else than in the end, while nobody syncs anything."""
+    """Measures how long `du` differs from its final value while nothing is synced."""
     name = spec.get("table", "table1")
     source, target = innodb_tables.ready(spec, name), spec.path("target") / f"{name}.ibd"
     into_page_cache(source)
@@ -102,9 +102,9 @@ def du_phase(spec):
         said, changed, lag = -1, ended, 0.0
         while (now := time.monotonic()) - changed < SETTLED_S:
             if now - ended > GIVE_UP_S:
-                raise Failure(f"du of {target} still changes {GIVE_UP_S:.0f} s after the copy")
+                raise Failure(f"du of {target} still changed {GIVE_UP_S:.0f} s after the copy")
             if (found := du([target])) != said:
-                # The first look is no change.
+                # The first value is not a change.
                 said, changed, lag = found, now, now - ended if said >= 0 else 0.0
                 driver.series("du", said, "bytes")
             time.sleep(0.02)
@@ -115,14 +115,14 @@ def du_phase(spec):
 
 
 def _copies(spec):
-    """Source and targets of the checksum study: one table, so often that there is enough to measure."""
+    """Returns source and targets of the checksum study: enough copies of one table to be measurable."""
     name = spec.get("table", "table4")
     source = innodb_tables.ready(spec, name)
     return source, [spec.path("target") / f"{name}-{i}.ibd" for i in range(spec.get("copies", 1))]
 
 
 def write(spec):
-    """Every block gets its checksum."""
+    """Writes the copies: every block gets its checksum."""
     source, targets = _copies(spec)
     into_page_cache(source)
     with driver.measured():
@@ -131,7 +131,7 @@ def write(spec):
 
 
 def read(spec):
-    """Every block is held against its checksum: nothing of it is in memory (the phase is a cold one)."""
+    """Reads the copies: every block is compared with its checksum, because nothing is cached in this cold phase."""
     source, targets = _copies(spec)
     done = 0
     with driver.measured(), driver.Progress(source.stat().st_size * len(targets), "bytes") as progress:

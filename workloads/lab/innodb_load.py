@@ -1,4 +1,4 @@
-"""sysbench on the shop of workloads/mariadb: starts it, and reads what it prints."""
+"""Runs sysbench on the shop of workloads/mariadb, and parses its output."""
 
 import os
 import re
@@ -7,13 +7,13 @@ from common import driver, server
 from common.driver import Failure
 from innodb_server import MARIADB
 
-# "      4.177 |********************   1234"; the bars are left out where there are few.
+# A line of the histogram: "      4.177 |********************   1234"; short bars are omitted.
 BUCKET = re.compile(r"^\s*(\d+\.\d+) \|\**\s+(\d+)\s*$")
 
 
 def sysbench(mariadb, name, mix, threads, seconds, rate, seed, events=0):
-    """The load as a server that is not started yet: `mix` is all, reads or writes; `rate` 0 is as fast as it goes. It ends
-    after `seconds` or after so many `events`; 0 is no limit."""
+    """Returns the load as a server that is not started yet. `mix` is all, reads or writes; `rate` 0 is unlimited. The load
+    ends after `seconds` or after `events`; 0 is unlimited."""
     load = server.Server(name, [
         "sysbench", MARIADB / "oltp.lua", "--db-driver=mysql", f"--mysql-socket={mariadb.socket}", "--mysql-user=root",
         "--mysql-db=shop", f"--threads={threads}", f"--time={seconds}", f"--events={events}", f"--rate={rate}", f"--seed={seed}",
@@ -24,20 +24,20 @@ def sysbench(mariadb, name, mix, threads, seconds, rate, seed, events=0):
 
 
 def finish(load):
-    """Waits for it to end by itself; (transactions, transactions a second, their latencies)."""
+    """Waits for the end of the load. Returns (transactions, transactions per second, latencies)."""
     status = load.process.wait()
     text = load.log_path.read_text(errors="replace")
-    # It ends with status 0 even when a thread fails; then there is no summary, or there is a message.
+    # sysbench exits with status 0 even if a thread fails; then the summary is missing, or there is a message.
     if status != 0 or "FATAL" in text:
-        raise Failure(f"sysbench ended with {status}: {load.last_lines(6)}")
+        raise Failure(f"sysbench exited with {status}: {load.last_lines(6)}")
     return parse(text)
 
 
 def parse(text):
-    """What sysbench has printed."""
+    """Parses the output of sysbench."""
     found = re.search(r"transactions:\s+(\d+)\s+\(([\d.]+) per sec", text)
     if not found:
-        raise Failure("sysbench printed no summary; is its version another than 1.0?")
+        raise Failure("sysbench printed no summary; is its version 1.0?")
     seen = driver.Latencies()
     for line in text.splitlines():
         if bucket := BUCKET.match(line):

@@ -1,8 +1,8 @@
 """The study "memory": the buffer pool and the ARC under one limit.
 
-The report's server reserved its buffer pool when it started, and could not once the ARC had filled: Solaris promises no
-memory that it does not have. Linux does, unless told otherwise, so the server here gets a limit on what it may reserve
-(RLIMIT_DATA): what the process that serves the datasets has left of `memory`.
+The report's server reserved its buffer pool when it started, and could not once the ARC had filled, because Solaris does
+not overcommit memory. Linux does by default, so the server gets a limit on its data segment (RLIMIT_DATA): `memory` minus
+the memory of the process that serves the datasets.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ FILL = "fill"
 
 
 def database(spec):
-    """The shop on its dataset, and as much incompressible data on the other as the ARC is to be filled with."""
+    """Puts the shop on its dataset, and incompressible data to fill the ARC on the other one."""
     innodb_server.put(innodb_server.shop(spec, spec.get("shop", 0.1)), spec.path("db"))
     pick = spec.random("fill")
     with open(spec.path("other") / FILL, "wb", buffering=0) as file:
@@ -29,7 +29,7 @@ def database(spec):
 
 
 def fill_arc(spec):
-    """What the report's copies did: everything else on the machine goes through the ARC."""
+    """Fills the ARC with other data of the machine, as the report's copies did."""
     for _ in range(2):
         with open(spec.path("other") / FILL, "rb", buffering=0) as file:
             while file.read(MIB):
@@ -38,7 +38,7 @@ def fill_arc(spec):
 
 
 def start(spec):
-    """Starts the server in what is left, and has it answer reads if it starts."""
+    """Starts the server in the remaining memory, and measures reads if it starts."""
     used = engine_bytes(spec)
     left = size(spec.get("memory", "1G")) - used
     driver.figure("engine_bytes", used, "bytes")
@@ -51,11 +51,11 @@ def start(spec):
         try:
             running.enter_context(mariadb)
         except Failure:
-            # With room enough it is a failure like any other.
+            # With enough memory it is a failure like any other.
             why = refusal((mariadb.folder / "server.log").read_text(errors="replace"))
             if why is None:
                 raise
-            driver.log(f"does not start with {left // MIB} MiB left of {spec.get('memory', '1G')}: {why}")
+            driver.log(f"the server does not start with {left // MIB} MiB left of {spec.get('memory', '1G')}: {why}")
             return _say(False, 0.0)
         rate = _work(spec, mariadb)
     return _say(True, rate)
@@ -76,18 +76,18 @@ def _say(started, per_s):
 
 
 def refusal(log):
-    """Why the server did not start, if it was for memory, else None. It does not always say so: MariaDB 10.11 crashes when its
-    buffer pool is refused."""
+    """Returns why the server did not start if the cause was memory, otherwise None. The log does not always name the cause:
+    MariaDB 10.11 crashes if its buffer pool is refused."""
     said = re.search(r"Cannot allocate [^\n]*?(?=\. Check|\n|$)", log)
     if said:
         return said[0]
     asked, granted = "innodb_buffer_pool_size=" in log, "Completed initialization of buffer pool" in log
     crash = re.search(r"got signal \d+", log)
-    return f"it {crash[0]} when it took its buffer pool" if crash and asked and not granted else None
+    return f"it {crash[0]} when it allocated its buffer pool" if crash and asked and not granted else None
 
 
 def size(text):
-    """Bytes of 512M, 2G and the like."""
+    """Converts 512M, 2G and similar to bytes."""
     found = re.fullmatch(r"(\d+)([KMGT]?)", str(text))
     if not found:
         raise Failure(f"{text!r} is no size: say it like 512M or 2G")
@@ -95,7 +95,7 @@ def size(text):
 
 
 def engine_bytes(spec):
-    """What the process that serves the datasets has resident; 0 on a directory."""
+    """Returns the resident bytes of the process that serves the datasets; 0 on a directory."""
     if spec.engine_pid is None:
         return 0
     with open(f"/proc/{spec.engine_pid}/status") as status:

@@ -1,7 +1,7 @@
 """The study "replica": a primary on the host's file system, as in the report, and its replica on the dataset.
 
-Three questions: does the replica keep up while only the primary is busy, does it still when it answers its share of the
-reads, and how fast would it be if it had fallen behind?
+Three questions: does the replica keep up while only the primary is busy, does it keep up while it answers reads, and how
+fast does it catch up?
 """
 
 import contextlib
@@ -20,25 +20,25 @@ CATCH_UP_S = 600
 
 
 def servers(spec):
-    """Both get the same data; the replica's is on the dataset. It was made without a binary log, so both begin with the
-    empty position."""
+    """Copies the same data to both servers; that of the replica is on the dataset. The data was created without a binary
+    log, so both begin with the empty position."""
     template = innodb_server.shop(spec, spec.get("shop", 0.1))
     innodb_server.put(template, _primary_data(spec))
     innodb_server.put(template, spec.path("replica"))
 
 
 def writes(spec):
-    """Writes at the given rate on the primary; nobody reads from the replica."""
+    """Writes at the given rate on the primary, without reads from the replica."""
     _under_load(spec, readers=False)
 
 
 def reads(spec):
-    """The same, while the replica answers reads at the given rate."""
+    """Writes at the given rate on the primary, while the replica answers reads at the given rate."""
     _under_load(spec, readers=True)
 
 
 def backlog(spec):
-    """The replica has stopped applying while the primary wrote `backlog` transactions: how fast does it catch up?"""
+    """Measures how fast the replica applies `backlog` transactions that the primary wrote while it was stopped."""
     with _both(spec) as (primary, replica):
         _follow(primary, replica)
         _caught_up(primary, replica)
@@ -55,7 +55,8 @@ def backlog(spec):
             took = time.monotonic() - began
         driver.figure("catch_up_s", took, "s")
         driver.figure("apply_rate", (behind - reached) / took, "1/s")
-        # How much faster than the steady load of the other phases: below 1 it could not keep up with that.
+        # Speed relative to the steady load of the other phases: below 1 the replica could not keep up with
+        # that load.
         driver.figure("headroom", (behind - reached) / took / spec.get("write_rate", 100), "ratio")
 
 
@@ -69,9 +70,9 @@ def _primary_data(spec):
 
 @contextlib.contextmanager
 def _both(spec):
-    """The running servers. The primary listens on the loopback, the replica on its socket only."""
+    """Starts the servers. The primary listens on the loopback interface, the replica only on its socket."""
     port = server.free_port()
-    # What the primary makes durable is not asked here, and on the host's disk it must not be what all wait for.
+    # The primary's durability is not measured, and must not be the bottleneck on the host's disk.
     primary = MariaDb(
         "primary", spec.scratch / "p", _primary_data(spec), skip_networking=None, bind_address="127.0.0.1", port=port,
         log_bin="mysql-bin", binlog_format="ROW", sync_binlog=0, innodb_flush_log_at_trx_commit=2,
@@ -85,13 +86,13 @@ def _both(spec):
         try:
             yield primary, replica
         except BaseException:
-            # Both at once: there is little time for the two of them.
+            # Stop both at the same time: they share a short time limit.
             primary.ask_to_stop()
             raise
 
 
 def _follow(primary, replica):
-    """Makes the replica follow; the port and the password are new at each start."""
+    """Starts the replication; port and password are new at each start."""
     password = secrets.token_hex(16)
     primary.sql(f"SET sql_log_bin = 0; CREATE OR REPLACE USER 'replica'@'127.0.0.1' IDENTIFIED BY '{password}'; "
                 "GRANT REPLICATION SLAVE ON *.* TO 'replica'@'127.0.0.1'")
@@ -100,14 +101,14 @@ def _follow(primary, replica):
 
 
 def _caught_up(primary, replica):
-    """Waits until the replica has applied what the primary has written so far."""
+    """Waits until the replica has applied everything that the primary has written so far."""
     position = primary.sql("SELECT @@gtid_binlog_pos")
     if position and replica.sql(f"SELECT MASTER_GTID_WAIT('{position}', {CATCH_UP_S})") != "0":
         raise Failure(f"the replica did not reach {position} within {CATCH_UP_S} s: {_trouble(replica)}")
 
 
 def _fetched(primary, replica):
-    """Waits until the replica has all of the primary's log in its own folder, applied or not."""
+    """Waits until the replica has fetched the primary's whole log, whether it has applied it or not."""
     wanted = primary.sql("SELECT @@gtid_binlog_pos")
     until = time.monotonic() + CATCH_UP_S
     while _status(replica).get("Gtid_IO_Pos") != wanted:
@@ -117,7 +118,7 @@ def _fetched(primary, replica):
 
 
 def status(text):
-    """SHOW SLAVE STATUS\\G as a dictionary."""
+    """Returns the result of SHOW SLAVE STATUS\\G as a dictionary."""
     return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines()) if value}
 
 
@@ -127,17 +128,17 @@ def _status(replica):
 
 def _trouble(replica):
     seen = _status(replica)
-    return seen.get("Last_SQL_Error") or seen.get("Last_IO_Error") or f"it says no error; {replica.folder}/replica.log"
+    return seen.get("Last_SQL_Error") or seen.get("Last_IO_Error") or f"no error reported; see {replica.folder}/replica.log"
 
 
 def _position(one, variable):
-    """The number of the last transaction in a GTID position (domain-server-number), 0 if there is none."""
+    """Returns the number of the last transaction in a GTID position (domain-server-number), or 0."""
     text = one.row(f"SELECT @@{variable}") if hasattr(one, "row") else one.sql(f"SELECT @@{variable}")
     return number_of(text)
 
 
 def number_of(position):
-    """The number at the end of a GTID position of one domain."""
+    """Returns the number at the end of a GTID position of one domain."""
     return int(position.rsplit("-", 1)[-1]) if position else 0
 
 
@@ -167,7 +168,7 @@ def _under_load(spec, readers):
             _caught_up(primary, replica)
             driver.figure("catch_up_s", time.monotonic() - ended, "s")
         driver.latency("lag", lag.seen)
-        # Without gaps: the beats that were not applied in time are in `lag` with their age.
+        # The mean includes gaps: heartbeats that were not applied in time are in `lag` with their age.
         driver.figure("lag_mean_s", lag.mean_s(), "s")
 
 
@@ -180,8 +181,8 @@ def _say_load(what, result, rate):
 
 
 class Lag:
-    """How far the replica is behind: the primary writes the time into a row twenty times a second, and the replica is asked
-    for it as often. What is shown is the age of that time, so up to 50 ms of it are the beat's own."""
+    """Measures the lag of the replica: the primary writes the time into a row twenty times a second, and the replica is
+    queried as often. The series shows the age of that time, so up to 50 ms of it are due to the interval."""
 
     def __init__(self, primary, replica):
         self.primary, self.replica = primary, replica
@@ -219,7 +220,7 @@ class Lag:
         return f"UPDATE lab.beat SET at = {time.time_ns()} WHERE id = 1"
 
     def _look(self, at):
-        # 0: the first beat is not there yet.
+        # 0: the first heartbeat has not arrived yet.
         if self.began and at:
             age = time.time_ns() - at
             self.seen.add(age)
@@ -231,4 +232,4 @@ class Lag:
             while not self.ended.wait(BEAT_S):
                 step()
         except (Failure, OSError, ValueError) as why:
-            self.failure = why if isinstance(why, Failure) else Failure(f"asking for the replica's lag failed: {why}")
+            self.failure = why if isinstance(why, Failure) else Failure(f"cannot read the replica's lag: {why}")

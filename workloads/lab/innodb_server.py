@@ -1,4 +1,4 @@
-"""A private MariaDB in a folder of its own: the layout of workloads/mariadb/server.sh, as a child of the driver."""
+"""A private MariaDB in its own directory: the layout of workloads/mariadb/server.sh, as a child of the driver."""
 
 import os
 import shutil
@@ -10,14 +10,15 @@ from common.driver import Failure, log
 
 MARIADB = Path(__file__).resolve().parent.parent / "mariadb"
 START_S = 90
-# It writes its dirty pages back first, which takes a while on a slow disk; after SIGTERM of the driver there is less time.
+# The server first writes its dirty pages, which takes a while on a slow disk; after SIGTERM to the driver there is
+# less time.
 END_S = 120
 # The kernel's limit for the path of a socket.
 SOCKET_PATH = 107
 
 
 def check():
-    """What is missing, a line each."""
+    """Yields a line for each missing requirement."""
     for program, package in (
         ("mariadbd", "mariadb-server-core"),
         ("mariadb-install-db", "mariadb-server-core"),
@@ -28,8 +29,8 @@ def check():
 
 
 class MariaDb:
-    """A server that is stopped at the end of the `with`. `folder` holds configuration, socket and logs; `options` are
-    lines of my.cnf over the usual ones, and None takes one away."""
+    """A server that is stopped at the end of the `with` block. `folder` contains configuration, socket and logs. `options` are
+    lines of my.cnf that override the usual ones; None removes a line."""
 
     def __init__(self, name, folder, datadir, before=(), **options):
         self.name, self.folder, self.datadir = name, Path(folder), Path(datadir)
@@ -46,7 +47,7 @@ class MariaDb:
 
     def __enter__(self):
         if len(str(self.socket)) > SOCKET_PATH:
-            raise Failure(f"the scratch folder's path is too long for a Unix socket: {self.socket}")
+            raise Failure(f"the scratch directory's path is too long for a Unix socket: {self.socket}")
         (self.folder / "tmp").mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         if not self.datadir.exists() or not any(self.datadir.iterdir()):
@@ -67,11 +68,11 @@ class MariaDb:
         self.process.stop(END_S if kind is None else server.STOP_S)
 
     def ask_to_stop(self):
-        """Does not wait for it; the end of the `with` does."""
+        """Requests the shutdown without waiting; the end of the `with` block waits."""
         self.process.process.terminate()
 
     def sql(self, text, names=False):
-        """What the statements print, without column names unless asked for."""
+        """Returns the output of the statements, by default without column names."""
         done = subprocess.run(
             ["mariadb", f"--defaults-file={self.configuration}", "--batch", "--execute", text,
              *([] if names else ["--skip-column-names"])], stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -80,7 +81,7 @@ class MariaDb:
         return done.stdout.strip()
 
     def session(self):
-        """A client that stays connected."""
+        """Returns a client that stays connected."""
         return Session(self)
 
     def _answers(self):
@@ -113,7 +114,7 @@ class MariaDb:
             "innodb-file-per-table": "ON",
             "innodb-buffer-pool-dump-at-shutdown": "OFF",
             "innodb-buffer-pool-load-at-startup": "OFF",
-            # Caches of engines that hold nothing here; the memory is counted in one of the studies.
+            # Caches of engines that are not used here; one of the studies counts the memory.
             "key-buffer-size": "8M",
             "aria-pagecache-buffer-size": "8M",
             "server-id": 1,
@@ -129,11 +130,11 @@ class MariaDb:
 
 
 class Session:
-    """One connection for many small statements; starting a client for each would be most of the load."""
+    """One connection for many small statements, because starting a client for each would dominate the load."""
 
     def __init__(self, mariadb):
         self.name = mariadb.name
-        # It ends when its input does, so it cannot outlive the driver.
+        # It ends when its input is closed, so it cannot outlive the driver.
         self.client = subprocess.Popen(
             ["mariadb", f"--defaults-file={mariadb.configuration}", "--batch", "--skip-column-names", "--unbuffered"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
@@ -147,20 +148,20 @@ class Session:
         self.client.stdout.close()
 
     def row(self, select):
-        """The one row of a SELECT, as text."""
+        """Returns the only row of a SELECT as text."""
         self.client.stdin.write(select + ";\n")
         line = self.client.stdout.readline()
         if not line:
-            raise Failure(f"the connection to {self.name} ended at: {select}")
+            raise Failure(f"the connection to {self.name} was lost during: {select}")
         return line.rstrip("\n")
 
     def do(self, statement):
-        """A statement without a result; it has been carried out when this returns."""
+        """Executes a statement without a result; waits for its end."""
         self.row(f"{statement}; SELECT 'done'")
 
 
 def shop(spec, scale):
-    """A data directory with the shop of workloads/mariadb in it, made once; the server that made it was stopped in order."""
+    """Returns a data directory with the shop of workloads/mariadb, created once by a server that was stopped cleanly."""
     made = spec.cache / f"shop-{scale}"
     if made.exists():
         return made
@@ -171,7 +172,8 @@ def shop(spec, scale):
     try:
         with MariaDb("shop", spec.scratch / "s", temporary, innodb_buffer_pool_size="256M", innodb_doublewrite="OFF") as mariadb:
             server.run("fill", [MARIADB / "fill.sh", mariadb.folder, "--scale", scale, "--seed", 1], spec.scratch)
-            # The primary listens on the loopback later, where anybody on the machine could be root without a password.
+            # The primary will listen on the loopback interface, where any user of the machine could be
+            # root without a password.
             mariadb.sql("DELETE FROM mysql.global_priv WHERE User = '' OR (User = 'root' AND Host <> 'localhost'); "
                         "CREATE DATABASE lab; CREATE TABLE lab.beat (id INT PRIMARY KEY, at BIGINT NOT NULL) ENGINE=InnoDB; "
                         "INSERT INTO lab.beat VALUES (1, 0)")

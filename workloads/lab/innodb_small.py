@@ -1,4 +1,4 @@
-"""The study "small": single small reads and writes in an InnoDB file, as the database does them and the report wished for."""
+"""The study "small": single small reads and writes in an InnoDB file, as the database makes them and the report proposed."""
 
 import os
 import time
@@ -7,21 +7,21 @@ import innodb_copy
 import innodb_tables
 from common import driver
 
-# A page of InnoDB, and the record of the dataset.
+# Bytes of an InnoDB page, and of a record of the dataset.
 PAGE = 16 << 10
 SIZES = {"512": 512, "4k": 4 << 10, "16k": PAGE}
 FILE = "table.ibd"
 
 
 def place(spec):
-    """Puts the table there."""
+    """Copies the table into the dataset."""
     source = innodb_tables.ready(spec, spec.get("table", "table2"))
     innodb_copy.into_page_cache(source)
     innodb_copy.copy([(source, spec.path("db") / FILE)])
 
 
 def cold(spec):
-    """Reads while nothing is cached: each takes a page that no other has touched, in random order."""
+    """Reads while nothing is cached: each read takes a page that was not read before, in random order."""
     with _opened(spec, os.O_RDONLY) as file, driver.measured(), driver.Progress(None, "calls") as progress:
         pages = list(range(file.pages))
         spec.random("cold").shuffle(pages)
@@ -31,7 +31,7 @@ def cold(spec):
 
 
 def warm(spec):
-    """Reads of pages that are in the ARC (where they are kept compressed), over and over: all were read once before."""
+    """Repeatedly reads pages that are in the ARC, where they are compressed: all were read once before."""
     with _opened(spec, os.O_RDONLY) as file:
         for page in range(file.pages):
             os.pread(file.fd, PAGE, page * PAGE)
@@ -41,8 +41,8 @@ def warm(spec):
 
 
 def synced(spec):
-    """Writes, each followed by an fdatasync, as a database's. What is written is the start of another page of the same
-    table: it compresses like what was there."""
+    """Writes, each followed by an fdatasync, like a database's. The data is the start of another page of the same table, so
+    that it compresses like the data that it replaces."""
     with _opened(spec, os.O_RDWR) as file:
         pick = spec.random("content")
         pages = [os.pread(file.fd, PAGE, pick.randrange(file.pages) * PAGE) for _ in range(256)]
@@ -80,7 +80,7 @@ def _forever(spec, what, pages):
 
 
 def _timed(spec, op, pages, progress, call):
-    """Calls with the position of each page, until there are no more or the time is over, and says the latencies."""
+    """Calls `call` with the offset of each page until there are no more or the time is over; prints the latencies."""
     until = time.monotonic_ns() + int(spec.get("seconds", 1.0) * 1e9)
     seen = driver.Latencies()
     for page in pages:

@@ -1,4 +1,4 @@
-"""The four tables: made once by a private MariaDB, kept as .ibd files in the cache."""
+"""The four tables: created once by a private MariaDB, kept as .ibd files in the cache."""
 
 import os
 import shutil
@@ -7,44 +7,44 @@ from common import driver, server
 from common.driver import Failure, log
 from innodb_server import MARIADB, MariaDb
 
-# In the order of the report, which calls them TABLE1 to TABLE4. What is in them: workloads/mariadb/kinds.lua.
+# In the order of the report, which calls them TABLE1 to TABLE4. workloads/mariadb/kinds.lua describes their content.
 NAMES = ("table1", "table2", "table3", "table4")
-# The report's sizes in MiB. `share` of the scale makes them smaller, all by the same factor.
+# The report's sizes in MiB. `share` of the scale reduces all of them by the same factor.
 REPORT_MIB = {"table1": 172, "table2": 631, "table3": 2675, "table4": 2828}
 LEAST_MIB = 8
-# InnoDB lets a table grow by 4 MiB at a time and keeps some more free, which in a small table would be most of it. So the
-# tables are made larger by this, and cut to their size: they are only copied and read from then on, never opened.
+# InnoDB extends a table by 4 MiB at a time and keeps some more free, which would be most of a small table. Therefore
+# the tables are created larger by this many MiB and truncated: they are only copied and read, never opened.
 RESERVE_MIB = 12
-# Of the data, not of the trial: the tables are the same in every block, as they were in the report.
+# Seed of the data, not of the trial: the tables are the same in every block, as in the report.
 DATA_SEED = 1
 
 
 def size_mib(name, share):
-    """How large a table is to be when the report's are taken `share` times."""
+    """Returns the size of a table in MiB: the report's, multiplied by `share`."""
     if not 0 < share <= 1:
-        raise Failure(f"the parameter share = {share} should be over 0 and at most 1: of the report's table sizes")
+        raise Failure(f"the parameter share = {share} must be above 0 and at most 1 (relative to the report's table sizes)")
     return max(LEAST_MIB, round(REPORT_MIB[name] * share))
 
 
 def path(spec, name):
-    """A table's file in the cache."""
+    """Returns the path of a table's file in the cache."""
     return spec.cache / f"{name}-{size_mib(name, spec.get('share', 1.0))}M-seed{DATA_SEED}.ibd"
 
 
 def ready(spec, name):
-    """A table's file, which an earlier phase has made."""
+    """Returns the path of a table's file, which an earlier phase has created."""
     file = path(spec, name)
     if not file.exists():
-        raise Failure(f"{file} is not there: the study needs the phase 'tables' before this one")
+        raise Failure(f"{file} does not exist: the study needs the phase 'tables' before this one")
     return file
 
 
 def prepare(spec):
-    """The phase: makes the files that are not there and says what is in them; of one `table` only, if there is that
-    parameter."""
+    """The phase that creates the missing files and prints figures of their data; only for one table if the parameter `table`
+    is set."""
     names = [spec.get("table")] if "table" in spec.parameters else NAMES
     if unknown := set(names) - set(NAMES):
-        raise Failure(f"there is no table {unknown.pop()!r}; there are {', '.join(NAMES)}")
+        raise Failure(f"unknown table {unknown.pop()!r}; expected one of {', '.join(NAMES)}")
     missing = [name for name in names if not path(spec, name).exists()]
     if missing:
         _make(spec, missing)
@@ -72,17 +72,17 @@ def _make(spec, missing):
                 "--mysql-db=kinds", "--verbosity=2", f"--table={name}",
                 f"--mib={size_mib(name, spec.get('share', 1.0)) + RESERVE_MIB}", f"--seed={DATA_SEED}", "prepare",
             ], spec.scratch, env={**os.environ, "LUA_PATH": f"{MARIADB}/?.lua;;"})
-    # The server was stopped in order: every page is in its file.
+    # The server was stopped cleanly: every page is in its file.
     for name in missing:
         made = datadir / "kinds" / f"{name}.ibd"
         if not made.exists():
-            raise Failure(f"sysbench made no {name}; {spec.scratch}/fill-{name}.log says why")
+            raise Failure(f"sysbench did not create {name}; see {spec.scratch}/fill-{name}.log")
         keep(made, path(spec, name), size_mib(name, spec.get("share", 1.0)) << 20)
     shutil.rmtree(datadir)
 
 
 def keep(made, wanted, size):
-    """The first `size` bytes into the cache, whole or not at all; the two may be on different file systems."""
+    """Copies the first `size` bytes into the cache atomically; the two may be on different file systems."""
     temporary = wanted.with_name(f".{wanted.name}.{os.getpid()}")
     try:
         shutil.copyfile(made, temporary)

@@ -1,8 +1,8 @@
 """LDIF of a telephone company's subscribers, from a seed, and the schema that it needs.
 
-The entries have the shape of such directories: an inetOrgPerson with postal and telephone attributes, numbers by which the
-network finds it, one line for each service that it has, and keys in base64, folded as LDIF tools fold. Names outside ASCII
-are in base64 too. Chunks have seeds of their own, so that a longer file begins as a shorter one does.
+The entries resemble those of such directories: an inetOrgPerson with postal and telephone attributes, the numbers that
+identify the subscriber in the network, a line for each service, and keys in base64, folded as by LDIF tools. Names outside
+ASCII are in base64 too. Each chunk has its own seed, so a longer file begins like a shorter one.
 """
 
 import base64
@@ -28,7 +28,7 @@ data.home data.roaming prepaid.topup ringback barring.premium barring.internatio
 music.stream tv.mobile hotspot insurance""".split()
 STATES = ["active", "active", "active", "suspended", "pending", "expired"]
 
-# name, syntax, equality rule, whether it has one value only. The numbers are below a UUID's arc, which is anybody's.
+# Name, syntax, equality rule, whether it is single-valued. The numbers are in the arc of UUIDs, which anyone may use.
 ARC = "2.25.139861742150967834210947"
 _IA5, _DIGITS, _OCTETS = (f"1.3.6.1.4.1.1466.115.121.1.{n}" for n in (26, 36, 40))
 ATTRIBUTES = [
@@ -41,7 +41,7 @@ ATTRIBUTES = [
 
 
 def schema():
-    """The definitions in the words of RFC 4512, as pairs of (attributeTypes or objectClasses, definition)."""
+    """Yields the definitions in the syntax of RFC 4512, as pairs of (attributeTypes or objectClasses, definition)."""
     for number, (name, syntax, rule, single) in enumerate(ATTRIBUTES, 1):
         one = " SINGLE-VALUE" if single else ""
         yield "attributeTypes", f"( {ARC}.1.{number} NAME '{name}' EQUALITY {rule} SYNTAX {syntax}{one} )"
@@ -50,7 +50,7 @@ def schema():
 
 
 def write_ldif(path, entries, entry_bytes, seed):
-    """Writes `entries` subscribers of `entry_bytes` on average (from 0.6 to 1.4 times that), below their two parents."""
+    """Writes `entries` subscribers of `entry_bytes` on average (from 0.6 to 1.4 times that), below their two parent entries."""
     with open(path, "wb", buffering=1 << 20) as file:
         file.write(_parents())
         for first in range(0, entries, CHUNK):
@@ -58,7 +58,7 @@ def write_ldif(path, entries, entry_bytes, seed):
 
 
 def chunk(first, count, entry_bytes, seed):
-    """`count` entries from number `first` on."""
+    """Returns `count` entries, starting with number `first`."""
     draw = random.Random(f"{seed}/ldif/{first // CHUNK}")
     return "".join(_entry(draw, first + n, entry_bytes) for n in range(count)).encode()
 

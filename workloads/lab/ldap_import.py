@@ -1,8 +1,8 @@
 """The phases of ldap-import: writing the LDIF, and importing it while the rate is watched.
 
-How far the import is comes from the kernel: the position of the importer's descriptor in the LDIF. That is exact, costs the
-importer nothing, is the same for both servers, and is what the file system sees; both read the file once, from its beginning
-to its end.
+The progress of the import is read from the kernel: the offset of the importer's descriptor of the LDIF. It is exact, costs
+the importer nothing, is the same for both servers, and is what the file system sees. Both servers read the file once,
+sequentially.
 """
 
 import os
@@ -20,10 +20,10 @@ LDIF = "telco.ldif"
 
 
 def load(spec):
-    """Puts the LDIF on its dataset and makes an importer with an empty database."""
+    """Copies the LDIF to its dataset, and prepares an importer with an empty database."""
     entries, entry_bytes = spec.get("entries", 0), spec.get("entry_bytes", 4700)
     if entries < 1:
-        raise Failure("the parameter entries has to be at least 1: give it in the scale")
+        raise Failure("the parameter entries must be at least 1: set it in the scale")
     made = spec.cached(f"telco-{entries}-{entry_bytes}-{spec.seed}.ldif",
                        lambda path: ldap_data.write_ldif(path, entries, entry_bytes, spec.seed))
     target = spec.path("ldif") / LDIF
@@ -39,7 +39,7 @@ def load(spec):
 
 
 def import_(spec):
-    """Imports the LDIF; says the rate as it goes, and the figures at the end."""
+    """Imports the LDIF; prints the rate during the import, and the figures at its end."""
     importer, ldif, entries = ldap_servers.of(spec), spec.path("ldif") / LDIF, spec.get("entries", 0)
     rate = Rate(ldif.stat().st_size, entries)
     driver.version(importer.product, importer.version())
@@ -76,7 +76,7 @@ def _run(spec, importer, ldif, rate):
 
 
 def _look(reader, rate):
-    """Takes the position; None when the importer has closed the file."""
+    """Returns the offset, or None if the importer has closed the file."""
     if reader is None:
         return None
     try:
@@ -89,12 +89,12 @@ def _look(reader, rate):
 
 
 def _gained(spec, rate):
-    """What a switch in mid-import has gained, where there was one."""
+    """Prints the effect of a switch during the import, if there was one."""
     switch, settle = spec.get("switch_at", 0.0), spec.get("settle", 0.2)
     if not switch:
         return
-    # Some time is given to the first part to warm up and to the switch to take effect; and at the end an importer waits for
-    # its own buffers, with all but read.
+    # The first part is given time to warm up and the switch to take effect. At the end, an importer processes its
+    # buffers after it has read everything.
     before, after = rate.average(switch / 2, switch), rate.average(min(switch + settle, 0.9), 0.95)
     driver.figure("rate_before", before, "1/s")
     driver.figure("rate_after", after, "1/s")
@@ -103,7 +103,7 @@ def _gained(spec, rate):
 
 
 class Rate:
-    """How much of the LDIF was read when. Entries are counted as the share of the bytes that their part of the file is."""
+    """Records how much of the LDIF was read at which time. Entries are counted in proportion to bytes."""
 
     def __init__(self, size, entries):
         self.size, self.entries = size, entries
@@ -112,19 +112,19 @@ class Rate:
 
     @property
     def done(self):
-        """Entries so far."""
+        """Returns the number of entries so far."""
         return int(self._share() * self.entries)
 
     @property
     def running(self):
-        """The file is being read."""
+        """Records that the file is being read."""
         return bool(self.places) and not self.finished
 
     def _share(self):
         return self.places[-1] / self.size if self.places else 0.0
 
     def at(self, place, now=None):
-        """The importer has read up to `place`. It has begun when it has read something."""
+        """Records that the importer has read up to `place`. The import begins with the first byte."""
         now = time.monotonic() if now is None else now
         if place == 0 and (not self.places or self.places[-1] == 0):
             self.times, self.places = [now], [0]
@@ -135,26 +135,26 @@ class Rate:
                 self.finished = True
 
     def end(self, now=None):
-        """The importer has closed the file or ended."""
+        """Records that the importer has closed the file or ended."""
         if not self.finished and self.places:
             self.at(self.size, now)
         self.finished = True
 
     def seconds(self):
-        """From the first byte to the last."""
+        """Returns the seconds from the first byte to the last."""
         return self._when(1) - self._when(0)
 
     def average(self, low, high):
-        """Entries a second between two shares of the file."""
+        """Returns the entries per second between two shares of the file."""
         took = self._when(high) - self._when(low)
         if took <= 0:
-            raise Failure("the import was over before its rate could be seen: give more entries")
+            raise Failure("the import ended before its rate could be measured: use more entries")
         return (high - low) * self.entries / took
 
     def _when(self, share):
-        """When this share had been read, on a straight line between the two looks around it."""
+        """Returns the time at which this share had been read, interpolated linearly between two observations."""
         if len(self.places) < 2:
-            raise Failure("the importer was never seen to read the LDIF: give more entries")
+            raise Failure("the importer was never observed reading the LDIF: use more entries")
         wanted = share * self.size
         after = max(bisect_left(self.places, wanted), 1)
         if after >= len(self.places):
@@ -163,7 +163,7 @@ class Rate:
         return early + (late - early) * ((wanted - low) / (high - low) if high > low else 1.0)
 
     def say(self):
-        """A line like those of the report, and the two rates as points in time."""
+        """Prints a line like those of the report, and the two rates as series."""
         now, done = self.times[-1], self._share() * self.entries
         before_t, before = self._last or (self.times[0], 0.0)
         self._last = now, done

@@ -1,7 +1,7 @@
-"""The importers: OpenDJ's import-ldif and OpenLDAP's slapadd, each with a configuration of its own in the scratch folder.
+"""The importers: OpenDJ's import-ldif and OpenLDAP's slapadd, each with its own configuration in the scratch directory.
 
-Both have the telco schema and the same indexes (uid and msisdn, for equality), and check each entry against the schema, as
-they do if nobody says otherwise.
+Both have the telco schema and the same indexes (uid and msisdn, for equality), and check each entry against the schema,
+which is their default.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ JAVA = "java is not installed: apt install default-jre-headless, or scripts/inst
 
 
 def check():
-    """A line for each thing that is missing; where the tools are is not known yet, so the default place is looked at."""
+    """Yields a line for each missing requirement; the tools' directory is not known yet, so the default one is checked."""
     yield from server.missing("slapadd", "slapd")
     if server.find("java") is None:
         yield JAVA
@@ -35,16 +35,16 @@ def _default_tools():
 
 
 def of(spec):
-    """The importer that the parameter `server` names."""
+    """Returns the importer that the parameter `server` names."""
     known = {"opendj": OpenDj, "openldap": OpenLdap}
     name = spec.get("server", "opendj")
     if name not in known:
-        raise Failure(f"there is no server {name!r}; this driver knows {' and '.join(known)}")
+        raise Failure(f"unknown server {name!r}; expected {' or '.join(known)}")
     return known[name](spec)
 
 
 class OpenLdap:
-    """slapadd -q: no transactions, no checks across entries, one thread that parses and one for the indexes."""
+    """slapadd -q: no transactions, no checks across entries, one thread for parsing and one for the indexes."""
 
     name, product = "slapadd", "openldap"
 
@@ -53,7 +53,7 @@ class OpenLdap:
         self.scratch = spec.scratch
 
     def prepare(self):
-        """The configuration and an empty database."""
+        """Writes the configuration and an empty database."""
         self.database.mkdir(exist_ok=True)
         modules = next((p for p in ("/usr/lib/ldap", "/usr/lib/openldap") if os.path.isdir(p)), None)
         if modules is None or server.find("slapadd") is None:
@@ -75,20 +75,20 @@ class OpenLdap:
         return dict(os.environ)
 
     def version(self):
-        # -V alone goes on to serve
+        # -V alone would start the server.
         return said([server.find("slapd"), "-VV"], r"slapd ([\d.]+\S*)")
 
     def imported(self, log, entries):
-        """slapadd stops at the first entry that it does not take, and says nothing of the others."""
+        """slapadd stops at the first entry that it rejects, and does not report the number of imported entries."""
         return entries
 
 
 class OpenDj:
-    """import-ldif --offline of an instance in the scratch folder, its database and its temporary files on `db`."""
+    """import-ldif --offline of an instance in the scratch directory, with its database and temporary files on `db`."""
 
     name, product = "import-ldif", "opendj"
     FINAL = re.compile(r"Processed (\d+) entries, imported (\d+), skipped (\d+), rejected (\d+)")
-    # As lib/_script-util.sh has them.
+    # The same options as in lib/_script-util.sh.
     EXPORTS = ["--add-exports=java.base/sun.security.x509=ALL-UNNAMED",
                "--add-exports=java.base/sun.security.tools.keytool=ALL-UNNAMED",
                "--add-opens=java.base/jdk.internal.loader=ALL-UNNAMED"]
@@ -100,10 +100,11 @@ class OpenDj:
         self.heap, self.threads = spec.get("heap", "1g"), spec.get("threads", 0)
 
     def prepare(self):
-        """An instance of its own, with our schema and indexes, its database on the dataset."""
+        """Creates an instance with our schema and indexes and with its database on the dataset."""
         if not (self.program / "setup").exists():
             raise Failure(f"OpenDJ is not in {self.program}: {FETCH}")
-        # Setting one up takes seconds of two Java machines, and nothing in it knows where it is.
+        # The setup takes seconds of two Java virtual machines, and its result does not depend on the
+        # directory.
         with tarfile.open(self.cached(f"opendj-{self._release()}.tar", self._install)) as installed:
             installed.extractall(self.scratch)
         (self.home / "config" / "schema" / "98-telco.ldif").write_text(self._schema())
@@ -140,11 +141,11 @@ class OpenDj:
         return self._java("import-ldif", "org.opends.server.tools.ImportLDIF", arguments + threads)
 
     def _java(self, script, main, arguments):
-        """What OpenDJ's script of this name starts; a script in between would die of a signal, and leave Java alive."""
+        """Returns the command of OpenDJ's script: the script itself would die of a signal and leave Java running."""
         java = server.find("java")
         if java is None:
             raise Failure(JAVA)
-        # A heap that is taken at once, or its growth would be measured.
+        # The heap is allocated at once, so that its growth is not measured.
         return [java, f"-Xms{self.heap}", f"-Xmx{self.heap}", *self.EXPORTS, f"-Dorg.opends.server.scriptName={script}",
                 "-cp", f"{self.home}/classes:{self.home}/lib/*", main, *arguments]
 
@@ -155,17 +156,17 @@ class OpenDj:
         return f"{self._release()} on Java {said([server.find('java'), '-version'], r'version .([0-9._]+)')}"
 
     def imported(self, log, entries):
-        """How many entries it says that it took; it goes on behind those that it rejects."""
+        """Returns the reported number of imported entries; import-ldif continues after entries that it rejects."""
         final = self.FINAL.search(log)
         if final is None:
-            raise Failure(f"import-ldif did not say how many entries it imported; see {self.scratch}/import-ldif.log")
+            raise Failure(f"import-ldif did not report the number of imported entries; see {self.scratch}/import-ldif.log")
         return int(final[2])
 
 
 def configured(config, database):
-    """OpenDJ's config.ldif with the backend's database elsewhere, and with our indexes only.
+    """Returns OpenDJ's config.ldif with the backend's database in another directory, and with our indexes only.
 
-    The default ones are for substrings of names; telco entries are found by a number.
+    The default indexes are for substrings of names; telco entries are looked up by number.
     """
     entries = re.split(r"\n\n+", config.strip("\n"))
     kept, template = [], None
@@ -175,11 +176,11 @@ def configured(config, database):
             kept.append(re.sub(r"(?m)^(ds-cfg-db-directory): db$", rf"\1: {database}", entry))
         elif index[1].lower() == "uid":
             template = entry
-        # What the server itself looks for stays: objectClass, entryUUID, aci and its own.
+        # Indexes that the server itself uses stay: objectClass, entryUUID, aci and its own.
         if index and not _is_for_people(index[1]):
             kept.append(entry)
     if template is None or str(database) not in "\n".join(kept):
-        raise Failure("OpenDJ's config.ldif is not as this driver knows it (4.10); fetch that version")
+        raise Failure("unknown format of OpenDJ's config.ldif; this driver supports version 4.10: fetch that version")
     kept += [template.replace("ds-cfg-attribute=uid,", f"ds-cfg-attribute={name},").replace(
         "ds-cfg-attribute: uid", f"ds-cfg-attribute: {name}") for name in INDEXED]
     return "\n\n".join(kept) + "\n"
@@ -190,7 +191,7 @@ def _is_for_people(name):
 
 
 def reader_of(pid, path):
-    """The file descriptor's entry below /proc by which the process has `path` open, or None."""
+    """Returns the path in /proc of the process's descriptor of `path`, or None if `path` is not open."""
     wanted = os.path.realpath(path)
     with contextlib.suppress(OSError):
         for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -201,7 +202,7 @@ def reader_of(pid, path):
 
 
 def said(program, pattern):
-    """What the program says of its version."""
+    """Returns the version that the program reports."""
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     found = re.search(pattern, done.stdout + done.stderr)
     return found[1] if found else "unknown"

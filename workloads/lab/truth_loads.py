@@ -2,15 +2,15 @@
 
 A workload is a module truth_NAME.py with
 
-    check()                         yields a line for each thing that is missing
-    prepare(spec, folder)           makes the database below `folder`, which has a subfolder for each dataset
-    serving(spec)                   a context in which the server runs on the datasets
-    Clients(spec, seconds)          a context in which the clients work for that long; see `Clients` below
+        check()                         yields a line for each missing requirement
+        prepare(spec, folder)           creates the database below `folder`, which has a subdirectory for each dataset
+        serving(spec)                   a context in which the server runs on the datasets
+        Clients(spec, seconds)          a context in which the clients work for `seconds`; see `Clients` below
 
-or, in place of the last two, a `load(spec)` that does and says all of it.
+    or, instead of the last two, a `load(spec)` that does all of it.
 
-Every client writes down when each of its transactions ended and how long it took, so the measured window is cut out
-exactly, and a warm-up needs no second start of the clients.
+    Every client records when each of its transactions ended and how long it took. So the measured window can be selected
+    exactly, and the clients need not be restarted after the warm-up.
 """
 
 import array
@@ -27,7 +27,7 @@ from pathlib import Path
 from common import driver, server
 from common.driver import Failure
 
-# The clients go on for a moment after the window, so that none of it is without load.
+# The clients continue for a moment after the window, so that the load covers all of it.
 TAIL_S = 0.5
 LOOK_S = 0.1
 PIECE = 1 << 20
@@ -36,14 +36,14 @@ WORKLOADS = ("mariadb", "mariadb_load", "postgresql", "postgresql_scan", "sqlite
 
 
 def workload_named(name):
-    """The module of a workload."""
+    """Returns the module of a workload."""
     if name not in WORKLOADS:
-        raise Failure(f"unknown workload {name!r}; there are {', '.join(WORKLOADS)}")
+        raise Failure(f"unknown workload {name!r}; expected one of {', '.join(WORKLOADS)}")
     return importlib.import_module(f"truth_{name}")
 
 
 def check():
-    """A line for each thing that is missing for the workload of the study, or for any if none is named."""
+    """Yields a line for each missing requirement of the study's workload, or of all workloads if none is named."""
     asked = driver.checked_parameters().get("workload")
     lines = (line for name in ([asked] if asked else WORKLOADS) for line in workload_named(name).check())
     return dict.fromkeys(lines)
@@ -61,7 +61,7 @@ def place(spec):
 
 
 def prepared(spec):
-    """The folder with the prepared database, made if it is not there: a subfolder for each dataset."""
+    """Returns the directory of the prepared database, created if it is missing, with a subdirectory for each dataset."""
     name = spec.get("workload", "")
     made = spec.cache / f"{name}-{spec.get('size', 1.0):g}"
     if not made.exists():
@@ -80,8 +80,8 @@ def prepared(spec):
 
 
 def _copy(source, target):
-    """Copies what is in a folder, holes as holes (LMDB's file is mostly one), with the owners: some servers insist on
-    theirs."""
+    """Copies the content of a directory with its holes (LMDB's file is mostly one) and owners (some servers require
+    theirs)."""
     shutil.copytree(source, target, dirs_exist_ok=True, symlinks=True, copy_function=_copy_file)
     for folder, folders, files in os.walk(source):
         at = Path(target) / Path(folder).relative_to(source)
@@ -106,7 +106,7 @@ def _copy_file(source, target):
             while at < end:
                 piece = read.read(min(PIECE, end - at))
                 if not piece:
-                    raise Failure(f"{source} became shorter while it was copied")
+                    raise Failure(f"{source} was truncated while it was copied")
                 os.pwrite(write.fileno(), piece, at)
                 at += len(piece)
     shutil.copystat(source, target)
@@ -134,7 +134,7 @@ def load(spec):
 
 
 def _sleep(clients, until_ns):
-    """Waits, and looks whether the clients still work."""
+    """Waits, and checks that the clients are still working."""
     while (left := until_ns - time.monotonic_ns()) > 0:
         clients.check()
         time.sleep(min(left / NS_PER_S, LOOK_S))
@@ -147,7 +147,7 @@ def _say(transactions, began, ended):
             seen.add(took)
             total += took
     if not seen.count:
-        raise Failure("no transaction ended in the measured window; give it more seconds, or look at the clients' logs")
+        raise Failure("no transaction ended in the measured window; use more seconds, or check the clients' logs")
     driver.figure("work_per_s", seen.count / ((ended - began) / NS_PER_S), "1/s")
     driver.figure("work_done", seen.count, "count")
     driver.figure("work_mean", total / seen.count, "ns")
@@ -156,7 +156,7 @@ def _say(transactions, began, ended):
 
 class Clients:
     """Clients that write pairs of 64-bit numbers to files: the end of a transaction (monotonic clock) and its duration,
-    in nanoseconds."""
+    both in nanoseconds."""
 
     PAIR = 16
 
@@ -175,28 +175,28 @@ class Clients:
         self.stop()
 
     def start(self):
-        """Starts the clients and returns."""
+        """Starts the clients."""
         raise NotImplementedError
 
     def check(self):
-        """Fails if a client has ended."""
+        """Raises Failure if a client has ended."""
 
     def finish(self):
-        """Waits for their orderly end, so that all that they write down is in the files."""
+        """Waits until the clients end, so that the files are complete."""
 
     def stop(self):
-        """Ends those that still run; called in any case."""
+        """Kills clients that are still running; always called."""
 
     def logs(self):
-        """The files with the pairs."""
+        """Returns the files with the pairs."""
         return sorted(self.folder.glob("log.*"))
 
     def done(self):
-        """How many transactions have ended; lags behind by what the clients have not written out."""
+        """Returns the number of ended transactions, without those that the clients still buffer."""
         return sum(path.stat().st_size for path in self.logs()) // self.PAIR
 
     def transactions(self):
-        """All (end, duration), client by client."""
+        """Returns all (end, duration) pairs, client by client."""
         for path in self.logs():
             data = path.read_bytes()
             numbers = array.array("q", data[:len(data) // self.PAIR * self.PAIR])
@@ -204,12 +204,12 @@ class Clients:
 
 
 class ProgramClients(Clients):
-    """One program that is all clients and ends by itself."""
+    """One program that runs all clients and exits after their work."""
 
     program = None
 
     def server(self):
-        """The program as a `common.server.Server`, not started yet."""
+        """Returns the program as a `common.server.Server` that is not started yet."""
         raise NotImplementedError
 
     def start(self):
@@ -219,18 +219,18 @@ class ProgramClients(Clients):
 
     def check(self):
         if (status := self.program.process.poll()) is not None:
-            raise Failure(f"{self.program.name} ended with {status} before its time: {self.program.last_lines(6)}")
+            raise Failure(f"{self.program.name} exited early with {status}: {self.program.last_lines(6)}")
 
     def finish(self):
         if (status := self.program.process.wait()) != 0:
-            raise Failure(f"{self.program.name} ended with {status}: {self.program.last_lines(6)}")
+            raise Failure(f"{self.program.name} exited with {status}: {self.program.last_lines(6)}")
 
     def stop(self):
         self.program.stop()
 
 
 class ProcessClients(Clients):
-    """Clients that are processes of Python, `clients` of them."""
+    """Clients that are Python processes; `clients` is their number."""
 
     def start(self):
         fork = multiprocessing.get_context("fork")
@@ -239,7 +239,7 @@ class ProcessClients(Clients):
             child.start()
 
     def connect(self, number):
-        """A context whose value is a function that does one transaction."""
+        """Returns a context whose value is a function that performs one transaction."""
         raise NotImplementedError
 
     def _work(self, number):
@@ -265,7 +265,7 @@ class ProcessClients(Clients):
     def check(self):
         self._failed()
         if not all(child.is_alive() for child in self.children):
-            raise Failure("a client ended before its time")
+            raise Failure("a client ended early")
 
     def finish(self):
         for child in self.children:
@@ -281,5 +281,5 @@ class ProcessClients(Clients):
 
 @contextlib.contextmanager
 def nothing_to_serve(_spec):
-    """`serving` of a database that is a library of its clients."""
+    """`serving` for a database that is a library in its clients."""
     yield

@@ -12,7 +12,7 @@ check = innodb_server.check
 
 
 def prepare(spec, folder):
-    """A server that was stopped in order, with its logs moved to where `serving` has them."""
+    """Prepares the database; the server is stopped cleanly, and its logs are moved to the directory that `serving` uses."""
     data, log = folder / "data", folder / "log"
     with innodb_server.MariaDb("prepare", spec.scratch / "p", data, innodb_doublewrite="OFF", **_settings(spec, None)) as mariadb:
         server.run("fill", [MARIADB / "fill.sh", mariadb.folder, "--scale", f"{spec.get('size', 1.0):g}", "--seed", 1], spec.scratch)
@@ -21,7 +21,7 @@ def prepare(spec, folder):
 
 
 def _settings(spec, log):
-    """Options of the server; `log` is the folder of its logs, or None while it has no binary log."""
+    """Returns the server's options; `log` is the directory of its logs, or None while it has no binary log."""
     settings = {"innodb_buffer_pool_size": spec.get("buffer_pool", "64M"), "innodb_log_file_size": spec.get("redo", "96M")}
     if log is None:
         return settings
@@ -30,12 +30,12 @@ def _settings(spec, log):
 
 
 def serving(spec):
-    """The server on the datasets."""
+    """Runs the server on the datasets."""
     return innodb_server.MariaDb("mariadb", spec.scratch / "m", spec.path("data"), **_settings(spec, spec.path("log")))
 
 
 class Clients(truth_loads.ProgramClients):
-    """sysbench, which writes down each transaction."""
+    """sysbench, which records each transaction."""
 
     SCRIPT = "oltp.lua"
 
@@ -50,6 +50,6 @@ class Clients(truth_loads.ProgramClients):
 
     def finish(self):
         super().finish()
-        # It ends with status 0 even when a thread fails.
+        # sysbench exits with status 0 even if a thread fails.
         if "FATAL" in self.program.log_path.read_text(errors="replace"):
             raise Failure(f"sysbench failed: {self.program.last_lines(6)}")

@@ -7,6 +7,6 @@ __all__ = ["Clients", "check", "prepare", "serving"]
 
 
 class Clients(truth_mariadb.Clients):
-    """sysbench, a transaction of which is one batch."""
+    """sysbench with one batch per transaction."""
 
     SCRIPT = "bulk.lua"

@@ -10,7 +10,7 @@ import ldap_servers
 import truth_loads
 from common import driver, server
 
-# Entries at size 1, of 2 KB each: 120 MB.
+# Number of entries at size 1, of 2 KB each: 120 MB.
 ENTRIES = 30_000
 ENTRY_BYTES = 2000
 MOST_BYTES = 1 << 30
@@ -20,13 +20,13 @@ ROOT = f"cn=admin,{ldap_data.SUFFIX}"
 
 
 def check():
-    """A line for each thing that is missing."""
+    """Yields a line for each missing requirement."""
     yield from server.missing("slapd", "slapd")
     yield from server.missing("slapadd", "slapd")
 
 
 class _At:
-    """The spec with another folder for the database, as ldap_servers asks for it."""
+    """Returns the specification with another directory for the database, as ldap_servers requires."""
 
     def __init__(self, spec, folder):
         self.scratch, self.folder = spec.scratch, folder
@@ -36,17 +36,17 @@ class _At:
 
 
 def configured(spec, folder):
-    """slapadd's configuration, with a user who may change things."""
+    """Returns slapadd's configuration with a user who may modify entries."""
     ldap = ldap_servers.OpenLdap(_At(spec, folder))
     ldap.prepare()
-    # slapadd makes the file as large as it may become.
+    # slapadd creates the file with its maximum size.
     text = re.sub(r"(?m)^maxsize .*$", f"maxsize {MOST_BYTES}", ldap.config.read_text())
     ldap.config.write_text(f'{text}rootdn "{ROOT}"\nrootpw {PASSWORD}\n')
     return ldap
 
 
 def prepare(spec, folder):
-    """The subscribers."""
+    """Prepares the subscribers."""
     entries = max(500, round(ENTRIES * spec.get("size", 1.0)))
     ldif = spec.scratch / "telco.ldif"
     ldap_data.write_ldif(ldif, entries, ENTRY_BYTES, 1)
@@ -57,7 +57,7 @@ def prepare(spec, folder):
 
 @contextlib.contextmanager
 def serving(spec):
-    """slapd on the dataset."""
+    """Runs slapd on the dataset."""
     ldap = configured(spec, spec.path("data"))
     driver.version("openldap", ldap.version())
     at = spec.scratch / "ldapi"
@@ -69,7 +69,7 @@ def serving(spec):
 
 
 class Clients(truth_loads.ProcessClients):
-    """A modification, then one look at another entry in four."""
+    """One modification, followed by a look-up of another entry in one of four transactions."""
 
     @contextlib.contextmanager
     def connect(self, number):
@@ -90,11 +90,11 @@ class Clients(truth_loads.ProcessClients):
             connection.close()
 
 
-# ---- as much of LDAP (RFC 4511) as this needs ----
+# ---- the required part of LDAP (RFC 4511) ----
 
 
 def tlv(tag, *parts):
-    """An element of BER."""
+    """Encodes an element in BER."""
     content = b"".join(parts)
     if len(content) < 0x80:
         return bytes([tag, len(content)]) + content
@@ -103,12 +103,12 @@ def tlv(tag, *parts):
 
 
 def whole(tag, number):
-    """A whole number from 0."""
+    """Encodes a non-negative integer."""
     return tlv(tag, number.to_bytes(number.bit_length() // 8 + 1, "big"))
 
 
 class Connection:
-    """One connection, one request at a time."""
+    """A connection with one request at a time."""
 
     def __init__(self, path):
         self.number = 0
@@ -123,7 +123,7 @@ class Connection:
         self.socket.close()
 
     def modify(self, dn, attribute, value):
-        """Replaces an attribute's values by one."""
+        """Replaces an attribute's values with one value."""
         change = tlv(0x30, whole(0x0A, 2), tlv(0x30, tlv(0x04, attribute.encode()), tlv(0x31, tlv(0x04, value.encode()))))
         self._ask(tlv(0x66, tlv(0x04, dn.encode()), tlv(0x30, change)))
 
@@ -136,22 +136,22 @@ class Connection:
     def _ask(self, operation):
         self.number += 1
         self.socket.sendall(tlv(0x30, whole(0x02, self.number), operation))
-        # Entries that are found come first (0x64), then the result, which begins with its code.
+        # Entries that were found come first (0x64), then the result, which begins with its code.
         while (answer := self._answer())[0] == 0x64:
             pass
         _, body = element(answer)
         _, code = element(body)
         if any(code):
-            raise OSError(f"slapd answered with code {int.from_bytes(code, 'big')}")
+            raise OSError(f"slapd returned code {int.from_bytes(code, 'big')}")
 
     def _answer(self):
-        """The operation of the next message."""
+        """Returns the operation of the next message."""
         head = self._read(2)
         length = head[1]
         if length & 0x80:
             length = int.from_bytes(self._read(length & 0x7F), "big")
         message = self._read(length)
-        # The message's number, a short one, stands before it.
+        # The message's number, which is short, precedes it.
         return message[2 + message[1]:]
 
     def _read(self, count):
@@ -162,7 +162,7 @@ class Connection:
 
 
 def element(data):
-    """Tag and content of the first element."""
+    """Returns tag and content of the first element."""
     length, at = data[1], 2
     if length & 0x80:
         at += length & 0x7F

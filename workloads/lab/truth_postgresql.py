@@ -13,32 +13,32 @@ from common.driver import Failure
 # pgbench's scale at size 1: 300 MB.
 SCALE = 20
 READY_S = 60
-# It refuses root, and its user cannot enter the lab's folder. In a user namespace root has another number and the files
-# of root are that user's.
+# PostgreSQL refuses to run as root, and its user cannot enter the lab's directory. In a user namespace, root has
+# another user ID and the files of root belong to that user.
 AS_USER = ["unshare", "--user", "--map-user=1", "--map-group=1"]
 
 
 def programs():
-    """The newest installed server's programs, which are not in PATH on Debian; None without one."""
+    """Returns the directory of the newest installed server's programs, which Debian does not add to PATH, or None."""
     found = glob.glob("/usr/lib/postgresql/*/bin/postgres")
     return os.path.dirname(max(found, key=lambda path: int(path.split("/")[4]))) if found else None
 
 
 def check():
-    """A line for each thing that is missing."""
+    """Yields a line for each missing requirement."""
     if programs() is None:
         yield "PostgreSQL is not installed: apt install postgresql, or scripts/install.sh --for lab"
 
 
 def command(program, *arguments):
-    """One of its programs, as a user that it accepts."""
+    """Returns the command of a program, run as a user that PostgreSQL accepts."""
     if programs() is None:
         raise Failure(next(check()))
     return [*(AS_USER if os.getuid() == 0 else []), os.path.join(programs(), program), *arguments]
 
 
 def prepare(spec, folder):
-    """pgbench's tables."""
+    """Prepares pgbench's tables."""
     scale = max(1, round(SCALE * spec.get("size", 1.0)))
     with cluster(spec, folder):
         server.run("pgbench-init", command("pgbench", "-h", spec.scratch, "-U", "bench", "-i", "-q", "-s", str(scale), "postgres"),
@@ -47,7 +47,7 @@ def prepare(spec, folder):
 
 @contextlib.contextmanager
 def cluster(spec, folder):
-    """A new cluster whose log is a folder of its own, with a server to fill it."""
+    """Creates a cluster whose log has its own directory, and starts a server to fill it."""
     server.run("initdb", command("initdb", "-D", folder / "data", "-X", folder / "log", "-U", "bench", "-A", "trust", "-E", "UTF8",
                                  "--no-locale", "--no-sync"), spec.scratch)
     with running(spec, folder / "data", "fsync=off"):
@@ -56,7 +56,7 @@ def cluster(spec, folder):
 
 @contextlib.contextmanager
 def serving(spec):
-    """The server on the datasets."""
+    """Runs the server on the datasets."""
     link = spec.path("data") / "pg_wal"
     link.unlink()
     link.symlink_to(spec.path("log"))
@@ -69,11 +69,11 @@ def serving(spec):
 
 @contextlib.contextmanager
 def running(spec, data, *settings):
-    """A server on this cluster, stopped in order."""
+    """Runs a server on this cluster, and stops it cleanly."""
     options = ["listen_addresses=", f"unix_socket_directories={spec.scratch}", f"shared_buffers={spec.get('buffers', '64MB')}",
                "max_wal_size=256MB", "checkpoint_timeout=30s", "bgwriter_delay=50ms", *spec.get("settings", []), *settings]
     words = [word for option in options for word in ("-c", option)]
-    # SIGINT is its fast shutdown; unshare becomes the server, so the signal meets it.
+    # SIGINT is its fast shutdown; unshare executes the server, so the signal reaches it.
     with server.Server("postgres", command("postgres", "-D", data, *words), spec.scratch, stop_signal=server.signal.SIGINT) as postgres:
         postgres.wait_ready(lambda: _answers(spec), READY_S)
         yield
@@ -88,13 +88,13 @@ def _answers(spec):
 class Clients(truth_loads.ProgramClients):
     """pgbench, which logs each transaction."""
 
-    # Bytes of a line of its log, about.
+    # Approximate length in bytes of a line of its log.
     LINE = 36
-    # A script in place of TPC-B's.
+    # A script that replaces TPC-B's.
     SCRIPT = None
 
     def server(self):
-        # Its log has the time of day.
+        # The log contains the time of day.
         self.to_monotonic = time.monotonic_ns() - time.time_ns()
         script = []
         if self.SCRIPT:
@@ -112,6 +112,7 @@ class Clients(truth_loads.ProgramClients):
     def transactions(self):
         for path in self.logs():
             for line in path.read_text().splitlines():
-                # Client, number, microseconds, script, and the time of its end: seconds, microseconds.
+                # Client, number, duration in microseconds, script, and the time of its end in seconds
+                # and microseconds.
                 _, _, took, _, second, micro = line.split()[:6]
                 yield int(second) * truth_loads.NS_PER_S + int(micro) * 1000 + self.to_monotonic, int(took) * 1000

@@ -1,6 +1,6 @@
 """Reports over a table of sales that is larger than the caches, in the PostgreSQL of truth_postgresql.
 
-A unit of work is one query, which scans and groups a week's sales, after one update of a product's stock.
+A unit of work is one update of a product's stock and one query that scans and groups a week's sales.
 """
 
 import truth_postgresql
@@ -9,14 +9,14 @@ from truth_postgresql import check, serving
 
 __all__ = ["Clients", "check", "prepare", "serving"]
 
-# At size 1: 48 weeks of 19 MB each. A scan of more than a quarter of the shared buffers does not evict what is in them.
+# At size 1: 48 weeks of 19 MB each. A scan of more than a quarter of the shared buffers does not evict their content.
 WEEKS = 48
 SALES = 120_000
 PRODUCTS = 40_000
 
 
 def pick(words, often):
-    """SQL for one of these words: the larger `often`, the more often it is one of the first."""
+    """Returns SQL that draws one of these words: the larger `often`, the more frequent are the first ones."""
     words = words.split()
     return f"(array{words})[1 + floor(random() ^ {often} * {len(words)})::int]"
 
@@ -37,7 +37,7 @@ NOTE = " || ' ' || ".join([
 
 
 def week_of_sales(week, sales):
-    """SQL for a week's partition, its rows in the order of time."""
+    """Returns SQL for a week's partition, with rows in the order of time."""
     return f"""
 create table sale_{week} partition of sale for values in ({week});
 insert into sale_{week} select {week * sales} + n, {week}, timestamp '2026-01-01' + {week} * interval '7 days' + n * interval '5 s',
@@ -50,7 +50,7 @@ from generate_series(1, {sales}) n;
 
 
 def prepare(spec, folder):
-    """The tables; every row is frozen, or the first scan would write."""
+    """Prepares the tables; every row is frozen, because the first scan would otherwise write."""
     sales = max(500, round(SALES * spec.get("size", 1.0)))
     script = spec.scratch / "tables.sql"
     script.write_text("select setseed(0.5);\n" + TABLES + "".join(week_of_sales(week, sales) for week in range(WEEKS))

@@ -6,7 +6,7 @@ import sqlite3
 
 import truth_loads
 
-# Documents at size 1, of 1 KB on average: 200 MB with the index.
+# Number of documents at size 1, of 1 KB on average: 200 MB with the index.
 DOCUMENTS = 160_000
 NAME = "app.db"
 SCHEMA = """
@@ -21,18 +21,18 @@ serving = truth_loads.nothing_to_serve
 
 
 def check():
-    """Nothing is missing: it comes with Python."""
+    """Yields nothing: SQLite is part of Python."""
     return ()
 
 
 def body(draw):
-    """Text as people write it: few words are most of it."""
+    """Returns text in which a few words are most frequent, as in natural language."""
     count = draw.randint(30, 220)
     return " ".join(WORDS[int(draw.random() ** 3 * len(WORDS))] for _ in range(count))
 
 
 def connect(folder, synchronous="full"):
-    """A connection; journal, durability and cache are those of a careful application."""
+    """Opens a connection with the journal, durability and cache of a careful application."""
     db = sqlite3.connect(folder / NAME, timeout=60, isolation_level=None)
     db.execute("pragma journal_mode=wal")
     db.execute(f"pragma synchronous={synchronous}")
@@ -41,9 +41,9 @@ def connect(folder, synchronous="full"):
 
 
 def prepare(spec, folder):
-    """The documents."""
+    """Prepares the documents."""
     draw = random.Random(1)
-    # Whole texts are drawn from a pool: making each would take minutes.
+    # Texts are drawn from a pool, because generating each one would take minutes.
     bodies = [body(draw) for _ in range(2000)]
     db = connect(folder / "data", "off")
     db.executescript(SCHEMA)
@@ -52,19 +52,19 @@ def prepare(spec, folder):
     db.executemany("insert into document(owner, changed, body) values(?, ?, ?)",
                    ((draw.randrange(OWNERS), n, f"{n} {draw.random()} {bodies[draw.randrange(len(bodies))]}") for n in range(count)))
     db.execute("commit")
-    # The last connection empties the log into the database.
+    # The last connection writes the log back into the database.
     db.close()
 
 
 class Clients(truth_loads.ProcessClients):
-    """Half of the transactions only read."""
+    """Clients of which half of the transactions only read."""
 
     @contextlib.contextmanager
     def connect(self, number):
         draw = self.spec.random(f"client {number}")
         db = connect(self.spec.path("data"))
         count = db.execute("select max(id) from document").fetchone()[0]
-        # A tenth of the documents is asked for most of the time.
+        # Most accesses are to a tenth of the documents.
         transaction = Transaction(db, draw, lambda: 1 + int(draw.random() ** 2 * count) * 48271 % count)
         try:
             yield transaction
@@ -73,7 +73,7 @@ class Clients(truth_loads.ProcessClients):
 
 
 class Transaction:
-    """One transaction at each call."""
+    """Performs one transaction at each call."""
 
     def __init__(self, db, draw, some):
         self.db, self.draw, self.some = db, draw, some

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Several processes write to one LMDB environment through a writable shared mapping; or what is in it is checked.
+"""Writes to an LMDB environment with several processes through a writable shared mapping, or checks its content.
 
 usage: load.py fill DIR [--seconds N] [--writers N]
        load.py check DIR
 
-Both print one line: entries and a digest of the whole content, to be compared. Exit status: 0 clean, 1 not.
+Both print one line: the number of entries and a digest of the whole content, for comparison. Exit status: 0 valid, 1 not.
 """
 
 import argparse
@@ -17,12 +17,12 @@ import time
 
 import lmdb
 
-# Bytes; the file is extended to this at once.
+# Size in bytes; the file is extended to it at once.
 MAP = 512 << 20
 
 
 class Regret(Exception):
-    """Ends a transaction without a commit."""
+    """Aborts a transaction."""
 
 
 def connect(path):
@@ -30,7 +30,7 @@ def connect(path):
 
 
 def value(key, version, length):
-    """What an entry must hold; it says itself which version and length it is of."""
+    """Returns the expected content of an entry, which contains its version and length."""
     head = f"{key.hex()} {version} {length} ".encode()
     return head + random.Random(head).randbytes(length)
 
@@ -83,7 +83,7 @@ def main():
     arguments.add_argument("--writers", type=int, default=3)
     options = arguments.parse_args()
     if options.verb == "fill":
-        # An environment is not to be inherited: each process opens its own.
+        # An environment must not be inherited: each process opens its own.
         context = multiprocessing.get_context("spawn")
         jobs = [context.Process(target=write, args=(options.dir, n, options.seconds)) for n in range(options.writers)]
         for job in jobs:

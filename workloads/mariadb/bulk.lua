@@ -1,6 +1,7 @@
--- A bulk load: `sysbench bulk.lua … run`. Each thread creates tables of its own, like some of the shop's, and inserts rows in
--- batches, in the order of the primary key. Every table has an index on the customer, whose entries land all over it; events
--- and orders also have one on the time, which grows at its end. One event is one batch and one transaction.
+-- A bulk load: `sysbench bulk.lua … run`. Each thread creates its own tables, similar to some of the shop's, and
+-- inserts rows in batches, in the order of the primary key. Every table has an index on the customer, whose entries
+-- are inserted at random positions; events and orders also have one on the time, which grows at its end. One event
+-- is one batch and one transaction.
 
 local durations = require("durations")
 local shop = require("tables")
@@ -12,10 +13,10 @@ sysbench.cmdline.options = {
    log = durations.option,
 }
 
--- The tables that are loaded in turn, and what is added to the shop's schema.
+-- The tables that are loaded in turn, and additions to the shop's schema.
 local TURNS = { "events", "orders", "messages" }
 local ADDED = { events = ", KEY at (at)", orders = ", KEY placed (placed)", messages = "" }
--- Of the shop whose customers the rows name.
+-- Scale of the shop whose customers the rows refer to.
 local SCALE = 1
 
 function thread_init()
@@ -37,7 +38,7 @@ function thread_done()
    if log then log:close() end
 end
 
--- The statement is made before the clock starts, as if the client read it from a file.
+-- The statement is built before the clock starts, as if the client read it from a file.
 local function next_batch()
    turn = turn % #TURNS + 1
    local into, rows = loads[TURNS[turn]], {}

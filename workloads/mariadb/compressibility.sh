@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Says how compressible files are, from samples spread evenly over each of them.
+# Prints how compressible files are, based on samples spread evenly over each of them.
 #
 # usage: compressibility.sh FILE...
 #
-# For each file: its size, the share of samples that are all zero (space the database keeps in reserve), and of
-# the others the entropy of the bytes taken one by one (8 bits: noise) and how many times smaller gzip -6 makes
-# samples of 128 KiB, each compressed alone as a file system would. These are figures of the data only; how much a ZFS setting saves also depends on records and sectors: see poolwright estimate.
+# For each file: its size, the share of samples that are all zero (space that the database keeps in reserve), and of
+# the others the order-0 entropy of the bytes (8 bits: noise) and the compression ratio of gzip -6 for samples of 128
+# KiB, each compressed separately as by a file system. These figures describe only the data; the savings of a ZFS
+# setting also depend on records and sectors: see poolwright estimate.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
@@ -13,7 +14,7 @@ set -euo pipefail
 SAMPLES=24
 SAMPLE_BYTES=131072
 
-# places FILE: the places to read, in units of a sample.
+# places FILE: prints the places to read, in units of a sample.
 places() {
     local units=$(($(stat -c %s -- "$1") / SAMPLE_BYTES)) i
     [ $units -gt 0 ] || { echo 0; return; }
@@ -47,7 +48,7 @@ report() {
 
 case ${1:-} in
     -h | --help) usage_from "$0"; exit 0 ;;
-    '') die 2 "say at least one file; see --help" ;;
+    '') die 2 "no file given; see --help" ;;
 esac
 SCRATCH=$(mktemp -d)
 trap 'rm -rf "$SCRATCH"' EXIT

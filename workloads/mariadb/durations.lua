@@ -1,5 +1,6 @@
--- What a client writes down of its transactions: for each, the end and the duration as two 64-bit numbers, nanoseconds of
--- the monotonic clock. `--log=FILE` of the scripts that use this names the file, to which each thread appends its number.
+-- Records a client's transactions: for each, the end and the duration as two 64-bit numbers, in nanoseconds of the
+-- monotonic clock. `--log=FILE` of the scripts that use this module names the file; each thread appends its number
+-- to the name.
 
 local ffi = require("ffi")
 

@@ -1,4 +1,4 @@
--- Fills the shop with seeded, structured data: `sysbench fill.lua … prepare`, run by fill.sh.
+-- Fills the shop with seeded, structured data: `sysbench fill.lua … prepare`, called by fill.sh.
 
 local text = require("text")
 local tables = require("tables")
@@ -8,7 +8,7 @@ sysbench.cmdline.options = {
    seed = { "Seed of the generator", 1 },
 }
 
--- The rows of a batch depend on the seed and its place only, not on which thread makes it.
+-- The rows of a batch depend only on the seed and the batch's position, not on the thread that generates it.
 local function fill_batch(connection, number, plan, first, last, scale)
    local random = text.generator(sysbench.opt.seed * 1000003 + number * 65537 + first)
    local rows = {}
@@ -22,13 +22,13 @@ local function create()
    for _, plan in ipairs(tables.list) do
       connection:query("CREATE TABLE " .. plan.name .. " (" .. plan.schema .. ") ENGINE=InnoDB")
    end
-   -- sysbench ends with status 0 even when a thread fails, so each thread leaves a row when it is through.
+   -- sysbench exits with status 0 even if a thread fails, so each thread inserts a row when it has finished.
    connection:query("CREATE TABLE filled (thread INT NOT NULL PRIMARY KEY) ENGINE=InnoDB")
    connection:disconnect()
 end
 
--- Deals whole tables out, the largest first, each to the thread with the least to do. A table is written by
--- one thread, in the order of its key: two would split each other's pages and leave them half empty.
+-- Assigns whole tables, the largest first, each to the thread with the least work. One thread writes a table in the
+-- order of its key: two threads would split each other's pages and leave them half empty.
 local function my_tables()
    local order, load, mine = {}, {}, {}
    for number, plan in ipairs(tables.list) do order[number] = { number = number, plan = plan } end

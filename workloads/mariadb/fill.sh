@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Fills a private MariaDB (see server.sh) with a web shop's data and says how compressible it is.
+# Fills a private MariaDB (see server.sh) with a web shop's data, and prints how compressible it is.
 #
 # usage: fill.sh DIR [--scale 1] [--seed 1] [--threads 2]
 #
-# Seven tables with words, names, addresses, JSON documents and tokens, all from a seeded generator:
-# about 350 MB at scale 1. The fill itself is not written to the binary log.
+# Seven tables with words, names, addresses, JSON documents and tokens from a seeded generator: about 350 MB at scale
+# 1. The fill itself is not written to the binary log.
 # Exit status: 0 done, 1 failed, 2 wrong usage.
 set -euo pipefail
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -18,7 +18,7 @@ THREADS=2
 parse_arguments() {
     case ${1:-} in
         -h | --help) usage_from "$0"; exit 0 ;;
-        '' | -*) die 2 "say the folder of the server; see --help" ;;
+        '' | -*) die 2 "no directory of the server given; see --help" ;;
     esac
     DIR=$(realpath -m -- "$1")
     shift
@@ -41,7 +41,7 @@ run_sysbench() {
         --mysql-user=root --mysql-db=shop --verbosity=2 --threads="$THREADS" --scale="$SCALE" --seed="$SEED" "$@"
 }
 
-# What is measured below is the files, so every changed page has to be in them first.
+# The files are examined below, so every changed page must be written to them first.
 write_back() {
     local tables
     tables=$(sql -e "SELECT GROUP_CONCAT(CONCAT('shop.', table_name)) FROM information_schema.tables WHERE table_schema = 'shop'")
@@ -49,12 +49,12 @@ write_back() {
 }
 
 fill() {
-    sql -e "CREATE DATABASE shop CHARACTER SET utf8mb4" || die 1 "the server in $DIR cannot be reached, or has a shop already"
-    # Durability of single commits does not matter until the data is there.
+    sql -e "CREATE DATABASE shop CHARACTER SET utf8mb4" || die 1 "cannot reach the server in $DIR, or it already has a shop"
+    # The durability of single commits does not matter until the data is complete.
     sql -e "SET GLOBAL innodb_flush_log_at_trx_commit = 0; SET GLOBAL sync_binlog = 0"
     run_sysbench --threads=1 create
     run_sysbench prepare
-    [ "$(sql -e 'SELECT COUNT(*) FROM shop.filled')" = "$THREADS" ] || die 1 "the fill did not end well; sysbench's message is above"
+    [ "$(sql -e 'SELECT COUNT(*) FROM shop.filled')" = "$THREADS" ] || die 1 "the fill failed; sysbench's message is above"
     sql -e "DROP TABLE shop.filled"
     sql -e "SET GLOBAL innodb_flush_log_at_trx_commit = 1; SET GLOBAL sync_binlog = 1; FLUSH BINARY LOGS"
     write_back
@@ -63,7 +63,7 @@ fill() {
 main() {
     parse_arguments "$@"
     command -v sysbench >/dev/null 2>&1 || die 1 "sysbench is not installed; run scripts/install.sh"
-    [ -S "$DIR/mariadb.sock" ] || die 1 "no server runs in $DIR; start one with server.sh"
+    [ -S "$DIR/mariadb.sock" ] || die 1 "no server is running in $DIR; start one with server.sh"
     local began=$SECONDS data
     fill
     data=$(sql -e 'SELECT @@datadir')

@@ -1,12 +1,13 @@
--- Four InnoDB tables of different kinds, one for each table of the compression report that campaigns/innodb.toml repeats:
--- `sysbench kinds.lua --table=table1 --mib=172 prepare`. They differ in how well they compress, because of what is in them:
+-- Four InnoDB tables of different kinds, one for each table of the compression report that campaigns/innodb.toml
+-- repeats: `sysbench kinds.lua --table=table1 --mib=172 prepare`. They differ in compressibility because of their
+-- content:
 --
---   table1  a shop's events: JSON documents with the same keys over and over, a few words, numbers, a session's id
---   table2  messages: prose, with as many different words as people use
---   table3  a monitoring system's results: the same hosts, checks and sentences every minute, few digits change
---   table4  photographs: file names and captions beside keys and MD5 sums, which are noise written as letters
+--   table1  a shop's events: JSON documents with repeated keys, a few words, numbers, a session's id
+--   table2  messages: prose, with a vocabulary as large as that of people
+--   table3  a monitoring system's results: the same hosts, checks and sentences every minute, in which few digits change
+--   table4  photographs: file names and captions with keys and MD5 sums, which are noise in letters
 --
--- Rows are inserted in the order of their key by one connection until the file has the wanted size.
+-- One connection inserts rows in the order of their key until the file has the wanted size.
 
 local text = require("text")
 local shop = require("tables")
@@ -34,7 +35,7 @@ local function hex(random, length)
    return table.concat(list)
 end
 
--- The shop's event with the session it belongs to: 32 random bytes in base64.
+-- The shop's event with its session: 32 random bytes in base64.
 local function event(random, id)
    local kind = random.pick(text.KINDS)
    local document = text.event_document(random, kind):gsub("}$", format(', "session": "%s"}', text.token(random, 43)))
@@ -49,7 +50,7 @@ local CHECKS = {
    { "ntp", "NTP OK: Offset -0.0000%02d secs, jitter=0.0%02d, stratum=2, truechimers=%d", 9 },
 }
 
--- Every host's checks one after another, then the next minute.
+-- Every host's checks one after another, then those of the next minute.
 local HOSTS = 60
 local function check_result(random, id)
    local check = CHECKS[1 + (id - 1) % #CHECKS]
@@ -104,7 +105,7 @@ end
 
 local function fill()
    local name, plan = sysbench.opt.table, kinds[sysbench.opt.table]
-   if not plan then error("there is no kind " .. name) end
+   if not plan then error("unknown kind " .. name) end
    local connection = sysbench.sql.driver():connect()
    local random = text.generator(sysbench.opt.seed * 1000003)
    connection:query("CREATE TABLE " .. name .. " (" .. plan.schema .. ") ENGINE=InnoDB")

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Puts an OLTP load on a filled private MariaDB (see server.sh and fill.sh).
+# Runs an OLTP load on a filled private MariaDB (see server.sh and fill.sh).
 #
 # usage: load.sh DIR [--time 60] [--threads 4] [--seed 1] [--rate 0]
 #
-# Point and range reads, inserts, deletes, and updates of JSON and text columns, by sysbench with oltp.lua;
-# prints transactions a second every 10 s and a summary at the end. --rate limits transactions a second
-# (0: as fast as it goes).
+# The load is sysbench with oltp.lua: point and range reads, inserts, deletes, and updates of JSON and text columns.
+# It prints transactions per second every 10 s and a summary at the end. --rate limits the transactions per second (0:
+# unlimited).
 # Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 set -euo pipefail
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -19,7 +19,7 @@ RATE=0
 
 case ${1:-} in
     -h | --help) usage_from "$0"; exit 0 ;;
-    '' | -*) die 2 "say the folder of the server; see --help" ;;
+    '' | -*) die 2 "no directory of the server given; see --help" ;;
 esac
 DIR=$(realpath -m -- "$1")
 shift
@@ -35,9 +35,9 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 command -v sysbench >/dev/null 2>&1 || die 1 "sysbench is not installed; run scripts/install.sh"
-[ -S "$DIR/mariadb.sock" ] || die 1 "no server runs in $DIR; start one with server.sh"
+[ -S "$DIR/mariadb.sock" ] || die 1 "no server is running in $DIR; start one with server.sh"
 
-# exec: whoever stops this script stops sysbench itself.
+# exec: a signal to this script must reach sysbench itself.
 export LUA_PATH="$HERE/?.lua;;"
 exec sysbench "$HERE/oltp.lua" --db-driver=mysql --mysql-socket="$DIR/mariadb.sock" --mysql-user=root --mysql-db=shop \
     --threads="$THREADS" --time="$DURATION" --events=0 --rate="$RATE" --seed="$SEED" --rand-seed="$SEED" --rand-type=pareto \

@@ -1,7 +1,7 @@
--- The shop at work: `sysbench oltp.lua … run`, run by load.sh. One event is one transaction.
+-- The shop in operation: `sysbench oltp.lua … run`, called by load.sh. One event is one transaction.
 --
--- Seven in ten transactions only read. What is written is text of the same kind as what was there, so that
--- the data files stay as compressible as they were.
+-- Seven of ten transactions only read. Written text is of the same kind as the existing text, so that the data files
+-- stay as compressible as they were.
 
 local durations = require("durations")
 local text = require("text")
@@ -13,8 +13,8 @@ sysbench.cmdline.options = {
    log = durations.option,
 }
 
--- Some customers and products are far busier than others. The multiplier scatters the busy ones over the
--- table: neighbours in rank are not neighbours on a page.
+-- Some customers and products are far busier than others. The multiplier scatters the busy ones over the table:
+-- neighbours in rank are not on neighbouring pages.
 local SCATTER = 48271
 local function busy(count)
    return (sysbench.rand.default(1, count) * SCATTER) % count + 1
@@ -29,7 +29,7 @@ function thread_init()
    random = text.generator(sysbench.opt.seed * 7919 + sysbench.tid)
    customers, products, orders = count_rows("customers"), count_rows("products"), count_rows("orders")
    messages, sessions = count_rows("messages"), count_rows("sessions")
-   -- Each thread clears away its own part of the old events, from the oldest on.
+   -- Each thread deletes its own part of the old events, the oldest first.
    local events = count_rows("events")
    local share = math.floor(events / sysbench.opt.threads)
    oldest, oldest_end = sysbench.tid * share + 1, (sysbench.tid + 1) * share
@@ -119,13 +119,13 @@ local function clear_events()
    oldest = oldest + 10
 end
 
--- Of a hundred transactions, this many are of each kind, and whether they write.
+-- Of a hundred transactions, the number of each kind, and whether the kind writes.
 local MIX = {
    { 35, browse, false }, { 25, history, false }, { 10, read_messages, false }, { 10, buy, true },
    { 8, change_preferences, true }, { 6, process_order, true }, { 4, edit_text, true }, { 2, clear_events, true },
 }
 
--- The kinds that --mix leaves, and the sum of their shares.
+-- The kinds that --mix selects, and the sum of their shares.
 local kinds, total
 local function choose_kinds()
    kinds, total = {}, 0

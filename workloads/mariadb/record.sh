@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Records a private MariaDB under load: starts one, fills it, puts the load on it, records its data, and stops it.
+# Records a private MariaDB under load: starts it, fills it, runs the load, records its data, and stops it.
 #
 # usage: record.sh DIR -o FILE [--scale 1] [--for 20]
 #
-# DIR is the folder of the server, as in server.sh; --scale is that of fill.sh, --for the seconds that are recorded into FILE.
-# The server is stopped at the end, so that the files stay as they were recorded. Needs the rights of root.
+# DIR is the directory of the server as in server.sh, --scale that of fill.sh, and --for the number of seconds that
+# are recorded into FILE. The server is stopped at the end, so that the files stay as they were recorded. Requires
+# root.
 # Exit status: 0 done, 1 failed, 2 wrong usage.
 set -euo pipefail
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -12,7 +13,7 @@ HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../../scripts/lib.sh"
 
 PROGRAM=$POOLWRIGHT_ROOT/target/release/poolwright
-# Seconds of load before the recording, and after it: the recorder needs a moment to begin.
+# Seconds of load before and after the recording: the recorder needs a moment to start.
 BEFORE=3 AFTER=5
 SCALE=1
 TIME=20
@@ -20,7 +21,7 @@ FILE=
 
 case ${1:-} in
     -h | --help) usage_from "$0"; exit 0 ;;
-    '' | -*) die 2 "say the folder of the server; see --help" ;;
+    '' | -*) die 2 "no directory of the server given; see --help" ;;
 esac
 DIR=$(realpath -m -- "$1")
 shift
@@ -34,8 +35,8 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
-[ -n "$FILE" ] || die 2 "say the recording's file with -o; see --help"
-[ "$(id -u)" -eq 0 ] || die 1 "recording needs the rights of root"
+[ -n "$FILE" ] || die 2 "no file for the recording given with -o; see --help"
+[ "$(id -u)" -eq 0 ] || die 1 "recording requires root"
 
 clean_up() { "$HERE/server.sh" stop "$DIR" >/dev/null 2>&1 || true; }
 trap clean_up EXIT

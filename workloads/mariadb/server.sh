@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
-# A private MariaDB in a folder of its own, reached through a Unix socket only.
+# Runs a private MariaDB in its own directory, reachable through a Unix socket only.
 #
 # usage: server.sh start DIR [--page-size 16k] [--buffer-pool 64M] [--data-dir DATA] [--native-aio on|off]
 #        server.sh stop DIR
 #        server.sh status DIR
 #
-# start makes DIR/data (or DATA) with the layout a Debian server has, a configuration DIR/my.cnf, and
-# starts mariadbd with that configuration alone: nothing of /etc/mysql is read and no port is opened.
-# A folder made before is started again as it was. It is durable as a careful DBA would have it: every
-# commit reaches the redo log and the binary log. The buffer pool is small on purpose, so that the
-# load reads from storage. --native-aio off makes InnoDB use pread and pwrite in place of the kernel's
-# asynchronous interface (io_uring or libaio), which it uses by default.
+# start creates DIR/data (or DATA) with the layout of a Debian server and a configuration DIR/my.cnf, and starts
+# mariadbd with this configuration only: nothing in /etc/mysql is read, and no port is opened. An existing directory
+# is started again with its configuration. Commits are durable: each one reaches the redo log and the binary log. The
+# buffer pool is small so that the load reads from storage. --native-aio off makes InnoDB use pread and pwrite instead
+# of the kernel's asynchronous interface (io_uring or libaio), which is the default.
 #
-# DIR/mariadb.sock is the socket, DIR/pid the process, DIR/error.log what the server said.
+# DIR/mariadb.sock is the socket, DIR/pid the process ID, DIR/error.log the server's log.
 # Exit status: 0 done (status: running), 1 failed (status: not running), 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -21,7 +20,7 @@ set -euo pipefail
 PAGE_SIZE=16k
 BUFFER_POOL=64M
 NATIVE_AIO=on
-# Seconds; for a slow disk and a busy machine.
+# Time limit in seconds, for a slow disk and a busy machine.
 START_PATIENCE=300
 STOP_PATIENCE=300
 
@@ -29,9 +28,9 @@ parse_arguments() {
     case ${1:-} in
         start | stop | status) VERB=$1 ;;
         -h | --help) usage_from "$0"; exit 0 ;;
-        *) die 2 "say start, stop or status, and the folder; see --help" ;;
+        *) die 2 "expected start, stop or status, and a directory; see --help" ;;
     esac
-    [ -n "${2:-}" ] || die 2 "'$VERB' needs a folder; see --help"
+    [ -n "${2:-}" ] || die 2 "'$VERB' needs a directory; see --help"
     DIR=$(realpath -m -- "$2")
     DATA=$DIR/data
     shift 2
@@ -48,7 +47,7 @@ parse_arguments() {
     done
 }
 
-# The process, if it is alive and is really this folder's server (a process id can be reused).
+# server_pid: prints the process ID if the process is this directory's server (a process ID can be reused).
 server_pid() {
     local pid
     pid=$(cat "$DIR/pid" 2>/dev/null || true)
@@ -95,7 +94,7 @@ create() {
     say "Creating a MariaDB in $DATA (page size $PAGE_SIZE, buffer pool $BUFFER_POOL)"
     mkdir -p "$DIR/tmp" "$DATA"
     chmod 700 "$DIR"
-    [ -z "$(ls -A "$DATA")" ] || die 3 "$DATA is not empty, and was not made by this script; it is left as it is"
+    [ -z "$(ls -A "$DATA")" ] || die 3 "$DATA is not empty and was not created by this script; it was not changed"
     write_configuration
     local user=()
     [ "$(id -u)" -ne 0 ] || user=(--user=root)
@@ -110,12 +109,13 @@ start() {
     for tool in mariadbd mariadb mariadb-install-db; do
         command -v "$tool" >/dev/null 2>&1 || die 1 "$tool is not installed; run scripts/install.sh"
     done
-    # The kernel's limit for the path of a socket is 107 bytes.
-    [ ${#DIR} -le 94 ] || die 2 "the path of the folder is too long for a Unix socket (${#DIR} bytes, at most 94): $DIR"
-    pid=$(server_pid) && die 1 "a server runs in $DIR already (process $pid)"
+    # The kernel limits the path of a socket to 107 bytes.
+    [ ${#DIR} -le 94 ] || die 2 "the path of the directory is too long for a Unix socket (${#DIR} bytes, at most 94): $DIR"
+    pid=$(server_pid) && die 1 "a server is already running in $DIR (process $pid)"
     [ -e "$DIR/my.cnf" ] || create
-    # A session of its own: Ctrl-C at the terminal must not kill the server before it is stopped in order. The process
-    # id is written before the server itself would, so that a start that is interrupted can still be stopped.
+    # A separate session: Ctrl-C at the terminal must not kill the server before it is stopped cleanly. The
+    # process ID is written before the server itself would write it, so that an interrupted start can still be
+    # stopped.
     # shellcheck disable=SC2016
     setsid sh -c 'echo $$ >"$0/pid" && exec mariadbd "$1"' "$DIR" "--defaults-file=$DIR/my.cnf" \
         </dev/null >>"$DIR/error.log" 2>&1 &
@@ -124,7 +124,7 @@ start() {
         if ! kill -0 "$pid" 2>/dev/null || [ $waited -ge $((START_PATIENCE * 10)) ]; then
             kill -KILL "$pid" 2>/dev/null || true
             tail -n 20 "$DIR/error.log" >&2
-            die 1 "mariadbd did not come up in $DIR (the end of its error log is above)"
+            die 1 "mariadbd did not start in $DIR (the end of its error log is above)"
         fi
         sleep 0.1
         waited=$((waited + 1))

@@ -1,15 +1,15 @@
--- The tables of a web shop and how one row of each is made. fill.lua and oltp.lua share them.
+-- The tables of a web shop and how each row is generated. fill.lua and oltp.lua share them.
 --
--- They differ on purpose in how well they compress: order lines are packed numbers, events are JSON
--- with the same keys over and over, messages are prose, sessions are mostly tokens.
+-- They differ in compressibility: order lines are packed numbers, events are JSON with repeated keys, messages are
+-- prose, sessions are mostly tokens.
 
 local text = require("text")
 local format = string.format
 
 local tables = {}
 
--- rows: at scale 1, which makes about 350 MB of InnoDB data. effort: seconds in tenths it took to fill, roughly;
--- only the proportions matter, for dealing the tables out to threads.
+-- rows: number at scale 1, which makes about 350 MB of InnoDB data. effort: approximate time of the fill in tenths
+-- of seconds; only the proportions matter, for assigning the tables to threads.
 tables.list = {
    {
       name = "customers", rows = 120000, batch = 500, effort = 60,

@@ -1,7 +1,7 @@
 -- Text as people and programs write it: words by Zipf's law, names, addresses, JSON documents, time stamps.
 --
--- Everything comes from a seeded generator, so that the same seed gives the same bytes on every machine.
--- No value holds a single quote or a backslash: all may stand in an SQL string as they are.
+-- Everything comes from a seeded generator, so that the same seed gives the same bytes on every machine. No value
+-- contains a single quote or a backslash, so all values can be inserted into SQL strings unescaped.
 
 local bit = require("bit")
 local bxor, lshift, rshift, band = bit.bxor, bit.lshift, bit.rshift, bit.band
@@ -9,7 +9,8 @@ local format, concat, sub, upper = string.format, table.concat, string.sub, stri
 
 local text = {}
 
--- Marsaglia's xorshift with 32 bits of state, seeded through a mixing step so that neighbouring seeds part.
+-- Marsaglia's xorshift with 32 bits of state, seeded through a mixing step so that neighbouring seeds give unrelated
+-- sequences.
 function text.generator(seed)
    local state = bxor(seed * 40503 + 1013904223, 0)
    for _ = 1, 4 do
@@ -24,7 +25,7 @@ function text.generator(seed)
       return state
    end
    local random = {}
-   -- A whole number from low to high, both included.
+   -- Returns an integer from low to high, both included.
    function random.between(low, high)
       return low + band(next_bits(), 0x7fffffff) % (high - low + 1)
    end
@@ -94,7 +95,7 @@ text.KINDS = words_of "page_view search add_to_basket remove_from_basket checkou
 text.STATES = words_of "new paid packed shipped delivered returned cancelled"
 text.CURRENCIES = words_of "EUR EUR EUR GBP USD CHF SEK DKK JPY"
 
--- The vocabulary is the same for every seed: a language does not change with the sample.
+-- The vocabulary is the same for every seed, like that of a language.
 local VOCABULARY_SIZE = 8000
 local SLOTS = 131072
 
@@ -119,8 +120,8 @@ local function make_vocabulary()
    return list
 end
 
--- One slot table instead of a search for each word: word r gets a share of slots of 1 / (r + 2.7),
--- the Zipf-Mandelbrot law with the constants that fit English.
+-- A slot table instead of a search for each word: word r gets a share of slots of 1 / (r + 2.7), the Zipf-Mandelbrot
+-- law with constants that fit English.
 local function make_slots(vocabulary)
    local total, slots, filled, cumulated = 0, {}, 0, 0
    for rank = 1, #vocabulary do total = total + 1 / (rank + 2.7) end
@@ -147,7 +148,7 @@ function text.words(random, count)
    return concat(list, " ")
 end
 
--- Sentences of 5 to 18 words until the text has at least this many bytes.
+-- Returns sentences of 5 to 18 words until the text has at least this many bytes.
 function text.prose(random, bytes)
    local list, length = {}, 0
    while length < bytes do
@@ -180,7 +181,7 @@ function text.place(random)
    return street, city[1], city[2]
 end
 
--- second 0 is the start of the shop; a month has 28 days here, so that every date is valid.
+-- Second 0 is the start of the shop; a month has 28 days, so that every date is valid.
 function text.timestamp(second)
    local minute = math.floor(second / 60)
    local hour = math.floor(minute / 60)
@@ -218,7 +219,7 @@ function text.event_document(random, kind)
       text.sku(random.between(1, 20000)), random.between(1, 5), city[1], city[2])
 end
 
--- Session tokens and hashes are noise in real life too; they are a small part of the data.
+-- Session tokens and hashes are noise in real data too; they are a small part of the data.
 local BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 function text.token(random, length)
    local list = {}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Several processes write to and read from one SQLite database for a while; or what is in it is checked.
+"""Writes to and reads from an SQLite database with several processes, or checks its content.
 
 usage: load.py fill DB [--journal wal|delete|truncate|persist] [--seconds N] [--writers N] [--mmap BYTES]
        load.py check DB
 
-Both print one line: rows and a digest of the whole content, to be compared. Every transaction keeps a sum that the
-check looks at, beside SQLite's own integrity_check and foreign_key_check. Exit status: 0 clean, 1 not.
+Both print one line: the number of rows and a digest of the whole content, for comparison. Every transaction maintains a
+sum, which the check verifies in addition to SQLite's integrity_check and foreign_key_check. Exit status: 0 valid, 1 not.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def read(path, options, until):
 
 
 def balanced(db):
-    """One statement sees one state, in which the books must balance."""
+    """Checks that the sums are consistent: one statement sees one state of the database."""
     off = db.execute(
         "select count(*) from account where balance <> "
         "(select coalesce(sum(amount), 0) from entry where entry.account = account.id)"

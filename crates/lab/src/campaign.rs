@@ -1,4 +1,4 @@
-//! A campaign as declared: what `campaigns/NAME.toml` says, checked. The file itself is described in `docs/lab.md`.
+//! Campaigns: the checked content of `campaigns/NAME.toml`, whose format `docs/lab.md` describes.
 
 mod cases;
 mod entry;
@@ -19,59 +19,65 @@ pub use cases::{cases, matches};
 
 use crate::{Error, Result};
 
-/// Parameters of a workload by name; the driver knows what they mean.
+/// Parameters of a workload by name; the driver interprets them.
 pub type Parameters = serde_json::Map<String, serde_json::Value>;
 
-/// A case: factor → level, by their names. In claims and exclusions only the factors that matter.
+/// A case: factor → level, by name. Claims and exclusions name only the factors that matter.
 pub type Case = BTreeMap<String, String>;
 
-/// The scale of a run that names none.
+/// The default scale of a run.
 pub const SMALL: &str = "small";
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Campaign {
-    /// Its name, which is that of its file.
+    /// Name of the campaign and of its file.
     pub name: String,
-    /// One line.
+    /// Title, one line.
     pub title: String,
-    /// What is asked.
+    /// The question of the campaign.
     pub about: String,
-    /// Where the original was published, and when.
+    /// Where and when the original was published.
     pub source: String,
-    /// Debian packages.
+    /// Required Debian packages.
     pub needs: Vec<String>,
-    /// Parameters by scale; there is always [`SMALL`].
+    /// Parameters by scale; [`SMALL`] always exists.
     pub scale: BTreeMap<String, Parameters>,
-    /// Bytes that a trial needs in the scratch folder, by scale; see [`Campaign::space`].
+    /// Bytes that a trial needs in the scratch directory, by scale; see [`Campaign::space`].
     pub space: BTreeMap<String, u64>,
-    /// The pool of every study that says nothing else.
+    /// The default pool of the studies.
     pub pool: PoolSpec,
     /// Role → properties.
     pub datasets: BTreeMap<String, Settings>,
-    /// The questions.
+    /// The studies, in the file's order.
     pub studies: Vec<Study>,
 }
 
 impl Campaign {
-    /// Reads and checks a file, which has to be called as the campaign is; also its text.
+    /// Reads and checks a file, whose name must be that of the campaign. Also returns its text.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read, or as [`Campaign::parse`].
     pub fn load(path: &Path) -> Result<(Campaign, String)> {
         let text = std::fs::read_to_string(path).map_err(Error::host("reading", path))?;
         let campaign = Campaign::parse(path, &text)?;
         Ok((campaign, text))
     }
 
-    /// Checks a text; `path` is for messages.
+    /// Parses and checks a text; `path` is used in messages.
+    ///
+    /// # Errors
+    /// Returns [`Error::Campaign`] with the line of the first invalid entry.
     pub fn parse(path: &Path, text: &str) -> Result<Campaign> {
         parse::campaign(&text::Source { path, text })
     }
 
-    /// The study of this name.
+    /// Returns the study of this name.
     pub fn study(&self, name: &str) -> Option<&Study> {
         self.studies.iter().find(|s| s.name == name)
     }
 
-    /// Bytes that a trial needs in the scratch folder.
+    /// Returns the bytes that a trial needs in the scratch directory: 4 GiB unless the campaign states a size.
     pub fn space(&self, scale: &str) -> u64 {
         self.space.get(scale).copied().unwrap_or(4 << 30)
     }
@@ -81,17 +87,18 @@ impl Campaign {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PoolSpec {
-    /// Words of `pool create` after the pool's name (`mirror`, `cache`, `d0:64G`); file names are below the trial's scratch.
+    /// Arguments of `pool create` after the pool's name (`mirror`, `cache`, `d0:64G`); the files are created in
+    /// the trial's scratch directory.
     pub vdevs: Vec<String>,
     /// Sector size as a power of two.
     pub ashift: u32,
-    /// Memory of the ARC, as `mount --arc` takes it.
+    /// ARC limit in the spelling of `mount --arc`.
     pub arc: String,
-    /// The device that the seam plays, as `mount --device` takes it.
+    /// The emulated device in the spelling of `mount --device`.
     pub device: String,
-    /// What the kernel may keep: `through`, `pages`, `writeback`.
+    /// What the kernel may cache: `through`, `pages`, `writeback`.
     pub caching: String,
-    /// Module parameters of the engine, by name: `zfs_prefetch_disable` → `1`.
+    /// Module parameters of the engine: name → value, as in `zfs_prefetch_disable` → `1`.
     pub tunables: BTreeMap<String, String>,
 }
 
@@ -111,52 +118,52 @@ impl Default for PoolSpec {
 /// A question with a table of its own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Study {
-    /// Its name within the campaign.
+    /// Name, unique in the campaign.
     pub name: String,
-    /// One line.
+    /// Title, one line.
     pub title: String,
-    /// Program in `workloads/lab`.
+    /// Name of the driver's program in `workloads/lab`.
     pub driver: String,
-    /// Blocks: how often every case is run.
+    /// Number of blocks: how often every case is run.
     pub repeats: u32,
-    /// When to add blocks, and how many at most.
+    /// The rule for adding blocks, if any.
     pub stop: Option<Stop>,
-    /// Scales that it belongs to; none: all.
+    /// Scales at which the study runs; an empty list means all.
     pub scales: Vec<String>,
-    /// Over those of the campaign's scale.
+    /// Parameters that override those of the campaign's scale.
     pub parameters: Parameters,
-    /// By scale, over `parameters`.
+    /// Parameters by scale, which override `parameters`.
     pub scale: BTreeMap<String, Parameters>,
-    /// With the campaign's merged in.
+    /// Role → properties, merged with the campaign's.
     pub datasets: BTreeMap<String, Settings>,
-    /// With the campaign's merged in.
+    /// The pool, merged with the campaign's.
     pub pool: PoolSpec,
-    /// Columns of the table, the first one leads.
+    /// Columns of the table; the first one is the leading measure.
     pub measures: Vec<String>,
-    /// What is varied.
+    /// The factors that are varied.
     pub factors: Vec<Factor>,
-    /// Cases left out.
+    /// Cases that are not run.
     pub exclude: Vec<Case>,
-    /// In order.
+    /// Phases in the order in which they run.
     pub phases: Vec<Phase>,
-    /// What the original says.
+    /// Statements of the original.
     pub claims: Vec<Claim>,
-    /// Lines of the closing table.
+    /// Rows of the closing table.
     pub recommend: Vec<Recommend>,
 }
 
 impl Study {
-    /// The factor of this name.
+    /// Returns the factor of this name.
     pub fn factor(&self, name: &str) -> Option<&Factor> {
         self.factors.iter().find(|f| f.name == name)
     }
 
-    /// Whether it is run at a scale.
+    /// Whether the study runs at a scale.
     pub fn is_of(&self, scale: &str) -> bool {
         self.scales.is_empty() || self.scales.iter().any(|s| s == scale)
     }
 
-    /// Whether a level or a live change sets a property or something of the pool.
+    /// Whether a level or a live change sets a property or a field of the pool.
     pub fn needs_pool(&self) -> bool {
         let places = self.factors.iter().flat_map(|f| &f.levels).flat_map(|l| &l.set);
         places.into_iter().any(|(place, _)| !matches!(place, ParameterPath::Workload(_)))
@@ -164,20 +171,21 @@ impl Study {
     }
 }
 
-/// Blocks are added until every cell's interval of the leading measure is narrow, or there are this many.
+/// The stop rule: blocks are added until every cell's interval of the leading measure is narrow enough, or `most`
+/// is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {
-    /// Half-width of the 95 % interval over the median.
+    /// Half-width of the 95 % interval, relative to the median.
     pub interval: f64,
-    /// Blocks at most.
+    /// Largest number of blocks.
     pub most: u32,
 }
 
-/// Something that is varied.
+/// A factor that is varied.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Factor {
-    /// Its name.
+    /// Name of the factor.
     pub name: String,
     /// Its levels, at least one.
     pub levels: Vec<Level>,
@@ -186,13 +194,13 @@ pub struct Factor {
 /// A level of a factor.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Level {
-    /// As tables show it.
+    /// Name in tables.
     pub name: String,
-    /// What it sets.
+    /// The values that the level sets.
     pub set: Vec<(ParameterPath, serde_json::Value)>,
 }
 
-/// What can be set: `ROLE.property`, `pool.KEY`, `pool.tunables.NAME`, `workload.PARAMETER`.
+/// The target of a value: `ROLE.property`, `pool.KEY`, `pool.tunables.NAME`, `workload.PARAMETER`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ParameterPath {
@@ -210,21 +218,21 @@ pub enum ParameterPath {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// The driver's word for it.
+    /// Name of the phase, as the driver knows it.
     pub name: String,
-    /// Whether it is in the tables.
+    /// Whether the phase appears in the tables.
     #[serde(default = "yes")]
     pub measure: bool,
-    /// Export and import the pool first, so that nothing is cached.
+    /// Whether the pool is exported and imported first, so that nothing is cached.
     #[serde(default)]
     pub cold: bool,
-    /// Record its I/O for the size histograms.
+    /// Whether to record its I/O for the size histograms.
     #[serde(default)]
     pub record: bool,
-    /// Nanoseconds after which the trial has failed.
+    /// Nanoseconds after which the trial fails.
     #[serde(default = "an_hour")]
     pub limit_ns: u64,
-    /// Changes while it runs.
+    /// Changes during the phase.
     #[serde(default)]
     pub at: Vec<Change>,
 }
@@ -237,77 +245,79 @@ fn an_hour() -> u64 {
     3600 * 1_000_000_000
 }
 
-/// A change of properties in the middle of a phase.
+/// A change of properties during a phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// When this share of the work is done, 0 to 1 …
+    /// The share of the work, 0 to 1, after which the change is made …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
-    /// … or this many seconds after the measured window began.
+    /// … or the seconds since the measured window began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// `ROLE.property` → value.
     pub set: BTreeMap<String, String>,
 }
 
-/// A direction that the original reports.
+/// A statement of the original.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// In our words.
+    /// The statement in our words.
     pub text: String,
-    /// Measure that shows it.
+    /// The measure that tests it.
     pub measure: String,
     /// Factor → level of the case that is better …
     pub better: Case,
-    /// … than this one, which names the same factors. Empty where `least` is set.
+    /// … than this case, which names the same factors. Empty if `least` is set.
     #[serde(default)]
     pub than: Case,
-    /// In place of another case: what `better` reaches at least (at most, with `lower`).
+    /// Instead of another case: the value that `better` reaches at least (at most, with `lower`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least: Option<f64>,
-    /// Better is less (time, space) and not more.
+    /// Whether a lower value is better (time, space).
     #[serde(default)]
     pub lower: bool,
-    /// How many times better `better` is, where the sentence says more than a direction: `far`, `hardly`, `as well as`.
+    /// How many times better `better` is, if the statement says more than a direction: `far`, `hardly`, `as
+    /// well as`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,
-    /// A figure that `better` keeps to and `than` does not.
+    /// A figure within which `better` stays and which `than` exceeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
-    /// The sentence speaks of `than` first, and so do the figures behind it.
+    /// Whether the statement names `than` first; the figures then follow this order.
     #[serde(default)]
     pub than_first: bool,
-    /// The original's figures for `better` and `than`; with `least`, the second one is that.
+    /// The original's figures for `better` and `than`; with `least`, the second one is that bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<[f64; 2]>,
 }
 
-/// How many times better one case has to be: at least so much, and at most.
+/// The range of factors by which one case has to be better.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// The least factor that the sentence means.
+    /// The smallest factor that agrees with the statement.
     pub least: f64,
-    /// The largest one, if there is any.
+    /// The largest one, if there is a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most: Option<f64>,
 }
 
-/// A line of the closing table.
+/// A row of the closing table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recommend {
-    /// Role.
+    /// Role of the dataset.
     pub dataset: String,
-    /// Measure that decides.
+    /// The measure that decides.
     pub by: String,
-    /// More of it is better.
+    /// Whether a higher value is better.
     #[serde(default)]
     pub higher: bool,
-    /// Properties that are advised from the best case.
+    /// Properties that are recommended from the best case.
     pub properties: Vec<String>,
-    /// Factor → levels: the cases that are asked, all if it is empty. The rest shows something else, as another engine does.
+    /// Factor → levels: the cases that are considered; an empty map means all. The others answer a different
+    /// question, for example about another engine.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub only: BTreeMap<String, Vec<String>>,
 }

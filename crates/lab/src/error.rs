@@ -1,92 +1,92 @@
-//! What can go wrong in the lab.
+//! The errors of the lab.
 
 use std::path::PathBuf;
 
-/// What was tried, on what, and why it failed.
+/// The reason why an operation of the lab failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A campaign's file says something that cannot be.
+    /// A campaign's file is invalid.
     #[error("{}:{line}: {why}", path.display())]
     Campaign {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Line, from 1.
+        /// Line number, from 1.
         line: usize,
         /// What is wrong, and what is allowed.
         why: String,
     },
-    /// The host refused.
+    /// A system call failed.
     #[error("{what} {}: {why}", path.display())]
     Host {
-        /// What was tried.
+        /// The operation as a present participle, which the path follows in the message.
         what: &'static str,
-        /// On what.
+        /// Path of the object.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         why: std::io::Error,
     },
-    /// It was asked for what is not there.
+    /// The user asked for something that does not exist.
     #[error("{0}")]
     Usage(String),
-    /// Another run uses the scratch folder.
+    /// Another run uses the scratch directory.
     #[error(
-        "another run (process {holder}) works in {}; wait for its end, or name another folder with --scratch",
+        "another run (process {holder}) uses {}\nhint: wait until it ends, or choose another scratch directory",
         path.display()
     )]
     Locked {
-        /// The folder.
+        /// The scratch directory.
         path: PathBuf,
-        /// Its process.
+        /// Process ID of the other run.
         holder: String,
     },
-    /// The scratch folder's predictable name is taken by something that another user may have placed there.
-    #[error("cannot use {}: {why}\nhint: remove it, or name another folder with --scratch", path.display())]
+    /// The scratch directory's predictable name is used by something that another user may have created.
+    #[error("cannot use {}: {why}\nhint: remove it, or choose another scratch directory", path.display())]
     Unsafe {
-        /// What it is: the folder, or its lock.
+        /// The scratch directory or its lock file.
         path: PathBuf,
         /// Why it is not used.
         why: poolwright_host::private::Unsafe,
     },
-    /// Something has to be there before a run can start.
+    /// Something that a run requires is missing.
     #[error("{0}")]
     Missing(String),
     /// A trial failed.
     #[error("{0}")]
     Trial(String),
-    /// A process may be writing what is to be copied.
-    #[error("{} is open for writing in {name} (process {pid})\nhint: stop the database, or name a copy of a stopped one with --dir", path.display())]
+    /// A process may be writing to a file that is to be copied.
+    #[error("{} is open for writing in {name} (process {pid})\nhint: stop the database, or use a copy of a stopped one", path.display())]
     InUse {
-        /// The process.
+        /// ID of the process.
         pid: i32,
-        /// Its name.
+        /// Name of the process.
         name: String,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// Somebody still uses what is to be changed.
+    /// Something that is to be changed is in use.
     #[error("{0}")]
     Busy(String),
     /// The results cannot be read or written.
     #[error("the results in {place}: {why}")]
     Store {
-        /// File or URL (without a password).
+        /// File or URL, without a password.
         place: String,
-        /// Why.
+        /// The database's error.
         why: String,
     },
-    /// Ctrl-C.
+    /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl Error {
-    /// For `map_err` of what the host refused.
+    /// Returns a function for `map_err` that adds the operation and the path to a system error.
     pub(crate) fn host(what: &'static str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.to_owned();
         move |why| Error::Host { what, path, why }
     }
 }
 
-/// With the lab's error.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

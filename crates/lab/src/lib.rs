@@ -1,7 +1,8 @@
 //! Experiments with real databases: campaigns, trials, results, statistics, reports.
 //!
-//! `docs/lab.md` is the contract between the parts. A [`Campaign`] becomes an order of [`TrialSpec`]s; each is run by a
-//! process of its own, which prints an [`Outcome`]; a [`Store`] keeps them; the report is made from the store alone.
+//! `docs/lab.md` is the contract between the parts. The program derives the order of [`TrialSpec`]s from a
+//! [`Campaign`]; a child process runs each trial and prints an [`Outcome`]; a [`Store`] keeps the outcomes; the
+//! report is made from the store alone.
 
 pub mod assets;
 pub mod campaign;

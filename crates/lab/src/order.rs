@@ -1,7 +1,8 @@
-//! What is run, and when: cases, blocks in random order, and the specification of each trial.
+//! Order of the trials: cases, blocks in random order, and the specification of each trial.
 //!
-//! A block is every case of a study once. Cases are compared within a block, so what drifts (a disk that fills, a
-//! neighbour's load) meets all of them alike; the order within a block is random, so no case is always the first.
+//! A block contains every case of a study once. Cases are compared within a block, so drift (a disk that fills up,
+//! a neighbour's load) affects all of them equally. The order within a block is random, so that no case is always
+//! first.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,20 +17,21 @@ use crate::campaign::{Campaign, Case, ParameterPath, Parameters, PoolSpec, Study
 pub use crate::campaign::{cases, matches};
 use crate::{TargetSpec, TrialKey, TrialSpec};
 
-/// The cases of a block in the order they are run in.
+/// Returns the cases of a block in the order in which they run.
 pub fn block(study: &Study, seed: u64, block: u32) -> Vec<Case> {
     let mut order = cases(study);
     order.shuffle(&mut ChaCha8Rng::seed_from_u64(mixed(seed, &study.name, block)));
     order
 }
 
-/// The workload's seed in a block: the same in all studies, so that a generated input serves them all. It fits every
-/// language's integer.
+/// Returns the workload's seed in a block: the same in all studies, so that they share a generated input. It has 31
+/// bits, which fit the integer type of every language.
 pub fn workload_seed(seed: u64, block: u32) -> u64 {
     mixed(seed, "workload", block) >> 33
 }
 
-/// FNV-1a over the parts, then the finaliser of MurmurHash3: neighbouring seeds and blocks are far apart.
+/// Hashes the parts with FNV-1a and the finaliser of MurmurHash3, so that neighbouring seeds and blocks give
+/// unrelated values.
 fn mixed(seed: u64, name: &str, block: u32) -> u64 {
     let bytes = seed.to_le_bytes().into_iter().chain(name.bytes()).chain(block.to_le_bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
@@ -38,10 +40,10 @@ fn mixed(seed: u64, name: &str, block: u32) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// What a case is run under.
+/// The conditions of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
-    /// The driver's.
+    /// Parameters of the driver.
     pub parameters: Parameters,
     /// Role → properties.
     pub datasets: std::collections::BTreeMap<String, poolwright_openzfs::property::Settings>,
@@ -49,7 +51,8 @@ pub struct Conditions {
     pub pool: PoolSpec,
 }
 
-/// A case's conditions: campaign < study < factors, in the file's order.
+/// Returns a case's conditions. A study overrides its campaign, and the factors override the study, in the file's
+/// order.
 pub fn conditions(campaign: &Campaign, study: &Study, scale: &str, case: &Case) -> Conditions {
     let mut parameters = campaign.scale.get(scale).cloned().unwrap_or_default();
     parameters.extend(study.parameters.clone());
@@ -66,7 +69,7 @@ pub fn conditions(campaign: &Campaign, study: &Study, scale: &str, case: &Case) 
 }
 
 impl Conditions {
-    /// The parser has checked that the value fits the place.
+    /// Sets a value. The parser has checked that it fits the path.
     fn set(&mut self, place: &ParameterPath, value: &Json) {
         let text = || value.as_str().unwrap_or_default().to_owned();
         match place {
@@ -93,23 +96,23 @@ impl Conditions {
     }
 }
 
-/// What all trials of a run share.
+/// The properties that all trials of a run share.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
     /// The campaign.
     pub campaign: &'a Campaign,
-    /// Its scale.
+    /// Scale of the run.
     pub scale: &'a str,
-    /// Seed of order and workloads.
+    /// Seed of the order and of the workloads.
     pub seed: u64,
-    /// A directory for the datasets instead of a pool.
+    /// A directory for the datasets, instead of a pool.
     pub directory: Option<PathBuf>,
-    /// Where the drivers are.
+    /// Location of the drivers.
     pub assets: &'a Assets,
 }
 
 impl Plan<'_> {
-    /// A trial's specification; `scratch` is its own.
+    /// Returns a trial's specification; `scratch` is the trial's own scratch directory.
     pub fn spec(&self, study: &Study, case: &Case, block: u32, scratch: PathBuf) -> TrialSpec {
         let conditions = conditions(self.campaign, study, self.scale, case);
         TrialSpec {
@@ -149,11 +152,11 @@ mod tests {
         let mut orders = BTreeSet::new();
         for number in 0..20 {
             let order = block(study, 1, number);
-            assert_eq!(order, block(study, 1, number), "the seed decides");
+            assert_eq!(order, block(study, 1, number), "the seed determines the order");
             assert!(order.len() == all.len() && order.iter().cloned().collect::<BTreeSet<_>>() == all);
             orders.insert(order);
         }
-        assert_eq!(orders.len(), 2, "both orders of two cases come up");
+        assert_eq!(orders.len(), 2, "both orders of two cases occur");
         let seeds: BTreeSet<u64> = (0..100).map(|b| workload_seed(1, b)).collect();
         assert!(seeds.len() == 100 && seeds.iter().all(|s| *s <= i32::MAX as u64));
         assert_ne!(workload_seed(1, 0), workload_seed(2, 0));

@@ -1,4 +1,4 @@
-//! What a trial prints: the measures, time series and histograms of its phases.
+//! The output of a trial: the measures, time series and histograms of its phases.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,18 @@ use serde::{Deserialize, Serialize};
 /// The result of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// In order.
+    /// The phases in the order in which they ran.
     pub phases: Vec<PhaseOutcome>,
-    /// All of it, set-up and tear-down too.
+    /// Wall time of the whole trial in seconds, including setup and teardown.
     pub seconds: f64,
-    /// Versions and the like, as the driver and the target said them: `openzfs`, `mariadb` …
+    /// Program → version, as reported by the driver and the target: `openzfs`, `mariadb` …
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
 }
 
 impl Outcome {
-    /// A figure by its name in campaigns: `PHASE/NAME`, or `NAME` of the first measured phase that has it.
+    /// Returns a measure by its name in campaigns: `PHASE/NAME`, or `NAME` of the first measured phase that has
+    /// it.
     pub fn measure(&self, name: &str) -> Option<&Measure> {
         let (phase, name) = name.split_once('/').map_or((None, name), |(phase, name)| (Some(phase), name));
         let mut phases =
@@ -29,38 +30,38 @@ impl Outcome {
 /// The result of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseOutcome {
-    /// Its name.
+    /// Name of the phase.
     pub name: String,
-    /// Whether it belongs in the tables.
+    /// Whether the phase appears in the tables.
     pub measured: bool,
-    /// By name, as `docs/lab.md` lists them.
+    /// Measures by name; `docs/lab.md` lists them.
     pub measures: BTreeMap<String, Measure>,
-    /// By name; seconds since the measured window began → value. Times before it are negative.
+    /// Series by name: seconds since the measured window began → value. Earlier times are negative.
     pub series: BTreeMap<String, Series>,
     /// Role → kind of call (`read`, `write`) → power-of-two bucket → calls.
     #[serde(default)]
     pub histograms: BTreeMap<String, BTreeMap<String, Vec<(u64, u64)>>>,
-    /// Seconds since the measured window began, and the line.
+    /// Seconds since the measured window began, and the log line.
     #[serde(default)]
     pub log: Vec<(f64, String)>,
-    /// What was changed while it ran.
+    /// Seconds since the measured window began, and the change that was made then.
     #[serde(default)]
     pub changes: Vec<(f64, String)>,
 }
 
-/// A figure.
+/// A measure with its unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measure {
-    /// How much.
+    /// The value in `unit`.
     pub value: f64,
     /// `s`, `ns`, `bytes`, `1/s`, `bytes/s`, `ratio`, `percent`, `count`.
     pub unit: String,
 }
 
-/// A figure over time.
+/// A measure over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// As of a [`Measure`].
+    /// A unit as in [`Measure`].
     pub unit: String,
     /// Seconds → value.
     pub points: Vec<(f64, f64)>,

@@ -1,7 +1,7 @@
-//! What a run found: tables, claims, effects and advice, made from the campaign, the run and its trials alone, so that
-//! an old run can be read again.
+//! The report of a run: tables, claims, effects and recommendations, computed from the campaign, the run and its
+//! trials alone, so that an old run can be reported again.
 //!
-//! [`Report`] holds every figure that is shown; the page, Markdown, JSON and the terminal only arrange them.
+//! [`Report`] contains every figure that is shown; the page, Markdown, JSON and the terminal only format it.
 
 mod advice;
 mod cells;
@@ -36,86 +36,86 @@ pub use markdown::{comparison as comparison_markdown, markdown};
 pub use page::html;
 pub use text::{comparison, text};
 
-/// All that a run says.
+/// The complete report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// Campaign.
+    /// Name of the campaign.
     pub campaign: String,
-    /// One line.
+    /// Title, one line.
     pub title: String,
-    /// What is asked.
+    /// The question of the campaign.
     pub about: String,
-    /// Where the original was published.
+    /// Where and when the original was published.
     pub source: String,
-    /// Its number in the store.
+    /// Number of the run in the store.
     pub run: i64,
-    /// Scale.
+    /// Scale of the run.
     pub scale: String,
-    /// Of order and workloads.
+    /// Seed of the order and of the workloads.
     pub seed: u64,
-    /// What the datasets were on.
+    /// The storage of the datasets: `pool` or `directory PATH`.
     pub target: String,
-    /// RFC 3339.
+    /// Start of the run, RFC 3339 in UTC.
     pub started: String,
-    /// What it ran on.
+    /// The machine on which the run took place.
     pub machine: BTreeMap<String, String>,
-    /// As the drivers and the engine said them.
+    /// Versions as reported by the drivers and the engine.
     pub versions: BTreeMap<String, String>,
-    /// Trials that the campaign asks for, without blocks that a stop rule may add.
+    /// Number of trials that the campaign plans, without blocks that a stop rule may add.
     pub planned: usize,
-    /// Trials that gave something.
+    /// Number of trials with an outcome.
     pub done: usize,
-    /// Trials that did not, and why.
+    /// Trials that failed.
     pub failed: Vec<Failure>,
-    /// The questions.
+    /// The studies, in the campaign's order.
     pub studies: Vec<StudyReport>,
     /// The closing table.
     pub advice: Vec<Advice>,
 }
 
-/// A trial that gave nothing.
+/// A failed trial.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Failure {
-    /// Study.
+    /// Name of the study.
     pub study: String,
-    /// Case.
+    /// The case.
     pub case: Case,
-    /// As tables name it.
+    /// The case's name in tables.
     pub label: String,
-    /// From 0.
+    /// Block number, from 0.
     pub block: u32,
-    /// Why.
+    /// The reason of the failure.
     pub why: String,
 }
 
 impl StudyReport {
-    /// Whether no trial of it was run.
+    /// Whether no trial of the campaign was run.
     pub fn is_empty(&self) -> bool {
         self.rows.iter().all(|r| r.trials + r.failed == 0)
     }
 }
 
-/// What came out of a study.
+/// The results of a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StudyReport {
-    /// Name.
+    /// Name of the study.
     pub name: String,
-    /// One line.
+    /// Title, one line.
     pub title: String,
-    /// Factors, in order.
+    /// Names of the factors, in order.
     pub factors: Vec<String>,
     /// Columns of the table, in order.
     pub measures: Vec<String>,
-    /// The table.
+    /// Rows of the table.
     pub rows: Vec<Row>,
-    /// What the original says.
+    /// The original's statements, tested.
     pub claims: Vec<ClaimResult>,
-    /// What each level does against the first one.
+    /// Effect of each level relative to the first one of its factor.
     pub effects: Vec<Effect>,
 }
 
 impl Report {
-    /// Works everything out.
+    /// Computes the report.
     pub fn new(campaign: &Campaign, id: i64, run: &Run, trials: &[Trial]) -> Report {
         let in_scale = || campaign.studies.iter().filter(|s| s.is_of(&run.scale));
         let outcomes = || trials.iter().filter_map(|t| t.outcome.as_ref().ok());
@@ -139,12 +139,12 @@ impl Report {
         }
     }
 
-    /// All claims of all studies.
+    /// Returns the claims of all studies.
     pub fn claims(&self) -> impl Iterator<Item = &ClaimResult> {
         self.studies.iter().flat_map(|s| &s.claims)
     }
 
-    /// How many claims there are of each kind; kinds without any are left out.
+    /// Returns the number of claims for each verdict that occurs.
     pub fn verdicts(&self) -> Vec<(ClaimVerdict, usize)> {
         let count = |v| self.claims().filter(|c| c.verdict == v).count();
         ClaimVerdict::ALL.into_iter().map(|v| (v, count(v))).filter(|(_, n)| *n > 0).collect()

@@ -1,4 +1,4 @@
-//! A run: every trial of a campaign that is not in the results yet, one after another.
+//! Runs a campaign: every trial that the results lack, one after another.
 
 pub(crate) mod checks;
 pub mod child;
@@ -20,80 +20,84 @@ use crate::store::{Run, Store, Trial};
 use crate::{Assets, Error, Outcome, Result, TrialKey};
 use scratch_dir::ScratchDir;
 
-/// What is run, and how.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the drivers are.
+    /// Location of the drivers.
     pub assets: Assets,
     /// The program whose verb `trial` runs a trial.
     pub program: PathBuf,
-    /// Scale.
+    /// Scale of the run.
     pub scale: String,
-    /// Seed of order and workloads.
+    /// Seed of the order and of the workloads.
     pub seed: u64,
-    /// Blocks, over those of the studies.
+    /// Number of blocks, which overrides that of the studies.
     pub repeats: Option<u32>,
-    /// Only these studies; none: all.
+    /// Names of the studies to run; an empty list means all.
     pub only: Vec<String>,
-    /// A directory for the datasets instead of a pool.
+    /// A directory for the datasets, instead of a pool.
     pub directory: Option<PathBuf>,
-    /// Where the scratch folder is made.
+    /// Parent of the scratch directory.
     pub scratch: PathBuf,
-    /// Keep the folders of the trials of this run.
+    /// Whether to keep the trials' scratch directories.
     pub keep: bool,
 }
 
-/// A step of the run, for the caller to show.
+/// A step of the run, for display.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The run has its trials: so many, of which so many are in the results already.
+    /// The run begins.
     Begun {
-        /// Of all studies.
+        /// Number of trials of all studies.
         trials: usize,
-        /// Finished before.
+        /// Number of trials that are already in the results.
         skipped: usize,
-        /// The campaign's file has changed since the last run, which is kept.
+        /// Whether the campaign's file has changed since the previous run, whose results are kept.
         changed: bool,
     },
-    /// A trial starts.
+    /// A trial begins.
     Trial {
-        /// Which.
+        /// Identity of the trial.
         key: &'a TrialKey,
-        /// Its number, from 1, of those of the run.
+        /// Number of the trial in the run, from 1.
         number: usize,
-        /// As far as is known: a stop rule may add some.
+        /// Number of trials expected so far; a stop rule may add some.
         of: usize,
-        /// How long the rest will take, itself included.
+        /// Estimated time until the end of the run, including this trial.
         left: Option<Duration>,
     },
-    /// It goes on.
+    /// Progress of the current trial.
     Progress(&'a Progress),
-    /// It ended, and is saved.
+    /// A trial ended and is saved.
     Ended(&'a Trial),
-    /// Something worth a line.
+    /// A remark, one line.
     Note(String),
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Its number in the results.
+    /// Number of the run in the results.
     pub run: i64,
-    /// Trials that were come to, of this time and before.
+    /// Number of trials considered, including those finished in earlier runs.
     pub trials: usize,
-    /// Finished before.
+    /// Number of trials finished in earlier runs.
     pub skipped: usize,
-    /// Finished this time.
+    /// Number of trials that succeeded in this run.
     pub done: usize,
-    /// With the reasons.
+    /// Trials that failed in this run, with the reasons.
     pub failed: Vec<(TrialKey, String)>,
-    /// Of this time.
+    /// Wall time of this run in seconds.
     pub seconds: f64,
-    /// Ctrl-C.
+    /// Whether the user interrupted the run.
     pub interrupted: bool,
 }
 
-/// Runs what is missing. A trial that fails is kept as failed, and the others go on.
+/// Runs the missing trials. A failed trial is saved as failed, and the run continues.
+///
+/// # Errors
+/// Fails if a study or a requirement of the campaign is missing, if the scratch directory is in use or cannot be
+/// used, or if the results cannot be read or written.
 pub fn run(
     campaign: &Campaign,
     text: &str,
@@ -141,7 +145,11 @@ pub fn run(
     Ok(summary)
 }
 
-/// The studies that are run, which all have to be possible on the target.
+/// Returns the studies that are run.
+///
+/// # Errors
+/// Returns [`Error::Usage`] for an unknown study, and for a study that requires a pool if the target is a
+/// directory.
 pub fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a Study>> {
     let of_scale: Vec<&Study> = campaign.studies.iter().filter(|s| s.is_of(&options.scale)).collect();
     for name in &options.only {
@@ -161,14 +169,14 @@ pub fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a S
         let (no, yes): (Vec<&Study>, Vec<&Study>) = studies.iter().partition(|s| s.needs_pool());
         if let Some(first) = no.first() {
             let hint = match yes.as_slice() {
-                [] => "none of the campaign's studies can run there".to_owned(),
+                [] => "none of the campaign's studies can run on a directory".to_owned(),
                 some => {
                     let names: Vec<&str> = some.iter().map(|s| s.name.as_str()).collect();
-                    format!("what can run there: --only {}", names.join(","))
+                    format!("these studies can: {}", names.join(","))
                 }
             };
             return Err(Error::Usage(format!(
-                "study {:?} varies properties, which a directory has not; {hint}",
+                "study {:?} varies properties, which a directory does not have; {hint}",
                 first.name
             )));
         }
@@ -176,7 +184,7 @@ pub fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a S
     Ok(studies)
 }
 
-/// The largest ARC of any case, in bytes.
+/// Returns the largest ARC of any case, in bytes.
 fn largest_arc(campaign: &Campaign, options: &Options, studies: &[&Study]) -> u64 {
     let arcs = studies.iter().flat_map(|study| {
         let of = |case: &_| order::conditions(campaign, study, &options.scale, case).pool.arc;
@@ -195,7 +203,7 @@ fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study]) -> Result
         Some(dir) => checks::space(dir, campaign.space(&options.scale))?,
     }
     for dir in [options.assets.tools(), options.assets.cache(&campaign.name)] {
-        poolwright_host::private::make_dirs(&dir).map_err(Error::host("making", &dir))?;
+        poolwright_host::private::make_dirs(&dir).map_err(Error::host("creating", &dir))?;
     }
     let scratch_dir = ScratchDir::take(&options.scratch)?;
     if options.directory.is_none() {
@@ -222,7 +230,7 @@ fn new_run(campaign: &Campaign, text: &str, options: &Options) -> Run {
     }
 }
 
-/// Whether there is an earlier run that differs in nothing but the file's text.
+/// Whether an earlier run differs only in the text of the campaign.
 fn changed(before: &[(i64, Run)], id: i64, run: &Run) -> bool {
     let alike = |r: &Run| {
         (&r.campaign, &r.scale, r.seed, &r.target, r.host())
@@ -231,19 +239,19 @@ fn changed(before: &[(i64, Run)], id: i64, run: &Run) -> bool {
     !before.iter().any(|(other, _)| *other == id) && before.iter().any(|(_, r)| alike(r))
 }
 
-/// A run under way.
+/// A run in progress.
 struct Work<'a> {
     plan: Plan<'a>,
     options: &'a Options,
     scratch_dir: &'a ScratchDir,
     store: &'a mut dyn Store,
     run: i64,
-    /// All that is known, of earlier times too.
+    /// All known trials, including those of earlier runs.
     trials: Vec<Trial>,
     summary: Summary,
-    /// How many trials there will be, as far as is known.
+    /// Number of trials expected so far.
     expected: usize,
-    /// The study that runs, and those after it.
+    /// The current study and those after it.
     waiting: &'a [&'a Study],
 }
 
@@ -259,7 +267,7 @@ impl Work<'_> {
         self.options.repeats.unwrap_or(study.repeats)
     }
 
-    /// Without those that a stop rule adds.
+    /// Returns the keys of a study's trials, without those that a stop rule adds.
     fn keys(&self, study: &Study) -> Vec<TrialKey> {
         (0..self.blocks(study)).flat_map(|block| self.block(study, block)).collect()
     }
@@ -335,7 +343,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Takes away what the trial left, whatever became of it.
+    /// Ends what the trial left running, and removes or keeps its scratch directory.
     fn tidy(
         &self,
         ran: Result<std::result::Result<Outcome, String>>,
@@ -348,12 +356,13 @@ impl Work<'_> {
         }
         let left = self.scratch_dir.clear()?;
         if left > 0 && matches!(ran, Ok(Ok(_))) {
-            watch(Event::Note(format!("the trial left {left} processes behind, which were ended")));
+            watch(Event::Note(format!("the trial left {left} processes running, which were killed")));
         }
         ran
     }
 
-    /// A campaign's misspelt measure cannot be told from a driver's figure before a trial ran.
+    /// Warns of measures that the first trial of a study does not have: before it, a misspelt measure cannot be
+    /// distinguished from a figure of the driver.
     fn warn_of_measures(&self, study: &Study, trial: &Trial, watch: &mut dyn FnMut(Event<'_>)) {
         let first = !self.trials.iter().any(|t| t.key.study == study.name && t.outcome.is_ok());
         let Some(outcome) = trial.outcome.as_ref().ok().filter(|_| first) else { return };
@@ -366,7 +375,7 @@ impl Work<'_> {
         }
     }
 
-    /// From the mean of each study's trials so far, or of all.
+    /// Estimates the remaining time from the mean duration of each study's trials, or of all trials.
     fn left(&self) -> Option<Duration> {
         let mut by_study: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for trial in &self.trials {
@@ -381,14 +390,14 @@ impl Work<'_> {
         }
         let missing = |s: &Study| self.keys(s).iter().filter(|k| !self.is_done(k)).count().max(1) as f64;
         let of = |s: &Study| by_study.get(s.name.as_str()).map_or_else(|| mean(&all), |v| mean(v));
-        // The studies before this one are done, but for what failed.
+        // Earlier studies are complete, except for failed trials.
         let seconds = self.waiting.iter().map(|s| missing(s) * of(s)).sum();
         Some(Duration::from_secs_f64(seconds))
     }
 }
 
-/// Whether every cell's interval of the leading measure is as narrow as the stop rule asks. A case that never
-/// succeeded does not hold the others up.
+/// Whether every cell's interval of the leading measure is as narrow as the stop rule requires. A case that never
+/// succeeded does not count.
 fn enough(study: &Study, trials: &[Trial]) -> bool {
     let (Some(stop), Some(measure)) = (study.stop, study.measures.first()) else { return true };
     let cells = statistics::cells(study, trials, measure);

@@ -1,4 +1,4 @@
-//! One trial, completely described: what `poolwright trial SPEC.json` reads when `kind` is `lab`.
+//! The complete description of one trial: the input of `poolwright trial SPEC.json` when `kind` is `lab`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,63 +8,64 @@ use serde::{Deserialize, Serialize};
 
 use crate::campaign::{Parameters, Phase, PoolSpec};
 
-/// What the datasets are on.
+/// The storage for the datasets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetSpec {
-    /// A pool of its own on the engine in user space, mounted.
+    /// A pool of the engine in user space, created and mounted for the trial.
     Pool(PoolSpec),
-    /// Folders below this one, on the host's file system; properties do not apply.
+    /// Directories below this one, on the host's file system; properties do not apply.
     Directory(PathBuf),
 }
 
-/// A trial. Paths are of the machine it runs on.
+/// A trial. Paths refer to the machine on which it runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrialSpec {
-    /// [`TrialSpec::KIND`].
+    /// Always [`TrialSpec::KIND`].
     pub kind: String,
-    /// Which one it is.
+    /// Identity of the trial.
     pub key: TrialKey,
-    /// The driver's program.
+    /// Path of the driver's program.
     pub driver: PathBuf,
-    /// Its words before `run`.
+    /// Arguments of the driver before `run`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub driver_words: Vec<String>,
     /// The driver's parameters.
     pub parameters: Parameters,
-    /// What it runs on.
+    /// The storage to run on.
     pub target: TargetSpec,
     /// Role → properties.
     pub datasets: BTreeMap<String, Settings>,
-    /// Role → where its dataset is mounted, below the directory of them all; the role's name where nothing is said. One
-    /// may be in another.
+    /// Role → mount point of its dataset, relative to the common directory; the default is the role's name. A
+    /// mount point may be inside another one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub places: BTreeMap<String, PathBuf>,
-    /// In order.
+    /// Phases in the order in which they run.
     pub phases: Vec<Phase>,
-    /// An empty directory of its own, for the pool's files, mount points, sockets and logs; the starter removes it.
+    /// An empty directory for the pool's files, mount points, sockets and logs, used only by this trial; the
+    /// process that starts the trial removes it.
     pub scratch: PathBuf,
-    /// Kept between trials: generated inputs.
+    /// Directory for generated inputs, kept between trials.
     pub cache: PathBuf,
-    /// What no package has.
+    /// Directory for tools that no package provides.
     pub tools: PathBuf,
-    /// Of the workload; the same for all cases of a block.
+    /// Seed of the workload; the same for all cases of a block.
     pub seed: u64,
 }
 
 impl TrialSpec {
-    /// Tells it from a replay's specification.
+    /// The `kind` that distinguishes the specification from that of a replay.
     pub const KIND: &'static str = "lab";
 }
 
-/// Which trial of a campaign.
+/// Identity of a trial in a campaign.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TrialKey {
-    /// Study.
+    /// Name of the study.
     pub study: String,
-    /// Factor → level, by their names.
+    /// Factor → level, by name.
     pub case: BTreeMap<String, String>,
-    /// Block, from 0.
+    /// Block number, from 0.
     pub block: u32,
 }

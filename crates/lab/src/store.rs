@@ -1,4 +1,4 @@
-//! Where results are kept: one trait, SQLite and PostgreSQL behind it.
+//! Storage of results: one trait with implementations for SQLite and PostgreSQL.
 
 mod postgres;
 mod sql;
@@ -12,33 +12,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Outcome, Result, TrialKey};
 
-/// A run of a campaign: what makes its trials comparable.
+/// A run of a campaign. Trials of one run are comparable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Campaign.
+    /// Name of the campaign.
     pub campaign: String,
-    /// The campaign's file as it was, so that a report needs nothing else.
+    /// Text of the campaign's file at the time of the run, so that a report needs nothing else.
     pub text: String,
-    /// Scale.
+    /// Scale of the run.
     pub scale: String,
-    /// Seed of order and workloads.
+    /// Seed of the order and of the workloads.
     pub seed: u64,
     /// `pool` or `directory PATH`.
     pub target: String,
-    /// When it was begun, RFC 3339.
+    /// Start of the run, RFC 3339 in UTC.
     pub started: String,
-    /// What it ran on: [`poolwright_tune::machine::description`], and `host`, its name.
+    /// The machine: [`poolwright_tune::machine::description`] and its name as `host`.
     pub machine: BTreeMap<String, String>,
 }
 
 impl Run {
-    /// The machine's name: trials of two machines are not compared.
+    /// Returns the machine's name: trials of different machines are not compared.
     pub fn host(&self) -> &str {
         self.machine.get("host").map_or("", String::as_str)
     }
 }
 
-/// Opens results: a file (made if it is not there), or `postgres://…`.
+/// Opens a results database: a file, which is created if it does not exist, or `postgres://…`.
+///
+/// # Errors
+/// Returns [`Error::Store`](crate::Error::Store) if the database cannot be opened or has another format.
 pub fn open(place: &str) -> Result<Box<dyn Store>> {
     if is_url(place) {
         return Ok(Box::new(postgres::open(place)?));
@@ -46,7 +49,7 @@ pub fn open(place: &str) -> Result<Box<dyn Store>> {
     Ok(Box::new(sqlite::open(std::path::Path::new(place))?))
 }
 
-/// The place as messages may show it: without a password.
+/// Returns the path or URL for messages, without a password.
 pub fn shown(place: &str) -> String {
     if is_url(place) { postgres::without_password(place) } else { place.to_owned() }
 }
@@ -58,24 +61,28 @@ fn is_url(place: &str) -> bool {
 /// A finished trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Which.
+    /// Identity of the trial.
     pub key: TrialKey,
-    /// Position in the order it was run in, from 0.
+    /// Position in the order of execution, from 0.
     pub position: u32,
-    /// When it was begun, RFC 3339.
+    /// Start of the trial, RFC 3339 in UTC.
     pub started: String,
-    /// What came out, or why nothing did.
+    /// The outcome, or why there is none.
     pub outcome: std::result::Result<Outcome, String>,
 }
 
-/// Results of campaigns. A trial is saved whole or not at all, and once.
+/// A database of results. A trial is saved completely or not at all, and only once.
+///
+/// # Errors
+/// All functions return [`Error::Store`](crate::Error::Store) if the database fails.
 pub trait Store {
-    /// Begins a run, or finds the one with the same campaign, text, scale, seed, target and host, finished or not.
+    /// Creates a run, or finds the one with the same campaign, text, scale, seed, target and host, whether
+    /// finished or not.
     fn begin(&mut self, run: &Run) -> Result<i64>;
-    /// Saves a trial; one with the same key that failed is replaced, one that did not is left as it is.
+    /// Saves a trial. Replaces a failed trial with the same key; keeps a successful one.
     fn save(&mut self, run: i64, trial: &Trial) -> Result<()>;
-    /// All trials of a run, in the order they were run in.
+    /// Returns all trials of a run, in the order in which they ran.
     fn trials(&mut self, run: i64) -> Result<Vec<Trial>>;
-    /// All runs, the latest last.
+    /// Returns all runs, the latest one last.
     fn runs(&mut self) -> Result<Vec<(i64, Run)>>;
 }

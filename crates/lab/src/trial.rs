@@ -1,7 +1,7 @@
-//! One trial, in a process of its own: datasets, the phases of a driver on them, what was measured.
+//! Runs one trial in its own process: creates the datasets, runs the driver's phases on them, and measures.
 //!
-//! What is started here ends here: the trial adopts orphans, and whoever dies of the trial is told by the kernel. So one
-//! process runs one trial, from its main thread.
+//! The trial ends every process that it starts: it adopts orphans, and the kernel signals its children if it dies.
+//! Therefore one process runs one trial, from its main thread.
 
 pub mod driver;
 mod figures;
@@ -20,18 +20,22 @@ use std::time::{Duration, Instant};
 use crate::{Error, Outcome, Result, TrialSpec};
 use target::Target;
 
-/// What a trial has from its starter.
+/// The environment that the starting process provides.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The program whose verbs make and mount pools.
+    /// The program whose verbs create and mount pools.
     pub program: PathBuf,
-    /// Whether a signal came.
+    /// Returns whether a signal has arrived.
     pub interrupted: fn() -> bool,
-    /// Takes what the starter may show: objects with `phase`, or with `log`.
+    /// Receives messages for display: objects with `phase` or with `log`.
     pub say: fn(&serde_json::Value),
 }
 
-/// Runs it. Whatever comes of it, nothing is left running or mounted.
+/// Runs the trial. Whatever happens, no process is left running and nothing mounted.
+///
+/// # Errors
+/// Fails if the target cannot be created or used, if the driver fails, exceeds a limit or violates the protocol, or
+/// if the user interrupts the trial.
 pub fn run(spec: &TrialSpec, setting: &Setting) -> Result<Outcome> {
     let began = Instant::now();
     processes::adopt_orphans()
@@ -39,7 +43,8 @@ pub fn run(spec: &TrialSpec, setting: &Setting) -> Result<Outcome> {
     let logs = Logs::create(spec)?;
     let outcome = on_target(spec, setting, &logs);
     processes::end(&[], Duration::from_secs(2));
-    // what a failed trial said is worth more than a clean directory, which its starter removes anyway
+    // The error of a failed trial matters more than a clean directory, which the starting process removes
+    // anyway.
     let cleared = if matches!(outcome, Ok(_) | Err(Error::Interrupted)) { logs.remove() } else { Ok(()) };
     let mut outcome = outcome?;
     cleared?;
@@ -68,7 +73,7 @@ fn all_phases(spec: &TrialSpec, setting: &Setting, logs: &Logs, target: &mut dyn
     Ok(outcome)
 }
 
-/// The directories of a trial below its scratch, beside the target's.
+/// The directories of a trial in its scratch directory, beside those of the target.
 #[derive(Debug)]
 struct Logs {
     driver: PathBuf,
@@ -79,12 +84,12 @@ impl Logs {
     fn create(spec: &TrialSpec) -> Result<Logs> {
         let logs = Logs { driver: spec.scratch.join("driver"), logs: spec.scratch.join("log") };
         for dir in [&spec.cache, &logs.driver, &logs.logs] {
-            poolwright_host::private::make_dirs(dir).map_err(Error::host("making", dir))?;
+            poolwright_host::private::make_dirs(dir).map_err(Error::host("creating", dir))?;
         }
         Ok(logs)
     }
 
-    /// Where a phase's driver says what it has to say beside the protocol.
+    /// Returns the path of the log file for a phase's driver.
     fn of(&self, phase: &str) -> PathBuf {
         self.logs.join(format!("{phase}.log"))
     }

@@ -1,5 +1,5 @@
-//! The report of a made-up run, held against golden files. `REWRITE=1 cargo test` takes the new output as good; look at
-//! the difference, and at the page in a browser, before committing it.
+//! Compares the report of a fictitious run with golden files. `REWRITE=1 cargo test` accepts the new output: read
+//! the difference, and look at the page in a browser, before committing it.
 
 use poolwright_lab::report::{self, ClaimVerdict, Report};
 use poolwright_lab::{Campaign, Run, Trial};
@@ -15,7 +15,7 @@ fn page(campaign: &Campaign, run: &Run, trials: &[Trial]) -> String {
     report::html(&report, campaign, made_up::TEXT, trials, None)
 }
 
-/// What stands between `<h2>name</h2>` and the next one.
+/// Returns the part between `<h2>name</h2>` and the next heading.
 fn section<'a>(page: &'a str, name: &str) -> &'a str {
     let start = page.find(&format!("<h2>{name}</h2>")).unwrap_or_else(|| panic!("no section {name}"));
     let rest = &page[start + 1..];
@@ -60,7 +60,7 @@ fn nothing_dangerous_is_advised_in_silence() {
     for advice in &report.advice {
         assert!(!advice.set.iter().any(|(_, v)| v == "disabled"), "{advice:?}");
     }
-    assert!(page(&campaign, &run, &trials).contains("Better, and not advised"));
+    assert!(page(&campaign, &run, &trials).contains("Better, but not recommended"));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn tables_of_a_study_fit_a_terminal() {
         let mut table = false;
         let studies = text.lines().take_while(|line| *line != "Failed trials");
         for line in studies {
-            // from the rule below a heading to the empty line after the last row
+            // From the rule below a heading to the empty line after the last row.
             table = (table || line.starts_with('─')) && !line.is_empty();
             assert!(!table || line.chars().count() <= most, "{width:?}: {line}");
         }

@@ -150,7 +150,7 @@ fn wrong_arguments_say_what_is_allowed() {
     lab.campaign(&SMOKE.replace("repeats = 3", "repeats = \"three\""));
     lab.fails("run ./smoke.toml", 1, &["smoke.toml:26: ", "a whole number"]);
     lab.campaign(&SMOKE.replace("driver = \"files\"", "driver = \"oracle\""));
-    lab.fails("run ./smoke.toml", 1, &["there is no driver", "workloads/lab/oracle"]);
+    lab.fails("run ./smoke.toml", 1, &["no such driver", "workloads/lab/oracle"]);
     lab.campaign(&SMOKE.replace("300M", "300P"));
     lab.fails("run ./smoke.toml --target directory:data --only size", 1, &["free", "--scratch"]);
 }

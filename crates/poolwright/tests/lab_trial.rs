@@ -337,5 +337,5 @@ fn a_scratch_that_is_full() {
 fn vdevs_that_make_no_sense() {
     let place = Place::new();
     let target = json!({"pool": {"vdevs": ["mirror"]}});
-    place.fails(json!({ "target": target }), &["creating the pool on mirror"]);
+    place.fails(json!({ "target": target }), &["cannot create the pool on mirror"]);
 }

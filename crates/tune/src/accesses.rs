@@ -1,4 +1,5 @@
-//! A trace's events as accesses to records, each file in the recordsize and compression of its role.
+//! Converts the events of a trace to record accesses; each file has the recordsize and compression ratio of its
+//! role.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,21 +11,21 @@ use poolwright_trace::{Event, File, Op, Trace};
 
 use crate::Result;
 
-/// How the records of a file lie in the ARC.
+/// The size of a file's records, on disk and in the ARC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Records {
-    /// Bytes.
+    /// Record size in bytes.
     pub recordsize: u64,
-    /// Logical bytes per byte in the ARC.
+    /// Logical bytes per byte in the ARC, greater than 0.
     pub ratio: f64,
 }
 
-/// Makes accesses of events, in chunks. A key names a file and a record of it, so the records of all recordsizes are told
-/// apart and share one cache.
+/// Converts events to accesses, in chunks. A key identifies a file and one of its records, so records of all
+/// recordsizes are distinct and share one cache.
 pub(crate) struct Accesses {
     follow: Follow,
     lanes: Vec<RecordStream>,
-    /// By file.
+    /// Index into `lanes` for each file.
     stream: Vec<usize>,
     numbers: Intern,
     extents: Vec<Extent>,
@@ -32,7 +33,7 @@ pub(crate) struct Accesses {
 }
 
 impl Accesses {
-    /// For the files of a trace.
+    /// Creates the converter for the files of a trace; `of` returns the record size and ratio of a file.
     pub fn new(trace: &Trace, of: impl Fn(&File) -> Records) -> Result<Accesses> {
         let mut follow = Follow::new(Select::default(), trace.meta.subject.starts_with("import:"));
         let records: Vec<Records> = trace.files.iter().map(of).collect();
@@ -63,7 +64,8 @@ impl Accesses {
         })
     }
 
-    /// Shows `events`, as they were in time, to `see`, in chunks with the keys of all records so far.
+    /// Converts `events`, which are in order of time, and passes the accesses to `see` in chunks, together with
+    /// the keys of all records so far.
     pub fn each<'a>(
         &mut self,
         events: impl Iterator<Item = &'a Event>,
@@ -84,7 +86,7 @@ impl Accesses {
     fn add(&mut self, event: &Event) -> Result<()> {
         self.extents.clear();
         self.follow.event(event, &mut self.extents);
-        // A rename speaks of two files.
+        // A rename affects two files.
         for extent in &self.extents {
             let stream = &mut self.lanes[self.stream[extent.file as usize]];
             let mut more = true;
@@ -99,14 +101,14 @@ impl Accesses {
         Ok(())
     }
 
-    /// Different records so far.
+    /// The number of distinct records so far.
     pub fn records(&self) -> u64 {
         self.numbers.keys().len() as u64
     }
 }
 
-/// The mean length in bytes of the runs in which files are read and written, each run weighted with its length. A run goes
-/// on as long as a thread's reads (or writes) of a file follow one another.
+/// Returns the mean length in bytes of sequential runs of reads and of writes, weighted by length. A run continues
+/// while each read (or write) of a thread starts where its previous one of the same file ended.
 pub(crate) fn run_bytes<'a>(events: impl Iterator<Item = &'a Event>) -> u64 {
     let mut runs: HashMap<(u32, u32, bool), (u64, u64)> = HashMap::new();
     let (mut bytes, mut squares) = (0.0, 0.0);

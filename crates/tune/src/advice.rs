@@ -1,34 +1,34 @@
-//! Published advice on databases and OpenZFS: one table, each rule with its source. A plan says of each that applies what it
-//! does on the database at hand.
+//! Published advice on databases and OpenZFS: one table in which each rule names its source. A plan lists each rule
+//! that applies and its effect on this database.
 
 mod check;
 mod trials;
 
-/// A page that gives advice.
+/// A page that publishes advice.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Publication {
-    /// Title and section.
+    /// Title of the page and the section.
     pub title: &'static str,
-    /// Address.
+    /// URL of the section.
     pub url: &'static str,
 }
 
 /// A published rule.
 #[derive(Debug)]
 pub struct Rule {
-    /// Its name in plans; lower case with hyphens.
+    /// Identifier in plans: lower case, with hyphens.
     pub name: &'static str,
-    /// What it says, in a sentence without full stop.
+    /// The advice as a phrase without a final period.
     pub advice: &'static str,
-    /// Where it is published.
+    /// The publication that contains the rule.
     pub source: &'static Publication,
-    /// Layouts that it is for; none: all.
+    /// Layouts to which the rule applies; an empty list means all.
     pub layouts: &'static [&'static str],
-    /// Roles that it is for.
+    /// Roles to which the rule applies.
     pub roles: &'static [&'static str],
-    /// What to set.
+    /// The properties and values that the rule recommends.
     pub settings: &'static [(&'static str, &'static str)],
-    /// Why trials cannot tell; with it the rule is never tried.
+    /// Why trials cannot measure the rule; a rule with a reason is never tried.
     pub untried: Option<&'static str>,
 }
 
@@ -77,25 +77,25 @@ const fn rule(
     Rule { name, advice, source, layouts, roles, settings, untried: None }
 }
 
-/// The table. What a rule says is what its source says, with no judgement of ours.
+/// The table of rules. A rule contains the advice of its source, without our judgement.
 pub const RULES: &[Rule] = &[
     rule(
         "innodb-page",
-        "records of InnoDB's page size for its data files",
+        "recordsize equal to InnoDB's page size for its data files",
         &INNODB,
         (&["mariadb"], PAGES),
         &[("recordsize", "16K")],
     ),
     rule(
         "innodb-log",
-        "records of 128K for InnoDB's log files",
+        "recordsize=128K for InnoDB's log files",
         &INNODB,
         (&["mariadb"], &["wal"]),
         &[("recordsize", "128K")],
     ),
     rule(
         "innodb-metadata-cache",
-        "only metadata in the ARC for data and log, to prefer InnoDB's own cache",
+        "primarycache=metadata for data and log, so that InnoDB's buffer pool caches the data",
         &INNODB,
         (&["mariadb"], &["data", "wal"]),
         &[("primarycache", "metadata")],
@@ -109,28 +109,28 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "innodb-together",
-        "all that the guide says of InnoDB's data, together",
+        "all of the guide's settings for InnoDB's data together",
         &INNODB,
         (&["mariadb"], PAGES),
         &[("logbias", "throughput"), ("primarycache", "metadata"), ("recordsize", "16K")],
     ),
     rule(
         "postgresql-32k",
-        "records of 32K with lz4 for data and WAL",
+        "recordsize=32K with lz4 for data and WAL",
         &POSTGRESQL,
         (&["postgresql"], &["data", "wal"]),
         &[("compression", "lz4"), ("recordsize", "32K")],
     ),
     rule(
         "postgresql-64k",
-        "records of 64K with lz4 work well too",
+        "recordsize=64K with lz4 for data and WAL, which also works well",
         &POSTGRESQL,
         (&["postgresql"], &["data", "wal"]),
         &[("compression", "lz4"), ("recordsize", "64K")],
     ),
     rule(
         "postgresql-page",
-        "records of PostgreSQL's page size, the advice from before lz4",
+        "recordsize equal to PostgreSQL's page size, the advice from before lz4",
         &POSTGRESQL,
         (&["postgresql"], &["data", "index"]),
         &[("recordsize", "8K")],
@@ -144,59 +144,59 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "postgresql-128k",
-        "records of 128K with lz4 to start with",
+        "recordsize=128K with lz4 as a starting point",
         &UPTRACE,
         (&["postgresql"], PAGES),
         &[("compression", "lz4"), ("recordsize", "128K")],
     ),
     rule(
         "sqlite-64k",
-        "records of 64K, with SQLite's page size raised to 64K (the page size is not changed here)",
+        "recordsize=64K, with SQLite's page size raised to 64K (trials do not change the page size)",
         &SQLITE,
         (&["sqlite"], PAGES),
         &[("recordsize", "64K")],
     ),
     rule(
         "matching-records",
-        "records of the size that the database writes in; LMDB's and Berkeley DB's pages have 4K",
+        "recordsize equal to the size of the database's writes; LMDB and Berkeley DB have pages of 4K",
         &RECORDSIZE,
         (&["lmdb", "openldap-bdb"], PAGES),
         &[("recordsize", "4K")],
     ),
     rule(
         "lz4",
-        "lz4 unless there is a reason against it",
+        "compression=lz4 unless there is a reason against it",
         &COMPRESSION,
         (&[], ALL),
         &[("compression", "lz4")],
     ),
     rule(
         "wide-records",
-        "larger records compress better",
+        "a larger recordsize, because larger records compress better",
         &COMPRESSION,
         (&[], &["data", "index", "backup", "binlog"]),
         &[("recordsize", "1M")],
     ),
     rule(
         "redundant-metadata",
-        "redundant_metadata=most for more operations a second; a lost indirect block then loses data unless vdevs are \
-         mirrored or raidz",
+        "redundant_metadata=most for more operations per second; without a mirror or raidz, the loss of one indirect block \
+         then loses data",
         &DATABASES,
         (&[], ALL),
         &[("redundant_metadata", "most")],
     ),
     Rule {
         name: "atime",
-        advice: "no access times",
+        advice: "atime=off, so that reads do not update access times",
         source: &ATIME,
         layouts: &[],
         roles: &["data"],
         settings: &[("atime", "off")],
-        untried: Some("the engine never updates access times, so its trials cannot tell"),
+        untried: Some("the engine never updates access times, so its trials cannot measure this rule"),
     },
 ];
 
-/// The rules for a layout and for any of these roles, which share a dataset.
+/// Returns the rules that apply to a layout and to any of `roles`, which share a dataset.
 pub fn applicable(layout: Option<&str>, roles: &[&str]) -> Vec<&'static Rule> {
     let layout_fits = |r: &Rule| r.layouts.is_empty() || layout.is_some_and(|l| r.layouts.contains(&l));
     RULES.iter().filter(|r| layout_fits(r) && r.roles.iter().any(|role| roles.contains(role))).collect()

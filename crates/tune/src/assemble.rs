@@ -1,4 +1,4 @@
-//! The plan, from what the tuner found.
+//! Assembles the plan from the results of the tuner.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,15 @@ use crate::screen::Screened;
 use crate::tuner::{Tuner, recommended_ashift};
 use crate::{Result, database, evidence, headline, machine, memory, repeat, slice, track_record};
 
-/// A change has to be worth the rewriting of the files: 3 % of the objective.
+/// The smallest improvement of the objective that justifies rewriting the files: 3 % (docs/method.md, "The
+/// decision").
 const WORTHWHILE: f64 = 0.03;
-/// At most this many paths of a role are named one by one; otherwise their directories.
+/// Up to this many paths of a role are listed one by one; beyond that the plan lists their directories.
 const NAMED: usize = 50;
 
 impl Tuner<'_> {
-    /// What is to be said of the first of `roles`, which share a dataset; `outcome` is that of their race, if there was one.
+    /// Returns the plan's entry for the first of `roles`, which share a dataset. `outcome` is the result of
+    /// their race, if there was one.
     pub(crate) fn role_of_plan(
         &self,
         roles: &[String],
@@ -29,7 +31,7 @@ impl Tuner<'_> {
         screened: &[Screened],
         outcome: Option<&Outcome>,
     ) -> plan::Role {
-        let (name, together_with) = roles.split_first().expect("a race is of one role at least");
+        let (name, together_with) = roles.split_first().expect("a race has at least one role");
         let today = &self.current.settings;
         let pairs = outcome.map(|o| evidence::gains(&o.pairs, &o.scatter())).unwrap_or_default();
         let unmet: Vec<String> =
@@ -41,13 +43,13 @@ impl Tuner<'_> {
         let mut notes = Vec::new();
         if !together_with.is_empty() {
             notes.push(format!(
-                "tried together with {}: they lie in the same directory and would share a dataset",
+                "tried together with {}, because their files share a directory and would share a dataset",
                 together_with.join(" and ")
             ));
         }
         if faster && !better {
             notes.push(format!(
-                "the best setting does not meet {} with its whole 95 % interval",
+                "the best setting does not meet {} over its whole 95 % interval",
                 unmet.join(" and ")
             ));
         }
@@ -62,7 +64,7 @@ impl Tuner<'_> {
         if recommended.contains_key("recordsize") || recommended.contains_key("compression") {
             let n = files.paths.len() as u64;
             notes.push(format!(
-                "takes effect for what is written from then on: {} {} to be written again",
+                "applies only to newly written data: {} {} to be rewritten",
                 poolwright_trace::counted(n, "file"),
                 if n == 1 { "has" } else { "have" }
             ));
@@ -87,7 +89,7 @@ impl Tuner<'_> {
         }
     }
 
-    /// Everything together; `pairs` are those of the whole plan against today.
+    /// Assembles the plan; `pairs` compare the whole plan with today's settings.
     pub(crate) fn plan(&mut self, roles: Vec<plan::Role>, pairs: Vec<(Metrics, Metrics)>) -> Result<Plan> {
         let verdict =
             if roles.iter().any(|r| !r.recommended.is_empty()) { Verdict::Change } else { Verdict::Keep };
@@ -97,7 +99,7 @@ impl Tuner<'_> {
         let (device_ashift, why) = recommended_ashift(&self.request.dir);
         let subject = self.subject();
         let memory = memory::advise(&self.trace, &roles, &self.request.device, &self.request.stop)?;
-        // Last, because an interruption of its trials leaves a whole plan.
+        // The advice comes last: if the user interrupts its trials, the rest of the plan is complete.
         let advice = self.published_advice()?;
         let layout = self.inventory.found.as_ref().map(|f| f.layout.name);
         Ok(Plan {
@@ -116,7 +118,7 @@ impl Tuner<'_> {
             pool: plan::Pool {
                 ashift: self.request.ashift.map_or(device_ashift, |a| a as u8),
                 current: self.current.ashift,
-                why: if self.request.ashift.is_some() { "given with --ashift".into() } else { why },
+                why: if self.request.ashift.is_some() { "given by the user".into() } else { why },
             },
             database,
             memory: Some(memory),
@@ -186,7 +188,7 @@ impl Tuner<'_> {
     }
 }
 
-/// Roles that share a dataset with a raced one get what is recommended for it.
+/// Gives roles that share a dataset with a raced role the settings recommended for that role.
 pub(crate) fn reconcile(roles: &mut [plan::Role], raced: &[Group]) {
     for group in raced {
         let Some(lead) = group.roles.first() else { continue };
@@ -211,7 +213,7 @@ fn paths(files: &Files) -> Vec<String> {
     dirs
 }
 
-/// The directory (or the one file) that holds a role's files.
+/// Returns the path of a role's only file, or the deepest directory that contains all of its files.
 fn common_directory(files: &Files) -> Option<String> {
     if let [one] = files.paths.as_slice() {
         return Some(one.display().to_string());
@@ -225,7 +227,8 @@ fn common_directory(files: &Files) -> Option<String> {
     Some(common.display().to_string())
 }
 
-/// Entropy and compressibility of the captured bytes that are the files' own, over at most 64 MiB of 128K chunks.
+/// Measures entropy and compressibility of the captured bytes that come from the files, in at most 64 MiB of 128K
+/// chunks.
 fn data_summary(capture: &Capture) -> Result<plan::Data> {
     const CHUNK: u64 = 128 << 10;
     const MOST: u64 = 64 << 20;
@@ -243,7 +246,8 @@ fn data_summary(capture: &Capture) -> Result<plan::Data> {
                     continue;
                 }
                 let (chunk, _) = capture.bytes(file as u32, extent.offset + at, CHUNK.min(extent.real - at));
-                // A record is whole sectors; the tail of an odd file is left out.
+                // A record consists of whole sectors; the incomplete last sector of a file is
+                // omitted.
                 let chunk = &chunk[..chunk.len() / 512 * 512];
                 if chunk.is_empty() {
                     continue;
@@ -281,7 +285,7 @@ fn data_summary(capture: &Capture) -> Result<plan::Data> {
     })
 }
 
-/// Shannon entropy of the byte values in bits.
+/// Returns the Shannon entropy of the byte values in bits per byte.
 fn order0(bytes: &[u8]) -> f64 {
     let mut counts = [0u64; 256];
     for b in bytes {

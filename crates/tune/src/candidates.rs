@@ -1,23 +1,24 @@
-//! What is tried, per role: one table.
+//! The settings that are tried for each role: one table.
 
 use poolwright_openzfs::property::{Settings, canonical, parse_size};
 
-/// What is varied for a role: every combination of recordsize and compression, then each refinement on the best.
+/// The settings of a role: every combination of recordsize and compression, then each refinement on top of the best
+/// one.
 #[derive(Debug)]
 pub struct Grid {
-    /// The roles it is for.
+    /// Roles to which the grid applies.
     pub roles: &'static [&'static str],
-    /// Recordsizes.
+    /// Recordsizes to try.
     pub recordsizes: &'static [&'static str],
-    /// Recordsizes tried only where the files are read and written in runs at least twice as long.
+    /// Recordsizes to try only if the files are read and written in runs at least twice as long.
     pub large: &'static [&'static str],
-    /// Codecs.
+    /// Codecs to try.
     pub compressions: &'static [&'static str],
-    /// Single properties tried on top of the best combination.
+    /// Single properties to try on top of the best combination.
     pub refinements: &'static [(&'static str, &'static str)],
 }
 
-/// Both ways: a dataset that keeps its data out of the ARC today may be better with it.
+/// Both directions: a dataset that excludes its data from the ARC today may be faster with it.
 const REFINEMENTS: &[(&str, &str)] = &[
     ("primarycache", "all"),
     ("logbias", "latency"),
@@ -28,11 +29,11 @@ const REFINEMENTS: &[(&str, &str)] = &[
     ("redundant_metadata", "most"),
 ];
 
-/// Beyond 1M, the default of `zfs_max_recordsize` before OpenZFS 2.2.
+/// Recordsizes above 1M, the default of `zfs_max_recordsize` before OpenZFS 2.2.
 const LARGE: &[&str] = &["2M", "4M", "8M", "16M"];
 
-/// Data is read and rewritten in place, so record size and codec decide. Logs are appended and synced: their records
-/// only matter for space, and whether the intent log carries the data (`logbias`) for latency and wear.
+/// Data is read and rewritten in place, so record size and codec decide. Logs are appended and synced: their record
+/// size matters only for space, and `logbias` (whether the intent log contains the data) for latency and wear.
 pub const GRIDS: &[Grid] = &[
     Grid {
         roles: &["data", "index", "other"],
@@ -71,19 +72,19 @@ pub const GRIDS: &[Grid] = &[
     },
 ];
 
-/// The grid for a role.
+/// Returns the grid of a role.
 pub fn grid(role: &str) -> &'static Grid {
     GRIDS.iter().find(|g| g.roles.contains(&role)).unwrap_or(&GRIDS[0])
 }
 
-/// `recordsize` and `compression` of a setting, in bytes and as spelled; today's where it does not say.
+/// Returns recordsize in bytes and compression as spelled; for missing properties OpenZFS's defaults (128K, `on`).
 pub fn of_interest(settings: &Settings) -> (u64, &str) {
     let recordsize = settings.get("recordsize").and_then(|v| parse_size(v).ok()).unwrap_or(128 << 10);
     (recordsize, settings.get("compression").map_or("on", String::as_str))
 }
 
 impl Grid {
-    /// Every combination for files that are read and written in runs of `run_bytes`.
+    /// Returns every combination for files that are read and written in runs of `run_bytes`.
     pub fn combinations(&self, run_bytes: u64) -> Vec<Settings> {
         let one = |r: &str, c: &str| {
             Settings::from([
@@ -96,25 +97,25 @@ impl Grid {
         recordsizes.flat_map(|r| self.compressions.iter().map(move |c| one(r, c))).collect()
     }
 
-    /// Each refinement as settings.
+    /// Returns each refinement as settings.
     pub fn refinement_settings(&self) -> Vec<Settings> {
         self.refinements.iter().map(|(k, v)| Settings::from([(k.to_string(), v.to_string())])).collect()
     }
 }
 
-/// `base` with another's properties on top.
+/// Returns `base` with the properties of `over` added or replaced.
 pub fn with(base: &Settings, over: &Settings) -> Settings {
     let mut settings = base.clone();
     settings.extend(over.iter().map(|(k, v)| (k.clone(), v.clone())));
     settings
 }
 
-/// As `zfs set` takes them: `compression=lz4 recordsize=16K`.
+/// Formats settings as arguments of `zfs set`: `compression=lz4 recordsize=16K`.
 pub fn assignments(settings: &Settings) -> String {
     settings.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether two settings are the same to the engine.
+/// Whether two settings are equivalent for the engine.
 pub fn same(a: &Settings, b: &Settings) -> bool {
     let all = |s: &Settings| -> Vec<(String, String)> {
         s.iter().map(|(k, v)| (k.clone(), canonical(k, v))).collect()
@@ -122,7 +123,7 @@ pub fn same(a: &Settings, b: &Settings) -> bool {
     all(a) == all(b)
 }
 
-/// What of `wanted` is not so today.
+/// Returns the properties of `wanted` that differ from today's.
 pub fn difference(wanted: &Settings, today: &Settings) -> Settings {
     let differs =
         |(k, v): &(&String, &String)| today.get(*k).is_none_or(|t| canonical(k, t) != canonical(k, v));
@@ -138,7 +139,7 @@ mod tests {
         for role in poolwright_trace::layout::Role::ALL {
             assert_eq!(GRIDS.iter().filter(|g| g.roles.contains(&role.name())).count(), 1, "{role}");
         }
-        // The codec table is the library's own.
+        // The table of codecs is the library's.
         poolwright_openzfs::Engine::start(&poolwright_openzfs::Config::default()).unwrap();
         for settings in GRIDS.iter().flat_map(|grid| grid.combinations(u64::MAX)) {
             poolwright_openzfs::Compression::parse(&settings["compression"]).unwrap();

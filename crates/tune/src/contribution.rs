@@ -1,4 +1,4 @@
-//! What each property contributes to the differences that the trials of a race show.
+//! The contribution of each property to the differences between the trials of a race.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,8 @@ use crate::observations::{Difference, Observations, Tried, spelled};
 use crate::plan::{Contributions, PropertyEffect, VarianceShares};
 use crate::variance::{Observation, decompose};
 
-/// VarianceShares per metric of the goal, and the effect of each recommended property. `None` where the trials vary no property.
+/// Returns the variance shares for each metric of the goal, and the effect of each recommended property, or `None`
+/// if the trials vary no property.
 pub(crate) fn contributions(
     role: &str,
     today: &Settings,
@@ -34,7 +35,7 @@ pub(crate) fn contributions(
     })
 }
 
-/// Properties of which the trials have more than one value.
+/// Returns the properties that have more than one value in the trials.
 fn varied(observations: &Observations) -> Vec<String> {
     let mut values: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
     for (property, value) in observations.tried.iter().flat_map(|t| &t.settings) {
@@ -67,7 +68,8 @@ fn shares(metric: &str, properties: &[String], observations: &Observations) -> O
     })
 }
 
-/// The effect of one property over all pairs of tried settings that differ only in it, today's value against `to`.
+/// Returns the effect of one property: the mean over all pairs of tried settings that differ only in it, today's
+/// value against `to`.
 fn effect(
     property: &str,
     from: Option<&String>,
@@ -107,11 +109,11 @@ fn pairs<'a>(
     first.filter_map(|t| Some((t, partner(t)?))).collect()
 }
 
-/// The mean of several differences, each weighted by how well it is known. They share no setting, so their errors are
-/// independent; the noise behind them is one pooled figure.
+/// Returns the mean of several differences, each weighted by its inverse variance. The differences share no
+/// setting, so their errors are independent; the noise behind them is one pooled estimate.
 fn combined(differences: &[Difference]) -> Option<Difference> {
     let freedom = differences.first()?.freedom;
-    // Without any noise all weigh the same.
+    // Without any noise all differences have the same weight.
     let weight = |d: &Difference| if d.error > 0.0 { d.error.powi(-2) } else { 1.0 };
     let weights: f64 = differences.iter().map(weight).sum();
     let log = differences.iter().map(|d| d.log * weight(d)).sum::<f64>() / weights;
@@ -137,7 +139,7 @@ mod tests {
 
     #[test]
     fn each_property_gets_what_it_does() {
-        // Records of 16K double the work rate and write a third; zstd-3 takes half the space.
+        // recordsize=16K doubles the work rate and writes a third; zstd-3 takes half the space.
         let found = of(
             &[
                 (&[], &[(1.0, 100.0, 90.0), (1.02, 100.0, 90.0)]),
@@ -165,7 +167,7 @@ mod tests {
             of(&[(&[], &[(1.0, 100.0, 90.0), (1.0, 100.0, 90.0)]), (BOTH, &[(2.0, 50.0, 30.0)])], BOTH);
         assert!(found.effects.values().all(|e| e.pairs == 0 && e.metrics.is_empty()), "{found:?}");
         assert!(found.metrics["work_rate"].shared > 0.99, "{found:?}");
-        // Tried alone, but nothing is known of the noise.
+        // Tried alone, but without repeated trials the noise is unknown.
         let found = of(&[(&[], &[(1.0, 100.0, 90.0)]), (SMALL, &[(2.0, 100.0, 30.0)])], SMALL);
         assert_eq!(found.effects["recordsize"].pairs, 0);
     }

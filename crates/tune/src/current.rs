@@ -1,4 +1,4 @@
-//! Today: the file system a directory is on, its properties, the sector size of what is below.
+//! Today's state: the file system of a directory, its properties, and the sector size of its device.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use poolwright_openzfs::property::{self, Settings};
 
 use crate::plan::CurrentSource;
 
-/// What a directory is on.
+/// The file system of a directory and its settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Current {
     pub file_system: String,
@@ -21,7 +21,7 @@ pub(crate) struct Current {
 /// The properties that the plan compares.
 const COMPARED: &[&str] = &["recordsize", "compression", "logbias", "primarycache"];
 
-/// Looks at `dir`; `stated` are values that the user says are today's.
+/// Inspects `dir`. `stated` contains values that the user states as today's.
 pub(crate) fn detect(dir: &Path, stated: &Settings) -> Current {
     let (file_system, source) =
         mounted(dir).unwrap_or_else(|| ("a file system of unknown type".into(), String::new()));
@@ -44,7 +44,7 @@ pub(crate) fn detect(dir: &Path, stated: &Settings) -> Current {
             }
             None => {
                 current.source = CurrentSource::ZfsDefaults {
-                    why: format!("`zfs get` on {source} gave nothing; is zfs in the PATH?"),
+                    why: format!("`zfs get` failed for {source}; is zfs in the PATH?"),
                 };
             }
         }
@@ -53,7 +53,9 @@ pub(crate) fn detect(dir: &Path, stated: &Settings) -> Current {
         current.settings.extend(stated.clone());
         if current.dataset.is_none() {
             current.source = CurrentSource::ZfsDefaults {
-                why: format!("the directory is on {file_system}; values given with -o are taken as today's"),
+                why: format!(
+                    "the directory is on {file_system}; the values given by the user are taken as today's"
+                ),
             };
         }
     }
@@ -61,8 +63,8 @@ pub(crate) fn detect(dir: &Path, stated: &Settings) -> Current {
 }
 
 impl Current {
-    /// Today's value of a property that the plan does not compare: the dataset's, or OpenZFS's default where there is no
-    /// dataset to ask.
+    /// Returns today's value of a property that the plan does not compare: the value of the dataset, or
+    /// OpenZFS's default if there is no dataset.
     pub fn value(&self, property: &str) -> Option<String> {
         if let Some(known) = self.settings.get(property) {
             return Some(known.clone());
@@ -74,12 +76,12 @@ impl Current {
     }
 }
 
-/// Defaults of properties that the engine does not have.
+/// Returns the defaults of properties that the engine does not have.
 fn other_default(property: &str) -> Option<String> {
     (property == "atime").then(|| "on".to_owned())
 }
 
-/// File system type and mount source of the mount that holds `dir`.
+/// Returns file system type and source of the mount that contains `dir`.
 fn mounted(dir: &Path) -> Option<(String, String)> {
     let dir = dir.canonicalize().ok()?;
     let text = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -94,7 +96,7 @@ fn best_mount(mountinfo: &str, dir: &Path) -> Option<(String, String)> {
         let found = (right.next()?.to_owned(), right.next()?.replace("\\040", " "));
         dir.starts_with(&point).then_some((point.as_os_str().len(), found))
     };
-    // Of mounts on one point the last covers the others.
+    // Of several mounts on one mount point, the last one hides the others.
     mountinfo.lines().filter_map(one).max_by_key(|(len, _)| *len).map(|(_, found)| found)
 }
 
@@ -115,7 +117,7 @@ fn pool_ashift(dataset: &str) -> Option<u8> {
     output("zpool", &["get", "-Hp", "-o", "value", "ashift", pool])?.trim().parse().ok().filter(|a| *a > 0)
 }
 
-/// The physical sector of the block device below `dir` in bytes, if it is on one.
+/// Returns the physical sector size in bytes of the block device below `dir`, or `None` if there is none.
 pub(crate) fn physical_sector(dir: &Path) -> Option<u64> {
     let dev = std::fs::metadata(dir).ok()?.dev();
     let (major, minor) = ((dev >> 8) & 0xfff, (dev & 0xff) | ((dev >> 12) & 0xfff00));

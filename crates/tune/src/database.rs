@@ -1,62 +1,63 @@
-//! The database's own settings that go with OpenZFS: one table.
+//! Settings of the databases themselves that suit OpenZFS: one table.
 //!
-//! Protections against torn pages (`innodb_doublewrite`, `full_page_writes`) are not in it, at no recordsize. A record is
-//! replaced whole by a transaction group, but an `fsync` goes through the intent log, and there the library may divide the
-//! record of one write over two log blocks (`zil_lwb_assign` in zil.c). After a crash between the two, a part of the page is
-//! replayed. `crates/openzfs/tests/torn.rs` shows it, and so did InnoDB: see docs/mount-tests.md.
+//! Protections against torn pages (`innodb_doublewrite`, `full_page_writes`) are not in the table, whatever the
+//! recordsize. A transaction group replaces a record as a whole, but an `fsync` goes through the intent log, and
+//! the library may split the record of one write over two log blocks (`zil_lwb_assign` in zil.c). After a crash
+//! between the two, only a part of the page is replayed. `crates/openzfs/tests/torn.rs` demonstrates this, and
+//! InnoDB was affected: see docs/mount-tests.md.
 
 use std::collections::BTreeMap;
 
 use crate::plan::DatabaseSetting;
 
-/// A setting that is worth saying of a database on OpenZFS.
+/// A recommended setting of a database on OpenZFS.
 #[derive(Debug)]
 pub struct Advice {
-    /// Name of the layout.
+    /// Name of the database's layout.
     pub layout: &'static str,
-    /// As the database spells it.
+    /// Name of the setting in the database's spelling.
     pub setting: &'static str,
-    /// As it would stand in the configuration.
+    /// Value in the spelling of the database's configuration.
     pub value: &'static str,
-    /// What it brings.
+    /// Reason for the setting.
     pub why: &'static str,
-    /// Whether the server has to be restarted.
+    /// Whether the server must be restarted.
     pub restart: bool,
 }
 
-/// The table.
+/// The table of settings.
 pub const ADVICE: &[Advice] = &[
     Advice {
         layout: "mariadb",
         setting: "innodb_flush_neighbors",
         value: "0",
-        why: "neighbouring pages are not neighbours on disk under copy on write, so flushing them along only adds writes",
+        why: "with copy on write, neighbouring pages are not adjacent on disk, so flushing neighbours only adds writes",
         restart: false,
     },
     Advice {
         layout: "postgresql",
         setting: "wal_init_zero",
         value: "off",
-        why: "filling a new WAL file with zeros reserves nothing under copy on write",
+        why: "with copy on write, filling a new WAL file with zeros reserves no space",
         restart: false,
     },
     Advice {
         layout: "postgresql",
         setting: "wal_recycle",
         value: "off",
-        why: "overwriting an old WAL file is no cheaper than writing a new one under copy on write, and reads its records first",
+        why: "with copy on write, overwriting an old WAL file is no cheaper than writing a new one, and it reads old records first",
         restart: false,
     },
     Advice {
         layout: "rocksdb",
         setting: "compression",
         value: "kNoCompression",
-        why: "worth a trial of its own: with compression in the dataset, blocks are compressed twice",
+        why: "worth a separate test: with compression in the dataset, blocks are compressed twice",
         restart: true,
     },
 ];
 
-/// What applies to a database.
+/// Returns the settings recommended for a layout.
 pub fn advise(layout: &str) -> Vec<DatabaseSetting> {
     ADVICE
         .iter()

@@ -1,42 +1,42 @@
-//! What can keep a plan from being made.
+//! The errors of a tuning run.
 
-/// The crate's result.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Tuning that failed.
+/// The reason why a tuning run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A capture or trial.
+    /// A capture or a trial failed.
     #[error(transparent)]
     Replay(#[from] poolwright_replay::Error),
-    /// The trace.
+    /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] poolwright_trace::Error),
-    /// The space estimate.
+    /// The space estimate failed.
     #[error(transparent)]
     Estimate(#[from] poolwright_estimate::Error),
-    /// A property or value.
+    /// A property or its value is invalid, or the engine failed.
     #[error(transparent)]
     Engine(#[from] poolwright_openzfs::Error),
-    /// The model of the cache.
+    /// The cache model failed.
     #[error(transparent)]
     Cache(#[from] poolwright_mrc::Error),
-    /// There is nothing to tune.
+    /// The trace or the directory contains nothing to tune.
     #[error("{0}")]
     Nothing(String),
-    /// The recording is of other files than those of the directory.
+    /// The trace describes other files than those in the directory.
     #[error("{0}")]
     OtherFiles(String),
     /// The run that made a plan cannot be repeated.
     #[error("{0}")]
     NotRepeatable(String),
-    /// The user asked to stop.
+    /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl Error {
-    /// Whether the user asked for it.
+    /// Whether the user interrupted the run.
     pub fn is_interruption(&self) -> bool {
         matches!(self, Error::Interrupted | Error::Replay(poolwright_replay::Error::Interrupted))
     }

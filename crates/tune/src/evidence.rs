@@ -1,4 +1,4 @@
-//! What was tried, as the plan shows it.
+//! The plan's evidence: trials, estimates and predictions.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::race::{self, Runner};
 use crate::screen::Screened;
 use crate::statistics::{Scatter, median, pooled_change};
 
-/// Median, smallest and largest of every metric over the trials.
+/// Returns the median, smallest and largest value of every metric over the trials.
 pub(crate) fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (name, value) in trials.iter().flatten() {
@@ -25,7 +25,7 @@ pub(crate) fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {
     values.into_iter().map(|(name, v)| (name, of(v))).collect()
 }
 
-/// A raced setting.
+/// Returns the evidence of a raced setting.
 pub(crate) fn of_runner(
     runner: &Runner,
     goal: Goal,
@@ -48,7 +48,7 @@ pub(crate) fn of_runner(
     }
 }
 
-/// A combination by the space estimate.
+/// Returns the evidence of a combination from the space estimate.
 pub(crate) fn of_estimate(s: &Screened, ashift: u32, raced: bool) -> Evidence {
     let (ratio, [low, high]) = s.space;
     let space = Measured { median: ratio, low, high };
@@ -67,7 +67,7 @@ pub(crate) fn of_estimate(s: &Screened, ashift: u32, raced: bool) -> Evidence {
     }
 }
 
-/// A combination that the model put behind the others.
+/// Returns the evidence of a combination that only the model evaluated.
 pub(crate) fn of_model(s: &Screened, ashift: u32, rank: usize, of: usize) -> Evidence {
     let one = |v: f64| Measured { median: v, low: v, high: v };
     let finite = s.predicted.iter().filter(|(_, v)| v.is_finite() && **v > 0.0);
@@ -81,11 +81,12 @@ pub(crate) fn of_model(s: &Screened, ashift: u32, rank: usize, of: usize) -> Evi
         metrics: finite.map(|(k, v)| (k.clone(), one(*v))).collect(),
         objective: s.objective.is_finite().then_some(s.objective),
         outcome: Outcome::ScreenedOut,
-        why: Some(format!("the model ranks it {rank} of {of}: it was not replayed")),
+        why: Some(format!("not replayed: the model ranks it {rank} of {of}")),
     }
 }
 
-/// What a change of a metric is: `change` gives its direction, `is_clear` whether it is beyond the noise.
+/// Returns the verdict on a change of a metric: `change` gives its direction, `is_clear` whether it is beyond the
+/// noise.
 pub(crate) fn verdict(metric: &str, change: f64, is_clear: bool) -> GainVerdict {
     let better = (change < 0.0) != HIGHER_IS_BETTER.contains(&metric);
     match (is_clear, better) {
@@ -95,7 +96,8 @@ pub(crate) fn verdict(metric: &str, change: f64, is_clear: bool) -> GainVerdict 
     }
 }
 
-/// Every metric measured on both sides of the pairs; `scatter` is that of all trials, these included.
+/// Returns the change of every metric that was measured on both sides of the pairs; `scatter` is that of all
+/// trials, including these.
 pub(crate) fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
     let names: std::collections::BTreeSet<&String> =
         pairs.iter().flat_map(|(a, b)| a.keys().chain(b.keys())).collect();
@@ -121,7 +123,8 @@ pub(crate) fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
     gains
 }
 
-/// All of a role's evidence: raced by objective, then estimates, then what only the model saw.
+/// Returns all evidence of a role: raced settings by objective, then estimates, then settings that only the model
+/// evaluated.
 pub(crate) fn collect(
     outcome: Option<&race::Outcome>,
     recommended: bool,

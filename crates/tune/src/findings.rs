@@ -1,4 +1,4 @@
-//! What the races showed beyond their winners, collected for the plan while they run.
+//! Results of the races other than their winners, collected for the plan.
 
 use poolwright_estimate::Estimate;
 
@@ -8,7 +8,7 @@ use crate::plan;
 use crate::race::Outcome;
 use crate::{contribution, pareto};
 
-/// Of all races so far.
+/// The results of all races so far.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub pareto: Vec<plan::Pareto>,
@@ -16,16 +16,16 @@ pub(crate) struct Findings {
     pub races: Vec<RacedTrials>,
 }
 
-/// A race's trials, for what is asked of them later.
+/// The trials of a race, kept for advice.
 pub(crate) struct RacedTrials {
-    /// Roles that share the dataset, the first one gave the candidates.
+    /// Roles that share the dataset; the first one determined the candidates.
     pub roles: Vec<String>,
     pub space: Option<Estimate>,
     pub observations: Observations,
 }
 
 impl Findings {
-    /// Adds what a race showed; a role without one adds nothing.
+    /// Adds the results of a race; does nothing without an outcome.
     pub fn add(&mut self, role: &plan::Role, space: Option<Estimate>, outcome: Option<&Outcome>, goal: Goal) {
         let Some(outcome) = outcome else { return };
         let observations = Observations::of(outcome);

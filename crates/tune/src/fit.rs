@@ -1,8 +1,9 @@
-//! How much of the recording a trial replays, so that the time allowed is kept.
+//! Chooses how much of the recording a trial replays, so that the time budget is kept.
 //!
-//! A trial replays the whole application, all files of all roles, at its own speed: a recorded second takes about a second.
-//! What is cut is the recorded time, down to [`LEAST_PASS_S`], and then the search. Which of these cuts keep the
-//! figures right was measured (`docs/method.md`): fewer regions, one role alone and a smaller ARC do not keep the work rate.
+//! A trial replays the whole application, all files of all roles, at its recorded speed: a recorded second takes
+//! about a second. To save time, the tuner first shortens the replayed part of the recording, down to
+//! [`LEAST_PASS_S`], and then ends the search early. `docs/method.md` has the measurements: replaying fewer
+//! regions, one role alone or a smaller ARC would distort the work rate.
 
 use std::time::Duration;
 
@@ -11,40 +12,42 @@ use poolwright_replay::Replay;
 use crate::model::Anchor;
 use crate::race::{Ended, LEAST_PAIRS, Outcome};
 
-/// Share of a trial's work that warms up and is not measured.
+/// Share of a trial's work that warms up the caches and is not measured.
 pub(crate) const WARM_SHARE: f64 = 0.2;
-/// Wall seconds that the shortest slice of a recording takes: it is measured over one transaction group (5 s by the clock),
-/// whose writeback is a part of the work.
+/// Wall seconds of the shortest slice of a recording: the measured part then covers one transaction group (5 s),
+/// whose writeback is part of the work.
 const LEAST_PASS_S: f64 = 6.25;
-/// A slice whose bytes written a second differ from the whole recording's by more than this share does not stand for it: the first
-/// 6 s of the steady databases of `docs/predictions.md` are within 0.04, those of RocksDB with updates 0.37 off.
+/// A slice is not representative if its bytes written per second differ from the whole recording's by more than
+/// this share. The first 6 s of the steady databases of `docs/predictions.md` differ by at most 0.04, those of
+/// RocksDB with updates by 0.37.
 const BURSTY: f64 = 0.2;
-/// Such a slice is made longer by up to this share of it, in so many steps, until its bytes written a second are nearest the whole's.
+/// An unrepresentative slice is made longer by up to this share of its length, in steps, until its bytes written
+/// per second are nearest to the whole recording's.
 const LONGER: f64 = 0.5;
 const LONGER_STEPS: u32 = 20;
-/// Wall seconds of the longest slice: more of it narrows the interval less than another trial does.
+/// Wall seconds of the longest slice: beyond this, another trial narrows the interval more than a longer one does.
 const MOST_PASS_S: f64 = 20.0;
-/// Recorded seconds of the trial that tells how long trials take: a little less than the shortest slice where the work goes
-/// on as fast as it was recorded, for it mostly goes on more slowly.
+/// Recorded seconds of the calibration trial: slightly less than the shortest slice at recorded speed, because most
+/// replays are slower than the recording.
 pub(crate) const CALIBRATION_S: f64 = 5.5;
-/// A slice that is this much shorter or longer than wanted (as a factor) will do, so that the first trial counts. More than a
-/// tenth longer, all trials together would lose more time than that one takes.
+/// Lengths, as factors of the wanted one, at which the calibration trial counts as the first trial. If it were more
+/// than a tenth longer, all trials together would lose more time than that one takes.
 const ALIKE: std::ops::RangeInclusive<f64> = 0.85..=1.1;
-/// Trials that a race should have: a search, refinements, and the confirmation.
+/// The number of trials that a race should have: search, refinements and confirmation.
 const WANTED_TRIALS: f64 = 26.0;
-/// Most pairs of the confirmation.
+/// The largest number of pairs in the confirmation.
 pub(crate) const PAIRS: u32 = 5;
-/// Trials of a race that is worth its time: today's and two others, and a confirmation.
+/// The smallest number of trials that makes a race worthwhile: today's settings, two others, and a confirmation.
 pub(crate) const LEAST_TRIALS: f64 = 3.0 + 2.0 * LEAST_PAIRS as f64;
-/// A trial that takes this many times as long as one of today's settings is stopped: its start, its filling or its flushing is
-/// slow, for its pass ends before.
+/// A trial that takes this many times as long as one of today's settings is stopped. Its start, filling or flushing
+/// is slow, because its pass ends earlier ([`SLOW`]).
 const SLOWEST: f64 = 6.0;
-/// Wall seconds that a trial may take besides: a busy machine delays its start.
+/// Wall seconds that a trial may take in addition: a busy machine delays its start.
 const GRACE_S: f64 = 30.0;
-/// A trial's pass ends when it has taken so many times as long as a whole trial of today's settings.
+/// A trial's pass ends when it has taken this many times as long as a whole trial of today's settings.
 const SLOW: f64 = 2.5;
 
-/// What a race's trials replay.
+/// The part of the recording that the trials of a race replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fit {
     /// Recorded seconds from the start.
@@ -53,21 +56,22 @@ pub(crate) struct Fit {
     pub trial_s: f64,
 }
 
-/// What one trial of today's settings showed.
+/// The durations measured in one trial of today's settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calibration {
     /// Recorded seconds that it replayed.
     pub seconds: f64,
-    /// Wall seconds besides the pass: start, fill, settling.
+    /// Wall seconds outside the pass: start, fill, settling.
     pub fixed_s: f64,
     /// Wall seconds of the pass per recorded second.
     pub per_recorded_s: f64,
-    /// For the model; `None` if the trial has no work rate.
+    /// The anchor of the model; `None` if the trial has no work rate.
     pub anchor: Option<Anchor>,
 }
 
 impl Calibration {
-    /// From a trial of `seconds` recorded seconds that took `whole` wall seconds; the model predicts `recorded_s`.
+    /// Computes the calibration from a trial of `seconds` recorded seconds that took `whole` wall seconds; the
+    /// predictions of the model cover `recorded_s`.
     pub fn of(replay: &Replay, seconds: f64, whole: f64, recorded_s: f64, cores: f64) -> Calibration {
         let pass = match replay.work_rate {
             Some(_) => replay.seconds,
@@ -85,23 +89,23 @@ impl Calibration {
         Calibration { seconds, fixed_s: (whole - pass).max(0.0), per_recorded_s: pass / done, anchor }
     }
 
-    /// Recorded seconds that a pass of so many wall seconds replays.
+    /// Returns the recorded seconds that a pass of `pass_s` wall seconds replays.
     fn replayed(&self, pass_s: f64, recorded: f64) -> f64 {
         (pass_s / self.per_recorded_s.max(1e-3)).min(recorded)
     }
 
-    /// Wall seconds of the shortest trial.
+    /// Returns the wall seconds of the shortest trial.
     pub fn least_trial_s(&self, recorded: f64) -> f64 {
         self.fixed_s + self.per_recorded_s * self.replayed(LEAST_PASS_S, recorded)
     }
 }
 
-/// Fits a race into `budget_s`. `recorded` is the recording's seconds, `written` the ratio of [`crate::slice::written`] for a slice
-/// of so many seconds.
+/// Fits a race into `budget_s` wall seconds. `recorded` is the length of the recording in seconds; `written`
+/// returns the ratio of [`crate::slice::written`] for a slice of the given seconds.
 pub(crate) fn fit(c: &Calibration, budget_s: f64, recorded: f64, written: &dyn Fn(f64) -> f64) -> Fit {
     let pass_s = (budget_s / WANTED_TRIALS - c.fixed_s).clamp(LEAST_PASS_S, MOST_PASS_S);
     let seconds = c.replayed(pass_s, recorded);
-    // The calibration is a trial of today's settings like any other if it is about as long.
+    // A calibration of about the same length counts as a trial of today's settings.
     let seconds = if ALIKE.contains(&(c.seconds / seconds)) { c.seconds } else { seconds };
     let of = |seconds: f64| Fit { seconds, trial_s: c.fixed_s + c.per_recorded_s * seconds };
     let off = |seconds: f64| (written(seconds) - 1.0).abs();
@@ -116,19 +120,20 @@ pub(crate) fn fit(c: &Calibration, budget_s: f64, recorded: f64, written: &dyn F
 }
 
 impl Fit {
-    /// After how many seconds a trial's pass ends, however much of the work is done by then: a setting so slow is not in the
-    /// running.
+    /// Returns the seconds after which a trial's pass ends, however much of the work is done: a setting that
+    /// slow cannot win.
     pub fn longest_s(&self) -> f64 {
         SLOW * self.trial_s
     }
 
-    /// After how long a trial is stopped.
+    /// Returns the time after which a trial is stopped.
     pub fn limit(&self) -> Duration {
         Duration::from_secs_f64(SLOWEST * self.trial_s + GRACE_S)
     }
 
-    /// What the time allowed has cut from the race, in words; `None` where it has cut nothing. `recorded` is the recording's
-    /// seconds, `distance` that of [`crate::slice::distance`], `written` that of [`crate::slice::written`].
+    /// Describes how the time budget shortened the race, or returns `None` if it did not. `recorded` is the
+    /// length of the recording in seconds; `distance` and `written` are the results of
+    /// [`crate::slice::distance`] and [`crate::slice::written`].
     pub(crate) fn cuts(
         &self,
         recorded: f64,
@@ -139,27 +144,27 @@ impl Fit {
         let mut cuts = Vec::new();
         if self.seconds < 0.99 * recorded {
             cuts.push(format!(
-                "the trials replayed the first {:.0} s of {recorded:.0}, of whose operations {:.0} % would have to be others \
-                 to be like the whole",
+                "the trials replayed the first {:.0} s of {recorded:.0} s; {:.0} % of these operations would have to differ to match \
+                 the mixture of the whole recording",
                 self.seconds,
                 distance * 100.0
             ));
             if (written - 1.0).abs() > BURSTY {
                 let less = if written < 1.0 { "fewer" } else { "more" };
                 cuts.push(format!(
-                    "these seconds have {:.0} % {less} bytes written a second than the whole, so changes of the bytes written are \
-                     uncertain (--budget allows longer trials)",
+                        "these seconds have {:.0} % {less} bytes written per second than the whole recording, so changes of the bytes \
+                         written are uncertain",
                     100.0 * (written - 1.0).abs()
                 ));
             }
         }
         if outcome.ended == Ended::OutOfTime {
             cuts.push(format!(
-                "the search ended after {}, although others may be better",
+                "the search ended after {}; others may be better",
                 poolwright_trace::counted(outcome.others.len() as u64, "setting")
             ));
         }
-        (!cuts.is_empty()).then(|| format!("to fit the time allowed, {}", cuts.join(", and ")))
+        (!cuts.is_empty()).then(|| format!("to keep to the time budget: {}", cuts.join("; ")))
     }
 }
 
@@ -180,9 +185,12 @@ mod tests {
         let cut = fit(&calibration(2.0, 1.0), 80.0, 30.0, &|_| 1.0);
         outcome.ended = Ended::OutOfTime;
         let said = cut.cuts(30.0, 0.03, 0.67, &outcome).unwrap();
-        for part in
-            ["the first 6 s of 30", " 3 % would", "33 % fewer bytes written", "ended after 0 settings"]
-        {
+        for part in [
+            "the first 6 s of 30 s",
+            " 3 % of these operations would",
+            "33 % fewer bytes written",
+            "ended after 0 settings",
+        ] {
             assert!(said.contains(part), "{said}");
         }
         let steady = cut.cuts(30.0, 0.03, 1.1, &outcome).unwrap();
@@ -191,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_slice_before_a_burst_is_made_longer() {
-        // Half the bytes of 15 s are written in the seventh second.
+        // Half of the bytes of 15 s are written in the seventh second.
         let written = |s: f64| {
             let burst = 14.0 * (s - 6.0).clamp(0.0, 1.0);
             15.0 / 28.0 * (s + burst - (s - 6.0).clamp(0.0, 1.0)) / s
@@ -199,7 +207,7 @@ mod tests {
         let f = fit(&calibration(1.5, 1.0), 120.0, 15.0, &written);
         assert!((6.0..7.0).contains(&f.seconds) && (written(f.seconds) - 1.0).abs() < 0.1, "{f:?}");
         assert!((f.trial_s - 1.5 - f.seconds).abs() < 1e-9, "{f:?}");
-        // Not where too few trials would be left, and not beyond half as long again.
+        // The slice is not extended if too few trials would remain, nor by more than half.
         assert_eq!(fit(&calibration(1.5, 1.0), 50.0, 15.0, &written).seconds, CALIBRATION_S);
         let late = |s: f64| if s < 9.0 { 0.5 } else { 1.0 };
         assert_eq!(fit(&calibration(1.5, 1.0), 120.0, 15.0, &late).seconds, CALIBRATION_S);
@@ -213,7 +221,7 @@ mod tests {
         assert!(f.seconds > 2.0 * LEAST_PASS_S, "{f:?}");
         // A short recording is replayed whole.
         assert_eq!(fit(&calibration(1.0, 1.0), 100.0, 4.0, &|_| 1.0).seconds, 4.0);
-        // Where the work takes another time than it did when recorded, so do the trials.
+        // If the replay is faster or slower than the recording, the slice changes accordingly.
         let f = fit(&calibration(1.0, 0.5), 100.0, 30.0, &|_| 1.0);
         assert_eq!((f.seconds, f.trial_s), (2.0 * LEAST_PASS_S, 1.0 + LEAST_PASS_S));
     }

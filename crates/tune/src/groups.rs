@@ -1,33 +1,35 @@
-//! Which roles are raced. Roles that lie in one directory would share a dataset, and so its settings: they are replayed
-//! together, and one race decides for all of them.
+//! Selects the roles that are raced. Roles whose files share a directory would share a dataset and its settings:
+//! they are replayed together, and one race decides for all of them.
 
-/// A group with less than this share of both operations and bytes of the trace is not raced.
+/// A group is not raced if it has less than this share of both the operations and the bytes of the trace
+/// (docs/method.md, "What is tried").
 const NEGLIGIBLE: f64 = 0.01;
 
-/// A role's share of the recording.
+/// The load on one role in the recording.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub role: String,
-    /// Directory that its dataset would be mounted on.
+    /// Directory on which its dataset would be mounted.
     pub mountpoint: String,
-    /// Reads, writes and syncs.
+    /// Number of reads, writes and syncs.
     pub ops: u64,
     /// Bytes read and written.
     pub bytes: u64,
-    /// Whether the capture holds bytes of it; without any there is nothing to replay.
+    /// Whether the capture contains bytes of the role; without any, there is nothing to replay.
     pub captured: bool,
 }
 
 /// Roles that share a directory and are replayed together.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Group {
-    /// Directory that their dataset would be mounted on.
+    /// Directory on which their dataset would be mounted.
     pub mountpoint: String,
-    /// The busiest first: it gives the group's candidates, and the plan shows the evidence under it.
+    /// The roles, the busiest first. The first one determines the group's candidates, and the plan shows the
+    /// evidence under it.
     pub roles: Vec<String>,
 }
 
-/// Loads of all roles with the recording's totals.
+/// The loads of all roles, with the recording's totals.
 #[derive(Clone, Debug)]
 pub(crate) struct Loads {
     all: Vec<Load>,
@@ -42,14 +44,14 @@ impl Loads {
         Loads { all, ops, bytes }
     }
 
-    /// The share of the operations or of the bytes, whichever is larger.
+    /// Returns the share of these loads in the operations or in the bytes, whichever is larger.
     fn share(&self, loads: &[&Load]) -> f64 {
         let ops: u64 = loads.iter().map(|l| l.ops).sum();
         let bytes: u64 = loads.iter().map(|l| l.bytes).sum();
         (ops as f64 / self.ops).max(bytes as f64 / self.bytes)
     }
 
-    /// The groups worth a race, the busiest first.
+    /// Returns the groups that are worth a race, the busiest first.
     pub fn to_race(&self) -> Vec<Group> {
         let mut mountpoints: Vec<&str> = self.all.iter().map(|l| l.mountpoint.as_str()).collect();
         mountpoints.sort_unstable();
@@ -69,7 +71,7 @@ impl Loads {
         groups.into_iter().map(|(_, group)| group).collect()
     }
 
-    /// Why `role` has no trials under its own name.
+    /// Explains why `role` has no trials under its own name.
     pub fn why_not(&self, role: &str, raced: &[Group]) -> String {
         let Some(load) = self.all.iter().find(|l| l.role == role) else { return String::new() };
         let group = raced.iter().find(|g| g.mountpoint == load.mountpoint);
@@ -78,7 +80,7 @@ impl Loads {
             && group.roles.iter().any(|r| r == role)
         {
             return format!(
-                "tried together with {lead}: both lie in {} and would share a dataset; the figures stand under {lead}",
+                "tried together with {lead}: both are in {} and would share a dataset; see the figures of {lead}",
                 group.mountpoint
             );
         }
@@ -90,10 +92,10 @@ impl Loads {
             return format!("no read, write or sync of these files was recorded; {shared}");
         }
         if !load.captured {
-            return format!("no read and no write of these files was recorded, only syncs; {shared}");
+            return format!("only syncs of these files were recorded, no reads or writes; {shared}");
         }
         format!(
-            "{} of the {:.0} recorded reads, writes and syncs are too few to try settings with; {shared}",
+            "{} of {:.0} recorded reads, writes and syncs are too few to compare settings; {shared}",
             load.ops, self.ops
         )
     }

@@ -1,33 +1,34 @@
-//! The plan in a sentence, and what it costs.
+//! The headline of the plan, and its costs.
 //!
-//! One rule for every output: the sentence quotes the comparison of the whole plan, with its intervals. It claims no change
-//! where that interval holds 0, and no gain that the trials of the changed roles alone did not show as well.
+//! All outputs follow one rule: the headline quotes the comparison of the whole plan, with its intervals. It claims
+//! no change if the interval contains 0, and no gain that the trials of the changed roles alone did not show as
+//! well.
 
 use crate::candidates::assignments;
 use crate::objective::HIGHER_IS_BETTER;
 use crate::plan::{Cost, Gain, GainVerdict, Gains, Role, Verdict};
 
-/// Metrics of the sentence.
+/// The metrics that the headline names.
 const SAID: [(&str, &str); 3] = [
     ("allocated_bytes", "space"),
     ("work_rate", "work rate"),
     ("vdev_write_bytes", "bytes written to devices"),
 ];
 
-/// A metric that is worse by more than this, with all of its 95 % interval, is a cost.
+/// A metric is a cost if its whole 95 % interval is worse by more than this fraction.
 const COST: f64 = 0.1;
 
-/// Metrics that say the same as another one: named only where that one is no cost.
+/// Metrics that duplicate another one: listed as a cost only if the other one is not.
 const SAME_AS: [(&str, &str); 3] = [
     ("space_ratio", "allocated_bytes"),
     ("vdev_write_bytes", "write_amplification"),
     ("vdev_read_bytes", "read_amplification"),
 ];
 
-/// The verdict in a few sentences.
+/// Explains the verdict in a few sentences.
 pub(crate) fn why(verdict: Verdict, roles: &[Role], gain: &Gains, costs: &[Cost]) -> String {
     if verdict == Verdict::Keep {
-        return "No setting that was tried is better than today's beyond noise.".into();
+        return "None of the settings that were tried is better than today's beyond noise.".into();
     }
     let changes: Vec<String> = roles.iter().filter(|r| !r.gain.is_empty()).map(change).collect();
     let effects: Vec<String> =
@@ -50,12 +51,12 @@ pub(crate) fn why(verdict: Verdict, roles: &[Role], gain: &Gains, costs: &[Cost]
     text
 }
 
-/// `data and wal with recordsize=16K`.
+/// Formats the change of a role: `data and wal with recordsize=16K`.
 fn change(role: &Role) -> String {
     format!("{} with {}", names(role), assignments(&role.recommended))
 }
 
-/// The role, and those that share its dataset and its trials.
+/// Returns the names of the role and of those that share its dataset and its trials.
 fn names(role: &Role) -> String {
     let all: Vec<&str> =
         std::iter::once(role.role.as_str()).chain(role.together_with.iter().map(String::as_str)).collect();
@@ -65,7 +66,7 @@ fn names(role: &Role) -> String {
     }
 }
 
-/// What the whole plan does to a metric, as far as it is known.
+/// Describes the effect of the whole plan on a metric, or returns `None` if it was not measured.
 fn effect(metric: &str, words: &str, roles: &[Role], gain: &Gains) -> Option<String> {
     let g = gain.get(metric)?;
     if g.verdict == GainVerdict::Noise {
@@ -80,7 +81,7 @@ fn effect(metric: &str, words: &str, roles: &[Role], gain: &Gains) -> Option<Str
         let others: Vec<String> =
             alone.iter().map(|(r, g)| format!("{} for {}", range(g), names(r))).collect();
         return Some(format!(
-            "no clear change in {words} ({} for all files together, but {} by the trials of its own)",
+            "no clear change in {words} ({} for all files together, but {} in separate trials)",
             range(g),
             others.join(" and ")
         ));
@@ -88,13 +89,13 @@ fn effect(metric: &str, words: &str, roles: &[Role], gain: &Gains) -> Option<Str
     Some(format!("{words} {:+.0} % ({:+.0} to {:+.0})", g.change * 100.0, g.ci95.0 * 100.0, g.ci95.1 * 100.0))
 }
 
-/// `-14 to +3 %`.
+/// Formats an interval: `-14 to +3 %`.
 fn range(g: &Gain) -> String {
     format!("{:+.0} to {:+.0} %", g.ci95.0 * 100.0, g.ci95.1 * 100.0)
 }
 
-/// Every metric that the recommended settings make worse by more than a tenth, the whole interval counted: of the whole
-/// plan, then of the roles' own comparisons where that of the whole plan does not name it.
+/// Returns every metric that the recommended settings make worse by more than [`COST`] over the whole 95 %
+/// interval: first those of the whole plan, then those that only a role's own comparison shows.
 pub(crate) fn costs(roles: &[Role], gain: &Gains) -> Vec<Cost> {
     let mut all = costs_of(None, gain);
     for role in roles {
@@ -177,10 +178,10 @@ mod tests {
         let said = why(Verdict::Change, &[role(alone)], &whole, &[]);
         assert!(said.contains("no clear change in work rate (+30 to +34 % for all files together"), "{said}");
         assert!(said.contains("but -4 to +30 % for data and wal"), "{said}");
-        // Where it does, the whole plan's figures are quoted.
+        // If the role alone shows the gain as well, the headline quotes the figures of the whole plan.
         let said = why(Verdict::Change, &[role(whole.clone())], &whole, &[]);
         assert!(said.contains("work rate +32 % (+30 to +34)"), "{said}");
-        // A loss is said in any case.
+        // A loss is always reported.
         let worse = gains(&[(metric, gain(-0.3, (-0.4, -0.2), GainVerdict::Worse))]);
         let said = why(Verdict::Change, &[role(gains(&[]))], &worse, &[]);
         assert!(said.contains("work rate -30 % (-40 to -20)"), "{said}");

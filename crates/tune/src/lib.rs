@@ -1,8 +1,8 @@
-//! Roles, candidates, objectives, search, the plan.
+//! Tuning: roles, candidate settings, objectives, the search, and the plan.
 //!
-//! [`tune`] reads a trace and the files behind it, ranks settings with the space estimate and a small I/O model, searches
-//! them by trials on the engine, which correct the model as they go, and says per role whether anything beats today's
-//! beyond noise. Every trial is a child process (`poolwright trial`).
+//! [`tune`] reads a trace and the files that it describes, ranks settings with the space estimate and a small I/O
+//! model, and searches them with trials on the engine, whose results correct the model. For each role it reports
+//! whether any setting is better than today's beyond noise. Each trial is a child process (`poolwright trial`).
 
 mod accesses;
 pub mod advice;

@@ -1,4 +1,5 @@
-//! Advice on memory: what ARCs of many sizes would read of the recording, under the settings that the plan recommends.
+//! Advice on memory: what ARCs of many sizes would read from the devices for the recorded accesses, under the
+//! recommended settings.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,31 +18,31 @@ use crate::model::{arc, primarycache};
 use crate::plan::{EvidenceKind, Memory, Role};
 use crate::{Error, Result};
 
-/// The least ARC that OpenZFS takes (`arc_abs_min` is half of it, and below that nothing works well).
+/// The smallest ARC in bytes that OpenZFS can use well; `arc_abs_min` is half of it.
 const LEAST_ARC: u64 = 64 << 20;
-/// Fewer reads than this say nothing.
+/// Fewer reads than this give no usable curve.
 const LEAST_READS: u64 = 1000;
-/// Where less than this share of the reads are of something read before, the recording is too short to tell what is used
-/// again.
+/// If less than this share of the reads are repeated, the recording is too short to show what is used again.
 const LEAST_AGAIN: f64 = 0.1;
-/// Of more accesses than this only LRU's curve is made, which takes one pass for all sizes.
+/// Above this number of accesses, only the LRU curve is computed, which takes one pass for all sizes.
 const MOST_ACCESSES: u64 = 3_000_000;
-/// And where a model of each size would take more than this together, at 64 bytes a record.
+/// The same applies if the models of all sizes together would take more than this many bytes.
 const MOST_MEMORY: u64 = 512 << 20;
 const RECORD_MEMORY: u64 = 64;
 
-/// What the ARC holds beside a record, and beside all of them: headers and dbufs; indirect blocks, the pool's own, and how
-/// far it grows over its size before it is cut back ([`poolwright_mrc::openzfs::Options`]). Rounded up: it is the last size.
+/// Memory of the ARC in addition to the records, rounded up, in bytes. Per record: headers and dbufs. In total:
+/// indirect blocks, the pool's own blocks, and the excess over its size before eviction
+/// ([`poolwright_mrc::openzfs::Options`]).
 const BESIDE_A_RECORD: u64 = 1024;
 const BESIDE: u64 = 24 << 20;
 
-/// What is known of one role's records.
+/// The records of one role, and whether the ARC may contain them.
 struct RoleRecords {
     records: Records,
     cached: bool,
 }
 
-/// Reads the recording as the files of `roles` would be accessed under what is recommended for them.
+/// Computes the miss-ratio curve of the recording with the recommended settings of `roles`.
 pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &AtomicBool) -> Result<Memory> {
     let known: BTreeMap<&str, RoleRecords> = roles.iter().map(|r| (r.role.as_str(), known(r))).collect();
     let recordsizes = roles
@@ -50,7 +51,7 @@ pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &Atom
         .map(|r| (r.role.clone(), format_size(known[r.role.as_str()].records.recordsize)))
         .collect();
     let host = Host::here();
-    // Roles come by their bytes, largest first: the recordsize of most of what can be cached.
+    // Roles are sorted by size, largest first: this is the recordsize of most of the data that can be cached.
     let cached = roles.iter().filter_map(|r| known.get(r.role.as_str())).find(|k| k.cached);
     let recordsize = cached.map_or(128 << 10, |k| k.records.recordsize);
     let reading = Reading { trace, known: &known, recordsize, stop };
@@ -75,7 +76,8 @@ pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &Atom
     Ok(memory)
 }
 
-/// The records of a role under what is recommended for it, as far as the space estimate knows their compression.
+/// Returns the records of a role under its recommended settings; the compression ratio comes from the space
+/// estimate.
 fn known(role: &Role) -> RoleRecords {
     let settings = with(&role.current, &role.recommended);
     let (recordsize, compression) = of_interest(&settings);
@@ -102,20 +104,20 @@ fn one_recordsize(known: &BTreeMap<&str, RoleRecords>) -> Option<u64> {
     sizes.all(|s| s == first).then_some(first)
 }
 
-/// What a first pass over the recording counts.
+/// The counts of the first pass over the recording.
 #[derive(Default)]
 struct Counted {
     accesses: u64,
     bytes: u64,
     /// Accesses that need the record's content.
     reads: u64,
-    /// Of those, the ones that a cache without an end would miss.
+    /// Of those, the misses of an infinite cache.
     cold: u64,
     records: u64,
-    /// The most bytes that such a cache holds.
+    /// The largest number of bytes in an infinite cache.
     footprint: u64,
     holds: u64,
-    /// By record; 0 if it was never there, or was freed.
+    /// Bytes of each record in the infinite cache; 0 if the record was never read or was freed.
     held: Vec<u32>,
 }
 
@@ -142,7 +144,7 @@ impl Counted {
 struct Reading<'a> {
     trace: &'a Trace,
     known: &'a BTreeMap<&'a str, RoleRecords>,
-    /// For what the model knows one of only: its dbuf cache and its reading ahead.
+    /// The recordsize that the model uses for its dbuf cache and its prefetch, of which it has only one.
     recordsize: u64,
     stop: &'a AtomicBool,
 }
@@ -167,13 +169,13 @@ impl Reading<'_> {
         Ok(run)
     }
 
-    /// By file: whether the ARC may hold its data.
+    /// Whether the ARC may contain the data of each file.
     fn cached(&self) -> Vec<bool> {
         let cached = |file: &File| self.known.get(file.role.as_str()).is_none_or(|k| k.cached);
         self.trace.files.iter().map(cached).collect()
     }
 
-    /// Why there is nothing to say where `primarycache` keeps what was read out of the ARC.
+    /// Explains why there is no curve if `primarycache` excludes most of the reads from the ARC.
     fn uncached(&self) -> Option<String> {
         let cached = self.cached();
         let reads = |wanted: bool| {
@@ -183,14 +185,14 @@ impl Reading<'_> {
         let (inside, outside) = (reads(true), reads(false));
         (inside < LEAST_READS && outside > inside).then(|| {
             format!(
-                "primarycache keeps the data of {} of the {} reads in the recording out of the ARC",
+                "primarycache excludes {} of the {} recorded reads from the ARC",
                 format_count(outside),
                 format_count(inside + outside)
             )
         })
     }
 
-    /// Shows the recording to `see`; the number of different records.
+    /// Passes the accesses of the recording to `see`. Returns the number of distinct records.
     fn pass(&self, mut see: impl FnMut(&[Access], &[u64])) -> Result<u64> {
         let whole = Records { recordsize: 128 << 10, ratio: 1.0 };
         let of = |file: &File| self.known.get(file.role.as_str()).map_or(whole, |k| k.records);
@@ -208,7 +210,8 @@ impl Reading<'_> {
     }
 }
 
-/// Sizes to ask for: up to what the recording touches, and where today's ARC is among them, that and a gigabyte more.
+/// Returns the cache sizes of the curve in bytes: up to the size of all accessed data, and, if within that range,
+/// today's ARC and today's ARC plus 1 GiB.
 fn sizes(footprint: u64, host: &Host) -> Vec<u64> {
     let mut sizes = grid(footprint, LEAST_ARC);
     let last = sizes.last().copied().unwrap_or(0);
@@ -219,35 +222,33 @@ fn sizes(footprint: u64, host: &Host) -> Vec<u64> {
     sizes
 }
 
-/// Why the recording says nothing about memory, if it does not.
+/// Explains why the recording gives no curve, or returns `None` if it does.
 fn too_short(trace: &Trace, first: &Counted) -> Option<String> {
     let seconds = trace.meta.duration_ns as f64 / 1e9;
     let (reads, footprint) = (first.reads, first.footprint);
     if reads < LEAST_READS {
         return Some(format!(
-            "the recording of {seconds:.0} s holds {} reads, too few to tell; record for longer, or under more load",
+            "the recording of {seconds:.0} s contains {} reads, too few for a curve; record for longer, or under more load",
             format_count(reads)
         ));
     }
     let again = 1.0 - first.cold as f64 / reads as f64;
     if again < LEAST_AGAIN {
         return Some(format!(
-            "of {} reads in {seconds:.0} s only {:.1} % were of something read before: record for longer to see what is used \
-             again",
+            "of {} reads in {seconds:.0} s, only {:.1} % read data that was accessed before; record for longer to see which data is \
+             used again",
             format_count(reads),
             again * 100.0
         ));
     }
     if footprint <= LEAST_ARC {
-        return Some(format!(
-            "all that the recording touched, {}, fits the smallest ARC",
-            format_size(footprint)
-        ));
+        return Some(format!("all accessed data ({}) fits into the smallest ARC", format_size(footprint)));
     }
     None
 }
 
-/// What reading a record of so many bytes takes on the device; `None` without an emulated one.
+/// Returns the nanoseconds that reading a record of `bytes` takes on the device, or `None` if no device is
+/// emulated.
 fn miss_latency(device: &Device, bytes: u64) -> Option<u64> {
     let wait = device.read_latency_ns + device.seek_ns;
     let transfer = (bytes * 1_000_000_000).checked_div(device.read_bytes_s).unwrap_or(0);

@@ -1,13 +1,14 @@
-//! A small model of what a setting costs, to choose what is worth a trial. It ranks; it is never quoted as a result.
+//! A small model of the cost of a setting, which chooses the settings that are worth a trial. It ranks settings and
+//! is never quoted as a result.
 //!
-//! What it predicts is a change: the wait of the foreground, CPU time and device bytes of a setting, to be held against the
-//! same prediction for today's settings, of which one trial tells the truth ([`Anchor`]).
+//! It predicts foreground wait, CPU time and device bytes of a setting. The tuner compares them with the prediction
+//! for today's settings, which it calibrates with one trial ([`Anchor`]).
 //!
-//! How many records are read says `poolwright-mrc`'s model of the ARC, shown the same events in records of the setting's
-//! size that take their compressed size: a read outside the cache reads its record; a write to part of an uncached record
-//! reads it first. Each transaction group (by recorded
-//! time, or as soon as too much is dirty) writes every record made dirty in it once, with its share of indirect blocks;
-//! synced writes go through the log as well. `tests/model.rs` holds the bytes it predicts against the engine.
+//! `poolwright-mrc`'s model of the ARC counts the records that are read. Its input are the events as accesses to
+//! records of the setting's size, which take their compressed size: a read outside the cache reads its record; a
+//! write to part of an uncached record reads it first. Each transaction group (by recorded time, or as soon as too
+//! much data is dirty) writes every record that became dirty in it once, with its share of indirect blocks; synced
+//! writes go through the log as well. `tests/model.rs` compares the predicted bytes with the engine's.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,18 +23,18 @@ use crate::accesses::{Accesses, Records};
 use crate::candidates::of_interest;
 use crate::objective::Metrics;
 
-/// What a codec does to this role's data at one recordsize.
+/// The effect of a codec on a role's data at one recordsize.
 #[derive(Clone, Copy, Debug)]
 pub struct Packing {
     /// Logical bytes per allocated byte.
     pub ratio: f64,
-    /// Bytes a second that one core compresses; infinite for `off`.
+    /// Compression speed of one core in bytes per second; infinite for `off`.
     pub compress_bytes_s: f64,
-    /// Bytes a second that one core decompresses; infinite for `off`.
+    /// Decompression speed of one core in bytes per second; infinite for `off`.
     pub decompress_bytes_s: f64,
 }
 
-/// What the model assumes around a setting.
+/// The environment that the model assumes.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     /// ARC limit in bytes.
@@ -44,48 +45,49 @@ pub struct Surroundings {
     pub txg_ns: u64,
     /// The device.
     pub device: Device,
-    /// Cores that compress.
+    /// Number of cores that compress.
     pub cores: f64,
 }
 
-/// What the model predicts for a role. Bytes are device bytes.
+/// The prediction for the I/O of a role.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Prediction {
-    /// Read from devices.
+    /// Bytes read from devices.
     pub read_bytes: f64,
-    /// Written to devices.
+    /// Bytes written to devices.
     pub write_bytes: f64,
-    /// Time that the foreground's operations waited, CPU time of their own included, in nanoseconds.
+    /// Time that the foreground's operations wait, including their own CPU time, in nanoseconds.
     pub wait_ns: f64,
-    /// CPU time of all operations and of writing back, in nanoseconds.
+    /// CPU time of all operations and of writeback, in nanoseconds.
     pub cpu_ns: f64,
 }
 
-/// What one trial of today's settings showed, per recorded second.
+/// The result of one trial of today's settings, per recorded second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Anchor {
-    /// Wall seconds of the work.
+    /// Wall seconds that the work took.
     pub seconds: f64,
     /// CPU seconds of the whole process.
     pub cpu_seconds: f64,
-    /// Cores that it could use.
+    /// Number of cores available to the process.
     pub cores: f64,
-    /// Threads of the foreground.
+    /// Number of foreground threads.
     pub threads: f64,
-    /// Recorded seconds that the predictions are of.
+    /// Recorded seconds that the predictions cover.
     pub recorded_s: f64,
 }
 
-/// How sharply the slower of two bounds decides; 1 would add them, infinity would take the larger one only. Near
-/// saturation both delay the work.
+/// How sharply the slower of two bounds dominates (the exponent of a p-norm): 1 would add the bounds, infinity
+/// would take only the larger one. Near saturation both delay the work.
 const SHARPNESS: f64 = 4.0;
 
 impl Anchor {
-    /// The work rate under a setting, of which `model` is the prediction and `today` that of today's settings. The work takes
-    /// the time of its serial parts or of its CPU time on all cores, whichever is longer.
+    /// Returns the work rate under a setting. `model` is the prediction for it and `today` the one for today's
+    /// settings. The work takes the time of its serial parts or its CPU time on all cores, whichever is longer.
     pub fn work_rate(&self, model: &Prediction, today: &Prediction) -> f64 {
         let bound = self.cpu_seconds / self.cores;
-        // The serial part that explains today's time beside the CPU's; at least a half, for the CPU's was measured with it.
+        // The serial part accounts for the part of today's time that the CPU bound does not; it is at least
+        // half of today's time, because the CPU time was measured together with it.
         let serial = (self.seconds.powf(SHARPNESS) - bound.min(self.seconds).powf(SHARPNESS))
             .max((0.5 * self.seconds).powf(SHARPNESS))
             .powf(1.0 / SHARPNESS);
@@ -97,22 +99,23 @@ impl Anchor {
     }
 }
 
-/// Software time of an operation without I/O or codec, per operation and per byte copied: measured on a 2.6 GHz core
-/// (`docs/method.md`); only the ranking depends on it.
+/// Software time of an operation without I/O or codec: nanoseconds per operation, and bytes copied per second.
+/// Measured on a 2.6 GHz core (`docs/method.md`, "Screening"); only the ranking depends on them.
 const OP_NS: f64 = 12_000.0;
 const COPY_BYTES_S: f64 = 4e9;
-/// Software time of a record read, beside the device's.
+/// Software time of a record read in nanoseconds, in addition to the device's.
 const MISS_NS: f64 = 20_000.0;
-/// A level-1 indirect block holds 1024 pointers of 128 bytes and compresses to about a quarter; it is written twice
-/// (metadata has a second copy) whenever a record below it is.
+/// A level-1 indirect block has 1024 pointers of 128 bytes and compresses to about a quarter. It is written twice
+/// (metadata has a second copy) when any record below it is written.
 const POINTERS: u64 = 1024;
 const INDIRECT_BYTES: f64 = 2.0 * 32768.0;
-/// Labels, space maps, the dnode and the MOS of a transaction group.
+/// Bytes of labels, space maps, the dnode and the MOS in a transaction group.
 const TXG_BYTES: f64 = 400_000.0;
 const LOG_BLOCK: u64 = 4096;
 const INDIRECT_LOG_FROM: u64 = 32768;
 
-/// Predicts one setting for the events of one role.
+/// Predicts the cost of one setting for the events of one role.
+/// +115
 pub fn predict<'a>(
     trace: &'a Trace,
     events: impl Iterator<Item = &'a Event> + Clone,
@@ -134,8 +137,9 @@ pub fn predict<'a>(
         dirty: HashSet::new(),
         indirect: HashSet::new(),
         unsynced: HashMap::new(),
-        // zfs_dirty_data_sync_percent (20) pushes a transaction group out; zfs_arc_dirty_limit_percent's inner limit
-        // (a quarter of the ARC, uncompressed) stops writers until one is.
+        // A transaction group is pushed out at zfs_dirty_data_sync_percent (20 %) of the limit. Writers are
+        // stopped at the inner limit of zfs_arc_dirty_limit_percent (a quarter of the ARC, uncompressed)
+        // until one is written.
         most_dirty: (around.dirty_bytes / 5).min(around.arc_bytes / 4),
         throughput: settings.get("logbias").is_some_and(|v| v == "throughput"),
         out: Prediction::default(),
@@ -152,18 +156,18 @@ pub fn predict<'a>(
         state.event(event);
     }
     state.end_txg();
-    // Which of the reads load a record is not told by thread; the foreground's are nearly all.
+    // The cache model does not report which thread's reads loaded a record; almost all are the foreground's.
     state.waits = true;
     state.load(&loads);
     Ok(state.out)
 }
 
-/// OpenZFS's own ARC of so many bytes, reading ahead.
+/// Returns the options of OpenZFS's ARC with `bytes` of memory and prefetch.
 pub(crate) fn arc(bytes: u64, recordsize: u64) -> Options {
     Options { prefetch: true, ..Options::new(bytes, recordsize as u32) }
 }
 
-/// What a setting lets into the ARC.
+/// Returns the data that a setting admits to the ARC.
 pub(crate) fn primarycache(settings: &Settings) -> PrimaryCache {
     match settings.get("primarycache").map(String::as_str) {
         Some("metadata") => PrimaryCache::Metadata,
@@ -172,7 +176,7 @@ pub(crate) fn primarycache(settings: &Settings) -> PrimaryCache {
     }
 }
 
-/// What an ARC and the dbufs in front of it load for `events`.
+/// Returns the records that an ARC and its dbufs load for `events`.
 fn loads<'a>(
     trace: &Trace,
     events: impl Iterator<Item = &'a Event>,
@@ -188,20 +192,20 @@ fn loads<'a>(
     Ok(Loads { device, dbufs: arc.record_loads() })
 }
 
-/// How often records were read into memory.
+/// How many records were read into memory.
 struct Loads {
-    /// From the device.
+    /// Records read from the device.
     device: u64,
-    /// Into a dbuf, from the device or the ARC, which holds them compressed.
+    /// Records read into a dbuf, from the device or from the ARC, which contains them compressed.
     dbufs: u64,
 }
 
-/// What a sync of a file has to make durable.
+/// The data that a sync of a file makes durable.
 #[derive(Default)]
 struct Unsynced {
-    /// Bytes that the log carries.
+    /// Bytes that the log contains.
     logged: u64,
-    /// Records that are written to their place, with a log entry that points there.
+    /// Records written to their place, with a log entry that refers to them.
     records: HashSet<(u32, u64)>,
 }
 
@@ -214,17 +218,17 @@ struct State<'a> {
     dirty: HashSet<(u32, u64)>,
     /// Indirect blocks above records that were written since the last transaction group.
     indirect: HashSet<(u32, u64)>,
-    /// By file, what was written since its last sync.
+    /// The data of each file that was written since its last sync.
     unsynced: HashMap<u32, Unsynced>,
     most_dirty: u64,
     throughput: bool,
     out: Prediction,
-    /// Whether the foreground waits for the operation at hand.
+    /// Whether the foreground waits for the current operation.
     waits: bool,
 }
 
 impl State<'_> {
-    /// CPU time of the thread that does the operation.
+    /// Adds CPU time of the thread that performs the operation.
     fn compute(&mut self, ns: f64) {
         self.out.cpu_ns += ns;
         self.wait(ns);
@@ -238,7 +242,7 @@ impl State<'_> {
 
     fn event(&mut self, event: &Event) {
         match event.op {
-            // What a read costs beside its own time is known of all together ([`State::load`]).
+            // [`State::load`] adds the cost of reads from the cache model's totals.
             Op::Read => {}
             Op::Write => {
                 self.each_record(event, Self::write);
@@ -293,8 +297,8 @@ impl State<'_> {
         let unsynced = self.unsynced.remove(&file).unwrap_or_default();
         let d = &self.around.device;
         let mut bytes = (unsynced.logged + 192).next_multiple_of(LOG_BLOCK) as f64;
-        // A record is written whole, however little of it has changed (`dmu_sync`). The transaction group does not write
-        // it again unless it is written to again.
+        // `dmu_sync` writes a record as a whole, however little of it changed. The transaction group does
+        // not write it again unless it is modified again.
         for record in &unsynced.records {
             self.dirty.remove(record);
         }
@@ -316,14 +320,14 @@ impl State<'_> {
         self.out.cpu_ns += records * self.recordsize as f64 / self.packing.compress_bytes_s * 1e9;
         self.dirty.clear();
         self.indirect.clear();
-        // What a transaction group has written needs no log any more.
+        // Data that a transaction group has written no longer needs the log.
         self.unsynced.clear();
     }
 }
 
 impl Prediction {
-    /// As metrics, so that the objective can rank it. `allocated` is the space estimate, `work_rate` that of
-    /// [`Anchor::work_rate`].
+    /// Returns the prediction as metrics, so that the objective can rank it. `allocated` are the bytes of the
+    /// space estimate; `work_rate` is the result of [`Anchor::work_rate`].
     pub fn metrics(&self, allocated: f64, written_by_trace: u64, work_rate: f64) -> Metrics {
         let mut m = Metrics::from([
             ("allocated_bytes".to_string(), allocated),

@@ -1,6 +1,7 @@
-//! The trials of one race as a table: what was set, what was measured, and how much repeats of one setting differ.
+//! The trials of one race as a table: the settings, the measurements, and the scatter of repeated trials of one
+//! setting.
 //!
-//! All figures are compared as logarithms, so that a change is relative.
+//! Figures are compared as logarithms, so that a change is relative.
 
 use poolwright_openzfs::property::{Settings, canonical};
 
@@ -13,20 +14,20 @@ use crate::statistics::{Deviation, t975};
 /// One setting and its trials.
 #[derive(Clone, Debug)]
 pub(crate) struct Tried {
-    /// Property → value in the engine's own spelling.
+    /// Property → value in the engine's spelling.
     pub settings: Settings,
-    /// A row per trial.
+    /// The metrics of each trial.
     pub trials: Vec<Metrics>,
 }
 
-/// All trials of one race, those of its confirmation among them.
+/// All trials of one race, including those of its confirmation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observations {
     /// Each setting once, today's first.
     pub tried: Vec<Tried>,
 }
 
-/// A difference of logarithms with its standard error, both of some degrees of freedom.
+/// A difference of logarithms with its standard error and the degrees of freedom of the error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Difference {
     pub log: f64,
@@ -34,11 +35,11 @@ pub(crate) struct Difference {
     pub freedom: usize,
 }
 
-/// A smaller difference of logarithms is one of the arithmetic.
+/// A smaller difference of logarithms is a rounding error.
 const ROUNDING: f64 = 1e-9;
 
 impl Difference {
-    /// As a relative change with its 95 % interval by Student's t.
+    /// Returns the relative change with its 95 % interval by Student's t.
     pub fn effect(&self, metric: &str) -> MeasuredChange {
         let half = t975(self.freedom) * self.error;
         let change = |log: f64| log.exp() - 1.0;
@@ -50,7 +51,7 @@ impl Difference {
 }
 
 impl Observations {
-    /// From a race. Trials of one setting under two spellings count together.
+    /// Collects the trials of a race. Trials of one setting in different spellings count as one setting.
     pub fn of(outcome: &Outcome) -> Observations {
         let mut all = Observations::default();
         let today = &outcome.today.settings;
@@ -77,30 +78,31 @@ impl Observations {
         }
     }
 
-    /// How many trials there are.
+    /// The number of trials.
     pub fn trials(&self) -> usize {
         self.tried.iter().map(|t| t.trials.len()).sum()
     }
 
-    /// The trials of exactly these settings.
+    /// Returns the trials of exactly these settings.
     pub fn find(&self, settings: &Settings) -> Option<&Tried> {
         let settings = spelled(settings);
         self.tried.iter().find(|t| t.settings == settings)
     }
 
-    /// The metric's own name or its stand-in's, whichever the trials have.
+    /// Returns the metric's name or that of its substitute, whichever the trials have.
     pub fn name<'a>(&'a self, metric: &'a str) -> Option<&'a str> {
         self.tried.first()?.trials.first().and_then(|t| name_in(metric, t))
     }
 
-    /// The standard deviation of a trial's logarithm, pooled over all settings with several trials, and its degrees of
-    /// freedom; `None` where no setting has two.
+    /// Returns the standard deviation of a trial's logarithm, pooled over all settings with several trials, and
+    /// its degrees of freedom, or `None` if no setting has two trials.
     pub fn deviation(&self, metric: &str) -> Option<(f64, usize)> {
         let values = |tried: &Tried| tried.trials.iter().filter_map(|t| t.get(metric).copied()).collect();
         Deviation::within(self.tried.iter().map(values)).map(|d| (d.deviation, d.freedom))
     }
 
-    /// From one setting to another; `None` where one lacks the metric or the noise is not known.
+    /// Returns the difference between two settings, or `None` if one of them lacks the metric or the noise is
+    /// unknown.
     pub fn difference(&self, metric: &str, from: &Tried, to: &Tried) -> Option<Difference> {
         let (deviation, freedom) = self.deviation(metric)?;
         let (a, b) = (from.logs(metric), to.logs(metric));
@@ -113,13 +115,13 @@ impl Observations {
 }
 
 impl Tried {
-    /// Logarithms of a metric, of the trials that have it.
+    /// Returns the logarithms of a metric from the trials that have it.
     pub fn logs(&self, metric: &str) -> Vec<f64> {
         self.trials.iter().filter_map(|t| t.get(metric)).filter(|v| **v > 0.0).map(|v| v.ln()).collect()
     }
 }
 
-/// In the engine's own spelling, so that equal settings are equal text.
+/// Returns settings in the engine's spelling, so that equal settings compare equal.
 pub(crate) fn spelled(settings: &Settings) -> Settings {
     settings.iter().map(|(k, v)| (k.clone(), canonical(k, v))).collect()
 }
@@ -128,13 +130,14 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Made-up trials for the tests of what is worked out from them.
+/// Invented trials for tests.
 #[cfg(test)]
 pub(crate) mod fixture {
     use super::*;
     use crate::race::Runner;
 
-    /// Changes against today's 128K lz4 with `primarycache=all`, and (work rate, space, bytes written) of each trial.
+    /// Changes from today's 128K lz4 with `primarycache=all`, and (work rate, space, bytes written) of each
+    /// trial.
     pub type Row<'a> = (&'a [(&'a str, &'a str)], &'a [(f64, f64, f64)]);
 
     pub fn today() -> Settings {
@@ -149,7 +152,7 @@ pub(crate) mod fixture {
             .into()
     }
 
-    /// An outcome whose first row is today's.
+    /// An outcome whose first row has today's settings.
     pub fn outcome(rows: &[Row<'_>]) -> Outcome {
         let runner = |(changes, trials): &Row<'_>| {
             let mut settings = today();
@@ -200,7 +203,7 @@ mod tests {
         let difference = all.difference("work_rate", &all.tried[0], &all.tried[1]).unwrap();
         let effect = difference.effect("work_rate");
         assert!((effect.change - 1.0).abs() < 0.01 && effect.verdict == GainVerdict::Better, "{effect:?}");
-        // 2 degrees of freedom, 3 trials against 1: 4.303 × 0.02 × √(1/3 + 1)
+        // 2 degrees of freedom, 3 trials against 1: 4.303 × 0.02 × √(1/3 + 1).
         let half = (1.0 + effect.ci95.1).ln() - (1.0 + effect.change).ln();
         assert!((half - 4.303 * 0.02 * (4.0f64 / 3.0).sqrt()).abs() < 1e-3, "{half}");
         let space = all.difference("allocated_bytes", &all.tried[0], &all.tried[1]).unwrap();

@@ -1,4 +1,4 @@
-//! The main job: from a trace and a directory to a plan.
+//! The main function: from a trace and a directory to a plan.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,22 +24,27 @@ use crate::trials::for_all;
 use crate::tuner::{Progress, Request, Tuner, recommended_ashift, together_with};
 use crate::{Error, Result};
 
-/// The largest record tried; the capture takes regions of this size whole.
+/// The largest record tried, in bytes; the capture takes whole regions of this size.
 const REGION: u64 = 1 << 20;
 
-/// Makes a plan; `progress` is called at each step.
+/// Makes a plan; calls `progress` at each step.
+///
+/// # Errors
+/// Fails if the trace, the directory or the files cannot be read, if there is nothing to tune, if the trace
+/// describes other files, if scratch space is too small, if a required trial or the model fails, or if the user
+/// interrupts the run.
 pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Plan> {
     let began = Instant::now();
-    // Only the codecs run in this process; pools live in the trials.
+    // This process runs only the codecs; the trials run the pools.
     Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() })?;
     progress(&Progress { doing: "reading the trace".into(), share: 0.0 });
     let trace = with_roles(&request.trace)?;
     let inventory = take_inventory(&request.dir, &trace);
     if inventory.files == 0 {
-        return Err(Error::Nothing(format!("{} holds no file that can be read", request.dir.display())));
+        return Err(Error::Nothing(format!("{} contains no readable file", request.dir.display())));
     }
     let warnings = check_files(&request.dir, &trace)?.into_iter().collect();
-    progress(&Progress { doing: "taking the bytes that the trace touches".into(), share: 0.0 });
+    progress(&Progress { doing: "copying the accessed regions".into(), share: 0.0 });
     let capture = take(request, &trace)?;
     let current = detect(&request.dir, &request.stated);
     let ashift = request.ashift.unwrap_or_else(|| recommended_ashift(&request.dir).0.into());
@@ -68,20 +73,20 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     tuner.run()
 }
 
-/// Refuses a recording of other files; warns of one that is partly of other files.
+/// Refuses a recording of other files; returns a warning for a recording that is partly of other files.
 fn check_files(dir: &Path, trace: &Trace) -> Result<Option<String>> {
     let found = fitting(dir, trace);
     let Some(example) = &found.example else { return Ok(None) };
     if found.inside == 0 {
         let subject = &trace.meta.subject;
         let recorded = match subject.strip_prefix("dir:") {
-            Some(other) => format!("it was made of {other}: name that directory, or record this one"),
-            None => format!("it was made with the subject {subject:?}; record this directory (--for 60s)"),
+            Some(other) => format!("the recording is of {other}: name that directory, or record this one"),
+            None => format!("the recording's subject is {subject:?}: record this directory"),
         };
         let lies = match found.outside {
-            1 => format!("the only file in the recording, {example}, does not lie in {}", dir.display()),
+            1 => format!("the only file in the recording, {example}, is not in {}", dir.display()),
             n => format!(
-                "none of the {n} files in the recording lies in {} (the first is {example})",
+                "none of the {n} files in the recording is in {} (the first is {example})",
                 dir.display()
             ),
         };
@@ -89,8 +94,8 @@ fn check_files(dir: &Path, trace: &Trace) -> Result<Option<String>> {
     }
     let share = found.ops_outside as f64 / found.ops.max(1) as f64;
     Ok(Some(format!(
-        "{} of the {} files in the recording, with {:.0} % of its reads and writes, do not lie in {} (such as {example}): \
-         their I/O is replayed, but nothing is known of the other files there",
+        "{} of the {} files in the recording, with {:.0} % of its reads and writes, are not in {} (such as {example}): their \
+         I/O is replayed, but other files in those directories are not examined",
         found.outside,
         found.inside + found.outside,
         share * 100.0,
@@ -98,7 +103,7 @@ fn check_files(dir: &Path, trace: &Trace) -> Result<Option<String>> {
     )))
 }
 
-/// The trace with a role for every file: what no layout knows is judged by its use.
+/// Loads the trace with a role for every file: files that no layout identifies get a role from their use.
 fn with_roles(path: &Path) -> Result<Trace> {
     let reader = Reader::open(path)?;
     let mut trace = Trace::load(path)?;
@@ -124,21 +129,22 @@ fn take(request: &Request, trace: &Trace) -> Result<Capture> {
     let inside = |path: &str| Path::new(path).to_owned();
     let capture = Capture::take(trace, &options, inside).map_err(|error| match error {
         poolwright_replay::Error::Nothing(_) => Error::Nothing(format!(
-            "the recording of {} holds no read and no write of a file: put load on the database while it is recorded, or \
-             record for longer (--for 5m)",
+            "the recording of {} contains no reads or writes of files: put load on the database while it is recorded, or \
+             record for longer",
             request.dir.display()
         )),
         other => other.into(),
     })?;
-    // A pool holds the image at most a little larger, and its overwrites until they are freed.
+    // A pool contains the image, slightly enlarged, and overwritten data until it is freed.
     capture::check_room(&request.scratch, capture.room(256 << 20))?;
     capture.save(&request.scratch.join("capture"))?;
     trace.save(request.scratch.join("trace.parquet"))?;
     Ok(capture)
 }
 
-/// What of the time that is left the `i`-th of `n` raced roles may use: most of it for the busiest, equal shares for the
-/// others, and as much for the whole plan together. A single race compares the whole plan itself.
+/// Returns the share of the remaining time that the `i`-th of `n` raced groups may use. The busiest group gets six
+/// shares, each other group one, and the comparison of the whole plan one. A single race compares the whole plan
+/// itself (docs/method.md, "Time").
 fn share_of_the_rest(n: usize, i: usize) -> f64 {
     let weight = |i: usize| if i == 0 { 6.0 } else { 1.0 };
     let later: f64 = (i..n).map(weight).sum();
@@ -146,17 +152,16 @@ fn share_of_the_rest(n: usize, i: usize) -> f64 {
     weight(i) / (later + together)
 }
 
-/// What of the time is left for the last of `n` groups and the whole plan.
+/// Returns the share of the time that remains for the last of `n` groups and the comparison of the whole plan.
 fn later_share(n: usize) -> f64 {
     (0..n - 1).map(|i| 1.0 - share_of_the_rest(n, i)).product()
 }
 
-/// A warning says so where more than this share of the bytes is made up.
+/// The plan has a warning if more than this share of the bytes is synthetic.
 const MADE_UP: f64 = 0.2;
 
 /// Why a role was not raced although it is busy enough.
-const NO_TIME: &str =
-    "no settings were tried: the time allowed is used up by busier files (--budget allows more)";
+const NO_TIME: &str = "no settings were tried: busier files used up the time budget";
 
 impl Tuner<'_> {
     fn run(&mut self) -> Result<Plan> {
@@ -170,7 +175,8 @@ impl Tuner<'_> {
         let mut raced = Vec::new();
         let mut roles = Vec::new();
         let groups_with_time = self.with_time(groups.len());
-        // The busiest first; each later one is tried beside what was chosen before. The others are only estimated.
+        // The busiest first; each later group is raced beside the settings chosen so far. The other roles
+        // are only estimated.
         for (i, group) in groups.iter().take(groups_with_time).enumerate() {
             let budget = self.left().mul_f64(share_of_the_rest(groups_with_time, i));
             let role = self.role(&group.roles, Some(budget))?;
@@ -195,7 +201,7 @@ impl Tuner<'_> {
         self.plan(roles, together)
     }
 
-    /// How many of so many groups the time allows to race; one at least.
+    /// Returns the number of groups that the time budget allows to race, at least one.
     fn with_time(&self, groups: usize) -> usize {
         let enough = |n: &usize| {
             self.is_enough_for_a_race(self.left().mul_f64(share_of_the_rest(*n, *n - 1) * later_share(*n)))
@@ -203,7 +209,7 @@ impl Tuner<'_> {
         (2..=groups).rev().find(enough).unwrap_or(groups.min(1))
     }
 
-    /// What the recording did to each role, and where the role lies.
+    /// Returns the recorded load of each role, and the directory of its dataset.
     fn loads(&self) -> Loads {
         let load = |(role, files): (&String, &Files)| Load {
             role: role.clone(),
@@ -223,37 +229,37 @@ impl Tuner<'_> {
         let rate = self.capture.rate;
         if rate < 1.0 {
             self.warnings.push(format!(
-                "trials hold {:.1} % of the touched regions, and the ARC was scaled by the same: operations elsewhere are left out, \
-                 so changes of the work rate are understated; --sample-bytes takes more",
+                "trials contain {:.1} % of the accessed regions, and their ARC is scaled accordingly: operations on other regions \
+                 are omitted, so changes of the work rate are understated",
                 rate * 100.0
             ));
             if (self.request.arc_bytes as f64 * rate) < (64 << 20) as f64 {
-                self.warnings.push("the scaled ARC would be below the engine's least of 64M, so trials cache more than the real pool".into());
+                self.warnings.push("the scaled ARC would be smaller than the engine's minimum of 64M, so trials cache more than the real pool".into());
             }
         }
         if self.capture.image_bytes() < (self.request.arc_bytes as f64 * rate) as u64 {
             self.warnings.push(format!(
-                "everything that was touched fits the ARC of {}, so reads hardly ever miss in the trials; --arc tries a smaller one",
+                "all accessed data fits into the ARC of {}, so reads rarely miss in the trials",
                 poolwright_trace::format_size(self.request.arc_bytes)
             ));
         }
         let (made_up, all) = (self.capture.synthetic_bytes as f64, self.capture.image_bytes().max(1) as f64);
         if made_up > MADE_UP * all {
             self.warnings.push(format!(
-                "{:.0} % of the bytes in the trials are made up from files of the same kind, because the recorded ones are gone or \
-                 are logs: space and codec speed are those of similar data",
+                "{:.0} % of the bytes in the trials are synthesised from files of the same kind, because the recorded ones were \
+                 removed or are logs: space and codec speed are those of similar data",
                 made_up / all * 100.0
             ));
         }
         let n = self.inventory.skipped.len();
         if n > 0 {
             let files = poolwright_trace::counted(n as u64, "unreadable file");
-            self.warnings.push(format!("{files} left out; see subject.skipped"));
+            self.warnings.push(format!("{files} omitted; see subject.skipped in the plan"));
         }
     }
 
-    /// Estimates, screens and, with a share of the budget, races roles that share a dataset; what is said stands under
-    /// the first of them.
+    /// Estimates, screens and, if it has a budget, races roles that share a dataset. Returns the plan's entry
+    /// for the first of them.
     fn role(&mut self, roles: &[String], budget: Option<Duration>) -> Result<plan::Role> {
         let began = Instant::now();
         let name = roles[0].as_str();
@@ -276,8 +282,9 @@ impl Tuner<'_> {
             Ok(space) => space,
             Err(error) if error.is_interruption() => return Err(error),
             Err(error) => {
-                // The race measures space itself; only the choice of whom to race is poorer.
-                self.warnings.push(format!("the space of {name} could not be estimated: {error}"));
+                // The race measures space itself; without the estimate only the choice of candidates
+                // is worse.
+                self.warnings.push(format!("cannot estimate the space of {name}: {error}"));
                 None
             }
         };
@@ -310,8 +317,8 @@ impl Tuner<'_> {
         Ok(role)
     }
 
-    /// How long the runs are in which the files of these roles are read and written; 0 where the trials hold only a sample of
-    /// the regions, so that no long record would be whole.
+    /// Returns the mean run length in bytes of the reads and writes of these roles' files. Returns 0 if the
+    /// trials contain only a sample of the regions, because a long record would not be complete there.
     fn run_bytes(&self, roles: &[String]) -> u64 {
         if self.capture.rate < 1.0 {
             return 0;

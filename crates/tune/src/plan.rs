@@ -1,6 +1,6 @@
-//! The plan, as `docs/plan-format.md` describes it: what `tune` writes, the report reads, and `apply` and `undo` will read.
+//! The plan as described in `docs/plan-format.md`: `tune` writes it, `confirm` adds to it, and the report reads it.
 //!
-//! Plain data. Maps are ordered, so that the same plan is always the same text.
+//! Maps are ordered, so that equal plans have equal text.
 
 use std::collections::BTreeMap;
 
@@ -26,127 +26,127 @@ pub use pareto::{Pareto, ParetoSetting};
 pub use request::{Repetition, RequestRecord};
 pub use track_record::{MeasuredWorkload, TrackRecord};
 
-/// [`Plan::format`] of every plan.
+/// The value of [`Plan::format`].
 pub const FORMAT: &str = "poolwright-plan";
-/// The metric under which the objective stands among the changes.
+/// The metric name of the objective in maps of changes.
 pub const OBJECTIVE: &str = "objective";
 
-/// The format version that this program writes, and the highest it reads.
+/// The format version that this release writes, and the highest one that it reads.
 pub const VERSION: u32 = 1;
 
-/// Property → value, both as `zfs` spells them.
+/// Property → value, both in the spelling of `zfs`.
 pub type Settings = BTreeMap<String, String>;
-/// Metric → gain; the metrics are listed in `docs/plan-format.md`.
+/// Metric → gain; `docs/plan-format.md` lists the metrics.
 pub type Gains = BTreeMap<String, Gain>;
 
-/// What `tune` found and advises.
+/// The result of a tuning run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Always [`FORMAT`].
     pub format: String,
-    /// Of the format: [`VERSION`].
+    /// Version of the format: [`VERSION`].
     pub version: u32,
-    /// Program and version.
+    /// The program that made the plan, and its version.
     pub creator: String,
-    /// When it was finished, RFC 3339 in UTC.
+    /// End of the run, RFC 3339 in UTC.
     pub created: String,
-    /// The database that was looked at.
+    /// The database that was examined.
     pub subject: Subject,
-    /// What was asked for.
+    /// The goal of the optimisation.
     pub goal: Goal,
-    /// What the measurements ran on.
+    /// The machine on which the trials ran.
     pub machine: Machine,
     /// Every seed used, in order of use; each below 2^53.
     pub seeds: Vec<u64>,
-    /// How compressible the files are.
+    /// Compressibility of the files.
     pub data: Data,
-    /// The recording; without it no trial was run.
+    /// The recording; without one, no trial was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSummary>,
-    /// Advice and evidence per role, largest first.
+    /// Recommendation and evidence for each role, largest first.
     pub roles: Vec<Role>,
     /// The pool's sector size.
     pub pool: Pool,
-    /// The database's own settings that go with it.
+    /// Recommended settings of the database itself.
     pub database: Vec<DatabaseSetting>,
-    /// How much memory the ARC needs; plans of before have none.
+    /// Memory that the ARC needs; missing in plans of older releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
-    /// Per raced role, the settings that no other tried one beats.
+    /// For each raced role, the settings that no other tried setting beats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pareto: Vec<Pareto>,
-    /// Per raced role, what each property contributes.
+    /// For each raced role, the contribution of each property.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contributions: Vec<Contributions>,
-    /// How good predictions were on workloads like this one.
+    /// Accuracy of the predictions on similar workloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub track_record: Option<TrackRecord>,
-    /// Published advice, held against today's settings.
+    /// Published advice, compared with today's settings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<CheckedAdvice>,
-    /// What was asked for, in full, so that the run can be repeated.
+    /// The complete request, so that the run can be repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<RequestRecord>,
-    /// How it compares with the plan that it repeats.
+    /// Comparison with the plan that this one repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetition: Option<Repetition>,
-    /// Gain of the whole plan against today.
+    /// Change of each metric under the whole plan, relative to today.
     #[serde(default)]
     pub gain: Gains,
-    /// What the recommended settings make much worse.
+    /// Metrics that the recommended settings make much worse.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<Cost>,
-    /// What the database itself measured under the plan's settings, once `confirm` has run it.
+    /// Measurements of the database itself under the plan's settings, added by `confirm`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<Confirmation>,
-    /// Replays run, repeats and failed ones counted.
+    /// Number of replays, including repeated and failed ones.
     pub trials: u64,
-    /// How many of `trials` gave no result.
+    /// Number of `trials` that gave no result.
     #[serde(default)]
     pub failed_trials: u64,
-    /// Wall time of the analysis, recording left out.
+    /// Wall time of the analysis in seconds, without the recording.
     pub seconds: f64,
-    /// Whether anything should change.
+    /// Whether any setting should change.
     pub verdict: Verdict,
-    /// The verdict in one or two sentences.
+    /// The reason for the verdict in a few sentences.
     pub why: String,
-    /// What a reader has to know before trusting the rest.
+    /// Limits of the plan's validity.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
-/// Property values that can lose or corrupt data, and so need [`Role::safe_because`].
+/// Property values that can lose or corrupt data, and so require [`Role::safe_because`].
 const UNSAFE: [(&str, &str); 3] = [("sync", "disabled"), ("checksum", "off"), ("redundant_metadata", "none")];
 
 impl Plan {
-    /// The confirmation, if the database itself contradicts the verdict.
+    /// Returns the confirmation if it contradicts the verdict.
     pub fn contradiction(&self) -> Option<&Confirmation> {
         self.confirmation.as_ref().filter(|c| c.verdict == ConfirmationVerdict::NotConfirmed)
     }
 
-    /// What makes this plan one that must not be applied, in words; empty for a sound one.
+    /// Returns the reasons why this plan must not be applied; none for a valid plan.
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
         if self.format != FORMAT {
-            found.push(format!("this is {:?}, not a {FORMAT}", self.format));
+            found.push(format!("invalid plan: the format is {:?}, expected {FORMAT:?}", self.format));
         }
         if self.version > VERSION {
             found.push(format!(
-                "format version {} is newer than {VERSION}, the highest this release reads; \
-                 use the release that wrote it ({})",
+                    "the plan has format version {}; this release reads versions up to {VERSION}: use the release that wrote the plan \
+                     ({})",
                 self.version, self.creator
             ));
         }
         let changes = self.roles.iter().any(|r| !r.recommended.is_empty());
         if changes != (self.verdict == Verdict::Change) {
-            found.push(format!("the verdict is {:?}, but the roles say otherwise", self.verdict));
+            found.push(format!("the verdict is {:?}, but the roles contradict it", self.verdict));
         }
         let mut places: BTreeMap<&str, &Role> = BTreeMap::new();
         for role in &self.roles {
             let other = places.entry(&role.place.mountpoint).or_insert(role);
             if other.recommended != role.recommended {
                 found.push(format!(
-                    "{} and {} share {}, but are given different properties",
+                    "{} and {} share {}, but have different recommended properties",
                     other.role, role.role, role.place.mountpoint
                 ));
             }
@@ -154,7 +154,7 @@ impl Plan {
                 let set = role.recommended.get(property).is_some_and(|v| v == value);
                 if set && !role.safe_because.contains_key(property) {
                     found.push(format!(
-                        "{}: {property}={value} is not safe, and nothing says why it would be",
+                        "{}: {property}={value} is unsafe, and safe_because gives no reason",
                         role.path
                     ));
                 }
@@ -164,102 +164,102 @@ impl Plan {
     }
 }
 
-/// Whether anything should change.
+/// Whether any setting should change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// At least one role has a better setting beyond noise.
+    /// At least one role has a setting that is better beyond noise.
     Change,
     /// No setting is better than today's beyond noise (exit code 4).
     Keep,
 }
 
-/// The database that was looked at.
+/// The database that was examined.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Subject {
-    /// Absolute path that was given.
+    /// Absolute path of the directory.
     pub directory: String,
-    /// Which layout was recognised, with its version where known.
+    /// Title of the detected layout, with the version of the database if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database: Option<String>,
-    /// Type of the file system it is on: `zfs`, `ext4`.
+    /// Type of the directory's file system: `zfs`, `ext4`.
     pub file_system: String,
-    /// The ZFS dataset, when there is one.
+    /// The ZFS dataset that contains the directory, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<String>,
-    /// Regular files seen.
+    /// Number of regular files.
     pub files: u64,
-    /// Sum of their lengths.
+    /// Sum of the files' lengths in bytes.
     pub bytes: u64,
-    /// Sum of their blocks today, in bytes.
+    /// Sum of the files' allocated bytes today.
     pub allocated_bytes: u64,
     /// Files that could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<Skipped>,
 }
 
-/// A file that was left out.
+/// A file that was omitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// Absolute path.
     pub path: String,
-    /// Why it was left out.
+    /// Why the file was omitted.
     pub reason: String,
 }
 
-/// What was asked for. The objective is the weighted geometric mean of the ratios to today's settings
-/// (`docs/plan-format.md`, "goal"): lower is better, today is 1.
+/// The goal. The objective is the weighted geometric mean of the ratios to today's settings (`docs/plan-format.md`,
+/// "goal"): lower is better, today is 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
     /// `balanced`, `space`, `latency`, `throughput` or `endurance`.
     pub name: String,
-    /// Metric → weight; positive, adding up to 1.
+    /// Metric → weight; weights are positive and add up to 1.
     pub weights: BTreeMap<String, f64>,
 }
 
-/// What the measurements ran on.
+/// The machine on which the trials ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Operating system and its release.
     pub os: String,
     /// Kernel release.
     pub kernel: String,
-    /// Version of the library that ran the trials.
+    /// OpenZFS version of the library that ran the trials.
     pub openzfs: String,
-    /// Version of the kernel module, when one is loaded.
+    /// OpenZFS version of the loaded kernel module, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openzfs_kernel: Option<String>,
     /// CPU model name.
     pub cpu: String,
-    /// Logical CPUs that the trials could use.
+    /// Number of logical CPUs available to the trials.
     pub cores: u32,
-    /// Physical memory, or the control group's limit where that is lower.
+    /// Physical memory in bytes, or the control group's limit if that is lower.
     pub memory_bytes: u64,
-    /// ARC limit of the trials.
+    /// ARC limit of the trials in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arc_bytes: Option<u64>,
-    /// File system that held the trials' pools.
+    /// File system that contained the trials' pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backing: Option<String>,
-    /// The device that was emulated.
+    /// The emulated device.
     pub device: Device,
-    /// Other programs whose version matters.
+    /// Program → version, for other programs that matter.
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
 }
 
-/// A device profile and the numbers that made it.
+/// A device profile and its figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
     /// `none`, `nvme`, `sata-ssd`, `hdd`, `ebs-gp3`, `measured` or `custom`.
     pub profile: String,
-    /// Latency added to a read.
+    /// Latency added to a read, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_latency_ns: Option<u64>,
-    /// Latency added to a write.
+    /// Latency added to a write, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_latency_ns: Option<u64>,
-    /// Latency added to a flush.
+    /// Latency added to a flush, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush_latency_ns: Option<u64>,
     /// Read bandwidth in bytes per second.
@@ -268,62 +268,62 @@ pub struct Device {
     /// Write bandwidth in bytes per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bytes_s: Option<u64>,
-    /// Added to a request that does not continue the last one.
+    /// Nanoseconds added to a request that does not continue the previous one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seek_ns: Option<u64>,
-    /// Operations a second at most.
+    /// Limit of operations per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iops: Option<u64>,
-    /// Operations in flight at most.
+    /// Limit of operations in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_depth: Option<u32>,
 }
 
-/// How compressible the files are.
+/// Compressibility of the files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Data {
-    /// Bytes read to judge the data.
+    /// Number of bytes examined.
     pub sampled_bytes: u64,
-    /// Shannon entropy of the byte values, 0 to 8.
+    /// Shannon entropy of the byte values in bits per byte, 0 to 8.
     pub entropy_bits_per_byte: f64,
     /// Share of the sampled bytes in all-zero 4 KiB pages.
     pub zero_fraction: f64,
-    /// Bytes per lz4 byte over 128 KiB chunks, before rounding to sectors.
+    /// Bytes per byte of lz4 output for 128 KiB chunks, before rounding to sectors.
     pub lz4_ratio: f64,
     /// The same for zstd-3.
     pub zstd3_ratio: f64,
-    /// Where the bytes written in trials came from.
+    /// Origin of the bytes that the trials write.
     pub replay_bytes: ReplayBytes,
 }
 
-/// Where the bytes written in trials came from.
+/// Origin of the bytes that the trials write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplayBytes {
-    /// What the file has at that place now.
+    /// The present content of the file at that offset.
     #[default]
     File,
-    /// Made, with the file's measured compressibility.
+    /// Synthetic bytes with the measured compressibility of the file.
     Synthetic,
 }
 
 /// The recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TraceSummary {
-    /// The trace file, when it was kept.
+    /// The trace file, if it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Who recorded it.
+    /// The program that recorded it, and its version.
     pub creator: String,
-    /// What was followed: `dir:/path`, `pid:123`.
+    /// What was recorded: `dir:/path`, `pid:123`.
     pub subject: String,
-    /// How it was seen.
+    /// The recorder's probe set.
     pub probe_set: String,
     /// Length of the recording in seconds.
     pub duration_s: f64,
-    /// Events the kernel dropped.
+    /// Events that did not fit into the ring buffer.
     pub lost_events: u64,
-    /// What the probe set cannot see.
+    /// Operations that the probe set cannot see.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unseen: Vec<Unseen>,
     /// Operation → count.
@@ -332,50 +332,51 @@ pub struct TraceSummary {
     pub bytes: BTreeMap<String, u64>,
 }
 
-/// Something the probe set cannot see.
+/// A kind of operation that the probe set cannot see.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unseen {
-    /// In words.
+    /// Description of the operations.
     pub what: String,
-    /// How often it was met.
+    /// How often they occurred.
     pub count: u64,
 }
 
-/// Advice for the files of one role that would share a dataset.
+/// Recommendation for the files of one role, which would share a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Role {
     /// `data`, `wal`, `binlog`, `temp`, `index`, `backup`, `archive`, `import`, `other`.
     pub role: String,
-    /// Absolute path of the directory (or of the one file) that holds it.
+    /// Absolute path of the directory (or of the only file) that contains the role.
     pub path: String,
     /// All files or directories of the role, `path` first.
     pub paths: Vec<String>,
-    /// Regular files.
+    /// Number of regular files.
     pub files: u64,
-    /// Sum of their lengths.
+    /// Sum of the files' lengths in bytes.
     pub bytes: u64,
-    /// The dataset it has or would have.
+    /// The dataset that the role has or would have.
     pub place: DatasetLocation,
     /// Today's properties.
     pub current: Settings,
-    /// Where `current` comes from.
+    /// Origin of `current`.
     pub current_source: CurrentSource,
-    /// What should change; empty means keep.
+    /// Properties that should change; empty means keep.
     pub recommended: Settings,
-    /// Property → why its value can be used without losing data.
+    /// Property → why its recommended value cannot lose data.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub safe_because: BTreeMap<String, String>,
-    /// What the trace saw of it.
+    /// The role's I/O in the trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io: Option<RoleIo>,
     /// Other roles of the same dataset whose I/O was replayed in the same trials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub together_with: Vec<String>,
-    /// Everything that was tried, best objective first.
+    /// Every setting that was tried, estimated or predicted, best objective first.
     pub evidence: Vec<Evidence>,
-    /// Gain of `recommended` against `current`, for the role and those of `together_with`; all others as today.
+    /// Change of each metric by `recommended`, for this role and those of `together_with`; all other roles as
+    /// today.
     pub gain: Gains,
-    /// Remarks for the person who applies it.
+    /// Remarks for the user who applies the plan.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -383,19 +384,19 @@ pub struct Role {
 /// The dataset that a role has or would have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatasetLocation {
-    /// Directory the dataset would be mounted on.
+    /// Directory on which the dataset would be mounted.
     pub mountpoint: String,
-    /// The dataset mounted there today.
+    /// The dataset mounted on the directory today.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<String>,
-    /// Whether the database lets the role live there alone.
+    /// Whether the database allows the role a directory of its own.
     pub separable: bool,
-    /// What makes it so: a setting of the database, a symbolic link.
+    /// How to move the role there: a setting of the database, or a symbolic link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub how: Option<String>,
 }
 
-/// Where today's properties come from.
+/// Origin of today's properties.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum CurrentSource {
@@ -404,21 +405,21 @@ pub enum CurrentSource {
         /// The dataset's name.
         dataset: String,
     },
-    /// The defaults of OpenZFS, because there is no dataset to ask.
+    /// OpenZFS's defaults, because the directory is not on a dataset.
     ZfsDefaults {
-        /// For example "the directory is on ext4".
+        /// The reason, for example "the directory is on ext4".
         why: String,
     },
 }
 
-/// What the trace saw of a role.
+/// A role's I/O in the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleIo {
     /// Operation → count.
     pub ops: BTreeMap<String, u64>,
     /// `read`, `write` → bytes.
     pub bytes: BTreeMap<String, u64>,
-    /// `(low, count)`: sizes from `low` bytes to below twice that.
+    /// `(low, count)` for each power of two: the reads of `low` to below `2 * low` bytes.
     #[serde(default)]
     pub read_size_histogram: Vec<(u64, u64)>,
     /// The same for writes.
@@ -429,34 +430,34 @@ pub struct RoleIo {
 /// The pool's sector size.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
-    /// Recommended: 2^ashift bytes.
+    /// The recommended value; sectors have 2^ashift bytes.
     pub ashift: u8,
-    /// Of the pool that the directory is on.
+    /// The value of the pool that contains the directory today.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<u8>,
-    /// In one sentence.
+    /// The reason, in one sentence.
     pub why: String,
 }
 
-/// A setting of the database itself: advice to print. No verb edits a configuration.
+/// A recommended setting of the database itself. No verb edits a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatabaseSetting {
-    /// As the database spells it.
+    /// Name in the database's spelling.
     pub setting: String,
-    /// As it would stand in the configuration.
+    /// Value in the spelling of the database's configuration.
     pub value: String,
-    /// Value today, when it could be read.
+    /// Value today, if it could be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<String>,
-    /// What it brings.
+    /// Reason for the setting.
     pub why: String,
-    /// What makes it safe; there must be one where a protection is turned off.
+    /// Why the setting cannot lose data; required if it turns off a protection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safe_because: Option<String>,
-    /// Properties that must be in force for it to hold.
+    /// Properties that must be set for the reason to apply.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requires: Settings,
-    /// Whether the server has to be restarted.
+    /// Whether the server must be restarted.
     #[serde(default)]
     pub restart: bool,
 }
@@ -465,7 +466,7 @@ pub struct DatabaseSetting {
 mod tests {
     use super::*;
 
-    /// The example of the format's description.
+    /// The example in the documentation of the format.
     fn example() -> (serde_json::Value, Plan) {
         let page = include_str!("../../../docs/plan-format.md");
         let (_, rest) = page.split_once("```json\n").expect("the page has an example");
@@ -493,9 +494,9 @@ mod tests {
         plan.roles.push(twin);
         let problems = plan.problems().join("\n");
         assert!(problems.contains("data and wal share /srv/mariadb/data"), "{problems}");
-        assert!(problems.contains("sync=disabled is not safe"), "{problems}");
+        assert!(problems.contains("sync=disabled is unsafe"), "{problems}");
 
         plan.version = VERSION + 1;
-        assert!(plan.problems()[0].contains("newer"));
+        assert!(plan.problems()[0].contains("this release reads versions up to"));
     }
 }

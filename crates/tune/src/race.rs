@@ -1,5 +1,6 @@
-//! Races settings against today's: a sequential search that the model and the trials before steer, then single properties on
-//! top of the best, then a confirmation in fresh pairs.
+//! Races settings against today's: a sequential search guided by the model and by the previous trials, then single
+//! properties on top of the best setting, then a confirmation in fresh pairs. docs/method.md ("The race") describes
+//! the method and its constants.
 
 use std::time::{Duration, Instant};
 
@@ -16,39 +17,40 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-/// Pairs of the shortest confirmation.
+/// Number of pairs in the shortest confirmation.
 pub(crate) const LEAST_PAIRS: u32 = 2;
-/// Trials of a setting before it is known well enough to be confirmed or preferred.
+/// Trials that a setting needs before it can be confirmed or preferred.
 const REPEATS: usize = 2;
-/// Half-width of an interval, as a fraction, that more pairs need not narrow.
+/// Half-width of an interval, as a fraction, below which more pairs are not needed.
 const SETTLED: f64 = 0.03;
-/// A property is needed if the objective is worse by this factor without it; no second trial has to show it.
+/// A property is needed if the objective without it is worse by this factor; no second trial is then required.
 const NEEDED: f64 = 1.05;
-/// A setting whose trial takes this many times as long as today's has no room kept for more trials.
+/// A setting whose trial takes this many times as long as today's is not considered when reserving time for further
+/// trials.
 const SLOWER: f64 = 1.5;
-/// A property that the model predicts to worsen the objective by this factor is not tried.
+/// A property is not tried if the model predicts that it worsens the objective by this factor.
 const HOPELESS: f64 = 1.1;
 
-/// A setting and what its trials gave.
+/// A setting and the results of its trials.
 #[derive(Clone, Debug)]
 pub struct Runner {
-    /// What was tried.
+    /// The setting that was tried.
     pub settings: Settings,
-    /// One entry per trial that gave a result, in order.
+    /// The metrics of each trial that gave a result, in order.
     pub trials: Vec<Metrics>,
-    /// Why a trial gave none.
+    /// The error of each trial that gave no result.
     pub failures: Vec<String>,
     /// Wall time of the longest trial.
     pub longest: Duration,
 }
 
 impl Runner {
-    /// Ready to start.
+    /// Creates a runner without trials.
     pub fn new(settings: Settings) -> Runner {
         Runner { settings, trials: Vec::new(), failures: Vec::new(), longest: Duration::ZERO }
     }
 
-    /// Medians over the trials.
+    /// Returns the median of each metric over the trials.
     pub fn median(&self) -> Metrics {
         let mut all = Metrics::new();
         let names: std::collections::BTreeSet<&String> = self.trials.iter().flat_map(|t| t.keys()).collect();
@@ -60,14 +62,14 @@ impl Runner {
     }
 }
 
-/// How hard to try.
+/// The limits of a race.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Wall time for the race.
     pub budget: Duration,
-    /// Most interleaved pairs of the confirmation, at least 2.
+    /// Largest number of interleaved pairs in the confirmation, at least 2.
     pub pairs: u32,
-    /// Wall time that a trial of today's settings takes, as far as it is known.
+    /// Expected wall time of a trial of today's settings.
     pub trial: Duration,
 }
 
@@ -76,45 +78,46 @@ pub struct Limits {
 pub struct Candidate {
     /// Its properties.
     pub settings: Settings,
-    /// The goal's objective by the model, 1 being today's.
+    /// The objective that the model predicts, relative to today's (1).
     pub predicted: f64,
     /// The factor for requirements that the model predicts to be missed ([`Criteria::penalty`]).
     pub penalty: f64,
 }
 
-/// Why a race tried no more settings.
+/// Why a race stopped trying settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ended {
     /// No setting is likely to be better than the best one found, or all were tried.
     #[default]
     Found,
-    /// The time allowed was used up.
+    /// The time budget was used up.
     OutOfTime,
 }
 
-/// What a race found.
+/// The result of a race.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Today's, with the trials of the search.
+    /// Today's settings, with the trials of the search.
     pub today: Runner,
-    /// All others, likewise.
+    /// All other settings, with the trials of the search.
     pub others: Vec<Runner>,
-    /// Index into `others` of the one that went into the confirmation.
+    /// Index into `others` of the setting that was confirmed.
     pub best: Option<usize>,
-    /// Why a setting with a better median is not the one that was confirmed.
+    /// Why a setting with a better median was not confirmed.
     pub left_out: Option<String>,
-    /// The pairs of the confirmation: today's and the best one's metrics, side by side in time.
+    /// The pairs of the confirmation: today's metrics and those of the best setting, from trials that ran one
+    /// after the other.
     pub pairs: Vec<(Metrics, Metrics)>,
-    /// The objective's change in the confirmation; below 0 is better than today.
+    /// The change of the objective in the confirmation; below 0 is better than today.
     pub change: Option<Change>,
     /// Why the search ended.
     pub ended: Ended,
-    /// Trials run.
+    /// Number of trials run.
     pub trials: u64,
 }
 
 impl Outcome {
-    /// Nothing tried yet.
+    /// Creates an outcome without trials.
     pub fn new(today: Runner) -> Outcome {
         Outcome {
             today,
@@ -128,17 +131,18 @@ impl Outcome {
         }
     }
 
-    /// Whether the best beat today's beyond noise, and by more than `worthwhile` (a fraction).
+    /// Whether the best setting is better than today's beyond noise, and by at least `worthwhile` (a fraction).
     pub fn is_better(&self, worthwhile: f64) -> bool {
         self.change.is_some_and(|c| c.ci95.1 < 0.0 && c.change <= -worthwhile)
     }
 
-    /// The variance of a trial's metrics within a setting, over all that were tried more than once.
+    /// Returns the variance of a trial's metrics within a setting, over all settings that were tried more than
+    /// once.
     pub fn scatter(&self) -> Scatter {
         Scatter::of(self.all_trials().iter().map(Vec::as_slice))
     }
 
-    /// The trials of each setting, those of the confirmation included; today's first.
+    /// Returns the trials of each setting, including those of the confirmation; today's first.
     fn all_trials(&self) -> Vec<Vec<Metrics>> {
         let mut all: Vec<Vec<Metrics>> =
             std::iter::once(&self.today).chain(&self.others).map(|r| r.trials.clone()).collect();
@@ -150,25 +154,25 @@ impl Outcome {
     }
 }
 
-/// A race in progress: how a trial is run, and what time is left.
+/// A race in progress: the function that runs a trial, the criteria and the limits.
 pub struct Race<'a> {
     /// Runs one trial of a setting.
     pub run: &'a mut dyn FnMut(&Settings) -> Result<Replay>,
-    /// The model's objective of a setting, 1 being today's.
+    /// Returns the objective that the model predicts for a setting, relative to today's (1).
     pub predict: &'a dyn Fn(&Settings) -> Result<f64>,
-    /// What counts.
+    /// The goal and the requirements.
     pub criteria: Criteria<'a>,
-    /// How hard to try.
+    /// The limits of the race.
     pub limits: Limits,
 }
 
 impl Race<'_> {
-    /// Searches `candidates` for the best, tries each of `refinements` on top of it, and confirms what is found against
-    /// today's settings in fresh pairs. `today` may bring trials along.
+    /// Searches `candidates` for the best, tries each of `refinements` on top of it, and confirms the result
+    /// against today's settings in fresh pairs. `today` may already have trials.
     ///
     /// # Errors
     ///
-    /// An interruption, or no trial of today's settings succeeds.
+    /// Fails if the user interrupts the race, or if no trial of today's settings succeeds.
     pub fn race(
         &mut self,
         today: Runner,
@@ -179,11 +183,11 @@ impl Race<'_> {
         self.race_on(o, candidates, refinements)
     }
 
-    /// An outcome with a trial of today's settings.
+    /// Starts a race with a trial of today's settings, unless they have one.
     ///
     /// # Errors
     ///
-    /// As [`Race::race`].
+    /// As for [`Race::race`].
     pub fn start(&mut self, today: Runner) -> Result<Outcome> {
         let began = Instant::now();
         let mut o = Outcome::new(today);
@@ -193,16 +197,16 @@ impl Race<'_> {
         self.limits.budget = self.limits.budget.saturating_sub(began.elapsed());
         if o.today.trials.is_empty() {
             let why = o.today.failures.last().cloned().unwrap_or_default();
-            return Err(Error::Nothing(format!("today's settings could not be measured: {why}")));
+            return Err(Error::Nothing(format!("cannot measure today's settings: {why}")));
         }
         Ok(o)
     }
 
-    /// One trial of a setting, before the search; whether it gave a result.
+    /// Runs one trial of a setting before the search. Returns whether it gave a result.
     ///
     /// # Errors
     ///
-    /// An interruption.
+    /// Fails if the user interrupts the trial, or if the model fails.
     pub fn try_first(&mut self, o: &mut Outcome, settings: &Settings) -> Result<bool> {
         let began = Instant::now();
         o.others.push(Runner::new(settings.clone()));
@@ -212,11 +216,11 @@ impl Race<'_> {
         Ok(!o.others[new].trials.is_empty())
     }
 
-    /// The race after [`Race::start`], and after trials of others.
+    /// Continues a race after [`Race::start`] and [`Race::try_first`].
     ///
     /// # Errors
     ///
-    /// An interruption.
+    /// Fails if the user interrupts the race, or if the model fails.
     pub fn race_on(
         &mut self,
         mut o: Outcome,
@@ -238,8 +242,8 @@ impl Race<'_> {
         Ok(o)
     }
 
-    /// Whether so many trials fit into the budget before the confirmation, whose pairs hold the best setting so far. Other slow
-    /// settings do not count: they are not likely to be tried again.
+    /// Whether `trials` more trials fit into the budget before the confirmation, whose pairs include the best
+    /// setting so far. Other slow settings do not count, because they are unlikely to be tried again.
     fn has_time_for(&self, o: &Outcome, trials: usize, began: Instant) -> bool {
         let today = o.today.longest.max(self.limits.trial);
         let longest = o.others.iter().map(|r| r.longest).filter(|t| *t <= today.mul_f64(SLOWER)).max();
@@ -248,7 +252,7 @@ impl Race<'_> {
         began.elapsed() + trial * trials as u32 + pair * LEAST_PAIRS <= self.limits.budget
     }
 
-    /// Of the settings that gave a result, today's left out, the one with the least objective.
+    /// Returns the setting with the lowest objective below 1 that gave a result, excluding today's.
     fn best_so_far<'o>(&self, o: &'o Outcome) -> Option<&'o Runner> {
         let today = o.today.median();
         let tried = o.others.iter().filter(|r| !r.trials.is_empty());
@@ -272,7 +276,8 @@ impl Race<'_> {
         Ok(())
     }
 
-    /// Each refinement alone on top of the best, against a fresh trial of the best; the better one stays.
+    /// Tries each refinement alone on top of the best setting, against a fresh trial of the best. Returns the
+    /// best setting.
     fn refine(
         &mut self,
         o: &mut Outcome,
@@ -292,8 +297,8 @@ impl Race<'_> {
             }
             o.others.push(Runner::new(settings));
             let new = o.others.len() - 1;
-            // A property that is not needed is not set: it has to bring 3 % in both of its trials, and gets a second
-            // one only if it did in the first.
+            // A refinement must improve the objective by 3 % in both of its trials, and gets a second
+            // trial only if the first one did (docs/method.md, "The race").
             let mut clear = 0;
             for _ in 0..2 {
                 self.trial(o, Some(new))?;
@@ -314,8 +319,8 @@ impl Race<'_> {
         Ok(best)
     }
 
-    /// What `best` changes without one of its properties, so that [`simplest`] knows whether that one is needed; as far as
-    /// the time allows, with the trials that it asks for.
+    /// Tries the changes of `best` without each one of its properties, so that [`simplest`] knows whether that
+    /// property is needed, as far as time allows.
     fn try_parts(&mut self, o: &mut Outcome, best: usize, began: Instant) -> Result<()> {
         let changes = difference(&o.others[best].settings, &o.today.settings);
         if changes.len() < 2 {
@@ -348,7 +353,7 @@ impl Race<'_> {
         Ok(())
     }
 
-    /// Whether a setting is clearly behind another one, or failed.
+    /// Whether a setting is clearly worse than another one, or failed.
     fn is_behind(&self, o: &Outcome, index: usize, best: usize) -> bool {
         let today = o.today.median();
         let score = |i: usize| self.criteria.objective(&o.others[i].median(), &today);
@@ -356,7 +361,8 @@ impl Race<'_> {
         !runner.failures.is_empty() || (!runner.trials.is_empty() && score(index) > NEEDED * score(best))
     }
 
-    /// The refinements by their predicted objective, without those that the model puts far behind.
+    /// Returns the refinements in order of their predicted objective, without those that the model predicts to
+    /// be much worse.
     fn promising<'r>(&self, best: &Settings, refinements: &'r [Settings]) -> Result<Vec<&'r Settings>> {
         let reference = (self.predict)(best)?;
         let mut all = Vec::new();
@@ -370,8 +376,8 @@ impl Race<'_> {
         Ok(all.into_iter().map(|(_, refinement)| refinement).collect())
     }
 
-    /// Fresh pairs: the trials that chose the best are not the ones that judge it. Their scatter is that of all trials, which
-    /// tell more of it than a few pairs do.
+    /// Runs fresh pairs, so that the trials that chose the best setting do not judge it. The scatter is that of
+    /// all trials, because a few pairs alone estimate it poorly.
     fn confirm(&mut self, o: &mut Outcome, best: usize, began: Instant) -> Result<()> {
         for pair in 0..self.limits.pairs {
             let trials = o.today.longest.max(self.limits.trial) + o.others[best].longest;
@@ -402,7 +408,7 @@ impl Race<'_> {
         pooled_change(&scores, noise(o, &self.criteria, &o.today.median()))
     }
 
-    /// Whether more pairs would tell little more: objective and work rate are known within [`SETTLED`].
+    /// Whether more pairs would add little: the intervals of objective and work rate are within [`SETTLED`].
     fn is_settled(&self, o: &Outcome) -> bool {
         let is_narrow = |c: &Change| (c.ci95.1 - c.ci95.0) / 2.0 <= SETTLED;
         let rates: Vec<(f64, f64)> =
@@ -417,13 +423,14 @@ impl Race<'_> {
         match (self.run)(settings) {
             Ok(replay) => Ok(Some(metrics(&replay))),
             Err(error) if error.is_interruption() => Err(error),
-            Err(_) => Ok(None), // the caller of the trial has said why
+            Err(_) => Ok(None), // the function that runs the trial has added a warning
         }
     }
 }
 
-/// Of `best` and the raced settings that change a part of what `best` changes, the one that changes least among those
-/// within the noise of `best`. A setting with a single trial is not known well enough to be preferred.
+/// Returns the simplest setting: among `best` and the raced settings that make only a part of its changes, the one
+/// with the fewest changes whose objective is within the noise of `best`. A setting with a single trial is not
+/// preferred.
 fn simplest(o: &Outcome, best: usize, criteria: &Criteria<'_>) -> usize {
     let today = o.today.median();
     let Some(Deviation { deviation, freedom }) = noise(o, criteria, &today) else { return best };
@@ -447,15 +454,15 @@ fn simplest(o: &Outcome, best: usize, criteria: &Criteria<'_>) -> usize {
         .unwrap_or(best)
 }
 
-/// The standard deviation of a trial's objective, pooled over all settings that were tried more than once. `None` where
-/// none was.
+/// Returns the standard deviation of a trial's objective, pooled over all settings that were tried more than once,
+/// or `None` if there are none.
 fn noise(o: &Outcome, criteria: &Criteria<'_>, today: &Metrics) -> Option<Deviation> {
     let scores = |trials: Vec<Metrics>| trials.iter().map(|t| criteria.goal.objective(t, today)).collect();
     Deviation::within(o.all_trials().into_iter().map(scores))
 }
 
-/// What is said of a setting that lost to a simpler one.
+/// Explains why a setting lost to a simpler one.
 fn left_out(o: &Outcome, refined: usize, chosen: usize) -> String {
     let more = difference(&o.others[refined].settings, &o.others[chosen].settings);
-    format!("{} is left out: what it brings lies within the noise of the trials", assignments(&more))
+    format!("{} is left out: its effect is within the noise of the trials", assignments(&more))
 }

@@ -1,5 +1,5 @@
-//! Repeating the run that made a plan: what the plan records of it, whether its trace and database are still the same, and
-//! whether the repetition recommends the same.
+//! Repeating the run that made a plan: what the plan records of the run, whether trace and database are still the
+//! same, and whether the repetition recommends the same settings.
 
 use std::path::{Path, PathBuf};
 
@@ -11,32 +11,35 @@ use crate::observations::spelled;
 use crate::plan::{Plan, Repetition, RequestRecord, Settings, VERSION, Verdict};
 use crate::{Error, Goal, Request, Requirement, Result};
 
-/// What a plan records of its run, found to be still there.
+/// The inputs of a plan's run, checked to be unchanged.
 #[derive(Clone, Debug)]
 pub struct Repeatable {
-    /// The database's directory.
+    /// Directory of the database.
     pub dir: PathBuf,
-    /// The recording.
+    /// Path of the recording.
     pub trace: PathBuf,
-    /// What counts.
+    /// The goal of the optimisation.
     pub goal: Goal,
-    /// What has to hold beside it.
+    /// Conditions that the recommended settings must meet.
     pub requirements: Vec<Requirement>,
-    /// All else that was asked for.
+    /// All other inputs.
     pub record: RequestRecord,
 }
 
-/// Whether the run behind `plan` can be repeated. `dir` and `trace` are where the caller says that they are now; without
-/// them they are where the plan names them.
+/// Checks whether the run that made `plan` can be repeated. `dir` and `trace` are the present paths if they differ
+/// from those in the plan.
 ///
 /// # Errors
-/// [`Error::NotRepeatable`], naming what is missing in the plan, or what is not the same as it was.
+/// Returns [`Error::NotRepeatable`], which names what the plan lacks or what has changed.
 pub fn repeatable(plan: &Plan, dir: Option<&Path>, trace: Option<&Path>) -> Result<Repeatable> {
     if plan.version > VERSION {
-        return refused(format!("the plan's format version {} is newer than {VERSION}", plan.version));
+        return refused(format!(
+            "the plan has format version {}; this release reads versions up to {VERSION}",
+            plan.version
+        ));
     }
     let Some(record) = plan.request.clone() else {
-        return refused(format!("the plan of {} does not record what was asked for", plan.creator));
+        return refused(format!("the plan, made by {}, does not record its request", plan.creator));
     };
     let dir = same_directory(plan, dir)?;
     same_database(plan, &dir, &record.stated)?;
@@ -52,7 +55,7 @@ pub fn repeatable(plan: &Plan, dir: Option<&Path>, trace: Option<&Path>) -> Resu
     Ok(Repeatable { dir, trace, goal, requirements, record })
 }
 
-/// A figure that no run can have had: a plan may have been edited.
+/// Returns the name of a figure that no run can have had, because a plan may have been edited.
 fn out_of_range(record: &RequestRecord) -> Option<&'static str> {
     let device = &record.device;
     let checks = [
@@ -74,11 +77,13 @@ fn same_directory(plan: &Plan, dir: Option<&Path>) -> Result<PathBuf> {
     let place = match found.canonicalize() {
         Ok(place) if place.is_dir() => place,
         Ok(_) => return refused(format!("{} is not a directory", found.display())),
-        Err(why) => return refused(format!("the database's directory {}: {why}", found.display())),
+        Err(why) => {
+            return refused(format!("cannot open the database's directory {}: {why}", found.display()));
+        }
     };
     if place != recorded {
         return refused(format!(
-            "the plan is of the database in {}, not of {}",
+            "the plan was made for the database in {}, not in {}",
             recorded.display(),
             place.display()
         ));
@@ -86,7 +91,7 @@ fn same_directory(plan: &Plan, dir: Option<&Path>) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// The same database system on the same file system. Its files may have changed since.
+/// Checks that the directory contains the same database system on the same file system. Its files may have changed.
 fn same_database(plan: &Plan, dir: &Path, stated: &Settings) -> Result<()> {
     let title = layout::locate(dir).map(|found| found.layout.title);
     let recorded = plan.subject.database.as_deref();
@@ -97,7 +102,7 @@ fn same_database(plan: &Plan, dir: &Path, stated: &Settings) -> Result<()> {
     if !same {
         let name = |database: Option<&str>| database.unwrap_or("an unknown database").to_owned();
         return refused(format!(
-            "{} holds {}, the plan is of {}",
+            "{} contains {}, but the plan was made for {}",
             dir.display(),
             name(title),
             name(recorded)
@@ -110,7 +115,7 @@ fn same_database(plan: &Plan, dir: &Path, stated: &Settings) -> Result<()> {
     let now = place(&current.file_system, current.dataset.as_ref());
     let then = place(&plan.subject.file_system, plan.subject.dataset.as_ref());
     if now != then {
-        return refused(format!("{} is on {now}, the plan was made when it was on {then}", dir.display()));
+        return refused(format!("{} is on {now}, but was on {then} when the plan was made", dir.display()));
     }
     Ok(())
 }
@@ -120,19 +125,19 @@ fn same_trace(plan: &Plan, trace: Option<&Path>, record: &RequestRecord) -> Resu
     let named = trace.map(Path::to_owned).or_else(|| recorded?.path.as_ref().map(PathBuf::from));
     let Some(path) = named else {
         return refused(
-            "the plan's recording was not kept\nhint: --keep-trace FILE keeps the next one, and --trace FILE says where a \
-             kept one is"
+            "the plan's recording was not kept\nhint: keep the next one with --keep-trace FILE, or name a kept one with --trace \
+             FILE"
                 .into(),
         );
     };
     let reader = match Reader::open(&path) {
         Ok(reader) => reader,
-        Err(why) => return refused(format!("the plan's recording: {why}")),
+        Err(why) => return refused(format!("cannot open the plan's recording: {why}")),
     };
     let subject = recorded.map_or("", |t| t.subject.as_str());
     if reader.meta().subject != subject {
         return refused(format!(
-            "{} is a recording of {}, the plan's is of {subject}",
+            "{} is a recording of {}, but the plan was made from one of {subject}",
             path.display(),
             reader.meta().subject
         ));
@@ -140,7 +145,7 @@ fn same_trace(plan: &Plan, trace: Option<&Path>, record: &RequestRecord) -> Resu
     let checksum = reader.fingerprint();
     if checksum != record.trace_checksum {
         return refused(format!(
-            "{} is another recording than the plan's: its checksum is {checksum}, the plan's is {}",
+            "{} is not the plan's recording: its checksum is {checksum}, the plan's is {}",
             path.display(),
             record.trace_checksum
         ));
@@ -148,10 +153,10 @@ fn same_trace(plan: &Plan, trace: Option<&Path>, record: &RequestRecord) -> Resu
     Ok(path)
 }
 
-/// What a plan has to record of `request`.
+/// Returns the record of `request` for the plan.
 ///
 /// # Errors
-/// Those of opening the trace.
+/// Fails if the trace cannot be opened.
 pub(crate) fn record(request: &Request) -> Result<RequestRecord> {
     Ok(RequestRecord {
         goal: request.goal.name().into(),
@@ -169,7 +174,7 @@ pub(crate) fn record(request: &Request) -> Result<RequestRecord> {
     })
 }
 
-/// How the plan `new` compares with `old`, which it repeats.
+/// Compares the plan `new` with `old`, which it repeats.
 pub fn compare(old: &Plan, new: &Plan) -> Repetition {
     let mut differences = Vec::new();
     let verdict = |plan: &Plan| match plan.verdict {
@@ -194,7 +199,7 @@ pub fn compare(old: &Plan, new: &Plan) -> Repetition {
     }
 }
 
-/// What is recommended for each role, in the engine's own spelling.
+/// Returns the recommended settings of each role, in the engine's spelling.
 fn recommendations(plan: &Plan) -> Vec<(String, Settings)> {
     plan.roles
         .iter()
@@ -209,7 +214,7 @@ fn said(settings: &Settings) -> String {
     assignments(settings)
 }
 
-/// What is not as it was around the two runs.
+/// Returns the differences between the circumstances of the two runs.
 fn circumstances(old: &Plan, new: &Plan) -> Vec<String> {
     let mut all = Vec::new();
     let (a, b) = (&old.machine, &new.machine);
@@ -237,7 +242,7 @@ fn said_or_none(text: &Option<String>) -> &str {
     text.as_deref().unwrap_or("unknown")
 }
 
-/// Adds a line if the two are not equal.
+/// Adds a line if the values differ.
 fn differ<T: PartialEq + std::fmt::Display>(lines: &mut Vec<String>, what: &str, then: T, now: T) {
     if then != now {
         lines.push(format!("{what}: {then} then, {now} now"));
@@ -250,7 +255,7 @@ mod tests {
     use poolwright_openzfs::Device;
     use poolwright_trace::{File, Meta, Trace};
 
-    /// The documented example, for a directory and a trace that exist.
+    /// The documented example, with a directory and a trace that exist.
     fn plan(dir: &Path) -> Plan {
         let page = include_str!("../../../docs/plan-format.md");
         let (_, rest) = page.split_once("```json\n").unwrap();
@@ -298,7 +303,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let good = plan(dir.path());
         let why = |plan: &Plan, at: Option<&Path>, trace: Option<&Path>| {
-            repeatable(plan, at, trace).expect_err("it is not the same").to_string()
+            repeatable(plan, at, trace).expect_err("expected a refusal").to_string()
         };
         let check = |change: fn(&mut Plan), words: &str| {
             let mut bad = good.clone();
@@ -306,24 +311,24 @@ mod tests {
             let said = why(&bad, None, None);
             assert!(said.contains(words), "{said}");
         };
-        check(|p| p.request = None, "does not record what was asked for");
+        check(|p| p.request = None, "does not record its request");
         check(|p| p.subject.directory += "-gone", "db-gone: No such file");
         check(
             |p| p.subject.database = Some("SQLite".into()),
-            "holds an unknown database, the plan is of SQLite",
+            "contains an unknown database, but the plan was made for SQLite",
         );
-        check(|p| p.subject.file_system = "zfs".into(), "made when it was on zfs");
+        check(|p| p.subject.file_system = "zfs".into(), "was on zfs when the plan was made");
         check(|p| p.trace.as_mut().unwrap().path = None, "was not kept");
-        check(|p| p.trace.as_mut().unwrap().subject = "dir:/other".into(), "the plan's is of dir:/other");
         check(
-            |p| p.request.as_mut().unwrap().trace_checksum = "0".into(),
-            "another recording than the plan's",
+            |p| p.trace.as_mut().unwrap().subject = "dir:/other".into(),
+            "the plan was made from one of dir:/other",
         );
+        check(|p| p.request.as_mut().unwrap().trace_checksum = "0".into(), "is not the plan's recording");
         check(|p| p.request.as_mut().unwrap().budget_s = f64::NAN, "budget is out of range");
         let said = why(&good, Some(dir.path()), None);
-        assert!(said.contains("the plan is of the database in"), "{said}");
+        assert!(said.contains("the plan was made for the database in"), "{said}");
         let said = why(&good, None, Some(&dir.path().join("db")));
-        assert!(said.starts_with("the plan's recording"), "{said}");
+        assert!(said.starts_with("cannot open the plan's recording"), "{said}");
     }
 
     #[test]

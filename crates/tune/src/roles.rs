@@ -1,4 +1,4 @@
-//! The files of a database by role: from the directory, the layout and the trace.
+//! Groups the files of a database by role, according to the directory, the layout and the trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -9,20 +9,20 @@ use poolwright_trace::{Op, Trace};
 
 use crate::plan::{self, RoleIo};
 
-/// One role's files.
+/// The files of one role.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Files {
-    /// On disk now, with content.
+    /// Files that exist now and are not empty.
     pub paths: Vec<PathBuf>,
-    /// Sum of their lengths.
+    /// Sum of their lengths in bytes.
     pub bytes: u64,
-    /// What the trace saw.
+    /// Their I/O in the trace.
     pub io: RoleIo,
-    /// Reads, writes and syncs in the trace.
+    /// Number of reads, writes and syncs in the trace.
     pub ops: u64,
 }
 
-/// The whole directory.
+/// The files of a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
     pub found: Option<LocatedLayout>,
@@ -33,7 +33,7 @@ pub(crate) struct Inventory {
     pub skipped: Vec<plan::Skipped>,
 }
 
-/// Walks `dir` (one file system) and adds what the trace saw.
+/// Walks `dir` (on one file system) and adds the I/O in the trace.
 pub(crate) fn take_inventory(dir: &Path, trace: &Trace) -> Inventory {
     let mut inventory = Inventory { found: layout::locate(dir), ..Inventory::default() };
     let by_path: BTreeMap<&str, &str> =
@@ -62,19 +62,19 @@ pub(crate) fn take_inventory(dir: &Path, trace: &Trace) -> Inventory {
     inventory
 }
 
-/// How the files of a recording that were read or written lie to a directory.
+/// How many of the files that a recording read or wrote are in a directory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Fitting {
     pub inside: u64,
     pub outside: u64,
-    /// Operations on the files outside.
+    /// Operations on files outside the directory.
     pub ops_outside: u64,
     pub ops: u64,
-    /// One of the files outside.
+    /// A file outside the directory.
     pub example: Option<String>,
 }
 
-/// Which of the trace's files lie in `dir`, an absolute path without symbolic links.
+/// Counts the trace's files inside and outside of `dir`, an absolute path without symbolic links.
 pub(crate) fn fitting(dir: &Path, trace: &Trace) -> Fitting {
     let mut ops = vec![0u64; trace.files.len()];
     for event in trace.events.iter().filter(|e| matches!(e.op, Op::Read | Op::Write)) {
@@ -83,7 +83,7 @@ pub(crate) fn fitting(dir: &Path, trace: &Trace) -> Fitting {
     let mut found = Fitting::default();
     for (file, ops) in trace.files.iter().zip(ops).filter(|(_, ops)| *ops > 0) {
         let path = Path::new(&file.path);
-        // A file that is gone has the place that the recording names.
+        // For a removed file, the recorded path counts.
         let place = path.canonicalize().or_else(|_| std::path::absolute(path));
         found.ops += ops;
         if place.is_ok_and(|place| place.starts_with(dir)) || path.starts_with(dir) {
@@ -149,7 +149,8 @@ fn walk(
     }
 }
 
-/// Where a role's dataset would be mounted, and what the database needs for that.
+/// Returns the directory on which a role's dataset would be mounted, and the change of the database that this
+/// requires.
 pub(crate) fn place(inventory: &Inventory, dir: &Path, role: &str) -> plan::DatasetLocation {
     let root = inventory.found.as_ref().map_or(dir, |f| f.root.as_path());
     let layout = inventory.found.as_ref().map_or("", |f| f.layout.name);
@@ -180,7 +181,7 @@ fn sibling(root: &Path, name: &str) -> String {
     root.with_file_name(format!("{base}-{name}")).display().to_string()
 }
 
-/// Layout, role, suffix of the directory of its own, and what moves it there.
+/// Layout, role, suffix of the role's own directory, and the setting that moves the role there.
 const SEPARABLE: &[(&str, &str, &str, &str)] = &[
     ("mariadb", "wal", "wal", "innodb_log_group_home_dir=DIR"),
     ("mariadb", "binlog", "binlog", "log_bin=DIR/binlog"),
@@ -241,7 +242,7 @@ mod tests {
         let expected =
             Fitting { inside: 3, outside: 1, ops_outside: 1, ops: 4, example: Some(beside.clone()) };
         assert_eq!(found, expected);
-        // A file that was only opened says nothing.
+        // A file that was only opened does not count.
         assert_eq!(fitting(&db, &trace(&[(&beside, Op::Open)])), Fitting::default());
     }
 }

@@ -1,4 +1,4 @@
-//! What estimate and model say of a setting before any trial.
+//! Screening: the predictions of the space estimate and the model for settings, before any trial.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -19,23 +19,23 @@ use crate::requirement::Criteria;
 use crate::statistics::median;
 use crate::{Error, Result};
 
-/// Recorded seconds that the model looks at: two transaction groups, about as long as a trial.
+/// Recorded seconds that the model evaluates: two transaction groups, about as long as a trial.
 pub(crate) const MODEL_S: u64 = 10;
 
-/// A combination with what estimate and model say of it.
+/// A combination with its estimate and prediction.
 #[derive(Clone, Debug)]
 pub(crate) struct Screened {
     pub settings: Settings,
-    /// Space ratio and its interval.
+    /// Space ratio (logical bytes per allocated byte) and its 95 % interval.
     pub space: (f64, [f64; 2]),
     pub predicted: Metrics,
-    /// Of the model, against today's prediction; with `penalty`.
+    /// The predicted objective relative to today's, including `penalty`.
     pub objective: f64,
-    /// More than 1 if the model predicts that a requirement is missed.
+    /// A factor above 1 if the model predicts that a requirement is missed.
     pub penalty: f64,
 }
 
-/// Estimates a role's files under every recordsize and codec of these combinations, and today's.
+/// Estimates a role's files under every recordsize and codec of these combinations and of today's settings.
 pub(crate) fn estimate(
     files: &[PathBuf],
     combinations: &[Settings],
@@ -76,31 +76,32 @@ pub(crate) fn estimate(
     Ok(Some(estimate))
 }
 
-/// The spelling under which the estimate has a codec: `lz4` for `on`.
+/// Returns the estimate's spelling of a codec: `lz4` for `on`.
 fn canonical(compression: &str) -> String {
     property::canonical("compression", compression)
 }
 
-/// What the model is asked about.
+/// Input of the model.
 pub(crate) struct Question<'a> {
     pub trace: &'a Trace,
     pub capture: &'a Capture,
-    /// Those that share the dataset.
+    /// The roles that share the dataset.
     pub roles: &'a [String],
     pub criteria: Criteria<'a>,
     pub ashift: u32,
     pub around: &'a Surroundings,
-    /// What a trial of today's settings showed; without one, the model's own time for today stands in.
+    /// The calibration from a trial of today's settings; without it, the model's own time for today's settings
+    /// is used.
     pub anchor: Option<Anchor>,
-    /// Threads that the work waits for; empty for all.
+    /// Threads for which the work waits; empty for all threads.
     pub foreground: &'a HashSet<u32>,
 }
 
-/// What estimate and model say of single settings, against one prediction for today's.
+/// Predictions for single settings, relative to today's.
 pub(crate) struct Forecast<'a> {
     question: &'a Question<'a>,
     estimate: Option<&'a Estimate>,
-    /// Of today's settings.
+    /// The prediction for today's settings.
     reference: Prediction,
     anchor: Anchor,
     /// Bytes that the events write.
@@ -109,7 +110,7 @@ pub(crate) struct Forecast<'a> {
     pub baseline: Metrics,
 }
 
-/// Space ratio and its interval.
+/// Space ratio (logical bytes per allocated byte) and its 95 % interval.
 type SpaceRatio = (f64, [f64; 2]);
 
 impl<'a> Forecast<'a> {
@@ -128,17 +129,17 @@ impl<'a> Forecast<'a> {
         Ok(forecast)
     }
 
-    /// Whether the space of a setting was estimated; without that its predictions mean little.
+    /// Whether the space of a setting was estimated; otherwise its predictions mean little.
     pub fn knows(&self, settings: &Settings) -> bool {
         cell(self.question, self.estimate, settings).is_some()
     }
 
-    /// Whether a trial of today's settings says how long the work takes.
+    /// Whether the predictions are calibrated with a trial of today's settings.
     pub fn is_anchored(&self) -> bool {
         self.question.anchor.is_some()
     }
 
-    /// What estimate and model say of a setting whose other properties are as today, against today's settings.
+    /// Predicts a setting, whose other properties are as today, relative to today's settings.
     pub fn screen(&self, today: &Settings, settings: &Settings) -> Result<Screened> {
         let (predicted, space) = self.of(&with(today, settings))?;
         let criteria = self.question.criteria;
@@ -147,7 +148,7 @@ impl<'a> Forecast<'a> {
         Ok(Screened { settings: settings.clone(), space, predicted, objective, penalty })
     }
 
-    /// The same for each of these, the best first.
+    /// Predicts each of `combinations`; the best first.
     pub fn rank(&self, today: &Settings, combinations: &[Settings]) -> Result<Vec<Screened>> {
         let all = combinations.par_iter().map(|settings| self.screen(today, settings));
         let mut all: Vec<Screened> = all.collect::<Result<_>>()?;
@@ -155,7 +156,7 @@ impl<'a> Forecast<'a> {
         Ok(all)
     }
 
-    /// The metrics of a setting, and its space.
+    /// Returns the metrics of a setting and its space.
     pub fn of(&self, settings: &Settings) -> Result<(Metrics, SpaceRatio)> {
         Ok(self.figures(settings, &prediction(self.question, self.estimate, settings)?))
     }
@@ -169,14 +170,14 @@ impl<'a> Forecast<'a> {
     }
 }
 
-/// What the estimate has of a setting.
+/// Returns the estimate's cell for a setting.
 fn cell<'a>(q: &Question<'_>, estimate: Option<&'a Estimate>, settings: &Settings) -> Option<&'a Cell> {
     let (recordsize, compression) = of_interest(settings);
     estimate?.cell(recordsize, &canonical(compression), q.ashift)
 }
 
-/// A codec's speed in bytes a second. It hardly depends on the record size, but one cell's figure is a few milliseconds of a
-/// busy machine: the median over all record sizes is what the model takes.
+/// Returns a codec's speed in bytes per second: the median over all record sizes. The speed hardly depends on the
+/// record size, but the figure of one cell is measured in a few milliseconds on a busy machine.
 fn speed(estimate: Option<&Estimate>, compression: &str, of: fn(&Cell) -> Option<f64>) -> f64 {
     let cells = estimate.map_or(&[][..], |e| e.cells.as_slice());
     let all: Vec<f64> = cells.iter().filter(|c| c.compression == compression).filter_map(of).collect();
@@ -194,13 +195,13 @@ fn prediction(q: &Question<'_>, estimate: Option<&Estimate>, settings: &Settings
     predict(q.trace, events(q), settings, packing, q.around, &is_foreground)
 }
 
-/// The time of today's settings if nothing but storage took time.
+/// Returns the anchor for a recording in which only storage took time.
 fn without_think_time(today: &Prediction, cores: f64) -> Anchor {
     let seconds = today.wait_ns / 1e9;
     Anchor { seconds, cpu_seconds: today.cpu_ns / 1e9, cores, threads: 1.0, recorded_s: 1.0 }
 }
 
-/// The events of the roles in the first [`MODEL_S`] seconds.
+/// Returns the events of the roles in the first [`MODEL_S`] seconds.
 fn events<'a>(q: &Question<'a>) -> impl Iterator<Item = &'a Event> + Clone {
     let (capture, roles) = (q.capture, q.roles);
     let in_time = q.trace.events.partition_point(|e| e.t_ns < MODEL_S * 1_000_000_000);

@@ -1,15 +1,15 @@
-//! How well the start of a recording, which the trials replay, stands for the whole of it.
+//! How well the start of a recording, which the trials replay, represents the whole recording.
 
 use std::collections::HashMap;
 
 use poolwright_trace::{Op, Trace};
 
-/// Kind of operation, role, and the power of two that its length reaches.
+/// Kind of operation, role, and the base-2 logarithm of the length.
 type Class<'a> = (Op, &'a str, u32);
 
-/// The total variation distance between the operations of the first `seconds` and those of the whole recording, by kind,
-/// role and size: 0 for the same mixture, 1 for one that has nothing in common. It is the share of operations that would
-/// have to be others.
+/// Returns the total variation distance between the operations of the first `seconds` and those of the whole
+/// recording, by kind, role and size: the share of operations that would have to differ to make the mixtures equal.
+/// 0 means the same mixture, 1 that they have nothing in common.
 pub(crate) fn distance(trace: &Trace, seconds: f64) -> f64 {
     let until = (seconds * 1e9) as u64;
     let (mut slice, mut whole): (HashMap<Class<'_>, u64>, HashMap<Class<'_>, u64>) = Default::default();
@@ -30,8 +30,9 @@ pub(crate) fn distance(trace: &Trace, seconds: f64) -> f64 {
     whole.iter().map(|(class, n)| (*n as f64 / all - share(class)).abs()).sum::<f64>() / 2.0
 }
 
-/// Bytes written a second in the first `seconds`, as a ratio to those in the whole recording of `recorded` seconds; 1 where nothing
-/// is written. A database that merges tables writes in bursts, which a count of operations hardly shows.
+/// Returns the bytes written per second in the first `seconds`, relative to those of the whole recording of
+/// `recorded` seconds; 1 if nothing is written. A database that merges tables writes in bursts, which are hardly
+/// visible in a count of operations.
 pub(crate) fn written(trace: &Trace, seconds: f64, recorded: f64) -> f64 {
     let until = (seconds * 1e9) as u64;
     let writes = || trace.events.iter().filter(|e| e.op == Op::Write);

@@ -1,11 +1,12 @@
-//! The model's error, estimated from the trials.
+//! Estimates the model's error from the trials.
 //!
-//! `ln(measured objective / predicted objective)` varies slowly with the record size and is alike for all codecs, so each
-//! trial says something of the settings near it. What the model gets wrong of another property, such as `logbias`, is alike
-//! for all record sizes and codecs. The error is taken for a Gaussian process, the sum of one over (log2 of the record size,
-//! codec) and of a constant for each set of other properties that differ from today's; with the model as its trend this is kriging (Sacks, Welch, Mitchell, Wynn, "Design and Analysis of Computer
-//! Experiments", Statistical Science 4(4), 1989). The scale of the error is not known beforehand: its estimate weighs the
-//! trials against [`PRIOR_DEVIATION`], which counts as much as [`PRIOR_TRIALS`] trials.
+//! `ln(measured objective / predicted objective)` varies slowly with the record size and is similar for all codecs,
+//! so each trial gives information on similar settings. The model's error about another property, such as
+//! `logbias`, is similar for all record sizes and codecs. The error is treated as a Gaussian process: the sum of a
+//! process over (log2 of the record size, codec) and of a constant for each set of other properties that differ
+//! from today's. With the model as its trend this is kriging (Sacks, Welch, Mitchell, Wynn, "Design and Analysis of
+//! Computer Experiments", Statistical Science 4(4), 1989). The scale of the error is not known beforehand: its
+//! estimate weighs the trials against [`PRIOR_DEVIATION`], which counts as much as [`PRIOR_TRIALS`] trials.
 
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use poolwright_openzfs::property::{Settings, canonical};
@@ -16,16 +17,16 @@ use crate::candidates::{difference, of_interest};
 const OCTAVES: f64 = 2.0;
 /// Correlation between two codecs at one record size.
 const OTHER_CODEC: f64 = 0.6;
-/// Standard deviation of the error, as a logarithm, before any trial: the median error of the screening model on the
-/// databases of `docs/method.md`.
+/// Standard deviation of the error, as a logarithm, before any trial: the median error of the screening model on
+/// the databases of `docs/method.md`.
 const PRIOR_DEVIATION: f64 = 0.15;
 const PRIOR_TRIALS: f64 = 4.0;
-/// Variance of the error that other properties bring, as a share of that of record size and codec.
+/// Variance of the error that other properties add, relative to that of record size and codec.
 const OTHER_PROPERTIES: f64 = 1.0;
-/// The least standard deviation of a trial: keeps the matrix regular where a setting was tried twice.
+/// Lower limit for the standard deviation of a trial: keeps the matrix regular if a setting was tried twice.
 const LEAST_NOISE: f64 = 0.005;
 
-/// Where a setting is for the process.
+/// The position of a setting in the process.
 #[derive(Clone, Debug, PartialEq)]
 struct Point {
     octave: f64,
@@ -42,7 +43,7 @@ impl Point {
         Point { octave: (recordsize as f64).log2(), codec: canonical("compression", codec), others }
     }
 
-    /// The covariance of two errors, in units of the variance that record size and codec bring.
+    /// Returns the covariance of two errors, in units of the variance due to record size and codec.
     fn covariance(&self, other: &Point) -> f64 {
         let distance = (self.octave - other.octave) / OCTAVES;
         let codec = if self.codec == other.codec { 1.0 } else { OTHER_CODEC };
@@ -51,16 +52,16 @@ impl Point {
     }
 }
 
-/// What one trial showed.
+/// The result of one trial.
 #[derive(Clone, Debug)]
 pub(crate) struct Observation<'a> {
-    /// What was tried.
+    /// The setting that was tried.
     pub settings: &'a Settings,
     /// `ln(measured objective / predicted objective)`.
     pub error: f64,
 }
 
-/// The model's error, as far as the trials show it.
+/// The model's error, estimated from the trials.
 pub(crate) struct Surrogate<'a> {
     today: &'a Settings,
     points: Vec<Point>,
@@ -74,12 +75,12 @@ pub(crate) struct Surrogate<'a> {
 pub(crate) struct ModelError {
     /// The most likely value.
     pub mean: f64,
-    /// Its standard deviation.
+    /// Standard deviation of the estimate.
     pub deviation: f64,
 }
 
 impl<'a> Surrogate<'a> {
-    /// From trials whose logarithms scatter by `noise` (a standard deviation).
+    /// Fits the process to trials whose logarithms scatter with the standard deviation `noise`.
     pub fn new(today: &'a Settings, trials: &[Observation<'_>], noise: f64) -> Surrogate<'a> {
         let points: Vec<Point> = trials.iter().map(|o| Point::of(o.settings, today)).collect();
         let nugget = (noise.max(LEAST_NOISE) / PRIOR_DEVIATION).powi(2);
@@ -87,7 +88,8 @@ impl<'a> Surrogate<'a> {
             points[i].covariance(&points[j]) + if i == j { nugget } else { 0.0 }
         });
         let errors = DVector::from_iterator(trials.len(), trials.iter().map(|o| o.error));
-        // A covariance matrix with a nugget is positive definite, so only trials with no number give none.
+        // A covariance matrix with a nugget is positive definite, so the decomposition fails only for trials
+        // with NaN.
         let inverse = Cholesky::new(matrix).filter(|_| !trials.is_empty()).map(|cholesky| {
             let weights = cholesky.solve(&errors);
             (cholesky, weights)
@@ -98,7 +100,7 @@ impl<'a> Surrogate<'a> {
         Surrogate { today, points, inverse, variance }
     }
 
-    /// The model's error for a setting.
+    /// Returns the estimated error of the model for a setting.
     pub fn at(&self, settings: &Settings) -> ModelError {
         let at = Point::of(settings, self.today);
         let prior = at.covariance(&at);
@@ -119,7 +121,7 @@ mod tests {
         Settings::from([("recordsize".into(), recordsize.into()), ("compression".into(), compression.into())])
     }
 
-    /// With these as today's, no property besides record size and codec differs.
+    /// With these as today's settings, only record size and codec differ.
     fn today() -> Settings {
         setting("128K", "lz4")
     }
@@ -171,7 +173,7 @@ mod tests {
         let (without, with) = (s.at(&far), s.at(&logbias(far.clone())));
         assert!(without.mean.abs() < 0.05, "{without:?}");
         assert!((with.mean - 0.7).abs() < 0.1, "{with:?}");
-        // The trials say what the property brings, and nothing of records of 8K.
+        // The trials show the effect of the property but say nothing about records of 8K.
         assert!((with.deviation / without.deviation - 1.0).abs() < 0.05, "{with:?} {without:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The track record of the predictions: `track-record.json`, which measured campaigns write.
+//! The track record of the predictions: `track-record.json`, which measured campaigns produce.
 
 use serde::Deserialize;
 
@@ -7,7 +7,7 @@ use crate::plan::{MeasuredWorkload, TrackRecord};
 const TEXT: &str = include_str!("../track-record.json");
 const FORMAT: &str = "poolwright-track-record";
 
-/// Layout of a database directory and the system that campaigns measure.
+/// The layouts of database directories, and the systems that campaigns measure.
 const SYSTEMS: &[(&str, &str)] = &[
     ("mariadb", "mariadb"),
     ("postgresql", "postgresql"),
@@ -17,22 +17,23 @@ const SYSTEMS: &[(&str, &str)] = &[
     ("openldap-bdb", "openldap"),
 ];
 
-/// The file.
+/// The content of `track-record.json`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     format: String,
     version: u32,
-    /// The entries hold more, for the tables of `docs/predictions.md`.
+    /// The workloads. The entries contain further fields for the tables of `docs/predictions.md`.
     workloads: Vec<MeasuredWorkload>,
 }
 
-/// What speaks for a plan of a database with this layout: the measured workloads of its system, or all where there is none.
+/// Returns the track record for a plan of a database with this layout: the measured workloads of its system, or all
+/// if there are none.
 pub(crate) fn for_layout(layout: Option<&str>) -> Option<TrackRecord> {
     chosen(layout, read(TEXT)?)
 }
 
-/// The workloads of a file of this format.
+/// Parses the workloads of a file of this format.
 fn read(text: &str) -> Option<Vec<MeasuredWorkload>> {
     let file: File = serde_json::from_str(text).ok()?;
     (file.format == FORMAT && file.version == 1).then_some(file.workloads)

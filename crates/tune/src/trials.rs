@@ -1,4 +1,4 @@
-//! The trials of a plan: each replays the whole application, with the settings of one group of roles varied.
+//! The trials of a plan: each one replays the whole application, with the settings of one group of roles varied.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,22 +20,24 @@ use crate::slice;
 use crate::statistics::Scatter;
 use crate::tuner::Tuner;
 
-/// Pairs of the whole plan against today.
+/// Pairs that compare the whole plan with today's settings.
 const PAIRS_TOGETHER: u32 = 2;
-/// A property is changed before the search if the model predicts the objective to fall to this share by it alone.
+/// A property is changed before the search if the model predicts that this alone multiplies the objective by at
+/// most this factor.
 const HINDRANCE: f64 = 0.95;
-/// Below this work rate of today's settings the recording is of another pace (`docs/predictions.md`, "What limits a
-/// replay").
+/// Below this work rate of today's settings, the recording was much faster than the trials (`docs/predictions.md`,
+/// "What limits a replay").
 const OTHER_PACE: f64 = 0.5;
-/// After so long the first trial has said how fast today's settings are, however much of the work is done.
+/// Seconds after which the pass of the calibration trial ends, however much of the work is done.
 const CALIBRATION_LONGEST_S: f64 = 20.0;
-/// The first trial is stopped after this time, or after twice the budget if that is longer.
+/// The calibration trial is stopped after this time, or after twice the budget if that is longer.
 const CALIBRATION_LIMIT: Duration = Duration::from_secs(300);
 
 impl Tuner<'_> {
-    /// A trial of the whole application over the first `seconds` of the recording, whose pass ends after `longest_s` seconds.
+    /// Returns the specification of a trial of the whole application over the first `seconds` of the recording,
+    /// whose pass ends after `longest_s` seconds.
     fn spec(&self, settings: BTreeMap<String, Settings>, seconds: f64, longest_s: f64) -> Spec {
-        // Without durations the threads are unknown, and so are the times between operations.
+        // Without durations, neither threads nor think times can be reconstructed.
         let timed = self.trace.events.iter().any(|e| e.dur_ns > 0);
         Spec {
             trace: self.request.scratch.join("trace.parquet"),
@@ -60,7 +62,7 @@ impl Tuner<'_> {
         }
     }
 
-    /// Runs one trial; it is stopped after `limit`.
+    /// Runs one trial and stops it after `limit`.
     fn trial(&mut self, spec: &Spec, limit: Duration) -> Result<Replay> {
         let stop = Arc::clone(&self.request.stop);
         self.trials += 1;
@@ -70,12 +72,12 @@ impl Tuner<'_> {
         let interrupted = matches!(result, Err(poolwright_replay::Error::Interrupted));
         if let (Err(error), false) = (&result, interrupted) {
             self.failed += 1;
-            self.warnings.push(format!("a trial gave no result: {error}"));
+            self.warnings.push(format!("a trial failed: {error}"));
         }
         Ok(result?)
     }
 
-    /// Today's settings for all roles, or what was chosen for them before.
+    /// Returns the settings of all roles: today's, or those chosen by earlier races.
     fn settings_so_far(&self) -> BTreeMap<String, Settings> {
         let today = |role: &String| (role.clone(), self.current.settings.clone());
         let mut all: BTreeMap<String, Settings> = self.capture.roles.iter().map(today).collect();
@@ -83,13 +85,15 @@ impl Tuner<'_> {
         all
     }
 
-    /// One short trial of today's settings tells how long trials take, and what the model's predictions are held against.
+    /// Runs one short trial of today's settings, which shows how long trials take and calibrates the model's
+    /// predictions.
     pub(crate) fn calibrate(&mut self) -> Result<()> {
-        self.say("how long a trial takes");
+        self.say("measuring how long a trial takes");
         let seconds = CALIBRATION_S.min(self.recorded());
         let spec = self.spec(self.settings_so_far(), seconds, CALIBRATION_LONGEST_S);
         let began = Instant::now();
-        // How long it should take is not known yet; a trial that takes twice the budget leaves no time for others.
+        // Its expected duration is not known yet; a trial that takes twice the budget leaves no time for
+        // others.
         let replay = self.trial(&spec, CALIBRATION_LIMIT.max(2 * self.request.budget))?;
         let whole = began.elapsed().as_secs_f64();
         self.warnings.extend(replay.work_rate.and_then(too_fast_a_recording));
@@ -115,13 +119,13 @@ impl Tuner<'_> {
     ) -> Result<Outcome> {
         let name = roles[0].as_str();
         let today = self.current.settings.clone();
-        let calibration = self.calibration.expect("trials were calibrated before the first race");
+        let calibration = self.calibration.expect("calibrate() runs before the first race");
         let recorded = self.recorded();
         let written = |seconds: f64| slice::written(&self.trace, seconds, recorded);
         let fit = fit::fit(&calibration, budget.as_secs_f64(), recorded, &written);
         self.fits.insert(name.to_owned(), fit);
         let mut reference = Runner::new(today.clone());
-        // The calibration was a trial of today's settings for all roles.
+        // The calibration is a trial of today's settings for all roles.
         if fit.seconds == calibration.seconds && self.chosen.is_empty() {
             reference.trials.extend(self.calibrated.take());
         }
@@ -144,8 +148,8 @@ impl Tuner<'_> {
         let mut outcome = race.start(reference)?;
         let mut candidates = candidates(forecast, screened, &today, &today)?;
         if let Some(changed) = hindrance {
-            // One trial of the change alone tells how right the model is about it, and so about all combinations with it. If it
-            // fails, they would most likely fail too.
+            // One trial of the change alone shows how accurate the model is about it, and so about all
+            // combinations with it. If this trial fails, the combinations would probably fail too.
             if race.try_first(&mut outcome, &changed.settings)? {
                 let began = Instant::now();
                 candidates.extend(self::candidates(forecast, screened, &today, &changed.settings)?);
@@ -158,8 +162,8 @@ impl Tuner<'_> {
         race.race_on(outcome, candidates, &refinements)
     }
 
-    /// Two trials side by side in time; those of odd number in the other order. `None` if one of them gave no result, which
-    /// a warning says.
+    /// Runs two trials one after the other, in reverse order if `number` is odd. Returns `None` if one of them
+    /// gave no result, which adds a warning.
     pub(crate) fn pair(
         &mut self,
         number: u32,
@@ -188,8 +192,8 @@ impl Tuner<'_> {
         Ok(today.zip(new))
     }
 
-    /// Everything at once, today's against recommended, in fresh pairs. Where one race changed all that is changed, its
-    /// pairs are these.
+    /// Compares the whole plan with today's settings in fresh pairs. If only one race changed anything, its
+    /// confirmation pairs are used.
     pub(crate) fn together(&mut self, roles: &[plan::Role]) -> Result<Vec<(Metrics, Metrics)>> {
         let mut pairs = Vec::new();
         let changed = roles.iter().filter(|r| !r.gain.is_empty()).count();
@@ -206,7 +210,7 @@ impl Tuner<'_> {
         let seconds = self.fits.values().map(|f| f.seconds).fold(0.0, f64::max);
         let (today, new) = (side(false), side(true));
         for i in 0..PAIRS_TOGETHER {
-            self.say(format!("the whole plan against today: pair {} of {PAIRS_TOGETHER}", i + 1));
+            self.say(format!("the whole plan against today's settings: pair {} of {PAIRS_TOGETHER}", i + 1));
             pairs.extend(self.pair(i, &today, &new, seconds)?);
         }
         let (today, new): (Vec<Metrics>, Vec<Metrics>) = pairs.iter().cloned().unzip();
@@ -215,8 +219,8 @@ impl Tuner<'_> {
     }
 }
 
-/// Today's settings without the single properties that stand in the way by the model (`primarycache=none`, say); `None` if none
-/// does.
+/// Returns today's settings without the single properties that the model predicts to slow the work down (for
+/// example `primarycache=none`), or `None` if there are none.
 fn without_hindrance(
     forecast: &Forecast<'_>,
     today: &Settings,
@@ -235,7 +239,7 @@ fn without_hindrance(
     Ok(found.filter(|c| !same(&c.settings, today)))
 }
 
-/// What a race searches: every combination on top of `base`.
+/// Returns the settings that a race searches: every combination on top of `base`.
 fn candidates(
     forecast: &Forecast<'_>,
     screened: &[Screened],
@@ -256,24 +260,24 @@ fn candidate(settings: Settings, screened: &Screened) -> Candidate {
     Candidate { settings, predicted: screened.objective / screened.penalty, penalty: screened.penalty }
 }
 
-/// A warning where the database was recorded so much faster than it can be on the emulated pool that it may work in another
-/// way there. `work_rate` is that of today's settings.
+/// Returns a warning if the database was recorded so much faster than the emulated pool allows that it may behave
+/// differently there. `work_rate` is that of today's settings.
 fn too_fast_a_recording(work_rate: f64) -> Option<String> {
     (work_rate < OTHER_PACE).then(|| {
         format!(
-            "the database was recorded {:.1} times as fast as its trials under today's settings: it may do fewer operations for the \
-             same work when it is slower, so changes of the work rate are uncertain. `poolwright confirm` asks the database",
+            "the database was recorded {:.1} times as fast as its trials under today's settings: when it is slower, it may do \
+             fewer operations for the same work, so changes of the work rate are uncertain; `poolwright confirm` measures them",
             1.0 / work_rate
         )
     })
 }
 
-/// One dataset's settings for each of the roles that share it.
+/// Returns the settings for each of the roles that share a dataset.
 pub(crate) fn for_all(roles: &[String], settings: &Settings) -> BTreeMap<String, Settings> {
     roles.iter().map(|role| (role.clone(), settings.clone())).collect()
 }
 
-/// Only what differs from today, as `zfs set` takes it.
+/// Formats the differences from today's settings as arguments of `zfs set`.
 fn spelled(settings: &Settings, today: &Settings) -> String {
     let changed = difference(settings, today);
     if changed.is_empty() { "today's".into() } else { assignments(&changed) }

@@ -1,4 +1,4 @@
-//! A run of the tuner: what it was asked for, and what it knows so far.
+//! The state of a tuning run: its request and its results so far.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -21,18 +21,18 @@ use crate::requirement::{Criteria, Requirement};
 use crate::roles::Inventory;
 use crate::statistics::Scatter;
 
-/// What is asked.
+/// Input of one tuning run.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The database's directory.
+    /// Directory of the database.
     pub dir: PathBuf,
-    /// Its recording.
+    /// Path of the recording.
     pub trace: PathBuf,
-    /// Whether the trace stays where it is (so that the plan may name it).
+    /// Whether the trace file is kept, so that the plan may name it.
     pub keep_trace: bool,
-    /// What counts.
+    /// The goal of the optimisation.
     pub goal: Goal,
-    /// What has to hold beside it.
+    /// Conditions that the recommended settings must meet.
     pub requirements: Vec<Requirement>,
     /// Wall time for estimates and trials.
     pub budget: Duration,
@@ -40,39 +40,39 @@ pub struct Request {
     pub arc_bytes: u64,
     /// `zfs_dirty_data_max` of the trials in bytes.
     pub dirty_bytes: u64,
-    /// Sector size as a power of two; chosen if left out.
+    /// Sector size as a power of two; `None` chooses it for the device.
     pub ashift: Option<u32>,
     /// The device to emulate.
     pub device: Device,
-    /// Where pools and captures go; a directory of its own that the caller removes.
+    /// Directory for pools and captures, used only by this run; the caller removes it.
     pub scratch: PathBuf,
     /// The program that runs `trial SPEC`.
     pub program: PathBuf,
-    /// Values that the user says are today's.
+    /// Property values that the user states as today's.
     pub stated: Settings,
-    /// For everything that is drawn.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// The most bytes of data that a trial fills its pool with.
+    /// Limit for the bytes of data with which a trial fills its pool.
     pub max_bytes: u64,
     /// Whether to try published advice after the plan, outside the budget.
     pub check_advice: bool,
-    /// Set from elsewhere to stop.
+    /// Set to true by another thread to stop the run.
     pub stop: Arc<AtomicBool>,
 }
 
 impl Request {
-    /// What a setting is judged by.
+    /// Returns the goal and the requirements by which settings are judged.
     pub(crate) fn criteria(&self) -> Criteria<'_> {
         Criteria { goal: self.goal, requirements: &self.requirements }
     }
 }
 
-/// Where the tuner is.
+/// Progress of the run.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// What it does now.
+    /// The current step.
     pub doing: String,
-    /// Share of the budget used.
+    /// Share of the budget that is used, from 0 to 1.
     pub share: f64,
 }
 
@@ -87,14 +87,14 @@ pub(crate) struct Tuner<'a> {
     pub trials: u64,
     pub failed: u64,
     pub fits: BTreeMap<String, Fit>,
-    /// Settings of the trials, by role: today's, or what a race has chosen.
+    /// Settings of the trials by role: today's, or the result of an earlier race.
     pub chosen: BTreeMap<String, Settings>,
-    /// The pairs of the last race that changed something.
+    /// The pairs of the last race that changed a setting.
     pub last_pairs: Vec<(Metrics, Metrics)>,
-    /// How far trials of one setting lie apart in that race.
+    /// The scatter between trials of one setting in that race.
     pub scatter: Scatter,
     pub calibration: Option<Calibration>,
-    /// What the calibration measured, until a race has taken it.
+    /// The metrics of the calibration trial, until a race takes them.
     pub calibrated: Option<Metrics>,
     pub foreground: HashSet<u32>,
     pub warnings: Vec<String>,
@@ -102,7 +102,7 @@ pub(crate) struct Tuner<'a> {
     pub progress: &'a mut dyn FnMut(&Progress),
 }
 
-/// The pool's sector size, and why.
+/// Returns the recommended ashift of the pool, and the reason.
 pub(crate) fn recommended_ashift(dir: &Path) -> (u8, String) {
     match physical_sector(dir) {
         Some(bytes) if bytes > 4096 => {
@@ -113,13 +113,13 @@ pub(crate) fn recommended_ashift(dir: &Path) -> (u8, String) {
         Some(bytes) => (
             12,
             format!(
-                "the device says {bytes} bytes, but flash and 512e disks rewrite 4096 for each; a vdev's ashift cannot be \
-                 changed later"
+                    "the device reports sectors of {bytes} bytes, but flash and 512e disks rewrite 4096 bytes for each; a vdev's ashift \
+                     cannot be changed later"
             ),
         ),
         None => (
             12,
-            "the device's sector size is unknown; 4096 suits nearly all, and it cannot be changed later"
+            "the device's sector size is unknown; 4096 bytes suit nearly all devices, and a vdev's ashift cannot be changed later"
                 .into(),
         ),
     }
@@ -150,7 +150,7 @@ impl Tuner<'_> {
     }
 }
 
-/// The other roles that are replayed in the same trials as `role`.
+/// Returns the other roles that are replayed in the same trials as `role`.
 pub(crate) fn together_with(role: &str, raced: &[Group]) -> Vec<String> {
     let group = raced.iter().find(|g| g.roles.iter().any(|r| r == role));
     group.into_iter().flat_map(|g| &g.roles).filter(|r| *r != role).cloned().collect()

@@ -1,13 +1,14 @@
-//! Which factor explains how much of the variance of a figure.
+//! Divides the variance of a figure among factors.
 //!
-//! A linear model of main effects, each factor with a level per value, is fitted to all observations. A factor's share is
-//! its sum of squares beside all other factors (type II: what the residual grows by when only that factor is left out of the
-//! model), over the total sum of squares. See Ø. Langsrud, "ANOVA for unbalanced data: Use Type II instead of Type III sums
-//! of squares", Statistics and Computing 13 (2003), 163–167. The residual is divided into what repeats of one setting differ
-//! by (pure error) and the rest, which is interaction (the lack-of-fit decomposition: Draper and Smith, "Applied Regression
-//! Analysis", 3rd edition, 1998, section 2.1).
+//! A linear model of main effects, in which each factor has a level for each value, is fitted to all observations.
+//! A factor's share is its sum of squares in addition to all other factors (type II: the increase of the residual
+//! when only that factor is removed from the model), divided by the total sum of squares. See Ø. Langsrud, "ANOVA
+//! for unbalanced data: Use Type II instead of Type III sums of squares", Statistics and Computing 13 (2003),
+//! 163–167. The residual is divided into the differences between repeats of one setting (pure error) and the rest,
+//! which is interaction (the lack-of-fit decomposition: Draper and Smith, "Applied Regression Analysis", 3rd
+//! edition, 1998, section 2.1).
 
-/// A figure with the level of each factor it was observed under.
+/// A figure, and the level of each factor at which it was observed.
 #[derive(Clone, Debug)]
 pub(crate) struct Observation {
     pub levels: Vec<usize>,
@@ -17,20 +18,20 @@ pub(crate) struct Observation {
 /// Shares of the total sum of squares.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decomposition {
-    /// Per factor, in order.
+    /// The share of each factor, in order.
     pub factors: Vec<f64>,
-    /// What the model explains and no factor alone does.
+    /// The part that the model explains and no factor alone does.
     pub shared: f64,
-    /// Residual between settings.
+    /// The residual between settings.
     pub interactions: f64,
-    /// Residual within settings.
+    /// The residual within settings.
     pub noise: f64,
 }
 
-/// A variance of logarithms below this is none: less than 0.004 %.
+/// A smaller variance of logarithms (a deviation of 0.003 %) counts as zero.
 const NOTHING: f64 = 1e-9;
 
-/// Divides the variance; `None` for fewer than three observations, and where the values do not vary.
+/// Divides the variance, or returns `None` for fewer than three observations and for values that do not vary.
 pub(crate) fn decompose(all: &[Observation]) -> Option<Decomposition> {
     let values: Vec<f64> = all.iter().map(|o| o.value).collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -55,15 +56,15 @@ pub(crate) fn decompose(all: &[Observation]) -> Option<Decomposition> {
     })
 }
 
-/// A column per level of a factor: 1 where the observation has it.
+/// Returns a column for each level of a factor, with 1 for the observations that have the level.
 fn indicators(all: &[Observation], factor: usize) -> Vec<Vec<f64>> {
     let levels = all.iter().map(|o| o.levels[factor] + 1).max().unwrap_or(0);
     let column = |level| all.iter().map(|o| f64::from(u8::from(o.levels[factor] == level))).collect();
     (0..levels).map(column).collect()
 }
 
-/// The sum of squares that is left of `values` after the best fit by a constant and these columns: the columns are made
-/// orthogonal one by one (modified Gram-Schmidt), those that depend on earlier ones drop out.
+/// Returns the sum of squares of `values` that remains after the best fit by a constant and these columns. The
+/// columns are orthogonalised one by one (modified Gram-Schmidt); columns that depend on earlier ones are dropped.
 fn residual(columns: Vec<Vec<f64>>, mut values: Vec<f64>) -> f64 {
     let mut basis: Vec<Vec<f64>> = Vec::new();
     for mut column in std::iter::once(vec![1.0; values.len()]).chain(columns) {
@@ -80,7 +81,7 @@ fn residual(columns: Vec<Vec<f64>>, mut values: Vec<f64>) -> f64 {
     dot(&values, &values)
 }
 
-/// Takes the part of `vector` along `unit` away.
+/// Subtracts from `vector` its component along `unit`.
 fn remove(vector: &mut [f64], unit: &[f64]) {
     let along = dot(vector, unit);
     vector.iter_mut().zip(unit).for_each(|(x, u)| *x -= along * u);
@@ -90,7 +91,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
-/// The sum of squares within observations of equal levels.
+/// Returns the sum of squares within observations of equal levels.
 fn within(all: &[Observation]) -> f64 {
     let mut groups: std::collections::BTreeMap<&[usize], Vec<f64>> = std::collections::BTreeMap::new();
     for o in all {
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_balanced_design_is_divided_exactly() {
-        // Effects of ±2 and ±1 in a full 2×2 design: 4:1, nothing shared, nothing left.
+        // Effects of ±2 and ±1 in a full 2×2 design: shares of 4:1, nothing shared, no residual.
         let d = decompose(&observations(&[([0, 0], 3.0), ([0, 1], 1.0), ([1, 0], -1.0), ([1, 1], -3.0)]))
             .unwrap();
         assert!(close(d.factors[0], 0.8) && close(d.factors[1], 0.2), "{d:?}");
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn noise_and_interaction_are_told_apart() {
-        // Only the combination does something, and repeats differ by ±0.1.
+        // Only the combination has an effect, and repeats differ by ±0.1.
         let rows = [([0, 0], 1.0), ([0, 1], -1.0), ([1, 0], -1.0), ([1, 1], 1.0)];
         let twice: Vec<([usize; 2], f64)> =
             rows.iter().flat_map(|(l, v)| [(*l, v - 0.1), (*l, v + 0.1)]).collect();
@@ -143,8 +144,9 @@ mod tests {
 
     #[test]
     fn unbalanced_shares_are_the_textbook_s() {
-        // y = 1, 2, 4, 7, 8 under A = 0 0 1 1 1 and B = 0 1 0 1 1. By hand: SSE(A) = 55/6, SSE(B) = 151/6,
-        // SSE(A + B) = 16/7, the total is 37.2, and the two trials of the last setting differ by 0.5.
+        // y = 1, 2, 4, 7, 8 with A = 0 0 1 1 1 and B = 0 1 0 1 1. Computed by hand: SSE(A) = 55/6, SSE(B) =
+        // 151/6, SSE(A + B) = 16/7, the total is 37.2, and the two trials of the last setting differ by 0.5
+        // squared units.
         let rows = [([0, 0], 1.0), ([0, 1], 2.0), ([1, 0], 4.0), ([1, 1], 7.0), ([1, 1], 8.0)];
         let d = decompose(&observations(&rows)).unwrap();
         let (both, a, b, total) = (16.0 / 7.0, 55.0 / 6.0, 151.0 / 6.0, 37.2);

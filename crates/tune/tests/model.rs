@@ -1,4 +1,4 @@
-//! The model that screens settings, held against the engine: the bytes it predicts, and the order it puts settings in.
+//! Compares the model that screens settings with the engine: the predicted bytes and the order of the settings.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use poolwright_trace::{Event, File, Flags, Op, Trace};
 use poolwright_tune::model::{Packing, Surroundings, predict};
 
 const PAGE: u64 = 16384;
-const PAGES: u64 = 16384; // 256 MiB: four times the cache
+const PAGES: u64 = 16384; // 256 MiB: four times the size of the cache
 
-/// 16K reads and writes, half of them on a fifth of the pages, over 30 recorded seconds.
+/// 16K reads and writes over 30 recorded seconds, half of them on a fifth of the pages.
 fn workload(path: &std::path::Path) -> Trace {
     let mut x = 7u64;
     let mut random = move |n: u64| {
@@ -50,8 +50,8 @@ fn workload(path: &std::path::Path) -> Trace {
 fn predicted_bytes_are_near_the_engines() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("table");
-    // Bytes that no codec shrinks, and `off`, so that the model's packing is exact: what is tested is caching,
-    // coalescing and the log.
+    // The data is incompressible and compression is `off`, so the model's packing is exact. The test covers
+    // caching, coalescing and the log.
     let mut x = 1u64;
     let content: Vec<u8> = (0..PAGE * PAGES)
         .map(|_| {
@@ -109,7 +109,7 @@ fn predicted_bytes_are_near_the_engines() {
             fill_only: false,
         };
         let replay = trial::run(&spec, &|| false).unwrap();
-        // The engine is measured in its second pass, so the model's first is taken off.
+        // The engine is measured in its second pass, so the model's first pass is subtracted.
         let model = |events: &[Event]| {
             predict(&trace, events.iter(), &settings, packing, &around, &|_| true).unwrap()
         };
@@ -124,13 +124,14 @@ fn predicted_bytes_are_near_the_engines() {
             pr / 1e6
         );
         assert!((0.6..1.67).contains(&(pw / mw)), "{name}: {pw:.0} predicted, {mw:.0} written");
-        // The engine also reads ahead, and indirect blocks. At 16K with logbias=throughput it reads 47 to 58 MB in equal runs, on an
-        // idle machine as on a busy one; the model says 44, and why the engine reads more is not known.
+        // The engine also prefetches, and reads indirect blocks. At 16K with logbias=throughput it reads 47
+        // to 58 MB in equal runs on an idle and on a busy machine; the model predicts 44. The cause of the
+        // difference is not known.
         let least = if logbias == "throughput" { 0.7 } else { 0.8 };
         assert!((least..1.25).contains(&(pr / mr)), "{name}: {pr:.0} predicted, {mr:.0} read");
         measured.push((pw, mw));
     }
-    // The order, which is what screening needs.
+    // Screening needs the correct order.
     for pair in measured.windows(2) {
         assert_eq!(pair[0].0 < pair[1].0, pair[0].1 < pair[1].1, "{measured:?}");
     }
@@ -154,7 +155,7 @@ fn what_may_not_be_cached_is_read_each_time() {
             / PAGE as f64
     };
     let (all, metadata) = (read("all"), read("metadata"));
-    // 6000 reads of at most 16384 pages, some written before: what is kept is read once, what is not each time, but for
-    // what is still dirty.
+    // 6000 reads of at most 16384 pages, some of which were written before. With `all`, each page is read once;
+    // with `metadata`, each read reads the device unless the page is still dirty.
     assert!(all < 5_000.0 && (5_500.0..=6_000.0).contains(&metadata), "{all} {metadata}");
 }

@@ -1,6 +1,6 @@
-"""What every driver of the lab shares: the spec it is given, the lines it says, servers, latencies.
+"""The parts that all drivers of the lab share: the specification, the messages, servers and latencies.
 
-The protocol is in docs/lab.md. A driver is
+docs/lab.md documents the protocol. A driver is
 
     from common import driver
 
@@ -8,8 +8,8 @@ The protocol is in docs/lab.md. A driver is
 
     driver.main({"load": load}, check)
 
-where `check` yields a line for each thing that is missing. In the phases, `Failure` says in a sentence what failed and
-what to do.
+where `check` yields a line for each missing requirement. A phase raises `Failure` with a sentence that says what failed
+and what to do.
 """
 
 import contextlib
@@ -31,18 +31,18 @@ TICK_S = 0.5
 
 
 class Failure(Exception):
-    """What failed and what to do, in one sentence; ends the phase with exit code 1."""
+    """Ends the phase with exit code 1; the message says in one sentence what failed and what to do."""
 
 
-# ---- the spec ----
+# ---- the specification ----
 
 
 class Spec:
-    """What one phase is given: see docs/lab.md. Paths are `pathlib.Path`s; parameters are asked for by name."""
+    """The input of one phase (docs/lab.md). Paths are `pathlib.Path`s; `get` returns parameters by name."""
 
     def __init__(self, given):
         if given.get("protocol") != PROTOCOL:
-            raise Failure(f"this driver speaks protocol {PROTOCOL}, and was asked in {given.get('protocol')!r}")
+            raise Failure(f"this driver supports protocol {PROTOCOL}, not {given.get('protocol')!r}")
         self.phase = given["phase"]
         self.parameters = given.get("parameters", {})
         self.paths = {role: Path(path) for role, path in given.get("paths", {}).items()}
@@ -54,28 +54,28 @@ class Spec:
         self.engine_pid = given.get("engine_pid")
 
     def path(self, role):
-        """The dataset of this role."""
+        """Returns the path of a role's dataset."""
         if role not in self.paths:
-            raise Failure(f"the campaign gives no dataset {role!r}; this driver writes to it: add [datasets.{role}]")
+            raise Failure(f"the campaign has no dataset {role!r}, which this driver requires: add [datasets.{role}]")
         return self.paths[role]
 
     def get(self, name, default=None):
-        """A parameter; without a default it has to be there, and with one it has to be of the default's type."""
+        """Returns a parameter. It is required if there is no default; otherwise it must have the default's type."""
         value = self.parameters.get(name, default)
         if value is None:
-            raise Failure(f"the parameter {name!r} is missing: give it in the scale or in the study's parameters")
+            raise Failure(f"the parameter {name!r} is missing: set it in the scale or in the study's parameters")
         if isinstance(default, float) and isinstance(value, int):
             value = float(value)
         if default is not None and type(value) is not type(default):
-            raise Failure(f"the parameter {name} = {value!r} should be of the kind of {default!r}")
+            raise Failure(f"the parameter {name} = {value!r} must have the type of {default!r}")
         return value
 
     def random(self, what=""):
-        """A generator that depends on the seed and on what it is for, so that one use does not shift another."""
+        """Returns a generator that depends on the seed and on its purpose `what`, so that uses do not affect each other."""
         return random.Random(f"{self.seed}/{what}")
 
     def cached(self, name, make):
-        """A file of the cache that `make(temporary_path)` writes if it is not there; the name says all its parameters."""
+        """Returns a file of the cache, which `make(temporary_path)` writes if it is missing; its name contains all parameters."""
         path = self.cache / name
         if not path.exists():
             self.cache.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ class Spec:
         return path
 
 
-# ---- what it says ----
+# ---- messages ----
 
 _out = 1
 
@@ -102,41 +102,41 @@ def _say(line):
 
 
 def passed_on(line):
-    """A line of another driver, as that said it."""
+    """Prints the message of another driver unchanged."""
     _say(line)
 
 
 def log(text):
-    """A line worth keeping with the results."""
+    """Prints a line that is kept with the results."""
     _say({"log": text})
 
 
 def figure(name, value, unit):
-    """A result of this phase."""
+    """Prints a figure of this phase."""
     assert unit in UNITS, unit
     _say({"figure": {"name": name, "value": value, "unit": unit}})
 
 
 def series(name, value, unit):
-    """A point in time, now."""
+    """Prints the present value of a series."""
     assert unit in UNITS, unit
     _say({"series": {"name": name, "value": value, "unit": unit}})
 
 
 def version(name, value):
-    """What is being run, as that says itself."""
+    """Prints the version of a program that the driver runs."""
     _say({"version": {"name": name, "value": value}})
 
 
 def latency(op, recorder):
-    """The latencies of one kind of call, at the phase's end; says nothing if there was no call."""
+    """Prints the latencies of one kind of call at the end of the phase; prints nothing if there was no call."""
     if recorder.count:
         _say({"latency": {"op": op, **recorder.summary()}})
 
 
 @contextlib.contextmanager
 def measured():
-    """What is inside is measured: servers are started before and stopped after."""
+    """Marks the measured window: servers are started before it and stopped after it."""
     _say({"measure": "start"})
     try:
         yield
@@ -145,10 +145,10 @@ def measured():
 
 
 class Progress:
-    """Work done, said twice a second by a thread of its own for as long as the `with` lasts; `add` is cheap.
+    """Prints the work done twice a second in a thread, as long as the `with` block lasts; `add` is cheap.
 
-    `of` may be None, where the amount of work is not known. `watch` is a function that returns the work done so far, for
-    work that somebody else counts.
+    `of` is None if the total is not known. `watch` is a function that returns the work done so far, for work that another
+    program counts.
     """
 
     def __init__(self, of, unit, watch=None):
@@ -179,7 +179,7 @@ class Progress:
 
     def _say(self):
         if self._watch:
-            # It may fail while a server starts or ends; the next tick asks again.
+            # The function may fail while a server starts or ends; the next tick calls it again.
             with contextlib.suppress(OSError, ValueError):
                 self.done = self._watch()
         line = {"done": self.done, "unit": self.unit}
@@ -187,7 +187,7 @@ class Progress:
 
 
 class Latencies:
-    """Times in nanoseconds, counted in buckets of 1/64 of their power of two: percentiles within 1.6 %."""
+    """Counts times in nanoseconds in buckets of 1/64 of their power of two: percentiles are accurate within 1.6 %."""
 
     BITS = 6
 
@@ -207,13 +207,13 @@ class Latencies:
         self.add(time.perf_counter_ns() - began)
 
     def merge(self, other):
-        """Takes those of another thread or process in; an instance can be pickled."""
+        """Adds the latencies of another thread or process; instances can be pickled."""
         self.buckets.update(other.buckets)
         self.count += other.count
         self.max = max(self.max, other.max)
 
     def percentile(self, share):
-        """The time that `share` (0…1) of the calls took at most; 0 if there were none."""
+        """Returns the time in ns that `share` (0…1) of the calls did not exceed; 0 if there were no calls."""
         wanted, seen = share * self.count, 0
         for bucket in sorted(self.buckets):
             seen += self.buckets[bucket]
@@ -241,17 +241,17 @@ class Latencies:
 
 
 def size(text):
-    """Bytes from `16K`, `1.5G` or a number; suffixes are binary, as ZFS takes them."""
+    """Converts `16K`, `1.5G` or a number to bytes; suffixes are binary, as in ZFS."""
     text = str(text).strip().upper().removesuffix("IB").removesuffix("B")
     shift = "KMGTP".find(text[-1:]) + 1 if text else 0
     try:
         return int(float(text[:-1] if shift else text) * (1 << 10 * shift))
     except ValueError:
-        raise Failure(f"{text!r} is not a size; write 16K, 1G or bytes") from None
+        raise Failure(f"invalid size {text!r}; expected for example 16K, 1G or bytes") from None
 
 
 def sync_file(path):
-    """A file's or a directory's bytes are on the device."""
+    """Waits until the content of a file or directory is on the device."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -260,7 +260,7 @@ def sync_file(path):
 
 
 def sync_tree(path):
-    """Everything below `path` is on the device."""
+    """Waits until everything below `path` is on the device."""
     for folder, _, names in os.walk(path):
         for name in names:
             full = os.path.join(folder, name)
@@ -270,10 +270,10 @@ def sync_tree(path):
 
 
 def entropy(samples):
-    """Bits a byte (order 0) of these bytes objects taken together, and how many times smaller gzip -6 makes them.
+    """Returns the order-0 entropy of these bytes objects in bits per byte, and the compression ratio of gzip -6.
 
-    Some megabytes that are drawn from all of the data are enough; each sample is compressed by itself, as a record is.
-    None, if there is not a byte.
+    Some megabytes drawn from all of the data are enough. Each sample is compressed separately, like a record. Returns None
+    if there are no bytes.
     """
     counts, plain, packed = Counter(), 0, 0
     for sample in samples:
@@ -286,14 +286,14 @@ def entropy(samples):
 
 
 def say_entropy(samples):
-    """Says `data_entropy` and `data_gzip6_ratio` of these bytes objects, as `entropy` has them."""
+    """Prints the results of `entropy` as the figures `data_entropy` and `data_gzip6_ratio`."""
     if found := entropy(samples):
         figure("data_entropy", found[0], "count")
         figure("data_gzip6_ratio", found[1], "ratio")
 
 
 def samples_of(path, pick, pieces=32, length=128 << 10):
-    """Up to `pieces` aligned pieces of a file, at places that `pick` (a random.Random) draws."""
+    """Yields up to `pieces` aligned pieces of a file, at offsets that `pick` (a random.Random) draws."""
     size = os.path.getsize(path)
     places = range(0, max(size, 1), length)
     with open(path, "rb") as file:
@@ -306,13 +306,13 @@ def samples_of(path, pick, pieces=32, length=128 << 10):
 
 
 def checked_parameters():
-    """For `--check`: the parameters of the study that is to be run, from stdin; none where it is a terminal or empty."""
+    """Reads the study's parameters from stdin for `--check`; returns {} if stdin is a terminal or empty."""
     text = "" if sys.stdin.isatty() else sys.stdin.read()
     return json.loads(text) if text.strip() else {}
 
 
 def main(phases, check):
-    """The driver's command line. `phases`: name → function of a Spec; `check()` yields what is missing."""
+    """The driver's command line. `phases` maps names to functions of a Spec; `check()` yields missing requirements."""
     arguments = sys.argv[1:]
     if arguments == ["--check"]:
         missing = list(check())
@@ -331,20 +331,20 @@ def main(phases, check):
 def _run(phases):
     spec = Spec(json.load(sys.stdin))
     if spec.phase not in phases:
-        raise Failure(f"there is no phase {spec.phase!r}; this driver has {', '.join(phases)}")
+        raise Failure(f"unknown phase {spec.phase!r}; expected one of {', '.join(phases)}")
     spec.scratch.mkdir(parents=True, exist_ok=True)
     phases[spec.phase](spec)
 
 
 def _on_sigterm(*_):
-    # An exception, so that every `with` and `finally` on the way out stops what it started. Only the first one counts:
-    # a second would interrupt the stopping.
+    # The exception makes every `with` and `finally` block stop what it started. Further signals are ignored,
+    # because they would interrupt the cleanup.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(143)
 
 
 def _keep_stdout():
-    """What the driver's children print goes to stderr: stdout is the protocol's."""
+    """Redirects the output of child processes to stderr, because stdout carries the protocol."""
     global _out
     _out = os.dup(1)
     os.dup2(2, 1)

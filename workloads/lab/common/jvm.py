@@ -1,11 +1,11 @@
-"""Drivers that are Java: the program in workloads/lab checks that all is there and becomes the virtual machine.
+"""Drivers in Java: the program in workloads/lab checks the requirements and executes the Java virtual machine.
 
     from common import jvm
 
     jvm.main("orientdb", "poolwright.orientdb.Main")
 
-The specification goes on to the Java program as it came. Two parameters are for here: `heap`, as -Xmx takes it, and
-`compiler`: `quick` for runs of seconds, whose time would else be the optimising compiler's, or `all`.
+The Java program gets the unchanged specification. This module uses two of its parameters: `heap`, in the spelling of -Xmx,
+and `compiler`: `quick` for runs of seconds, in which the optimising compiler would take most of the time, or `all`.
 """
 
 import json
@@ -17,13 +17,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 HEAP = "1g"
 PACKAGE = "default-jre-headless"
-# Berkeley DB and OrientDB do not open a database whose file system they cannot find. A bare chroot lacks this file.
+# Berkeley DB and OrientDB open a database only if they can find its file system. A minimal chroot lacks this file.
 MOUNTS = "/etc/mtab"
 COMPILERS = {"all": [], "quick": ["-XX:TieredStopAtLevel=1"]}
 
 
 def main(driver, main_class, options=()):
-    """The command line of docs/lab.md; `options` are of the virtual machine."""
+    """The command line of docs/lab.md; `options` are those of the virtual machine."""
     name = os.path.basename(sys.argv[0])
     if sys.argv[1:] == ["--check"]:
         missing = list(check(driver))
@@ -36,18 +36,18 @@ def main(driver, main_class, options=()):
         spec = json.loads(text)
         command = java(driver, main_class, options, spec)
     except (ValueError, KeyError) as why:
-        sys.exit(f"{name}: stdin does not hold the object that docs/lab.md says ({why})")
+        sys.exit(f"{name}: invalid specification on stdin ({why}); see docs/lab.md")
     hand_over(text)
     try:
         os.execvp(command[0], command)
     except OSError as why:
-        sys.exit(f"{name}: java cannot be started ({why}): apt install {PACKAGE}, or scripts/install.sh --for lab")
+        sys.exit(f"{name}: cannot start java ({why}): apt install {PACKAGE}, or scripts/install.sh --for lab")
 
 
 def check(driver, tools=ROOT / "target" / "lab", mounts=MOUNTS):
-    """A line for each thing that is missing."""
+    """Yields a line for each missing requirement."""
     if not os.access(mounts, os.R_OK):
-        yield f"{mounts} is not there, and Java finds no file system without it: ln -s /proc/self/mounts {mounts}"
+        yield f"{mounts} does not exist, so Java cannot find file systems: ln -s /proc/self/mounts {mounts}"
     if shutil.which("java") is None:
         yield f"java is not installed: apt install {PACKAGE}, or scripts/install.sh --for lab"
     if not (Path(tools) / "jvm" / driver / "fingerprint").exists():
@@ -55,18 +55,18 @@ def check(driver, tools=ROOT / "target" / "lab", mounts=MOUNTS):
 
 
 def java(driver, main_class, options, spec):
-    """The command that runs one phase."""
+    """Returns the command that runs one phase."""
     libs = Path(spec["tools"]) / "jvm" / driver
     parameters = spec.get("parameters", {})
     heap = parameters.get("heap", HEAP)
     compiler = COMPILERS[parameters.get("compiler", "all")]
-    # All of the heap from the start: when it grows depends on chance, and shows in the figures.
+    # Allocate the whole heap at the start: the times at which it grows are random and would affect the figures.
     return ["java", f"-Xms{heap}", f"-Xmx{heap}", f"-Djava.io.tmpdir={spec['scratch']}", *compiler, *options,
             "-cp", f"{libs}/*", main_class]
 
 
 def hand_over(text):
-    """The next program in this process reads `text` from its stdin."""
+    """Makes `text` the stdin of the next program that this process executes."""
     file = os.memfd_create("specification")
     os.write(file, text.encode())
     os.lseek(file, 0, os.SEEK_SET)

@@ -1,4 +1,4 @@
-"""The shared parts of the drivers, through a real driver process where they are about processes."""
+"""Tests the shared parts of the drivers; those about processes with a real driver process."""
 
 import itertools
 import json
@@ -47,7 +47,7 @@ DRIVER = textwrap.dedent(f"""
 
 def gone(pid):
     try:
-        # A killed child of a process that is gone stays a zombie until init has seen it.
+        # A killed child of an ended process stays a zombie until init reaps it.
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
@@ -69,7 +69,7 @@ class ADriver(unittest.TestCase):
         child = self.start("work", much=3)
         lines = [json.loads(line) for line in child.stdout]
         self.assertEqual(child.wait(), 0)
-        # Progress is said at the beginning, at the end and, where it takes half a second, between them.
+        # Progress is printed at the beginning, at the end and every half second.
         kinds = [kind for kind, _ in itertools.groupby(next(iter(line)) for line in lines)]
         self.assertEqual(kinds, ["measure", "progress", "measure", "latency", "figure", "log"])
         said = [line["progress"] for line in lines if "progress" in line]

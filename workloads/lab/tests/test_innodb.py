@@ -1,4 +1,4 @@
-"""The driver `innodb`: what it reads out of other programs' words, and its phases on files, without a server."""
+"""Tests the driver `innodb`: its parsing of other programs' output, and its phases on files, without a server."""
 
 import importlib.machinery
 import importlib.util
@@ -35,7 +35,7 @@ def program():
 
 
 def run(phase, folder, paths, **parameters):
-    """Runs a phase of the driver; (its lines, what it said on stderr, exit code)."""
+    """Runs a phase of the driver; returns (its lines, its standard error, exit code)."""
     spec = {"protocol": 1, "phase": phase, "parameters": parameters, "paths": {role: str(path) for role, path in paths.items()},
             "scratch": f"{folder}/scratch", "cache": f"{folder}/cache", "tools": "", "seed": 7, "engine_pid": os.getpid()}
     done = subprocess.run([LAB / "innodb", "run"], input=json.dumps(spec), capture_output=True, text=True)
@@ -56,7 +56,7 @@ class Words(unittest.TestCase):
         count, per_s, seen = innodb_load.parse(text)
         self.assertEqual(count, seen.count)
         self.assertGreater(per_s, 0)
-        # What it prints itself, within a bucket of its histogram and one of ours.
+        # The value that sysbench prints, within a bucket of its histogram and one of ours.
         said = float(next(line for line in text.splitlines() if "95th" in line).split()[-1])
         self.assertAlmostEqual(seen.percentile(0.95) / 1e6, said, delta=said * 0.05)
         with self.assertRaises(driver.Failure):
@@ -93,7 +93,7 @@ class Words(unittest.TestCase):
 
 
 class OnFiles(unittest.TestCase):
-    """The tables are made up: pages of letters, so that no server is needed."""
+    """Tests with fictitious tables (pages of letters), which need no server."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -110,7 +110,7 @@ class OnFiles(unittest.TestCase):
 
     def test_a_table_is_copied_alone_and_the_prompt_is_watched(self):
         (self.target / "table1.ibd").write_bytes(b"of an earlier phase")
-        # So large that a copy of it takes longer than the prompt sleeps.
+        # Large enough that a copy takes longer than the interval of the prompt.
         (table,) = (self.folder / "cache").rglob("*table2*")
         self.table *= 64
         table.write_bytes(self.table)
@@ -141,7 +141,7 @@ class OnFiles(unittest.TestCase):
             self.assertEqual((status, error), (0, ""))
             self.assertEqual(list(latencies(lines)), ops)
             if phase == "cold":
-                # No page twice: 64 pages in three shares.
+                # No page is read twice: 64 pages in three shares.
                 self.assertEqual([seen["count"] for seen in latencies(lines).values()], [21, 21, 21])
         after = (self.folder / "db" / "table.ibd").read_bytes()
         self.assertEqual(len(after), len(self.table))
@@ -158,16 +158,17 @@ class ThePrompt(unittest.TestCase):
     def test_a_stop_is_seen(self):
         with Beside() as beside:
             beside.begin()
-            # SIGSTOP stands for a machine that is busy with something else.
+            # SIGSTOP simulates a machine that is busy with other work.
             os.kill(beside.process.pid, 19)
             time.sleep(0.3)
             os.kill(beside.process.pid, 18)
-            # For a command at least, on a busy machine too.
+            # Time for at least one command, even on a busy machine.
             time.sleep(1)
             beside.end()
         wake = beside.counted["wake"]
         self.assertGreaterEqual(wake.max, 250_000_000)
-        # The keys that were pressed meanwhile have waited too: 60 of them, all but the last four for more than 20 ms.
+        # The keys that were pressed in the meantime have waited too: 60 of them, all but the last four for
+        # more than 20 ms.
         late = sum(count for bucket, count in wake.buckets.items() if wake._middle(bucket) > 20_000_000)
         self.assertGreaterEqual(late, 50)
         self.assertGreater(beside.quiet["wake"].count, 20)

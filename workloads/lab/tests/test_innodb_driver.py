@@ -1,4 +1,4 @@
-"""The driver `innodb` with a real MariaDB on a little data. About a minute; skipped where MariaDB is not installed."""
+"""Tests the driver `innodb` with a real MariaDB and little data. Takes about a minute; skipped without MariaDB."""
 
 import os
 import sys
@@ -38,12 +38,12 @@ class WithMariaDb(unittest.TestCase):
         self.assertEqual({name: path.stat().st_size for name, path in made.items()},
                          {f"table{i}": 8 << 20 for i in (1, 2, 3, 4)})
         said = figures(lines)
-        # The report's gzip-9 within a third: small tables have more empty pages, and of table3 the first megabytes vary less
-        # than the rest.
+        # Within a third of the report's gzip-9 ratio: small tables have more empty pages, and the first
+        # megabytes of table3 vary less than the rest.
         for name, ratio in (("table1", 3.73), ("table2", 2.67), ("table4", 2.09)):
             self.assertAlmostEqual(said[f"{name}_gzip6_ratio"], ratio, delta=ratio * 0.3)
         self.assertGreater(said["table3_gzip6_ratio"], 8)
-        # Pages of InnoDB: each says its own number.
+        # Pages of InnoDB: each contains its own number.
         page = made["table2"].read_bytes()[100 * 16384:101 * 16384]
         self.assertEqual(int.from_bytes(page[4:8], "big"), 100)
 
@@ -59,7 +59,7 @@ class WithMariaDb(unittest.TestCase):
         lines = self.run_phase("backlog", ["replica"], **given)
         self.assertGreater(figures(lines)["apply_rate"], 0)
         done = [line["progress"] for line in lines if "progress" in line][-1]
-        # 30 events, some of two transactions.
+        # 30 events, some of which have two transactions.
         self.assertEqual(done["done"], done["of"])
         self.assertGreaterEqual(done["of"], 30)
 

@@ -1,4 +1,4 @@
-"""How a driver that is Java is started."""
+"""Tests the start of drivers in Java."""
 
 import json
 import os

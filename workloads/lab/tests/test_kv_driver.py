@@ -1,4 +1,4 @@
-"""The kv driver on each of its engines, through the protocol and real files; and its documentation."""
+"""Tests the driver `kv` with each engine, the protocol and real files, and its documentation."""
 
 import json
 import os
@@ -92,7 +92,7 @@ class KvDriver(unittest.TestCase):
         self.assertTrue(any("not used by LMDB" in log and "lrublockcache" in log for log in logs), logs)
         code, _, err = self.run_phase("load", **{"engine": "lmdb", "lmdb.compressiontype": "1"})
         self.assertEqual(code, 1)
-        self.assertIn("lmdb.compressiontype=1 is nothing that LMDB can do", err)
+        self.assertIn("lmdb.compressiontype=1 is not supported by LMDB", err)
 
     def test_other_data_than_was_loaded_is_noticed(self):
         self.succeed("load")
@@ -108,7 +108,7 @@ class KvDriver(unittest.TestCase):
                 if "progress" in line:
                     break
             child.send_signal(signal.SIGTERM)
-            # Its work would take many minutes.
+            # The phase would otherwise take many minutes.
             began = time.monotonic()
             child.stdout.read()
             child.wait(timeout=60)
@@ -118,7 +118,7 @@ class KvDriver(unittest.TestCase):
         libs = TOOLS / "jvm" / "kv"
         table = subprocess.run(["java", "-cp", f"{libs}/*", "poolwright.kv.Main", "settings"], capture_output=True,
                                text=True, check=True).stdout
-        self.assertIn(table, PAGE.read_text(), "print it anew: java -cp 'target/lab/jvm/kv/*' poolwright.kv.Main settings")
+        self.assertIn(table, PAGE.read_text(), "print it again: java -cp 'target/lab/jvm/kv/*' poolwright.kv.Main settings")
 
 
 class KvCheck(unittest.TestCase):

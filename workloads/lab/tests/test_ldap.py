@@ -1,4 +1,4 @@
-"""ldap-import: the LDIF, the rate, the servers' configuration and words; and a small import where a server is there."""
+"""Tests ldap-import: the LDIF, the rate, the servers' configuration and output, and a small import if a server exists."""
 
 import base64
 import contextlib
@@ -20,7 +20,7 @@ from ldap_import import Rate  # noqa: E402
 
 
 def entries_of(ldif):
-    """The LDIF's entries as lists of (attribute, value as bytes), unfolded by RFC 2849."""
+    """Returns the LDIF's entries as lists of (attribute, value as bytes), unfolded according to RFC 2849."""
     for block in ldif.decode().replace("\n ", "").strip("\n").split("\n\n"):
         pairs = [re.fullmatch(r"([A-Za-z]+)(::?) (.*)", line).groups() for line in block.split("\n")]
         yield [(name, base64.b64decode(value) if colons == "::" else value.encode()) for name, colons, value in pairs]
@@ -57,7 +57,7 @@ class Rates(unittest.TestCase):
     def test_rates_before_and_after_a_switch(self):
         rate = Rate(size=1000, entries=100)
         rate.at(0, now=1.0)
-        rate.at(0, now=10.0)  # waiting is not reading
+        rate.at(0, now=10.0)  # waiting does not count as reading
         for second in range(1, 6):
             rate.at(100 * second, now=10.0 + second)
         self.assertEqual(50, rate.done)
@@ -102,7 +102,7 @@ class Servers(unittest.TestCase):
 
 
 class Driver(unittest.TestCase):
-    """The driver as the lab starts it, on plain directories."""
+    """Tests the driver as the lab starts it, on directories."""
 
     def start(self, place, phase, parameters):
         spec = {"protocol": 1, "phase": phase, "parameters": parameters, "seed": 5, "scratch": str(place / "scratch"),
@@ -161,7 +161,7 @@ class Driver(unittest.TestCase):
 
 
 def importers(folder):
-    """The processes that have the folder in their command line."""
+    """Returns the processes with the directory in their command line."""
     found = []
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The driver "orientdb" on small graphs, in a folder: every phase, and what it leaves. Skipped where it is not built."""
+"""Tests the driver `orientdb` with small graphs in a directory: every phase and its results. Skipped if not built."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class OrientdbTest(unittest.TestCase):
             "cache": str(self.root / "cache"), "tools": str(TOOLS), "seed": 17})
 
     def run_phase(self, phase, **parameters):
-        """What it said: figures, latencies, and all lines."""
+        """Parses the output: figures, latencies, and all lines."""
         done = subprocess.run([DRIVER, "run"], input=self.spec(phase, **parameters), capture_output=True, text=True, timeout=900)
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -68,7 +68,7 @@ class OrientdbTest(unittest.TestCase):
 
         self.run_phase("backup")
         backup = self.paths["backup"] / "dbpedia.zip"
-        # Level 0 stores: as long as the files, and the names.
+        # Level 0 stores without compression: the length of the files, plus their names.
         self.assertGreater(backup.stat().st_size, 0.9 * self.figures["database_length"] - (1 << 20))
         with zipfile.ZipFile(backup) as content:
             self.assertIsNone(content.testzip())
@@ -117,7 +117,7 @@ class OrientdbTest(unittest.TestCase):
         clusters = [file.read_bytes() for file in (self.paths["data"] / "dbpedia").glob("nodo*.pcl")]
         packed = sum(content.count(b"\x1f\x8b\x08") for content in clusters)
         plain = sum(content.count(b"dbpedia.org/resource") for content in clusters)
-        # Pages may still have bytes from before a record was moved.
+        # Pages may still contain bytes from before a record was moved.
         self.assertGreaterEqual(packed, 500)
         self.assertLess(plain, 50)
 
@@ -128,9 +128,9 @@ class OrientdbTest(unittest.TestCase):
         self.assertEqual((self.figures["vertices"], self.figures["edges"]), (4, 3))
 
     def test_what_cannot_be_is_said_in_a_sentence(self):
-        self.assertIn("there is no database", self.refused("backup"))
-        self.assertIn("there is no backup", self.refused("archive"))
-        self.assertIn("no phase", self.refused("fill"))
+        self.assertIn("no database in", self.refused("backup"))
+        self.assertIn("no backup in", self.refused("archive"))
+        self.assertIn("unknown phase", self.refused("fill"))
         self.assertIn("unknown parameter", self.refused("import", vertexes=3))
 
     def test_it_ends_soon_after_sigterm(self):
@@ -144,7 +144,7 @@ class OrientdbTest(unittest.TestCase):
                 break
         began = time.monotonic()
         os.kill(driver.pid, signal.SIGTERM)
-        # Ten where nothing else runs; its work would take many minutes.
+        # Ten seconds on an idle machine; the phase would otherwise take many minutes.
         driver.wait(60)
         self.assertLess(time.monotonic() - began, 60)
 

@@ -1,4 +1,4 @@
-"""The timeseries driver's generators, files and parsers; no server, no fio."""
+"""Tests the generators, files and parsers of the driver `timeseries`, without a server and fio."""
 
 import json
 import os
@@ -54,7 +54,7 @@ class TheSeries(unittest.TestCase):
                 data = s.points(metric, 0, 16_000)
                 plain, packed = plain + len(data), packed + len(zlib.compress(data, 6))
             ratios.append(plain / packed)
-        # Whole numbers of 8 bytes are mostly zeros; and the seeds do not differ much.
+        # Integers of 8 bytes are mostly zeros; and the seeds differ little.
         self.assertGreater(min(ratios), 5)
         self.assertLess(max(ratios) / min(ratios), 1.3)
 

@@ -1,4 +1,4 @@
-"""The timeseries driver as a process, on a little data in a directory."""
+"""Tests the driver `timeseries` as a process, with little data in a directory."""
 
 import json
 import os
@@ -24,7 +24,7 @@ class Phases(unittest.TestCase):
             (self.root / role).mkdir()
 
     def phase(self, name, **parameters):
-        """Runs a phase that has to end well; its figures, latencies and other lines."""
+        """Runs a phase that must succeed; returns its figures, latencies and other lines."""
         spec = {"protocol": 1, "phase": name, "parameters": parameters, "scratch": str(self.root / "scratch"), "seed": 3,
                 "cache": str(self.root / "cache"), "paths": {role: str(self.root / role) for role in ("db", "data")}}
         run = subprocess.run([DRIVER, "run"], input=json.dumps(spec), capture_output=True, text=True, timeout=900,
@@ -35,7 +35,7 @@ class Phases(unittest.TestCase):
         latencies = {line["latency"]["op"]: line["latency"] for line in lines if "latency" in line}
         if any("measure" in line for line in lines):
             last = [line["progress"] for line in lines if "progress" in line][-1]
-            # A steady rate may be more than a busy machine can do; all else is done to the end.
+            # A busy machine may not reach a steady rate; everything else is done to the end.
             if "of" in last and name != "steady":
                 self.assertEqual(last["done"], last["of"])
         return figures, latencies
@@ -60,7 +60,7 @@ class Phases(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("fio"), "fio is not installed")
     def test_fio_lays_and_mixes(self):
-        # So large that fio's time, in whole milliseconds, is not a few of them.
+        # Large enough that fio's time in whole milliseconds is precise.
         figures, _ = self.phase("lay", size="16M")
         self.assertEqual((self.root / "data" / "test").stat().st_size, 16 << 20)
         self.assertGreater(figures["data_entropy"], 7)
@@ -74,7 +74,7 @@ class Phases(unittest.TestCase):
                 "paths": {"db": str(self.root / "db")}}
         run = subprocess.run([sys.executable, "-B", DRIVER, "run"], input=json.dumps(spec), capture_output=True, text=True)
         self.assertEqual(run.returncode, 1)
-        self.assertIn("use flat, victoria", run.stderr)
+        self.assertIn("expected one of flat, victoria", run.stderr)
 
 
 if __name__ == "__main__":

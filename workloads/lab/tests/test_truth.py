@@ -1,4 +1,4 @@
-"""The driver `truth`: its copy of a prepared database, its window, and as much of LDAP's encoding as it has."""
+"""Tests the driver `truth`: the copy of a prepared database, its window, and its encoding of LDAP."""
 
 import array
 import json

@@ -1,4 +1,4 @@
-"""The driver `truth` with each database that is a server, on a little data. Half a minute; what is not installed is skipped."""
+"""Tests the driver `truth` with each database server and little data. Takes half a minute; skips missing databases."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ class Check(unittest.TestCase):
 
 
 class WithServer(unittest.TestCase):
-    """What the clients of a short load say of it."""
+    """Returns the results of the clients of a short load."""
 
     def figures(self, workload, **parameters):
         if missing := list(truth_loads.workload_named(workload).check()):
@@ -57,7 +57,7 @@ class WithServer(unittest.TestCase):
     def test_a_bulk_load(self):
         said = self.figures("mariadb_load", size=0.01)
         self.assertGreater(said["work_done"], 10)
-        # New tables: at least nine pages of each client's three, beside what was there.
+        # New tables: at least nine pages of each client's three, in addition to the existing ones.
         self.assertGreater(self.sizes["data"], 10 << 20)
         self.assertGreater(self.sizes["log"], 1 << 20)
 

@@ -1,4 +1,4 @@
-"""fio with the report's own command line, and what it says while and after it runs."""
+"""Runs fio with the report's command line, and parses its output during and after the run."""
 
 import json
 import time
@@ -7,7 +7,7 @@ from common import driver, server
 
 from . import aged
 
-# The report's words, but for the size, the place, and what a study changes.
+# The report's arguments, except for the size, the directory, and those that a study changes.
 REPORT = {
     "randrepeat": "1", "ioengine": "libaio", "gtod_reduce": "1", "name": "test", "filename": "test", "bs": "4k",
     "iodepth": "64", "size": "4G", "readwrite": "randrw", "rwmixread": "75",
@@ -16,21 +16,21 @@ ROLE = "data"
 
 
 def command(spec):
-    """fio's arguments: the report's, with what parameters `fio_NAME` change or add; "" takes one away."""
+    """Returns fio's arguments: the report's, changed by the parameters `fio_NAME`; "" removes an argument."""
     options = {**REPORT, "size": spec.get("size"), "filename": str(spec.path(ROLE) / REPORT["filename"])}
     changes = {name[4:]: value for name, value in spec.parameters.items() if name.startswith("fio_")}
     options.update({name: str(value) for name, value in changes.items()})
-    # Places that depend on the seed: `randrepeat` alone would draw the same in all blocks.
+    # Offsets depend on the seed: `randrepeat` alone would draw the same ones in all blocks.
     options["randseed"] = str(spec.seed)
-    # One process, so that none is left when it is killed.
+    # One process, so that none is left running when it is killed.
     options["thread"] = "1"
     return [f"--{name}={value}" for name, value in options.items() if value != ""]
 
 
 def lay(spec):
-    """Writes the file that `mix` reads, as fio does before it begins, and says how well its bytes compress."""
-    # For a job that only writes, fio would leave the file a hole; and in pieces of the job's size it would take for ever
-    # where each write waits for a spinning disk.
+    """Writes the file that `mix` reads, as fio would before it begins, and prints how compressible it is."""
+    # For a job that only writes, fio would leave the file a hole. Writing it in pieces of the job's size would
+    # take too long if each write waits for a spinning disk.
     arguments = command(spec) + ["--create_only=1", "--readwrite=randrw", "--bs=1m"]
     server.run("fio-lay", ["fio", *arguments], spec.scratch)
     path = spec.path(ROLE) / REPORT["filename"]
@@ -39,7 +39,7 @@ def lay(spec):
 
 
 def mix(spec):
-    """The measured mix: IOPS as fio itself gives them."""
+    """Runs the measured mix; the IOPS are those that fio reports."""
     arguments = [*command(spec), "--output-format=json", "--status-interval=1"]
     last = None
     timed = spec.get("fio_time_based", 0)
@@ -51,7 +51,7 @@ def mix(spec):
             last = figures(report)
             progress.set(last["operations"])
     if last is None:
-        raise driver.Failure(f"fio said nothing; see {run.log_path}")
+        raise driver.Failure(f"fio printed no report; see {run.log_path}")
     for name in ("read_iops", "write_iops"):
         driver.figure(name, last[name], "1/s")
     driver.figure("iops", last["read_iops"] + last["write_iops"], "1/s")
@@ -60,10 +60,10 @@ def mix(spec):
 
 
 def figures(report):
-    """Of one of fio's JSON objects: what is done, and at which rates."""
+    """Prints progress and rates from one of fio's JSON objects."""
     job = report["jobs"][0]
     if job.get("error"):
-        raise driver.Failure(f"fio failed with error {job['error']}; its words are in fio.log of the trial's scratch folder")
+        raise driver.Failure(f"fio failed with error {job['error']}; see fio.log in the trial's scratch directory")
     read, write = job["read"], job["write"]
     return {
         "operations": read["total_ios"] + write["total_ios"],
@@ -74,16 +74,16 @@ def figures(report):
 
 
 class Run(server.Server):
-    """fio as a child whose reports are read while it runs."""
+    """fio as a child process whose reports are read while it runs."""
 
     def __init__(self, arguments, scratch):
         self.out = scratch / "fio.json"
-        # An earlier phase's would be read as this one's, until fio has opened it.
+        # Remove the report of an earlier phase, which would otherwise be read until fio has opened the file.
         self.out.unlink(missing_ok=True)
         super().__init__("fio", ["fio", *arguments, f"--output={self.out}"], scratch)
 
     def reports(self):
-        """The JSON objects as they come; returns when fio has ended well."""
+        """Yields the JSON objects as they arrive; returns when fio has succeeded."""
         self.out.touch()
         with open(self.out, encoding="utf-8", errors="replace") as file:
             pending, ended = "", False
@@ -94,11 +94,11 @@ class Run(server.Server):
                 if not ended:
                     time.sleep(0.1)
         if self.process.returncode != 0:
-            raise driver.Failure(f"fio ended with {self.process.returncode}: {self.last_lines()}")
+            raise driver.Failure(f"fio exited with {self.process.returncode}: {self.last_lines()}")
 
 
 def objects(text):
-    """The whole JSON objects at the beginning of `text`, and what is left; fio's notes between them are passed over."""
+    """Returns the complete JSON objects at the beginning of `text`, and the rest; skips fio's notes between them."""
     decoder, found, at = json.JSONDecoder(), [], 0
     while (begin := text.find("{", at)) >= 0:
         try:

@@ -1,14 +1,14 @@
-"""DalmatinerDB's files, as its `mstore` and `mmath` write them (both public, Erlang, 2014 to 2018).
+"""The file format of DalmatinerDB, as written by its `mstore` and `mmath` (both public, Erlang, 2014 to 2018).
 
-A bucket's partition is a folder. In it, for every stretch of `points_per_file` seconds that begins at OFFSET:
+A bucket's partition is a directory. It contains for every period of `points_per_file` seconds that begins at OFFSET:
 
     OFFSET.mstore   metric 0's points, then metric 1's, …: `points_per_file` points of 8 bytes each, a hole until written
     OFFSET.idx      OFFSET and points_per_file (64 bits each), then each metric's name after its length (16 bits)
-    OFFSET.bitmap   per metric: points_per_file (64 bits) and a bit for each point that is there; written when it is closed
+    OFFSET.bitmap   per metric: points_per_file (64 bits) and a bit for each existing point; written when the file is closed
 
-A point is one byte of type (0 nothing, 1 a whole number, 2 a decimal) and 56 bits of value, big-endian. Numbers are big-
-endian throughout. There is no log and no fsync: what was not written yet is lost in a crash, and DalmatinerDB says so.
-Points are kept in memory, `cache_points` of a metric, and written together; a query has them written before it reads.
+A point is one byte of type (0 nothing, 1 integer, 2 decimal) and 56 bits of value. Numbers are big-endian throughout. There
+is no log and no fsync: as DalmatinerDB documents, a crash loses what was not written yet. Up to `cache_points` points of a
+metric are kept in memory and written together; a query first writes them.
 """
 
 import os
@@ -22,24 +22,24 @@ HEADER = struct.Struct(">qq")
 BITS = struct.Struct(">Q")
 _VALUE = (1 << 56) - 1
 NOTHING = bytes(POINT)
-# A type's byte as the digit that says whether the point is there.
+# The type byte as a digit: whether the point exists.
 _DIGITS = b"0" + b"1" * 255
 
 
 def pack(values):
-    """Points of these whole numbers; None is a point that is not there."""
+    """Encodes integers as points; None is a missing point."""
     words = [0 if value is None else INT << 56 | value & _VALUE for value in values]
     return bytearray(struct.pack(f">{len(words)}Q", *words))
 
 
 def unpack(data):
-    """The values, None where there is nothing."""
+    """Decodes points to values; None is a missing point."""
     words = struct.unpack(f">{len(data) // POINT}Q", data)
     return [None if word >> 56 == NONE else _signed(word & _VALUE) for word in words]
 
 
 def presence(data):
-    """A number with a bit for each point, the first lowest: whether it is there."""
+    """Returns a number with a bit for each point, the first one lowest: whether the point exists."""
     return int(data[::POINT][::-1].translate(_DIGITS), 2)
 
 
@@ -48,12 +48,12 @@ def _signed(value):
 
 
 class File:
-    """One stretch of time of all metrics of a partition."""
+    """One period of all metrics of a partition."""
 
     def __init__(self, folder, offset, points):
         self.offset, self.points = offset, points
         base = os.path.join(folder, str(offset))
-        # Opened first: a file without an index entry is an empty one.
+        # Opened first: a file without an index entry is empty.
         self._data, self._bitmap = (os.open(base + end, os.O_RDWR | os.O_CREAT, 0o644) for end in (".mstore", ".bitmap"))
         self._index = os.open(base + ".idx", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         if os.fstat(self._index).st_size == 0:
@@ -65,14 +65,15 @@ class File:
         size = os.fstat(self._index).st_size
         text, at = os.pread(self._index, size, 0), HEADER.size
         if HEADER.unpack_from(text) != (self.offset, self.points):
-            raise OSError(f"the index of offset {self.offset} says {HEADER.unpack_from(text)}")
+            raise OSError(f"the index of offset {self.offset} has the header {HEADER.unpack_from(text)}")
         while at < size:
             length = int.from_bytes(text[at:at + 2], "big")
             yield text[at + 2:at + 2 + length]
             at += 2 + length
 
     def write(self, metric, first, data):
-        """Points from second `first` on. The index goes first: points may be lost, never be taken for another metric's."""
+        """Writes points from second `first`. The index is written first: points may be lost, but never assigned to
+        another metric."""
         place = self._places.get(metric)
         if place is None:
             place = self._places[metric] = len(self._places)
@@ -95,14 +96,14 @@ class File:
         return bytearray(bits.ljust(length, b"\0"))
 
     def read(self, metric, first, count):
-        """The bytes of `count` points; fewer, or none, where the file ends."""
+        """Returns the bytes of `count` points, fewer at the end of the file."""
         place = self._places.get(metric)
         if place is None:
             return b""
         return os.pread(self._data, count * POINT, (place * self.points + first - self.offset) * POINT)
 
     def close(self):
-        """Writes the bitmaps that changed, and closes."""
+        """Writes the changed bitmaps, and closes the files."""
         for place, bits in self._bits.items():
             block = BITS.pack(self.points) + bits
             os.pwrite(self._bitmap, block, place * len(block))
@@ -111,9 +112,9 @@ class File:
 
 
 class Store:
-    """A bucket of metrics. A metric's partition is its number modulo `partitions`, where DalmatinerDB hashes its name."""
+    """A bucket of metrics. A metric's partition is its number modulo `partitions`; DalmatinerDB hashes its name."""
 
-    # Of a partition: around the end of a stretch of time, metrics write into the old file and the new one.
+    # Files of a partition: around the end of a period, metrics write to the old file and to the new one.
     MOST_OPEN = 2
 
     def __init__(self, root, points_per_file=POINTS_PER_FILE, partitions=4):
@@ -134,19 +135,19 @@ class Store:
 
     @staticmethod
     def name(metric):
-        """As an agent names it: parts, each after its length."""
+        """Returns the name in an agent's encoding: parts, each preceded by its length."""
         parts = (b"host%03d" % (metric // 100), b"base", b"m%02d" % (metric % 100))
         return b"".join(bytes([len(part)]) + part for part in parts)
 
     def write(self, metric, first, data):
-        """Points from second `first` on, into the files that they belong to."""
+        """Writes points from second `first` to their files."""
         while data:
             part = (self.points - first % self.points) * POINT
             self._file(metric, first).write(self.name(metric), first, data[:part])
             first, data = first + part // POINT, data[part:]
 
     def read(self, metric, first, count):
-        """The points of a stretch, over the files that it lies in; of type 0 where there is nothing."""
+        """Reads the points of a period from its files; missing points have type 0."""
         found = b""
         while count > 0:
             part = min(count, self.points - first % self.points)
@@ -156,7 +157,7 @@ class Store:
         return found
 
     def close(self):
-        """Closes all files, with their bitmaps; what is written now opens them again."""
+        """Closes all files with their bitmaps; the next write opens them again."""
         for files in self._open:
             while files:
                 files.pop().close()

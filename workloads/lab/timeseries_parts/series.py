@@ -1,9 +1,9 @@
-"""Metrics as servers send them: seeded series of whole numbers, one value a second, with what is missing.
+"""Metrics as servers send them: seeded series of integers, one value per second, with gaps.
 
-A kind is drawn per metric, with shares that stand for what an agent sends of a server: much that hardly ever moves
-(sizes, limits, error counts), gauges that wander, counters that grow, and a few that are noise. There are `TEMPLATES`
-different series; a metric is one of them from another second on, so that much data costs little to make. Nothing in a
-file system finds out, since no record holds two metrics and none is deduplicated.
+The kind of a metric is drawn with shares that resemble those of a monitoring agent: many values that hardly change (sizes,
+limits, error counts), gauges that vary slowly, counters that grow, and some noise. There are `TEMPLATES` different series; a
+metric is one of them from another second on, so that much data is cheap to generate. A file system cannot exploit this,
+because no record contains two metrics and none is deduplicated.
 """
 
 from itertools import accumulate
@@ -12,17 +12,17 @@ from .flat import NOTHING, POINT, pack
 
 TEMPLATES = 64
 
-# Kind and its share of the metrics, in per cent.
+# Kind, and its share of the metrics in per cent.
 KINDS = (("constant", 35), ("steps", 25), ("gauge", 20), ("counter", 15), ("noise", 5))
 
 
 def constant(draw, length):
-    """One value, as of a limit or an error count: half of them 0."""
+    """A constant, such as a limit or an error count; half of them are 0."""
     return [draw.choice((0, draw.randrange(1 << draw.choice((8, 20, 36)))))] * length
 
 
 def steps(draw, length):
-    """Stays for minutes: disk space, numbers of processes and connections."""
+    """Constant for minutes: disk space, numbers of processes and connections."""
     value, values = draw.randrange(1 << draw.choice((8, 16, 32))), []
     while len(values) < length:
         values += [value] * int(draw.expovariate(1 / 300) + 1)
@@ -31,20 +31,20 @@ def steps(draw, length):
 
 
 def gauge(draw, length):
-    """Wanders by little, and repeats itself: load, memory, temperature."""
+    """Varies slowly, and repeats values: load, memory, temperature."""
     moves = draw.choices((-2, -1, 0, 1, 2), (1, 4, 20, 4, 1), k=length)
     return [abs(value) for value in accumulate(moves, initial=draw.randrange(100, 100_000))][:length]
 
 
 def counter(draw, length):
-    """Only grows, in bursts: packets, requests, bytes."""
+    """Grows in bursts: packets, requests, bytes."""
     unit, busy = draw.choice((1, 1, 64, 4096)), draw.randint(1, 30)
     growth = [unit * n for n in draw.choices((0, 0, 0, 1, 2, 3, busy), k=length)]
     return list(accumulate(growth, initial=draw.randrange(1 << 40)))[:length]
 
 
 def noise(draw, length):
-    """No two alike: latencies in microseconds."""
+    """Noise: latencies in microseconds."""
     return [int(draw.lognormvariate(7, 1)) for _ in range(length)]
 
 
@@ -52,15 +52,16 @@ MAKERS = {"constant": constant, "steps": steps, "gauge": gauge, "counter": count
 
 
 class Series:
-    """`length` seconds of every metric as points of 8 bytes (flat.py), again and again. Every `every`-th second has a
-    value, the others none; and of those that should have one, a share `missing` has none, in stretches of some."""
+    """Repeated `length` seconds of every metric as points of 8 bytes (flat.py). Every `every`-th second has a value, the others
+    have none; a share `missing` of the values is missing, in gaps of several."""
 
     def __init__(self, draw, length, every=1, missing=0.002):
         if length % every:
-            raise ValueError(f"{length} seconds are no multiple of {every}")
+            raise ValueError(f"{length} seconds are not a multiple of {every}")
         self.length, self._every = length, every
         kinds = [kind for kind, share in KINDS for _ in range(share)]
-        # A stratified draw: each seed has the shares of the table, or the ratios of two blocks would differ by luck.
+        # A stratified draw: each seed has the shares of the table, so that ratios of two blocks do not differ
+        # by chance.
         chosen = [kinds[(2 * i + 1) * len(kinds) // (2 * TEMPLATES)] for i in range(TEMPLATES)]
         draw.shuffle(chosen)
         self._templates = [self._template(draw, kind, missing) for kind in chosen]
@@ -75,12 +76,12 @@ class Series:
             for byte in range(POINT):
                 spread[byte::self._every * POINT] = points[byte::POINT]
             points = spread
-        # Twice, so that a stretch over the end is one slice.
+        # Twice, so that a range across the end is one slice.
         return bytes(points) * 2
 
     def points(self, metric, first, count):
-        """The bytes of a metric's points from second `first` on; `count` is at most `length`."""
-        # Another place in the series for each use of a template.
+        """Returns the bytes of a metric's points from second `first`; `count` is at most `length`."""
+        # Each use of a template begins at another offset.
         turn = metric // TEMPLATES * 7919 * self._every
         at = (first + turn) % self.length * POINT
         return self._templates[metric % TEMPLATES][at:at + count * POINT]

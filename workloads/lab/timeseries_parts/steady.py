@@ -1,8 +1,8 @@
 """Ingest and queries against a store: as fast as it goes, at a steady rate, or queries alone.
 
-Time in the data passes faster than on the clock: with 600 metrics and a rate of 60,000 points a second, a hundred times.
-Each metric's points are written together when it has `cache_points` of them, and the metrics' turns are spread evenly, as
-they are in a store that has been running for a while.
+Time in the data passes faster than real time: with 600 metrics and a rate of 60,000 points per second, a hundred times. Each
+metric's points are written together when there are `cache_points` of them; the metrics' turns are spread evenly, as in a
+store that has been running for a while.
 """
 
 import threading
@@ -17,7 +17,7 @@ VICTORIA_BATCH_S = 60
 
 
 class Flat:
-    """DalmatinerDB's files. One thread at a time, as one partition has one writer there."""
+    """DalmatinerDB's files. One thread at a time, because a partition has one writer in DalmatinerDB."""
 
     def __init__(self, spec):
         self._store = flat.Store(spec.path(ROLE), spec.get("points_per_file", flat.POINTS_PER_FILE))
@@ -32,7 +32,7 @@ class Flat:
         driver.sync_tree(self._store.root)
 
     def due(self, second, metrics, last):
-        """What is written when this second is over: metric, first second, number of points."""
+        """Yields the writes after this second: metric, first second, number of points."""
         now = second + 1
         for metric in range(0 if last else -now % self._cache, metrics, 1 if last else self._cache):
             count = min((now + metric) % self._cache or self._cache, now)
@@ -44,18 +44,18 @@ class Flat:
                 self._store.write(metric, first, data)
 
     def query(self, metric, first, count):
-        """A stretch of a metric, as the store gives it."""
+        """Returns a period of a metric in the store's format."""
         with self._lock:
             return self._store.read(metric, first, count)
 
     @staticmethod
     def count(answer):
-        """How many points are in an answer."""
+        """Returns the number of points in an answer."""
         return sum(value is not None for value in flat.unpack(answer))
 
 
 class Victoria:
-    """VictoriaMetrics: all metrics' points of a minute in one request."""
+    """VictoriaMetrics: one request with all metrics' points of a minute."""
 
     def __init__(self, spec):
         self._store = victoria.Victoria(spec.path(ROLE), spec.scratch, spec.get("memory", 128 << 20))
@@ -90,17 +90,17 @@ STORES = {"flat": Flat, "victoria": Victoria}
 
 
 def open_store(spec):
-    """The store that the parameter `store` names, not started yet."""
+    """Returns the store that the parameter `store` names, not started yet."""
     name = spec.get("store")
     if name not in STORES:
-        raise driver.Failure(f"there is no store {name!r}; use {', '.join(STORES)}")
+        raise driver.Failure(f"unknown store {name!r}; expected one of {', '.join(STORES)}")
     if name == "victoria":
         driver.version("victoria-metrics", victoria.version())
     return STORES[name](spec)
 
 
 class Load:
-    """The metrics of a spec, and where a phase begins in them."""
+    """The metrics of a specification, and the second at which a phase begins."""
 
     def __init__(self, spec):
         self.metrics, self.seconds = spec.get("metrics"), spec.get("seconds")
@@ -109,21 +109,21 @@ class Load:
         self.series = series.Series(spec.random("series"), length, self.every)
 
     def samples(self):
-        """Some of the data, as the flat files have it, for its entropy."""
+        """Returns samples of the data in the format of the flat files, for the entropy."""
         length = min(self.seconds, 16_384)
         for metric in range(min(self.metrics, series.TEMPLATES)):
             yield self.series.points(metric, 0, length)
 
     def feed(self, store, begin, end, progress, times, pace=None):
-        """Hands seconds `begin`…`end` to the store; `pace(second)` waits until that second may begin, or is false if the
-        time is over: then what the store would still keep in memory is lost."""
+        """Passes seconds `begin`…`end` to the store. `pace(second)` waits until that second may begin, or returns false if the
+        time is over: data that the store still buffers is then lost."""
         places = 0
         for second in range(begin, end):
             if pace and not pace(second):
                 break
             batch = []
             for metric, first, count in store.due(second, self.metrics, last=second + 1 == end):
-                # What lies before `begin` was written when the phase before ended.
+                # Data before `begin` was written at the end of the previous phase.
                 late = max(0, begin - first)
                 batch.append((metric, first + late, self.series.points(metric, first + late, count - late)))
             if batch:
@@ -133,7 +133,7 @@ class Load:
 
 
 def ingest(spec):
-    """All the data, as fast as it goes; measured until it is on disk and the store closed."""
+    """Writes all data at full speed; measured until it is on disk and the store is closed."""
     load, times = Load(spec), driver.Latencies()
     driver.say_entropy(load.samples())
     total = load.metrics * load.seconds // load.every
@@ -150,8 +150,8 @@ def ingest(spec):
 
 
 class Pace:
-    """Lets seconds of the data begin at a steady rate, and knows how far behind the store is; true for `run_s` seconds
-    and a second more, in which a store may catch up."""
+    """Lets seconds of the data begin at a steady rate, and measures how late the store is; true for `run_s` seconds and one
+    more second, in which a store may catch up."""
 
     def __init__(self, first, per_second, run_s):
         self._first, self._per_second, self._began, self.late = first, per_second, time.monotonic(), 0.0
@@ -168,7 +168,7 @@ class Pace:
 
 
 def steady(spec):
-    """Points at `points_per_s` for `run_s` seconds, going on where `ingest` ended, and `queries_per_s` beside them."""
+    """Writes `points_per_s` points for `run_s` seconds, starting where `ingest` ended, and queries `queries_per_s` times."""
     load, writes, reads = Load(spec), driver.Latencies(), driver.Latencies()
     speed = spec.get("points_per_s", 50_000.0) * load.every / load.metrics
     begin, run_s = load.seconds, spec.get("run_s", 10.0)
@@ -188,7 +188,7 @@ def steady(spec):
 
 
 def ask(spec, load, store, reads, ended):
-    """Queries at a steady rate until `ended`: a window of a metric, half of them the latest one that `ingest` wrote."""
+    """Queries windows of metrics at a steady rate until `ended`; half of them are the latest one that `ingest` wrote."""
     draw, window = spec.random("queries"), min(spec.get("window_s", 3600), load.seconds)
     rate, number, began = spec.get("queries_per_s", 20.0), 0, time.monotonic()
     while not ended.wait(max(0.0, began + number / rate - time.monotonic())):
@@ -199,7 +199,7 @@ def ask(spec, load, store, reads, ended):
 
 
 def query(spec):
-    """`queries` windows of random metrics at random times, one after the other; every point of them must be there."""
+    """Queries `queries` windows of random metrics at random times, one after another; checks that every point exists."""
     load, reads, draw = Load(spec), driver.Latencies(), spec.random("queries")
     window, wanted = min(spec.get("window_s", 3600), load.seconds), spec.get("queries", 500)
     with open_store(spec) as store, driver.measured(), driver.Progress(wanted, "queries") as progress:
@@ -216,4 +216,4 @@ def check(load, metric, first, window, found):
     data = load.series.points(metric, first, min(window, load.series.length))
     wanted = sum(value is not None for value in flat.unpack(data))
     if window <= load.series.length and found != wanted:
-        raise driver.Failure(f"metric {metric} has {found} points from second {first} on where {wanted} were written")
+        raise driver.Failure(f"metric {metric} has {found} points from second {first}, but {wanted} were written")

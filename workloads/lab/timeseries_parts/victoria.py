@@ -1,4 +1,4 @@
-"""VictoriaMetrics of the Debian package, on a loopback port."""
+"""VictoriaMetrics from the Debian package, on a loopback port."""
 
 import contextlib
 import http.client
@@ -14,9 +14,9 @@ PROGRAM = "victoria-metrics"
 
 
 class Victoria:
-    """The server, its data below `root`. Seconds are counted from `EPOCH` on."""
+    """The server, with its data below `root`. Seconds are counted from `EPOCH`."""
 
-    EPOCH = 1_672_531_200  # 2023-01-01: before now by more than any scale, so that nothing lies in the future
+    EPOCH = 1_672_531_200  # 2023-01-01: long enough ago that no data is in the future
 
     def __init__(self, root, scratch, memory):
         self.port = server.free_port()
@@ -27,7 +27,7 @@ class Victoria:
         ]
         self.root = root
         self._server = server.Server("victoria-metrics", arguments, scratch)
-        # A connection of its own for each thread that asks.
+        # A separate connection for each thread.
         self._mine = threading.local()
 
     def __enter__(self):
@@ -39,7 +39,7 @@ class Victoria:
         self.close()
 
     def close(self):
-        """Stops it, upon which it writes what it has in memory."""
+        """Stops the server, which then writes its data in memory."""
         self._server.stop()
 
     def _ask(self, method, path, body=None):
@@ -58,7 +58,7 @@ class Victoria:
         return data
 
     def write(self, batch):
-        """`batch`: metric, first second, points of each; as lines of its own import format."""
+        """Writes a batch of (metric, first second, points) as lines of the server's import format."""
         self._ask("POST", "/api/v1/import", "".join(self._lines(batch)).encode())
 
     def _lines(self, batch):
@@ -73,7 +73,7 @@ class Victoria:
                 yield f'{{"metric":{{{labels}}},"values":[{numbers}],"timestamps":[{stamps}]}}\n'
 
     def read(self, metric, first, count):
-        """A stretch of a metric, as lines of its export format."""
+        """Returns a period of a metric as lines of the server's export format."""
         begin = self.EPOCH + first
         query = f"m{metric % 100:02}%7Bhost%3D%22host{metric // 100:03}%22%7D"
         path = f"/api/v1/export?match%5B%5D={query}&start={begin}&end={begin + count - 1}"
@@ -81,12 +81,12 @@ class Victoria:
 
 
 def count(answer):
-    """How many samples are in lines of the export format."""
+    """Returns the number of samples in lines of the export format."""
     return sum(len(json.loads(line)["values"]) for line in answer.splitlines())
 
 
 def version():
-    """The package's: the program of the package does not know its own."""
+    """Returns the version of the package, because the packaged program does not know its version."""
     command = ["dpkg-query", "-W", "-f", "${Version}", "victoria-metrics"]
     with contextlib.suppress(OSError):
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"

@@ -2,7 +2,7 @@
 
 use super::{Case, Study};
 
-/// Every combination of levels that is not excluded, the last factor changing fastest.
+/// Returns every combination of levels that is not excluded; the last factor changes fastest.
 pub fn cases(study: &Study) -> Vec<Case> {
     let mut all = vec![Case::new()];
     for factor in &study.factors {
@@ -21,7 +21,7 @@ pub fn cases(study: &Study) -> Vec<Case> {
     all
 }
 
-/// Whether a case has the levels that another one names.
+/// Whether a case has all levels that `named` names.
 pub fn matches(case: &Case, named: &Case) -> bool {
     named.iter().all(|(factor, level)| case.get(factor) == Some(level))
 }

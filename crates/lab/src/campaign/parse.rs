@@ -1,4 +1,4 @@
-//! The file's top level: what all studies share.
+//! Parses the file's top level, which applies to all studies.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use super::text::{Fields, Source};
 use super::{Campaign, Parameters, PoolSpec, SMALL, study, values};
 use crate::Result;
 
-/// The whole file, checked.
+/// Parses and checks the whole file.
 pub(super) fn campaign(source: &Source<'_>) -> Result<Campaign> {
     let tree = source.tree()?;
     let fields = Fields::of_file(source, tree.get_ref());
     let name = fields.need("name")?;
     let file = source.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     if name.word()? != file {
-        return Err(name.error(format!("the campaign is called {:?} and its file {file:?}", name.word()?)));
+        return Err(name.error(format!("the campaign is named {:?}, but its file {file:?}", name.word()?)));
     }
     let mut campaign = Campaign {
         name: name.word()?,
@@ -44,12 +44,12 @@ pub(super) fn campaign(source: &Source<'_>) -> Result<Campaign> {
     for node in studies.list()? {
         let study = study::study(&node, &campaign, &fields)?;
         if campaign.study(&study.name).is_some() {
-            return Err(node.error(format!("there are two studies {:?}", study.name)));
+            return Err(node.error(format!("duplicate study {:?}", study.name)));
         }
         campaign.studies.push(study);
     }
     if campaign.studies.is_empty() {
-        return Err(studies.error("there is no study; write [[study]]"));
+        return Err(studies.error("the campaign has no study; add [[study]]"));
     }
     fields.end()?;
     Ok(campaign)
@@ -64,12 +64,12 @@ fn scales(fields: &Fields<'_>) -> Result<BTreeMap<String, Parameters>> {
         scales.insert(entry.key().to_owned(), entry.object()?);
     }
     if !scales.contains_key(SMALL) {
-        return Err(node.error(format!("there is no [scale.{SMALL}], which runs by default")));
+        return Err(node.error(format!("missing [scale.{SMALL}], the default scale")));
     }
     Ok(scales)
 }
 
-/// May be left out: then each study names its own.
+/// Parses the campaign's datasets. They are optional: each study may name its own.
 fn datasets(fields: &Fields<'_>) -> Result<BTreeMap<String, Settings>> {
     let mut datasets = BTreeMap::new();
     if let Some(node) = fields.get("datasets") {

@@ -1,4 +1,4 @@
-//! One study: its factors, phases, claims and recommendations.
+//! Parses one study: its factors, phases, claims and recommendations.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,11 @@ use super::{
 use crate::Result;
 
 const MOST_BLOCKS: u32 = 1000;
-/// Cases of a study, those left out included: each is held in memory and run as often as there are blocks.
+/// Limit of cases in a study, including excluded ones: each one takes memory and runs once in each block.
 const MOST_CASES: usize = 10_000;
 
-/// `shared` is the file's top level, whose measures, factors and phases are those of a study that has none.
+/// Parses a study. `shared` is the file's top level, whose measures, factors and phases apply to studies without
+/// their own.
 pub(super) fn study<'a>(node: &Node<'a>, campaign: &Campaign, shared: &Fields<'a>) -> Result<Study> {
     let fields = node.fields("a study")?;
     let name = fields.need("name")?.word()?;
@@ -57,9 +58,10 @@ pub(super) fn study<'a>(node: &Node<'a>, campaign: &Campaign, shared: &Fields<'a
         datasets(&node, &mut study, campaign)?;
     }
     if study.datasets.is_empty() {
-        return Err(
-            node.error(format!("study {:?} has no dataset; write [datasets.data], or its own", study.name))
-        );
+        return Err(node.error(format!(
+            "study {:?} has no dataset; add [datasets.data] or datasets of the study",
+            study.name
+        )));
     }
     if let Some(node) = fields.get("pool") {
         study.pool = values::pool(node.fields("the pool")?, &study.pool)?;
@@ -91,13 +93,15 @@ pub(super) fn study<'a>(node: &Node<'a>, campaign: &Campaign, shared: &Fields<'a
     Ok(study)
 }
 
-/// Cases are the product of all factors' levels, so a short file can ask for more than any memory holds.
+/// Cases are the product of all factors' levels, so a short file could otherwise describe more than fits into
+/// memory.
 fn check_cases(node: &Node<'_>, study: &Study) -> Result<()> {
     let cases = study.factors.iter().fold(1usize, |cases, factor| cases.saturating_mul(factor.levels.len()));
     if cases <= MOST_CASES {
         return Ok(());
     }
-    let why = format!("study {:?}: its factors make {cases} cases; {MOST_CASES} is the limit", study.name);
+    let why =
+        format!("study {:?}: its factors have {cases} combinations; the limit is {MOST_CASES}", study.name);
     Err(node.error(why))
 }
 
@@ -111,7 +115,7 @@ fn stop(node: &Node<'_>, repeats: u32) -> Result<Stop> {
     Ok(stop)
 }
 
-/// Over the campaign's, if that names any; else the study's own.
+/// Parses a study's datasets: only those of the campaign, if it names any; otherwise any.
 fn datasets(node: &Node<'_>, study: &mut Study, campaign: &Campaign) -> Result<()> {
     for entry in node.entries()? {
         if !campaign.datasets.is_empty() && !campaign.datasets.contains_key(entry.key()) {
@@ -127,7 +131,7 @@ fn phases(list: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Vec<
     for node in list.list()? {
         let phase = phase(&node, datasets)?;
         if phases.iter().any(|p| p.name == phase.name) {
-            return Err(node.error(format!("there are two phases {:?}", phase.name)));
+            return Err(node.error(format!("duplicate phase {:?}", phase.name)));
         }
         phases.push(phase);
     }
@@ -157,19 +161,21 @@ fn change(node: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Chan
     let progress = fields.get("progress").map(|n| n.number_in(0.0, 1.0)).transpose()?;
     let seconds = fields.get("seconds").map(|n| n.number_in(0.0, 1e6)).transpose()?;
     if progress.is_some() == seconds.is_some() {
-        return Err(node.error("a change needs either progress (0 to 1) or seconds"));
+        return Err(node.error("a change has either progress (0 to 1) or seconds"));
     }
     let set = fields.need("set")?;
     let mut changes = BTreeMap::new();
     for (place, value) in places(&set, datasets)? {
         let ParameterPath::Dataset(role, name) = &place else {
-            return Err(value.error("only a dataset's property (ROLE.property) can be changed in mid-phase"));
+            return Err(
+                value.error("only a property of a dataset (ROLE.property) can be changed during a phase")
+            );
         };
         let (_, value) = values::property(&value, name)?;
         changes.insert(format!("{role}.{name}"), value);
     }
     if changes.is_empty() {
-        return Err(set.error("a change that sets nothing"));
+        return Err(set.error("the change sets no property"));
     }
     fields.end()?;
     Ok(Change { progress, seconds, set: changes })
@@ -181,12 +187,12 @@ fn measures(node: &Node<'_>, study: &Study) -> Result<Vec<String>> {
     for name in &names {
         let measure = values::measure(name, &study.phases, &study.datasets)?;
         if measures.contains(&measure) {
-            return Err(name.error(format!("the measure {measure:?} is there twice")));
+            return Err(name.error(format!("duplicate measure {measure:?}")));
         }
         measures.push(measure);
     }
     if measures.is_empty() {
-        Err(node.error("no measure is named; the first one leads"))
+        Err(node.error("no measure is named; at least the leading measure is required"))
     } else {
         Ok(measures)
     }
@@ -197,7 +203,7 @@ fn factor(node: &Node<'_>, study: &Study, campaign: &Campaign) -> Result<Factor>
     let name = fields.need("name")?;
     let mut factor = Factor { name: name.line()?, levels: Vec::new() };
     if study.factor(&factor.name).is_some() {
-        return Err(name.error(format!("there are two factors {:?}", factor.name)));
+        return Err(name.error(format!("duplicate factor {:?}", factor.name)));
     }
     let paths = match fields.get("path") {
         None => Vec::new(),
@@ -213,7 +219,7 @@ fn factor(node: &Node<'_>, study: &Study, campaign: &Campaign) -> Result<Factor>
             same_type(&node, place, value, study, campaign)?;
         }
         if factor.levels.iter().any(|l| l.name == level.name) {
-            return Err(node.error(format!("there are two levels {:?}", level.name)));
+            return Err(node.error(format!("duplicate level {:?}", level.name)));
         }
         factor.levels.push(level);
     }
@@ -224,11 +230,11 @@ fn factor(node: &Node<'_>, study: &Study, campaign: &Campaign) -> Result<Factor>
     Ok(factor)
 }
 
-/// A level that is a value for the factor's path.
+/// Parses a level that is a value for the factor's path.
 fn plain(node: &Node<'_>, paths: &[ParameterPath]) -> Result<Level> {
     if paths.is_empty() {
         return Err(node
-            .error("a level that is a value needs the factor's path; else write { name = …, set = { … } }"));
+            .error("a level that is a plain value requires the factor's path; without a path, write { name = …, set = { … } }"));
     }
     let set =
         paths.iter().map(|p| Ok((p.clone(), values::setting_value(p, node)?))).collect::<Result<_>>()?;
@@ -239,7 +245,7 @@ fn plain(node: &Node<'_>, paths: &[ParameterPath]) -> Result<Level> {
     Ok(Level { name, set })
 }
 
-/// A level that says its name and all that it sets.
+/// Parses a level with a name and the values that it sets.
 fn named(node: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Level> {
     let fields = node.fields("a level")?;
     let name = fields.need("name")?.line()?;
@@ -252,7 +258,8 @@ fn named(node: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Level
     Ok(Level { name, set })
 }
 
-/// What a table sets: `"ldif.recordsize" = …`, or `ldif.recordsize = …`, which TOML takes for a table in a table.
+/// Parses the values that a table sets: `"ldif.recordsize" = …`, or `ldif.recordsize = …`, which TOML parses as a
+/// nested table.
 fn places<'a>(
     node: &Node<'a>,
     datasets: &BTreeMap<String, Settings>,
@@ -286,7 +293,7 @@ fn place(node: &Node<'_>, path: &str, datasets: &BTreeMap<String, Settings>) -> 
         Some(("pool", key)) => match key.strip_prefix("tunables.") {
             Some(name) if !name.is_empty() => Ok(ParameterPath::Tunable(name.to_owned())),
             _ if values::POOL_KEYS.contains(&key) => Ok(ParameterPath::Pool(key.to_owned())),
-            _ => Err(node.error(format!("the pool has no {key:?}; it has {keys}, tunables.NAME"))),
+            _ => Err(node.error(format!("unknown key {key:?} of the pool; expected one of {keys}, tunables.NAME"))),
         },
         Some((role, name)) if datasets.contains_key(role) => {
             let known = poolwright_openzfs::property::find(name).map_err(|e| node.error(e.to_string()))?;
@@ -294,12 +301,13 @@ fn place(node: &Node<'_>, path: &str, datasets: &BTreeMap<String, Settings>) -> 
         }
         Some((role, _)) => Err(unknown_role(node, role, datasets)),
         None => Err(node.error(format!(
-            "{path:?} is no place; write ROLE.property, pool.KEY, pool.tunables.NAME or workload.PARAMETER"
+            "invalid path {path:?}; expected ROLE.property, pool.KEY, pool.tunables.NAME or workload.PARAMETER"
         ))),
     }
 }
 
-/// A driver's parameter keeps the type that it has without the level, so that a typing error shows before the run.
+/// Checks that a driver's parameter has the same type as elsewhere in the file, so that a mistake is found before
+/// the run.
 fn same_type(
     node: &Node<'_>,
     place: &ParameterPath,
@@ -313,17 +321,17 @@ fn same_type(
     if std::mem::discriminant(before) == std::mem::discriminant(value) {
         return Ok(());
     }
-    Err(node.error(format!("the parameter {name:?} is {before} elsewhere, and {value} is of another type")))
+    Err(node.error(format!("the parameter {name:?} is {before} elsewhere; {value} has another type")))
 }
 
-/// Factor → level by their names.
+/// Parses a case: factor → level, by name.
 fn case(node: &Node<'_>, study: &Study) -> Result<Case> {
     let entries = node.entries()?;
     let level = |entry: &Node<'_>| Ok((entry.key().to_owned(), level(entry, entry, study)?));
     some(node, entries.iter().map(level).collect::<Result<_>>()?)
 }
 
-/// Factor → one level, or a list of them.
+/// Parses factor → one level or a list of levels.
 fn cases(node: &Node<'_>, study: &Study) -> Result<BTreeMap<String, Vec<String>>> {
     let levels = |entry: &Node<'_>| {
         let levels: Result<_> = match entry.list() {
@@ -339,18 +347,18 @@ fn some<T>(node: &Node<'_>, case: BTreeMap<String, T>) -> Result<BTreeMap<String
     if case.is_empty() { Err(node.error("no factor is named")) } else { Ok(case) }
 }
 
-/// The level that `value` names, of the factor that is the entry's key.
+/// Parses a level's name; the key of `entry` names the factor.
 fn level(entry: &Node<'_>, value: &Node<'_>, study: &Study) -> Result<String> {
     let Some(factor) = study.factor(entry.key()) else {
         let known: Vec<_> = study.factors.iter().map(|f| f.name.as_str()).collect();
         let known = known.join(", ");
-        return Err(entry.error(format!("there is no factor {:?}; there is {known}", entry.key())));
+        return Err(entry.error(format!("unknown factor {:?}; expected one of {known}", entry.key())));
     };
     let level = value.spelled()?;
     if !factor.levels.iter().any(|l| l.name == level) {
         let known: Vec<_> = factor.levels.iter().map(|l| l.name.as_str()).collect();
         let (factor, known) = (&factor.name, known.join(", "));
-        return Err(value.error(format!("{factor:?} has no level {level:?}; it has {known}")));
+        return Err(value.error(format!("{factor:?} has no level {level:?}; expected one of {known}")));
     }
     Ok(level)
 }
@@ -366,7 +374,7 @@ fn claim(node: &Node<'_>, study: &Study) -> Result<Claim> {
     let report = |node: Node<'_>| match (node.list()?.as_slice(), least) {
         ([better, than], None) => Ok([better.number()?, than.number()?]),
         ([better], Some(least)) => Ok([better.number()?, least]),
-        (_, None) => Err(node.wrong("two numbers, of the better case and of the other")),
+        (_, None) => Err(node.wrong("two numbers: for the better case and for the other one")),
         (_, Some(_)) => Err(node.wrong("one number")),
     };
     let claim = Claim {
@@ -382,13 +390,13 @@ fn claim(node: &Node<'_>, study: &Study) -> Result<Claim> {
         report: fields.get("report").map(report).transpose()?,
     };
     if least.is_some() && (claim.times.is_some() || claim.limit.is_some() || claim.than_first) {
-        return Err(node.error("times, limit and than_first go with than, not with least"));
+        return Err(node.error("times, limit and than_first require than, not least"));
     }
     if claim.times.is_some() && claim.limit.is_some() {
         return Err(node.error("a claim has either times or limit"));
     }
     if least.is_none() && !claim.better.keys().eq(claim.than.keys()) {
-        return Err(node.error("better and than have to name the same factors"));
+        return Err(node.error("better and than must name the same factors"));
     }
     if claim.better == claim.than {
         return Err(node.error("better and than are the same case"));
@@ -397,7 +405,7 @@ fn claim(node: &Node<'_>, study: &Study) -> Result<Claim> {
     Ok(claim)
 }
 
-/// `2`, or `[0.9, 1.1]`.
+/// Parses `2`, or `[0.9, 1.1]`.
 fn times(node: &Node<'_>) -> Result<Times> {
     let Ok(both) = node.list() else {
         return Ok(Times { least: node.number_in(1e-6, 1e6)?, most: None });
@@ -407,7 +415,7 @@ fn times(node: &Node<'_>) -> Result<Times> {
             let least = least.number_in(1e-6, 1e6)?;
             Ok(Times { least, most: Some(most.number_in(least, 1e6)?) })
         }
-        _ => Err(node.wrong("a number, or two: the least and the largest")),
+        _ => Err(node.wrong("a number, or two: the smallest and the largest")),
     }
 }
 

@@ -101,52 +101,56 @@ fn a_whole_campaign_is_read() {
     assert!(!conditions(&campaign, study, "small", case).parameters.contains_key("threads"));
 }
 
-/// A line of the good campaign replaced by another one, and what the error says.
+/// A line of the valid campaign, its replacement, and a part of the resulting error.
 #[test]
 fn errors_name_the_line_and_what_is_allowed() {
     let cases = [
         ("name = \"x\"", "name = \"y\"", "its file \"x\""),
-        ("title = \"A title\"", "titel = \"A title\"", "needs \"title\""),
-        ("needs = [\"fio\"]", "need = [\"fio\"]", "no key \"need\"; it has name, title"),
-        ("arc = \"256M\"", "arc = \"1M\"", "64M at least"),
-        ("arc = \"256M\"", "arcs = \"1M\"", "it has vdevs, ashift, arc"),
+        ("title = \"A title\"", "titel = \"A title\"", "lacks \"title\""),
+        (
+            "needs = [\"fio\"]",
+            "need = [\"fio\"]",
+            "unknown key \"need\" in the campaign; known keys: name, title",
+        ),
+        ("arc = \"256M\"", "arc = \"1M\"", "at least 64M"),
+        ("arc = \"256M\"", "arcs = \"1M\"", "known keys: vdevs, ashift, arc"),
         ("arc = \"256M\"", "device = \"hdd,d0=floppy\"", "device \"floppy\" is unknown"),
         ("recordsize = \"128K\"", "recordsize = \"3K\"", "a power of two"),
         ("recordsize = \"128K\"", "colour = \"red\"", "known: recordsize"),
         (
             "repeats = 4",
             "repeats = \"three\"",
-            "a whole number from 1 to 1000; here it is the text \"three\"",
+            "must be a whole number from 1 to 1000, not the text \"three\"",
         ),
         ("repeats = 4", "repeats = 9", "from 9 to 1000"),
-        ("parameters = { server = \"opendj\" }", "parameters = 3", "takes a table"),
+        ("parameters = { server = \"opendj\" }", "parameters = 3", "must be a table"),
         (
             "datasets = { ldif.recordsize = \"1M\" }",
             "datasets = { lidf.recordsize = \"1M\" }",
-            "there is db, ldif",
+            "expected one of db, ldif",
         ),
         (
             "measures = [\"entries_per_s\", \"import/allocated.db\"]",
             "measures = [\"load/wall_s\"]",
-            "there is import",
+            "expected one of import",
         ),
         (
             "measures = [\"entries_per_s\", \"import/allocated.db\"]",
             "measures = [\"allocated.dbs\"]",
-            "there is db, ldif",
+            "expected one of db, ldif",
         ),
         (
             "measures = [\"entries_per_s\", \"import/allocated.db\"]",
             "measures = [\"wall_s.db\"]",
-            "exist by role",
+            "does not exist for each role",
         ),
         ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"nothing\"]", "use all, metadata, none"),
-        ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"all\"]", "two levels"),
-        ("levels = [10, 20]", "levels = [10, \"many\"]", "of another type"),
-        ("path = \"workload.entries\"", "path = \"pool.colour\"", "it has vdevs"),
-        ("path = \"workload.entries\"", "path = \"entries\"", "is no place"),
-        ("primarycache = \"none\"", "primarycache = \"metadata\"", "it has all, none"),
-        ("primarycache = \"none\"", "cache = \"none\"", "there is primarycache, how, entries"),
+        ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"all\"]", "duplicate level"),
+        ("levels = [10, 20]", "levels = [10, \"many\"]", "has another type"),
+        ("path = \"workload.entries\"", "path = \"pool.colour\"", "expected one of vdevs"),
+        ("path = \"workload.entries\"", "path = \"entries\"", "invalid path"),
+        ("primarycache = \"none\"", "primarycache = \"metadata\"", "expected one of all, none"),
+        ("primarycache = \"none\"", "cache = \"none\"", "expected one of primarycache, how, entries"),
         (
             "only = { how = [\"batched\", \"one by one\"] }",
             "only = { how = [\"fast\"] }",
@@ -161,16 +165,12 @@ fn errors_name_the_line_and_what_is_allowed() {
         ("limit = \"30m\"", "limit = \"soon\"", "30s, 5m or 1h"),
         ("cold = true", "cold = \"yes\"", "true or false"),
         ("report = [6000, 1400.5]", "report = [6000]", "two numbers"),
-        ("dataset = \"ldif\"", "dataset = \"wal\"", "there is db, ldif"),
+        ("dataset = \"ldif\"", "dataset = \"wal\"", "expected one of db, ldif"),
         ("stop = { interval = 0.05, most = 8 }", "stop = { interval = 0.05, most = 2 }", "from 4 to 1000"),
-        (
-            "tunables = { dbuf_cache_max_bytes = 0 }",
-            "tunables = { speed = 0 }",
-            "there is no tunable \"speed\"",
-        ),
-        ("space = { full = \"20G\" }", "space = { huge = \"20G\" }", "there is full, small"),
-        ("[scale.small]", "[scale.tiny]", "no [scale.small]"),
-        ("copies = 2", "copies = ", "not TOML"),
+        ("tunables = { dbuf_cache_max_bytes = 0 }", "tunables = { speed = 0 }", "unknown tunable \"speed\""),
+        ("space = { full = \"20G\" }", "space = { huge = \"20G\" }", "expected one of full, small"),
+        ("[scale.small]", "[scale.tiny]", "missing [scale.small]"),
+        ("copies = 2", "copies = ", "invalid TOML"),
     ];
     for (line, other, said) in cases {
         let at = GOOD.lines().position(|l| l == line).unwrap_or_else(|| panic!("no line {line}"));
@@ -178,8 +178,8 @@ fn errors_name_the_line_and_what_is_allowed() {
         let text = lines.collect::<Vec<_>>().join("\n");
         let why = parse(&text).expect_err(other).to_string();
         assert!(why.starts_with("campaigns/x.toml:") && why.contains(said), "{other}: {why}");
-        // What is missing, or does not fit something else, is told at the other place.
-        let elsewhere = ["needs \"title\"", "the same factors"].contains(&said) || other == "repeats = 9";
+        // A missing or conflicting key is reported at the line of another element.
+        let elsewhere = ["lacks \"title\"", "the same factors"].contains(&said) || other == "repeats = 9";
         let own = format!("campaigns/x.toml:{}: ", at + 1);
         assert!(elsewhere || why.starts_with(&own), "{other}: not line {}: {why}", at + 1);
     }
@@ -188,7 +188,7 @@ fn errors_name_the_line_and_what_is_allowed() {
     assert!(parse(&none).unwrap_err().to_string().contains("every case is excluded"));
 }
 
-/// Measures, factors and phases of the file's top level are those of the studies that have none.
+/// Measures, factors and phases of the file's top level apply to studies without their own.
 #[test]
 fn studies_share_what_the_campaign_has() {
     let study = |name: &str, own: &str| {
@@ -207,14 +207,14 @@ fn studies_share_what_the_campaign_has() {
     assert_eq!((&b.measures[0][..], &b.phases[0].name[..], b.phases.len()), ("wall_s", "import", 1));
     // Each key is named once in an error.
     let why = parse(&format!("colour = 1\n{shared}{}", study("b", own))).unwrap_err().to_string();
-    assert!(why.contains("no key \"colour\"") && why.matches("factor").count() == 1, "{why}");
+    assert!(why.contains("unknown key \"colour\"") && why.matches("factor").count() == 1, "{why}");
     let why = parse(
         &study("a", "").replace("[[study]]", "name = \"x\"\ntitle = \"T\"\n[datasets.data]\n[[study]]"),
     );
-    assert!(why.unwrap_err().to_string().contains("needs \"phase\""));
+    assert!(why.unwrap_err().to_string().contains("lacks \"phase\""));
 }
 
-/// The cases of this one are the product of its factors' levels: with 64 factors no memory would hold them.
+/// Cases are the product of the factors' levels: those of 64 factors would not fit into memory.
 #[test]
 fn too_many_cases_are_refused() {
     let with = |factors: usize| {
@@ -226,8 +226,8 @@ fn too_many_cases_are_refused() {
     };
     assert_eq!(order::cases(&parse(&with(3)).unwrap().studies[0]).len(), 6 * 8);
     let why = parse(&with(11)).unwrap_err().to_string();
-    assert!(why.contains("16384 cases; 10000 is the limit"), "{why}");
-    assert!(parse(&with(64)).unwrap_err().to_string().contains("is the limit"));
+    assert!(why.contains("16384 combinations; the limit is 10000"), "{why}");
+    assert!(parse(&with(64)).unwrap_err().to_string().contains("the limit is"));
 }
 
 #[test]
@@ -261,7 +261,7 @@ proptest! {
         let _ = parse(&text);
     }
 
-    /// Lines of a good campaign, mixed up, and one value replaced by another one.
+    /// Lines of a valid campaign in another order, with one value replaced.
     #[test]
     fn a_mangled_campaign_is_a_campaign_or_an_error(
         from in 0usize..GOOD.lines().count(),

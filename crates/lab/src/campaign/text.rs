@@ -1,4 +1,4 @@
-//! A campaign's file as a tree of TOML values, each of which knows its line.
+//! A campaign's file as a tree of TOML values with line numbers.
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -10,28 +10,29 @@ use toml::de::{DeTable, DeValue};
 
 use crate::{Error, Result};
 
-/// The file.
+/// Path and text of a file.
 pub(super) struct Source<'a> {
     pub path: &'a Path,
     pub text: &'a str,
 }
 
 impl<'a> Source<'a> {
-    /// An error at a byte of the file.
+    /// Returns an error at a byte offset of the file.
     pub fn error(&self, at: usize, why: impl Into<String>) -> Error {
         let before = &self.text.as_bytes()[..at.min(self.text.len())];
         let line = before.iter().filter(|b| **b == b'\n').count() + 1;
         Error::Campaign { path: self.path.to_owned(), line, why: why.into() }
     }
 
-    /// The tree.
+    /// Parses the file.
     pub fn tree(&self) -> Result<Spanned<DeTable<'a>>> {
-        DeTable::parse(self.text)
-            .map_err(|e| self.error(e.span().map_or(0, |s| s.start), format!("not TOML: {}", e.message())))
+        DeTable::parse(self.text).map_err(|e| {
+            self.error(e.span().map_or(0, |s| s.start), format!("invalid TOML: {}", e.message()))
+        })
     }
 }
 
-/// A value under its key.
+/// A value and its key.
 #[derive(Clone)]
 pub(super) struct Node<'a> {
     source: &'a Source<'a>,
@@ -45,44 +46,46 @@ impl<'a> Node<'a> {
         Node { source, value: value.get_ref(), at: value.span().start, key }
     }
 
-    /// Its key, or that of the list it is in.
+    /// Returns the key of the value, or of the list that contains it.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// An error here.
+    /// Returns an error at the position of this value.
     pub fn error(&self, why: impl Into<String>) -> Error {
         self.source.error(self.at, why)
     }
 
-    /// It should have been something else.
+    /// Returns the error for a value of the wrong type or range.
     pub fn wrong(&self, wanted: &str) -> Error {
         let is = match self.value {
             DeValue::String(s) => format!("the text {:?}", s.as_ref()),
             DeValue::Integer(i) => format!("the number {i}"),
             DeValue::Float(f) => format!("the number {f}"),
             DeValue::Boolean(b) => format!("{b}"),
-            other => format!("of the type {}", other.type_str()),
+            other => format!("a value of type {}", other.type_str()),
         };
-        self.error(format!("{:?} takes {wanted}; here it is {is}", self.key))
+        self.error(format!("{:?} must be {wanted}, not {is}", self.key))
     }
 
     pub fn text(&self) -> Result<String> {
         self.value.as_str().map(str::to_owned).ok_or_else(|| self.wrong("text in quotes"))
     }
 
-    /// Text that is not empty.
+    /// Returns non-empty text.
     pub fn line(&self) -> Result<String> {
         let text = self.text()?;
         if text.trim().is_empty() { Err(self.error(format!("{:?} is empty", self.key))) } else { Ok(text) }
     }
 
-    /// A word that files, datasets and columns may be called by.
+    /// Returns text that is usable as a name of files, datasets and columns.
     pub fn word(&self) -> Result<String> {
         let text = self.text()?;
         let fine = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         if text.is_empty() || !text.chars().all(fine) {
-            return Err(self.error(format!("{:?}: {text:?} has to be of letters, digits, - and _", self.key)));
+            return Err(
+                self.error(format!("{:?}: {text:?} must consist of letters, digits, - and _", self.key))
+            );
         }
         Ok(text)
     }
@@ -101,7 +104,7 @@ impl<'a> Node<'a> {
         value.filter(|v: &f64| v.is_finite()).ok_or_else(|| self.wrong("a number"))
     }
 
-    /// A number between, ends included.
+    /// Returns a number from `low` to `high`, both included.
     pub fn number_in(&self, low: f64, high: f64) -> Result<f64> {
         let value = self.number()?;
         let fits = (low..=high).contains(&value);
@@ -121,24 +124,24 @@ impl<'a> Node<'a> {
         Ok(array.iter().map(|v| Node::new(self.source, self.key.clone(), v)).collect())
     }
 
-    /// A list of lines.
+    /// Returns a list of non-empty texts.
     pub fn lines(&self) -> Result<Vec<String>> {
         self.list()?.iter().map(Node::line).collect()
     }
 
-    /// A table with keys of the file's own.
+    /// Returns the entries of a table with arbitrary keys.
     pub fn entries(&self) -> Result<Vec<Node<'a>>> {
         let table = self.value.as_table().ok_or_else(|| self.wrong("a table"))?;
         Ok(table.iter().map(|(key, v)| Node::new(self.source, key.get_ref().to_string(), v)).collect())
     }
 
-    /// A table with known keys; `what` is for messages.
+    /// Returns a table with known keys; `what` describes it in messages.
     pub fn fields(&self, what: impl Into<String>) -> Result<Fields<'a>> {
         let table = self.value.as_table().ok_or_else(|| self.wrong("a table"))?;
         Ok(Fields { source: self.source, table, at: self.at, what: what.into(), asked: RefCell::default() })
     }
 
-    /// As levels, cases and properties spell it: text, whole number, number, true or false.
+    /// Returns the text of a value as in levels, cases and properties: text, integer, number, true or false.
     pub fn spelled(&self) -> Result<String> {
         match self.value {
             DeValue::String(s) => Ok(s.to_string()),
@@ -150,14 +153,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whatever it is, for a driver. The parser bounds how deep it can be.
+    /// Returns any value as JSON for a driver. The parser limits the nesting.
     pub fn json(&self) -> Result<Json> {
         Ok(match self.value {
             DeValue::String(s) => Json::String(s.to_string()),
             DeValue::Boolean(b) => Json::Bool(*b),
-            DeValue::Integer(_) => {
-                integer(self.value).ok_or_else(|| self.wrong("a number of 64 bits"))?.into()
-            }
+            DeValue::Integer(_) => integer(self.value).ok_or_else(|| self.wrong("a 64-bit integer"))?.into(),
             DeValue::Float(_) => self.number()?.into(),
             DeValue::Datetime(d) => Json::String(d.to_string()),
             DeValue::Array(_) => Json::Array(self.list()?.iter().map(Node::json).collect::<Result<_>>()?),
@@ -165,7 +166,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// A table as it is.
+    /// Returns a table as a JSON object.
     pub fn object(&self) -> Result<serde_json::Map<String, Json>> {
         self.entries()?.iter().map(|n| Ok((n.key.clone(), n.json()?))).collect()
     }
@@ -176,7 +177,7 @@ fn integer(value: &DeValue<'_>) -> Option<i64> {
     i64::from_str_radix(integer.as_str(), integer.radix()).ok()
 }
 
-/// A table with known keys: what was never asked for is an error at [`Fields::end`].
+/// A table with known keys: [`Fields::end`] fails if the table has other keys than those read before.
 pub(super) struct Fields<'a> {
     source: &'a Source<'a>,
     table: &'a DeTable<'a>,
@@ -186,12 +187,12 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The whole file.
+    /// Returns the top level of the file.
     pub fn of_file(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Fields<'a> {
         Fields { source, table: tree, at: 0, what: "the campaign".into(), asked: RefCell::default() }
     }
 
-    /// An error at the table's head.
+    /// Returns an error at the position of the table.
     pub fn error(&self, why: impl Into<String>) -> Error {
         self.source.error(self.at, why)
     }
@@ -205,30 +206,31 @@ impl<'a> Fields<'a> {
     }
 
     pub fn need(&self, key: &'static str) -> Result<Node<'a>> {
-        self.get(key).ok_or_else(|| self.error(format!("{} needs {key:?}", self.what)))
+        self.get(key).ok_or_else(|| self.error(format!("{} lacks {key:?}", self.what)))
     }
 
-    /// The value under a key here, or else in `shared`, which may hold it even if it is not used.
+    /// Returns the value of a key in this table, or else in `shared`. Marks the key as known in both.
     pub fn get_or_shared(&self, shared: &Fields<'a>, key: &'static str) -> Option<Node<'a>> {
         let other = shared.get(key);
         self.get(key).or(other)
     }
 
     pub fn need_or_shared(&self, shared: &Fields<'a>, key: &'static str) -> Result<Node<'a>> {
-        self.get_or_shared(shared, key).ok_or_else(|| self.error(format!("{} needs {key:?}", self.what)))
+        self.get_or_shared(shared, key).ok_or_else(|| self.error(format!("{} lacks {key:?}", self.what)))
     }
 
-    /// A list of tables that may be left out.
+    /// Returns an optional list of tables.
     pub fn tables(&self, key: &'static str) -> Result<Vec<Node<'a>>> {
         self.get(key).map_or(Ok(Vec::new()), |node| node.list())
     }
 
-    /// Nothing else may be here.
+    /// Fails if the table has a key that was never read.
     pub fn end(self) -> Result<()> {
         let asked = self.asked.borrow();
         let unknown = self.table.keys().filter(|k| !asked.contains(&k.get_ref().as_ref()));
         let Some(first) = unknown.min_by_key(|k| k.span().start) else { return Ok(()) };
-        let why = format!("{} has no key {:?}; it has {}", self.what, first.get_ref(), asked.join(", "));
+        let why =
+            format!("unknown key {:?} in {}; known keys: {}", first.get_ref(), self.what, asked.join(", "));
         Err(self.source.error(first.span().start, why))
     }
 }

@@ -1,4 +1,4 @@
-//! What a property, a field of the pool, a measure, a size and a time may be.
+//! Parses and checks properties, fields of the pool, measures, sizes and times.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use super::text::{Fields, Node};
 use super::{ParameterPath, Phase, PoolSpec};
 use crate::Result;
 
-/// Bytes: `4G`.
+/// Parses a size such as `4G` into bytes.
 pub(super) fn size(node: &Node<'_>) -> Result<u64> {
     property::parse_size(&node.spelled()?).map_err(|_| node.wrong("a size: 512M, 4G"))
 }
 
-/// Nanoseconds: `30s`, `5m`, `1h`.
+/// Parses a time such as `30s`, `5m`, `1h` into nanoseconds.
 pub(super) fn time_ns(node: &Node<'_>) -> Result<u64> {
     let text = node.text()?;
     let units = [("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
@@ -28,7 +28,7 @@ pub(super) fn time_ns(node: &Node<'_>) -> Result<u64> {
     }
 }
 
-/// A property's value under its name.
+/// Parses the value of a property; returns its canonical name and the value.
 pub(super) fn property(node: &Node<'_>, name: &str) -> Result<(String, String)> {
     let value = node.spelled()?;
     let known = property::find(name).map_err(|e| node.error(e.to_string()))?;
@@ -36,7 +36,7 @@ pub(super) fn property(node: &Node<'_>, name: &str) -> Result<(String, String)> 
     Ok((known.name.to_owned(), value))
 }
 
-/// Properties of a role over those it has.
+/// Adds the properties of a role to those that it already has.
 pub(super) fn properties(node: &Node<'_>, base: &mut Settings) -> Result<()> {
     for entry in node.entries()? {
         let (name, value) = property(&entry, entry.key())?;
@@ -45,7 +45,7 @@ pub(super) fn properties(node: &Node<'_>, base: &mut Settings) -> Result<()> {
     Ok(())
 }
 
-/// A pool: what is said over `base`.
+/// Parses a pool; missing fields come from `base`.
 pub(super) fn pool(fields: Fields<'_>, base: &PoolSpec) -> Result<PoolSpec> {
     let mut pool = base.clone();
     if let Some(node) = fields.get("vdevs") {
@@ -72,7 +72,7 @@ pub(super) fn pool(fields: Fields<'_>, base: &PoolSpec) -> Result<PoolSpec> {
 
 const CACHINGS: &[&str] = &["through", "pages", "writeback"];
 
-/// A level's value for a place, as it is kept.
+/// Parses and checks a level's value for a path.
 pub(super) fn setting_value(place: &ParameterPath, node: &Node<'_>) -> Result<serde_json::Value> {
     Ok(match place {
         ParameterPath::Dataset(_, name) => property(node, name)?.1.into(),
@@ -88,7 +88,7 @@ pub(super) fn setting_value(place: &ParameterPath, node: &Node<'_>) -> Result<se
     })
 }
 
-/// The fields of a pool that are one value each.
+/// The fields of a pool that have a single value.
 pub(super) const POOL_KEYS: &[&str] = &["vdevs", "ashift", "arc", "device", "caching"];
 
 fn tunables(node: &Node<'_>, tunables: &mut BTreeMap<String, String>) -> Result<()> {
@@ -98,7 +98,7 @@ fn tunables(node: &Node<'_>, tunables: &mut BTreeMap<String, String>) -> Result<
     Ok(())
 }
 
-/// As `mount --device` takes it: `KIND[,FILE=KIND…]`.
+/// Parses a device in the spelling of `mount --device`: `KIND[,FILE=KIND…]`.
 fn device(node: &Node<'_>) -> Result<String> {
     let text = node.line()?;
     for (i, word) in text.split(',').enumerate() {
@@ -111,11 +111,11 @@ fn device(node: &Node<'_>) -> Result<String> {
     Ok(text)
 }
 
-/// A module parameter's value: a size or a plain number.
+/// Parses the value of a module parameter: a size or a number.
 fn tunable(node: &Node<'_>, name: &str) -> Result<String> {
     if !Engine::tunables().any(|known| known == name) {
         let known: Vec<_> = Engine::tunables().collect();
-        return Err(node.error(format!("there is no tunable {name:?}; there is {}", known.join(", "))));
+        return Err(node.error(format!("unknown tunable {name:?}; expected one of {}", known.join(", "))));
     }
     size(node)?;
     node.spelled()
@@ -125,16 +125,16 @@ fn vdevs(node: &Node<'_>) -> Result<Vec<String>> {
     let words = node.lines()?;
     match words.iter().find(|w| w.contains(['/', ' '])) {
         Some(word) => Err(node.error(format!(
-            "vdevs: {word:?}: words of `pool create`, such as mirror, log or d0:64G; the files are made in the scratch folder"
+            "vdevs: invalid argument {word:?}; expected an argument of `pool create` such as mirror, log or d0:64G (files are created in the scratch directory)"
         ))),
-        None if words.is_empty() => Err(node.error("vdevs: no file is named; write [\"d0:64G\"]")),
+        None if words.is_empty() => Err(node.error("vdevs: no file is named; expected for example [\"d0:64G\"]")),
         None => Ok(words),
     }
 }
 
 fn arc(node: &Node<'_>) -> Result<String> {
     if size(node)? < 64 << 20 {
-        return Err(node.wrong("64M at least"));
+        return Err(node.wrong("a size of at least 64M"));
     }
     node.spelled()
 }
@@ -144,10 +144,10 @@ fn one_of(node: &Node<'_>, allowed: &[&str]) -> Result<String> {
     if allowed.contains(&text.as_str()) { Ok(text) } else { Err(node.wrong(&allowed.join(", "))) }
 }
 
-/// Measures that exist by role.
+/// Measures that exist for each role.
 const BY_ROLE: &[&str] = &["logical", "allocated", "ratio"];
 
-/// A measure's name: `[PHASE/]NAME[.ROLE]`. A figure of the driver's own has any name.
+/// Parses the name of a measure: `[PHASE/]NAME[.ROLE]`. A driver may report figures with any name.
 pub(super) fn measure(
     node: &Node<'_>,
     phases: &[Phase],
@@ -160,7 +160,8 @@ pub(super) fn measure(
             let measured: Vec<_> = phases.iter().filter(|p| p.measure).map(|p| p.name.as_str()).collect();
             if !measured.contains(&phase) {
                 let known = measured.join(", ");
-                return Err(node.error(format!("{whole:?}: no measured phase {phase:?}; there is {known}")));
+                return Err(node
+                    .error(format!("{whole:?}: unknown measured phase {phase:?}; expected one of {known}")));
             }
             name
         }
@@ -169,7 +170,9 @@ pub(super) fn measure(
     match role {
         Some(role) if !BY_ROLE.contains(&base) => {
             let by_role = BY_ROLE.join(", ");
-            return Err(node.error(format!("{whole:?}: only {by_role} exist by role, so not {base}.{role}")));
+            return Err(
+                node.error(format!("{whole:?}: {base} does not exist for each role; only {by_role} do"))
+            );
         }
         Some(role) if !datasets.contains_key(role) => return Err(unknown_role(node, role, datasets)),
         _ => {}
@@ -177,18 +180,18 @@ pub(super) fn measure(
     let fine = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     if base.is_empty() || !base.chars().all(fine) {
         return Err(node.error(format!(
-            "{whole:?} is no measure; see the table in docs/lab.md, or a figure of the driver"
+            "invalid measure {whole:?}: expected one of docs/lab.md or a figure of the driver"
         )));
     }
     Ok(whole)
 }
 
-/// The error of a role that is none.
+/// Returns the error for an unknown role.
 pub(super) fn unknown_role(
     node: &Node<'_>,
     role: &str,
     datasets: &BTreeMap<String, Settings>,
 ) -> crate::Error {
     let known: Vec<_> = datasets.keys().map(String::as_str).collect();
-    node.error(format!("there is no dataset {role:?}; there is {}", known.join(", ")))
+    node.error(format!("unknown dataset {role:?}; expected one of {}", known.join(", ")))
 }

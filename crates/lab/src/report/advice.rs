@@ -1,7 +1,7 @@
-//! The closing table: what to set on each dataset, and why.
+//! The closing table: recommended settings for each dataset, with reasons.
 //!
-//! The best case is looked for among those that lose no data: a setting that may is named with what it would have
-//! brought, and never advised. What wins by no more than noise is not advised either.
+//! Only cases that cannot lose data are candidates: a dangerous setting is listed with its figure, but never
+//! recommended. A setting that is better only within noise is not recommended either.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::campaign::{Case, Claim, ParameterPath, Recommend, Study};
 use crate::statistics::{self, Direction};
 use crate::store::Trial;
 
-/// What is dangerous, and why. A property of any dataset, or a parameter of a driver.
+/// Dangerous values of a dataset's property or a driver's parameter, with the reason.
 const UNSAFE: &[(&str, &[&str], &str)] = &[
     ("sync", &["disabled"], "a crash loses writes that the database was told are safe"),
     ("checksum", &["off"], "silent corruption is neither seen nor repaired"),
@@ -24,81 +24,81 @@ const UNSAFE: &[(&str, &[&str], &str)] = &[
     ("full_page_writes", OFF, TORN),
     ("fsync", OFF, "a crash loses writes that the database was told are safe"),
 ];
-/// Shown by crates/openzfs/tests/torn.rs.
+/// `crates/openzfs/tests/torn.rs` demonstrates this.
 const TORN: &str =
     "a crash can leave a part of a page on any recordsize: the intent log divides writes over its blocks";
 const OFF: &[&str] = &["off", "OFF", "false", "0", "no"];
 
-/// A line of the closing table.
+/// A row of the closing table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// Role.
+    /// Role of the dataset.
     pub dataset: String,
-    /// The study that says so.
+    /// Name of the study behind the recommendation.
     pub study: String,
     /// The measure that decides.
     pub by: String,
-    /// More of it is better.
+    /// Whether a higher value is better.
     pub higher: bool,
-    /// What to set; what is there already if nothing is better beyond noise.
+    /// Recommended values; the present ones if no value is better beyond noise.
     pub set: Vec<(String, String)>,
-    /// Whether anything is better than the rest beyond noise.
+    /// Whether a value is better than the others beyond noise.
     pub verdict: Choice,
-    /// The case that was best, as tables name it.
+    /// Name of the best case in tables.
     pub case: Option<String>,
-    /// Its figure.
+    /// Figure of the best case.
     pub figure: Option<Figure>,
-    /// The other values that were tried, best first.
+    /// Other values that were tried, best first.
     pub others: Vec<Other>,
-    /// What would have been better but is dangerous, each with the reason.
+    /// Better but dangerous settings, each with the reason.
     pub dangerous: Vec<String>,
-    /// What is dangerous and was the same in all cases.
+    /// Dangerous settings that were the same in all cases.
     pub conditions: Vec<String>,
-    /// All of it in a line.
+    /// The recommendation and its evidence as one line of text.
     pub line: String,
 }
 
-/// How sure an advice is.
+/// How certain a recommendation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
     /// Better than every other value beyond noise.
     Best,
-    /// Better than some of them; the others do as well.
+    /// Better than some values; the others are as good within noise.
     AmongBest,
     /// No value is better than another beyond noise.
     NoDifference,
-    /// Too few trials for intervals: the best median.
+    /// There are too few trials for intervals; the best median was chosen.
     TooFew,
     /// Nothing was measured.
     NotMeasured,
 }
 
-/// Values that are not advised.
+/// Values that are not recommended.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Other {
-    /// The values.
+    /// Property → value.
     pub set: Vec<(String, String)>,
-    /// The best case that has them.
+    /// The best case with these values.
     pub case: String,
-    /// Median of its measure.
+    /// Median of the case's measure.
     pub median: f64,
-    /// The best case's measure over this one's, pair by pair.
+    /// Ratio of the best case's measure to this one's, pair by pair.
     pub ratio: Option<f64>,
-    /// Of the ratio.
+    /// The 95 % interval of the ratio.
     pub ci95: Option<(f64, f64)>,
-    /// Whether the best one is better beyond noise.
+    /// Whether the best case is better beyond noise.
     pub worse: bool,
 }
 
-/// A case in the running.
+/// A candidate case.
 struct Candidate {
     case: Case,
     set: Vec<(String, String)>,
     figure: Figure,
 }
 
-/// Every line that a study adds to the closing table.
+/// Returns the rows that a study adds to the closing table.
 pub fn advice(study: &Study, trials: &[Trial]) -> Vec<Advice> {
     study.recommend.iter().map(|r| advise(study, trials, r)).collect()
 }
@@ -144,7 +144,7 @@ fn advise(study: &Study, trials: &[Trial], wanted: &Recommend) -> Advice {
         advice.case = Some(format::case(study, &best.case));
         advice.figure = Some(best.figure.clone());
     }
-    // what is dangerous for another reason than the properties in question says nothing of them
+    // A case that is dangerous for another reason does not count for or against the properties in question.
     let own = |c: &&Candidate| c.set.iter().any(|(p, v)| dangerous_value(&wanted.dataset, p, v).is_some());
     let beats = |c: &&Candidate| safe.first().is_none_or(|best| is_better(wanted, &c.figure, &best.figure));
     advice.dangerous = dangerous
@@ -164,7 +164,7 @@ fn is_better(wanted: &Recommend, a: &Figure, b: &Figure) -> bool {
     if wanted.higher { a.median > b.median } else { a.median < b.median }
 }
 
-/// The best case of every other set of values, compared with the best one of all.
+/// Compares the best case of every other set of values with the best case of all.
 fn others(
     study: &Study,
     trials: &[Trial],
@@ -193,7 +193,7 @@ fn others(
     others
 }
 
-/// The two cases in the words of a claim.
+/// Describes the two cases as a claim.
 fn against(wanted: &Recommend, best: &Candidate, other: &Candidate) -> Claim {
     Claim {
         text: String::new(),
@@ -231,7 +231,7 @@ fn verdict(
     }
 }
 
-/// What a dataset has without the study's factors, if that was among the values tried; else the best ones.
+/// Returns the dataset's values without the study's factors if they were tried, otherwise the best ones.
 fn kept(study: &Study, wanted: &Recommend, all: &[Candidate]) -> Vec<(String, String)> {
     let today: Vec<(String, String)> =
         wanted.properties.iter().map(|p| (p.clone(), base(study, &wanted.dataset, p))).collect();
@@ -242,7 +242,7 @@ fn kept(study: &Study, wanted: &Recommend, all: &[Candidate]) -> Vec<(String, St
     if tried { today } else { all.first().map(|c| c.set.clone()).unwrap_or_default() }
 }
 
-/// A property of a dataset in a case: set by a level, by the study, or OpenZFS's default.
+/// Returns a dataset's property in a case: set by a level, by the study, or OpenZFS's default.
 fn value(study: &Study, case: &Case, role: &str, property: &str) -> String {
     let chosen = settings(study, case).into_iter().rev();
     let set = chosen.filter_map(|(place, value)| match place {
@@ -257,7 +257,7 @@ fn base(study: &Study, role: &str, name: &str) -> String {
     set.unwrap_or_else(|| property::find(name).map_or("default", |p| p.default).to_owned())
 }
 
-/// All that a case's levels set, in the factors' order.
+/// Returns all values that a case's levels set, in the factors' order.
 fn settings<'a>(study: &'a Study, case: &Case) -> Vec<(&'a ParameterPath, String)> {
     let levels = study.factors.iter().filter_map(|f| {
         let level = case.get(&f.name)?;
@@ -270,7 +270,8 @@ fn text(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What is dangerous in a case: what its levels set, and what would be advised from it.
+/// Returns the dangers of a case: of the values that its levels set, and of those that would be recommended from
+/// it.
 fn dangers(study: &Study, candidate: &Candidate, role: &str) -> Vec<String> {
     let mut all: BTreeMap<(&str, &str), String> = BTreeMap::new();
     for (place, value) in settings(study, &candidate.case) {
@@ -284,7 +285,7 @@ fn dangers(study: &Study, candidate: &Candidate, role: &str) -> Vec<String> {
     all.iter().filter_map(|((role, name), value)| dangerous_value(role, name, value)).collect()
 }
 
-/// What is dangerous in all cases of a study, and so no reason to prefer one to another.
+/// Returns the dangers common to all cases of a study, which are no reason to prefer one case.
 fn fixed_dangers(study: &Study) -> Vec<String> {
     let properties = study.datasets.iter().flat_map(|(role, settings)| {
         settings.iter().filter_map(move |(name, value)| dangerous_value(role, name, value))
@@ -303,14 +304,15 @@ fn dangerous_value(role: &str, name: &str, value: &str) -> Option<String> {
 fn danger(study: &Study, candidate: &Candidate, role: &str) -> String {
     let figure = format::figure(&candidate.figure);
     let why = dangers(study, candidate, role).join("; ");
-    format!("{} gave {figure}, and is not advised – {why}", format::case(study, &candidate.case))
+    format!("{} gave {figure}, but is not recommended – {why}", format::case(study, &candidate.case))
 }
 
-/// `recordsize=16K: wall_s 12.1 s (11.9 s to 12.4 s); 0.80x (0.78x to 0.83x) of 128K; as good within noise: 32K`.
+/// Formats the evidence: `recordsize=16K: wall_s 12.1 s (11.9 s to 12.4 s); 0.80x (0.78x to 0.83x) of 128K; as good
+/// within noise: 32K`.
 fn line(advice: &Advice) -> String {
     let Some(figure) = &advice.figure else {
         return match advice.dangerous.first() {
-            Some(danger) => format!("nothing safe was measured; {danger}"),
+            Some(danger) => format!("no safe setting was measured; {danger}"),
             None => "not measured".to_owned(),
         };
     };
@@ -325,12 +327,12 @@ fn line(advice: &Advice) -> String {
     }
     match advice.verdict {
         Choice::AmongBest => parts.push(format!("as good within noise: {}", tied.join(", "))),
-        Choice::NoDifference if advice.others.is_empty() => parts.push("nothing else was tried".to_owned()),
+        Choice::NoDifference if advice.others.is_empty() => parts.push("no other value was tried".to_owned()),
         Choice::NoDifference => {
-            parts.push("no other value differs beyond noise: leave it as it is".to_owned());
+            parts.push("no other value differs beyond noise: keep the present one".to_owned());
         }
         Choice::TooFew => {
-            parts.push(format!("best median, too few trials to be sure of it against {}", tied.join(", ")))
+            parts.push(format!("best median, but too few trials to distinguish it from {}", tied.join(", ")))
         }
         Choice::Best | Choice::NotMeasured => {}
     }
@@ -338,7 +340,7 @@ fn line(advice: &Advice) -> String {
     parts.join("; ")
 }
 
-/// How far from "the same", either way.
+/// Returns the distance of a ratio from 1, in either direction.
 fn gain(other: &Other) -> f64 {
     other.ratio.map_or(0.0, |r| r.ln().abs())
 }

@@ -9,22 +9,22 @@ use crate::order::cases;
 use crate::statistics;
 use crate::store::Trial;
 
-/// A case and what its trials gave.
+/// A case and the figures of its trials.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Which.
+    /// The case.
     pub case: Case,
-    /// As plots and sentences name it.
+    /// The case's name in plots and sentences.
     pub label: String,
-    /// Trials that gave something.
+    /// Number of trials with an outcome.
     pub trials: usize,
-    /// Trials that failed.
+    /// Number of failed trials.
     pub failed: usize,
-    /// In the order of the study's measures; `null` where nothing was measured.
+    /// A figure for each of the study's measures, in order; `null` if the measure was not measured.
     pub figures: Vec<Option<Figure>>,
 }
 
-/// The rows in the order of the campaign's file, cases without trials too.
+/// Returns the rows in the order of the campaign's file, including cases without trials.
 pub fn rows(study: &Study, trials: &[Trial]) -> Vec<Row> {
     let columns: Vec<Vec<(Case, Figure)>> =
         study.measures.iter().map(|m| figures(study, trials, m)).collect();
@@ -43,7 +43,7 @@ pub fn rows(study: &Study, trials: &[Trial]) -> Vec<Row> {
     cases(study).into_iter().map(row).collect()
 }
 
-/// A measure of every case that has it.
+/// Returns a measure for every case that has it.
 pub fn figures(study: &Study, trials: &[Trial], measure: &str) -> Vec<(Case, Figure)> {
     let cells = statistics::cells(study, trials, measure).into_iter();
     let figure = |cell: statistics::Cell| {

@@ -1,4 +1,4 @@
-//! What the original says, held against what was measured here.
+//! Compares the original's statements with the measurements.
 
 use serde::Serialize;
 
@@ -7,26 +7,26 @@ use crate::campaign::{Case, Claim, Study, Times};
 use crate::statistics::{self, Direction, Ratio};
 use crate::store::Trial;
 
-/// How a claim fares.
+/// The result of testing a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimVerdict {
-    /// The interval of the ratio lies wholly where the original says.
+    /// The interval of the ratio lies entirely on the side that the original states.
     Agrees,
-    /// It lies wholly elsewhere.
+    /// The interval lies entirely on the other side.
     DoesNotAgree,
-    /// It holds 1, and the original only says a direction.
+    /// The interval contains 1, and the original states only a direction.
     NoDifference,
-    /// It holds the bound that the original's sentence means.
+    /// The interval contains the bound of the original's statement.
     Unclear,
-    /// There is no interval: a single pair of trials.
+    /// There is no interval, because there are too few pairs of trials.
     TooFew,
-    /// One of the two cases has no figure.
+    /// One of the two cases has no value.
     NotMeasured,
 }
 
 impl ClaimVerdict {
-    /// All of them, in the order they are counted in.
+    /// All verdicts, in the order of display.
     pub const ALL: [ClaimVerdict; 6] = [
         ClaimVerdict::Agrees,
         ClaimVerdict::DoesNotAgree,
@@ -36,7 +36,7 @@ impl ClaimVerdict {
         ClaimVerdict::NotMeasured,
     ];
 
-    /// The verdict as reports print it.
+    /// Returns the verdict as reports print it.
     pub fn label(self) -> &'static str {
         match self {
             ClaimVerdict::Agrees => "agrees",
@@ -49,51 +49,51 @@ impl ClaimVerdict {
     }
 }
 
-/// A claim with both sides' figures.
+/// A claim with the original's and the measured figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimResult {
-    /// The study it is of.
+    /// Name of the claim's study.
     pub study: String,
-    /// In our words.
+    /// The statement in our words.
     pub text: String,
-    /// What shows it.
+    /// The measure that tests the claim.
     pub measure: String,
-    /// Of our figures.
+    /// Unit of the measured figures.
     pub unit: String,
-    /// The case that is said to be better.
+    /// The case that is better according to the original.
     pub better: Case,
-    /// The case it is compared with; empty where it is `least`.
+    /// The case with which it is compared; empty if `least` is set.
     pub than: Case,
-    /// What `better` has to reach.
+    /// The bound that `better` has to reach.
     pub least: Option<f64>,
-    /// Better is less.
+    /// Whether a lower value is better.
     pub lower: bool,
-    /// How many times better it has to be, where the sentence says.
+    /// How many times better it has to be, if the claim states this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,
-    /// What `better` has to keep to, and `than` not.
+    /// The limit within which `better` stays and which `than` exceeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
-    /// The sentence speaks of `than` first.
+    /// Whether the statement names `than` first.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub than_first: bool,
     /// The original's figures for `better` and `than`.
     pub original: Option<[f64; 2]>,
-    /// Ours: medians over all pairs.
+    /// Measured medians over all pairs.
     pub ours: Option<[f64; 2]>,
-    /// Median of `better` over `than`, pair by pair, with its 95 % interval.
+    /// Median of the ratio of `better` to `than` over all pairs, with its 95 % interval.
     pub ratio: Option<f64>,
-    /// Of the ratio.
+    /// The 95 % interval of the ratio.
     pub ci95: Option<(f64, f64)>,
-    /// Pairs of trials.
+    /// Number of pairs of trials.
     pub pairs: usize,
-    /// What comes out.
+    /// The verdict.
     pub verdict: ClaimVerdict,
-    /// All of it in a line.
+    /// The claim and its result as one line of text.
     pub line: String,
 }
 
-/// Every claim of a study.
+/// Tests every claim of a study.
 pub fn results(study: &Study, trials: &[Trial]) -> Vec<ClaimResult> {
     study.claims.iter().map(|claim| result(study, trials, claim)).collect()
 }
@@ -132,7 +132,7 @@ fn verdict(claim: &Claim, ratio: Option<&Ratio>, pairs: &[(f64, f64)]) -> ClaimV
     if let Some(limit) = claim.limit {
         return on_both_sides(pairs, limit, claim.lower);
     }
-    // How many times better.
+    // Convert to "how many times better".
     let (low, high) = if claim.lower { (1.0 / high, 1.0 / low) } else { (low, high) };
     match claim.times {
         None if low > 1.0 => ClaimVerdict::Agrees,
@@ -149,7 +149,7 @@ fn verdict(claim: &Claim, ratio: Option<&Ratio>, pairs: &[(f64, f64)]) -> ClaimV
     }
 }
 
-/// Whether `better` keeps to the limit and `than` does not, each beyond noise.
+/// Whether `better` stays within the limit and `than` exceeds it, each beyond noise.
 fn on_both_sides(pairs: &[(f64, f64)], limit: f64, lower: bool) -> ClaimVerdict {
     let side = |pick: fn(&(f64, f64)) -> f64| {
         let figures: Vec<(f64, f64)> = pairs.iter().map(|pair| (limit, pick(pair))).collect();
@@ -166,8 +166,8 @@ fn on_both_sides(pairs: &[(f64, f64)], limit: f64, lower: bool) -> ClaimVerdict 
     }
 }
 
-/// `agrees: all imports faster than none – here 812/s (all) against 190/s (none), 4.27x (4.10x to 4.41x); the original
-/// 6k/s against 1.4k/s, 4.29x`. The figures stand in the sentence's order.
+/// Formats the result: `agrees: all imports faster than none – here 812/s (all) against 190/s (none), 4.27x (4.10x
+/// to 4.41x); the original 6k/s against 1.4k/s, 4.29x`. The figures follow the order of the statement.
 fn line(
     claim: &Claim,
     verdict: ClaimVerdict,
@@ -205,12 +205,12 @@ fn line(
     line
 }
 
-/// Of the better case and the other one, the one that the sentence names first.
+/// Returns the pair in the order in which the statement names the cases.
 pub fn ordered<T>(than_first: bool, [better, than]: [T; 2]) -> [T; 2] {
     if than_first { [than, better] } else { [better, than] }
 }
 
-/// What the ratio as it is shown, or the figures, have to be for the sentence to hold; nothing for a mere direction.
+/// Formats the bounds of the displayed ratio or figures for the statement to be true; empty for a mere direction.
 fn wanted(claim: &Claim, unit: &str) -> String {
     if let Some(limit) = claim.limit {
         let (inside, outside) = if claim.lower { ("below", "above") } else { ("above", "below") };
@@ -223,12 +223,12 @@ fn wanted(claim: &Claim, unit: &str) -> String {
     })
 }
 
-/// What stands between the two figures.
+/// Formats the relation between the two figures.
 fn bound(lower: bool) -> &'static str {
     if lower { ", wanted at most " } else { ", wanted at least " }
 }
 
-/// The original's figures, in the measure's unit as a campaign gives them, and their ratio.
+/// Formats the original's figures, in the measure's unit as in the campaign, and their ratio.
 fn original(claim: &Claim, unit: &str, figures: [f64; 2]) -> String {
     let show = |v| measures::format(&claim.measure, unit, v);
     if claim.least.is_some() {

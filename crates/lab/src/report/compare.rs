@@ -1,4 +1,4 @@
-//! Two runs of one campaign side by side: do they agree within the intervals that they print?
+//! Compares two runs of one campaign: whether they agree within the intervals that they print.
 
 use serde::Serialize;
 
@@ -6,49 +6,51 @@ use super::figure::Figure;
 use super::{Report, format};
 use crate::campaign::Case;
 
-/// How far two runs agree.
+/// The comparison of two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Campaign.
+    /// Name of the campaign.
     pub campaign: String,
-    /// The runs' numbers.
+    /// Numbers of the runs.
     pub runs: (i64, i64),
-    /// What makes them different experiments: other seed, scale, target or machine. Empty if nothing does.
+    /// Differences that make the runs different experiments: seed, scale, target or machine; empty if there are
+    /// none.
     pub unlike: Vec<String>,
-    /// Cells that have an interval in both.
+    /// Number of cells with an interval in both runs.
     pub cells: usize,
-    /// Those whose intervals overlap.
+    /// Number of cells whose intervals overlap.
     pub agree: usize,
-    /// Share of them; `null` if there are none.
+    /// Share of overlapping cells; `null` if there are none with intervals.
     pub share: Option<f64>,
-    /// Cells with a figure in both but without an interval in one: too few trials. They are not counted above.
+    /// Number of cells with a figure in both runs but without an interval in one, because it has too few
+    /// trials. They are not included in `cells`.
     pub without_interval: usize,
-    /// Cells that only one of the two has.
+    /// Number of cells that only one run has.
     pub in_one_only: usize,
-    /// Those whose intervals do not overlap, farthest first.
+    /// Cells whose intervals do not overlap, largest difference first.
     pub apart: Vec<CellDiff>,
 }
 
 /// A cell in which the runs differ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellDiff {
-    /// Study.
+    /// Name of the study.
     pub study: String,
-    /// Case.
+    /// The case.
     pub case: Case,
-    /// As tables name it.
+    /// The case's name in tables.
     pub label: String,
-    /// In the first run, as it is printed.
+    /// The figure of the first run, as printed.
     pub first: String,
-    /// In the second.
+    /// The figure of the second run.
     pub second: String,
-    /// Column.
+    /// The measure.
     pub measure: String,
-    /// Second median over first.
+    /// Ratio of the second median to the first.
     pub ratio: f64,
 }
 
-/// Compares every cell of every table. An interval's ends count as they are printed, with three significant digits.
+/// Compares every cell of every table. Intervals are compared as printed, with three significant digits.
 pub fn compare(first: &Report, second: &Report) -> Comparison {
     let mut all = Comparison {
         campaign: first.campaign.clone(),
@@ -110,7 +112,7 @@ fn overlap(a: (f64, f64), b: (f64, f64)) -> bool {
     before(a.0, b.1) && before(b.0, a.1)
 }
 
-/// With three significant digits.
+/// Rounds to three significant digits.
 fn printed(v: f64) -> f64 {
     if v == 0.0 || !v.is_finite() {
         return v;

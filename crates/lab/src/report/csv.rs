@@ -1,12 +1,12 @@
-//! Every figure of every trial, a row each: for R, pandas or a spreadsheet.
+//! Formats every figure of every trial as a row of CSV, for R, pandas or a spreadsheet.
 
 use poolwright_report::{Column, Table, Unit};
 
 use crate::campaign::Campaign;
 use crate::store::Trial;
 
-/// `study`, a column for each factor of any study, `block`, `phase`, `measure`, `value`, `unit`. A factor with one of
-/// those names has `factor_` before it. Failed trials have no rows.
+/// The columns are `study`, one for each factor of any study, `block`, `phase`, `measure`, `value`, `unit`. A
+/// factor with one of these names gets the prefix `factor_`. Failed trials have no rows.
 pub fn csv(campaign: &Campaign, trials: &[Trial]) -> String {
     let mut factors: Vec<&str> = Vec::new();
     for factor in campaign.studies.iter().flat_map(|s| &s.factors) {

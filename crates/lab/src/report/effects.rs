@@ -1,4 +1,4 @@
-//! What a level of a factor does against the factor's first level, everything else being equal.
+//! The effect of a factor's levels relative to its first level, with all other factors equal.
 
 use poolwright_report::Better;
 use serde::Serialize;
@@ -8,34 +8,35 @@ use crate::campaign::Study;
 use crate::statistics::{self, Direction};
 use crate::store::Trial;
 
-/// One level against the first.
+/// The effect of one level relative to the first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Effect {
-    /// What it is an effect on.
+    /// The measure.
     pub measure: String,
-    /// Of the medians.
+    /// Unit of the medians.
     pub unit: String,
-    /// Factor.
+    /// Name of the factor.
     pub factor: String,
-    /// Its first level.
+    /// First level of the factor.
     pub from: String,
-    /// This one.
+    /// The compared level.
     pub to: String,
-    /// Medians over the pairs' first and second trials.
+    /// Medians of the first and of the second trials of the pairs.
     pub medians: (f64, f64),
-    /// Median of the ratios, pair by pair.
+    /// Median of the pairs' ratios.
     pub ratio: f64,
-    /// Of the ratio; `null` where there are too few pairs.
+    /// 95 % interval of the ratio; `null` if there are too few pairs.
     pub ci95: Option<(f64, f64)>,
-    /// Pairs of trials.
+    /// Number of pairs of trials.
     pub pairs: usize,
-    /// Whether the interval leaves out 1.
+    /// Whether the interval excludes 1.
     pub beyond_noise: bool,
-    /// Whether this level is better than the first one; `null` inside the noise, or where better means nothing.
+    /// Whether this level is better than the first one; `null` within noise and for measures without a
+    /// direction.
     pub better: Option<bool>,
 }
 
-/// Every level of every factor, for every column of the table.
+/// Returns the effects of all levels of all factors on all columns of the table.
 pub fn effects(study: &Study, trials: &[Trial]) -> Vec<Effect> {
     study.measures.iter().flat_map(|m| of_measure(study, trials, m)).collect()
 }

@@ -5,18 +5,18 @@ use serde::Serialize;
 /// A measure over the trials of a case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// Its name.
+    /// Name of the measure.
     pub measure: String,
-    /// Of all values.
+    /// Unit of all values.
     pub unit: String,
-    /// Of the trials.
+    /// Median of the trials.
     pub median: f64,
     /// 95 % interval of the median; `null` for fewer than three trials.
     pub ci95: Option<(f64, f64)>,
-    /// Standard deviation over mean; `null` for one trial.
+    /// Coefficient of variation (standard deviation over mean); `null` for one trial.
     pub variation: Option<f64>,
-    /// Whether that is over a tenth.
+    /// Whether the coefficient of variation is above 0.1.
     pub noisy: bool,
-    /// A trial each.
+    /// The value of each trial.
     pub values: Vec<f64>,
 }

@@ -1,11 +1,11 @@
-//! A run as Markdown: for an issue, a wiki, or to be kept in a repository.
+//! Formats a report as Markdown, for an issue, a wiki or a repository.
 
 use poolwright_report::escape::markdown as escape;
 
 use super::compare::Comparison;
 use super::{Report, tables, text};
 
-/// Claims and advice first, then a table for each study.
+/// Formats a report: claims and recommendations first, then a table for each study.
 pub fn markdown(report: &Report) -> String {
     let mut out = format!("# {}\n\n{}\n\n", escape(&report.title), escape(&text::subtitle(report)));
     out += &format!("{}.\n", escape(&text::verdicts(report)));
@@ -47,7 +47,7 @@ pub fn markdown(report: &Report) -> String {
     out
 }
 
-/// Two runs side by side.
+/// Formats the comparison of two runs.
 pub fn comparison(comparison: &Comparison) -> String {
     let mut out = format!("\n## Against another run\n\n{}.\n", escape(&text::agreement(comparison)));
     for unlike in &comparison.unlike {

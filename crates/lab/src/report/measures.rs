@@ -1,15 +1,15 @@
-//! Measures by name: how they are shown, and which way they get better.
+//! How measures are shown, and whether higher or lower values are better.
 
 use poolwright_report::{Better, Unit};
 
 use crate::campaign::Study;
 
-/// The name without its phase.
+/// Returns the name of a measure without its phase.
 fn bare(column: &str) -> &str {
     column.split_once('/').map_or(column, |(_, name)| name)
 }
 
-/// How these figures of a measure are shown: their unit, and what they are multiplied by for it.
+/// Returns the display unit of these figures and the factor that converts to it.
 pub fn shown(column: &str, unit: &str, figures: impl IntoIterator<Item = f64>) -> (Unit, f64) {
     match unit {
         "bytes" => (Unit::Bytes, 1.0),
@@ -20,19 +20,20 @@ pub fn shown(column: &str, unit: &str, figures: impl IntoIterator<Item = f64>) -
         "percent" => (Unit::Fraction, 0.01),
         "ratio" if column.contains("hit") => (Unit::Fraction, 1.0),
         "ratio" => (Unit::Ratio, 1.0),
-        // means of small counts keep their decimals
+        // Means of small counts keep their decimals.
         _ if figures.into_iter().any(|v| v.abs() < 100.0 && v.fract() != 0.0) => (Unit::None, 1.0),
         _ => (Unit::Count, 1.0),
     }
 }
 
-/// A figure with its unit.
+/// Formats a figure with its unit.
 pub fn format(column: &str, unit: &str, value: f64) -> String {
     let (shown, factor) = shown(column, unit, [value]);
     shown.format(value * factor)
 }
 
-/// Which way a measure gets better, where that can be said: by what the study says of it, else by its kind.
+/// Returns which direction is better: as the study states it, otherwise by the kind of measure, or `None` if
+/// unknown.
 pub fn better(study: &Study, column: &str, unit: &str) -> Option<Better> {
     let claimed = study.claims.iter().find(|c| c.measure == column).map(|c| !c.lower);
     let advised = study.recommend.iter().find(|r| r.by == column).map(|r| r.higher);
@@ -43,7 +44,7 @@ pub fn better(study: &Study, column: &str, unit: &str) -> Option<Better> {
     }
 }
 
-/// Levels, counts and ratios of an unknown kind are neither good nor bad.
+/// Returns the direction by the kind of measure. Levels, counts and ratios of unknown kinds have none.
 fn usual(name: &str, unit: &str) -> Option<Better> {
     let family = name.split('.').next().unwrap_or(name);
     match (family, unit) {
@@ -54,13 +55,13 @@ fn usual(name: &str, unit: &str) -> Option<Better> {
     }
 }
 
-/// Whether a measure says how fast it went, and so belongs on one axis of the trade-off against space.
+/// Whether a measure describes speed, and so belongs on one axis of the trade-off against space.
 pub fn is_speed(column: &str, unit: &str) -> bool {
     let cpu = matches!(bare(column), "user_s" | "system_s" | "engine_s");
     matches!(unit, "1/s" | "bytes/s") || (unit == "s" && !cpu)
 }
 
-/// Whether a measure says what it takes on disk.
+/// Whether a measure describes the space on disk.
 pub fn is_space(column: &str) -> bool {
     bare(column) == "allocated" || bare(column).starts_with("allocated.")
 }

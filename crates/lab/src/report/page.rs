@@ -1,4 +1,4 @@
-//! The page of a run: what to set and how the original's claims fared first, the evidence behind it.
+//! The page of a run: recommended settings and tested claims first, then the evidence.
 
 mod histograms;
 mod plots;
@@ -12,10 +12,10 @@ use super::{Report, StudyReport, format, tables, text};
 use crate::campaign::{Campaign, Study};
 use crate::store::Trial;
 
-/// More rows than this make a picture of its own for the first measure only; the others are folded away.
+/// Number of rows above which only the first measure has an open bar chart; the charts of the others are collapsed.
 const MANY: usize = 12;
 
-/// The whole page. `text` is the campaign's file, `against` another run that this one is compared with.
+/// Builds the whole page. `text` is the content of the campaign's file; `against` is the run to compare with.
 pub fn html(
     report: &Report,
     campaign: &Campaign,
@@ -50,7 +50,7 @@ pub fn html(
     page.html()
 }
 
-/// All that somebody needs who has ten seconds.
+/// Adds the summary.
 fn summary(top: &mut Section, report: &Report) {
     let odd =
         report.claims().filter(|c| !matches!(c.verdict, ClaimVerdict::Agrees | ClaimVerdict::NotMeasured));
@@ -74,7 +74,7 @@ fn summary(top: &mut Section, report: &Report) {
     tiles(top, report);
 }
 
-/// Dangerous settings that would have won are named with what they cost.
+/// Adds better but dangerous settings, with the danger.
 fn dangerous(top: &mut Section, report: &Report) {
     let of = report.advice.iter().flat_map(|a| {
         let all = a.dangerous.iter().chain(&a.conditions);
@@ -82,7 +82,11 @@ fn dangerous(top: &mut Section, report: &Report) {
     });
     let all: Vec<String> = of.collect();
     if !all.is_empty() {
-        top.callout(Callout::Warning, "Better, and not advised", "These settings lose data or may:");
+        top.callout(
+            Callout::Warning,
+            "Better, but not recommended",
+            "These settings lose data or may lose it:",
+        );
         top.list(&all);
     }
 }
@@ -135,7 +139,7 @@ fn study(section: &mut Section, found: &StudyReport, study: &Study, report: &Rep
     logs(section, &typical);
 }
 
-/// What drivers said, folded away.
+/// Adds the drivers' log lines, collapsed.
 fn logs(section: &mut Section, typical: &[series::Typical]) {
     section.folded("Log lines of the drivers", |inside| {
         for t in typical {

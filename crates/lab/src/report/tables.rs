@@ -1,4 +1,4 @@
-//! The tables, the same in every output.
+//! The tables, identical in every output.
 
 use poolwright_report::{Cell, Column, Table, Tone, Unit};
 
@@ -8,7 +8,8 @@ use super::compare::Comparison;
 use super::figure::Figure;
 use super::{Report, StudyReport, format, measures};
 
-/// A row a case, a column a measure: median, interval, and whether it varies.
+/// The table of a study: a row for each case, a column for each measure, with median, interval and a mark for large
+/// variation.
 pub fn study(study: &StudyReport) -> Table {
     let mut columns: Vec<Column> = study.factors.iter().map(|f| Column::left(f)).collect();
     columns.extend(study.measures.iter().map(|m| Column::right(m)));
@@ -28,7 +29,7 @@ pub fn study(study: &StudyReport) -> Table {
     table
 }
 
-/// A median with its interval below it.
+/// Formats a median with its interval below it.
 fn figure(figure: &Figure) -> Cell {
     number(&figure.measure, &figure.unit, figure.median).note(format::note(figure))
 }
@@ -38,7 +39,7 @@ fn number(measure: &str, unit: &str, value: f64) -> Cell {
     Cell::num(value * factor, shown)
 }
 
-/// The original's rows beside ours.
+/// The table of a study's claims: the original's figures beside the measured ones.
 pub fn claims(claims: &[ClaimResult]) -> Table {
     let published = claims.iter().any(|c| c.original.is_some());
     let mut columns = vec![
@@ -78,7 +79,7 @@ pub fn claims(claims: &[ClaimResult]) -> Table {
     table
 }
 
-/// The other side of a claim: a case or a bound.
+/// Formats the other side of a claim: a case or a bound.
 fn than(claim: &ClaimResult) -> String {
     match (claim.least, claim.lower) {
         (None, _) => format::levels(&claim.than),
@@ -100,7 +101,7 @@ fn interval(ci95: Option<(f64, f64)>) -> String {
     format::interval(ci95, |v| Unit::Ratio.format(v)).unwrap_or_default()
 }
 
-/// The tone that goes with a verdict's words.
+/// Returns the tone of a verdict.
 pub fn tone(verdict: ClaimVerdict) -> Tone {
     match verdict {
         ClaimVerdict::Agrees => Tone::Good,
@@ -110,7 +111,7 @@ pub fn tone(verdict: ClaimVerdict) -> Tone {
     }
 }
 
-/// What each level does against the first one, on every column.
+/// The table of effects: each level relative to the first one, for every column.
 pub fn effects(study: &StudyReport) -> Table {
     let mut table = Table::new([
         Column::left("measure"),
@@ -147,7 +148,7 @@ pub fn effects(study: &StudyReport) -> Table {
     table
 }
 
-/// The closing table: a row a dataset, a column a property.
+/// The closing table: a row for each dataset, a column for each property.
 pub fn settings(advice: &[Advice]) -> Table {
     let (mut datasets, mut properties): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for a in advice.iter().filter(|a| !a.set.is_empty()) {
@@ -170,7 +171,7 @@ pub fn settings(advice: &[Advice]) -> Table {
     table
 }
 
-/// One property of one dataset; studies that advise different values are all named.
+/// Formats a property of a dataset; lists all studies if they recommend different values.
 fn setting(advice: &[&Advice], property: &str) -> Cell {
     let mut values: Vec<(&str, Vec<&Advice>)> = Vec::new();
     for a in advice {
@@ -197,18 +198,18 @@ fn setting(advice: &[&Advice], property: &str) -> Cell {
     }
 }
 
-/// A recommendation as text.
+/// Formats the certainty of a recommendation.
 pub fn sure(choice: Choice) -> &'static str {
     match choice {
         Choice::Best => "best",
         Choice::AmongBest => "among the best",
         Choice::NoDifference => "no difference beyond noise",
-        Choice::TooFew => "too few trials to be sure",
+        Choice::TooFew => "too few trials to be certain",
         Choice::NotMeasured => "not measured",
     }
 }
 
-/// The evidence behind the closing table.
+/// The table of the evidence behind the closing table.
 pub fn evidence(advice: &[Advice]) -> Table {
     let columns = ["dataset", "study", "set", "how sure", "evidence"].map(Column::left);
     let mut table = Table::new(columns);
@@ -225,7 +226,7 @@ pub fn evidence(advice: &[Advice]) -> Table {
     table
 }
 
-/// Trials that gave nothing.
+/// The table of failed trials.
 pub fn failed(report: &Report) -> Table {
     let mut table = Table::new(["study", "case", "block", "why"].map(Column::left));
     for f in &report.failed {
@@ -235,7 +236,7 @@ pub fn failed(report: &Report) -> Table {
     table
 }
 
-/// Cells in which two runs differ.
+/// The table of cells in which two runs differ.
 pub fn apart(comparison: &Comparison) -> Table {
     let (a, b) = comparison.runs;
     let mut table = Table::new([

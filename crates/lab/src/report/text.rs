@@ -1,4 +1,4 @@
-//! A run's result as text: what a terminal shows, and what Markdown and the page begin with.
+//! Formats a run's results as text for the terminal, and the introduction of Markdown and of the page.
 
 use poolwright_report::Terminal;
 use poolwright_report::escape::line;
@@ -7,13 +7,14 @@ use super::claims::ClaimVerdict;
 use super::compare::Comparison;
 use super::{Report, format, tables};
 
-/// What a study's table may take where no terminal says: a campaign has dozens of measures.
+/// Width of a study's table in characters if the terminal's width is unknown: a campaign may have dozens of
+/// measures.
 const PIPE_COLUMNS: usize = 100;
 
-/// Of a study without trials.
+/// The text for a study without trials.
 pub const NOT_RUN: &str = "No trial of this study has been run.";
 
-/// For a terminal: claims and advice first, then the tables, in parts where they are wide.
+/// Formats a report for a terminal: claims and recommendations first, then the tables, split if they are wide.
 pub fn text(report: &Report, to: Terminal) -> String {
     let mut out = format!("{}\n{}\n\n", line(&report.title), line(&subtitle(report)));
     out += &format!("{}\n", line(&verdicts(report)));
@@ -46,7 +47,7 @@ pub fn text(report: &Report, to: Terminal) -> String {
     out
 }
 
-/// Two runs side by side, for a terminal.
+/// Formats the comparison of two runs for a terminal.
 pub fn comparison(comparison: &Comparison, to: Terminal) -> String {
     let mut out = format!("{}\n", line(&agreement(comparison)));
     for unlike in &comparison.unlike {
@@ -58,7 +59,7 @@ pub fn comparison(comparison: &Comparison, to: Terminal) -> String {
     out
 }
 
-/// `Runs 1 and 2 agree in 38 of 40 cells (95.0 %); 3 without an interval are not counted`.
+/// Formats the agreement: `Runs 1 and 2 agree in 38 of 40 cells (95.0 %); 3 without an interval are not counted`.
 pub fn agreement(c: &Comparison) -> String {
     let share = c.share.map_or(String::new(), |s| format!(" ({:.1} %)", s * 100.0));
     let mut out = format!(
@@ -84,7 +85,7 @@ pub fn agreement(c: &Comparison) -> String {
     out
 }
 
-/// What it is, in one line.
+/// Describes the run in one line.
 pub fn subtitle(report: &Report) -> String {
     format!(
         "{}, run {} · {} scale · seed {} · {} · {} of {} · {}",
@@ -99,7 +100,7 @@ pub fn subtitle(report: &Report) -> String {
     )
 }
 
-/// `Of the original's 7 claims 5 agree, 1 does not, 1 shows no difference beyond noise`.
+/// Formats the verdicts: `Of the original's 7 claims 5 agree, 1 does not, 1 shows no difference beyond noise`.
 pub fn verdicts(report: &Report) -> String {
     let all = report.claims().count();
     let parts = report.verdicts().into_iter().map(|(verdict, n)| match verdict {
@@ -121,13 +122,13 @@ pub fn verdicts(report: &Report) -> String {
     }
 }
 
-/// What has to be known before trusting the rest.
+/// Returns the limits of the results' validity.
 pub fn warnings(report: &Report) -> Vec<String> {
     let mut all = Vec::new();
     let left = report.planned.saturating_sub(report.done + report.failed.len());
     if left > 0 {
         all.push(format!(
-            "This run is not finished: {} of {} are missing. `poolwright lab run` goes on with it.",
+            "This run is not finished: {} of {} are missing. `poolwright lab run` continues it.",
             left,
             format::counted(report.planned, "trial")
         ));

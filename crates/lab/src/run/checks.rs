@@ -1,4 +1,4 @@
-//! What has to be there before a run starts: better now than after an hour.
+//! Checks the requirements of a run before it starts.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use poolwright_trace::format_size;
 use crate::campaign::{Campaign, Case, Parameters, Study};
 use crate::{Assets, Error, Result, order};
 
-/// Every driver's program and all that it needs for these studies, in one message.
+/// Checks every driver and its requirements for these studies; reports all that is missing in one error.
 pub(super) fn drivers(assets: &Assets, campaign: &Campaign, scale: &str, studies: &[&Study]) -> Result<()> {
     let mut asked: Vec<(&str, Parameters)> = Vec::new();
     let mut missing: Vec<String> = Vec::new();
@@ -32,27 +32,31 @@ pub(super) fn drivers(assets: &Assets, campaign: &Campaign, scale: &str, studies
     if missing.is_empty() {
         return Ok(());
     }
-    Err(Error::Missing(format!("this campaign needs what is not here:\n  {}", missing.join("\n  "))))
+    Err(Error::Missing(format!("requirements of this campaign are missing:\n  {}", missing.join("\n  "))))
 }
 
-/// What the driver's `--check` says is missing for a study with these parameters.
+/// Returns the requirements that the driver's `--check` reports as missing for these parameters.
 fn missing_for(program: &Path, name: &str, parameters: &Parameters) -> Vec<String> {
     if !program.is_file() {
-        return vec![format!("{name}: there is no driver {}", program.display())];
+        return vec![format!("{name}: no such driver: {}", program.display())];
     }
     match check(program, parameters) {
-        Err(why) => vec![format!("{name}: {} cannot be started: {why}", program.display())],
+        Err(why) => vec![format!("{name}: cannot start {}: {why}", program.display())],
         Ok(done) if done.status.success() => Vec::new(),
         Ok(done) => {
             let said = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
             let lines = said.iter().flat_map(|s| s.lines()).map(str::trim).filter(|l| !l.is_empty());
             let lines: Vec<String> = lines.map(|l| format!("{name}: {l}")).collect();
-            if lines.is_empty() { vec![format!("{name}: its --check fails without a word")] } else { lines }
+            if lines.is_empty() {
+                vec![format!("{name}: the driver's --check failed and printed nothing")]
+            } else {
+                lines
+            }
         }
     }
 }
 
-/// Runs `PROGRAM --check` with the parameters on its standard input, which it may leave unread.
+/// Runs `PROGRAM --check` with the parameters on its standard input, which the driver need not read.
 fn check(program: &Path, parameters: &Parameters) -> std::io::Result<Output> {
     let mut child = Command::new(program)
         .arg("--check")
@@ -61,20 +65,22 @@ fn check(program: &Path, parameters: &Parameters) -> std::io::Result<Output> {
         .stderr(Stdio::piped())
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A driver that does not read has closed its end: no failure.
+        // A driver that does not read its input has closed its end, which is not an error.
         let _ = serde_json::to_writer(&mut stdin, parameters);
         let _ = stdin.flush();
     }
     child.wait_with_output()
 }
 
-/// A mount needs the device, and an ordinary user's mount the set-user-id program `fusermount3`.
+/// Checks that datasets can be mounted: this requires `/dev/fuse`, and for ordinary users the set-user-id program
+/// `fusermount3`.
 pub(crate) fn fuse() -> Result<()> {
     device()?;
     helper(rustix::process::geteuid().is_root(), std::env::var_os("PATH").as_deref())
 }
 
-/// Whether this user can mount: root by a system call, others with `fusermount3` in one of the directories of `path`.
+/// Checks that this user can mount: root with a system call, others with `fusermount3` in one of the directories of
+/// `path`.
 fn helper(root: bool, path: Option<&OsStr>) -> Result<()> {
     let executable = |dir: PathBuf| {
         std::fs::metadata(dir.join("fusermount3"))
@@ -85,7 +91,7 @@ fn helper(root: bool, path: Option<&OsStr>) -> Result<()> {
     }
     Err(Error::Missing(
         "fusermount3 is not in the PATH, and without it only root can mount a dataset\nhint: install the package fuse3, \
-         run it as root, or measure the host's own file system with --target directory:PATH"
+         run as root, or measure the host's own file system with --target directory:PATH"
             .into(),
     ))
 }
@@ -94,33 +100,34 @@ fn device() -> Result<()> {
     let opened = std::fs::File::options().read(true).write(true).open("/dev/fuse");
     opened.map(drop).map_err(|why| {
         Error::Missing(format!(
-            "/dev/fuse cannot be opened ({why}), so no dataset can be mounted; install fuse3 and load the module, or measure \
-             the host's own file system with --target directory:PATH"
+            "cannot open /dev/fuse: {why}\nhint: install fuse3 and load the module fuse, or measure the host's own file system \
+             with --target directory:PATH"
         ))
     })
 }
 
-/// Whether the machine has the memory for the largest ARC of a run; both in bytes, and 0 stands for an unknown memory.
+/// Checks that the machine has enough memory for the largest ARC of a run; both in bytes, and a memory of 0 is
+/// unknown.
 pub(crate) fn memory(arc: u64, memory: u64) -> Result<()> {
     if memory == 0 || arc <= memory {
         return Ok(());
     }
     Err(Error::Missing(format!(
-        "this campaign has a case with an ARC of {}, and the machine has only {} of memory",
+        "this campaign has a case with an ARC of {}, but the machine has only {} of memory",
         format_size(arc),
         format_size(memory)
     )))
 }
 
-/// Free space where the trials work.
+/// Checks that `dir` has `needed` bytes of free space.
 pub(crate) fn space(dir: &Path, needed: u64) -> Result<()> {
-    let stat = rustix::fs::statvfs(dir).map_err(|e| Error::host("looking at", dir)(e.into()))?;
+    let stat = rustix::fs::statvfs(dir).map_err(|e| Error::host("inspecting", dir)(e.into()))?;
     let free = stat.f_bavail * stat.f_frsize;
     if free >= needed {
         return Ok(());
     }
     Err(Error::Missing(format!(
-        "{} has {} free, and a trial may need {}; name another folder with --scratch",
+        "{} has {} free, but a trial may need {}\nhint: choose another scratch directory",
         dir.display(),
         format_size(free),
         format_size(needed)
@@ -144,7 +151,8 @@ mod tests {
         let driver = |text: &str| {
             let (source, program) = (dir.path().join("text"), dir.path().join("driver"));
             std::fs::write(&source, format!("#!/bin/sh\n{text}\n")).unwrap();
-            // A program cannot be started while a process, such as another test's child, has it open for writing.
+            // A program cannot be started while another process, such as the child of another test, has
+            // it open for writing.
             let made = Command::new("install").args(["-m", "755"]).args([&source, &program]).status();
             assert!(made.unwrap().success());
             program
@@ -153,7 +161,7 @@ mod tests {
         let program = driver("grep -q shop || { echo no kv store; exit 1; }");
         assert!(missing_for(&program, "d", &of("shop")).is_empty());
         assert_eq!(missing_for(&program, "d", &of("kv")), ["d: no kv store"]);
-        // Most drivers need the same for all studies, and read nothing.
+        // Most drivers have the same requirements for all studies, and do not read their input.
         assert!(missing_for(&driver("exit 0"), "d", &of("kv")).is_empty());
         assert_eq!(missing_for(&dir.path().join("none"), "d", &of("kv")).len(), 1);
     }
@@ -168,7 +176,7 @@ mod tests {
         let program = dir.path().join("fusermount3");
         std::fs::write(&program, "#!/bin/sh\n").unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(helper(false, path).is_err(), "it cannot be run");
+        assert!(helper(false, path).is_err(), "the program is not executable");
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert!(helper(false, path).is_ok());
     }

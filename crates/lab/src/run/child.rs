@@ -1,4 +1,4 @@
-//! The process of a trial: started, listened to, and ended.
+//! Runs a trial in a child process.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -16,32 +16,35 @@ use serde::Deserialize;
 use super::scratch_dir::{MARK, ScratchDir};
 use crate::{Error, Outcome, Result, TrialSpec};
 
-/// How far a trial is, as its standard error says it in a line.
+/// Progress of a trial, parsed from a line of its standard error.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Progress {
-    /// Which phase.
+    /// Name of the phase.
     pub phase: String,
-    /// Work done …
+    /// Work done, in `unit` …
     #[serde(default)]
     pub done: f64,
-    /// … of so much; 0 if it is not known.
+    /// … of this total; 0 if it is unknown.
     #[serde(default)]
     pub of: f64,
-    /// Of what.
+    /// Unit of the work.
     #[serde(default)]
     pub unit: String,
 }
 
-/// A trial asked to end has to stop a driver, which may take ten seconds, and to unmount.
+/// Time that a trial gets to end after SIGTERM: it stops its driver, which may take ten seconds, and unmounts.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// Beyond the limits of its phases: for servers that are set up, pools that are made and taken down.
+/// Time in addition to the limits of the phases, to set up servers and to create and destroy pools.
 const SLACK: Duration = Duration::from_secs(900);
 
-/// Lines of its standard error that a failure may quote.
+/// Number of last lines of standard error that the message of a failure may quote.
 const LAST_LINES: usize = 40;
 
-/// Runs `program trial SPEC` in a process group of its own. `Ok(Err(why))` is a trial that failed.
+/// Runs `program trial SPEC` in its own process group. A failed trial returns `Ok(Err(cause))`.
+///
+/// # Errors
+/// Fails if the trial cannot be started, or if the user interrupts the run.
 pub fn run(
     program: &Path,
     spec: &TrialSpec,
@@ -78,7 +81,7 @@ pub fn run(
     };
     let began = Instant::now();
     let status = loop {
-        // A line, or time to look whether it has ended.
+        // Wait for a line, or until it is time to check whether the trial has ended.
         if let Ok(line) = lines.recv_timeout(Duration::from_millis(100)) {
             hear(line);
         }
@@ -92,12 +95,13 @@ pub fn run(
         if began.elapsed() > limit {
             end(&mut child);
             return Ok(Err(format!(
-                "it took longer than {} s, all its phases' limits together",
+                "the trial exceeded {} s, the sum of its phases' limits and a reserve",
                 limit.as_secs()
             )));
         }
     };
-    // What it left running may hold the pipe: its last lines are there, an end of file need not be.
+    // A process that the trial left running may keep the pipe open, so there may be no end of file after the
+    // last line.
     while let Ok(line) = lines.recv_timeout(Duration::from_millis(200)) {
         hear(line);
     }
@@ -105,16 +109,17 @@ pub fn run(
         return Ok(Err(reason(&status.to_string(), last.make_contiguous())));
     }
     let Ok(out) = out.recv_timeout(Duration::from_secs(10)) else {
-        return Ok(Err("it ended, and something that it started still holds its output".into()));
+        return Ok(Err("the trial ended, but a process that it started still has its output open".into()));
     };
-    Ok(serde_json::from_slice(&out).map_err(|e| format!("what it printed is no outcome: {e}")))
+    Ok(serde_json::from_slice(&out).map_err(|e| format!("invalid outcome of the trial: {e}")))
 }
 
-/// Its standard output, once that is closed, and its standard error by line, which is also kept in a file.
+/// Returns the trial's standard output once it is closed, and its standard error line by line, which is also
+/// written to a log file.
 fn listen(child: &mut Child, log: &Path) -> Result<(Receiver<Vec<u8>>, Receiver<String>)> {
     let mut stdout = child.stdout.take().expect("piped");
     let stderr = BufReader::new(child.stderr.take().expect("piped"));
-    let mut log = private::create(log).map_err(Error::host("making", log))?;
+    let mut log = private::create(log).map_err(Error::host("creating", log))?;
     let (whole, out) = channel();
     std::thread::spawn(move || {
         let mut text = Vec::new();
@@ -134,7 +139,7 @@ fn listen(child: &mut Child, log: &Path) -> Result<(Receiver<Vec<u8>>, Receiver<
     Ok((out, lines))
 }
 
-/// Asks it to end, and makes it after a while.
+/// Ends the trial with SIGTERM, and after a while its process group with SIGKILL.
 fn end(child: &mut Child) {
     let Some(pid) = Pid::from_raw(child.id() as i32) else { return };
     let _ = kill_process(pid, Signal::TERM);
@@ -149,8 +154,8 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// What a person should read of a dead trial: its own last words without hints.
+/// Returns the cause of a failed trial: its last error message without hints.
 fn reason(status: &str, lines: &[String]) -> String {
     last_words(lines.iter().map(String::as_str))
-        .unwrap_or_else(|| format!("it ended without a message ({status})"))
+        .unwrap_or_else(|| format!("the trial ended without a message ({status})"))
 }

@@ -1,7 +1,8 @@
-//! The scratch folder of a run: locked while it is used, and cleared of what a killed run left in it.
+//! The scratch directory of a run: locked during the run, and cleared of what a killed run left in it.
 //!
-//! Whatever a trial starts carries the folder's name in its environment, so that leftovers are told from a user's own
-//! processes. A server that writes its title over its environment (PostgreSQL) is known by its working directory.
+//! Every process that a trial starts has the directory's path in its environment, which distinguishes leftover
+//! processes from the user's own. A server that overwrites its environment with its title (PostgreSQL) is
+//! identified by its working directory.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -18,10 +19,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, getuid, pidfd_open, pidfd
 
 use crate::{Error, Result};
 
-/// The variable that says whose a process is.
+/// Name of the environment variable that marks the processes of a run.
 pub const MARK: &str = "POOLWRIGHT_LAB";
 
-/// A scratch folder of this process alone.
+/// A scratch directory that only this process uses.
 #[derive(Debug)]
 pub struct ScratchDir {
     root: PathBuf,
@@ -29,17 +30,25 @@ pub struct ScratchDir {
 }
 
 impl ScratchDir {
-    /// [`ScratchDir::take_named`] for the lab's runs. The folder of a trial on a directory has another name.
+    /// Calls [`ScratchDir::take_named`] with the name for runs of the lab. The directory of a trial on a
+    /// directory target has another name.
+    ///
+    /// # Errors
+    /// As for [`ScratchDir::take_named`].
     pub fn take(parent: &Path) -> Result<ScratchDir> {
         ScratchDir::take_named(parent, "poolwright-lab")
     }
 
     /// Locks `NAME.UID` in `parent`, and clears it.
+    ///
+    /// # Errors
+    /// Fails if another run has locked the directory ([`Error::Locked`]), if another user could have created it
+    /// ([`Error::Unsafe`]), or if it cannot be created or cleared.
     pub fn take_named(parent: &Path, name: &str) -> Result<ScratchDir> {
-        let parent = parent.canonicalize().map_err(Error::host("looking at", parent))?;
+        let parent = parent.canonicalize().map_err(Error::host("inspecting", parent))?;
         let root = parent.join(format!("{name}.{}", getuid().as_raw()));
-        // The previous owner may have removed the folder after its lock was opened here: retry until the path still names
-        // the locked file. Nothing is written before that.
+        // The previous owner may have removed the directory after this process opened its lock file: retry
+        // until the path still names the locked file. Nothing is written before that.
         let mut lock = loop {
             match locked(&root) {
                 Ok(lock) if is_at(&lock, &root.join(LOCK)) => break lock,
@@ -55,28 +64,36 @@ impl ScratchDir {
         Ok(scratch_dir)
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// A trial's own folder, made.
+    /// Creates a trial's scratch directory.
+    ///
+    /// # Errors
+    /// Fails if the directory cannot be created.
     pub fn trial(&self, position: u32) -> Result<PathBuf> {
         let path = self.root.join(format!("t{position}"));
-        private::make_dir(&path).map_err(Error::host("making", &path))?;
+        private::make_dir(&path).map_err(Error::host("creating", &path))?;
         Ok(path)
     }
 
-    /// A file beside a trial's folder.
+    /// Returns the path of a file beside a trial's scratch directory.
     pub fn beside(&self, position: u32, ending: &str) -> PathBuf {
         self.root.join(format!("t{position}.{ending}"))
     }
 
-    /// Moves what a trial leaves to where [`ScratchDir::clear`] does not come. Returns the folder.
+    /// Moves the files of a trial to a directory that [`ScratchDir::clear`] does not touch. Returns that
+    /// directory.
+    ///
+    /// # Errors
+    /// Fails if the files cannot be moved.
     pub fn keep(&self, position: u32) -> Result<PathBuf> {
         let kept = self.root.join("kept");
-        private::make_dirs(&kept).map_err(Error::host("making", &kept))?;
-        let free = (1..).map(|n| kept.join(n.to_string())).find(|p| !p.exists()).expect("one is free");
+        private::make_dirs(&kept).map_err(Error::host("creating", &kept))?;
+        let free =
+            (1..).map(|n| kept.join(n.to_string())).find(|p| !p.exists()).expect("an unused number exists");
         let trial = self.root.join(format!("t{position}"));
         std::fs::rename(&trial, &free).map_err(Error::host("moving", &trial))?;
         for ending in ["json", "log"] {
@@ -85,7 +102,11 @@ impl ScratchDir {
         Ok(free)
     }
 
-    /// Ends, unmounts and removes all that trials left here. Returns how many processes there were.
+    /// Kills the processes of trials, unmounts their mounts and removes their files. Returns the number of
+    /// processes.
+    ///
+    /// # Errors
+    /// Fails if the directory cannot be read or a file cannot be removed.
     pub fn clear(&self) -> Result<usize> {
         let ended = self.end_processes();
         for point in mounts_below(&self.root) {
@@ -103,7 +124,7 @@ impl ScratchDir {
         Ok(ended)
     }
 
-    /// Kills them until none is there: one may start another while it is looked for.
+    /// Kills the processes until none is left: a process may start another one during the search.
     fn end_processes(&self) -> usize {
         let mut ended = BTreeSet::new();
         for _ in 0..100 {
@@ -120,7 +141,7 @@ impl ScratchDir {
         ended.len()
     }
 
-    /// Through a handle, and looked at again: the number may belong to another process by now.
+    /// Kills a process through a pidfd after checking it again, because its number may have been reused.
     fn kill(&self, pid: i32) {
         let Some(handle) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
         else {
@@ -150,7 +171,8 @@ impl ScratchDir {
         }
     }
 
-    /// Alive, and marked, or an orphan (or a child of `known`) that works in a trial's folder.
+    /// Whether a process is alive and has the mark, or is an orphan (or a child of `known`) that works in a
+    /// trial's directory.
     fn is_ours(&self, pid: i32, known: &BTreeSet<i32>) -> bool {
         let Some((state, parent)) = state_and_parent(pid) else { return false };
         if state == 'Z' || state == 'X' || !self.is_seen_by(pid) {
@@ -166,7 +188,8 @@ impl ScratchDir {
         in_a_trial.is_some_and(is_of_a_trial) && (parent == 1 || known.contains(&parent))
     }
 
-    /// Whether the folder's name is this very folder for that process: in a container it is another lab's.
+    /// Whether the directory's path names the same directory for that process: in a container it may be that of
+    /// another lab.
     fn is_seen_by(&self, pid: i32) -> bool {
         let there = Path::new("/proc").join(pid.to_string()).join("root");
         let name = self.root.strip_prefix("/").unwrap_or(&self.root);
@@ -175,7 +198,7 @@ impl ScratchDir {
 }
 
 impl Drop for ScratchDir {
-    /// Removes the folder, unless something is kept in it.
+    /// Removes the directory, unless it contains kept files.
     fn drop(&mut self) {
         let _ = std::fs::remove_file(self.root.join(LOCK));
         let _ = std::fs::remove_dir(&self.root);
@@ -184,8 +207,8 @@ impl Drop for ScratchDir {
 
 const LOCK: &str = "lock";
 
-/// The folder's lock file, locked. The folder's name is predictable and its parent often `/tmp`: what another user placed
-/// there is refused, and no link is followed.
+/// Returns the directory's lock file, locked. The directory's name is predictable and its parent often `/tmp`: a
+/// directory of another user is refused, and no symbolic link is followed.
 fn locked(root: &Path) -> Result<File> {
     let path = root.join(LOCK);
     let dir = OwnDir::open(root).map_err(|why| unusable(root, why))?;
@@ -211,14 +234,14 @@ fn is_of_a_trial(name: &OsStr) -> bool {
     stem.is_some_and(|digits| digits.parse::<u32>().is_ok())
 }
 
-/// From `/proc/PID/stat`, whose second field may hold spaces and parentheses.
+/// Parses `/proc/PID/stat`, whose second field may contain spaces and parentheses.
 fn state_and_parent(pid: i32) -> Option<(char, i32)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-/// Mount points below a folder, the deepest first.
+/// Returns the mount points below a directory, the deepest first.
 fn mounts_below(root: &Path) -> Vec<PathBuf> {
     let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     let points =
@@ -229,7 +252,7 @@ fn mounts_below(root: &Path) -> Vec<PathBuf> {
     below
 }
 
-/// The table writes a space as `\040`.
+/// Decodes octal escapes of mountinfo: a space is `\040`.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::new();
     let mut rest = field;
@@ -249,7 +272,7 @@ fn unescaped(field: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&bytes))
 }
 
-/// Lazily: whoever served it is gone.
+/// Unmounts lazily, because the process that served the mount is gone.
 fn unmount(point: &Path) {
     let mut command = if getuid().is_root() { Command::new("umount") } else { Command::new("fusermount3") };
     if getuid().is_root() {
@@ -285,7 +308,7 @@ mod tests {
         let mut marked = sleep(Some(scratch_dir.root()), Path::new("/"));
         let mut anothers = sleep(Some(Path::new("/another")), Path::new("/"));
         let mut visitor = sleep(None, &trial);
-        // An orphan without a mark: its parent, a shell, ends at once.
+        // An orphan without the mark: its parent, a shell, ends at once.
         let script = "sleep 600 >/dev/null 2>&1 & echo $!";
         let orphan = Command::new("sh").args(["-c", script]).current_dir(&trial).output().unwrap();
         let orphan: i32 = String::from_utf8_lossy(&orphan.stdout).trim().parse().unwrap();
@@ -296,7 +319,7 @@ mod tests {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        // Where orphans go to another than process 1 (a subreaper), the last rule cannot tell.
+        // If orphans become children of another process than 1 (a subreaper), the last rule does not apply.
         let adopted = state_and_parent(orphan).is_some_and(|(state, parent)| state != 'Z' && parent != 1);
         if adopted {
             let _ = Command::new("kill").arg(orphan.to_string()).status();
@@ -320,7 +343,7 @@ mod tests {
     fn a_container_may_have_a_lab_in_a_folder_of_the_same_name() {
         let dir = tempfile::tempdir().unwrap();
         let scratch_dir = ScratchDir::take(dir.path()).unwrap();
-        // Its own file system over the folder's parent, as a container has one.
+        // Mount another file system over the directory's parent, as in a container.
         let script = format!(
             "mount -t tmpfs none {} && mkdir {} && echo up && exec sleep 600",
             dir.path().canonicalize().unwrap().display(),
@@ -332,12 +355,12 @@ mod tests {
         let mut container = command.spawn().unwrap();
         let mut up = [0; 3];
         if container.stdout.take().unwrap().read_exact(&mut up).is_err() {
-            eprintln!("not tested: this user may not make a mount namespace");
+            eprintln!("skipped: this user may not create a mount namespace");
             container.wait().unwrap();
             return;
         }
         assert_eq!(scratch_dir.clear().unwrap(), 0);
-        assert!(container.try_wait().unwrap().is_none(), "it is another's");
+        assert!(container.try_wait().unwrap().is_none(), "the process of another lab is not killed");
         container.kill().unwrap();
         container.wait().unwrap();
     }

@@ -1,4 +1,5 @@
-//! Results in PostgreSQL, for a team. Connections are not encrypted: a Unix socket, a private network or a tunnel.
+//! Stores results in PostgreSQL, for a team. Connections are not encrypted: use a Unix socket, a private network or
+//! a tunnel.
 
 use std::time::Duration;
 
@@ -14,29 +15,29 @@ pub(super) struct Postgres {
     url: String,
 }
 
-/// Connects, and makes the tables if they are not there.
+/// Connects, and creates the tables if they do not exist.
 pub(super) fn open(url: &str) -> Result<SqlStore<Postgres>> {
     let failed = |e: postgres::Error| Error::Store { place: without_password(url), why: words(&e) };
     let client = Client::connect(url, NoTls).map_err(failed)?;
     SqlStore::new(Postgres { client, url: url.to_owned() })
 }
 
-/// `postgres://user:secret@host/db` as it may be shown.
+/// Returns `postgres://user:secret@host/db` without the password and the options.
 pub(super) fn without_password(url: &str) -> String {
     let Some((head, rest)) = url.split_once("://") else { return url.to_owned() };
-    // All before the first `@` is user and password, even a `?`; not where a `/` says that the host has ended.
+    // Everything before the first `@` is user and password, even a `?`, unless a `/` ends the host before it.
     let Some((user, rest)) = rest.split_once('@').filter(|(user, _)| !user.contains('/')) else {
         return format!("{head}://{}", rest.split('?').next().unwrap_or_default());
     };
     let user = user.split(':').next().unwrap_or_default();
-    // A password that holds an `@` goes on until the host's.
+    // A password that contains an `@` extends to the host's `@`.
     let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
     let host = host.rsplit('@').next().unwrap_or_default();
     let place = [host, path].concat();
     format!("{head}://{user}@{}", place.split('?').next().unwrap_or_default())
 }
 
-/// The server's own words, which the error's text leaves out.
+/// Returns the server's message, which the error's text omits.
 fn words(error: &postgres::Error) -> String {
     match error.as_db_error() {
         Some(said) => said.message().to_owned(),
@@ -55,13 +56,14 @@ impl Database for Postgres {
     }
 
     fn batch(&mut self, sql: &str) -> Done {
-        // Two that make the tables at once would both find none: the second has to wait.
+        // Two processes that create the tables at the same time would both find none: the second one waits
+        // for the lock.
         let locked = format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK}); {sql} COMMIT;");
         self.client.batch_execute(&locked).map_err(|e| words(&e))
     }
 
     fn transaction(&mut self, work: &mut dyn FnMut(&mut dyn Statements) -> Done) -> Done {
-        // A trial may take hours, and the server may have been restarted since.
+        // A trial may take hours, and the server may have been restarted in the meantime.
         if self.client.is_valid(Duration::from_secs(10)).is_err() {
             self.client = Client::connect(&self.url, NoTls).map_err(|e| words(&e))?;
         }
@@ -73,7 +75,7 @@ impl Database for Postgres {
     }
 }
 
-/// The transactions are short and rare; one at a time is enough. The number is "lab" in ASCII.
+/// Key of the advisory lock: "lab" in ASCII. Transactions are short and rare, so one at a time is enough.
 const LOCK: i64 = 0x6c_6162;
 
 impl Statements for Transaction<'_> {

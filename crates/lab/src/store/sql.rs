@@ -1,6 +1,7 @@
-//! What SQLite and PostgreSQL share: tables, statements, and the store on top of them.
+//! The parts that SQLite and PostgreSQL share: tables, statements, and the store that uses them.
 //!
-//! `lab_measure` repeats the outcomes' figures for those who ask with SQL; the store itself reads `lab_trial.outcome`.
+//! `lab_measure` repeats the outcomes' figures for SQL queries by users; the store itself reads
+//! `lab_trial.outcome`.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,10 @@ use serde::de::DeserializeOwned;
 use super::{Run, Store, Trial};
 use crate::{Error, Result, TrialKey};
 
-/// The tables' version; one that is higher was made by a later Poolwright.
+/// Version of the tables; a higher one was created by a later release.
 const FORMAT: i64 = 1;
 
-/// `IDENTITY` stands for how a database counts rows.
+/// The tables; `IDENTITY` stands for the database's type of automatic row numbers.
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS lab_format (version BIGINT NOT NULL);
 CREATE TABLE IF NOT EXISTS lab_run (
@@ -80,38 +81,38 @@ impl From<&str> for Value {
     }
 }
 
-/// A database. All work is done in transactions that no other one overlaps.
+/// A database. All work is done in transactions that do not overlap.
 pub(super) trait Database {
-    /// How its rows are counted.
+    /// The type of automatic row numbers.
     const IDENTITY: &'static str;
 
-    /// For messages; without a password.
+    /// Returns the path or URL for messages, without a password.
     fn place(&self) -> String;
 
-    /// Runs several statements that have no parameters.
+    /// Runs several statements without parameters.
     fn batch(&mut self, sql: &str) -> std::result::Result<(), String>;
 
-    /// Does the work whole or not at all.
+    /// Runs `work` in a transaction, completely or not at all.
     fn transaction(&mut self, work: &mut dyn FnMut(&mut dyn Statements) -> Done) -> Done;
 }
 
-/// Nothing, or the database's words.
+/// Success, or the database's error message.
 pub(super) type Done = std::result::Result<(), String>;
 
-/// What a transaction does. Parameters are `$1` …
+/// The statements of a transaction. Parameters are `$1` …
 pub(super) trait Statements {
-    /// How many rows it changed.
+    /// Runs a statement; returns the number of changed rows.
     fn execute(&mut self, sql: &str, values: &[Value]) -> std::result::Result<u64, String>;
 
-    /// The rows.
+    /// Runs a query; returns the rows.
     fn query(&mut self, sql: &str, values: &[Value]) -> std::result::Result<Vec<Vec<Value>>, String>;
 }
 
-/// Results in a database.
+/// A store of results in a database.
 pub(super) struct SqlStore<D>(D);
 
 impl<D: Database> SqlStore<D> {
-    /// Makes the tables, or checks that they are ours.
+    /// Creates the tables, or checks that they have the right format.
     pub fn new(mut database: D) -> Result<SqlStore<D>> {
         let place = database.place();
         let failed = |why: String| Error::Store { place: place.clone(), why };
@@ -129,7 +130,7 @@ impl<D: Database> SqlStore<D> {
         database.transaction(&mut check).map_err(failed)?;
         match version {
             Some(other) if other != FORMAT => Err(failed(format!(
-                "their format is {other}, and this Poolwright reads {FORMAT}; use the one that wrote them, or another place"
+                "their format is {other}, but this release reads {FORMAT}: use the release that wrote them, or another file or database"
             ))),
             _ => Ok(SqlStore(database)),
         }
@@ -264,5 +265,5 @@ fn json(value: &impl serde::Serialize) -> std::result::Result<String, String> {
 }
 
 fn parsed<T: DeserializeOwned>(text: &str) -> std::result::Result<T, String> {
-    serde_json::from_str(text).map_err(|e| format!("a row does not parse: {e}"))
+    serde_json::from_str(text).map_err(|e| format!("invalid row: {e}"))
 }

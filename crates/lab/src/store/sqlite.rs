@@ -1,4 +1,4 @@
-//! Results in one file.
+//! Stores results in an SQLite file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,11 +15,12 @@ pub(super) struct Sqlite {
     path: PathBuf,
 }
 
-/// Opens the file, or makes it.
+/// Opens the file, or creates it.
 pub(super) fn open(path: &Path) -> Result<SqlStore<Sqlite>> {
     let failed = |e: rusqlite::Error| Error::Store { place: path.display().to_string(), why: e.to_string() };
-    // SQLite makes its file with the umask's permissions. The results quote what drivers and databases said, which may hold
-    // rows of a table. Where the file exists, or cannot be made, SQLite says so itself.
+    // SQLite would create the file with the umask's permissions, but results quote messages of drivers and
+    // databases, which may contain rows of a table. If the file exists or cannot be created, `Connection::open`
+    // handles it.
     let _ = private::create_new(path);
     let connection = Connection::open(path).map_err(failed)?;
     connection.busy_timeout(Duration::from_secs(10)).map_err(failed)?;
@@ -61,7 +62,7 @@ impl Statements for Transaction<'_> {
     }
 }
 
-/// SQLite takes `$1` for a name.
+/// Rewrites parameters for SQLite, which would parse `$1` as a name.
 fn numbered(sql: &str) -> String {
     sql.replace('$', "?")
 }

@@ -1,4 +1,4 @@
-//! One suite for every store.
+//! One test suite for all stores.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn trial(level: &str, block: u32, outcome: std::result::Result<f64, &str>) -> Tr
     }
 }
 
-/// What every store has to do; `open` opens the same place again each time.
+/// The required behaviour of every store; `open` opens the same database again each time.
 fn conforms(open: &dyn Fn() -> Box<dyn Store>) {
     let mut store = open();
     assert!(store.runs().unwrap().is_empty());
@@ -44,7 +44,7 @@ fn conforms(open: &dyn Fn() -> Box<dyn Store>) {
     let third = store.begin(&elsewhere).unwrap();
     assert!(first != second && second != third && first != third);
     let later = Run { started: "2027-01-01T00:00:00Z".into(), ..run(1) };
-    assert_eq!(store.begin(&later).unwrap(), first, "when it was begun makes no other run");
+    assert_eq!(store.begin(&later).unwrap(), first, "the start time does not distinguish runs");
 
     store.save(first, &trial("b", 1, Err("no room"))).unwrap();
     store.save(first, &trial("a", 0, Ok(1.5))).unwrap();
@@ -55,7 +55,7 @@ fn conforms(open: &dyn Fn() -> Box<dyn Store>) {
     store.save(first, &trial("a", 0, Ok(7.0))).unwrap();
     store.save(first, &trial("a", 0, Err("later"))).unwrap();
     let expected = [trial("a", 0, Ok(1.5)), trial("b", 1, Ok(2.5))];
-    assert_eq!(store.trials(first).unwrap(), expected, "a failed one is replaced, a finished one is not");
+    assert_eq!(store.trials(first).unwrap(), expected, "a failed trial is replaced, a finished one is not");
     drop(store);
 
     let mut store = open();
@@ -106,14 +106,14 @@ fn a_password_is_never_shown() {
     assert_eq!(shown("lab:x@y.db"), "lab:x@y.db");
 }
 
-/// A server of this test's own, on a Unix socket.
+/// A server used only by this test, on a Unix socket.
 struct Server {
     dir: tempfile::TempDir,
     programs: PathBuf,
 }
 
 impl Server {
-    /// `None` where PostgreSQL is not installed.
+    /// Starts a server; returns `None` if PostgreSQL is not installed.
     fn start() -> Option<Server> {
         let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
         let programs = versions.map(|v| v.path().join("bin")).find(|p| p.join("initdb").exists())?;
@@ -136,7 +136,7 @@ impl Server {
         );
     }
 
-    /// Runs one of its programs; PostgreSQL refuses to be root.
+    /// Runs one of the server's programs; PostgreSQL refuses to run as root.
     fn call(&self, program: &str, arguments: &[&str]) {
         let program = self.programs.join(program);
         let mut command = match is_root() {
@@ -179,5 +179,5 @@ fn postgresql_conforms() {
     let id = store.begin(&run(5)).unwrap();
     server.control("restart");
     store.save(id, &trial("a", 0, Ok(1.0))).unwrap();
-    assert_eq!(store.trials(id).unwrap().len(), 1, "a server that was restarted is connected to again");
+    assert_eq!(store.trials(id).unwrap().len(), 1, "reconnects to a restarted server");
 }

@@ -1,4 +1,4 @@
-//! A driver's process: started, listened to, and ended with all that it started.
+//! A driver's process: starts it, reads its messages, and ends it with all processes that it started.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -12,36 +12,36 @@ use rustix::process::{Pid, Signal};
 use super::log_tail::LogTail;
 use crate::{Error, Result};
 
-/// From SIGTERM to SIGKILL, as drivers are promised.
+/// Time from SIGTERM to SIGKILL, as documented for drivers.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest line of a driver.
+/// Length of a driver's longest line in bytes.
 const LONGEST: u64 = 1 << 20;
-/// Lines that may wait to be looked at; then the driver waits.
+/// Number of lines in the queue; if it is full, the driver waits.
 const WAITING: usize = 1 << 12;
 
-/// A driver that runs one phase.
+/// The process of a driver that runs one phase.
 #[derive(Debug)]
 pub struct Driver {
     child: Child,
     lines: Receiver<(Instant, String)>,
     tail: LogTail,
-    /// The status, once it has ended.
+    /// The exit status, once the driver has ended.
     ended: Option<ExitStatus>,
 }
 
-/// What came of waiting for a line.
+/// The result of waiting for a line.
 #[derive(Debug)]
 pub enum Received {
-    /// A line, and when it came.
+    /// A line, and the time at which it arrived.
     Line(Instant, String),
-    /// Nothing in this time.
+    /// No line arrived within the time.
     Nothing,
-    /// There will be no more.
+    /// The driver has closed its output.
     End,
 }
 
-/// This command, which gets SIGTERM when the thread that starts it ends, in a process group of its own (so that Ctrl-C
-/// reaches only the trial, which ends things in order).
+/// Returns a command that gets SIGTERM when the thread that starts it ends, in its own process group (so that
+/// Ctrl-C reaches only the trial, which ends its processes in order).
 pub fn bound(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM", "--"]).arg(program).process_group(0);
@@ -49,7 +49,10 @@ pub fn bound(program: &Path) -> Command {
 }
 
 impl Driver {
-    /// Starts it on one phase, as `PROGRAM WORDS… run`; what it says on stderr goes to `log`.
+    /// Starts the driver for one phase, as `PROGRAM WORDS… run`; its standard error goes to `log`.
+    ///
+    /// # Errors
+    /// Fails if the driver does not exist or cannot be started.
     pub fn start(
         program: &Path,
         words: &[String],
@@ -58,7 +61,7 @@ impl Driver {
         log: &Path,
     ) -> Result<Driver> {
         if !program.is_file() {
-            return Err(Error::Trial(format!("there is no driver {}", program.display())));
+            return Err(Error::Trial(format!("no such driver: {}", program.display())));
         }
         let tail = LogTail::in_file(log)?;
         let mut child = bound(program)
@@ -70,7 +73,7 @@ impl Driver {
             .stderr(tail.stdio()?)
             .spawn()
             .map_err(Error::host("starting", program))?;
-        // One that ends without reading it is reported by how it ended.
+        // A driver that ends without reading its input is reported by its exit status.
         if let Some(mut stdin) = child.stdin.take() {
             let _ = stdin.write_all(format!("{input}\n").as_bytes());
         }
@@ -80,7 +83,7 @@ impl Driver {
         Ok(Driver { child, lines, tail, ended: None })
     }
 
-    /// Waits for its next line.
+    /// Waits up to `longest` for the driver's next line.
     pub fn recv(&self, longest: Duration) -> Received {
         match self.lines.recv_timeout(longest) {
             Ok((at, line)) => Received::Line(at, line),
@@ -89,7 +92,7 @@ impl Driver {
         }
     }
 
-    /// How it ended, if it has.
+    /// Returns the driver's exit status if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().ok().flatten();
@@ -97,7 +100,7 @@ impl Driver {
         self.ended
     }
 
-    /// Ends it and its group: SIGTERM, and SIGKILL for whoever does not follow.
+    /// Ends the driver and its group: with SIGTERM, and then with SIGKILL.
     pub fn end(&mut self) {
         let Some(group) = Pid::from_raw(self.child.id() as i32) else { return };
         for (signal, patience) in [(Signal::TERM, PATIENCE), (Signal::KILL, Duration::from_secs(5))] {
@@ -107,14 +110,14 @@ impl Driver {
             let _ = rustix::process::kill_process_group(group, signal);
             let start = Instant::now();
             while self.ended().is_none() && start.elapsed() < patience {
-                // it may still be talking, and must not wait for a reader
+                // The driver may still print, and must not wait for a reader.
                 while let Received::Line(..) = self.recv(Duration::from_millis(10)) {}
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
     }
 
-    /// What it said last on stderr.
+    /// Returns the last output on standard error.
     pub fn last_output(&self) -> String {
         self.tail.text()
     }

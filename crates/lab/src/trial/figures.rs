@@ -1,4 +1,4 @@
-//! From snapshots to the measures and series of `docs/lab.md`, by their names there.
+//! Computes the measures and series of `docs/lab.md` from snapshots.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -26,12 +26,12 @@ pub fn draw(series: &mut Drawing, name: impl Into<String>, unit: &str, at: f64, 
     }
 }
 
-/// Seconds from one moment to another, which may be earlier.
+/// Returns the seconds from `began` to `at`, negative if `at` is earlier.
 pub fn since(began: Instant, at: Instant) -> f64 {
     at.saturating_duration_since(began).as_secs_f64() - began.saturating_duration_since(at).as_secs_f64()
 }
 
-/// What happened in the measured window of `wall` seconds. `snapshots` are those of the whole phase.
+/// Returns the measures of the window, which is `wall` seconds long. `snapshots` are those of the whole phase.
 pub fn of_window(wall: f64, first: &Snapshot, last: &Snapshot, snapshots: &[Snapshot]) -> Measures {
     let mut all = Measures::new();
     let window = Delta(first, last);
@@ -50,7 +50,7 @@ pub fn of_window(wall: f64, first: &Snapshot, last: &Snapshot, snapshots: &[Snap
         put(&mut all, "disk_queue", queue, "count");
     }
     let inside = snapshots.iter().filter(|snapshot| snapshot.at > first.at && snapshot.at < last.at);
-    // a window of less than a second has its edges
+    // A window of less than a second has only the snapshots at its edges.
     let mut queue: Vec<u64> = inside.filter_map(|snapshot| snapshot.runnable).collect();
     if queue.is_empty() {
         queue = [first, last].iter().filter_map(|snapshot| snapshot.runnable).collect();
@@ -78,14 +78,14 @@ pub fn of_window(wall: f64, first: &Snapshot, last: &Snapshot, snapshots: &[Snap
     all
 }
 
-/// What the vdevs moved until all was on disk, which a window may end before.
+/// Adds the bytes that the vdevs wrote until everything was on disk, which may be after the end of the window.
 pub fn of_sync(measures: &mut Measures, first: &Snapshot, synced: &Snapshot) {
     if let Some(moved) = Delta(first, synced).counters() {
         put(measures, "synced_write_bytes", Sums::of(&moved).vdevs.write_bytes as f64, "bytes");
     }
 }
 
-/// Sizes by role, and their sum.
+/// Adds the sizes by role, and their sums.
 pub fn of_sizes(measures: &mut Measures, sizes: &BTreeMap<String, Size>) {
     let sum = sizes.values().fold(Size::default(), |sum, size| Size {
         logical: sum.logical + size.logical,
@@ -101,7 +101,7 @@ pub fn of_sizes(measures: &mut Measures, sizes: &BTreeMap<String, Size>) {
     }
 }
 
-/// The samples as time series; time 0 is `began`.
+/// Returns the samples as time series; time 0 is `began`.
 pub fn of_looks(snapshots: &[Snapshot], began: Instant) -> Drawing {
     let mut all = Drawing::new();
     for pair in snapshots.windows(2) {

@@ -1,4 +1,4 @@
-//! Size histograms of the measured window, from the traces of a recorded phase.
+//! Histograms of request sizes in the measured window, from the traces of a recorded phase.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,16 +12,22 @@ use crate::{Error, Result};
 /// Role → kind of call → `(low, calls)`.
 pub type Histograms = BTreeMap<String, BTreeMap<String, Vec<(u64, u64)>>>;
 
-/// A trace's time 0 is known so well, where a driver begins at once when its window does.
+/// Uncertainty of a trace's time 0, which matters if the window begins with the driver.
 const EDGE: Duration = Duration::from_millis(10);
 
-/// Sizes of the reads and writes that began in the window. A kind of call that did not occur is not there.
+/// Returns the sizes of the reads and writes that began in the window. Kinds of calls that did not occur are
+/// missing.
+///
+/// # Errors
+/// Fails if a trace cannot be read.
 pub fn of_traces(traces: &BTreeMap<String, Recorded>, window: (Instant, Instant)) -> Result<Histograms> {
     traces.iter().map(|(role, recorded)| Ok((role.clone(), of_trace(recorded, window)?))).collect()
 }
 
 fn of_trace(recorded: &Recorded, window: (Instant, Instant)) -> Result<BTreeMap<String, Vec<(u64, u64)>>> {
-    let wrong = |why: poolwright_trace::Error| Error::Trial(format!("the trace of a recorded phase: {why}"));
+    let wrong = |why: poolwright_trace::Error| {
+        Error::Trial(format!("cannot read the trace of a recorded phase: {why}"))
+    };
     let at = |moment: Instant| moment.saturating_duration_since(recorded.began).as_nanos() as u64;
     let edge = EDGE.as_nanos() as u64;
     let (first, last) = (at(window.0).saturating_sub(edge), at(window.1) + edge);

@@ -1,6 +1,6 @@
-//! What a process says on its standard error, and its last words.
+//! The standard error of a process, and the end of it.
 //!
-//! Never a pipe: whoever writes into one whose reader has died is hit when it should clear up.
+//! It is never a pipe: a process that writes into a pipe without a reader is killed while it should clean up.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -12,35 +12,44 @@ use rustix::fs::MemfdFlags;
 
 use crate::{Error, Result};
 
-/// As much of the end as a message may need.
+/// Number of bytes at the end that a message may need.
 const MOST: u64 = 8 << 10;
 
-/// A log, of which the end can be read.
+/// A log whose end can be read.
 #[derive(Debug)]
 pub struct LogTail(File);
 
 impl LogTail {
-    /// In a file, which grows: of who may say much.
+    /// Creates a log in a file, for processes with much output.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be opened.
     pub fn in_file(path: &Path) -> Result<LogTail> {
         let file = File::options().create(true).append(true).read(true).mode(private::FILE).open(path);
         Ok(LogTail(file.map_err(Error::host("opening", path))?))
     }
 
-    /// In memory: of who says little, and may have to say that the disk is full.
+    /// Creates a log in memory, for processes with little output that may have to report a full disk.
+    ///
+    /// # Errors
+    /// Fails if the memory file cannot be created.
     pub fn in_memory() -> Result<LogTail> {
         let file = rustix::fs::memfd_create("log", MemfdFlags::CLOEXEC);
         Ok(LogTail(File::from(
-            file.map_err(|why| Error::host("making", Path::new("a file in memory"))(why.into()))?,
+            file.map_err(|why| Error::host("creating", Path::new("a file in memory"))(why.into()))?,
         )))
     }
 
-    /// For the process that writes.
+    /// Returns a handle for the process that writes.
+    ///
+    /// # Errors
+    /// Fails if the descriptor cannot be duplicated.
     pub fn stdio(&self) -> Result<Stdio> {
         let same = self.0.try_clone().map_err(Error::host("opening", Path::new("a log")))?;
         Ok(Stdio::from(same))
     }
 
-    /// Its end, as text.
+    /// Returns the end of the log as text.
     pub fn text(&self) -> String {
         let read = || -> std::io::Result<Vec<u8>> {
             let len = self.0.metadata()?.len();

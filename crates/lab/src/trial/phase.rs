@@ -1,4 +1,4 @@
-//! One phase: a driver's run from its start to the sizes of the datasets afterwards.
+//! Runs one phase: from the start of the driver to the sizes of the datasets afterwards.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,26 +15,30 @@ use super::{Logs, Setting, histogram, processes};
 use crate::campaign::{Change, Phase};
 use crate::{Error, PhaseOutcome, Result, TrialSpec};
 
-/// How often the driver, the mount process and Ctrl-C are looked at when nothing is said.
+/// Interval for checking the driver, the mount process and Ctrl-C while the driver prints nothing.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long what a driver started may take to end after it, before that counts as left behind.
+/// Time that processes started by the driver may take to end after it before they count as left running.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// Between two words of progress to the starter.
+/// Interval between two progress messages to the starting process.
 const SAY_EVERY: Duration = Duration::from_millis(250);
-/// Lines of a failed driver's log that the starter is told.
+/// Number of lines of a failed driver's log that are passed to the starting process.
 const LAST_LINES: usize = 12;
-/// The shortest stretch of progress that makes a point of the rate.
+/// The shortest interval of progress that yields a point of the rate.
 const RATE_OVER: f64 = 0.9;
 
-/// What came of a phase.
+/// The result of a phase.
 pub struct Done {
-    /// For the results.
+    /// The outcome for the results.
     pub outcome: PhaseOutcome,
-    /// What the driver said of itself.
+    /// Versions that the driver reported.
     pub versions: BTreeMap<String, String>,
 }
 
-/// Runs it on a target that is mounted.
+/// Runs a phase on a mounted target.
+///
+/// # Errors
+/// Fails if the driver fails, exceeds the phase's limit, violates the protocol or leaves processes running, if the
+/// target fails, or if the user interrupts the trial.
 pub fn run(
     spec: &TrialSpec,
     setting: &Setting,
@@ -56,7 +60,7 @@ pub fn run(
     notes.finish(phase, &traces)
 }
 
-/// The part that is sampled: from the driver's start to the end of all that it started.
+/// Runs the sampled part: from the driver's start to the end of all processes that it started.
 fn watched(
     spec: &TrialSpec,
     setting: &Setting,
@@ -70,7 +74,7 @@ fn watched(
         let watching = scope.spawn(|| sampler.watch(&stop));
         let notes = with_driver(spec, setting, phase, target, &sampler, logs);
         stop.store(true, Ordering::Release);
-        let snapshots = watching.join().map_err(|_| Error::Trial("the thread that samples failed".into()))?;
+        let snapshots = watching.join().map_err(|_| Error::Trial("the sampler thread panicked".into()))?;
         let mut notes = notes?;
         notes.snapshots = snapshots;
         Ok(notes)
@@ -111,7 +115,7 @@ fn with_driver(
     if !left.is_empty() {
         processes::end(&sampler.except(), FAREWELL);
     }
-    // a driver that fails because its datasets are gone says nothing that helps
+    // If the datasets have failed, this is the cause; the driver's own error does not help.
     if let Some(why) = target.trouble() {
         return Err(Error::Trial(why));
     }
@@ -126,7 +130,7 @@ fn with_driver(
     if !left.is_empty() {
         let names: Vec<String> = left.iter().map(|p| format!("{} (process {})", p.name, p.pid)).collect();
         return Err(Error::Trial(format!(
-            "the driver {} left {} running; it has to stop what it starts",
+            "the driver {} left {} running; a driver must stop the processes that it starts",
             spec.driver.display(),
             names.join(", ")
         )));
@@ -134,7 +138,7 @@ fn with_driver(
     Ok(notes)
 }
 
-/// Listens to the driver until it ends.
+/// Processes the driver's messages until it ends.
 fn listen(
     setting: &Setting,
     phase: &Phase,
@@ -160,7 +164,8 @@ fn listen(
             ended = driver.ended().map(|status| (status, Instant::now()));
         }
         if let Some((status, when)) = ended {
-            // what it said last may still be on its way; what it left behind may hold its output open
+            // Its last lines may still be in the pipe, and a process that it left running may keep the
+            // pipe open.
             if silent || when.elapsed() > FAREWELL {
                 return Ok(status);
             }
@@ -173,9 +178,9 @@ fn listen(
         }
         if started.elapsed() > limit {
             let words = last_line(&driver.last_output())
-                .map_or_else(String::new, |line| format!("; the last that it said: {line}"));
+                .map_or_else(String::new, |line| format!("; its last message: {line}"));
             return Err(Error::Trial(format!(
-                "the driver has not ended in {} s, which is the phase's limit{words}",
+                "the driver exceeded the phase's limit of {} s{words}",
                 limit.as_secs_f64()
             )));
         }
@@ -189,11 +194,11 @@ fn last_line(words: &str) -> Option<&str> {
 fn failure(driver: &str, status: ExitStatus, words: &str) -> String {
     match last_line(words) {
         Some(line) => format!("{driver} failed ({status}): {line}"),
-        None => format!("{driver} failed ({status}) and said nothing on its standard error"),
+        None => format!("{driver} failed ({status}) and printed nothing on its standard error"),
     }
 }
 
-/// An edge of the measured window.
+/// An edge of the measured window: its time and the counters.
 struct Edged {
     at: Instant,
     snapshot: Snapshot,
@@ -205,12 +210,12 @@ impl Edged {
     }
 }
 
-/// What is noted while a driver runs.
+/// Collects the data of a phase while the driver runs.
 struct Notes {
     outcome: PhaseOutcome,
     versions: BTreeMap<String, String>,
-    /// The window's edges: of the whole phase until the driver says otherwise. The times are those of the driver's
-    /// lines; the counters are read a moment later.
+    /// The window's edges: those of the whole phase until the driver reports others. The times are those of the
+    /// driver's lines; the counters are read a moment later.
     first: Edged,
     last: Option<Edged>,
     opened: bool,
@@ -219,7 +224,7 @@ struct Notes {
     series: Vec<(Instant, protocol::Figure)>,
     log: Vec<(Instant, String)>,
     changes: Vec<(Instant, String)>,
-    /// Changes that are still to be made.
+    /// Changes that have not been made yet.
     pending: Vec<Change>,
     said: Option<Instant>,
 }
@@ -255,7 +260,7 @@ impl Notes {
             }
             DriverMessage::Measure(edge) => {
                 return Err(Error::Trial(format!(
-                    "the driver: it said measure {} where that cannot be: start and stop come once each, in this order",
+                    "the driver: unexpected measure {}: start and stop must occur once each, in this order",
                     if edge == Edge::Start { "start" } else { "stop" }
                 )));
             }
@@ -296,9 +301,9 @@ impl Notes {
         self.progress.push((at, progress));
     }
 
-    /// Makes the changes whose time has come. The driver goes on meanwhile, and what it says is kept for later.
+    /// Makes the changes that are due. The driver continues meanwhile, and its messages are queued.
     fn change(&mut self, target: &dyn Target) -> Result<()> {
-        // a driver that opens no window says progress while it is measured
+        // The progress of a driver without a window is measured from the beginning.
         let measured = (self.opened || !self.progress.is_empty()) && self.last.is_none();
         if self.pending.is_empty() || !measured {
             return Ok(());
@@ -323,11 +328,11 @@ impl Notes {
         Ok(())
     }
 
-    /// All that needs to know when the window began, and the window's own measures.
+    /// Finishes everything that depends on the beginning of the window, and the window's measures.
     fn finish(mut self, phase: &Phase, traces: &BTreeMap<String, Recorded>) -> Result<Done> {
         if let Some(change) = self.pending.first() {
             return Err(Error::Trial(format!(
-                "it ended before its change of {} was due; the driver said {} lines of progress",
+                "the driver ended before the change of {} was due; it printed {} lines of progress",
                 change.set.keys().cloned().collect::<Vec<_>>().join(", "),
                 self.progress.len()
             )));
@@ -336,7 +341,7 @@ impl Notes {
         let began = self.first.at;
         let wall = last.at.saturating_duration_since(began).as_secs_f64();
         let ours = figures::of_window(wall, &self.first.snapshot, &last.snapshot, &self.snapshots);
-        // the driver's own figures go before ours of the same name
+        // The driver's figures take precedence over ours with the same name.
         for (name, measure) in ours {
             self.outcome.measures.entry(name).or_insert(measure);
         }
@@ -363,7 +368,7 @@ impl Notes {
     }
 }
 
-/// Work done in the window per second.
+/// Returns the work done per second in the window.
 fn rate(progress: &[(Instant, Progress)], first: Instant, last: Instant) -> Option<crate::Measure> {
     let done_by = |moment| progress.iter().rfind(|(at, _)| *at <= moment).map(|(_, progress)| progress.done);
     let seconds = last.saturating_duration_since(first).as_secs_f64();
@@ -371,7 +376,7 @@ fn rate(progress: &[(Instant, Progress)], first: Instant, last: Instant) -> Opti
     (seconds > 0.0).then(|| crate::Measure { value: done / seconds, unit: "1/s".into() })
 }
 
-/// When, how much was done by then, and how fast since the point before.
+/// Returns points of time, work done until then, and the rate since the previous point.
 fn rates(progress: &[(Instant, Progress)]) -> Vec<(Instant, f64, f64)> {
     let mut points = Vec::new();
     let Some((first, rest)) = progress.split_first() else { return points };

@@ -1,7 +1,7 @@
-//! The processes that this one started, and those that they started.
+//! The descendants of this process.
 //!
-//! The trial is their reaper: who loses its parent becomes a child of the trial. So the tree below it holds everything,
-//! also a server that made itself a daemon.
+//! The trial is a subreaper: a process that loses its parent becomes a child of the trial. So the tree below it
+//! contains all descendants, including a server that daemonised itself.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,9 +10,12 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::procfs::{Process, Ticks, process};
 
-/// Has orphans of all generations become children of this process.
+/// Makes orphaned descendants children of this process.
+///
+/// # Errors
+/// Fails if the system call fails.
 pub fn adopt_orphans() -> std::io::Result<()> {
-    // any id but 0 means yes
+    // Any ID other than 0 enables it.
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
@@ -20,14 +23,14 @@ fn myself() -> i32 {
     std::process::id() as i32
 }
 
-/// All processes of the host that can be read.
+/// Returns all processes of the host that can be read.
 fn all() -> Vec<Process> {
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
     let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number);
     pids.filter_map(|pid| process(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).collect()
 }
 
-/// What is below `root`, without the trees of `except`.
+/// Returns the descendants of `root`, without the trees of `except`.
 fn below<'a>(all: &'a [Process], root: i32, except: &[i32]) -> Vec<&'a Process> {
     let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
     for process in all {
@@ -46,9 +49,11 @@ fn below<'a>(all: &'a [Process], root: i32, except: &[i32]) -> Vec<&'a Process> 
     found
 }
 
-/// What all that this process started has used, those that ended too, without `except`. Only differences mean something.
+/// Returns the CPU time of all descendants, including those that ended, without `except`. Only differences are
+/// meaningful.
 ///
-/// A process counts by itself while it lives or is not waited for, and in its parent afterwards; this process is the
+/// A process counts itself while it runs or until it is waited for, and in its parent afterwards. In the end the
+/// parent is this process, because it adopts orphans.
 /// parent in the end, because it adopts orphans.
 pub fn used(except: &[i32]) -> Ticks {
     let all = all();
@@ -63,12 +68,12 @@ pub fn used(except: &[i32]) -> Ticks {
     sum
 }
 
-/// What one process has used itself.
+/// Returns the CPU time of one process itself.
 pub fn used_by(pid: i32) -> Option<Ticks> {
     process(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?).map(|process| process.own)
 }
 
-/// Who is alive below this process, without `except`; waits for those that have ended and have no other parent.
+/// Returns the live descendants of this process, without `except`; reaps those that have ended.
 pub fn left(except: &[i32]) -> Vec<Process> {
     let all = all();
     let (ended, alive): (Vec<&Process>, Vec<&Process>) =
@@ -81,7 +86,7 @@ pub fn left(except: &[i32]) -> Vec<Process> {
     alive.into_iter().cloned().collect()
 }
 
-/// Waits a moment for the end of everything below this process; who is still there then.
+/// Waits up to `patience` for all descendants to end. Returns those that are still running.
 pub fn settled(except: &[i32], patience: Duration) -> Vec<Process> {
     let start = Instant::now();
     loop {
@@ -93,7 +98,7 @@ pub fn settled(except: &[i32], patience: Duration) -> Vec<Process> {
     }
 }
 
-/// Ends everything below this process: with SIGTERM, and after `patience` with SIGKILL.
+/// Ends all descendants: with SIGTERM, and after `patience` with SIGKILL.
 pub fn end(except: &[i32], patience: Duration) {
     for (signal, patience) in [(Signal::TERM, patience), (Signal::KILL, Duration::from_secs(5))] {
         for process in left(except) {
@@ -141,7 +146,8 @@ mod tests {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // Not all fifty: what another test has started may have gone to another parent, and its ticks with it.
+        // Not all 50 ticks: a child of another test may have become the child of another process, with its
+        // ticks.
         assert!(used(&[]).user >= before + 25);
     }
 }

@@ -1,31 +1,31 @@
-//! The lines of a driver, as `docs/lab.md` has them.
+//! Parses the lines of a driver, as documented in `docs/lab.md`.
 
 use serde::Deserialize;
 
-/// The version of the protocol that drivers are told.
+/// Version of the protocol, which drivers receive.
 pub const VERSION: u32 = 1;
 /// Units of figures and series.
 pub const UNITS: [&str; 8] = ["bytes", "s", "ns", "1/s", "bytes/s", "ratio", "count", "percent"];
-/// As much of a bad line as a message shows.
+/// Number of characters of an invalid line that a message quotes.
 const SHOWN: usize = 200;
 
-/// Something a driver says: an object with one key.
+/// A message of a driver: an object with one key.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriverMessage {
-    /// The measured window.
+    /// The measured window begins or ends.
     Measure(Edge),
-    /// How far it is.
+    /// Progress of the work.
     Progress(Progress),
     /// Latencies of one kind of operation.
     Latency(Latency),
-    /// A result.
+    /// A figure of the result.
     Figure(Figure),
-    /// A result over time: its value now.
+    /// The present value of a series.
     Series(Figure),
-    /// The version of something it uses.
+    /// Version of a program or library.
     Version(Version),
-    /// A line worth keeping.
+    /// A line for the log.
     Log(String),
 }
 
@@ -33,22 +33,22 @@ pub enum DriverMessage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Edge {
-    /// It begins.
+    /// The window begins.
     Start,
-    /// It ends.
+    /// The window ends.
     Stop,
 }
 
-/// How far the work is.
+/// Progress of the work.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
-    /// Units done.
+    /// Number of units done.
     pub done: f64,
-    /// Of so many; 0 if that is not known.
+    /// Total number of units; 0 if unknown.
     #[serde(default)]
     pub of: f64,
-    /// What is counted.
+    /// Name of the unit.
     #[serde(default)]
     pub unit: String,
 }
@@ -59,17 +59,17 @@ pub struct Progress {
 pub struct Latency {
     /// Kind of operation.
     pub op: String,
-    /// Operations.
+    /// Number of operations.
     pub count: f64,
-    /// Median.
+    /// Median in nanoseconds.
     pub p50: f64,
-    /// 95 %.
+    /// 95th percentile in nanoseconds.
     pub p95: f64,
-    /// 99 %.
+    /// 99th percentile in nanoseconds.
     pub p99: f64,
-    /// 99.9 %.
+    /// 99.9th percentile in nanoseconds.
     pub p999: f64,
-    /// The longest.
+    /// Maximum in nanoseconds.
     pub max: f64,
 }
 
@@ -77,9 +77,9 @@ pub struct Latency {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// Its name.
+    /// Name of the figure.
     pub name: String,
-    /// How much.
+    /// The value in `unit`.
     pub value: f64,
     /// One of [`UNITS`].
     pub unit: String,
@@ -89,18 +89,21 @@ pub struct Figure {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Version {
-    /// Of what.
+    /// Name of the program or library.
     pub name: String,
-    /// As it says itself.
+    /// The version that it reports.
     pub value: String,
 }
 
-/// A line's meaning, or what is wrong with it.
+/// Parses a line.
+///
+/// # Errors
+/// Returns a message that quotes the line and names the mistake.
 pub fn parse(text: &str) -> Result<DriverMessage, String> {
     let shown: String = text.chars().take(SHOWN).collect();
-    let wrong = |why: String| format!("it said {shown:?} on its standard output: {why}");
+    let wrong = |why: String| format!("invalid line {shown:?} on its standard output: {why}");
     let line: DriverMessage = serde_json::from_str(text)
-        .map_err(|why| wrong(format!("that is no line of the protocol ({why}); see docs/lab.md")))?;
+        .map_err(|why| wrong(format!("not a message of the protocol ({why}); see docs/lab.md")))?;
     if let DriverMessage::Figure(figure) | DriverMessage::Series(figure) = &line
         && !UNITS.contains(&figure.unit.as_str())
     {
@@ -109,7 +112,7 @@ pub fn parse(text: &str) -> Result<DriverMessage, String> {
     if let DriverMessage::Progress(Progress { done, of, .. }) = &line
         && (*done < 0.0 || *of < 0.0)
     {
-        return Err(wrong("progress is never negative".into()));
+        return Err(wrong("progress must not be negative".into()));
     }
     Ok(line)
 }
@@ -118,7 +121,7 @@ pub fn parse(text: &str) -> Result<DriverMessage, String> {
 mod tests {
     use super::*;
 
-    /// Those of docs/lab.md.
+    /// The lines of docs/lab.md.
     #[test]
     fn the_documented_lines() {
         let good = [

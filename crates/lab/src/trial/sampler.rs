@@ -1,4 +1,4 @@
-//! Samples the host, the driver and the pool, at one moment and once a second.
+//! Samples the host, the driver and the pool, at single moments and once a second.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,27 +10,27 @@ use super::processes;
 use super::procfs::{Disk, HostCpu, Ticks, disk, host_cpu, memory, mount_source, run_queue};
 use super::target::{Counters, Target};
 
-/// Between two samples.
+/// Interval between two samples.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// All counters and levels at one moment. What cannot be read is not there.
+/// All counters and levels at one moment. Values that cannot be read are missing.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// When.
+    /// Time of the snapshot.
     pub at: Instant,
-    /// The host's CPUs.
+    /// CPU time of the host.
     pub host: Option<HostCpu>,
-    /// Runnable processes.
+    /// Number of runnable processes.
     pub runnable: Option<u64>,
-    /// `MemAvailable`.
+    /// `MemAvailable` in bytes.
     pub memory: Option<u64>,
-    /// The device under the target.
+    /// The device below the target.
     pub disk: Option<Disk>,
-    /// The driver, what it started, and what ended of that.
+    /// CPU time of the driver and of all its descendants, including those that ended.
     pub driver: Ticks,
-    /// The process that serves the datasets.
+    /// CPU time of the process that serves the datasets.
     pub engine: Option<Ticks>,
-    /// The pool.
+    /// Counters of the pool.
     pub counters: Option<Counters>,
 }
 
@@ -42,17 +42,17 @@ pub struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    /// For a target that stays mounted as it is while this snapshots.
+    /// Creates a sampler for a target that stays mounted while the sampler exists.
     pub fn new(target: &'a dyn Target) -> Sampler<'a> {
         Sampler { target, disk: device_of(target.place()), engine: target.engine() }
     }
 
-    /// What is to be left alone when the driver's processes are ended or counted.
+    /// Returns the processes that must not be ended or counted with the driver's.
     pub fn except(&self) -> Vec<i32> {
         self.engine.into_iter().collect()
     }
 
-    /// Reads all counters now.
+    /// Reads all counters.
     pub fn snapshot(&self) -> Snapshot {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let stat = read("/proc/stat");
@@ -68,7 +68,8 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Takes a snapshot once a second until `stop`, and a last one unless the previous one is less than a quarter of a second old.
+    /// Takes a snapshot once a second until `stop` is set, and a last one unless the previous one is less than
+    /// a quarter of a second old.
     pub fn watch(&self, stop: &AtomicBool) -> Vec<Snapshot> {
         let start = Instant::now();
         let mut snapshots = vec![self.snapshot()];
@@ -92,7 +93,8 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// The number of the device below a path in `/proc/diskstats`; none for memory, the network and the like.
+/// Returns the number of the device below a path in `/proc/diskstats`, or `None` for memory, the network and
+/// similar.
 fn device_of(path: &Path) -> Option<(u32, u32)> {
     let split = |number: u64| (rustix::fs::major(number), rustix::fs::minor(number));
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -108,7 +110,7 @@ fn device_of(path: &Path) -> Option<(u32, u32)> {
     disk(&read("/proc/diskstats"), device).map(|_| device)
 }
 
-/// Ticks as seconds.
+/// Converts clock ticks to seconds.
 pub fn seconds(ticks: u64) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
@@ -122,18 +124,18 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 }
 
 impl Delta<'_> {
-    /// Length in seconds.
+    /// Length of the interval in seconds.
     pub fn seconds(&self) -> f64 {
         self.1.at.saturating_duration_since(self.0.at).as_secs_f64()
     }
 
-    /// Busy CPU of the host in percent.
+    /// CPU usage of the host in per cent.
     pub fn host_cpu(&self) -> Option<f64> {
         let (before, after) = (self.0.host?, self.1.host?);
         share(after.busy.checked_sub(before.busy)?, after.total.checked_sub(before.total)?).map(|s| 100.0 * s)
     }
 
-    /// CPU time of the driver in seconds, in programs and in the kernel.
+    /// CPU time of the driver in seconds, in user mode and in the kernel.
     pub fn driver(&self) -> (f64, f64) {
         let (before, after) = (self.0.driver, self.1.driver);
         let since = |before: u64, after: u64| seconds(after.saturating_sub(before));
@@ -146,7 +148,7 @@ impl Delta<'_> {
         Some(seconds((after.user + after.system).checked_sub(before.user + before.system)?))
     }
 
-    /// Percent of the time in which the device had something to do, and how many requests it had on average.
+    /// Per cent of the time in which the device was busy, and its mean queue length.
     pub fn disk(&self) -> Option<(f64, f64)> {
         let (before, after) = (self.0.disk?, self.1.disk?);
         let ms = self.seconds() * 1e3;
@@ -155,7 +157,7 @@ impl Delta<'_> {
         (ms > 0.0).then_some(((100.0 * busy).min(100.0), queue))
     }
 
-    /// The pool's counters, as differences; sizes of the ARC as they are at the end.
+    /// Differences of the pool's counters; the sizes of the ARC are those at the end.
     pub fn counters(&self) -> Option<Counters> {
         let (before, after) = (self.0.counters.as_ref()?, self.1.counters.as_ref()?);
         let mut arc = after.arc.since(&before.arc);
@@ -173,18 +175,18 @@ impl Delta<'_> {
 /// Sums over all vdevs and logs, and the hit ratio.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
-    /// All vdevs.
+    /// Sum over all vdevs.
     pub vdevs: poolwright_openzfs::VdevStats,
-    /// Commits of the intent logs.
+    /// Number of commits of the intent logs.
     pub zil_commits: u64,
     /// Bytes of log blocks that were written.
     pub zil_bytes: u64,
-    /// Hits over accesses; nothing without an access.
+    /// Hits divided by accesses; `None` without accesses.
     pub hit_ratio: Option<f64>,
 }
 
 impl Sums {
-    /// Of differences of counters.
+    /// Computes the sums of differences of counters.
     pub fn of(moved: &Counters) -> Sums {
         let mut sums = Sums::default();
         for vdev in moved.vdevs.values() {
@@ -204,5 +206,5 @@ impl Sums {
     }
 }
 
-/// A map of names to their growing series.
+/// Series by name, while they grow.
 pub type Drawing = BTreeMap<String, crate::Series>;

@@ -1,8 +1,8 @@
-//! What the datasets of a trial are on.
+//! The storage for a trial's datasets.
 //!
-//! Two today: [`PoolTarget`], a pool of the engine in user space, and [`Directory`]. `crates/poolwright/tests/lab_targets.rs`
-//! holds both against the same suite. One on kernel pools takes the same words: roles are datasets `POOL/ROLE`, and
-//! properties are spelled as `zfs` spells them.
+//! There are two implementations: [`PoolTarget`], a pool of the engine in user space, and [`Directory`].
+//! `crates/poolwright/tests/lab_targets.rs` runs the same test suite on both. The interface also fits kernel pools:
+//! roles are datasets `POOL/ROLE`, and properties have the spelling of `zfs`.
 
 mod directory;
 mod pool;
@@ -20,65 +20,72 @@ pub use pool::PoolTarget;
 use super::Setting;
 use crate::{Result, TargetSpec, TrialSpec};
 
-/// Datasets by role, mounted.
+/// Mounted datasets by role.
+///
+/// # Errors
+/// All functions fail if the storage or the process that serves it fails, and [`Target::set`] if the storage has no
+/// properties.
 pub trait Target: Sync {
-    /// Where a role's files go.
+    /// Returns the directory for a role's files.
     fn path(&self, role: &str) -> PathBuf;
-    /// Makes ready for a phase: `cold` empties all caches, `record` has reads and writes recorded.
+    /// Prepares a phase: `cold` empties all caches, `record` starts the recording of reads and writes.
     fn prepare(&mut self, cold: bool, record: bool) -> Result<()>;
-    /// Sets properties of a role's dataset, at once.
+    /// Sets properties of a role's dataset; they take effect at once.
     fn set(&self, role: &str, settings: &Settings) -> Result<()>;
-    /// Waits until all that was written is on disk.
+    /// Waits until all written data is on disk.
     fn sync(&self) -> Result<()>;
-    /// What each role takes; after [`Target::sync`].
+    /// Returns the size of each role; call it after [`Target::sync`].
     fn sizes(&self) -> Result<BTreeMap<String, Size>>;
-    /// The counters now; nothing where there are none.
+    /// Returns the current counters, or `None` if there are none.
     fn counters(&self) -> Result<Option<Counters>>;
-    /// Ends the recording that [`Target::prepare`] began: the traces by role.
+    /// Ends the recording that [`Target::prepare`] began. Returns the traces by role.
     fn recorded(&mut self) -> Result<BTreeMap<String, Recorded>>;
-    /// The process that serves the datasets, if it is one of its own.
+    /// Returns the ID of the process that serves the datasets, if it is a separate one.
     fn engine(&self) -> Option<i32>;
-    /// Why it can no longer be used, if that is so.
+    /// Returns why the target can no longer be used, or `None` if it can.
     fn trouble(&self) -> Option<String>;
-    /// A place on the device that all of it is on.
+    /// Returns a path on the device that contains all data.
     fn place(&self) -> &Path;
-    /// Versions worth keeping with the results.
+    /// Returns versions to store with the results.
     fn versions(&self) -> Result<BTreeMap<String, String>>;
-    /// Takes it down in order and removes its files; the second time does nothing. Without this, it is taken down
-    /// without regard when it is dropped.
+    /// Destroys the target in order and removes its files; the second call does nothing. Without this call,
+    /// dropping the target kills its process.
     fn tear_down(&mut self) -> Result<()>;
 }
 
-/// Bytes of a dataset.
+/// The size of a dataset in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Before compression: `logicalreferenced`.
+    /// Bytes before compression: `logicalreferenced`.
     pub logical: u64,
-    /// On disk: `referenced`.
+    /// Bytes on disk: `referenced`.
     pub allocated: u64,
 }
 
-/// Counters of a pool, from its opening on.
+/// Counters of a pool since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// The cache.
+    /// Counters of the ARC.
     pub arc: ArcStats,
-    /// Per vdev file, by its name.
+    /// Counters of each vdev file, by name.
     pub vdevs: BTreeMap<String, VdevStats>,
-    /// The intent logs of the roles' datasets.
+    /// Counters of the intent log of each role's dataset.
     pub zils: BTreeMap<String, ZilStats>,
 }
 
-/// A trace, and when its time 0 was.
+/// A trace, and the moment of its time 0.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// The file.
+    /// Path of the trace.
     pub trace: PathBuf,
-    /// Its beginning, known to some milliseconds.
+    /// The moment of its time 0, known within some milliseconds.
     pub began: Instant,
 }
 
-/// Makes the datasets of a trial.
+/// Creates the datasets of a trial.
+///
+/// # Errors
+/// Fails if the pool or the directories cannot be created or mounted.
 pub fn create(spec: &TrialSpec, setting: &Setting) -> Result<Box<dyn Target>> {
     Ok(match &spec.target {
         TargetSpec::Pool(pool) => {

@@ -1,5 +1,5 @@
-//! A run that never was: figures by formula with seeded noise, of the shapes that real campaigns have. Every title says
-//! that it is made up.
+//! A fictitious run: figures computed from formulas with seeded noise, similar to those of real campaigns. Every
+//! title says that the figures are made up.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 
 pub const TEXT: &str = include_str!("made-up.toml");
 
-/// The campaign, its run and the trials of `seed`'s noise.
+/// Returns the campaign, its run and the trials with the noise of `seed`.
 pub fn run(seed: u64) -> (Campaign, Run, Vec<Trial>) {
     let campaign = Campaign::parse(Path::new("made-up.toml"), TEXT).expect("the campaign is sound");
     let machine =
@@ -145,7 +145,7 @@ fn space(case: &Case, noise: &mut impl FnMut(f64) -> f64) -> PhaseOutcome {
     phase
 }
 
-/// Sizes of calls, and a phase with trials that fail.
+/// Sizes of calls, and a phase with failing trials.
 fn calls(case: &Case, noise: &mut impl FnMut(f64) -> f64) -> PhaseOutcome {
     let always = if case["sync"] == "always" { 4.0 } else { 1.0 };
     let mut phase = PhaseOutcome { name: "run".into(), measured: true, ..PhaseOutcome::default() };

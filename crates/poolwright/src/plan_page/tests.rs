@@ -209,7 +209,7 @@ fn what_is_wrong_with_a_plan_stands_above_it() {
     let top = &page[..page.find("<h2>").unwrap()];
     for part in [
         "Do not follow this plan as it stands",
-        "sync=disabled is not safe",
+        "sync=disabled is unsafe",
         "lost 17 events",
         "direct maps was met once",
         "1 file could not",

@@ -67,7 +67,7 @@ fn the_summary_names_what_must_not_be_followed() {
     plan.roles[0].recommended.insert("sync".into(), "disabled".into());
     let text = summarized(&plan, 120);
     assert!(text.contains("! Do not follow this plan as it stands: "), "{text}");
-    assert!(text.contains("sync=disabled is not safe"), "{text}");
+    assert!(text.contains("sync=disabled is unsafe"), "{text}");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn all_warnings_stand_in_one_place() {
     let text = printed(&plan, None);
     assert_eq!(text.matches("before you trust this").count(), 1, "{text}");
     let section = &text[text.find("before you trust this").unwrap()..text.find("\nnext").unwrap()];
-    for part in ["sync=disabled is not safe", "lost 17 events", "warning 4", "direct maps was met 2 times"] {
+    for part in ["sync=disabled is unsafe", "lost 17 events", "warning 4", "direct maps was met 2 times"] {
         assert!(section.contains(part), "{part:?} is not in {section}");
     }
 }

@@ -1,4 +1,5 @@
-//! Holds published advice against today's settings: what was measured, else what the model predicts.
+//! Compares published advice with today's settings: measured where the race tried it, otherwise predicted by the
+//! model.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +16,19 @@ use crate::plan::{AdviceSource, AdviceStatus, CheckedAdvice, MeasuredChange};
 use crate::screen::{Forecast, Question};
 use crate::tuner::Tuner;
 
-/// Properties that the model knows.
+/// The properties that the model can predict.
 const MODELLED: &[&str] = &["recordsize", "compression", "primarycache", "logbias"];
 
-/// What the figures of a prediction are.
-const PREDICTION: &str = "the model's prediction, not measured: of the application's work rate, and of the space and the bytes \
-                          written of this role's files";
+/// The basis of a predicted entry.
+const PREDICTION: &str = "the model's prediction, not measured, of the application's work rate, and of the space and the \
+                          bytes written of this role's files";
 
 impl Tuner<'_> {
-    /// Every rule that applies to a raced role, with what is known of it. Runs the missing trials if the request says so.
+    /// Returns every rule that applies to a raced role, with its measured or predicted effect. Runs the missing
+    /// trials if the request asks for them.
     ///
     /// # Errors
-    /// Those of the model. An interruption of the trials ends them and leaves a warning.
+    /// Fails if the model fails. An interruption ends the trials and adds a warning.
     pub(crate) fn published_advice(&mut self) -> Result<Vec<CheckedAdvice>> {
         let races = std::mem::take(&mut self.findings.races);
         let mut all = Vec::new();
@@ -60,7 +62,7 @@ impl Tuner<'_> {
             let mut entry = entry(rule, roles[0]);
             if changes.is_empty() {
                 entry.status = AdviceStatus::Followed;
-                entry.basis = "today's settings follow it".into();
+                entry.basis = "today's settings already follow it".into();
             } else if let Some(why) = rule.untried {
                 entry.basis = why.into();
             } else if !measure(&mut entry, &race.observations, today, &with(today, &changes)) {
@@ -71,7 +73,7 @@ impl Tuner<'_> {
         applicable(layout, &roles).into_iter().map(one).collect()
     }
 
-    /// What of a rule is not so today.
+    /// Returns the properties of a rule whose values differ from today's.
     fn changes(&self, rule: &Rule) -> Settings {
         let differs = |(property, value): &&(&str, &str)| {
             let today = self.current.value(property);
@@ -81,7 +83,7 @@ impl Tuner<'_> {
     }
 }
 
-/// A rule of which nothing is known yet.
+/// Returns the entry of a rule without any figures.
 fn entry(rule: &Rule, role: &str) -> CheckedAdvice {
     CheckedAdvice {
         rule: rule.name.into(),
@@ -90,13 +92,13 @@ fn entry(rule: &Rule, role: &str) -> CheckedAdvice {
         role: role.to_owned(),
         settings: rule.settings.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect(),
         status: AdviceStatus::NotTried,
-        basis: "not tried, and the model does not know this property".into(),
+        basis: "not tried, and the model cannot predict this property".into(),
         measured: BTreeMap::new(),
         predicted: BTreeMap::new(),
     }
 }
 
-/// Fills in what the race measured of exactly these settings; whether it did.
+/// Adds the figures that the race measured with exactly these settings. Returns whether there are any.
 fn measure(entry: &mut CheckedAdvice, all: &Observations, today: &Settings, wanted: &Settings) -> bool {
     let (Some(from), Some(to)) = (all.find(today), all.find(wanted)) else { return false };
     let one = |metric: &&str| -> Option<(String, MeasuredChange)> {
@@ -114,7 +116,7 @@ fn measure(entry: &mut CheckedAdvice, all: &Observations, today: &Settings, want
     true
 }
 
-/// Fills in what the model says, where it can say something.
+/// Adds the model's prediction where the model covers all changed properties.
 fn predict(
     entry: &mut CheckedAdvice,
     forecast: &Forecast<'_>,
@@ -126,7 +128,7 @@ fn predict(
         return Ok(());
     }
     if !forecast.knows(&wanted) {
-        entry.basis = "not tried, and its space was not estimated".into();
+        entry.basis = "not tried, and the space was not estimated".into();
         return Ok(());
     }
     let (metrics, _) = forecast.of(&wanted)?;
@@ -136,7 +138,8 @@ fn predict(
     Ok(())
 }
 
-/// Relative changes of what the model predicts; without a trial of today's settings it has no work rate.
+/// Returns the relative changes of the predicted metrics. Without a trial of today's settings there is no work rate
+/// (`with_rate`).
 fn changes_of(metrics: &Metrics, today: &Metrics, with_rate: bool) -> BTreeMap<String, f64> {
     let one = |metric: &&str| {
         let change = metrics.get(*metric)? / today.get(*metric)? - 1.0;

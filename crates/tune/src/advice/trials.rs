@@ -1,4 +1,5 @@
-//! Trials of published advice that the race did not try: whole-application replays, today's settings against the rule's.
+//! Trials of published advice that the race did not try: replays of the whole application, today's settings against
+//! the rule's.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +17,19 @@ use crate::statistics::Scatter;
 use crate::trials::for_all;
 use crate::tuner::Tuner;
 
-/// Pairs of a rule against today's settings: the fewest whose interval says something.
+/// Pairs of trials for each rule: the smallest number with a useful interval.
 const PAIRS: u32 = 3;
 
-/// Today's metrics and a rule's, side by side in time.
+/// Today's metrics and the rule's, from trials that ran one after the other.
 type Pairs = Vec<(Metrics, Metrics)>;
 
 impl Tuner<'_> {
-    /// Tries what the race did not. Rules that mean the same settings of a dataset share their trials.
+    /// Tries the rules that the race did not try. Rules that result in the same settings of a dataset share
+    /// their trials.
     ///
     /// # Errors
-    /// None of a trial: those that give no result are warned of, and an interruption ends the trials with a warning.
+    /// A failed trial adds a warning and is not an error; so does an interruption, which ends the trials. Other
+    /// errors of the run are returned.
     pub(crate) fn try_advice(&mut self, races: &[RacedTrials], all: &mut [CheckedAdvice]) -> Result<()> {
         let mut done: Vec<(String, Settings, Pairs)> = Vec::new();
         let missing = |a: &CheckedAdvice| {
@@ -42,7 +45,7 @@ impl Tuner<'_> {
                 None => match self.advice_pairs(race, entry, &wanted) {
                     Ok(pairs) => pairs,
                     Err(error) if error.is_interruption() => {
-                        self.warnings.push("the trials of published advice were interrupted".into());
+                        self.warnings.push("interrupted: some published advice was not tried".into());
                         return Ok(());
                     }
                     Err(error) => return Err(error),
@@ -80,12 +83,12 @@ impl Tuner<'_> {
     }
 }
 
-/// Whether the engine has all the rule's properties.
+/// Whether the engine supports all properties of the rule.
 fn can_be_tried(entry: &CheckedAdvice) -> bool {
     entry.settings.iter().all(|(name, value)| poolwright_openzfs::property::check(name, value).is_ok())
 }
 
-/// Replaces a prediction by what the pairs say.
+/// Replaces a prediction by the result of the pairs.
 fn fill(entry: &mut CheckedAdvice, pairs: &[(Metrics, Metrics)]) {
     let gains = evidence::gains(pairs, &Scatter::default());
     let Some((today, _)) = pairs.first() else { return };
@@ -104,7 +107,7 @@ fn fill(entry: &mut CheckedAdvice, pairs: &[(Metrics, Metrics)]) {
     entry.measured = measured;
     entry.predicted.clear();
     entry.status = AdviceStatus::Tried;
-    entry.basis = format!("{} interleaved pairs of trials with today's settings", pairs.len());
+    entry.basis = format!("{} interleaved pairs of trials against today's settings", pairs.len());
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::plan::{CurrentSource, DatasetLocation, Evidence, Gains, Measured, Out
 
 const PAGE: u64 = 16384;
 
-/// Reads of 16K pages at `pages`, one each millisecond.
+/// A recording that reads 16K `pages`, one per millisecond, of a file of `of` pages.
 fn recording(pages: impl Iterator<Item = u64>, of: u64) -> Trace {
     let read = |(i, page): (usize, u64)| Event {
         t_ns: i as u64 * 1_000_000,
@@ -31,7 +31,7 @@ fn settings(recordsize: &str, compression: &str) -> Settings {
     Settings::from([("recordsize".into(), recordsize.into()), ("compression".into(), compression.into())])
 }
 
-/// A role whose records are packed twofold at 16K.
+/// A role whose records have a compression ratio of 2 at 16K.
 fn role(recommended: Settings) -> Role {
     let space = Measured { median: 2.0, low: 1.9, high: 2.1 };
     let estimate = Evidence {
@@ -79,7 +79,7 @@ fn nobody() -> AtomicBool {
 
 #[test]
 fn the_curve_is_that_of_the_recommended_records() {
-    // 512 MiB of pages drawn evenly: packed twofold they take 256 MiB.
+    // 512 MiB of pages drawn uniformly; compressed by half they take 256 MiB.
     let pages = (512 << 20) / PAGE;
     let mut draw = random(7);
     let trace = recording((0..6 * pages).map(|_| draw(pages)), pages);
@@ -87,19 +87,19 @@ fn the_curve_is_that_of_the_recommended_records() {
     let memory = advise(&trace, &[role(settings("16K", "zstd-3"))], &device, &nobody()).unwrap();
     assert_eq!(memory.unknown, None);
     assert_eq!(memory.recordsizes, BTreeMap::from([("data".to_string(), "16K".to_string())]));
-    // 80 µs, and 8K at 3.2 GB/s.
+    // 80 µs, plus 8K at 3.2 GB/s.
     assert_eq!(memory.miss_latency_ns, Some(80_000 + 2_560));
     let Explained { curve, advice } = memory.curve.unwrap();
     assert_eq!((curve.recordsize, curve.requests), (Some(PAGE), 6 * pages));
     let at = |mib: u64| curve.points.iter().find(|p| p.cache_bytes == mib << 20).unwrap().miss_ratio;
-    // A quarter of it in 64 MiB; with what is kept beside the records, all of it in 384: then only the first accesses
-    // miss.
+    // 64 MiB contain a quarter of the data. 384 MiB contain all of it with its overhead, so that only first
+    // accesses miss.
     assert!((at(64) - 0.78).abs() < 0.03, "{curve:?}");
     assert!((at(384) - curve.records as f64 / curve.requests as f64).abs() < 0.003, "{curve:?}");
     assert_eq!(advice.enough.unwrap().cache_bytes, 384 << 20);
     assert_eq!(advice.steps[0].verdict, StepVerdict::Saves);
     assert!(advice.steps[0].wait_ms_s.unwrap().value > 0.0);
-    // At 128K and without an estimate a record is eight pages and not packed.
+    // At 128K and without an estimate, a record contains eight pages and is not compressed.
     let today = advise(&trace, &[role(Settings::new())], &device, &nobody()).unwrap();
     let today = today.curve.unwrap().curve;
     assert_eq!((today.recordsize, today.points.last().unwrap().cache_bytes), (Some(128 << 10), 768 << 20));
@@ -116,13 +116,13 @@ fn a_recording_that_says_nothing_is_told_so() {
     assert!(why(&recording(0..20, 20), at_16k()).contains("20 reads"));
     assert!(why(&recording(0..50_000, 50_000), at_16k()).contains("only 0.0 %"));
     assert!(why(&recording((0..50_000).map(|i| i % 100), 100), at_16k()).contains("smallest ARC"));
-    // Data that the ARC is told not to keep.
+    // primarycache excludes the data from the ARC.
     let metadata = settings("16K", "zstd-3").into_iter().chain([("primarycache".into(), "metadata".into())]);
     let mut draw = random(3);
     let busy = recording((0..50_000).map(|_| draw(20_000)), 20_000);
     let said = why(&busy, role(metadata.collect()));
     assert!(said.contains("primarycache") && said.contains("50,000 reads"), "{said}");
-    assert!(!said.contains("holds 0 reads") && !said.contains("record for longer"), "{said}");
+    assert!(!said.contains("contains 0 reads") && !said.contains("record for longer"), "{said}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Published advice, held against today's settings on this database.
+//! Published advice, compared with today's settings of this database.
 
 use std::collections::BTreeMap;
 
@@ -6,50 +6,50 @@ use serde::{Deserialize, Serialize};
 
 use super::{MeasuredChange, Settings};
 
-/// A published rule and what it does on this database.
+/// A published rule and its effect on this database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckedAdvice {
-    /// The rule's name in the table.
+    /// Identifier of the rule.
     pub rule: String,
-    /// What it says, in a sentence.
+    /// The advice as a phrase.
     pub advice: String,
-    /// Where it is published.
+    /// The publication that contains the rule.
     pub source: AdviceSource,
-    /// The role it was held against.
+    /// The role to which the rule was applied.
     pub role: String,
-    /// Property → value that the rule means.
+    /// Property → value that the rule recommends.
     pub settings: Settings,
-    /// What is known of it.
+    /// How much is known of the rule's effect.
     pub status: AdviceStatus,
-    /// What the figures rest on, or why there are none.
+    /// Basis of the figures, or why there are none.
     pub basis: String,
-    /// Metric → measured change against today's settings; only with [`AdviceStatus::Tried`].
+    /// Metric → measured change from today's settings; only with [`AdviceStatus::Tried`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub measured: BTreeMap<String, MeasuredChange>,
-    /// Metric → change that the model predicts, as a fraction; only with [`AdviceStatus::Predicted`].
+    /// Metric → predicted change as a fraction; only with [`AdviceStatus::Predicted`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub predicted: BTreeMap<String, f64>,
 }
 
-/// Where advice is published.
+/// The publication that contains the advice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdviceSource {
-    /// Title, with its section.
+    /// Title of the page and the section.
     pub title: String,
-    /// Address.
+    /// URL of the section.
     pub url: String,
 }
 
-/// What is known of a rule.
+/// How much is known of a rule's effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AdviceStatus {
-    /// Today's settings follow it.
+    /// Today's settings already follow the rule.
     Followed,
-    /// Exactly its settings were tried: `measured` has the changes.
+    /// Exactly these settings were tried; `measured` contains the changes.
     Tried,
-    /// Not tried: `predicted` holds the model's prediction, not a measurement.
+    /// Not tried; `predicted` contains the model's prediction, not a measurement.
     Predicted,
-    /// Not tried, and no model knows it.
+    /// Not tried, and the model cannot predict it.
     NotTried,
 }

@@ -1,4 +1,4 @@
-//! What the database itself measured under the plan's settings.
+//! Measurements of the database itself under the plan's settings.
 
 use std::collections::BTreeMap;
 
@@ -6,77 +6,77 @@ use serde::{Deserialize, Serialize};
 
 use super::{GainVerdict, Gains, Measured, OBJECTIVE, Settings};
 
-/// The outcome of running the database on pools with the plan's settings, beside what the plan predicted.
+/// The result of running the database on pools with the plan's settings, compared with the predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Confirmation {
-    /// When it was finished, RFC 3339 in UTC.
+    /// End of the confirmation, RFC 3339 in UTC.
     pub created: String,
     /// The shell commands that were run.
     pub commands: ConfirmationCommands,
     /// Seconds between the end of the start command and the beginning of the load.
     pub settle_s: f64,
-    /// What a unit of work is.
+    /// The unit of work.
     pub work: WorkUnit,
-    /// What was run: today's settings first, then the recommended ones, then the runner-up.
+    /// The settings that were run: today's, then the recommended ones, then the runner-up.
     pub settings: Vec<ConfirmedSetting>,
-    /// Trials that gave no result.
+    /// Number of trials that gave no result.
     #[serde(default)]
     pub failed_trials: u32,
     /// Wall time of all trials in seconds.
     pub seconds: f64,
-    /// Whether the plan holds.
+    /// Whether the measurements confirm the plan.
     pub verdict: ConfirmationVerdict,
-    /// Change of the work rate as measured minus as predicted, in percentage points: of the recommended settings, or of
-    /// the runner-up where the plan says keep.
+    /// Measured minus predicted change of the work rate in percentage points: of the recommended settings, or
+    /// of the runner-up if the plan recommends no change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_points: Option<f64>,
     /// Requirements of the plan that the recommended settings miss, as in its request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
-    /// The verdict in one or two sentences.
+    /// The reason for the verdict in one or two sentences.
     pub why: String,
-    /// What limits the worth of these figures.
+    /// Limits of these figures' validity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// Commands as `sh -c` took them.
+/// The commands, as passed to `sh -c`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfirmationCommands {
-    /// Starts the database; missing for one that is not a server.
+    /// Starts the database; missing if the database is not a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
-    /// The load.
+    /// Runs the load.
     pub load: String,
     /// Stops the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
 }
 
-/// What a unit of work is.
+/// The unit of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkUnit {
     /// One run of the load command.
     Run,
-    /// What the load command counted: it printed `work N`.
+    /// The number N that the load command printed as `work N`.
     Stated,
 }
 
-/// Which of the settings one is.
+/// The role of a setting in the confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contender {
-    /// As it is now.
+    /// Today's settings.
     Today,
-    /// What the plan advises.
+    /// The settings that the plan recommends.
     Recommended,
-    /// The best raced setting besides.
+    /// The best other raced setting.
     RunnerUp,
 }
 
 impl Contender {
-    /// As in the plan, and in the commands' `POOLWRIGHT_SETTING`.
+    /// Returns the name in the plan and in the commands' `POOLWRIGHT_SETTING`.
     pub fn name(self) -> &'static str {
         match self {
             Contender::Today => "today",
@@ -86,21 +86,22 @@ impl Contender {
     }
 }
 
-/// One of the settings, and what the database did under it.
+/// One of the settings, and the measurements of the database under it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConfirmedSetting {
-    /// Which one.
+    /// Which of the settings.
     pub name: Contender,
-    /// The datasets of its pools.
+    /// The datasets of its pool.
     pub datasets: Vec<ConfirmedDataset>,
-    /// Blocks in which it gave a result.
+    /// Number of blocks in which it gave a result.
     pub blocks: u32,
     /// Metric → median, smallest and largest of the blocks.
     pub metrics: BTreeMap<String, Measured>,
-    /// Metric → change against today's, paired by block; the metric `objective` too. Empty for today's.
+    /// Metric (including `objective`) → change from today's settings, paired by block. Empty for today's
+    /// settings.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub changes: Gains,
-    /// Metric → change that the plan predicts, likewise.
+    /// Metric (including `objective`) → change that the plan predicts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub predicted: BTreeMap<String, PredictedChange>,
     /// Requirements of the plan that it misses.
@@ -109,13 +110,13 @@ pub struct ConfirmedSetting {
 }
 
 impl ConfirmedSetting {
-    /// Whether its objective is better than today's beyond noise.
+    /// Whether the objective is better than today's beyond noise.
     pub fn is_better(&self) -> bool {
         let objective = self.changes.get(OBJECTIVE);
         objective.is_some_and(|gain| gain.verdict == GainVerdict::Better)
     }
 
-    /// Whether it is better, and misses no requirement.
+    /// Whether the objective is better than today's beyond noise and no requirement is missed.
     pub fn is_acceptable(&self) -> bool {
         self.is_better() && self.missed.is_empty()
     }
@@ -124,34 +125,35 @@ impl ConfirmedSetting {
 /// A dataset of a trial's pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfirmedDataset {
-    /// Where it was mounted, below the database's directory; `.` for the directory itself.
+    /// Mount point below the database's directory; `.` for the directory itself.
     pub place: String,
-    /// The roles whose files are in it.
+    /// The roles whose files it contains.
     pub roles: Vec<String>,
-    /// Its properties.
+    /// Property → value.
     pub settings: Settings,
 }
 
-/// A change that was predicted.
+/// A predicted change.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PredictedChange {
-    /// As a fraction: -0.25 is a quarter less.
+    /// Change as a fraction: -0.25 is a quarter less.
     pub change: f64,
-    /// Its 95 % interval, where the plan has one.
+    /// 95 % interval of `change`, if the plan has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<(f64, f64)>,
 }
 
-/// Whether the plan holds.
+/// Whether the measurements confirm the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConfirmationVerdict {
-    /// The recommended settings are better than today's beyond noise, and the work rate changed as predicted. Where the
-    /// plan says keep: the runner-up is not better beyond noise.
+    /// The recommended settings are better than today's beyond noise, and the work rate changed as predicted.
+    /// For a plan that recommends no change: the runner-up is not better beyond noise.
     Confirmed,
-    /// The recommended settings are better than today's beyond noise, but the work rate changed by another amount.
+    /// The recommended settings are better than today's beyond noise, but the work rate changed by a different
+    /// amount.
     BetterThanToday,
-    /// The recommended settings are not better than today's beyond noise, or miss a requirement. Where the plan says keep:
-    /// the runner-up is better.
+    /// The recommended settings are not better than today's beyond noise, or miss a requirement. For a plan
+    /// that recommends no change: the runner-up is better.
     NotConfirmed,
 }

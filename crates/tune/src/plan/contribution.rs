@@ -1,4 +1,4 @@
-//! How much each property contributes to what the trials differ in.
+//! The contribution of each property to the differences between the trials.
 
 use std::collections::BTreeMap;
 
@@ -6,35 +6,35 @@ use serde::{Deserialize, Serialize};
 
 use super::GainVerdict;
 
-/// What each property that a race varied contributes.
+/// The contribution of each property that a race varied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Contributions {
-    /// The role that was raced; those that share its dataset had the same settings.
+    /// The role that was raced; roles that share its dataset had the same settings.
     pub role: String,
-    /// Trials behind the shares, those of the confirmation counted.
+    /// Number of trials, including those of the confirmation.
     pub trials: u32,
-    /// Metric of the goal → who explains its variance; a metric that does not vary is left out.
+    /// Metric of the goal → shares of its variance; a metric that does not vary is omitted.
     pub metrics: BTreeMap<String, VarianceShares>,
-    /// Property that is recommended to change → what it does alone.
+    /// Property with a recommended change → effect of that property alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub effects: BTreeMap<String, PropertyEffect>,
 }
 
-/// VarianceShares of the variance of a metric's logarithm over the trials, as fractions that add up to 1.
+/// Shares in the variance of a metric's logarithm over the trials, as fractions that add up to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VarianceShares {
-    /// Property → what it alone explains, beside all the other properties.
+    /// Property → share that it alone explains in addition to all other properties.
     pub properties: BTreeMap<String, f64>,
-    /// What several properties explain and the tried settings cannot assign to one of them. Negative where properties
-    /// hide each other's effect.
+    /// Share explained by several properties together, which the tried settings cannot assign to one of them.
+    /// Negative if properties mask each other's effect.
     pub shared: f64,
-    /// Residual between settings: what properties do only in combination.
+    /// Residual between settings: effects of combinations of properties.
     pub interactions: f64,
-    /// Residual within settings: repeats of one setting differ by it.
+    /// Residual within settings: differences between repeats of one setting.
     pub noise: f64,
 }
 
-/// What one property does, from pairs of tried settings that differ only in it.
+/// The effect of one property, from pairs of tried settings that differ only in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PropertyEffect {
     /// Today's value.
@@ -42,7 +42,7 @@ pub struct PropertyEffect {
     pub from: Option<String>,
     /// The recommended value.
     pub to: String,
-    /// Such pairs of settings; 0: the trials do not separate the property from the others.
+    /// Number of these pairs; 0 means that the trials do not separate the property from the others.
     pub pairs: u32,
     /// Metric → change from today's value to the recommended one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -52,10 +52,10 @@ pub struct PropertyEffect {
 /// A relative change with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredChange {
-    /// As a fraction: -0.25 is a quarter less.
+    /// Change as a fraction: -0.25 is a quarter less.
     pub change: f64,
     /// 95 % interval of `change`.
     pub ci95: (f64, f64),
-    /// Whether the interval leaves out 0, and on which side.
+    /// Whether the interval excludes 0, and on which side.
     pub verdict: GainVerdict,
 }

@@ -1,4 +1,4 @@
-//! What was found out about a setting, and what it would gain.
+//! Evidence for a setting, and the gain that it would bring.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,29 @@ use serde::{Deserialize, Serialize};
 
 use super::Settings;
 
-/// One setting that was tried, estimated or computed.
+/// One setting that was tried, estimated or predicted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// How the figures were obtained.
     pub kind: EvidenceKind,
-    /// Complete for what was varied.
+    /// Property → value, for all varied properties.
     pub settings: Settings,
-    /// Of the trial's pool.
+    /// Sector size of the trial's pool as a power of two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ashift: Option<u8>,
-    /// Role → settings of the other roles in the same trial, where not today's.
+    /// Role → settings of the other roles in the same trial, where they differ from today's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub others: BTreeMap<String, Settings>,
-    /// Measurements behind the figures; 1 for an estimate.
+    /// Number of measurements behind the figures; 1 for an estimate.
     pub repeats: u32,
-    /// What `low` and `high` of the metrics are.
+    /// Meaning of `low` and `high` in the metrics.
     pub spread: Spread,
     /// Metric → figure.
     pub metrics: BTreeMap<String, Measured>,
-    /// As [`Goal`](super::Goal) defines it.
+    /// Objective as defined by [`Goal`](super::Goal).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<f64>,
-    /// What became of it.
+    /// What happened to the setting.
     pub outcome: Outcome,
     /// Why it was screened out or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,31 +43,31 @@ pub enum EvidenceKind {
     Trial,
     /// A space estimate, sampled or full.
     Estimate,
-    /// Computed.
+    /// Predicted by the screening model.
     Model,
 }
 
-/// What the two ends of a [`Measured`] are.
+/// Meaning of the two ends of a [`Measured`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// Smallest and largest of the repeats.
+    /// Smallest and largest value of the repeats.
     MinMax,
     /// 95 % interval of a sampled estimate.
     Ci95,
 }
 
-/// What became of a setting.
+/// What happened to a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Today's.
+    /// It is today's setting.
     Current,
-    /// The one advised.
+    /// It is recommended.
     Recommended,
-    /// Replayed, and not the best.
+    /// It was replayed, but is not the best one.
     Raced,
-    /// Dropped before it was replayed.
+    /// It was dropped before any replay.
     ScreenedOut,
     /// Its trials gave no result.
     Failed,
@@ -84,37 +84,37 @@ pub struct Measured {
     pub high: f64,
 }
 
-/// What a metric was and would be.
+/// The change of a metric from today's to the recommended settings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gain {
     /// Median today, in the metric's unit.
     pub from: f64,
-    /// Median as recommended.
+    /// Median under the recommended settings, in the metric's unit.
     pub to: f64,
     /// Relative change as a fraction: -0.25 is a quarter less.
     pub change: f64,
     /// 95 % interval of `change`.
     pub ci95: (f64, f64),
-    /// Interleaved pairs behind it; 0 where both sides are estimates.
+    /// Number of interleaved pairs; 0 if both sides are estimates.
     pub pairs: u32,
-    /// Whether the interval leaves out 0, and on which side.
+    /// Whether the interval excludes 0, and on which side.
     pub verdict: GainVerdict,
 }
 
-/// A metric that the recommended settings make worse by more than a tenth, with all of its 95 % interval.
+/// A metric that the recommended settings make worse by more than 10 % over its whole 95 % interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// The role whose own comparison shows it; missing where that of the whole plan does.
+    /// The role whose own comparison shows the cost; missing if that of the whole plan shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// The metric.
     pub metric: String,
-    /// Its figures.
+    /// The figures of the metric.
     #[serde(flatten)]
     pub gain: Gain,
 }
 
-/// Whether a change is one.
+/// Whether a change is beyond noise, and in which direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GainVerdict {
@@ -122,6 +122,6 @@ pub enum GainVerdict {
     Better,
     /// Worse beyond noise.
     Worse,
-    /// The interval holds 0.
+    /// The interval contains 0.
     Noise,
 }

@@ -1,4 +1,4 @@
-//! Settings that no other tried one beats in work rate, space and bytes written together.
+//! Settings that no other tried setting beats in work rate, space and bytes written together.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +9,28 @@ use super::{Outcome, Settings};
 /// The Pareto set of one race.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pareto {
-    /// The role that was raced; those that share its dataset had the same settings.
+    /// The role that was raced; roles that share its dataset had the same settings.
     pub role: String,
-    /// Metric → standard deviation of one trial, as a fraction; missing where no setting was tried twice.
+    /// Metric → standard deviation of one trial as a fraction; missing if no setting was tried twice.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub noise: BTreeMap<String, f64>,
-    /// The settings that no other beats, the highest work rate first.
+    /// The settings that no other one beats, highest work rate first.
     pub settings: Vec<ParetoSetting>,
-    /// How many tried settings are beaten by another one.
+    /// Number of tried settings that another one beats.
     pub beaten: u32,
 }
 
 /// A setting of the Pareto set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ParetoSetting {
-    /// Property → value where not as today; empty for today's settings.
+    /// Property → value where it differs from today; empty for today's settings.
     pub changes: Settings,
-    /// Trials behind the medians.
+    /// Number of trials behind the medians.
     pub trials: u32,
     /// Metric → median, in the metric's unit.
     pub metrics: BTreeMap<String, f64>,
     /// Metric → change against today's median as a fraction: -0.25 is a quarter less.
     pub change: BTreeMap<String, f64>,
-    /// Whether it is today's, the recommended one or another.
+    /// Whether the setting is today's, the recommended one or another one.
     pub outcome: Outcome,
 }

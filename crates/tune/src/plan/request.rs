@@ -1,16 +1,16 @@
-//! What a run was asked for, so that it can be repeated, and what a repetition found.
+//! The request of a run, so that it can be repeated, and the result of a repetition.
 
 use poolwright_openzfs::Device;
 use serde::{Deserialize, Serialize};
 
 use super::Settings;
 
-/// Everything that `tune --repeat` needs beside the subject and the trace's path.
+/// The inputs of `tune --repeat` other than the directory and the trace's path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RequestRecord {
-    /// The goal's name.
+    /// Name of the goal.
     pub goal: String,
-    /// As given with `--require`.
+    /// Requirements, as given by the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<String>,
     /// Wall time for estimates and trials, in seconds.
@@ -19,36 +19,36 @@ pub struct RequestRecord {
     pub arc_bytes: u64,
     /// `zfs_dirty_data_max` of the trials in bytes.
     pub dirty_bytes: u64,
-    /// As given with `--ashift`; chosen for the device where missing.
+    /// Sector size given by the user as a power of two; if missing, it is chosen for the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ashift: Option<u32>,
     /// The emulated device, with all its figures.
     pub device: Device,
-    /// Properties that the user said are today's.
+    /// Property values that the user stated as today's.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub stated: Settings,
-    /// The seed.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// The most bytes of data that a trial fills its pool with.
+    /// Limit for the bytes of data with which a trial fills its pool.
     pub sample_bytes: u64,
     /// Whether published advice was tried after the plan.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub check_advice: bool,
-    /// Checksum of the trace: of its description, file table and events.
+    /// Checksum of the trace's description, file table and events.
     pub trace_checksum: String,
 }
 
-/// How a repeated run compares with the plan that it repeats.
+/// Comparison of a repeated run with the plan that it repeats.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repetition {
-    /// When the repeated plan was finished, RFC 3339 in UTC.
+    /// End of the repeated plan's run, RFC 3339 in UTC.
     pub of: String,
-    /// Whether both recommend the same.
+    /// Whether both plans recommend the same settings.
     pub same: bool,
-    /// What the recommendations differ in, a line each.
+    /// Differences between the recommendations, one per line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<String>,
-    /// What else is not as it was: machine, versions, data.
+    /// Other differences, one per line: machine, versions, data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub circumstances: Vec<String>,
 }

@@ -1,45 +1,46 @@
-//! How good predictions were where databases were asked for the truth.
+//! Accuracy of earlier predictions, measured with real databases.
 
 use serde::{Deserialize, Serialize};
 
-/// The measured workloads that speak for this plan.
+/// The measured workloads that are relevant to this plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrackRecord {
-    /// Those of the detected database system if there are any, else all.
+    /// The workloads of the detected database system if there are any, otherwise all.
     pub workloads: Vec<MeasuredWorkload>,
-    /// The detected database system, where `workloads` are its own.
+    /// The detected database system, if `workloads` are those of this system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// Workloads that were measured in all.
+    /// Number of measured workloads of all systems.
     pub measured: u32,
 }
 
-/// A workload under which a real database was run with the settings that were predicted for it.
+/// A workload with which a real database was run under the predicted settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredWorkload {
-    /// Its name in the campaign.
+    /// Identifier in the campaign.
     pub workload: String,
-    /// Its name for people.
+    /// Title for readers.
     pub title: String,
     /// `mariadb`, `postgresql`, `sqlite`, `rocksdb` or `openldap`.
     pub system: String,
-    /// Settings whose change of the work rate was predicted and measured.
+    /// Number of settings whose change of the work rate was predicted and measured.
     pub settings: u32,
-    /// Those of them whose true change is known within ±4 % (95 %). The truth's noise adds to the errors of the others.
+    /// Number of these settings whose true change is known within ±4 % (95 %). For the others, the noise of the
+    /// measurement adds to the error.
     #[serde(default)]
     pub known: u32,
-    /// Those of the settings predicted within ten percentage points of the truth.
+    /// Number of settings whose change was predicted within ten percentage points of the measured one.
     pub rate_within_ten_points: u32,
     /// The largest error of a predicted change of the work rate, in percentage points.
     pub largest_rate_error_points: f64,
     /// Kendall's τ between the predicted and the true order of the settings by the objective.
     pub kendall_tau: f64,
-    /// By how much the true objective of the recommended setting lies above that of the best one, in per cent.
+    /// Difference between the true objective of the recommended setting and that of the best one, in per cent.
     pub regret_percent: f64,
 }
 
 impl TrackRecord {
-    /// The record in one sentence; `None` where nothing was measured.
+    /// Summarises the record in one sentence, or returns `None` if nothing was measured.
     pub fn sentence(&self) -> Option<String> {
         let of = |count: fn(&MeasuredWorkload) -> u32| self.workloads.iter().map(count).sum::<u32>();
         let (right, all) = (of(|w| w.rate_within_ten_points), of(|w| w.settings));

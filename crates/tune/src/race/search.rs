@@ -1,5 +1,6 @@
-//! Which setting to try next: the one with the least objective that the model, corrected by the trials so far, leaves
-//! possible. (A lower confidence bound: Srinivas et al., "Gaussian Process Optimization in the Bandit Setting", ICML 2010.)
+//! Chooses the setting to try next: the one with the lowest objective that the model, corrected by the trials so
+//! far, considers possible (a lower confidence bound: Srinivas et al., "Gaussian Process Optimization in the Bandit
+//! Setting", ICML 2010).
 
 use std::time::Instant;
 
@@ -8,30 +9,31 @@ use crate::Result;
 use crate::candidates::same;
 use crate::surrogate::{Observation, Surrogate};
 
-/// Standard deviations below the estimate that a setting may be.
+/// Standard deviations below the estimate at which settings are compared.
 const OPTIMISM: f64 = 1.0;
-/// A setting whose bound at this many standard deviations is behind the best is not tried.
+/// A setting is not tried if its bound at this many standard deviations is not better than the best.
 const UNLIKELY: f64 = 2.0;
-/// A gain below this, as a logarithm, is not worth a trial.
+/// A smaller gain, as a logarithm, is not worth a trial.
 const NEGLIGIBLE: f64 = 0.01;
-/// Most trials of one setting in the search.
+/// Largest number of trials of one setting in the search.
 const MOST_REPEATS: usize = 4;
-/// The standard deviation of a trial's logarithm as long as none was repeated.
+/// The standard deviation of a trial's logarithm that is assumed until a setting has been repeated.
 const USUAL_NOISE: f64 = 0.02;
-/// After so many trials of others, today's settings are tried again: the reference follows the machine's drift.
+/// Today's settings are tried again after this many trials of others, so that the reference follows the machine's
+/// drift.
 const TODAY_EVERY: usize = 5;
 
-/// What is known of a candidate.
+/// The estimate of a candidate's objective.
 struct Standing {
-    /// The candidate, by its index.
+    /// Index of the candidate.
     index: usize,
-    /// Estimated `ln(objective)`, the penalty for missed requirements included.
+    /// Estimated `ln(objective)`, including the penalty for missed requirements.
     mean: f64,
     deviation: f64,
     trials: usize,
 }
 
-/// Runs trials until the best is found or the time is used up; its index in `o.others`.
+/// Runs trials until the best setting is found or the time is used up. Returns its index in `o.others`.
 pub(super) fn search(
     race: &mut Race<'_>,
     o: &mut Outcome,
@@ -42,7 +44,7 @@ pub(super) fn search(
     let runners = candidates.iter().map(known).collect();
     let mut search = Search { candidates, runners, since_today: 0 };
     while let Some(next) = search.next(race, o) {
-        // The first candidate is tried in any case.
+        // The first candidate is always tried.
         if search.runners.iter().any(Option::is_some) && !race.has_time_for(o, 1, began) {
             o.ended = Ended::OutOfTime;
             break;
@@ -62,7 +64,7 @@ pub(super) fn search(
 
 struct Search {
     candidates: Vec<Candidate>,
-    /// Index into the outcome's runners of each candidate that was tried.
+    /// For each candidate that was tried, its index in the outcome's runners.
     runners: Vec<Option<usize>>,
     since_today: usize,
 }
@@ -85,7 +87,7 @@ impl Search {
         self.runners[index].is_some_and(|runner| !o.others[runner].failures.is_empty())
     }
 
-    /// All candidates that did not fail, by what the model and the trials say of them.
+    /// Estimates the objective of all candidates that did not fail, from the model and the trials.
     fn standings(&self, race: &Race<'_>, o: &Outcome) -> Vec<Standing> {
         let today = o.today.median();
         let deviation = noise(o, &race.criteria, &today).map_or(USUAL_NOISE, |d| d.deviation);
@@ -94,7 +96,8 @@ impl Search {
             let Some(runner) = runner else { continue };
             observations.extend(o.others[*runner].trials.iter().map(|trial| Observation {
                 settings: &candidate.settings,
-                // The goal alone: the penalty for a missed requirement does not measure the model's error.
+                // Only the goal is compared: the penalty for a missed requirement does not measure
+                // the model's error.
                 error: race.criteria.goal.objective(trial, &today).ln() - candidate.predicted.ln(),
             }));
         }
@@ -114,7 +117,7 @@ impl Search {
         all.map(standing).collect()
     }
 
-    /// The candidate to try next; `None` if the best is found.
+    /// Returns the candidate to try next, or `None` if the best has been found.
     fn next(&self, race: &Race<'_>, o: &Outcome) -> Option<usize> {
         let all = self.standings(race, o);
         let best = best_of(&all);
@@ -133,7 +136,7 @@ impl Search {
         }
     }
 
-    /// The best that was tried, as an index into `o.others`.
+    /// Returns the best setting that was tried, as an index into `o.others`.
     fn best(&self, race: &Race<'_>, o: &Outcome) -> Option<usize> {
         best_of(&self.standings(race, o)).and_then(|best| self.runners[best.index])
     }

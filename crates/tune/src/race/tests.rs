@@ -13,7 +13,7 @@ fn setting(recordsize: u32) -> Settings {
     Settings::from([("recordsize".into(), format!("{recordsize}K")), ("compression".into(), "lz4".into())])
 }
 
-/// One of which the model says nothing.
+/// A candidate whose prediction carries no information.
 fn candidate(recordsize: u32) -> Candidate {
     Candidate { settings: setting(recordsize), predicted: 1.0, penalty: 1.0 }
 }
@@ -64,13 +64,14 @@ fn no_winner_is_made_up_when_today_is_best() {
 
 #[test]
 fn equal_settings_are_noise() {
-    // 16K against 16K under another name: the confirmation's pairs are fresh, so choosing the luckiest of the
-    // first rounds does not count.
+    // 16K competes with 16K under another name. The confirmation uses fresh pairs, so a setting gains nothing
+    // from luck in the search.
     let better = (0..200).filter(|seed| race(*seed, 0.3, 16, &[16, 16, 16]).is_better(0.0)).count();
     assert!(better <= 12, "{better} of 200 races found a winner among equals");
 }
 
-/// What is tried is as good as today's, and another load comes and goes: a trial beside it does its work at 0.6 of the rate.
+/// The other settings equal today's, and another load comes and goes: trials that run beside it have a work rate of
+/// 0.6.
 fn disturbed(seed: u64) -> impl FnMut(&Settings) -> Result<Replay> {
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     let mut equal = noisy(seed, 0.02);
@@ -98,7 +99,7 @@ fn another_load_on_the_machine_makes_no_winner() {
 
 #[test]
 fn the_model_decides_what_is_tried_first_and_trials_correct_it() {
-    // The model puts 1M first, the truth is 16K.
+    // The model ranks 1M first; the best is 16K.
     let mut cost = noisy(3, 0.01);
     let mut tried = Vec::new();
     let mut run = |settings: &Settings| {
@@ -115,22 +116,22 @@ fn the_model_decides_what_is_tried_first_and_trials_correct_it() {
     let mut race = Race { run: &mut run, predict: &no_model, criteria: BALANCED, limits };
     let o = race.race(Runner::new(setting(128)), candidates, &[]).unwrap();
     assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K");
-    assert_eq!(tried[1], "1024K", "what the model puts first is tried first");
-    assert!(!tried.contains(&"512K".to_owned()), "{tried:?}: what is like a bad one is left out");
+    assert_eq!(tried[1], "1024K", "the setting that the model ranks first is tried first");
+    assert!(!tried.contains(&"512K".to_owned()), "{tried:?}: settings similar to a bad one are not tried");
 }
 
 #[test]
 fn a_slow_setting_does_not_use_up_the_time_of_others() {
     let mut run = noisy(1, 0.0);
     let second = Duration::from_secs(1);
-    // Nine trials: four are the confirmation's.
+    // Nine trials, of which the confirmation uses four.
     let limits = Limits { budget: 9500 * second / 1000, pairs: 2, trial: second };
     let race = Race { run: &mut run, predict: &no_model, criteria: BALANCED, limits };
     let mut o = Outcome::new(Runner::new(setting(128)));
     o.others = vec![Runner { longest: 10 * second, ..Runner::new(setting(1024)) }];
     assert!(race.has_time_for(&o, 5, Instant::now()));
     assert!(!race.has_time_for(&o, 6, Instant::now()));
-    // One that is nearly as fast as today's may be the one that is confirmed.
+    // A setting that is nearly as fast as today's may be the one that is confirmed.
     o.others.push(Runner { longest: 3 * second / 2, ..Runner::new(setting(64)) });
     assert!(race.has_time_for(&o, 2, Instant::now()));
     assert!(!race.has_time_for(&o, 3, Instant::now()));
@@ -139,7 +140,7 @@ fn a_slow_setting_does_not_use_up_the_time_of_others() {
 /// Property and value.
 type Changes = &'static [(&'static str, &'static str)];
 
-/// An outcome whose settings took these space figures, today's 100.
+/// An outcome whose settings have these space figures; today's is 100.
 fn outcome(tried: &[(Changes, &[f64])]) -> Outcome {
     let runner = |settings: Settings, space: &[f64]| Runner {
         trials: space.iter().map(|v| Metrics::from([("allocated_bytes".into(), *v)])).collect(),
@@ -162,10 +163,10 @@ fn a_property_that_wins_by_less_than_the_noise_is_left_out() {
     let o = outcome(&[(PLAIN, &[46.5, 47.5, 47.0]), (MORE, &[45.0, 47.0, 46.0])]);
     assert_eq!(simplest(&o, 1, &BALANCED), 0, "0.46 against 0.47");
     assert!(left_out(&o, 1, 0).starts_with("primarycache=metadata is left out"), "{}", left_out(&o, 1, 0));
-    // What it brings is beyond the noise.
+    // The effect is beyond the noise.
     let o = outcome(&[(PLAIN, &[46.5, 47.5, 47.0]), (MORE, &[38.0, 39.0, 38.5])]);
     assert_eq!(simplest(&o, 1, &BALANCED), 1);
-    // As good, but another setting and no simpler one; a single trial; nothing is known of the noise.
+    // Equal, but a different setting that is not simpler; a single trial; unknown noise.
     let o = outcome(&[(&[("recordsize", "8K")], &[46.5, 47.5, 47.0]), (MORE, &[45.0, 47.0, 46.0])]);
     assert_eq!(simplest(&o, 1, &BALANCED), 1);
     let o = outcome(&[(PLAIN, &[47.0]), (MORE, &[45.0, 47.0, 46.0])]);
@@ -206,13 +207,17 @@ fn a_change_that_the_model_proposes_is_judged_by_a_trial() {
     let o = race.race_on(o, vec![candidate(1024), candidate(32), candidate(16)], &[]).unwrap();
     assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K");
     let known = |size: &str| o.others.iter().filter(|r| r.settings["recordsize"] == size).count();
-    assert_eq!(["1024K", "32K", "16K"].map(known), [1, 1, 1], "what was tried before is not a new setting");
+    assert_eq!(
+        ["1024K", "32K", "16K"].map(known),
+        [1, 1, 1],
+        "a setting that was tried before is not added again"
+    );
 }
 
 #[test]
 fn a_missed_requirement_is_no_error_of_the_model() {
-    // Only 16K is twice as fast as 64K, and the model is right about it. The trial of 32K, which misses the requirement, says
-    // nothing against its neighbour.
+    // Only 16K is twice as fast as 64K, as the model predicts. The trial of 32K, which misses the requirement,
+    // does not count against its neighbour.
     let requirements = [Requirement::parse("work_rate>=100%").unwrap()];
     let criteria = Criteria { goal: Goal::Balanced, requirements: &requirements };
     let mut tried = Vec::new();
@@ -256,8 +261,8 @@ fn the_time_of_the_confirmation_is_that_of_the_best() {
     assert!(!race.has_time_for(&o, 3, Instant::now()));
 }
 
-/// A race in which the model expects that `logbias=throughput` makes the objective a tenth better, and in truth it changes
-/// the work rate by `factor`.
+/// A race in which the model predicts that `logbias=throughput` improves the objective by a tenth, while it really
+/// changes the work rate by `factor`.
 fn with_proposal(factor: f64) -> (Outcome, Vec<Settings>) {
     let is_changed = |settings: &Settings| settings["logbias"] == "throughput";
     let with = |settings: Settings, value: &str| {
@@ -299,5 +304,5 @@ fn a_proposed_change_is_combined_with_record_sizes_if_its_trial_agrees() {
     let best = &o.others[o.best.unwrap()].settings;
     assert_eq!((best["recordsize"].as_str(), best["logbias"].as_str()), ("16K", "latency"));
     let changed = tried.iter().filter(|settings| settings["logbias"] == "throughput").count();
-    assert!(changed <= 2, "{changed} trials of what the first one disproved");
+    assert!(changed <= 2, "{changed} trials of a change that the first one disproved");
 }

@@ -16,7 +16,7 @@ fn claim(lower: bool) -> Claim {
     }
 }
 
-/// (than, better), three pairs each a little apart.
+/// Three pairs (than, better) with small differences.
 fn pairs(than: f64, better: f64) -> Vec<(f64, f64)> {
     [0.99, 1.0, 1.01].map(|drift| (than * drift, better * drift * (2.0 - drift).sqrt())).to_vec()
 }
@@ -46,15 +46,15 @@ fn far_longer_means_a_factor() {
     let mut claim = claim(true);
     claim.than_first = true;
     let of = |claim: &Claim, than, better| judged(claim, &pairs(than, better)).0;
-    assert_eq!(of(&claim, 1.2, 1.0), ClaimVerdict::Agrees, "a mere direction");
+    assert_eq!(of(&claim, 1.2, 1.0), ClaimVerdict::Agrees, "only a direction");
     claim.times = Some(Times { least: 2.0, most: None });
     assert_eq!(of(&claim, 3.3, 1.0), ClaimVerdict::Agrees);
-    assert_eq!(of(&claim, 1.2, 1.0), ClaimVerdict::DoesNotAgree, "longer, and not far");
+    assert_eq!(of(&claim, 1.2, 1.0), ClaimVerdict::DoesNotAgree, "longer, but not far");
     assert_eq!(of(&claim, 2.0, 1.0), ClaimVerdict::Unclear);
     assert_eq!(of(&claim, 1.0, 3.0), ClaimVerdict::DoesNotAgree);
     let (_, line) = judged(&claim, &pairs(1.2, 1.0));
     assert!(line.contains(", wanted at least 2.00x"), "{line}");
-    // Shown the other way round, the bound is too.
+    // In the inverse order, the bound is inverted too.
     claim.than_first = false;
     let (_, line) = judged(&claim, &pairs(1.2, 1.0));
     assert!(line.contains(", wanted at most 0.50x"), "{line}");

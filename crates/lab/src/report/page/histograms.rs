@@ -1,4 +1,4 @@
-//! Sizes of calls by dataset and kind: what DTrace's `quantize` printed.
+//! Histograms of request sizes by dataset and kind, like DTrace's `quantize`.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::campaign::{Case, Study};
 use crate::order::cases;
 use crate::store::Trial;
 
-/// Kind of call → power-of-two bucket → calls.
+/// Kind of call → power-of-two bucket → number of calls.
 type Kinds = BTreeMap<String, BTreeMap<u64, u64>>;
 
-/// A picture for each dataset of each recorded phase: the first case at once, the others folded away.
+/// Adds a chart for each dataset of each recorded phase: that of the first case open, the others collapsed.
 pub fn draw(section: &mut Section, study: &Study, trials: &[Trial]) {
     for phase in &study.phases {
         let all: Vec<(String, Vec<Histogram>)> = (cases(study).into_iter())
@@ -42,7 +42,7 @@ fn plots(all: &[Histogram]) -> Vec<&dyn Plot> {
     all.iter().map(|p| p as &dyn Plot).collect()
 }
 
-/// The calls of all trials of a case, by role.
+/// Returns the calls of all trials of a case, by role.
 fn summed(study: &Study, trials: &[Trial], case: &Case, phase: &str) -> BTreeMap<String, Kinds> {
     let mut roles: BTreeMap<String, Kinds> = BTreeMap::new();
     let of_case = trials.iter().filter(|t| t.key.study == study.name && t.key.case == *case);

@@ -1,4 +1,4 @@
-//! A study's figures as pictures: bars, effects, and time against space.
+//! Charts of a study's figures: bars, effects, and time against space.
 
 use poolwright_report::plot::{Bars, HALF, Intervals, Point, Scatter};
 use poolwright_report::{Axis, Better, Mark, Plot, Section};
@@ -11,7 +11,7 @@ use super::MANY;
 use crate::campaign::{Case, Study};
 use crate::store::Trial;
 
-/// A bar a case, a picture a measure.
+/// Adds a chart for each measure, with a bar for each case.
 pub fn bars(section: &mut Section, found: &StudyReport, report: &Report) {
     let drawn: Vec<(usize, Bars)> =
         (0..found.measures.len()).filter_map(|i| Some((i, bar_plot(found, report, i)?))).collect();
@@ -44,7 +44,7 @@ fn bar_plot(found: &StudyReport, report: &Report, i: usize) -> Option<Bars> {
     }))
 }
 
-/// The first factor's levels are told apart by colour, where there is a second one.
+/// With a second factor, colours distinguish the levels of the first one.
 fn grouping(found: &StudyReport) -> impl Fn(&Row) -> String {
     let varied: Vec<String> = (found.factors.iter())
         .filter(|f| found.rows.iter().any(|r| r.case.get(*f) != found.rows[0].case.get(*f)))
@@ -64,7 +64,7 @@ fn mark(report: &Report, found: &StudyReport, row: &Row, measure: &str) -> Mark 
     if chosen { Mark::Chosen } else { Mark::None }
 }
 
-/// Effects on the first measure as a picture, on all of them as a table.
+/// Adds the effects on the first measure as a chart, and those on all measures as a table.
 pub fn effects(section: &mut Section, found: &StudyReport, study: &Study) {
     let Some(lead) = found.measures.first() else { return };
     let drawn: Vec<_> = found.effects.iter().filter(|e| e.measure == *lead && e.ci95.is_some()).collect();
@@ -93,7 +93,7 @@ pub fn effects(section: &mut Section, found: &StudyReport, study: &Study) {
     }
 }
 
-/// Time or rate against space, where the study has both, with the cases that nothing beats in both respects.
+/// Plots time or rate against space, if the study has both, and marks the cases that no other case beats in both.
 pub fn trade_off(
     section: &mut Section,
     found: &StudyReport,
@@ -120,7 +120,7 @@ pub fn trade_off(
         }
         points.push((x.unit, y.unit, x.median, point));
     }
-    // one size for all is no trade-off
+    // If all cases take the same space, there is no trade-off.
     let sizes = || points.iter().map(|p| p.2);
     let (least, most) = (sizes().fold(f64::MAX, f64::min), sizes().fold(0.0, f64::max));
     let Some((ux, uy)) = points.first().map(|p| (p.0.clone(), p.1.clone())) else { return };
@@ -139,11 +139,12 @@ pub fn trade_off(
     let which = if better == Better::Higher { "upper left" } else { "lower left" };
     section.plot(
         &plot,
-        &format!("The best place is the {which}; the line joins the cases that no other beats in both."),
+        &format!("The {which} corner is best; the line joins the cases that no other case beats in both."),
     );
 }
 
-/// The first column that says how fast it went, and the first that says what it takes, or the sum of its phase.
+/// Returns the first column that describes speed, and the first one that describes space, or the total of its
+/// phase.
 fn axes(found: &StudyReport) -> Option<(String, String)> {
     let unit = |i: usize| found.rows.iter().find_map(|r| Some(r.figures[i].as_ref()?.unit.clone()));
     let speed = (0..found.measures.len())

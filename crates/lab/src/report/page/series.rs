@@ -1,4 +1,5 @@
-//! Curves over time: of one typical trial of each case, several cases in one picture, live changes as vertical lines.
+//! Curves over time: of one typical trial of each case, several cases in one chart, with live changes as vertical
+//! lines.
 
 use poolwright_report::plot::{HALF, Line, TimeSeries, WIDTH};
 use poolwright_report::{Axis, Plot, Section, Unit};
@@ -10,21 +11,21 @@ use crate::outcome::{Outcome, PhaseOutcome, Series};
 use crate::statistics;
 use crate::store::Trial;
 
-/// Lines in one picture: more cannot be told apart.
+/// Number of distinguishable curves in one chart.
 const LINES: usize = 6;
 
-/// The trial that stands for its case.
+/// The trial that represents its case.
 #[derive(Debug)]
 pub struct Typical<'a> {
     /// The case.
     pub label: String,
-    /// From 0.
+    /// Block number, from 0.
     pub block: u32,
-    /// The trial's.
+    /// Outcome of the trial.
     pub outcome: &'a Outcome,
 }
 
-/// Of each case the trial whose first measure is nearest to the median.
+/// Returns for each case the trial whose first measure is nearest to the median.
 pub fn typical<'a>(study: &Study, trials: &'a [Trial]) -> Vec<Typical<'a>> {
     let lead = |o: &Outcome| Some(o.measure(study.measures.first()?)?.value);
     let of_case = |case| {
@@ -40,18 +41,18 @@ pub fn typical<'a>(study: &Study, trials: &'a [Trial]) -> Vec<Typical<'a>> {
     cases(study).into_iter().filter_map(of_case).collect()
 }
 
-/// Series that belong in one picture.
+/// A family of series that share a chart.
 struct Family {
     title: &'static str,
-    /// Whether a series is of it.
+    /// Whether a series belongs to the family.
     holds: fn(&str) -> bool,
-    /// Shown at once; the others are folded away.
+    /// Whether the chart is open; the others are collapsed.
     main: bool,
 }
 
 const FAMILIES: &[Family] = &[
     Family { title: "Throughput", holds: |n| n == "rate", main: true },
-    Family { title: "Rates that the driver says", holds: is_driver_rate, main: true },
+    Family { title: "Rates reported by the driver", holds: is_driver_rate, main: true },
     Family { title: "ARC hit ratio", holds: |n| n == "arc_hit_ratio", main: true },
     Family { title: "ARC size and target", holds: |n| n == "arc_size" || n == "arc_target", main: true },
     Family { title: "CPU of the host", holds: |n| n == "host_cpu", main: true },
@@ -77,11 +78,11 @@ const FAMILIES: &[Family] = &[
     },
 ];
 
-/// What the sampler takes of any trial (docs/lab.md); every other name is the driver's own and shown at once.
+/// Names of the sampler's series (docs/lab.md); any other name belongs to the driver, and its chart is open.
 const SAMPLED: [&str; 7] =
     ["disk_busy", "disk_queue", "run_queue", "memory_available", "vdev_queue", "zil_commits", "zil_bytes"];
 
-/// Pictures of every measured phase.
+/// Adds the charts of every measured phase.
 pub fn draw(section: &mut Section, study: &Study, typical: &[Typical]) {
     for phase in study.phases.iter().filter(|p| p.measure) {
         let found: Vec<(&str, &PhaseOutcome)> = (typical.iter())
@@ -102,7 +103,7 @@ pub fn draw(section: &mut Section, study: &Study, typical: &[Typical]) {
     }
 }
 
-/// Cases with a live change, each in a picture of its own: what it did to the rates and, at the right, to the ARC.
+/// Adds a chart for each case with a live change: its effect on the rates and, on the right axis, on the ARC.
 fn live(section: &mut Section, found: &[(&str, &PhaseOutcome)]) {
     let changed = found.iter().filter(|(_, phase)| !phase.changes.is_empty());
     for (label, phase) in changed.take(LINES) {
@@ -116,7 +117,7 @@ fn live(section: &mut Section, found: &[(&str, &PhaseOutcome)]) {
         let lines = rates.iter().filter(|(_, s)| s.unit == first.unit);
         let lines = lines.map(|(name, s)| Line::new(name, points(s, factor))).collect();
         let axis = Axis::new("", unit).from_zero();
-        let title = format!("{label}: what the change did");
+        let title = format!("{label}: effect of the change");
         let mut plot = TimeSeries::new(&title, Axis::new("time", Unit::Seconds), axis, lines);
         if let Some(hits) = phase.series.get("arc_hit_ratio") {
             let line = Line::new("ARC hit ratio", points(hits, 1.0));
@@ -131,7 +132,7 @@ fn is_driver_rate(name: &str) -> bool {
     name.ends_with("_rate")
 }
 
-/// A picture, and whether it takes the page's width.
+/// A chart, and whether it takes the page's full width.
 struct Picture {
     plot: TimeSeries,
     wide: bool,
@@ -147,12 +148,12 @@ fn add(section: &mut Section, pictures: &[Picture]) {
     }
 }
 
-/// The pictures that are shown at once, and the others.
+/// Returns the charts that are open, and those that are collapsed.
 fn pictures(found: &[(&str, &PhaseOutcome)]) -> (Vec<Picture>, Vec<Picture>) {
     let mut names: Vec<&str> = Vec::new();
     for (_, phase) in found {
         for (name, series) in &phase.series {
-            // `done` only ever grows; its slope is `rate`
+            // `done` only grows; its slope is `rate`.
             if name != "done" && !names.contains(&name.as_str()) && series.points.len() > 1 {
                 names.push(name);
             }
@@ -195,7 +196,7 @@ fn picture(title: &str, names: &[&str], found: &[(&str, &PhaseOutcome)]) -> Opti
         let text = |t: &str| if chosen.len() > 1 { format!("{label}: {t}") } else { t.to_owned() };
         events.extend(phase.changes.iter().map(|(at, t)| (*at, text(t))));
     }
-    // a picture with events needs room for their texts
+    // A chart with events needs space for their labels.
     let wide = !events.is_empty();
     let (width, height) = if wide { (WIDTH, 300.0) } else { (HALF, 240.0) };
     let y = Axis::new("", unit).from_zero();
@@ -207,7 +208,7 @@ fn points(series: &Series, factor: f64) -> Vec<(f64, f64)> {
     series.points.iter().map(|(t, v)| (*t, v * factor)).collect()
 }
 
-/// `most` of `n`, evenly, with the first and the last.
+/// Returns `most` indices of `n`, evenly spaced, including the first and the last.
 fn spread(n: usize, most: usize) -> Vec<usize> {
     if n <= most {
         return (0..n).collect();

@@ -1,4 +1,4 @@
-//! Folders on the host's file system.
+//! Directories on the host's file system.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 const PREFIX: &str = "poolwright-trial-";
 
-/// A folder per role. It has no properties, no counters and no recorder.
+/// A directory for each role. It has no properties, counters or recorder.
 #[derive(Debug)]
 pub struct Directory {
     dir: Scratch,
@@ -23,13 +23,17 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Makes the folders in one of this process's own below `parent`, and removes what a killed trial left there.
+    /// Creates the directories in a private directory below `parent`, and removes those that killed trials left
+    /// there.
+    ///
+    /// # Errors
+    /// Fails if a directory cannot be created.
     pub fn create<'a>(parent: &Path, roles: impl Iterator<Item = &'a str>) -> Result<Directory> {
-        let dir = Scratch::create(parent, PREFIX).map_err(Error::host("making a folder in", parent))?;
+        let dir = Scratch::create(parent, PREFIX).map_err(Error::host("creating a directory in", parent))?;
         let target = Directory { dir, roles: roles.map(str::to_owned).collect(), there: true };
         for role in &target.roles {
             let path = target.path(role);
-            private::make_dirs(&path).map_err(Error::host("making", &path))?;
+            private::make_dirs(&path).map_err(Error::host("creating", &path))?;
         }
         Ok(target)
     }
@@ -40,7 +44,7 @@ impl Directory {
         while let Some(dir) = dirs.pop() {
             for entry in fs::read_dir(&dir).map_err(Error::host("listing", &dir))? {
                 let path = entry.map_err(Error::host("listing", &dir))?.path();
-                let kind = fs::symlink_metadata(&path).map_err(Error::host("looking at", &path))?.file_type();
+                let kind = fs::symlink_metadata(&path).map_err(Error::host("inspecting", &path))?.file_type();
                 if kind.is_dir() {
                     dirs.push(path);
                 } else if kind.is_file() {
@@ -85,8 +89,7 @@ impl Target for Directory {
     fn prepare(&mut self, cold: bool, record: bool) -> Result<()> {
         if record {
             return Err(Error::Trial(
-                "a phase with `record` needs a pool: the mount does the recording, and a directory has none"
-                    .into(),
+                "a phase with `record` requires a pool: a directory has no mount that could record".into(),
             ));
         }
         if cold {
@@ -98,7 +101,7 @@ impl Target for Directory {
     fn set(&self, role: &str, settings: &Settings) -> Result<()> {
         let words: Vec<String> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let words = words.join(" ");
-        Err(Error::Trial(format!("{words} cannot be set on {role}: a directory has no properties")))
+        Err(Error::Trial(format!("cannot set {words} on {role}: a directory has no properties")))
     }
 
     fn sync(&self) -> Result<()> {
@@ -113,8 +116,8 @@ impl Target for Directory {
             let (mut size, mut seen) = (Size::default(), HashSet::new());
             for path in self.files(role)? {
                 let file = File::open(&path).map_err(Error::host("opening", &path))?;
-                let meta = file.metadata().map_err(Error::host("looking at", &path))?;
-                // a file with several names counts once
+                let meta = file.metadata().map_err(Error::host("inspecting", &path))?;
+                // A file with several names counts once.
                 if seen.insert((meta.dev(), meta.ino())) {
                     size.allocated += meta.blocks() * 512;
                     size.logical += data_bytes(&file, meta.len());

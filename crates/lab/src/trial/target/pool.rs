@@ -1,8 +1,8 @@
-//! A pool of the engine in user space, through the verbs that a user has: `pool create`, then `mount` in a process of its
-//! own, which owns the pool. An assertion in the engine ends that process, and not the trial.
+//! A pool of the engine in user space, used through its commands: `pool create`, then `mount` in a separate
+//! process, which owns the pool. A failed assertion in the engine ends that process, but not the trial.
 //!
-//! The first mount is of the pool's root dataset, on a directory that nobody uses: so the datasets of the roles can be
-//! unmounted and mounted again while the pool stays open.
+//! The first mount is that of the pool's root dataset, on a directory that is not used otherwise. So the datasets
+//! of the roles can be unmounted and mounted again while the pool stays open.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,13 +25,14 @@ use crate::trial::log_tail::LogTail;
 use crate::trial::{Setting, procfs};
 use crate::{Error, Result};
 
-/// The longest that the owner may take for an answer: a full ARC on an emulated disk takes minutes to write.
+/// Time limit for an answer of the owner: writing a full ARC to an emulated disk takes minutes.
 const ANSWER: Duration = Duration::from_secs(900);
-/// How often somebody who waits snapshots around.
+/// Interval between checks while waiting.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the end of a mount process that answers no more may take.
+/// Time limit for the end of a mount process that no longer answers.
 const ENDING: Duration = Duration::from_secs(10);
-/// The longest path of a socket (`sockaddr_un`), with the name that its owner gives it for a moment.
+/// Length of the longest path of a socket (`sockaddr_un`), minus the suffix of the temporary name that its owner
+/// uses.
 const SOCKET_PATH: usize = 95;
 
 /// A mounted pool.
@@ -41,11 +42,11 @@ pub struct PoolTarget {
     spec: PoolSpec,
     name: String,
     dir: PathBuf,
-    /// Those mounted in another's directory come after it.
+    /// The roles in the order of mounting: a dataset inside another one's directory comes after it.
     roles: Vec<String>,
     places: BTreeMap<String, PathBuf>,
     owner: Option<Owner>,
-    /// Traces under way.
+    /// Number of traces started so far.
     recording: BTreeMap<String, Recorded>,
     traces: u32,
 }
@@ -66,8 +67,8 @@ impl Owner {
 }
 
 impl PoolTarget {
-    /// Creates the pool and a dataset for every role, and mounts them in their `places`, or in a directory of the role's
-    /// name. All of it is below `scratch`, the registry of pools too.
+    /// Creates the pool and a dataset for every role, and mounts them in their `places`, or in a directory with
+    /// the role's name. Everything is below `scratch`, including the registry of pools.
     pub fn create(
         spec: &PoolSpec,
         datasets: &BTreeMap<String, Settings>,
@@ -91,7 +92,7 @@ impl PoolTarget {
         target.check_length()?;
         for dir in ["files", "root", "state", "run", "traces"] {
             let dir = target.dir.join(dir);
-            poolwright_host::private::make_dirs(&dir).map_err(Error::host("making", &dir))?;
+            poolwright_host::private::make_dirs(&dir).map_err(Error::host("creating", &dir))?;
         }
         target.create_pool()?;
         target.start_owner()?;
@@ -107,8 +108,8 @@ impl PoolTarget {
         let socket = self.socket();
         if socket.as_os_str().len() > SOCKET_PATH {
             return Err(Error::Trial(format!(
-                "the scratch directory's path is too long for a socket in it ({}): give one that is at least {} \
-                 characters shorter",
+                "the scratch directory's path is too long for a socket in it ({}): choose one that is at least {} \
+                     characters shorter",
                 socket.display(),
                 socket.as_os_str().len() - SOCKET_PATH
             )));
@@ -124,7 +125,7 @@ impl PoolTarget {
         format!("{}/{role}", self.name)
     }
 
-    /// This program, with a registry of its own, ended with the trial.
+    /// Returns a command of this program with a private registry, which is ended with the trial.
     fn verb(&self) -> Command {
         let mut command = bound(&self.setting.program);
         command
@@ -135,7 +136,7 @@ impl PoolTarget {
         command
     }
 
-    /// The words are resolved below the directory of the files, where the verb runs.
+    /// Creates the pool; the names of the files are relative to the directory in which the command runs.
     fn create_pool(&self) -> Result<()> {
         let mut command = self.verb();
         command.args(["pool", "create", &self.name]).args(&self.spec.vdevs);
@@ -146,7 +147,7 @@ impl PoolTarget {
         }
         let why =
             poolwright_replay::child::reason(&out.status.to_string(), &String::from_utf8_lossy(&out.stderr));
-        Err(Error::Trial(format!("creating the pool on {}: {why}", self.spec.vdevs.join(" "))))
+        Err(Error::Trial(format!("cannot create the pool on {}: {why}", self.spec.vdevs.join(" "))))
     }
 
     fn start_owner(&mut self) -> Result<()> {
@@ -175,17 +176,17 @@ impl PoolTarget {
         if line.contains("\"mounted\"") {
             return Ok(());
         }
-        Err(self.with_trouble(self.ending(format!("mounting the pool: it said {line:?}"))))
+        Err(self.with_trouble(self.ending(format!("mounting the pool: unexpected output {line:?}"))))
     }
 
-    /// Waits for what a thread brings, or for Ctrl-C.
+    /// Waits for the message of a thread, or for Ctrl-C.
     fn wait_for<T>(&self, from: &std::sync::mpsc::Receiver<T>, what: &str) -> Result<T> {
         let start = Instant::now();
         loop {
             match from.recv_timeout(LOOK) {
                 Ok(value) => return Ok(value),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::Trial(format!("{what}: the thread that does it failed")));
+                    return Err(Error::Trial(format!("{what}: the thread panicked")));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -199,7 +200,7 @@ impl PoolTarget {
         }
     }
 
-    /// Asks the owner; Ctrl-C ends the waiting.
+    /// Sends a request to the owner; Ctrl-C ends the waiting.
     fn ask<T: DeserializeOwned + Send + 'static>(&self, request: Request) -> Result<T> {
         self.exchange(request).map_err(|why| self.with_trouble(why))
     }
@@ -216,7 +217,7 @@ impl PoolTarget {
         });
         match self.wait_for(&answer, &what)? {
             Ok(Some(reply)) => Ok(reply),
-            Ok(None) => Err(self.ending(format!("{what}: nobody answers for the pool"))),
+            Ok(None) => Err(self.ending(format!("{what}: no process has the pool open"))),
             Err(poolwright_userpool::Error::Refused(fault)) if fault.is_busy() => {
                 Err(Error::Busy(format!("{what}: {fault}")))
             }
@@ -225,7 +226,8 @@ impl PoolTarget {
         }
     }
 
-    /// A connection ends a moment before its process, whose end is the reason.
+    /// Returns the cause of a failed exchange: a connection closes a moment before its process ends, and the
+    /// end of the process is the cause.
     fn ending(&self, why: String) -> Error {
         let start = Instant::now();
         while self.trouble().is_none() && start.elapsed() < ENDING {
@@ -234,7 +236,7 @@ impl PoolTarget {
         Error::Trial(why)
     }
 
-    /// If the owner has ended, that is the reason.
+    /// Returns the end of the owner as the cause if it has ended.
     fn with_trouble(&self, why: Error) -> Error {
         match self.trouble() {
             Some(trouble) if !matches!(why, Error::Interrupted) => Error::Trial(trouble),
@@ -242,7 +244,7 @@ impl PoolTarget {
         }
     }
 
-    /// Asks again while somebody still has hold of what is asked for.
+    /// Repeats a request while the object is still in use.
     fn ask_patiently<T: DeserializeOwned + Send + 'static>(&self, request: &Request) -> Result<T> {
         const PATIENCE: Duration = Duration::from_secs(120);
         let start = Instant::now();
@@ -256,9 +258,9 @@ impl PoolTarget {
 
     fn mount_all(&mut self, record: bool) -> Result<()> {
         for role in self.roles.clone() {
-            // Not before: the directory may be in a dataset that was just mounted.
+            // The directory is created only now, because it may be in a dataset that was just mounted.
             let path = self.path(&role);
-            poolwright_host::private::make_dirs(&path).map_err(Error::host("making", &path))?;
+            poolwright_host::private::make_dirs(&path).map_err(Error::host("creating", &path))?;
             let trace = self.dir.join("traces").join(format!("{role}.{}.parquet", self.traces));
             let mounted = Mounted {
                 dataset: self.dataset(&role),
@@ -286,7 +288,7 @@ impl PoolTarget {
         self.roles.iter().rev().try_for_each(|role| unmount(&self.path(role)))
     }
 
-    /// Exports the pool and waits for its owner's end.
+    /// Exports the pool and waits until its owner ends.
     fn stop_owner(&mut self) -> Result<()> {
         self.ask::<()>(Request::Release)?;
         let start = Instant::now();
@@ -297,7 +299,7 @@ impl PoolTarget {
                 Some(status) => return Err(Error::Trial(owner.how_it_ended(&status.to_string()))),
                 None if (self.setting.interrupted)() => return Err(Error::Interrupted),
                 None if start.elapsed() > ANSWER => {
-                    return Err(Error::Trial("exporting the pool: the mount process does not end".into()));
+                    return Err(Error::Trial("exporting the pool: the mount process did not end".into()));
                 }
                 None => std::thread::sleep(Duration::from_millis(5)),
             }
@@ -305,7 +307,7 @@ impl PoolTarget {
         Ok(())
     }
 
-    /// The vdev files.
+    /// Returns the paths of the vdev files.
     fn files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.dir.join("files")).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect()
@@ -318,7 +320,7 @@ impl PoolTarget {
         }
     }
 
-    /// Ends the owner at once, and everything that is mounted: nothing of the pool is wanted any more.
+    /// Kills the owner and unmounts everything: nothing of the pool is needed any longer.
     fn force_down(&mut self) {
         if let Some(owner) = self.owner.take() {
             let mut child = owner.child.lock().unwrap_or_else(PoisonError::into_inner);
@@ -332,7 +334,7 @@ impl PoolTarget {
     }
 }
 
-/// For messages.
+/// Describes a request in messages.
 fn words_of(request: &Request) -> String {
     match request {
         Request::Create { dataset, .. } => format!("creating {dataset}"),
@@ -343,17 +345,17 @@ fn words_of(request: &Request) -> String {
         Request::Mount(mounted) => format!("mounting {}", mounted.dataset),
         Request::Release => "unmounting and exporting the pool".into(),
         Request::Sync => "syncing the pool".into(),
-        _ => "asking the mount process".into(),
+        _ => "requesting data from the mount process".into(),
     }
 }
 
-/// When a trace was begun, as the host's file system knows it, to some milliseconds.
+/// Returns the creation time of a trace according to the host's file system, precise to some milliseconds.
 fn made_at(trace: &Path) -> Option<Instant> {
     let made = fs::metadata(trace).and_then(|meta| meta.created()).ok()?;
     Instant::now().checked_sub(SystemTime::now().duration_since(made).ok()?)
 }
 
-/// Unmounts, with the moment that a program needs to end.
+/// Unmounts; retries while a program is still ending.
 fn unmount(dir: &Path) -> Result<()> {
     let start = Instant::now();
     loop {
@@ -380,7 +382,7 @@ fn run_unmount(dir: &Path, lazily: bool) -> Result<()> {
         return Ok(());
     }
     let words = String::from_utf8_lossy(&out.stderr).trim().to_owned();
-    Err(Error::Trial(format!("unmounting {}: {words}", dir.display())))
+    Err(Error::Trial(format!("cannot unmount {}: {words}", dir.display())))
 }
 
 impl Target for PoolTarget {
@@ -388,8 +390,8 @@ impl Target for PoolTarget {
         self.dir.join("datasets").join(self.places.get(role).map_or(Path::new(role), PathBuf::as_path))
     }
 
-    /// Recording is a property of a mount: it begins and ends with mounting anew. With `caching=pages` the kernel's pages
-    /// go with that; the ARC stays.
+    /// Recording is a property of a mount, so it begins and ends with a new mount. With `caching=pages` this
+    /// drops the kernel's pages; the ARC remains.
     fn prepare(&mut self, cold: bool, record: bool) -> Result<()> {
         if cold {
             self.stop_owner()?;
@@ -421,7 +423,7 @@ impl Target for PoolTarget {
             let bytes = |name: &str| -> Result<u64> {
                 let value = values.iter().find(|value| value.property == name);
                 value.and_then(|value| value.value.parse().ok()).ok_or_else(|| {
-                    Error::Trial(format!("the mount process does not tell {name} of {}", self.dataset(role)))
+                    Error::Trial(format!("the mount process did not report {name} of {}", self.dataset(role)))
                 })
             };
             let size = Size { logical: bytes("logicalreferenced")?, allocated: bytes("referenced")? };
@@ -442,7 +444,7 @@ impl Target for PoolTarget {
         }))
     }
 
-    /// A dataset can be mounted again when the last one who had it open has let go: then its trace is whole.
+    /// A dataset can be mounted again only after the last process has closed it: then its trace is complete.
     fn recorded(&mut self) -> Result<BTreeMap<String, Recorded>> {
         if self.recording.is_empty() {
             return Ok(BTreeMap::new());

@@ -2,20 +2,20 @@ package poolwright.driver;
 
 import java.util.zip.Deflater;
 
-/** How much structure a sample of the data has, for the reports: no claim about compression means a thing without it. */
+/** Compressibility of a sample of the data, without which claims about compression cannot be interpreted. */
 public final class Compressibility {
     private static final int LEVEL = 6;
     private static final int BYTES = 256;
 
     private Compressibility() {}
 
-    /** Says {@code data_entropy} (bits per byte, order 0) and {@code data_gzip6_ratio}. */
+    /** Reports {@code data_entropy} (bits per byte, order 0) and {@code data_gzip6_ratio}. */
     public static void say(Report report, byte[] sample) {
         report.figure("data_entropy", entropy(sample), "count");
         report.figure("data_gzip6_ratio", gzipRatio(sample), "ratio");
     }
 
-    /** Shannon's entropy of the bytes taken one by one. */
+    /** Returns the order-0 Shannon entropy in bits per byte. */
     static double entropy(byte[] sample) {
         long[] counts = new long[BYTES];
         for (byte one : sample) {

@@ -6,7 +6,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 
-/** The frame of a driver's main method: reads the specification, runs the phase, and ends as docs/lab.md says. */
+/** The main method of a driver: reads the specification, runs the phase, and exits as documented in docs/lab.md. */
 public final class Driver {
     /** One phase of the work. */
     @FunctionalInterface
@@ -16,9 +16,9 @@ public final class Driver {
 
     private Driver() {}
 
-    /** Runs a phase and ends the process: 0 done, 1 failed with one sentence on stderr. */
+    /** Runs a phase and exits: 0 for success, 1 for a failure with one sentence on stderr. */
     public static void main(Phase phase) {
-        // Databases and their libraries print to System.out as they like; stdout is the lab's.
+        // Databases and their libraries may print to System.out, but stdout carries the protocol.
         PrintStream lab = new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
         System.setOut(System.err);
         int status = 1;
@@ -28,11 +28,11 @@ public final class Driver {
         } catch (Failure failure) {
             System.err.println(failure.getMessage());
         } catch (Throwable unforeseen) {
-            // A defect of the driver or the database: the trial's log gets all there is to know.
+            // A defect of the driver or the database: the trial's log gets the stack trace.
             unforeseen.printStackTrace();
-            System.err.println("the driver failed: " + unforeseen + "; the trace above says where");
+            System.err.println("the driver failed: " + unforeseen + " (stack trace above)");
         }
-        // A database may have left threads behind that would keep the process.
+        // A database may have left threads running, which would keep the process alive.
         System.exit(status);
     }
 }

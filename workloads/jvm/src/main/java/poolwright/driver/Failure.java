@@ -1,6 +1,6 @@
 package poolwright.driver;
 
-/** The work cannot be done; the message is one sentence that says what failed and what to do, for a person. */
+/** A failure of the work; the message says in one sentence what failed and what to do. */
 public final class Failure extends RuntimeException {
     private static final long serialVersionUID = 1;
 

@@ -5,15 +5,15 @@ import java.util.TreeMap;
 import org.HdrHistogram.Histogram;
 
 /**
- * The latencies of one thread, by operation; those of all threads are added up at the end, so that recording one
- * costs no synchronisation. Nanoseconds, to three digits.
+ * The latencies of one thread in nanoseconds, by operation, with three significant digits. Those of all threads are
+ * added at the end, so that recording needs no synchronisation.
  */
 public final class Latencies {
     private static final int DIGITS = 3;
 
     private final Map<String, Histogram> byOperation = new TreeMap<>();
 
-    /** The histogram of one operation; a loop keeps it and calls {@code recordValue}. */
+    /** Returns the histogram of one operation; a loop may keep it and call {@code recordValue}. */
     public Histogram of(String operation) {
         return byOperation.computeIfAbsent(operation, name -> new Histogram(DIGITS));
     }
@@ -22,7 +22,7 @@ public final class Latencies {
         others.byOperation.forEach((operation, times) -> of(operation).add(times));
     }
 
-    /** Says every operation that was done at all. */
+    /** Reports every operation that occurred. */
     public void say(Report report) {
         byOperation.forEach((operation, times) -> {
             if (times.getTotalCount() > 0) {

@@ -7,7 +7,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 
-/** The parameters of a phase. A driver names those it knows first, so that a misspelt one is not left out in silence. */
+/** The parameters of a phase. A driver first names those that it knows, so that a misspelt one is refused. */
 public final class Parameters {
     private final Map<String, JsonElement> values;
 
@@ -15,16 +15,16 @@ public final class Parameters {
         this.values = new TreeMap<>(values);
     }
 
-    /** Refuses every parameter that is none of these. */
+    /** Refuses every parameter that is not in {@code known}. */
     public void only(Set<String> known) {
         Set<String> unknown = new TreeSet<>(values.keySet());
         unknown.removeAll(known);
         if (!unknown.isEmpty()) {
-            throw new Failure("unknown parameter " + unknown + "; known are " + new TreeSet<>(known));
+            throw new Failure("unknown parameter " + unknown + "; expected one of " + new TreeSet<>(known));
         }
     }
 
-    /** All parameters whose names begin so, as text and without the beginning. */
+    /** Returns all parameters with this prefix as text, without the prefix. */
     public Map<String, String> beginning(String prefix) {
         Map<String, String> found = new TreeMap<>();
         values.forEach((name, value) -> {
@@ -42,7 +42,7 @@ public final class Parameters {
     public String oneOf(String name, String otherwise, String... allowed) {
         String value = text(name, otherwise);
         if (!Arrays.asList(allowed).contains(value)) {
-            throw new Failure(name + " takes " + String.join(", ", allowed) + ", not '" + value + "'");
+            throw new Failure(name + " must be one of " + String.join(", ", allowed) + ", not '" + value + "'");
         }
         return value;
     }
@@ -55,16 +55,16 @@ public final class Parameters {
         return parse(name, text(name, Double.toString(otherwise)), "a number");
     }
 
-    /** A whole number, not negative. */
+    /** Returns a non-negative integer. */
     public long count(String name, long otherwise) {
-        double value = parse(name, text(name, Long.toString(otherwise)), "a whole number");
+        double value = parse(name, text(name, Long.toString(otherwise)), "an integer");
         if (value != Math.rint(value) || value < 0) {
-            throw new Failure(name + " takes a whole number from 0, not " + value);
+            throw new Failure(name + " must be a non-negative integer, not " + value);
         }
         return (long) value;
     }
 
-    /** Bytes: a number, or one with K, M or G as ZFS writes sizes. */
+    /** Returns bytes: a number, optionally with K, M or G as in ZFS. */
     public long size(String name, String otherwise) {
         return Sizes.parse(name, text(name, otherwise));
     }
@@ -73,7 +73,7 @@ public final class Parameters {
         try {
             return Double.parseDouble(value);
         } catch (NumberFormatException error) {
-            throw new Failure(name + " takes " + wanted + ", not '" + value + "'");
+            throw new Failure(name + " must be " + wanted + ", not '" + value + "'");
         }
     }
 }

@@ -2,7 +2,7 @@ package poolwright.driver;
 
 import java.util.concurrent.atomic.LongAdder;
 
-/** Counts work done by any thread and says it to the lab twice a second until it is closed. */
+/** Counts the work of all threads, and reports it twice a second until it is closed. */
 public final class Progress implements AutoCloseable {
     private static final long INTERVAL_MS = 500;
 
@@ -41,7 +41,7 @@ public final class Progress implements AutoCloseable {
         }
     }
 
-    /** The last word is what was done in all. */
+    /** Reports the total. */
     @Override
     public void close() {
         speaker.interrupt();

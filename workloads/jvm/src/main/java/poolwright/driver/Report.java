@@ -5,7 +5,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import org.HdrHistogram.AbstractHistogram;
 
-/** What a driver says to the lab, a JSON line each on stdout. Any thread may speak. */
+/** Sends messages to the lab, each a line of JSON on stdout. Thread-safe. */
 public final class Report {
     private final PrintStream out;
 
@@ -13,7 +13,7 @@ public final class Report {
         this.out = out;
     }
 
-    /** What is between start and stop is measured; without them, all of the phase. */
+    /** Begins the measured window; without a window, the whole phase is measured. */
     public void start() {
         line("measure", "start");
     }
@@ -22,7 +22,7 @@ public final class Report {
         line("measure", "stop");
     }
 
-    /** Work done so far; at least once a second while it is measured ({@link Progress} does that). */
+    /** Reports the work done so far; required at least once a second in the measured window ({@link Progress} does this). */
     public void progress(long done, long of, String unit) {
         JsonObject body = new JsonObject();
         body.addProperty("done", done);
@@ -31,7 +31,7 @@ public final class Report {
         line("progress", body);
     }
 
-    /** The latencies of one operation, in nanoseconds. */
+    /** Reports the latencies of one operation in nanoseconds. */
     public void latency(String op, AbstractHistogram times) {
         JsonObject body = new JsonObject();
         body.addProperty("op", op);
@@ -44,17 +44,17 @@ public final class Report {
         line("latency", body);
     }
 
-    /** A result of the phase. */
+    /** Reports a figure of the phase. */
     public void figure(String name, double value, String unit) {
         line("figure", measured(name, value, unit));
     }
 
-    /** A point in time, now. */
+    /** Reports the present value of a series. */
     public void series(String name, double value, String unit) {
         line("series", measured(name, value, unit));
     }
 
-    /** A program that is run, as it says itself. */
+    /** Reports the version of a program. */
     public void version(String name, String value) {
         JsonObject body = new JsonObject();
         body.addProperty("name", name);
@@ -62,7 +62,7 @@ public final class Report {
         line("version", body);
     }
 
-    /** A line worth keeping with the results. */
+    /** Reports a line that is kept with the results. */
     public void log(String text) {
         line("log", text);
     }
@@ -87,7 +87,7 @@ public final class Report {
         say(line);
     }
 
-    /** One write for the whole line: the lab reads lines, and another thread's must not come between. */
+    /** Writes the whole line at once, so that lines of several threads do not mix. */
     private synchronized void say(JsonObject line) {
         byte[] bytes = (line + "\n").getBytes(StandardCharsets.UTF_8);
         out.write(bytes, 0, bytes.length);

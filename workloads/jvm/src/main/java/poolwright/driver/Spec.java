@@ -10,33 +10,33 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * What the lab asks of a driver: one phase of one trial.
+ * The specification that a driver gets from the lab: one phase of one trial.
  *
- * @param phase the driver's own word for the work
- * @param parameters of the study and its factors
- * @param paths the datasets by role, mounted
- * @param scratch of this trial, kept over its phases
- * @param cache of all runs of the campaign, for inputs that take long to make
- * @param tools what scripts/lab/fetch.sh brought
- * @param seed the same for all cases that are compared
+ * @param phase the name of the phase
+ * @param parameters the parameters of the study and its factors
+ * @param paths role → mount point of its dataset
+ * @param scratch directory of this trial, kept between its phases
+ * @param cache directory of all runs of the campaign, for inputs that take long to generate
+ * @param tools directory to which scripts/lab/fetch.sh downloads
+ * @param seed the seed, equal for all cases that are compared
  */
 public record Spec(
         String phase, Parameters parameters, Map<String, Path> paths, Path scratch, Path cache, Path tools, long seed) {
     private static final int PROTOCOL = 1;
 
-    /** Reads the one JSON object that the lab hands over. */
+    /** Reads the JSON object from stdin. */
     public static Spec read(Reader in) {
         try {
             return of(JsonParser.parseReader(in).getAsJsonObject());
         } catch (JsonParseException | IllegalStateException | UnsupportedOperationException error) {
-            throw new Failure("stdin does not hold the object that docs/lab.md says", error);
+            throw new Failure("invalid specification on stdin (see docs/lab.md)", error);
         }
     }
 
     private static Spec of(JsonObject json) {
         int protocol = member(json, "protocol").getAsInt();
         if (protocol != PROTOCOL) {
-            throw new Failure("this driver speaks protocol " + PROTOCOL + ", not " + protocol);
+            throw new Failure("this driver supports protocol " + PROTOCOL + ", not " + protocol);
         }
         Map<String, Path> paths = new TreeMap<>();
         member(json, "paths").getAsJsonObject().asMap().forEach((role, path) -> paths.put(role, Path.of(path.getAsString())));
@@ -58,11 +58,11 @@ public record Spec(
         return value;
     }
 
-    /** The mounted dataset of a role that the driver cannot do without. */
+    /** Returns the mount point of a role's dataset, which is required. */
     public Path path(String role) {
         Path path = paths.get(role);
         if (path == null) {
-            throw new Failure("this driver needs a dataset of the role '" + role + "'; the campaign has " + paths.keySet());
+            throw new Failure("this driver requires a dataset with the role '" + role + "'; the campaign has " + paths.keySet());
         }
         return path;
     }

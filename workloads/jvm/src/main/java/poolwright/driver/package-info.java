@@ -1,2 +1,2 @@
-/** What every driver of a database in the JVM shares: docs/lab.md's protocol, latencies, and how a driver ends. */
+/** The parts that all Java drivers share: the protocol of docs/lab.md, latencies, and the exit of a driver. */
 package poolwright.driver;

@@ -18,7 +18,7 @@ import java.nio.file.Path;
 import java.util.List;
 import poolwright.driver.Failure;
 
-/** Berkeley DB Java Edition: one transactional database, every put and delete a transaction of its own. */
+/** Berkeley DB Java Edition: one transactional database, every put and delete is a transaction. */
 final class BdbEngine implements Engine {
     private static final String NAME = "entries";
 
@@ -38,7 +38,7 @@ final class BdbEngine implements Engine {
             environment = new Environment(directory.toFile(), config(settings));
             database = environment.openDatabase(null, NAME, databaseConfig);
         } catch (DatabaseException | IllegalArgumentException error) {
-            throw new Failure("Berkeley DB does not open " + directory, error);
+            throw new Failure("Berkeley DB cannot open " + directory, error);
         }
     }
 
@@ -109,7 +109,7 @@ final class BdbEngine implements Engine {
         database = environment.openDatabase(null, NAME, databaseConfig);
     }
 
-    /** Closing the environment makes a checkpoint, so that the next opening has little to recover. */
+    /** Closing the environment writes a checkpoint, so that the next opening has little to recover. */
     @Override
     public void close() {
         database.close();

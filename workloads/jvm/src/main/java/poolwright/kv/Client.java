@@ -9,11 +9,11 @@ import org.HdrHistogram.Histogram;
 import poolwright.driver.Failure;
 import poolwright.driver.Latencies;
 
-/** One thread's operations on the store, each timed; what comes back is compared with what must have been written. */
+/** One thread's timed operations on the store; results are compared with the expected data. */
 final class Client {
-    /** The node of the cluster that we are; there is no other. */
+    /** Number of the only node of the cluster. */
     private static final int NODE = 1;
-    /** One read in so many is compared byte by byte: to make the value anew costs as much as a read from a cache. */
+    /** One of this many reads is compared byte by byte: generating the value costs as much as a read from a cache. */
     private static final int COMPARED = 64;
 
     private final Store store;
@@ -25,7 +25,7 @@ final class Client {
     private final AtomicReference<Throwable> failure;
     private long reads;
 
-    /** With the first failure of all threads, once there is one: then no operation is begun. */
+    /** The first failure of any thread; after it no operation is started. */
     Client(
             Store store,
             DataSet data,
@@ -45,7 +45,7 @@ final class Client {
         return random;
     }
 
-    /** Reads an entry that must be there. */
+    /** Reads an entry that must exist. */
     void read(long number) {
         if (get(number).isEmpty()) {
             throw new Failure("entry " + number
@@ -70,13 +70,13 @@ final class Client {
         return found;
     }
 
-    /** Writes an entry over what is there, as a client does that has read it. */
+    /** Replaces an entry, like a client that has read it. */
     void update(long number) {
         List<Versioned> found = get(number);
         write(List.of(version(number, found.isEmpty() ? VectorClock.EMPTY : found.get(0).clock())));
     }
 
-    /** Adds new entries at once; the bytes of their keys and values. The latency is that of all of them. */
+    /** Adds a batch of new entries; returns the bytes of keys and values. The latency is that of the batch. */
     long load(long... numbers) {
         List<Store.Put> batch = new ArrayList<>(numbers.length);
         long bytes = 0;
@@ -89,7 +89,7 @@ final class Client {
         return bytes;
     }
 
-    /** The value tells by itself which change it is: the clock counts them. */
+    /** The clock counts the changes, so the value identifies its change. */
     private Store.Put version(long number, VectorClock over) {
         VectorClock clock = over.writtenBy(NODE, System.currentTimeMillis());
         return new Store.Put(data.key(number), new Versioned(data.value(number, clock.count(NODE) - 1), clock));
@@ -107,7 +107,7 @@ final class Client {
         try {
             store.putAll(batch);
         } catch (ObsoleteVersion lost) {
-            // Another thread wrote it since we read it; a client would read again, and we go on.
+            // Another thread has written it since we read it; a client would read it again, and we continue.
         }
         puts.recordValue(System.nanoTime() - began);
     }
@@ -124,7 +124,7 @@ final class Client {
 
     static void compare(DataSet data, long number, Versioned found) {
         if (!Arrays.equals(found.value(), data.value(number, found.clock().count(NODE) - 1))) {
-            throw new Failure("entry " + number + " holds other bytes than were written; the database is damaged");
+            throw new Failure("entry " + number + " does not contain the bytes that were written; the database is damaged");
         }
     }
 }

@@ -8,9 +8,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import poolwright.driver.Latencies;
 
-/** Threads that do one kind of work at once. */
+/** Threads that do the same kind of work concurrently. */
 final class Crew {
-    /** The work of one thread, counted from 0. */
+    /** The work of one thread; threads are numbered from 0. */
     @FunctionalInterface
     interface Work {
         void run(int thread, Client client);
@@ -19,8 +19,8 @@ final class Crew {
     private Crew() {}
 
     /**
-     * Runs the work on the plan's threads; the latencies of all, or the first failure. No thread uses the store any more when it
-     * returns: an engine in C that is closed under a reader takes the whole virtual machine along.
+     * Runs the work on the plan's threads. Returns the latencies of all threads, or throws the first failure. No thread uses the
+     * store after it returns: closing an engine in C during a read would crash the virtual machine.
      */
     static Latencies run(Plan plan, Store store, Work work) throws InterruptedException {
         AtomicReference<Throwable> failure = new AtomicReference<>();

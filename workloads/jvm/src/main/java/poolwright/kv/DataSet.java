@@ -8,15 +8,15 @@ import java.util.SplittableRandom;
 import poolwright.driver.Failure;
 import poolwright.driver.Parameters;
 
-/** The entries of a run, each told by its number and the seed alone, so that a reader knows what it must find. */
+/** The entries of a run. Each one depends only on its number and the seed, so that a reader knows the expected content. */
 interface DataSet {
-    /** The key of entry {@code number}. */
+    /** Returns the key of entry {@code number}. */
     byte[] key(long number);
 
-    /** The value of entry {@code number} after so many changes to it; another one each time. */
+    /** Returns the value of entry {@code number} after a number of changes; it differs after each change. */
     byte[] value(long number, long change);
 
-    /** The set that the parameters ask for. */
+    /** Returns the data set that the parameters describe. */
     static DataSet of(Parameters parameters, long seed) {
         String kind = parameters.oneOf("data", "random", "random", "json");
         if (kind.equals("json")) {
@@ -25,12 +25,12 @@ interface DataSet {
         boolean ordered = parameters.oneOf("keys", "random", "random", "ordered").equals("ordered");
         long bytes = parameters.size("value", "1K");
         if (bytes > Integer.MAX_VALUE / 2) {
-            throw new Failure("value takes at most 1G, not " + bytes);
+            throw new Failure("value must be at most 1G, not " + bytes);
         }
         return new RandomSet(seed, (int) bytes, ordered);
     }
 
-    /** The values of the first entries, one after the other, until there are so many bytes. */
+    /** Returns the concatenated values of the first entries, up to a number of bytes. */
     default byte[] sample(long entries, int bytes) {
         ByteBuffer out = ByteBuffer.allocate(bytes);
         for (long number = 0; number < entries && out.hasRemaining(); number++) {
@@ -40,7 +40,7 @@ interface DataSet {
         return Arrays.copyOf(out.array(), out.position());
     }
 
-    /** Scatters: no two numbers give the same, and neighbours have nothing in common (the finaliser of SplitMix64). */
+    /** Mixes the bits of a number: a bijection that maps neighbours to unrelated numbers (the finaliser of SplitMix64). */
     static long mix(long number) {
         long mixed = number;
         mixed = (mixed ^ (mixed >>> 30)) * 0xbf58476d1ce4e5b9L;
@@ -48,7 +48,7 @@ interface DataSet {
         return mixed ^ (mixed >>> 31);
     }
 
-    /** A source of random numbers for one version of one entry. */
+    /** Returns a source of random numbers for one version of one entry. */
     static SplittableRandom random(long seed, long number, long change) {
         return new SplittableRandom(mix(seed + mix(number + mix(change + 1))));
     }

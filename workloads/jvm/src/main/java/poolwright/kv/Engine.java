@@ -3,42 +3,42 @@ package poolwright.kv;
 import java.util.List;
 
 /**
- * Ordered bytes for bytes: what a storage engine has to offer. Any number of threads may call it at once, but
- * {@link #truncate} and {@link #close} only while nothing else is going on and no {@link Entries} is open; {@link Store}
- * sees to that, and to all that is about versions.
+ * The interface of a storage engine: an ordered map of byte strings. It is thread-safe, but {@link #truncate} and
+ * {@link #close} may be called only while no other call is in progress and no {@link Entries} is open. {@link Store} ensures
+ * this, and handles versions.
  */
 interface Engine extends AutoCloseable {
-    /** The longest key that every engine takes, in bytes; LMDB's is the least. */
+    /** The longest key in bytes that every engine supports; LMDB has the lowest limit. */
     int LONGEST_KEY = 511;
 
-    /** The record of a key, or null. */
+    /** Returns the record of a key, or null. */
     byte[] get(byte[] key);
 
-    /** Adds or replaces. */
+    /** Adds or replaces a record. */
     void put(byte[] key, byte[] record);
 
-    /** Adds or replaces all of these or, if it fails, none. No key is among them twice. */
+    /** Adds or replaces all of these records or, on failure, none. Keys must be unique. */
     void putAll(List<Entry> entries);
 
-    /** A key that is not there is no error. */
+    /** Deletes a record if it exists. */
     void delete(byte[] key);
 
-    /** All entries in the order of the keys' unsigned bytes. What is put or deleted meanwhile may be seen or not. */
+    /** Returns all entries in the order of the keys' unsigned bytes. Concurrent changes may be visible or not. */
     Entries entries();
 
     /** Removes every entry. */
     void truncate();
 
-    /** Leaves nothing in memory that is not in the files. */
+    /** Writes all data in memory to the files. */
     @Override
     void close();
 
-    /** Bytes for bytes. */
+    /** A key and its record. */
     record Entry(byte[] key, byte[] record) {}
 
-    /** A way through the entries, of the thread that opened it; the first call of {@link #next} stands on the first entry. */
+    /** An iterator over the entries for the thread that opened it; the first call of {@link #next} moves to the first entry. */
     interface Entries extends AutoCloseable {
-        /** Steps on; false at the end. */
+        /** Moves to the next entry; returns false at the end. */
         boolean next();
 
         byte[] key();

@@ -5,22 +5,22 @@ import java.util.Arrays;
 import java.util.function.Supplier;
 import poolwright.driver.Failure;
 
-/** The engines there are. */
+/** The supported engines. */
 enum EngineKind {
     LEVELDB("leveldb", "LevelDB", LevelDbEngine::new, LevelDbEngine::version),
     BDB("bdb", "Berkeley DB JE", BdbEngine::new, BdbEngine::version),
     ROCKSDB("rocksdb", "RocksDB", RocksDbEngine::new, RocksDbEngine::version),
     LMDB("lmdb", "LMDB", LmdbEngine::new, LmdbEngine::version);
 
-    /** Opens the files in a directory, which exists. */
+    /** Opens the files in an existing directory. */
     @FunctionalInterface
     private interface Opener {
         Engine open(Path directory, Settings settings);
     }
 
-    /** What settings and parameters call it. */
+    /** Name in settings and parameters. */
     final String word;
-    /** What it is called among people. */
+    /** Name in messages. */
     final String title;
 
     private final Opener opener;
@@ -37,7 +37,7 @@ enum EngineKind {
         return opener.open(directory, settings);
     }
 
-    /** Of the library, as it says itself. */
+    /** Returns the version of the library. */
     String version() {
         return version.get();
     }
@@ -46,7 +46,7 @@ enum EngineKind {
         return Arrays.stream(values())
                 .filter(kind -> kind.word.equals(word))
                 .findFirst()
-                .orElseThrow(() -> new Failure("there is no engine '" + word + "'; there are "
+                .orElseThrow(() -> new Failure("unknown engine '" + word + "'; expected one of "
                         + String.join(", ", Arrays.stream(values()).map(kind -> kind.word).toList())));
     }
 }

@@ -5,9 +5,9 @@ import java.util.Locale;
 import java.util.SplittableRandom;
 
 /**
- * The report's second set: what an application knows of a member, as six entries of JSON, about 1.7 KB in all. One has
- * about 1 KB, one about 600 bytes, four have 30 to 40, and all have keys of 30 to 40 characters. The keys of members are
- * scattered; the six of one lie together.
+ * The report's second data set: an application's data on members, six entries of JSON for each, about 1.7 KB in total. One
+ * has about 1 KB, one about 600 bytes, four have 30 to 40 bytes; all keys have 30 to 40 characters. Members are scattered
+ * over the keys; the six entries of a member are adjacent.
  */
 record JsonSet(long seed) implements DataSet {
     static final int ENTRIES = 6;
@@ -101,7 +101,7 @@ record JsonSet(long seed) implements DataSet {
         return YEAR_2010 + random.nextInt(YEAR);
     }
 
-    /** Frequent words are frequent: the square of a fraction leans to the list's beginning. */
+    /** Draws words at the beginning of the list more often, by the square of a uniform fraction. */
     private static String word(SplittableRandom random) {
         double lean = random.nextDouble();
         return WORDS[(int) (lean * lean * WORDS.length)];

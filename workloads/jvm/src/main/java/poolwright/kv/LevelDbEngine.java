@@ -16,7 +16,7 @@ import org.iq80.leveldb.WriteBatch;
 import org.iq80.leveldb.WriteOptions;
 import poolwright.driver.Failure;
 
-/** LevelDB through JNI, the library's own C++. */
+/** LevelDB: the original C++ library through JNI. */
 final class LevelDbEngine implements Engine {
     private final File directory;
     private final Options options;
@@ -49,11 +49,11 @@ final class LevelDbEngine implements Engine {
         try {
             return JniDBFactory.factory.open(directory, options);
         } catch (IOException error) {
-            throw new Failure("LevelDB does not open " + directory, error);
+            throw new Failure("LevelDB cannot open " + directory, error);
         }
     }
 
-    /** The wrapper's: LevelDB's own is told nowhere. */
+    /** Returns the version of the wrapper, because that of LevelDB is not available. */
     static String version() {
         return "leveldbjni " + JniDBFactory.VERSION;
     }
@@ -63,12 +63,12 @@ final class LevelDbEngine implements Engine {
         if (!iterators) {
             return database.get(key, reading);
         }
-        // Not by Entries, whose steps would read on.
+        // Not with Entries, whose steps would read the next entry.
         try (DBIterator at = database.iterator(reading)) {
             at.seek(key);
             return at.hasNext() && Arrays.equals(at.peekNext().getKey(), key) ? at.peekNext().getValue() : null;
         } catch (IOException error) {
-            throw new Failure("LevelDB does not close an iterator", error);
+            throw new Failure("LevelDB cannot close an iterator", error);
         }
     }
 
@@ -83,7 +83,7 @@ final class LevelDbEngine implements Engine {
             entries.forEach(entry -> batch.put(entry.key(), entry.record()));
             database.write(batch, writing);
         } catch (IOException error) {
-            throw new Failure("LevelDB does not close a batch", error);
+            throw new Failure("LevelDB cannot close a batch", error);
         }
     }
 
@@ -97,14 +97,14 @@ final class LevelDbEngine implements Engine {
         return new Entries(database.iterator(reading));
     }
 
-    /** LevelDB has no call for it: the files are removed, and made anew. */
+    /** LevelDB has no such function: the files are removed and created again. */
     @Override
     public void truncate() {
         close();
         try {
             JniDBFactory.factory.destroy(directory, options);
         } catch (IOException error) {
-            throw new Failure("LevelDB does not remove " + directory, error);
+            throw new Failure("LevelDB cannot remove " + directory, error);
         }
         options.createIfMissing(true).errorIfExists(false);
         database = open();
@@ -115,7 +115,7 @@ final class LevelDbEngine implements Engine {
         try {
             database.close();
         } catch (IOException error) {
-            throw new Failure("LevelDB does not close " + directory, error);
+            throw new Failure("LevelDB cannot close " + directory, error);
         }
     }
 
@@ -149,7 +149,7 @@ final class LevelDbEngine implements Engine {
             try {
                 iterator.close();
             } catch (IOException error) {
-                throw new Failure("LevelDB does not close an iterator", error);
+                throw new Failure("LevelDB cannot close an iterator", error);
             }
         }
     }

@@ -16,9 +16,9 @@ import poolwright.driver.Failure;
 
 /** LMDB: a copy-on-write tree in one mapped file; every put and delete is a transaction of its own. */
 final class LmdbEngine implements Engine {
-    /** How far the file may grow. Address space only: the file is as long as what is in it. */
+    /** Limit of the file's size in bytes. It reserves only address space: the file is as long as its content. */
     private static final long MAP_BYTES = 1L << 40;
-    /** Readers at once: threads and iterators. */
+    /** Limit of concurrent readers: threads and iterators. */
     private static final int READERS = 1024;
 
     private final Env<byte[]> environment;
@@ -27,9 +27,9 @@ final class LmdbEngine implements Engine {
 
     LmdbEngine(Path directory, Settings settings) {
         List<EnvFlags> flags = new ArrayList<>();
-        // A thread may have an iterator open and read beside it.
+        // A thread may read while it has an iterator open.
         flags.add(EnvFlags.MDB_NOTLS);
-        // Random reads: what the system would read ahead is not what is asked for next.
+        // Reads are random, so read-ahead by the system would not help.
         flags.add(EnvFlags.MDB_NORDAHEAD);
         if (!settings.flag(Setting.WRITE_SYNC)) {
             flags.add(EnvFlags.MDB_NOSYNC);
@@ -40,10 +40,10 @@ final class LmdbEngine implements Engine {
                     .setMapSize(MAP_BYTES)
                     .setMaxReaders(READERS)
                     .open(directory.toFile(), flags.toArray(EnvFlags[]::new));
-            // The unnamed database, which is always there.
+            // The unnamed database, which always exists.
             database = environment.openDbi((byte[]) null);
         } catch (LmdbException error) {
-            throw new Failure("LMDB does not open " + directory, error);
+            throw new Failure("LMDB cannot open " + directory, error);
         }
     }
 
@@ -89,7 +89,7 @@ final class LmdbEngine implements Engine {
         return new Entries(environment, database);
     }
 
-    /** The file keeps its length: LMDB gives its pages out again. */
+    /** The file keeps its length: LMDB reuses its pages. */
     @Override
     public void truncate() {
         try (Txn<byte[]> txn = environment.txnWrite()) {

@@ -3,8 +3,8 @@ package poolwright.kv;
 import poolwright.driver.Driver;
 
 /**
- * The driver of kv-engines: runs the phase on stdin, or with the word {@code settings} prints the table of settings
- * for the docs.
+ * The driver of kv-engines: runs the phase given on stdin, or prints the table of settings for the documentation if the
+ * argument is {@code settings}.
  */
 public final class Main {
     private Main() {}

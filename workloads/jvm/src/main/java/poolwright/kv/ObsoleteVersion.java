@@ -1,10 +1,10 @@
 package poolwright.kv;
 
-/** A put was refused: the store holds the same version or a later one. */
+/** A put was refused because the store contains the same version or a later one. */
 final class ObsoleteVersion extends Exception {
     private static final long serialVersionUID = 1;
 
     ObsoleteVersion(VectorClock put, VectorClock held) {
-        super("version " + put + " is obsolete: the store holds " + held);
+        super("version " + put + " is obsolete: the store contains " + held);
     }
 }

@@ -18,16 +18,16 @@ import poolwright.driver.Progress;
 import poolwright.driver.Report;
 import poolwright.driver.Spec;
 
-/** The phases: load, read (warm), read-cold, read-scanned, scan, mixed. Each opens the store anew, in a process of its own. */
+/** The phases: load, read (warm), read-cold, read-scanned, scan, mixed. Each opens the store in a separate process. */
 final class Phases {
     private static final String ROLE = "db";
-    /** Bytes of values whose entropy is told. */
+    /** Bytes of values whose entropy is reported. */
     private static final int SAMPLE = 1 << 20;
     private static final double NS_PER_S = 1e9;
 
     private final Plan plan;
     private final Path home;
-    /** Where read-cold leaves its rate for read-scanned to compare with. */
+    /** File in which read-cold stores its rate for the comparison by read-scanned. */
     private final Path coldRate;
     private final Report report;
 
@@ -47,7 +47,7 @@ final class Phases {
             report.log(line);
         }
         Rehearsal.run(plan, spec.scratch());
-        // What the rehearsal left on the heap is not to be collected while something is measured.
+        // Collect the garbage of the rehearsal before anything is measured.
         System.gc();
         switch (spec.phase()) {
             case "load" -> phases.load();
@@ -56,7 +56,7 @@ final class Phases {
             case "read-scanned" -> phases.withStore(store -> phases.readScanned(store));
             case "scan" -> phases.withStore(store -> phases.scanMeasured(store));
             case "mixed" -> phases.withStore(store -> phases.mixed(store));
-            default -> throw new Failure("there is no phase '" + spec.phase()
+            default -> throw new Failure("unknown phase '" + spec.phase()
                     + "'; there are load, read, read-cold, read-scanned, scan, mixed");
         }
     }
@@ -66,7 +66,7 @@ final class Phases {
         void run(Store store) throws IOException, InterruptedException;
     }
 
-    /** Opens the store, and closes it so that its files hold all that was written. */
+    /** Opens the store, and closes it so that its files contain all written data. */
     private void withStore(Work work) throws IOException, InterruptedException {
         long began = System.nanoTime();
         Store store = Store.open(home, plan.settings());
@@ -97,7 +97,7 @@ final class Phases {
         });
     }
 
-    /** Reads that are not measured fill the caches first. */
+    /** Fills the caches with unmeasured reads first. */
     private void readWarm(Store store) throws InterruptedException {
         reads(store, plan.warmReads(), plan.readSeconds(), null);
         read(store);
@@ -108,13 +108,13 @@ final class Phases {
         Files.writeString(coldRate, Double.toString(rate));
     }
 
-    /** Goes through all entries first, which is not measured. */
+    /** Scans all entries first, which is not measured. */
     private void readScanned(Store store) throws IOException, InterruptedException {
         long began = System.nanoTime();
         long seen = scan(store, null);
         report.figure("scan_s", since(began), "s");
         if (seen != plan.entries()) {
-            throw new Failure("the scan before the reads saw " + seen + " entries of " + plan.entries());
+            throw new Failure("the scan before the reads found " + seen + " entries of " + plan.entries());
         }
         double rate = read(store);
         if (Files.exists(coldRate)) {
@@ -122,7 +122,7 @@ final class Phases {
         }
     }
 
-    /** Reads a second. */
+    /** Returns the reads per second. */
     private double read(Store store) throws InterruptedException {
         return read(store, plan.reads(), plan.readSeconds());
     }
@@ -131,7 +131,7 @@ final class Phases {
         return measured("gets", most, progress -> reads(store, most, seconds, progress));
     }
 
-    /** Entries at random, every one as likely as any other, until that many or the time is up. */
+    /** Reads uniformly drawn entries until the number of reads or the time is reached. */
     private Latencies reads(Store store, long most, double seconds, Progress progress) throws InterruptedException {
         AtomicLong left = new AtomicLong(most);
         long began = System.nanoTime();
@@ -163,7 +163,7 @@ final class Phases {
         return seen.get();
     }
 
-    /** Reads, puts and deletes of entries at random; a key that was deleted is put again by the next put of it. */
+    /** Reads, puts and deletes random entries; the next put of a deleted key adds it again. */
     private void mixed(Store store) throws InterruptedException {
         if (plan.warmSeconds() > 0) {
             long most = plan.warmReads() > 0 ? plan.warmReads() : Long.MAX_VALUE;
@@ -202,7 +202,7 @@ final class Phases {
         Latencies run(Progress progress) throws InterruptedException;
     }
 
-    /** Says when the measured part starts and stops, how it goes on, and what came of it; the rate. */
+    /** Reports the measured window, the progress and the results; returns the rate. */
     private double measured(String unit, long of, Measured work) throws InterruptedException {
         report.start();
         long began = System.nanoTime();
@@ -219,7 +219,7 @@ final class Phases {
         return rate;
     }
 
-    /** What the process holds: what no file backs (heaps, write buffers, block caches), and mapped files (LMDB's pages). */
+    /** Reports the process's memory: anonymous (heaps, write buffers, block caches), and of mapped files (LMDB's pages). */
     private void sayMemory() {
         try {
             for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
@@ -235,7 +235,7 @@ final class Phases {
         }
     }
 
-    /** No engine syncs all it has when it is closed; the sizes that are read afterwards are to count. */
+    /** Syncs the files, because engines do not when they are closed, and the sizes are read afterwards. */
     private static void sync(Path directory) throws IOException {
         List<Path> files;
         try (Stream<Path> found = Files.walk(directory)) {

@@ -10,22 +10,22 @@ import poolwright.driver.Sizes;
 import poolwright.driver.Spec;
 
 /**
- * What a phase is to do, from the campaign's parameters.
+ * The work of a phase, from the campaign's parameters.
  *
- * @param settings of the store under test
- * @param given the settings as they were named, for a store beside it
+ * @param settings the settings of the store under test
+ * @param given the settings as named in the parameters, for a store beside it
  * @param data the entries
- * @param entries how many there are: the parameter entries, or a share of it
- * @param threads that work at once
- * @param batch entries that the load puts at once
- * @param warmReads reads before the measured ones, in the phases that warm up; operations of the mixed phase, 0 for no bound
+ * @param entries number of entries: the parameter entries, multiplied by share
+ * @param threads number of concurrent threads
+ * @param batch number of entries in a put of the load
+ * @param warmReads reads before the measured ones in the phases that warm up; operations of the mixed phase, 0 for no limit
  * @param reads measured reads, or operations of the mixed phase
- * @param coldReads reads of the cold phase, however long they take: so that rates are of as many reads
- * @param readSeconds ends the other reads although there are more to do
- * @param warmSeconds of the mixed phase before it is measured; it ends earlier after warmReads operations
+ * @param coldReads reads of the cold phase, however long they take, so that rates are of equally many reads
+ * @param readSeconds time limit in seconds of the other reads
+ * @param warmSeconds seconds of the mixed phase before it is measured; it ends earlier after warmReads operations
  * @param puts share of puts in the mixed phase
  * @param deletes share of deletes in the mixed phase
- * @param seed of all that is drawn
+ * @param seed seed of all random choices
  */
 record Plan(
         Settings settings,
@@ -45,9 +45,9 @@ record Plan(
     private static final Set<String> KNOWN = Set.of(
             "engine", "store", "entries", "data", "value", "keys", "memory", "threads", "batch", "warm_reads", "reads",
             "cold_reads", "read_seconds", "warm_seconds", "puts", "deletes", "share",
-            // Read by what starts this program.
+            // Used by the program that starts this one.
             "heap", "compiler");
-    /** Less cache than this is no cache. */
+    /** Smallest accepted cache in bytes. */
     private static final long LEAST_CACHE = 1 << 20;
 
     static Plan of(Spec spec) {
@@ -72,15 +72,15 @@ record Plan(
                 parameters.number("deletes", 0.05),
                 spec.seed());
         if (plan.entries == 0 || plan.threads == 0 || plan.batch == 0) {
-            throw new Failure("entries, threads and batch are 1 at least");
+            throw new Failure("entries, threads and batch must be at least 1");
         }
         if (plan.puts < 0 || plan.deletes < 0 || plan.puts + plan.deletes > 1) {
-            throw new Failure("puts and deletes are shares of the operations, 1 in all at most");
+            throw new Failure("puts and deletes are shares of the operations; their sum must be at most 1");
         }
         return plan;
     }
 
-    /** The parameters that begin with an engine's name; all others have to be known ones. */
+    /** Returns the parameters that begin with an engine's name; all others must be known. */
     private static Map<String, String> engineSettings(Parameters parameters) {
         Map<String, String> given = new HashMap<>();
         Set<String> known = new HashSet<>(KNOWN);
@@ -94,8 +94,8 @@ record Plan(
     }
 
     /**
-     * Gives the engine {@code memory} bytes in all: the cache is what its write buffers leave of it. LMDB has nothing
-     * that could be set; its pages are in the system's page cache.
+     * Gives the engine {@code memory} bytes in total: the cache gets what the write buffers do not use. LMDB has no such
+     * setting; its pages are in the system's page cache.
      */
     private static void shareMemory(EngineKind engine, String store, Parameters parameters, Map<String, String> given) {
         String text = parameters.text("memory", "");
@@ -104,7 +104,8 @@ record Plan(
         }
         String cacheName = engine.word + "." + Setting.BLOCK_CACHE.word;
         if (given.containsKey(cacheName)) {
-            throw new Failure("memory and " + cacheName + " are both given; the cache is what the write buffers leave of memory");
+            throw new Failure("memory and " + cacheName + " must not both be set:"
+                    + " the cache gets the part of memory that the write buffers do not use");
         }
         long cache = Sizes.parse("memory", text);
         if (Setting.WRITE_BUFFER.by(engine).honoured()) {
@@ -117,12 +118,12 @@ record Plan(
         given.put(cacheName, bytes(cache));
     }
 
-    /** The form that a setting in megabytes takes for any number of bytes. */
+    /** Formats bytes for a setting in megabytes. */
     private static String bytes(long bytes) {
         return bytes / 1024 + "K";
     }
 
-    /** The same settings for a store beside the one under test, whatever that one says of its existence. */
+    /** Returns the same settings for a store beside the one under test, except those about its existence. */
     Settings rehearsal() {
         Map<String, String> changed = new HashMap<>(given);
         String prefix = settings.engine.word + "." + Rehearsal.STORE + ".";
@@ -131,7 +132,7 @@ record Plan(
         return new Settings(settings.engine, Rehearsal.STORE, changed);
     }
 
-    /** What is said of the settings in the trial's log. */
+    /** Returns the lines about the settings for the trial's log. */
     String[] describe() {
         return new String[] {
             settings.engine.title + ", store " + settings.store + ": " + String.join(", ", settings.used()),

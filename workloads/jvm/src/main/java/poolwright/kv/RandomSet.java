@@ -1,10 +1,11 @@
 package poolwright.kv;
 
 /**
- * Values that nothing compresses, all of one length, under keys of 16 characters.
+ * Incompressible values of equal length with keys of 16 characters.
  *
- * @param bytes of each value
- * @param ordered keys grow with the number, so that entries are loaded in the order of their keys; else they are scattered
+ * @param bytes length of each value
+ * @param ordered whether keys grow with the number, so that entries are loaded in the order of their keys; otherwise they are
+ *     scattered
  */
 record RandomSet(long seed, int bytes, boolean ordered) implements DataSet {
     @Override

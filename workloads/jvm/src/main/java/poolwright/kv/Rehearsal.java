@@ -8,8 +8,8 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * Runs the code on a small store beside the one under test, so that what is measured is the engine and not the JVM
- * compiling it; the store under test and its files stay cold.
+ * Runs the code on a small store beside the one under test, so that the JVM has compiled it before the measurement. The store
+ * under test and its files stay cold.
  */
 final class Rehearsal {
     static final String STORE = "rehearsal";

@@ -17,9 +17,9 @@ import org.rocksdb.WriteBatch;
 import org.rocksdb.WriteOptions;
 import poolwright.driver.Failure;
 
-/** RocksDB through its own JNI. */
+/** RocksDB through its JNI library. */
 final class RocksDbEngine implements Engine {
-    /** One that is filled and one that is written out, as LevelDB has it. */
+    /** One that is being filled and one that is being written, as in LevelDB. */
     private static final int WRITE_BUFFERS = 2;
 
     private final String directory;
@@ -61,7 +61,7 @@ final class RocksDbEngine implements Engine {
                                 ? CompressionType.SNAPPY_COMPRESSION
                                 : CompressionType.NO_COMPRESSION)
                 .setTableFormatConfig(table)
-                // Its log of statistics would be written every ten minutes, into what is measured.
+                // The log of statistics would be written every ten minutes, during the measurement.
                 .setStatsDumpPeriodSec(0)
                 .setInfoLogLevel(InfoLogLevel.ERROR_LEVEL);
     }
@@ -70,7 +70,7 @@ final class RocksDbEngine implements Engine {
         try {
             return RocksDB.open(options, directory);
         } catch (RocksDBException error) {
-            throw new Failure("RocksDB does not open " + directory, error);
+            throw new Failure("RocksDB cannot open " + directory, error);
         }
     }
 
@@ -160,7 +160,7 @@ final class RocksDbEngine implements Engine {
         }
     }
 
-    /** False at the end; a failure, which looks like it, is thrown. */
+    /** Returns false at the end; throws a failure, which RocksDB reports in the same way. */
     private static boolean valid(RocksIterator iterator) {
         if (!iterator.isValid()) {
             tried(() -> {

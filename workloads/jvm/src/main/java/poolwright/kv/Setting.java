@@ -13,41 +13,41 @@ import poolwright.driver.Failure;
 import poolwright.driver.Sizes;
 
 /**
- * Everything that can be set, as the report names it: name, kind, default, meaning, and what each engine makes of it.
- * Parsing, refusals, the list of what an engine does not use, the documentation and the tests all come from here.
+ * All settings with the report's names: name, kind, default, meaning, and the effect on each engine. Parsing, refusals, the
+ * list of unused settings, the documentation and the tests are derived from this table.
  */
 enum Setting {
     POOL_SIZE("poolsize", Kind.COUNT, "4",
-            "threads that get, put and delete pass through, so that no more of them are in the engine at once;"
-                    + " 0: the caller's own",
-            everywhere("the store's, before the engine")),
+            "size of the thread pool for get, put and delete, which limits concurrent calls of the engine;"
+                    + " 0: no pool",
+            everywhere("implemented by the store")),
     ITERATORS("iterators", Kind.FLAG, "true",
-            "read by placing an iterator on the key, not by get",
+            "read with an iterator instead of get",
             use(LEVELDB, "an iterator for each read"),
             use(ROCKSDB, "an iterator for each read"),
             use(BDB, "a cursor for each read"),
             use(LMDB, "a cursor for each read")),
     STRIPES("stripes", Kind.POSITIVE, "100",
-            "locks that the keys share: so many puts and deletes of different keys may be under way",
-            everywhere("the store's, before the engine")),
+            "number of locks that the keys share: the limit of concurrent puts and deletes of different keys",
+            everywhere("implemented by the store")),
     CREATE_IF_MISSING("createifmissing", Kind.FLAG, "true",
-            "make the database if it is not there; else that is an error",
-            everywhere("the store asks for files first, then the engine")),
+            "create the database if it does not exist; otherwise that is an error",
+            everywhere("checked by the store first, then by the engine")),
     ERROR_IF_EXISTS("errorifexists", Kind.FLAG, "false",
-            "a database that is there already is an error",
-            everywhere("the store asks for files first, then the engine")),
+            "an existing database is an error",
+            everywhere("checked by the store first, then by the engine")),
     PARANOID_CHECKS("paranoidchecks", Kind.FLAG, "false",
-            "stop at the first sign of damage in what the engine reads for itself",
+            "stop at the first sign of damage in data that the engine reads internally",
             use(LEVELDB, "paranoid_checks"),
             use(ROCKSDB, "paranoid_checks"),
-            fixed(BDB, "true", "it always stops at damage that it finds"),
-            fixed(LMDB, "false", "it has no checksums to find damage by")),
+            fixed(BDB, "true", "it always stops at damage"),
+            fixed(LMDB, "false", "it has no checksums that would reveal damage")),
     WRITE_BUFFER("writebuffer.size", Kind.MEGABYTES, "20",
-            "what is gathered in memory before it is written as a sorted file; there may be two of these at once",
+            "data collected in memory before it is written as a sorted file; there may be two of these buffers",
             use(LEVELDB, "write_buffer_size"),
             use(ROCKSDB, "write_buffer_size, two of them"),
-            unused(BDB, "changed entries wait in the one cache for the checkpoint"),
-            unused(LMDB, "a commit writes its pages itself")),
+            unused(BDB, "changed entries stay in the cache until the checkpoint"),
+            unused(LMDB, "each commit writes its pages")),
     MAX_OPEN_FILES("maxopenfile", Kind.POSITIVE, "1024",
             "data files kept open",
             use(LEVELDB, "max_open_files"),
@@ -61,17 +61,17 @@ enum Setting {
             use(BDB, "je.maxMemory, a cache of tree nodes and entries on the Java heap"),
             unused(LMDB, "the system's page cache is its cache")),
     BLOCK_SIZE("blocksize", Kind.BYTES, "4096",
-            "the unit that is read and compressed",
+            "unit of reading and compression",
             use(LEVELDB, "block_size"),
             use(ROCKSDB, "block_size"),
-            unused(BDB, "its files are a log of single entries and tree nodes"),
+            unused(BDB, "its files are a log of entries and tree nodes"),
             fixed(LMDB, "4096", "the system's page")),
     RESTART_INTERVAL("blockrestartinterval", Kind.POSITIVE, "16",
-            "keys between two that are stored whole in a block",
+            "distance between keys that are stored completely in a block",
             use(LEVELDB, "block_restart_interval"),
             use(ROCKSDB, "block_restart_interval"),
             unused(BDB, "it has no such blocks"),
-            unused(LMDB, "it stores every key whole")),
+            unused(LMDB, "it stores every key completely")),
     COMPRESSION("compressiontype", Kind.SWITCH, "1",
             "compress each block: 0 no, 1 with snappy",
             use(LEVELDB, "compression"),
@@ -79,28 +79,28 @@ enum Setting {
             fixed(BDB, "0", "it does not compress"),
             fixed(LMDB, "0", "it does not compress")),
     FILL_CACHE("read.fillcache", Kind.FLAG, "true",
-            "keep what a read brought in in the cache",
+            "keep data that was read in the cache",
             use(LEVELDB, "fill_cache"),
             use(ROCKSDB, "fill_cache"),
-            use(BDB, "CacheMode DEFAULT, or EVICT_LN: the tree stays, the value goes"),
-            fixed(LMDB, "true", "the page cache keeps what is read")),
+            use(BDB, "CacheMode DEFAULT, or EVICT_LN: keeps the tree, evicts the value"),
+            fixed(LMDB, "true", "the page cache keeps data that was read")),
     VERIFY_CHECKSUMS("read.verifychecksums", Kind.FLAG, "false",
-            "check the checksum of what is read from the files",
+            "verify the checksums of data read from the files",
             use(LEVELDB, "verify_checksums"),
             use(ROCKSDB, "verify_checksums"),
             use(BDB, "je.log.checksumRead"),
             fixed(LMDB, "false", "it has no checksums")),
     WRITE_SYNC("write.sync", Kind.FLAG, "false",
-            "a put or delete returns when it is on stable storage",
+            "a put or delete returns after it is on stable storage",
             use(LEVELDB, "sync"),
             use(ROCKSDB, "sync"),
-            use(BDB, "Durability COMMIT_SYNC, or COMMIT_WRITE_NO_SYNC: handed to the system"),
-            use(LMDB, "on; or MDB_NOSYNC: handed to the system"));
+            use(BDB, "Durability COMMIT_SYNC, or COMMIT_WRITE_NO_SYNC: passed to the system"),
+            use(LMDB, "on; or MDB_NOSYNC: passed to the system"));
 
-    /** How the text of a value is read; all are numbers in the end. */
+    /** How the text of a value is parsed; all values are numbers. */
     enum Kind {
-        COUNT("whole number"),
-        POSITIVE("whole number from 1"),
+        COUNT("integer"),
+        POSITIVE("positive integer"),
         SWITCH("0 or 1"),
         FLAG("true or false"),
         BYTES("bytes, or with K, M, G"),
@@ -127,26 +127,26 @@ enum Setting {
         private long count(String name, String text, long least, long most) {
             long number = text.matches("[0-9]{1,10}") ? Long.parseLong(text) : -1;
             if (number < least || number > most) {
-                throw new Failure(name + " takes a " + title + ", not '" + text + "'");
+                throw new Failure(name + ": expected " + title + ", not '" + text + "'");
             }
             return number;
         }
 
         private static long flag(String name, String text) {
             if (!text.equals("true") && !text.equals("false")) {
-                throw new Failure(name + " takes true or false, not '" + text + "'");
+                throw new Failure(name + " must be true or false, not '" + text + "'");
             }
             return text.equals("true") ? 1 : 0;
         }
     }
 
     /**
-     * What an engine makes of a setting.
+     * The effect of a setting on an engine.
      *
-     * @param engine whose it is
-     * @param honoured whether the engine does what is set
-     * @param always where it is not honoured: the one value that is what the engine does anyway; null where none is
-     * @param how by what it is honoured, or why not
+     * @param engine the engine
+     * @param honoured whether the engine uses the setting
+     * @param always if it is not used: the value that describes the engine's behaviour, or null
+     * @param how how the engine uses it, or why it does not
      */
     record Use(EngineKind engine, boolean honoured, String always, String how) {}
 

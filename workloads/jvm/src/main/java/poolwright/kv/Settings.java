@@ -9,13 +9,14 @@ import java.util.function.Predicate;
 import poolwright.driver.Failure;
 
 /**
- * What is in force for one store of one engine: {@code ENGINE.STORE.SETTING} before {@code ENGINE.SETTING} before the default.
+ * The effective settings of one store of one engine: {@code ENGINE.STORE.SETTING} overrides {@code ENGINE.SETTING}, which
+ * overrides the default.
  *
- * <p>A setting that the engine has no use for is refused where somebody set it to what the engine does not do, and listed by
- * {@link #unused} where nobody did.
+ * <p>If the engine does not use a setting, an explicit value that differs from the engine's behaviour is refused; otherwise
+ * {@link #unused} lists the setting.
  */
 final class Settings {
-    /** Where a value comes from; the later ones win. */
+    /** Origin of a value; later ones override earlier ones. */
     private enum Origin {
         DEFAULT,
         GLOBAL,
@@ -29,8 +30,8 @@ final class Settings {
     private final Map<Setting, Value> values = new EnumMap<>(Setting.class);
 
     /**
-     * Takes what concerns this engine and store from {@code given}; what is for other engines or stores is theirs, but no name
-     * may be unknown.
+     * Selects the settings for this engine and store from {@code given}. Those for other engines or stores are ignored, but
+     * unknown names are refused.
      */
     Settings(EngineKind engine, String store, Map<String, String> given) {
         this.engine = engine;
@@ -68,7 +69,7 @@ final class Settings {
     }
 
     private static Failure unknown(String name) {
-        return new Failure("there is no setting '" + name + "'; a name is ENGINE.SETTING or ENGINE.STORE.SETTING,"
+        return new Failure("unknown setting '" + name + "'; a name is ENGINE.SETTING or ENGINE.STORE.SETTING,"
                 + " and SETTING one of " + String.join(", ", words(setting -> true)));
     }
 
@@ -79,11 +80,11 @@ final class Settings {
             return;
         }
         if (use.always() == null || setting.parse(value.name, use.always()) != number) {
-            throw new Failure(value.name + "=" + value.text + " is nothing that " + engine.title + " can do: " + use.how());
+            throw new Failure(value.name + "=" + value.text + " is not supported by " + engine.title + ": " + use.how());
         }
     }
 
-    /** A count, or bytes. */
+    /** Returns a count, or bytes. */
     long number(Setting setting) {
         if (!setting.by(engine).honoured()) {
             throw new IllegalStateException(setting.word + " is not used by " + engine.word);
@@ -92,7 +93,7 @@ final class Settings {
         return setting.parse(value.name, value.text);
     }
 
-    /** A count or size for an interface that takes no more. */
+    /** Returns a count or size as an {@code int}. */
     int whole(Setting setting) {
         return Math.toIntExact(number(setting));
     }
@@ -101,7 +102,7 @@ final class Settings {
         return number(setting) != 0;
     }
 
-    /** What is in force, a word each. */
+    /** Returns the effective settings, one word each. */
     List<String> used() {
         return values.entrySet().stream()
                 .filter(entry -> entry.getKey().by(engine).honoured())
@@ -109,7 +110,7 @@ final class Settings {
                 .toList();
     }
 
-    /** The settings that have no meaning for this engine. */
+    /** Returns the settings that this engine does not use. */
     List<String> unused() {
         return words(setting -> !setting.by(engine).honoured());
     }

@@ -17,15 +17,15 @@ import poolwright.driver.Failure;
 import poolwright.kv.VectorClock.Order;
 
 /**
- * The versioned store on one engine. A key holds every version that no other one descends from: as a rule one, and more after
- * writes that did not know of each other, until a put descends from them all.
+ * The versioned store on one engine. A key has every version from which no other version descends: usually one, and several
+ * after concurrent writes, until a put descends from all of them.
  */
 final class Store implements AutoCloseable {
     private final Engine engine;
     private final ReentrantLock[] stripes;
-    /** Null: the callers' own threads do the work. */
+    /** Null if the callers' threads do the work. */
     private final ExecutorService pool;
-    /** Read: something is going on in the engine. Write: its files are being replaced. */
+    /** Read lock: an engine call is in progress. Write lock: the files are being replaced. */
     private final StampedLock replacing = new StampedLock();
 
     private Store(Engine engine, Settings settings) {
@@ -36,31 +36,31 @@ final class Store implements AutoCloseable {
         pool = threads == 0 ? null : Executors.newFixedThreadPool(threads);
     }
 
-    /** Opens or makes the store in {@code directory/STORE}. */
+    /** Opens or creates the store in {@code directory/STORE}. */
     static Store open(Path directory, Settings settings) {
         Path home = directory.resolve(settings.store);
         boolean exists = exists(home);
         if (exists && settings.flag(Setting.ERROR_IF_EXISTS)) {
-            throw new Failure("there is a database already in " + home + ", and errorifexists=true");
+            throw new Failure("a database already exists in " + home + ", and errorifexists=true");
         }
         if (!exists && !settings.flag(Setting.CREATE_IF_MISSING)) {
-            throw new Failure("there is no database in " + home + ", and createifmissing=false");
+            throw new Failure("no database in " + home + ", and createifmissing=false");
         }
         try {
             Files.createDirectories(home);
         } catch (IOException error) {
-            throw new Failure("cannot make " + home, error);
+            throw new Failure("cannot create " + home, error);
         }
         return new Store(settings.engine.open(home, settings), settings);
     }
 
-    /** A directory without a file in it is no database yet. */
+    /** Whether the directory contains files, and so a database. */
     private static boolean exists(Path home) {
         String[] files = home.toFile().list();
         return files != null && files.length > 0;
     }
 
-    /** All versions of a key; none if it is not there. */
+    /** Returns all versions of a key; none if it does not exist. */
     List<Versioned> get(byte[] key) {
         check(key);
         return pooled(() -> {
@@ -69,7 +69,7 @@ final class Store implements AutoCloseable {
         });
     }
 
-    /** Adds a version, in place of those that it descends from. */
+    /** Adds a version, which replaces those from which it descends. */
     void put(byte[] key, Versioned added) throws ObsoleteVersion {
         putAll(List.of(new Put(key, added)));
     }
@@ -77,11 +77,11 @@ final class Store implements AutoCloseable {
     /** A version to be added. */
     record Put(byte[] key, Versioned added) {}
 
-    /** Adds all of these, in one write of the engine; none if one of them is obsolete. No key may be among them twice. */
+    /** Adds all of these in one write of the engine, or none if one of them is obsolete. Keys must be unique. */
     void putAll(List<Put> puts) throws ObsoleteVersion {
         puts.forEach(put -> check(put.key));
         if (puts.stream().map(put -> ByteBuffer.wrap(put.key)).distinct().count() != puts.size()) {
-            throw new IllegalArgumentException("a key is among the puts twice");
+            throw new IllegalArgumentException("duplicate key in the puts");
         }
         int[] wanted = puts.stream().mapToInt(put -> stripe(put.key)).sorted().distinct().toArray();
         ObsoleteVersion refused = pooled(() -> locked(wanted, () -> putLocked(puts)));
@@ -107,7 +107,7 @@ final class Store implements AutoCloseable {
         return null;
     }
 
-    /** The record with one more version, and without those that it descends from. */
+    /** Returns the record with one more version, and without those from which it descends. */
     private static byte[] with(byte[] record, Versioned added) throws ObsoleteVersion {
         List<Versioned> kept = new ArrayList<>(1);
         for (Versioned held : record == null ? List.<Versioned>of() : Versioned.read(record)) {
@@ -123,7 +123,7 @@ final class Store implements AutoCloseable {
         return Versioned.write(kept);
     }
 
-    /** Removes the versions that {@code clock} knows of: those it descends from, and itself. True if there was any. */
+    /** Removes the version {@code clock} and those from which it descends. Returns whether there were any. */
     boolean delete(byte[] key, VectorClock clock) {
         check(key);
         return pooled(() -> locked(new int[] {stripe(key)}, () -> deleteLocked(key, clock)));
@@ -151,13 +151,13 @@ final class Store implements AutoCloseable {
         return true;
     }
 
-    /** What to do with each key and its versions. */
+    /** Receives each key with its versions. */
     @FunctionalInterface
     interface Visitor {
         void visit(byte[] key, List<Versioned> versions);
     }
 
-    /** Goes through all entries in the order of their keys; what changes meanwhile may be seen or not. */
+    /** Visits all entries in the order of their keys; concurrent changes may be visible or not. */
     void iterate(Visitor visitor) {
         long stamp = replacing.readLock();
         try (Engine.Entries entries = engine.entries()) {
@@ -169,7 +169,7 @@ final class Store implements AutoCloseable {
         }
     }
 
-    /** Removes everything. Waits for all that is going on, so it must not be called from a {@link Visitor}. */
+    /** Removes all entries. Waits for calls in progress, so it must not be called from a {@link Visitor}. */
     void truncate() {
         long stamp = replacing.writeLock();
         try {
@@ -194,7 +194,7 @@ final class Store implements AutoCloseable {
 
     private static void check(byte[] key) {
         if (key.length == 0 || key.length > Engine.LONGEST_KEY) {
-            throw new IllegalArgumentException("a key has 1 to " + Engine.LONGEST_KEY + " bytes, not " + key.length);
+            throw new IllegalArgumentException("a key must have 1 to " + Engine.LONGEST_KEY + " bytes, not " + key.length);
         }
     }
 
@@ -202,7 +202,7 @@ final class Store implements AutoCloseable {
         return Math.floorMod(Arrays.hashCode(key), stripes.length);
     }
 
-    /** Does the work under these locks, which are in ascending order: two that want the same ones do not wait for each other. */
+    /** Does the work under these locks, which are taken in ascending order to avoid deadlocks. */
     private <T> T locked(int[] wanted, Callable<T> work) throws Exception {
         for (int stripe : wanted) {
             stripes[stripe].lock();

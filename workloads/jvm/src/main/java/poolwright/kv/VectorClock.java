@@ -6,21 +6,21 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 
 /**
- * How often each node has written a value: of two clocks one descends from the other, or the two were written without
- * knowledge of each other.
+ * A vector clock: how often each node has written a value. Of two clocks, either one descends from the other, or they are
+ * concurrent.
  *
  * <p>Stored as the number of nodes (2 bytes), then node (2) and count (8) each, then the time of the last write in milliseconds
- * (8), which is for people and plays no part in the order. Big-endian.
+ * (8), which is informative and does not affect the order. Big-endian.
  */
 final class VectorClock {
-    /** What a clock is to another. */
+    /** The relation of one clock to another. */
     enum Order {
-        /** It knows less: the other one descends from it. */
+        /** The other one descends from it. */
         BEFORE,
         SAME,
-        /** It knows more. */
+        /** It descends from the other one. */
         AFTER,
-        /** Each knows something that the other does not. */
+        /** Neither descends from the other. */
         CONCURRENT
     }
 
@@ -36,19 +36,19 @@ final class VectorClock {
         this.writtenMs = writtenMs;
     }
 
-    /** The clock of what {@code node} writes over this one. */
+    /** Returns the clock of the next write of {@code node}. */
     VectorClock writtenBy(int node, long nowMs) {
         SortedMap<Short, Long> more = new TreeMap<>(counts);
         more.merge((short) node, 1L, Long::sum);
         return new VectorClock(more, nowMs);
     }
 
-    /** How often a node has written. */
+    /** Returns how often a node has written. */
     long count(int node) {
         return counts.getOrDefault((short) node, 0L);
     }
 
-    /** The least clock that descends from both. */
+    /** Returns the smallest clock that descends from both. */
     VectorClock merged(VectorClock other) {
         SortedMap<Short, Long> both = new TreeMap<>(counts);
         other.counts.forEach((node, count) -> both.merge(node, count, Math::max));
@@ -73,7 +73,7 @@ final class VectorClock {
         return false;
     }
 
-    /** Bytes that {@link #write} takes. */
+    /** Returns the number of bytes that {@link #write} writes. */
     int length() {
         return FRAME + counts.size() * ENTRY;
     }

@@ -6,8 +6,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A value and the clock it was written with. The engines' record of a key is all its versions, one after the other: the clock,
- * the value's length (4 bytes, big-endian), the value.
+ * A value and the clock of its write. The engine's record of a key is the concatenation of its versions: the clock, the
+ * value's length (4 bytes, big-endian), the value.
  */
 record Versioned(byte[] value, VectorClock clock) {
     static byte[] write(List<Versioned> versions) {
@@ -23,7 +23,7 @@ record Versioned(byte[] value, VectorClock clock) {
         return out.array();
     }
 
-    /** Throws where the bytes are no record: a database that gives back other bytes than it was given is not to be used. */
+    /** Parses a record; throws if the bytes are not a valid record, because the database is then damaged. */
     static List<Versioned> read(byte[] record) {
         List<Versioned> versions = new ArrayList<>(1);
         ByteBuffer in = ByteBuffer.wrap(record);
@@ -35,7 +35,7 @@ record Versioned(byte[] value, VectorClock clock) {
                 versions.add(new Versioned(value, clock));
             }
         } catch (BufferUnderflowException | NegativeArraySizeException damaged) {
-            throw new IllegalStateException("a record of " + record.length + " bytes is not what was written", damaged);
+            throw new IllegalStateException("a record of " + record.length + " bytes is damaged", damaged);
         }
         return versions;
     }

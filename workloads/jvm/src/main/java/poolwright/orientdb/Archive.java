@@ -11,7 +11,7 @@ import poolwright.driver.Progress;
 import poolwright.driver.Report;
 import poolwright.driver.Spec;
 
-/** The backup's move to the dataset "archive", while no database waits for it. */
+/** The move of the backup to the dataset "archive", while no database is running. */
 final class Archive {
     private static final double S = 1e9;
     private static final long TICK_MS = 100;
@@ -25,14 +25,14 @@ final class Archive {
     }
 
     /**
-     * Moves the backup as the report did, by mv. {@code move_s} is until that returns, which is what the report timed; the
-     * measured time goes on until the file is on the device.
+     * Moves the backup with mv, as the report did. {@code move_s} is the time until mv returns, which the report measured; the
+     * measured window extends until the file is on the device.
      */
     void run() throws IOException, InterruptedException {
         Path from = spec.path("backup").resolve(Backup.FILE);
         Path to = spec.path("archive").resolve(Backup.FILE);
         if (!Files.exists(from)) {
-            throw new Failure("there is no backup in " + from + "; a phase 'backup' has to come first");
+            throw new Failure("no backup in " + from + "; run the phase 'backup' first");
         }
         long of = Files.size(from);
         report.start();
@@ -53,7 +53,7 @@ final class Archive {
 
     private static void move(Path from, Path to, Progress progress) throws IOException, InterruptedException {
         Process mv = new ProcessBuilder("mv", "--", from.toString(), to.toString()).redirectErrorStream(true).start();
-        // It must not outlive a driver that is told to end.
+        // mv must not outlive an interrupted driver.
         Runtime.getRuntime().addShutdownHook(new Thread(mv::destroyForcibly));
         try {
             while (!mv.waitFor(TICK_MS, TimeUnit.MILLISECONDS)) {

@@ -9,7 +9,7 @@ import poolwright.driver.Progress;
 import poolwright.driver.Report;
 import poolwright.driver.Spec;
 
-/** A backup by OrientDB's own means into the dataset "backup". */
+/** A backup with OrientDB's backup function into the dataset "backup". */
 final class Backup {
     static final String FILE = Database.NAME + ".zip";
     private static final String MESSAGE = "Compressing file ";
@@ -25,7 +25,7 @@ final class Backup {
         this.report = report;
     }
 
-    /** Of the measured time, {@code backup_s} is what the report timed: the database is read-only for so long. */
+    /** {@code backup_s} is the time that the report measured, in which the database is read-only. */
     void run() throws IOException {
         Path file = spec.path("backup").resolve(FILE);
         try (Database database = Database.open(spec, settings); ODatabaseSession session = database.local()) {
@@ -34,7 +34,7 @@ final class Backup {
             long began = System.nanoTime();
             try (Progress progress = new Progress(report, of, "bytes")) {
                 backUp(session, database.folder(), file, progress);
-                // Some small files are left out by OrientDB; the work is done all the same.
+                // OrientDB omits some small files, but the work is complete.
                 progress.add(of - progress.done());
             }
             long done = System.nanoTime();
@@ -47,7 +47,7 @@ final class Backup {
     }
 
     private void backUp(ODatabaseSession session, Path folder, Path file, Progress progress) throws IOException {
-        // OrientDB says the name of each file when it begins it, which is when the one before is done.
+        // OrientDB prints the name of each file when it begins it, which is when the previous one is complete.
         String[] before = {null};
         try (OutputStream out = Files.newOutputStream(file)) {
             session.backup(out, null, null, text -> {
@@ -57,14 +57,14 @@ final class Backup {
         }
     }
 
-    /** The file that a line of OrientDB's names, or null. */
+    /** Returns the file that a line of OrientDB's output names, or null. */
     static String named(String text) {
         int at = text.indexOf(MESSAGE);
         int end = text.lastIndexOf("...");
         return at < 0 || end < at + MESSAGE.length() ? null : text.substring(at + MESSAGE.length(), end);
     }
 
-    /** Of a file that may be gone, or not be there yet. */
+    /** Returns the length of a file, or 0 if it does not exist (any more or yet). */
     static long length(Path file) {
         try {
             return Files.size(file);

@@ -16,7 +16,7 @@ import poolwright.driver.Spec;
 /** The OrientDB of one phase: its files are in the dataset "data", and its WAL is in "wal". */
 final class Database implements AutoCloseable {
     static final String NAME = "dbpedia";
-    // Only this process can reach it, or the loopback for as long as a phase runs.
+    // Only this process can reach it, or the loopback interface during a phase.
     static final String USER = "admin";
     static final String PASSWORD = "admin";
 
@@ -52,22 +52,22 @@ final class Database implements AutoCloseable {
     static Database open(Spec spec, Settings settings) throws IOException {
         Path folder = spec.path("data").resolve(NAME);
         if (!Files.exists(folder)) {
-            throw new Failure("there is no database in " + folder + "; a phase 'import' or 'load' has to come first");
+            throw new Failure("no database in " + folder + "; run the phase 'import' or 'load' first");
         }
         return new Database(spec, settings);
     }
 
-    /** Where the files of the database are. */
+    /** Returns the directory of the database's files. */
     Path folder() {
         return data.resolve(NAME);
     }
 
-    /** A session as a client has it. */
+    /** Opens a session like a client. */
     ODatabaseSession session() {
         return orient.open(NAME, USER, PASSWORD);
     }
 
-    /** A session within the server, if there is one. */
+    /** Opens a session within the server, if there is one. */
     ODatabaseSession local() {
         return server == null ? session() : server.open(NAME);
     }
@@ -81,8 +81,8 @@ final class Database implements AutoCloseable {
     }
 
     /**
-     * Every page is in its file and on the device, and so is the WAL. OrientDB cuts its WAL then; with {@code keepWal}
-     * it keeps it, as a backup makes it do.
+     * Writes all pages and the WAL to the device. OrientDB then truncates its WAL; {@code keepWal} prevents this in the same
+     * way as a backup does.
      */
     void flush(boolean keepWal) throws IOException {
         try (ODatabaseSession session = local()) {
@@ -98,12 +98,12 @@ final class Database implements AutoCloseable {
         Folder.sync(wal);
     }
 
-    /** The process will end without closing the database, whose close would cut the WAL; call it after a flush. */
+    /** Makes the process exit without closing the database, which would truncate the WAL; call it after a flush. */
     void abandon() {
         endQuietly();
     }
 
-    /** OrientDB, if it was started at all, does nothing when the process ends. */
+    /** Removes OrientDB's shutdown hooks, if it was started. */
     static void endQuietly() {
         if (started) {
             Orient.instance().removeShutdownHook();

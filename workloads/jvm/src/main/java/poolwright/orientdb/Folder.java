@@ -10,24 +10,24 @@ import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** Files below a folder, taken together. */
+/** The files below a directory. */
 final class Folder {
     private Folder() {}
 
-    /** Their length in bytes, those behind symbolic links left out. */
+    /** Returns the sum of their lengths in bytes, without those behind symbolic links. */
     static long bytes(Path folder) throws IOException {
         long sum = 0;
         for (Path file : files(folder)) {
             try {
                 sum += Files.size(file);
             } catch (NoSuchFileException gone) {
-                // The database removed it meanwhile; it has no bytes.
+                // The database has removed the file in the meantime.
             }
         }
         return sum;
     }
 
-    /** All that is in them is on the device. */
+    /** Syncs all files to the device. */
     static void sync(Path folder, FileVisitOption... options) throws IOException {
         for (Path file : files(folder, options)) {
             sync(file);

@@ -35,7 +35,7 @@ final class Graph {
         session.commit();
     }
 
-    /** Looks both vertices up, creates what is not there, and adds the edge. */
+    /** Looks up both vertices, creates the missing ones, and adds the edge. */
     void add(Triple triple) {
         OVertex from = vertex(triple.subject());
         OVertex to = vertex(triple.object());

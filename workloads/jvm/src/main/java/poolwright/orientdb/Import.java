@@ -13,7 +13,7 @@ import poolwright.driver.Progress;
 import poolwright.driver.Report;
 import poolwright.driver.Spec;
 
-/** Reads triples and makes a graph of them in an empty database. */
+/** Reads triples and builds a graph from them in an empty database. */
 final class Import {
     private static final double S = 1e9;
 
@@ -43,7 +43,7 @@ final class Import {
         }
     }
 
-    /** The file that was asked for, or one of the wanted shape, made once for all trials that have this seed. */
+    /** Returns the given file, or a generated one, created once for all trials with this seed. */
     static Triples input(Spec spec, Settings settings) throws IOException {
         if (!settings.file().isEmpty()) {
             return new Triples(Path.of(settings.file()), settings.edges());
@@ -60,7 +60,7 @@ final class Import {
         return new Triples(file, 0);
     }
 
-    /** Of the measured time, {@code import_s} is what the report timed: until the last transaction is committed. */
+    /** {@code import_s} is the time that the report measured: until the last transaction is committed. */
     private void measure(Database database, Triples triples, Triples.Shape shape) throws IOException {
         try (ODatabaseSession session = database.session()) {
             Graph graph = new Graph(session);
@@ -110,7 +110,7 @@ final class Import {
         }
     }
 
-    /** Once a second how long the WAL is by now. */
+    /** Reports the length of the WAL once a second. */
     private void sayWal(Database database, long[] said) throws IOException {
         long now = System.nanoTime();
         if (now - said[0] > S) {
@@ -119,13 +119,13 @@ final class Import {
         }
     }
 
-    /** A look-up that did not find what is there would have made a vertex twice, or failed at the unique index. */
+    /** Checks the counts: a failed look-up would have created a duplicate vertex, or violated the unique index. */
     private void check(Graph graph, Triples.Shape shape) {
         report.figure("vertices", graph.vertices(), "count");
         report.figure("edges", graph.edges(), "count");
         if (graph.vertices() != shape.vertices() || graph.edges() != shape.edges()) {
             throw new Failure("the database has " + graph.vertices() + " vertices and " + graph.edges()
-                    + " edges, and the triples are of " + shape.vertices() + " and " + shape.edges());
+                    + " edges, but the triples have " + shape.vertices() + " and " + shape.edges());
         }
     }
 }

@@ -14,7 +14,7 @@ import poolwright.driver.Progress;
 import poolwright.driver.Report;
 import poolwright.driver.Spec;
 
-/** A database for the phases after it: imported once into the cache for each seed, and copied from there. */
+/** Provides a database for later phases: imported once into the cache for each seed, and copied from there. */
 final class Load {
     private static final List<String> ROLES = List.of("data", "wal");
 
@@ -46,7 +46,7 @@ final class Load {
         report.stop();
     }
 
-    /** Says all that the database depends on. */
+    /** Returns a name that contains everything on which the database depends. */
     private String name() throws IOException {
         String input = settings.file().isEmpty()
                 ? settings.vertices() + "-" + settings.edges() + "-" + spec.seed()
@@ -63,7 +63,7 @@ final class Load {
         Map<String, Path> paths = Map.of("data", unfinished.resolve("data"), "wal", unfinished.resolve("wal"));
         Spec inCache = new Spec(
                 "import", spec.parameters(), paths, spec.scratch(), spec.cache(), spec.tools(), spec.seed());
-        // Its figures are of the cache's disk, and nobody's concern.
+        // The figures of this import are those of the cache's disk, and irrelevant.
         Report unheard = new Report(new PrintStream(OutputStream.nullOutputStream()));
         new Import(inCache, settings, unheard).run();
         Files.move(unfinished, made, StandardCopyOption.ATOMIC_MOVE);

@@ -19,10 +19,10 @@ import poolwright.driver.Progress;
 import poolwright.driver.Report;
 import poolwright.driver.Spec;
 
-/** The full-text index over the names, in the dataset "lucene": its making, and searches in it. */
+/** The full-text index over the names in the dataset "lucene": its creation, and searches. */
 final class Lucene {
     private static final String INDEX = Graph.VERTEX + ".content";
-    // What OrientDB calls the folder of its Lucene indexes.
+    // OrientDB's name for the directory of its Lucene indexes.
     private static final String FOLDER = "luceneIndexes";
     private static final String SEARCH = "select from " + Graph.VERTEX + " where search_index('" + INDEX + "', ?) = true";
     private static final double S = 1e9;
@@ -37,7 +37,7 @@ final class Lucene {
         this.report = report;
     }
 
-    /** Of the measured time, {@code index_s} is what the report timed: until the index is made. */
+    /** {@code index_s} is the time that the report measured: until the index is created. */
     void create() throws IOException {
         try (Database database = Database.open(spec, settings)) {
             link(database.folder().resolve(FOLDER), spec.path("lucene"));
@@ -62,23 +62,23 @@ final class Lucene {
         }
     }
 
-    /** OrientDB makes an index in memory, and goes on, where it cannot make files. */
+    /** Checks for files, because OrientDB silently creates an index in memory if it cannot create files. */
     private long length() throws IOException {
         long length = Folder.bytes(spec.path("lucene"));
         if (length == 0) {
-            throw new Failure("OrientDB made its index in memory and not in " + spec.path("lucene") + "; its log says why");
+            throw new Failure("OrientDB created its index in memory and not in " + spec.path("lucene") + "; see its log");
         }
         return length;
     }
 
-    /** A link, because it is the database that the index is looked for in. */
+    /** Creates a symbolic link, because OrientDB expects the index in the directory of the database. */
     private static void link(Path link, Path dataset) throws IOException {
         if (!Files.exists(link, LinkOption.NOFOLLOW_LINKS)) {
             Files.createSymbolicLink(link, dataset.toRealPath());
         }
     }
 
-    /** Looks names up by their words. Every search has to find something: the names are those of vertices. */
+    /** Looks up names by their words. Every search must have a result, because the names are those of vertices. */
     void search() throws IOException {
         List<String> names = Import.input(spec, settings).draw(settings.searches(), new Random(spec.seed()));
         Latencies latencies = new Latencies();
@@ -107,13 +107,13 @@ final class Lucene {
         }
     }
 
-    /** The last part of the name as a phrase: it is quoted, so nothing in it is an operator. */
+    /** Returns the last part of the name as a quoted phrase, in which no character is an operator. */
     static String term(String name) {
         String last = name.substring(name.lastIndexOf('/') + 1, name.length() - 1);
         return '"' + last.replace("\\", "\\\\").replace("\"", "\\\"") + '"';
     }
 
-    /** Counts what is indexed, and says the lines that OrientDB 1.7 wrote when it made an index. */
+    /** Counts indexed items, and prints the lines that OrientDB 1.7 printed when it built an index. */
     private final class Lines implements OProgressListener {
         private final long items;
         private final Progress progress;
@@ -148,7 +148,7 @@ final class Lucene {
         @Override
         public void onCompletition(Object task, boolean succeed) {
             if (!succeed) {
-                throw new Failure("OrientDB could not make the index (above)");
+                throw new Failure("OrientDB cannot create the index (see above)");
             }
             say("--> OK, indexed %,d items in %,d ms", progress.done(), (System.nanoTime() - began) / 1_000_000);
         }

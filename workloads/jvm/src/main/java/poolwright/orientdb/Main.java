@@ -17,7 +17,7 @@ public final class Main {
         try {
             phase(spec, report);
         } catch (Exception failed) {
-            // Else OrientDB would talk after the sentence that says why, which is to be the last.
+            // Otherwise OrientDB would print more after the error message, which must be the last line.
             Database.endQuietly();
             throw failed;
         }
@@ -32,8 +32,8 @@ public final class Main {
             case "archive" -> new Archive(spec, report).run();
             case "lucene" -> new Lucene(spec, settings, report).create();
             case "search" -> new Lucene(spec, settings, report).search();
-            default -> throw new Failure("there is no phase '" + spec.phase()
-                    + "'; this driver has import, load, backup, archive, lucene and search");
+            default -> throw new Failure("unknown phase '" + spec.phase()
+                    + "'; expected one of import, load, backup, archive, lucene and search");
         }
     }
 }

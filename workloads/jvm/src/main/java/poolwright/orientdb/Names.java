@@ -4,7 +4,7 @@ import java.util.HashSet;
 import java.util.Random;
 import java.util.Set;
 
-/** Names as an Italian encyclopedia has them, no two alike: words joined by underscores, in the angle brackets of N-Triples. */
+/** Unique names like those of an Italian encyclopedia: words joined by underscores, in the angle brackets of N-Triples. */
 final class Names {
     private static final String RESOURCE = "<http://it.dbpedia.org/resource/";
     private static final String[] HEADS = {
@@ -17,7 +17,7 @@ final class Names {
     private static final int VOCABULARY = 30_000;
     private static final int YEARS = 2014;
 
-    // Words are drawn as often as this power of an even draw says: a few are in every tenth name, most in hardly any.
+    // The index of a word is this power of a uniform number: a few words are in every tenth name, most in hardly any.
     private static final double SKEW = 2.5;
 
     private final Random random;
@@ -31,7 +31,7 @@ final class Names {
         }
     }
 
-    /** The name of a new article. */
+    /** Returns the name of a new article. */
     String article() {
         StringBuilder name = new StringBuilder(RESOURCE).append(phrase(1 + draw(3)));
         double kind = random.nextDouble();
@@ -43,7 +43,7 @@ final class Names {
         return unique(name);
     }
 
-    /** The name of a new category. */
+    /** Returns the name of a new category. */
     String category() {
         StringBuilder name = new StringBuilder(RESOURCE).append("Categoria:").append(phrase(1));
         switch (draw(4)) {
@@ -54,7 +54,7 @@ final class Names {
         return unique(name);
     }
 
-    /** What is taken already gets a number, as articles of one title do. */
+    /** Adds a number to an existing name, as for articles with the same title. */
     private String unique(StringBuilder name) {
         String plain = name.toString();
         String candidate = plain + ">";

@@ -10,7 +10,7 @@ import java.nio.file.Path;
 import java.util.UUID;
 import poolwright.driver.Failure;
 
-/** An OrientDB server in this process, which listens on the loopback alone. */
+/** An OrientDB server in this process, which listens only on the loopback interface. */
 final class Server implements AutoCloseable {
     static final String USER = "root";
 
@@ -18,14 +18,14 @@ final class Server implements AutoCloseable {
     private final int port = freePort();
     private final OServer server;
 
-    /** Databases are in the folder {@code data}; what else a server writes goes to {@code scratch}. */
+    /** Databases are in the directory {@code data}; all other files of the server are in {@code scratch}. */
     Server(Path data, Path scratch) throws IOException {
         System.setProperty(Orient.ORIENTDB_HOME, scratch.toString());
         server = new OServer(false);
         try {
             server.startup(configuration(data)).activate();
         } catch (ReflectiveOperationException error) {
-            throw new Failure("OrientDB's server could not be started", error);
+            throw new Failure("cannot start OrientDB's server", error);
         }
     }
 
@@ -63,7 +63,7 @@ final class Server implements AutoCloseable {
         try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
             return socket.getLocalPort();
         } catch (IOException error) {
-            throw new Failure("no port of the loopback is free", error);
+            throw new Failure("no free port on the loopback interface", error);
         }
     }
 

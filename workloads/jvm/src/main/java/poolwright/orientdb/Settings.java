@@ -9,23 +9,23 @@ import poolwright.driver.Parameters;
 /**
  * The parameters of this driver.
  *
- * @param file N-Triples to import; empty: they are generated
- * @param vertices of the generated graph
- * @param edges of the generated graph, or how many triples of the file; 0 for all of these
- * @param batch triples a transaction
- * @param remote through the binary protocol of a server in this process, as in the report, and not embedded
- * @param compression OrientDB's own, of records: nothing, gzip, low-zip, high-zip
- * @param clusterVersion of the files of records; those of version 2, the default, know no compression
- * @param walCompressionFrom bytes from which OrientDB packs a record of the WAL with lz4; 0 for never
+ * @param file N-Triples to import; if empty, they are generated
+ * @param vertices number of vertices of the generated graph
+ * @param edges number of edges of the generated graph, or of triples of the file; 0 for all triples of the file
+ * @param batch number of triples in a transaction
+ * @param remote whether to use the binary protocol of a server in this process, as in the report, instead of embedding
+ * @param compression OrientDB's compression of records: nothing, gzip, low-zip, high-zip
+ * @param clusterVersion version of the files of records; version 2, the default, does not support compression
+ * @param walCompressionFrom bytes from which OrientDB compresses a record of the WAL with lz4; 0 for never
  * @param cache bytes of OrientDB's page cache
  * @param walMost bytes of WAL from which OrientDB makes a checkpoint
- * @param walSegment bytes of one file of the WAL
- * @param keepWal the WAL stays as it is after the import, and the database is not closed
- * @param backupLevel of zip: 0 to 9
- * @param backupBuffer bytes that a backup is written in
+ * @param walSegment bytes of a file of the WAL
+ * @param keepWal whether to keep the WAL after the import, and not to close the database
+ * @param backupLevel compression level of the backup: 0 to 9
+ * @param backupBuffer bytes in each write of a backup
  * @param luceneDirectory how Lucene reads: mmap, nio
- * @param linesEvery seconds between two lines about an index that is made
- * @param searches queries of the search phase
+ * @param linesEvery seconds between two progress lines of an index
+ * @param searches number of queries in the search phase
  */
 record Settings(
         String file,
@@ -45,7 +45,7 @@ record Settings(
         String luceneDirectory,
         double linesEvery,
         int searches) {
-    // "heap" and "compiler" are for who starts the virtual machine.
+    // "heap" and "compiler" are used by the program that starts the virtual machine.
     private static final Set<String> KNOWN = Set.of(
             "file", "vertices", "edges", "batch", "access", "compression", "cluster_version", "wal_compression_from", "cache",
             "wal_most", "wal_segment", "keep_wal", "backup_level", "backup_buffer", "lucene_directory", "lines_every",
@@ -73,7 +73,7 @@ record Settings(
                 given.number("lines_every", 10),
                 Math.toIntExact(given.count("searches", 1000)));
         if (settings.batch < 1) {
-            throw new Failure("batch is the number of triples in a transaction: 1 at least");
+            throw new Failure("batch, the number of triples in a transaction, must be at least 1");
         }
         if (settings.clusterVersion == 2 && !settings.compression.equals("nothing")) {
             throw new Failure("OrientDB 3.2 ignores compression in clusters of version 2; add cluster_version = 1");
@@ -81,12 +81,12 @@ record Settings(
         return settings;
     }
 
-    /** Hands them to OrientDB, before anything of it is started. */
+    /** Configures OrientDB; call it before OrientDB is started. */
     void apply(Path wal) {
         OGlobalConfiguration.WAL_LOCATION.setValue(wal.toString());
         OGlobalConfiguration.WAL_MAX_SIZE.setValue((int) (walMost / MIB));
         OGlobalConfiguration.WAL_MAX_SEGMENT_SIZE.setValue((int) (walSegment / MIB));
-        // As OrientDB 1.7 did: the log grows to its limit, and is not cut at each new file of it.
+        // As in OrientDB 1.7: the log grows to its limit, and is not truncated at each new file.
         OGlobalConfiguration.WAL_KEEP_SINGLE_SEGMENT.setValue(false);
         OGlobalConfiguration.WAL_MIN_COMPRESSED_RECORD_SIZE.setValue(walCompressionFrom);
         OGlobalConfiguration.STORAGE_COMPRESSION_METHOD.setValue(compression);

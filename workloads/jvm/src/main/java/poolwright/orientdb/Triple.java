@@ -1,14 +1,14 @@
 package poolwright.orientdb;
 
 /**
- * One line of N-Triples, its terms as they are written there, brackets and all: so the report stored them.
+ * A line of N-Triples, with its terms as written, including brackets: the report stored them in this form.
  *
  * @param subject an article
  * @param predicate the relation
  * @param object a category
  */
 record Triple(String subject, String predicate, String object) {
-    /** What a line says; null for a comment, an empty line, and whatever else is no "subject predicate object ." */
+    /** Parses a line; returns null for a comment, an empty line, and anything else that is not "subject predicate object ." */
     static Triple of(String line) {
         int first = line.indexOf(' ');
         int second = line.indexOf(' ', first + 1);

@@ -11,10 +11,10 @@ import java.util.Random;
 import poolwright.driver.Failure;
 
 /**
- * Writes N-Triples of the form of DBpedia's "article categories": article by article, each with one category or a few,
- * where a category that many articles have is likely to be had by one more (Simon's process, 1955, whose sizes follow a
- * power law). The numbers of edges and of different vertices are exact. What the report does not say is assumed: one
- * vertex in {@code 1 / CATEGORIES} is a category.
+ * Writes N-Triples in the form of DBpedia's "article categories": article by article, each with one or more categories. A
+ * category is drawn in proportion to its number of articles (Simon's process, 1955, whose sizes follow a power law). The
+ * numbers of edges and of different vertices are exact. The share of categories, {@code CATEGORIES} of all vertices, is an
+ * assumption, because the report does not state it.
  */
 final class TripleGenerator {
     static final String SUBJECT = "<http://purl.org/dc/terms/subject>";
@@ -36,7 +36,7 @@ final class TripleGenerator {
         categories = Math.max(1, (int) Math.round(vertices * CATEGORIES));
         articles = vertices - categories;
         if (articles < 1 || edges < articles || edges < categories) {
-            throw new Failure(vertices + " vertices need more than " + edges + " edges: every article has a category");
+            throw new Failure(vertices + " vertices need more than " + edges + " edges, because every article has a category");
         }
         categoryOf = new int[edges];
     }
@@ -55,7 +55,7 @@ final class TripleGenerator {
         int first = 0;
         String article = "";
         for (int edge = 0; edge < edges; edge++) {
-            // Which edges begin an article is a draw of exactly so many out of all; the first one does.
+            // Draw exactly the required number of edges that begin an article; the first edge always does.
             if (edge == 0 || random.nextDouble() * (edges - edge) < articlesLeft) {
                 article = names.article();
                 articlesLeft--;
@@ -66,7 +66,7 @@ final class TripleGenerator {
         }
     }
 
-    /** The category of an edge whose article began at the edge {@code first}: one it does not have yet. */
+    /** Returns a new category for the article that began at the edge {@code first}. */
     private int category(int edge, int first) {
         if ((long) categoryNames.size() * edges < (edge + 1L) * categories) {
             return introduce();

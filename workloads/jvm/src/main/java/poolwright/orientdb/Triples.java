@@ -24,13 +24,13 @@ final class Triples {
     private final Path file;
     private final long limit;
 
-    /** The first {@code limit} triples of the file; 0 for all. */
+    /** The first {@code limit} triples of the file; 0 means all. */
     Triples(Path file, long limit) {
         this.file = file;
         this.limit = limit == 0 ? ALL : limit;
     }
 
-    /** Takes one triple after the other. */
+    /** Receives one triple after another. */
     interface Taker {
         void take(Triple triple) throws IOException;
     }
@@ -49,10 +49,10 @@ final class Triples {
     }
 
     /**
-     * What the graph of these triples must have.
+     * The required size of the graph of these triples.
      *
-     * @param edges triples
-     * @param vertices different subjects and objects
+     * @param edges number of triples
+     * @param vertices number of different subjects and objects
      */
     record Shape(long edges, long vertices) {}
 
@@ -67,7 +67,7 @@ final class Triples {
         return new Shape(edges[0], names.size());
     }
 
-    /** Up to {@code count} subjects, every triple's as likely as any other's. */
+    /** Returns up to {@code count} subjects, drawn uniformly from the triples. */
     List<String> draw(int count, Random random) throws IOException {
         List<String> drawn = new ArrayList<>();
         long[] seen = {0};
@@ -83,7 +83,7 @@ final class Triples {
         return drawn;
     }
 
-    /** The beginning of the file's text, for the figures of its compressibility. */
+    /** Returns the beginning of the file's text, for the figures of its compressibility. */
     byte[] sample() throws IOException {
         try (InputStream in = open()) {
             return in.readNBytes(SAMPLE);

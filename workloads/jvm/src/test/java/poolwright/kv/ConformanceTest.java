@@ -27,12 +27,12 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
 import poolwright.driver.Failure;
 
-/** What the store promises, on every engine. */
+/** Tests the guarantees of the store with every engine. */
 class ConformanceTest {
     @TempDir
     Path directory;
 
-    /** Every engine, reading by get and by iterator, with and without a pool. */
+    /** Every engine, with reads by get and by iterator, with and without a pool. */
     static Stream<Settings> all() {
         return Arrays.stream(EngineKind.values())
                 .flatMap(engine -> Stream.of(
@@ -41,7 +41,7 @@ class ConformanceTest {
                         settings(engine, Map.of("write.sync", "true", "stripes", "1"))));
     }
 
-    /** Small caches and buffers: what is tested is to reach the files. */
+    /** Small caches and buffers, so that the tests reach the files. */
     private static Settings settings(EngineKind engine, Map<String, String> chosen) {
         Map<String, String> given = new HashMap<>();
         chosen.forEach((setting, value) -> given.put(engine.word + "." + setting, value));
@@ -173,7 +173,7 @@ class ConformanceTest {
             store.iterate((key, versions) -> {
                 assertEquals(1, versions.size());
                 seen.add(key);
-                // Reading beside an iterator must be possible.
+                // Reads must be possible while an iterator is open.
                 assertEquals(1, store.get(key).size());
             });
             assertEquals(keys.size(), seen.size());
@@ -219,7 +219,7 @@ class ConformanceTest {
         }
     }
 
-    /** Puts and deletes against a map, with the store opened anew in between. */
+    /** Compares puts and deletes with a map; the store is closed and opened again in between. */
     @ParameterizedTest
     @MethodSource("all")
     void holdsWhatAMapHolds(Settings settings) throws ObsoleteVersion {
@@ -260,7 +260,7 @@ class ConformanceTest {
         });
     }
 
-    /** Each of many threads adds its own count to one key; none may be lost, whatever the stripes. */
+    /** Each of many threads adds its own count to one key; none may be lost, whatever the number of stripes. */
     @ParameterizedTest
     @MethodSource("all")
     void losesNoWriteOfSeveralThreads(Settings settings) throws Exception {
@@ -270,7 +270,7 @@ class ConformanceTest {
             together(writers, writer -> {
                 for (int write = 0; write < writes; write++) {
                     addOne(store, writer);
-                    // Batches of keys in contrary orders must not wait for each other.
+                    // Batches of keys in opposite orders must not deadlock.
                     store.putAll(List.of(own(writer, write, writer % 2), own(writer, write, 1 - writer % 2)));
                 }
             });
@@ -298,12 +298,12 @@ class ConformanceTest {
                 store.put(bytes("shared"), version("by " + writer, known.writtenBy(writer, 0)));
                 return;
             } catch (ObsoleteVersion late) {
-                // Read again, as a client does.
+                // Read again, like a client.
             }
         }
     }
 
-    /** Readers, writers and iterators go on while the store is truncated again and again. */
+    /** Readers, writers and iterators work while the store is repeatedly truncated. */
     @ParameterizedTest
     @EnumSource(EngineKind.class)
     void truncatesUnderLoad(EngineKind engine) throws Exception {

@@ -77,7 +77,7 @@ class SettingsTest {
         }
     }
 
-    /** Nothing is ignored in silence: a setting is used, refused, or says that it changes nothing and is listed. */
+    /** No setting is ignored silently: it is used, refused, or listed as unused. */
     @ParameterizedTest
     @EnumSource(EngineKind.class)
     void refusesWhatAnEngineCannotDo(EngineKind engine) {
@@ -106,7 +106,7 @@ class SettingsTest {
         };
     }
 
-    /** That an engine is said to honour a setting has to show somewhere: here in the size of its files. */
+    /** The effect of a used setting must be observable, here in the size of the files. */
     @Test
     void compressionAndBlockSizeReachTheFiles(@TempDir Path directory) throws Exception {
         for (EngineKind engine : List.of(EngineKind.LEVELDB, EngineKind.ROCKSDB)) {

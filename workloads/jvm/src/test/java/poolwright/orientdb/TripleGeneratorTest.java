@@ -78,7 +78,7 @@ class TripleGeneratorTest {
     void whatCannotBeIsRefused() {
         assertThrows(Failure.class, () -> new TripleGenerator(100, 50, 1));
         assertThrows(Failure.class, () -> new TripleGenerator(1, 1, 1));
-        // One article and one category have one edge at most.
+        // One article and one category can have at most one edge.
         assertThrows(Failure.class, () -> generated(2, 2, 1));
     }
 
