@@ -2,112 +2,28 @@
 
 use std::cmp::Reverse;
 
-use poolwright_report::{Better, Tone, Unit};
+use poolwright_report::{Tone, Unit};
+use poolwright_tune::metric::{Family, representatives};
+pub use poolwright_tune::metric::{better, ordered, title, unit};
 use poolwright_tune::plan::{Evidence, Gain, GainVerdict, Goal, Role, Settings};
 
-/// A metric of `docs/plan-format.md`.
-struct Metric {
-    name: &'static str,
-    title: &'static str,
-    unit: Unit,
-    better: Better,
-}
-
-const fn metric(name: &'static str, title: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric { name, title, unit, better }
-}
-
-/// Every metric, in the order in which people ask for them.
-const METRICS: [Metric; 20] = {
-    use Better::{Higher, Lower};
-    use Unit::{Bytes, Fraction, Nanoseconds, PerSecond, Ratio};
-    [
-        metric("allocated_bytes", "space", Bytes, Lower),
-        metric("space_ratio", "space ratio", Ratio, Higher),
-        metric("work_rate", "work rate", Ratio, Higher),
-        metric("mean_latency_ns", "mean latency", Nanoseconds, Lower),
-        metric("read_p50_ns", "read p50", Nanoseconds, Lower),
-        metric("read_p99_ns", "read p99", Nanoseconds, Lower),
-        metric("read_p999_ns", "read p99.9", Nanoseconds, Lower),
-        metric("write_p50_ns", "write p50", Nanoseconds, Lower),
-        metric("write_p99_ns", "write p99", Nanoseconds, Lower),
-        metric("write_p999_ns", "write p99.9", Nanoseconds, Lower),
-        metric("fsync_p50_ns", "fsync p50", Nanoseconds, Lower),
-        metric("fsync_p99_ns", "fsync p99", Nanoseconds, Lower),
-        metric("fsync_p999_ns", "fsync p99.9", Nanoseconds, Lower),
-        metric("ops_s", "operations", PerSecond, Higher),
-        metric("write_amplification", "write amplification", Ratio, Lower),
-        metric("read_amplification", "read amplification", Ratio, Lower),
-        metric("vdev_write_bytes", "written to devices", Bytes, Lower),
-        metric("vdev_read_bytes", "read from devices", Bytes, Lower),
-        metric("arc_hit_ratio", "ARC hits", Fraction, Higher),
-        metric("cpu_ns_per_op", "CPU per operation", Nanoseconds, Lower),
-    ]
-};
-
-/// Metrics that say how much space is taken.
-pub const SPACE: [&str; 2] = ["allocated_bytes", "space_ratio"];
-/// Metrics that say how fast the database works or how long it waits, the most telling first.
-pub const SPEED: [&str; 11] = [
-    "work_rate",
-    "mean_latency_ns",
-    "read_p99_ns",
-    "write_p99_ns",
-    "fsync_p99_ns",
-    "read_p50_ns",
-    "write_p50_ns",
-    "fsync_p50_ns",
-    "read_p999_ns",
-    "write_p999_ns",
-    "fsync_p999_ns",
-];
-/// Metrics that say how fast devices wear out.
-pub const WEAR: [&str; 2] = ["write_amplification", "vdev_write_bytes"];
-
-fn known(name: &str) -> Option<&'static Metric> {
-    METRICS.iter().find(|m| m.name == name)
-}
-
-/// What people call the metric; its own name where this release does not know it.
-pub fn title(name: &str) -> &str {
-    known(name).map_or(name, |m| m.title)
-}
-
-/// The same for a column's heading, where room is short.
+/// The title of a metric for a column heading, abbreviated.
 pub fn short_title(name: &str) -> String {
     title(name).replace("amplification", "amp.").replace("operation", "op").replace("mean latency", "latency")
 }
 
-/// The unit of a metric; a bare number where this release does not know it.
-pub fn unit(name: &str) -> Unit {
-    known(name).map_or(Unit::None, |m| m.unit)
-}
-
-/// Which way a metric gets better. For one that this release does not know, lower.
-pub fn better(name: &str) -> Better {
-    known(name).map_or(Better::Lower, |m| m.better)
-}
-
-/// Sorted as people ask for them, unknown ones last; without duplicates.
-pub fn ordered<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut names: Vec<&str> = names.into_iter().collect();
-    let rank = |name: &str| METRICS.iter().position(|m| m.name == name).unwrap_or(METRICS.len());
-    names.sort_by_key(|name| (rank(name), *name));
-    names.dedup();
-    names
-}
-
-/// The one of `family` that the goal weighs most among those there are, else the first there is.
-pub fn pick(family: &[&'static str], goal: &Goal, has: impl Fn(&str) -> bool) -> Option<&'static str> {
+/// Returns the available metric of the family that the goal weighs most. If the goal weighs none, returns the one with
+/// the highest precedence.
+pub fn pick(family: Family, goal: &Goal, has: impl Fn(&str) -> bool) -> Option<&'static str> {
     let weight = |name: &str| goal.weights.get(name).copied().filter(|w| *w > 0.0).unwrap_or(0.0);
-    let there = family.iter().copied().filter(|name| has(name));
-    // min_by keeps the first of equals, and the family is in order of liking
-    there.min_by(|a, b| weight(b).total_cmp(&weight(a)))
+    let available = representatives(family).into_iter().filter(|name| has(name));
+    // min_by keeps the first of equals, and the representatives are in order of precedence
+    available.min_by(|a, b| weight(b).total_cmp(&weight(a)))
 }
 
-/// Space, latency and wear, and whatever else the goal weighs: the figures to look at first.
+/// Returns the metrics to show first: one each for space, speed and wear, and all others that the goal weighs.
 pub fn headline(goal: &Goal, has: impl Fn(&str) -> bool + Copy) -> Vec<&str> {
-    let families = [&SPACE[..], &SPEED[..], &WEAR[..]];
+    let families = [Family::Space, Family::Speed, Family::Wear];
     let picked = families.into_iter().filter_map(|family| pick(family, goal, has));
     let weighed = goal.weights.keys().map(String::as_str).filter(|name| has(name));
     ordered(picked.chain(weighed))
@@ -281,13 +197,13 @@ mod tests {
             weights: names.iter().map(|(n, w)| ((*n).to_owned(), *w)).collect(),
             ..Goal::default()
         };
-        assert_eq!(pick(&SPEED, &goal(&[("fsync_p99_ns", 0.5)]), |_| true), Some("fsync_p99_ns"));
+        assert_eq!(pick(Family::Speed, &goal(&[("fsync_p99_ns", 0.5)]), |_| true), Some("fsync_p99_ns"));
         assert_eq!(
-            pick(&SPEED, &goal(&[("fsync_p99_ns", 0.5)]), |n| n == "read_p99_ns"),
+            pick(Family::Speed, &goal(&[("fsync_p99_ns", 0.5)]), |n| n == "read_p99_ns"),
             Some("read_p99_ns")
         );
-        assert_eq!(pick(&SPEED, &goal(&[]), |_| true), Some("work_rate"));
-        assert_eq!(pick(&SPEED, &goal(&[]), |n| n != "work_rate"), Some("mean_latency_ns"));
-        assert_eq!(pick(&SPEED, &goal(&[]), |_| false), None);
+        assert_eq!(pick(Family::Speed, &goal(&[]), |_| true), Some("work_rate"));
+        assert_eq!(pick(Family::Speed, &goal(&[]), |n| n != "work_rate"), Some("mean_latency_ns"));
+        assert_eq!(pick(Family::Speed, &goal(&[]), |_| false), None);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use poolwright_replay::Replay;
 use poolwright_report::{Cell, Column, Table};
+use poolwright_tune::metric;
 use poolwright_tune::objective::metrics;
 use poolwright_tune::statistics::paired_change;
 
@@ -26,15 +27,9 @@ pub struct Change {
     pairs: usize,
 }
 
-/// What is compared, with the words for it.
-const COMPARED: &[(&str, &str)] = &[
-    ("work_rate", "work rate"),
-    ("ops_s", "operations/s"),
-    ("mean_latency_ns", "mean latency"),
-    ("write_amplification", "write amplification"),
-    ("allocated_bytes", "space"),
-    ("cpu_ns_per_op", "CPU per operation"),
-];
+/// The metrics that are compared.
+const COMPARED: &[&str] =
+    &["work_rate", "ops_s", "mean_latency_ns", "write_amplification", "allocated_bytes", "cpu_ns_per_op"];
 
 /// Every setting against the first, where there are repeats enough for an interval.
 pub fn compare(settings: &[PerRole], runs: &[Vec<Replay>]) -> Vec<Comparison> {
@@ -50,7 +45,7 @@ pub fn compare(settings: &[PerRole], runs: &[Vec<Replay>]) -> Vec<Comparison> {
             let c = paired_change(&pairs)?;
             Some((metric.to_owned(), Change { change: c.change, ci95: c.ci95, pairs: pairs.len() }))
         };
-        let changes = COMPARED.iter().filter_map(|(metric, _)| change(metric)).collect();
+        let changes = COMPARED.iter().filter_map(|metric| change(metric)).collect();
         Comparison { settings: settings[i].clone(), changes }
     };
     (1..settings.len()).map(against).filter(|c| !c.changes.is_empty()).collect()
@@ -66,10 +61,10 @@ pub fn print(settings: &[PerRole], comparisons: &[Comparison]) {
         spelled(&settings[0])
     );
     let columns = std::iter::once(Column::left("settings"))
-        .chain(COMPARED.iter().map(|(_, words)| Column::left(words)));
+        .chain(COMPARED.iter().map(|name| Column::left(metric::title(name))));
     let mut table = Table::new(columns);
     for c in comparisons {
-        let cell = |(metric, _): &(&str, &str)| match c.changes.get(*metric) {
+        let cell = |name: &&str| match c.changes.get(*name) {
             Some(x) => Cell::text(format!(
                 "{:+.1} % ({:+.1} to {:+.1})",
                 x.change * 100.0,
