@@ -1,25 +1,24 @@
-//! Settings against the first one.
+//! The comparison of replayed settings with the first one.
 
 use std::collections::BTreeMap;
 
 use poolwright_replay::Replay;
-use poolwright_report::{Cell, Column, Table};
+use poolwright_report::{Cell, Column, Table, Terminal};
 use poolwright_tune::metric;
 use poolwright_tune::objective::metrics;
 use poolwright_tune::statistics::paired_change;
 
-use super::table::spelled;
-use crate::commands::options::PerRole;
+use crate::replay_table::{self, PerRole};
 
-/// A setting against the first one, from trials paired by round.
+/// A setting compared with the first one; the trials of a round are a pair.
 #[derive(Debug, serde::Serialize)]
 pub struct Comparison {
     settings: PerRole,
-    /// Metric → relative change with its 95 % interval.
+    /// Metric → relative change.
     changes: BTreeMap<String, Change>,
 }
 
-/// A metric's relative change, a fraction.
+/// The relative change of a metric, a fraction.
 #[derive(Debug, serde::Serialize)]
 pub struct Change {
     change: f64,
@@ -31,7 +30,7 @@ pub struct Change {
 const COMPARED: &[&str] =
     &["work_rate", "ops_s", "mean_latency_ns", "write_amplification", "allocated_bytes", "cpu_ns_per_op"];
 
-/// Every setting against the first, where there are repeats enough for an interval.
+/// Compares each setting with the first one. Settings with too few pairs for an interval are left out.
 pub fn compare(settings: &[PerRole], runs: &[Vec<Replay>]) -> Vec<Comparison> {
     let first: Vec<_> = runs[0].iter().map(metrics).collect();
     let against = |i: usize| {
@@ -51,15 +50,11 @@ pub fn compare(settings: &[PerRole], runs: &[Vec<Replay>]) -> Vec<Comparison> {
     (1..settings.len()).map(against).filter(|c| !c.changes.is_empty()).collect()
 }
 
-/// Prints them as a table; nothing where there are none.
-pub fn print(settings: &[PerRole], comparisons: &[Comparison]) {
+/// Renders the comparisons with the setting `first`; empty without comparisons.
+pub fn text(first: &PerRole, comparisons: &[Comparison], terminal: Terminal) -> String {
     if comparisons.is_empty() {
-        return;
+        return String::new();
     }
-    println!(
-        "\nAgainst {} (95 % intervals from pairs; an interval that includes 0 shows no difference):",
-        spelled(&settings[0])
-    );
     let columns = std::iter::once(Column::left("settings"))
         .chain(COMPARED.iter().map(|name| Column::left(metric::title(name))));
     let mut table = Table::new(columns);
@@ -73,7 +68,12 @@ pub fn print(settings: &[PerRole], comparisons: &[Comparison]) {
             )),
             None => Cell::missing(),
         };
-        table.row(std::iter::once(Cell::text(spelled(&c.settings))).chain(COMPARED.iter().map(cell)));
+        let label = Cell::text(replay_table::settings(&c.settings));
+        table.row(std::iter::once(label).chain(COMPARED.iter().map(cell)));
     }
-    print!("{}", table.terminal_in_parts(crate::stdout::terminal(), 1));
+    format!(
+        "\nChanges against {} (95 % intervals from pairs; an interval that includes 0 shows no difference):\n{}",
+        replay_table::settings(first),
+        table.terminal_in_parts(terminal, 1)
+    )
 }
