@@ -1,4 +1,4 @@
-//! `report.html` of `poolwright mrc`: curves, and what they mean, as one self-contained page.
+//! Miss-ratio curves and their interpretation as a self-contained page.
 
 pub mod format;
 pub mod picture;
@@ -9,43 +9,43 @@ use poolwright_mrc::advice::{Explained, Host, Step, StepVerdict};
 use poolwright_mrc::{Point, partition};
 use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
 
-/// What a page is made of.
+/// The contents of a page.
 pub struct Report<'a> {
-    /// The trace's name.
+    /// The name of the trace.
     pub source: &'a str,
-    /// Who made it, in which version.
+    /// The program and its version.
     pub creator: &'a str,
-    /// Names and values of the trace and the run: format, length, what was left out.
+    /// Names and values that describe the trace and the run.
     pub about: &'a [(String, String)],
-    /// What it ran on.
+    /// Names and values that describe the machine.
     pub machine: &'a [(String, String)],
-    /// A curve per model and recordsize.
+    /// A curve for each model and record size.
     pub curves: &'a [Explained],
     /// Today's ARC.
     pub host: Host,
-    /// The division of memory, where it was asked for.
+    /// The division of memory, if requested.
     pub split: Option<&'a Divided>,
-    /// What a reader has to know before trusting the rest.
+    /// The limitations of the curves.
     pub warnings: &'a [String],
-    /// The same as one JSON object.
+    /// The same results as a JSON object.
     pub json: &'a str,
 }
 
-/// Divisions of one amount of memory between a database's own cache and the ARC.
+/// Divisions of an amount of memory between the database's own cache and the ARC.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Divided {
-    /// Both caches together.
+    /// Size of both caches together in bytes.
     pub total_bytes: u64,
-    /// The ARC's model.
+    /// The model of the ARC.
     pub model: String,
-    /// Bytes of the dataset's records; left out where the trace names objects.
+    /// Record size of the dataset in bytes; `None` for a trace of objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recordsize: Option<u64>,
-    /// The divisions, the database's own cache ascending.
+    /// The divisions, in ascending order of the database's own cache.
     pub shares: Vec<partition::Share>,
 }
 
-/// The whole page.
+/// Renders the page.
 pub fn html(report: &Report<'_>) -> String {
     let mut page =
         Page::new(&format!("Cache for {}", report.source)).subtitle(&subtitle(report)).footer(report.creator);
@@ -69,7 +69,7 @@ pub fn html(report: &Report<'_>) -> String {
     section.key_values(report.about.iter().chain(report.machine).map(|(k, v)| (k, v)));
     section.key_values(format::host(&report.host));
     how_to_read(page.section("How to read this"));
-    page.section("The figures themselves").raw("mrc.json", report.json);
+    page.section("All figures").raw("mrc.json", report.json);
     page.html()
 }
 
@@ -84,13 +84,13 @@ fn subtitle(report: &Report<'_>) -> String {
     format!("miss-ratio curves: {}{records}", models.join(", "))
 }
 
-/// Each once, in the order in which they come.
+/// Removes duplicates and keeps the order.
 fn distinct<T: PartialEq + Clone>(all: &mut Vec<T>) {
     let mut seen: Vec<T> = Vec::new();
     all.retain(|one| !seen.contains(one) && (seen.push(one.clone()), true).1);
 }
 
-/// The first curve's knee, what is enough, today and the next gigabyte.
+/// The knee and the sufficient size of the first curve, today's ARC and the effect of another gigabyte.
 fn tiles(top: &mut Section, main: &Explained) {
     let advice = &main.advice;
     let ratio = |r: f64| format!("{} of requests read", Unit::Fraction.format(r));
@@ -126,7 +126,7 @@ fn curves(section: &mut Section, report: &Report<'_>) {
         Column::right("records"),
         Column::right("knee"),
         Column::right("enough"),
-        Column::right("read there"),
+        Column::right("reads at that size"),
     ]);
     for e in report.curves {
         let size = |bytes: Option<u64>| bytes.map_or(Cell::missing(), |b| Cell::num(b as f64, Unit::Bytes));
@@ -148,14 +148,14 @@ fn one(section: &mut Section, explained: &Explained) {
     figures(section, explained);
 }
 
-/// The tables of one curve: sizes, and what more memory buys.
+/// Adds the tables of one curve: the misses of each size, and the reads that more memory saves.
 pub fn figures(section: &mut Section, explained: &Explained) {
     section.table(&sizes(explained));
-    section.heading(&format!("What {} more buys", format::bytes(explained.advice.step_bytes)));
+    section.heading(&format!("Effect of {} more", format::bytes(explained.advice.step_bytes)));
     section.table(&steps(&explained.advice.steps));
 }
 
-/// Sizes down: what misses in each.
+/// One row for each cache size.
 fn sizes(explained: &Explained) -> Table {
     let points = &explained.curve.points;
     let has = |of: fn(&Point) -> f64| points.iter().any(|p| of(p) > 0.0);
@@ -188,8 +188,8 @@ fn steps(steps: &[Step]) -> Table {
     let waited = steps.iter().any(|s| s.wait_ms_s.is_some());
     let mut columns =
         vec![Column::right("from"), Column::right("to"), Column::right("reads saved, of requests")];
-    columns.extend(timed.then(|| Column::right("a second")));
-    columns.extend(waited.then(|| Column::right("waiting saved in each")));
+    columns.extend(timed.then(|| Column::right("per second")));
+    columns.extend(waited.then(|| Column::right("waiting saved per second")));
     let doubtful = steps.iter().any(|s| s.verdict != StepVerdict::Saves);
     columns.extend(doubtful.then(|| Column::left("")));
     let mut table = Table::new(columns);
@@ -216,15 +216,15 @@ fn division(section: &mut Section, divided: &Divided) {
     section.paragraph(format::DIVISION_ASSUMES);
 }
 
-/// One row per division.
+/// Returns a table with a row for each division.
 pub fn shares(divided: &Divided) -> Table {
     let mut table = Table::new([
         Column::right("database's cache"),
         Column::right("ARC"),
-        Column::right("asked of the ARC"),
+        Column::right("reads from the ARC"),
         Column::right("written back"),
         Column::right("reads from the device"),
-        Column::right("of requests"),
+        Column::right("share of requests"),
     ]);
     let best = partition::best(&divided.shares);
     for s in &divided.shares {
@@ -244,16 +244,16 @@ pub fn shares(divided: &Divided) -> Table {
 
 fn how_to_read(section: &mut Section) {
     section.list([
-        "A request is an access to one record of the recordsize; a hit found it in the cache. A sixteen times larger \
-         record makes fewer requests of the same trace, so ratios of different recordsizes do not compare; reads do.",
-        "A read from the device is a miss that needs the record's content: a read, or the write of a part of it. A whole \
-         write that misses reads nothing.",
-        "Knee: the point farthest below the straight line from the smallest size to what is enough, on the curve's lower \
-         convex hull (Kneedle, 2011). Up to there memory buys much, from there on little.",
-        "Enough: the smallest size whose reads are within 5 % of the fewest.",
-        "Waiting saved: reads saved in a second times what one takes, added up over all who wait; more than a second in a \
-         second means that several wait at a time.",
-        "The first access to a record misses in any cache. A short trace has many of them; a database that runs for weeks \
-         has few.",
+        "Request: an access to one record. A hit is a request whose record is in the cache. With larger records, the same \
+         trace has fewer requests, so the ratios of different record sizes are not comparable; the numbers of reads are.",
+        "Read from the device: a miss that needs the content of the record, which is a read or a partial write. A miss \
+         that writes the whole record needs no read.",
+        "Knee: the point of the curve's lower convex hull that is farthest below the straight line from the smallest size \
+         to the sufficient one (Kneedle, 2011). Up to the knee, more memory saves many reads; beyond it, few.",
+        "Enough: the smallest size whose reads are within 5 % of the minimum.",
+        "Waiting saved: reads saved per second × the latency of a read, summed over all waiting threads. More than one \
+         second per second means that several threads wait at the same time.",
+        "The first access to a record misses in every cache. A short trace has many first accesses; a database that runs \
+         for weeks has few.",
     ]);
 }

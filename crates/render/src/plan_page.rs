@@ -1,6 +1,6 @@
-//! `report.html`: a plan as one self-contained page, the verdict first and the evidence behind it.
+//! `report.html`: a plan as a self-contained page, with the verdict first and then the evidence.
 //!
-//! Everything on the page comes from the plan alone, so that an old plan can be drawn again.
+//! The page is made from the plan alone, so the page of an old plan can be made again.
 
 pub mod caveats;
 pub mod confirmation;
@@ -17,10 +17,10 @@ pub mod tests;
 use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
 use poolwright_tune::plan::{Gain, GainVerdict, Plan, Verdict};
 
-/// What stands above the verdict where the database itself contradicts it.
+/// The heading above the verdict of a plan that its confirmation contradicts.
 pub const CONTRADICTED: &str = "The database itself does not confirm this plan";
 
-/// The whole page.
+/// Renders the page.
 pub fn html(plan: &Plan) -> String {
     let mut page = Page::new(&format!("Plan for {}", plan.subject.directory))
         .subtitle(&subtitle(plan))
@@ -38,7 +38,7 @@ pub fn html(plan: &Plan) -> String {
     }
     if let Some(plot) = picture::gains(&plan.gain) {
         let caption =
-            format!("{} All files together, today's settings against the plan's.", role::pairs(&plan.gain));
+            format!("{} All files together, today's settings compared with the plan's.", role::pairs(&plan.gain));
         page.section("The whole plan").plot(&plot, &caption);
     }
     findings::sections(&mut page, plan);
@@ -86,7 +86,7 @@ fn verdict(top: &mut Section, plan: &Plan) {
     };
 }
 
-/// The gains of the whole plan; where one was only measured for a role alone, it says so.
+/// One tile for each headline metric: the gain of the whole plan, or else that of the first changed role.
 fn tiles(top: &mut Section, plan: &Plan) {
     let of_role = |name: &str| {
         let changed = plan.roles.iter().filter(|r| !r.recommended.is_empty());
@@ -114,20 +114,20 @@ fn tiles(top: &mut Section, plan: &Plan) {
 }
 
 fn remark(name: &str, gain: &Gain) -> String {
-    // no line break between a number and its unit
+    // A number and its unit stay on one line.
     let whole = |text: String| text.replace(' ', "\u{a0}");
     let figures = whole(format::from_to(name, gain));
     format!("{figures}, {} · 95\u{a0}% interval {}", format::verdict(gain), whole(format::interval(gain)))
 }
 
-/// What gets much worse, and then all warnings in one place.
+/// The costs, then all warnings.
 fn caveats(top: &mut Section, plan: &Plan) {
     let costs = caveats::costs(plan);
     if !costs.is_empty() {
         top.callout(
             Callout::Warning,
             "What it costs",
-            &format!("Worse by more than a tenth: {}.", costs.join("; ")),
+            &format!("Worse by more than 10 %: {}.", costs.join("; ")),
         );
     }
     let all = caveats::warnings(plan);
@@ -136,7 +136,7 @@ fn caveats(top: &mut Section, plan: &Plan) {
     }
 }
 
-/// One row per role: what is there, what should be, and what it brings alone.
+/// One row for each role: its size, its settings, and the gains of its own trials.
 fn settings(section: &mut Section, plan: &Plan) {
     let has = |name: &str| plan.roles.iter().any(|r| r.gain.contains_key(name));
     let metrics = format::headline(&plan.goal, has);
@@ -170,22 +170,22 @@ fn settings(section: &mut Section, plan: &Plan) {
     section.table(&table);
     if !metrics.is_empty() {
         section.paragraph(
-            "Each row's figures are for that role alone, or with those that share its dataset, the others as today. Green and orange are changes \
-             beyond the noise, for better and for worse; grey is inside it.",
+            "Each row shows the effect of changing that role alone, together with the roles on the same dataset. Green is \
+             a clear improvement, orange a clear deterioration, grey a change inside the noise.",
         );
     }
 }
 
 fn database(section: &mut Section, plan: &Plan) {
-    section.paragraph("Settings of the database itself that go with the plan. Poolwright prints them and never edits a configuration.");
+    section.paragraph("Settings of the database that go with the plan. Poolwright prints them and never edits a configuration.");
     for s in &plan.database {
         section.heading(&format!("{} = {}", s.setting, s.value));
         let mut about: Vec<(&str, &str)> = Vec::new();
         about.extend(s.current.iter().map(|v| ("today", v.as_str())));
         about.push(("why", &s.why));
-        about.extend(s.safe_because.iter().map(|v| ("what makes it safe", v.as_str())));
+        about.extend(s.safe_because.iter().map(|v| ("safe because", v.as_str())));
         let requires = format::settings(&s.requires);
-        about.extend((!requires.is_empty()).then_some(("only with", requires.as_str())));
+        about.extend((!requires.is_empty()).then_some(("requires", requires.as_str())));
         about.push(("takes effect", if s.restart { "when the server is restarted" } else { "at once" }));
         section.key_values(about);
     }
@@ -195,9 +195,9 @@ fn pool(section: &mut Section, plan: &Plan) {
     let pool = &plan.pool;
     let sector = 1u64.checked_shl(pool.ashift.into()).map(format::bytes).unwrap_or_default();
     let today = match pool.current {
-        Some(current) if current == pool.ashift => "; today's pool has that".to_owned(),
+        Some(current) if current == pool.ashift => "; the pool has this value today".to_owned(),
         Some(current) => format!(
-            "; today's pool has `ashift={current}`, which can only be changed by making the pool anew"
+            "; the pool has `ashift={current}` today, and changing it requires a new pool"
         ),
         None => String::new(),
     };
@@ -208,12 +208,12 @@ fn pool(section: &mut Section, plan: &Plan) {
     ));
 }
 
-/// Without a full stop at the end, for use inside a sentence.
+/// Removes a final period, for use inside a sentence.
 fn trimmed(text: &str) -> &str {
     text.trim_end().trim_end_matches('.')
 }
 
 fn json(plan: &Plan) -> String {
-    // a plan holds only strings, numbers and maps with string keys: serde_json has nothing to fail on
-    serde_json::to_string_pretty(plan).unwrap_or_else(|e| format!("this plan cannot be written: {e}"))
+    // A plan has only strings, numbers and maps with string keys, so this does not fail.
+    serde_json::to_string_pretty(plan).unwrap_or_else(|e| format!("cannot write the plan as JSON: {e}"))
 }

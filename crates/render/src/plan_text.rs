@@ -1,4 +1,4 @@
-//! A plan at the terminal: a summary of at most a dozen lines, or all tables.
+//! A plan as terminal text: a summary of at most a dozen lines, or all tables.
 
 mod confirmation;
 mod findings;
@@ -11,21 +11,21 @@ use poolwright_tune::plan::{CurrentSource, Evidence, EvidenceKind, Gains, Outcom
 
 use crate::plan_page::{CONTRADICTED, caveats, format, memory};
 
-/// Alternatives shown per role, today's and the recommended one counted.
+/// Number of settings shown for each role, including today's and the recommended one.
 const ALTERNATIVES: usize = 5;
 
-/// Writes the recommendation and its effect to `out`. Control characters in paths and names are escaped.
+/// Writes the recommendation and its effect to `out`, escaping control characters in paths and names.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn print_summary(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Result<()> {
     Text { out, terminal }.summary(plan)
 }
 
-/// Writes the whole plan to `out`. Control characters in paths and names are escaped.
+/// Writes the whole plan to `out`, escaping control characters in paths and names.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Result<()> {
     let mut text = Text { out, terminal };
     text.verdict(plan)?;
@@ -49,24 +49,24 @@ pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Resul
     text.next(plan)
 }
 
-/// Writes what the database itself measured, of a plan that has it.
+/// Writes the verdict and the confirmation of a plan.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn print_confirmation(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Result<()> {
     let mut text = Text { out, terminal };
     text.verdict(plan)?;
     plan.confirmation.iter().try_for_each(|found| text.confirmation(found))
 }
 
-/// Whether there is more to say of a role than its size.
+/// Whether the role was in a trial or has recommendations that need an explanation.
 fn was_tried(role: &Role) -> bool {
     !role.gain.is_empty()
         || !role.safe_because.is_empty()
         || role.evidence.iter().any(|e| e.kind == EvidenceKind::Trial)
 }
 
-/// What the gains at the terminal show; `report.html` has all.
+/// The metrics of the gains on the terminal; `report.html` has all.
 const SHOWN: &[&str] = &[
     "work_rate",
     "allocated_bytes",
@@ -124,7 +124,7 @@ impl<W: Write> Text<'_, W> {
         self.heading(&role.role, &format!("{}  {size}", role.path))?;
         let today = format::settings(&role.current);
         let source = match &role.current_source {
-            CurrentSource::ZfsGet { dataset } => format!("as {dataset} has it"),
+            CurrentSource::ZfsGet { dataset } => format!("from {dataset}"),
             CurrentSource::ZfsDefaults { why } => format!("OpenZFS's defaults: {why}"),
         };
         if role.recommended.is_empty() {
@@ -143,7 +143,7 @@ impl<W: Write> Text<'_, W> {
             self.wrapped("  safe  ", 8, &format!("{property}: {why}"))?;
         }
         if !role.gain.is_empty() {
-            self.wrapped("  ", 2, &format!("{} alone, all else as today:", format::replayed(role)))?;
+            self.wrapped("  ", 2, &format!("{} alone, everything else as today:", format::replayed(role)))?;
             self.gains(&role.gain)?;
         }
         self.alternatives(plan, role)?;
@@ -153,7 +153,7 @@ impl<W: Write> Text<'_, W> {
         Ok(())
     }
 
-    /// Lines that are marked as bad, under a heading; nothing without lines.
+    /// Writes a heading and lines with a warning mark; nothing if there are no lines.
     fn marked(&mut self, heading: &str, about: &str, lines: &[String]) -> io::Result<()> {
         if lines.is_empty() {
             return Ok(());
@@ -166,32 +166,32 @@ impl<W: Write> Text<'_, W> {
         Ok(())
     }
 
-    /// What gets much worse.
+    /// Writes the costs.
     fn costs(&mut self, plan: &Plan) -> io::Result<()> {
-        let about = "worse by more than a tenth, the whole 95 % interval counted";
+        let about = "worse by more than 10 %, with the whole 95 % interval";
         self.marked("costs", about, &caveats::costs(plan))
     }
 
-    /// The figures that the verdict quotes.
+    /// Writes the gains of the whole plan, which the verdict quotes.
     fn together(&mut self, plan: &Plan) -> io::Result<()> {
         if plan.gain.is_empty() {
             return Ok(());
         }
-        self.heading("the whole plan", "all files together, today's settings against the plan's")?;
+        self.heading("the whole plan", "all files together, today's settings compared with the plan's")?;
         self.gains(&plan.gain)
     }
 
-    /// Roles without trials of their own, each with the reason.
+    /// Writes the roles that were not in a trial, with the reasons.
     fn quiet(&mut self, roles: &[&Role]) -> io::Result<()> {
         if roles.is_empty() {
             return Ok(());
         }
-        self.heading("the rest", "no trials of its own")?;
+        self.heading("other roles", "without trials")?;
         for role in roles {
             let what = if role.recommended.is_empty() {
                 "keep".to_owned()
             } else {
-                format!("{}, as the rest of its dataset", format::settings(&role.recommended))
+                format!("{}, like the other files of its dataset", format::settings(&role.recommended))
             };
             let size = format!("{} in {}", format::bytes(role.bytes), format::counted(role.files, "file"));
             self.wrapped("  ", 2, &format!("{}  {}  {size}: {what}", role.role, role.path))?;
@@ -209,7 +209,7 @@ impl<W: Write> Text<'_, W> {
             Column::right("then"),
             Column::right("change"),
             Column::right("95 % interval"),
-            Column::right("meaning"),
+            Column::right("verdict"),
         ]);
         let shown = gains.keys().map(String::as_str).filter(|name| SHOWN.contains(name));
         for name in format::ordered(shown) {
@@ -226,7 +226,7 @@ impl<W: Write> Text<'_, W> {
         self.table(&table)
     }
 
-    /// The best of what was measured, or else of what was estimated; then how much more there is.
+    /// Writes the best trials, or the best estimates if there are no trials, then the number of the remaining settings.
     fn alternatives(&mut self, plan: &Plan, role: &Role) -> io::Result<()> {
         let of =
             |rated: &dyn Fn(&Evidence) -> bool| role.evidence.iter().filter(|e| rated(e)).collect::<Vec<_>>();
@@ -251,7 +251,7 @@ impl<W: Write> Text<'_, W> {
             writeln!(self.out)?;
             self.table(&table)?;
         }
-        // An estimate and the model may both speak of one setting.
+        // A setting may have an estimate and a prediction of the model.
         let count = |outcome| {
             let settings = role.evidence.iter().filter(|e| e.outcome == outcome).map(|e| &e.settings);
             settings.collect::<std::collections::BTreeSet<_>>().len()
@@ -270,7 +270,7 @@ impl<W: Write> Text<'_, W> {
         if plan.database.is_empty() {
             return Ok(());
         }
-        self.heading("database", "its own settings to go with it; poolwright never sets them")?;
+        self.heading("database", "settings of the database to go with the plan; poolwright never sets them")?;
         for s in &plan.database {
             let mut now: Vec<String> = s.current.iter().map(|v| format!("now {v}")).collect();
             now.extend(s.restart.then(|| "needs a restart".to_owned()));
@@ -301,7 +301,7 @@ impl<W: Write> Text<'_, W> {
     fn pool(&mut self, plan: &Plan) -> io::Result<()> {
         let today = match plan.pool.current {
             Some(now) if now != plan.pool.ashift => {
-                format!(" (today {now}; it takes a new pool to change it)")
+                format!(" (today {now}; changing it requires a new pool)")
             }
             _ => String::new(),
         };
@@ -342,7 +342,7 @@ impl<W: Write> Text<'_, W> {
         }
         let how = role.place.how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
         let text =
-            format!("to be mounted on {}, for what is in {} today{how}", role.place.mountpoint, role.path);
+            format!("to be mounted on {}, for the files that are in {} today{how}", role.place.mountpoint, role.path);
         self.wrapped("    ", 4, &text)
     }
 
@@ -352,7 +352,7 @@ impl<W: Write> Text<'_, W> {
         writeln!(self.out, "\n{}{more}", self.style(&name, Tone::Strong))
     }
 
-    /// Two columns to the right of where it would be.
+    /// Writes a table, indented by two columns.
     fn table(&mut self, table: &Table) -> io::Result<()> {
         let inner = Terminal { width: self.terminal.width.map(|w| w.saturating_sub(2)), ..self.terminal };
         for line in table.terminal(inner).lines() {
@@ -361,7 +361,7 @@ impl<W: Write> Text<'_, W> {
         Ok(())
     }
 
-    /// `lead` as it is, then `text` broken between words; further lines begin `indent` columns from the left.
+    /// Writes `lead` and then `text`, wrapped between words; continuation lines are indented by `indent` columns.
     fn wrapped(&mut self, lead: &str, indent: usize, text: &str) -> io::Result<()> {
         let text = escape::line(text);
         let room = self.terminal.width.map_or(usize::MAX, |w| w.saturating_sub(indent).max(20));
@@ -387,7 +387,7 @@ impl<W: Write> Text<'_, W> {
     }
 }
 
-/// The command that sets the recommended properties. It is on one line, however long, so that it can be copied.
+/// The command that sets the recommended properties. It is not wrapped, so that it can be copied.
 fn command_line(role: &Role) -> String {
     let all = format::sorted(&role.recommended).into_iter().map(|(p, v)| quoted(&format!("{p}={v}")));
     let line = match &role.place.dataset {
@@ -400,7 +400,7 @@ fn command_line(role: &Role) -> String {
     escape::line(&line)
 }
 
-/// Columns taken by the verdict's word, colon and space.
+/// The width of the verdict's word with colon and space.
 fn word_width(verdict: Verdict) -> usize {
     match verdict {
         Verdict::Change => "Change: ".len(),
@@ -408,11 +408,11 @@ fn word_width(verdict: Verdict) -> usize {
     }
 }
 
-/// The best few in their order, the recommended one and today's always among them.
+/// The best settings in their order, always including the recommended and today's settings.
 fn shortlist<'a>(rated: &[&'a Evidence]) -> Vec<&'a Evidence> {
     let marked = |e: &Evidence| matches!(e.outcome, Outcome::Recommended | Outcome::Current);
     let mut order: Vec<usize> = (0..rated.len()).collect();
-    order.sort_by_key(|i| !marked(rated[*i])); // stable: the best first within each half
+    order.sort_by_key(|i| !marked(rated[*i])); // The sort is stable: within both halves the best come first.
     order.truncate(ALTERNATIVES);
     order.sort_unstable();
     order.into_iter().map(|i| rated[i]).collect()
@@ -437,13 +437,13 @@ fn alternative(role: &Role, e: &Evidence, metrics: &[&str]) -> Vec<Cell> {
     row
 }
 
-/// The text quoted for a shell: a dataset's name may contain spaces, and the plan may come from another person.
+/// Quotes text for a shell. The name of a dataset may contain spaces, and the plan may be from an untrusted source.
 fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/=".contains(c);
     if name.chars().all(plain) { name.to_owned() } else { format!("'{}'", name.replace('\'', "'\\''")) }
 }
 
-/// Lines of at most `room` characters, broken at single spaces; a longer word has a line of its own.
+/// Wraps text at spaces into lines of at most `room` characters; a longer word gets its own line.
 fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;

@@ -1,4 +1,4 @@
-//! What a curve means, in words, on the page and at the terminal alike.
+//! The interpretation of a curve in sentences, for the page and the terminal.
 
 use poolwright_mrc::advice::{Explained, Host, Saved, Step, StepVerdict};
 use poolwright_mrc::{Curve, partition};
@@ -6,19 +6,18 @@ use poolwright_report::Unit;
 
 use super::Divided;
 
-/// What a division leaves out.
-pub const DIVISION_ASSUMES: &str = "Each request of the trace is taken as one to the database's own cache, an LRU; what it \
-     misses, and the dirty pages it drops, goes to the ARC. Checkpoints and the database's read-ahead are left out, and \
-     for openzfs ARCs below 64M, which it does not take. Of \
-     divisions within 2 % of each other the one with the largest cache of the database is named: a hit there costs no \
-     system call and no copy.";
+/// The assumptions of a division.
+pub const DIVISION_ASSUMES: &str = "Each request of the trace is assumed to go to the database's own cache, an LRU. Its \
+     misses and its evicted dirty pages go to the ARC. Checkpoints and the database's read-ahead are not modelled. The \
+     model openzfs has no ARC below 64M. Of divisions within 2 % of each other, the one with the largest database cache \
+     is best: a hit there needs no system call and no copy.";
 
-/// As ZFS prints sizes.
+/// Bytes with the suffixes of ZFS.
 pub fn bytes(n: u64) -> String {
     Unit::Bytes.format(n as f64)
 }
 
-/// `arc, 16K records`.
+/// The name of a curve: `arc, 16K records`.
 pub fn name(curve: &Curve) -> String {
     match curve.recordsize {
         Some(size) => format!("{}, {} records", curve.model, bytes(size)),
@@ -26,7 +25,7 @@ pub fn name(curve: &Curve) -> String {
     }
 }
 
-/// `1.2 to 1.4 %`: the unit once.
+/// A range with its unit once: `1.2 to 1.4 %`.
 pub fn range(unit: Unit, low: f64, high: f64) -> String {
     let (low, high) = (unit.format(low), unit.format(high));
     let of =
@@ -36,7 +35,7 @@ pub fn range(unit: Unit, low: f64, high: f64) -> String {
     format!("{low} to {high}")
 }
 
-/// `12.3/s (10.1 to 14.2/s)`: the confidence interval only where there is one.
+/// A value with its confidence interval, if it has one: `12.3/s (10.1 to 14.2/s)`.
 fn figure(s: Saved, unit: Unit, factor: f64) -> String {
     let value = unit.format(s.value * factor);
     if s.low == s.high {
@@ -46,30 +45,30 @@ fn figure(s: Saved, unit: Unit, factor: f64) -> String {
     }
 }
 
-/// A step's verdict.
+/// A remark on a step that saves no reads.
 pub fn verdict(verdict: StepVerdict) -> &'static str {
     match verdict {
         StepVerdict::Saves => "",
         StepVerdict::Nothing => "nothing",
         StepVerdict::NoDifference => "no difference beyond the confidence interval",
-        StepVerdict::Unknown => "the curve does not reach there",
+        StepVerdict::Unknown => "beyond the curve",
     }
 }
 
-/// The figure of a step and the rest of it, for a tile.
+/// The value of a step and an explanation, for a tile.
 pub fn saving(step: &Step) -> (String, String) {
     match (step.verdict, step.reads_s, step.wait_ms_s) {
         (StepVerdict::Saves, Some(reads), Some(wait)) => (
             format!("−{}", Unit::PerSecond.format(reads.value)),
-            format!("reads, and {} of waiting in each second", figure(wait, Unit::Nanoseconds, 1e6)),
+            format!("reads, and {} of waiting per second", figure(wait, Unit::Nanoseconds, 1e6)),
         ),
         (StepVerdict::Saves, Some(reads), None) => {
             (format!("−{}", Unit::PerSecond.format(reads.value)), format!("reads{}", confidence(reads)))
         }
         (StepVerdict::Saves, None, _) => {
-            (format!("−{}", Unit::Fraction.format(step.reads.value)), "of requests that read".into())
+            (format!("−{}", Unit::Fraction.format(step.reads.value)), "of requests need no read any more".into())
         }
-        (StepVerdict::Nothing, ..) => ("nothing".into(), "all that is used again fits".into()),
+        (StepVerdict::Nothing, ..) => ("nothing".into(), "all records that are used again fit".into()),
         (other, ..) => ("–".into(), verdict(other).into()),
     }
 }
@@ -78,20 +77,20 @@ fn confidence(s: Saved) -> String {
     if s.low == s.high { String::new() } else { format!(", {}", range(Unit::PerSecond, s.low, s.high)) }
 }
 
-/// What a step buys, as a sentence without its full stop.
+/// The effect of a step, as a sentence without a period.
 pub fn buys(step: &Step) -> String {
     let more = bytes(step.to_bytes - step.from_bytes);
     match (step.verdict, step.reads_s, step.wait_ms_s) {
         (StepVerdict::Saves, Some(reads), wait) => {
             let wait = wait.map_or(String::new(), |w| {
-                format!(", and {} of waiting in each", figure(w, Unit::Nanoseconds, 1e6))
+                format!(" and {} of waiting per second", figure(w, Unit::Nanoseconds, 1e6))
             });
             let reads = figure(reads, Unit::PerSecond, 1.0).replace("/s", "");
-            format!("{more} more saves {reads} reads a second{wait}")
+            format!("{more} more saves {reads} reads per second{wait}")
         }
         (StepVerdict::Saves, None, _) => {
             format!(
-                "{more} more saves {} of the requests their read",
+                "{more} more saves the reads of {} of the requests",
                 figure(step.reads, Unit::Fraction, 1.0)
             )
         }
@@ -100,12 +99,12 @@ pub fn buys(step: &Step) -> String {
             format!("{more} more makes no difference beyond the confidence interval of the sample")
         }
         (StepVerdict::Unknown, ..) => {
-            "what more would buy is not known: the curve does not reach there".into()
+            "the effect of more memory is unknown, because the curve ends before".into()
         }
     }
 }
 
-/// All there is to say of a curve, a sentence each.
+/// Returns the interpretation of a curve as sentences.
 pub fn sentences(explained: &Explained) -> Vec<String> {
     let advice = &explained.advice;
     let mut all = Vec::new();
@@ -137,40 +136,40 @@ pub fn sentences(explained: &Explained) -> Vec<String> {
     all
 }
 
-/// What a sampled curve rests on, and the sizes that it says nothing of.
+/// Returns the sample behind a curve and the sizes that it does not cover; `None` if the curve is exact.
 pub fn sample(curve: &Curve) -> Option<String> {
     let sample = curve.sample.as_ref()?;
     let records = Unit::Count.format(sample.records as f64);
-    let mut text = format!("Of the records {records} were looked at, {} %.", sample.rate * 100.0);
+    let mut text = format!("Sample of {records} records, {} %.", sample.rate * 100.0);
     if let Some(most) = sample.unsupported_sizes.iter().map(|u| u.needs_rate).max_by(f64::total_cmp) {
         let sizes: Vec<String> = sample.unsupported_sizes.iter().map(|u| bytes(u.cache_bytes)).collect();
-        text += &format!(" Too few of them fit into {}: --sample {most:.2} would do.", sizes.join(", "));
+        text += &format!(" Too few of them fit into {}; use --sample {most:.2}.", sizes.join(", "));
     }
     Some(text)
 }
 
-/// With a capital and a full stop.
+/// Adds a capital letter and a period.
 pub fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
     format!("{first}{}.", letters.as_str())
 }
 
-/// Of a division.
+/// The share of requests that read from the device.
 pub fn device_ratio(s: &partition::Share) -> f64 {
     if s.requests == 0 { 0.0 } else { s.device_reads as f64 / s.requests as f64 }
 }
 
-/// Which division is best, and what both ends do.
+/// Returns a sentence on the best division and on both extremes.
 pub fn best_division(divided: &Divided) -> String {
     let (Some(best), Some(arc), Some(own)) =
         (partition::best(&divided.shares), divided.shares.first(), divided.shares.last())
     else {
-        return "There was nothing to divide.".into();
+        return "No divisions were modelled.".into();
     };
     let share = |s: &partition::Share| Unit::Fraction.format(device_ratio(s));
     format!(
-        "Of {} best is {} for the database's own cache and {} for the ARC ({}): {} of the requests read \
+        "The best division of {} is {} for the database's own cache and {} for the ARC ({}): {} of the requests read \
          from the device. All for the ARC: {}. All for the database: {}.",
         bytes(divided.total_bytes),
         bytes(best.database_bytes),
@@ -182,7 +181,7 @@ pub fn best_division(divided: &Divided) -> String {
     )
 }
 
-/// Today's ARC and memory.
+/// Names and values of today's ARC and the host's memory.
 pub fn host(host: &Host) -> Vec<(&'static str, String)> {
     let known = [
         ("ARC limit (c_max)", host.arc_max_bytes),

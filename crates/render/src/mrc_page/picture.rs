@@ -1,4 +1,4 @@
-//! Curves as pictures.
+//! Plots of the curves.
 
 use poolwright_mrc::advice::{Explained, Host};
 use poolwright_report::plot::{Line, TimeSeries};
@@ -6,11 +6,11 @@ use poolwright_report::{Axis, Unit};
 
 use super::{Divided, format};
 
-/// Lines in one picture that can still be told apart.
+/// The largest number of distinguishable lines in a plot.
 const MOST: usize = 7;
 
-/// A picture for each recordsize, its lines the models; and before them, where there are several recordsizes, one of the
-/// reads from the device, which alone compare.
+/// Returns a plot for each record size with a line for each model. If there are several record sizes, the first plot shows the
+/// reads from the device, because only these are comparable.
 pub fn curves(all: &[Explained], host: &Host) -> Vec<(TimeSeries, String)> {
     let mut sizes: Vec<Option<u64>> = all.iter().map(|e| e.curve.recordsize).collect();
     sizes.sort_unstable();
@@ -29,7 +29,7 @@ pub fn curves(all: &[Explained], host: &Host) -> Vec<(TimeSeries, String)> {
         });
         let y = Axis::new("misses of all requests", Unit::Fraction).from_zero();
         let sampled = of_size.iter().any(|e| e.curve.points.iter().any(|p| p.confidence.is_some()));
-        let caption = if sampled { "Shaded: where 95 % of samples would put it." } else { "" };
+        let caption = if sampled { "Shaded: 95 % confidence interval of the sample." } else { "" };
         plots.push((marked(plot(&title, y, &of_size, ratio), &of_size[..1], host), caption.to_owned()));
     }
     plots
@@ -41,7 +41,7 @@ fn plot(title: &str, y: Axis, shown: &[&Explained], line: fn(&Explained) -> Line
         .size(poolwright_report::plot::WIDTH, 340.0)
 }
 
-/// With the knee of the first curve and today's ARC.
+/// Adds the knee of the first curve and today's ARC.
 fn marked(plot: TimeSeries, first: &[&Explained], host: &Host) -> TimeSeries {
     let ends = first.iter().flat_map(|e| e.curve.points.iter().map(|p| p.cache_bytes));
     let (low, high) = (ends.clone().min().unwrap_or(0), ends.max().unwrap_or(0));
@@ -53,7 +53,7 @@ fn marked(plot: TimeSeries, first: &[&Explained], host: &Host) -> TimeSeries {
         }
         None => plot,
     };
-    // Far beside the curve it would squeeze it into a corner.
+    // A mark far outside the curve would compress the curve into a corner.
     match host.arc_max_bytes {
         Some(today) if today >= low / 4 && today <= high.saturating_mul(4) => {
             plot.event(today as f64, &format!("today's ARC, {}", format::bytes(today)))
@@ -79,7 +79,7 @@ fn reads(e: &Explained) -> Line {
     Line::new(&format::name(&e.curve), points).band(confidence.collect()).dots()
 }
 
-/// Reads by the database's part of the memory.
+/// Returns a plot of the reads by the size of the database's cache.
 pub fn division(divided: &Divided) -> TimeSeries {
     let points = divided.shares.iter().map(|s| (s.database_bytes as f64, format::device_ratio(s))).collect();
     let x = Axis::new("the database's own cache; the rest is the ARC's", Unit::Bytes);

@@ -97,13 +97,13 @@ fn it_says_knee_today_and_the_next_gigabyte() {
         "<div class=\"what\">today&#39;s ARC</div>",
         // 0.15 * 0.9 of 10,000 requests a second
         "−1.35k/s",
-        "10.8 s of waiting in each second",
+        "10.8 s of waiting per second",
         "knee of arc, 8G",
         "today&#39;s ARC, 3G",
         "12 events were lost",
         "Reads of every recordsize",
         "class=\"band",
-        "1,000 were looked at, 1 %. Too few of them fit into 512M: --sample 0.16",
+        "Sample of 1,000 records, 1 %. Too few of them fit into 512M; use --sample 0.16",
         "no difference beyond the confidence interval",
         "8G for the database&#39;s own cache and 0B for the ARC (arc): 29.0 %",
     ] {
@@ -119,7 +119,7 @@ fn what_is_not_known_is_left_out() {
         "today&#39;s ARC,",
         "The database's cache",
         "Reads of every",
-        "waiting saved in each</",
+        "waiting saved per second</",
         "class=\"band",
     ] {
         assert!(!page.contains(part), "{part:?} is in the page");

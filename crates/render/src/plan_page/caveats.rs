@@ -1,31 +1,30 @@
-//! What a reader has to know before following a plan: its warnings and its costs, in the same words on the page and at the
-//! terminal.
+//! The warnings and the costs of a plan, with the same wording on the page and on the terminal.
 
 use poolwright_report::Unit;
 use poolwright_tune::plan::Plan;
 
 use super::format;
 
-/// Everything that limits what the plan is worth, the worst first, each once.
+/// Returns the limitations of the plan, the most serious first.
 pub fn warnings(plan: &Plan) -> Vec<String> {
     let mut all: Vec<String> =
-        plan.problems().into_iter().map(|p| format!("Do not follow this plan as it stands: {p}")).collect();
+        plan.problems().into_iter().map(|p| format!("Do not follow this plan: {p}")).collect();
     match &plan.trace {
         None => all.push(
-            "No I/O was recorded, so nothing was replayed: what is said of latency and write amplification, if \
-             anything, is computed and not measured"
+            "No I/O was recorded, so nothing was replayed: any latency and write amplification is computed, not \
+             measured"
                 .to_owned(),
         ),
         Some(trace) if trace.lost_events > 0 => all.push(format!(
-            "The recording lost {}: the replay does less than the database did; record again on a quieter machine or for \
-             a shorter time",
+            "The recorder lost {}, so the replay does less than the database did; record again on a less busy machine or \
+             for a shorter time",
             format::counted(trace.lost_events, "event")
         )),
         Some(_) => {}
     }
     all.extend(plan.warnings.iter().cloned());
     let unseen = plan.trace.iter().flat_map(|t| &t.unseen).filter(|u| u.count > 0);
-    all.extend(unseen.map(|u| format!("{} was met {} and is not in the trace", u.what, times(u.count))));
+    all.extend(unseen.map(|u| format!("not in the trace: {} ({})", u.what, times(u.count))));
     all
 }
 
@@ -33,7 +32,7 @@ fn times(n: u64) -> String {
     if n == 1 { "once".to_owned() } else { format::counted(n, "time") }
 }
 
-/// What the plan makes much worse, a line each.
+/// Returns a line for each metric that the plan makes much worse.
 pub fn costs(plan: &Plan) -> Vec<String> {
     let line = |cost: &poolwright_tune::plan::Cost| {
         let whose = match &cost.role {

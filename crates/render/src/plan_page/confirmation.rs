@@ -1,4 +1,5 @@
-//! What the database itself measured, beside what the plan predicts: the same table on the page and at the terminal.
+//! A confirmation: the changes that the database itself showed, beside the plan's predictions. The page and the terminal have the
+//! same table.
 
 use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
 use poolwright_tune::confirm::{MEASURED, OBJECTIVE};
@@ -6,11 +7,11 @@ use poolwright_tune::plan::{Confirmation, ConfirmationVerdict, ConfirmedSetting,
 
 use super::format;
 
-/// What the table's last column is.
-pub const DEVIATION: &str = "Changes are against today's settings, paired by block, with their 95 % intervals. The error is \
-                             the measured change minus the predicted one, in percentage points.";
+/// An explanation of the table.
+pub const DEVIATION: &str = "Changes are relative to today's settings, from the pairs of each block, with 95 % intervals. The \
+                             error is the measured change minus the predicted change, in percentage points.";
 
-/// The section of the page.
+/// Fills the section of the page.
 pub fn section(section: &mut Section, found: &Confirmation) {
     let kind = match found.verdict {
         ConfirmationVerdict::Confirmed | ConfirmationVerdict::BetterThanToday => Callout::Change,
@@ -27,16 +28,16 @@ pub fn section(section: &mut Section, found: &Confirmation) {
     });
 }
 
-/// The verdict in two or three words.
+/// The verdict in a few words.
 pub fn headline(found: &Confirmation) -> &'static str {
     match found.verdict {
         ConfirmationVerdict::Confirmed => "Confirmed",
-        ConfirmationVerdict::BetterThanToday => "Better than today, not as predicted",
+        ConfirmationVerdict::BetterThanToday => "Better than today, but not as predicted",
         ConfirmationVerdict::NotConfirmed => "Not confirmed",
     }
 }
 
-/// `3 blocks, 9 trials in 4.2 min`.
+/// The number and the duration of the trials: `3 blocks, 9 trials in 4.2 min`.
 pub fn about(found: &Confirmation) -> String {
     let blocks = found.settings.iter().map(|s| s.blocks).max().unwrap_or(0);
     let trials: u32 = found.settings.iter().map(|s| s.blocks).sum::<u32>() + found.failed_trials;
@@ -48,7 +49,7 @@ pub fn about(found: &Confirmation) -> String {
     )
 }
 
-/// A row for each metric of each setting.
+/// Returns a table with a row for each metric of each setting.
 pub fn table(found: &Confirmation) -> Table {
     let mut table = Table::new([
         Column::left("setting"),
@@ -94,12 +95,12 @@ fn title(metric: &str) -> &str {
     }
 }
 
-/// A replay's work rate is a ratio of times; the database's is work done per second.
+/// The unit of a metric. The work rate of a replay is a ratio of times, that of the database is work per second.
 fn unit(metric: &str) -> Unit {
     if metric == "work_rate" { Unit::PerSecond } else { format::unit(metric) }
 }
 
-/// `recommended: 16K zstd-3`, of all of its datasets.
+/// The name of a setting with the record size and compression of each dataset: `recommended: 16K zstd-3`.
 fn label(setting: &ConfirmedSetting) -> String {
     let main = |p: &str, s: &poolwright_tune::plan::ConfirmedDataset| s.settings.get(p).cloned();
     let all: Vec<String> = setting
@@ -130,7 +131,7 @@ fn conditions(found: &Confirmation) -> Vec<(String, String)> {
         "unit of work".into(),
         match found.work {
             WorkUnit::Run => "one run of the load command",
-            WorkUnit::Stated => "as the load command counts it",
+            WorkUnit::Stated => "as counted by the load command",
         }
         .into(),
     ));
@@ -155,7 +156,7 @@ fn conditions(found: &Confirmation) -> Vec<(String, String)> {
 mod tests {
     use poolwright_tune::plan::Plan;
 
-    /// The plan that the format's description shows.
+    /// The example plan in `docs/plan-format.md`.
     fn documented() -> Plan {
         let text = include_str!("../../../../docs/plan-format.md");
         let (_, rest) = text.split_once("```json\n").expect("the page has an example");

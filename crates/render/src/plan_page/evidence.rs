@@ -1,11 +1,11 @@
-//! The evidence as tables: trials, estimates and models apart, because they do not weigh the same.
+//! The evidence as tables: separate ones for trials, estimates and models, because they differ in reliability.
 
 use poolwright_report::{Cell, Column, Section, Table, Tone, Unit};
 use poolwright_tune::plan::{Evidence, EvidenceKind, Measured, Outcome, Plan, Role};
 
 use super::format;
 
-/// One table per kind of evidence that there is.
+/// Adds a table for each kind of evidence of the role.
 pub fn tables(section: &mut Section, plan: &Plan, role: &Role) {
     section.heading("Evidence");
     if role.evidence.is_empty() {
@@ -15,14 +15,14 @@ pub fn tables(section: &mut Section, plan: &Plan, role: &Role) {
     let kinds = [
         (
             EvidenceKind::Trial,
-            "Trials: the recording replayed on the OpenZFS engine. Figures are medians, ± is half of the range \
-             of the repeats.",
+            "Trials: replays of the recording on the OpenZFS engine. Figures are medians; ± is half of the range of the \
+             repeats.",
         ),
         (
             EvidenceKind::Estimate,
-            "Estimates: space computed from the files' own bytes; ± is half of the interval.",
+            "Estimates: space computed from samples of the files; ± is half of the interval.",
         ),
-        (EvidenceKind::Model, "Models: computed from the sizes of the operations, nothing was run."),
+        (EvidenceKind::Model, "Models: computed from the sizes of the operations; nothing was replayed."),
     ];
     for (kind, about) in kinds {
         let entries: Vec<&Evidence> = role.evidence.iter().filter(|e| e.kind == kind).collect();
@@ -37,12 +37,12 @@ pub fn tables(section: &mut Section, plan: &Plan, role: &Role) {
         }
         section.list(failed.into_iter().map(|e| failure(plan, role, e)));
         if kind == EvidenceKind::Trial {
-            section.raw("Every figure of these trials, as CSV", &all(role, &entries).csv());
+            section.raw("All figures of these trials as CSV", &all(role, &entries).csv());
         }
     }
 }
 
-/// How often each was measured.
+/// The number of repeats of the trials.
 fn repeats(entries: &[&Evidence]) -> String {
     let counts =
         || entries.iter().filter(|e| e.kind == EvidenceKind::Trial).map(|e| e.repeats).filter(|n| *n > 0);
@@ -53,7 +53,7 @@ fn repeats(entries: &[&Evidence]) -> String {
     }
 }
 
-/// Metrics that any of the entries has.
+/// The metrics of all entries in display order.
 fn measured<'a>(entries: &[&'a Evidence]) -> Vec<&'a str> {
     format::ordered(entries.iter().flat_map(|e| e.metrics.keys()).map(String::as_str))
 }
@@ -62,10 +62,10 @@ fn failure(plan: &Plan, role: &Role, e: &Evidence) -> String {
     let label = format::label(role, &e.settings);
     let sectors =
         e.ashift.filter(|a| *a != plan.pool.ashift).map_or(String::new(), |a| format!(" ashift={a}"));
-    format!("Failed: `{label}{sectors}`: {}", e.why.as_deref().unwrap_or("no reason is given"))
+    format!("Failed: `{label}{sectors}`: {}", e.why.as_deref().unwrap_or("unknown reason"))
 }
 
-/// The figures to look at first, with their spread.
+/// The headline metrics of each entry with their spread.
 fn overview(plan: &Plan, role: &Role, entries: &[&Evidence]) -> Table {
     let has = |name: &str| entries.iter().any(|e| e.metrics.contains_key(name));
     let trials = entries.iter().any(|e| e.kind == EvidenceKind::Trial);
@@ -74,10 +74,9 @@ fn overview(plan: &Plan, role: &Role, entries: &[&Evidence]) -> Table {
     let objective = entries.iter().any(|e| e.objective.is_some());
     let more = entries.iter().any(|e| !more(plan, role, e).is_empty());
     let why = entries.iter().any(|e| e.why.is_some());
-
     let out = entries.iter().all(|e| e.outcome == Outcome::ScreenedOut);
 
-    // right, because words on that side are not broken
+    // Right-aligned cells are not wrapped.
     let mut columns: Vec<Column> = (!out).then(|| Column::right("outcome")).into_iter().collect();
     let setting = if more { "compression and more" } else { "compression" };
     columns.extend([Column::right("recordsize"), Column::left(setting)]);
@@ -105,7 +104,7 @@ fn overview(plan: &Plan, role: &Role, entries: &[&Evidence]) -> Table {
     table
 }
 
-/// A number, so that the column sorts by size.
+/// The record size as a number, so that the column sorts by size.
 fn record_size(role: &Role, e: &Evidence) -> Cell {
     match format::value(role, &e.settings, "recordsize") {
         Some(value) => format::size(value).map_or(Cell::text(value), |n| Cell::num(n as f64, Unit::Bytes)),
@@ -119,7 +118,7 @@ fn compression(plan: &Plan, role: &Role, e: &Evidence) -> Cell {
     if text == " " { Cell::missing() } else { Cell::text(text.trim()) }
 }
 
-/// What else was not as today: properties, the pool's sectors, other roles.
+/// The other differences from today: properties, the pool's sector size, the settings of other roles.
 fn more(plan: &Plan, role: &Role, e: &Evidence) -> String {
     let mut all = format::differing(role, &e.settings);
     all.extend(e.ashift.filter(|a| *a != plan.pool.ashift).map(|a| format!("ashift={a}")));
@@ -148,7 +147,7 @@ fn outcome(role: &Role, e: &Evidence) -> (&'static str, Tone) {
     }
 }
 
-/// Every metric with its median and both ends, in base units.
+/// All metrics with their median, low and high values in base units.
 fn all(role: &Role, entries: &[&Evidence]) -> Table {
     let metrics = measured(entries);
     let mut columns = vec![Column::left("setting"), Column::left("others"), Column::right("ashift")];

@@ -1,5 +1,5 @@
-//! What the trials showed beyond the recommendation: settings that nothing beats, what each property contributes, published
-//! advice, and the track record of the predictions. The tables are the page's and the terminal's.
+//! Findings beyond the recommendation: settings that no other beats, the contribution of each property, published advice, and the
+//! track record of the predictions. The page and the terminal have the same tables.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use poolwright_tune::plan::{
 
 use super::format;
 
-/// What a figure of the advice is, for the reader of a table.
+/// The status of advice whose effect is known from the model only.
 const PREDICTED: &str = "predicted, not measured";
 
-/// All sections that the plan has something for.
+/// Adds the sections for which the plan has data.
 pub fn sections(page: &mut Page, plan: &Plan) {
     if !plan.pareto.is_empty() {
         unbeaten(page.section("Settings that no other beats"), plan);
@@ -29,16 +29,16 @@ pub fn sections(page: &mut Page, plan: &Plan) {
     }
 }
 
-/// How a repeated run came out, and how good predictions were elsewhere.
+/// Adds the outcome of a repeated run and the track record of the predictions.
 pub fn top(section: &mut Section, plan: &Plan) {
     if let Some(repetition) = &plan.repetition {
-        let heading = if repetition.same { "Repeated: the same" } else { "Repeated: not the same" };
+        let heading = if repetition.same { "Repeated: the same result" } else { "Repeated: a different result" };
         let lines = [&repetition.differences[..], &repetition.circumstances].concat();
         let more = if lines.is_empty() { String::new() } else { format!(" {}.", lines.join("; ")) };
         section.callout(
             Callout::Note,
             heading,
-            &format!("This run repeats that of {}.{more}", repetition.of),
+            &format!("This run repeats the run of {}.{more}", repetition.of),
         );
     }
     if let Some(sentence) = plan.track_record.as_ref().and_then(|t| t.sentence()) {
@@ -48,22 +48,26 @@ pub fn top(section: &mut Section, plan: &Plan) {
 
 fn unbeaten(section: &mut Section, plan: &Plan) {
     section.paragraph(
-        "Of all settings that were tried, those that no other beats in work rate, space and bytes written together. A \
-         difference inside the noise of the trials is none. Which of these is best depends on what counts; the goal has \
-         chosen the recommended one.",
+        "The Pareto set: the tried settings that no other one beats in work rate, space and bytes written together. \
+         Differences inside the noise of the trials do not count. Which setting is best depends on the goal, which \
+         selected the recommended one.",
     );
     for found in &plan.pareto {
         section.heading(&found.role);
         section.table(&pareto_table(found));
         if let Some(plot) = plan.roles.iter().find(|r| r.role == found.role).and_then(|r| scatter(r, found)) {
-            section.plot(&plot, "Medians of all settings that were tried. Space is the third figure: a setting may lie behind the line \
-                                 here and be unbeaten for its space.");
+            section.plot(
+                &plot,
+                "Medians of all tried settings. The plot does not show space: a setting that looks beaten may take less \
+                 space.",
+            );
         }
         section.paragraph(&pareto_rest(found));
     }
 }
 
-/// Bytes written against work rate, the settings of the set apart from the others; `None` for fewer than three.
+/// Bytes written against work rate, with separate groups for the Pareto set and the other settings. Returns `None` for
+/// fewer than three settings.
 fn scatter(role: &Role, found: &Pareto) -> Option<Scatter> {
     let x = "vdev_write_bytes";
     let names = metrics(found.settings.iter().flat_map(|s| s.metrics.keys()));
@@ -90,7 +94,7 @@ fn scatter(role: &Role, found: &Pareto) -> Option<Scatter> {
     Some(Scatter::new("Bytes written against work", axis(x), axis(y), better, points).size(WIDTH, 360.0))
 }
 
-/// The settings with their changes against today's.
+/// Returns the settings of the set with their changes against today's.
 pub fn pareto_table(found: &Pareto) -> Table {
     let names = metrics(found.settings.iter().flat_map(|s| s.metrics.keys()));
     let mut columns = vec![Column::left("setting")];
@@ -117,7 +121,7 @@ pub fn pareto_table(found: &Pareto) -> Table {
     table
 }
 
-/// How many are beaten, whether the recommended one is, and the noise.
+/// Returns a sentence on the number of beaten settings and the noise of a trial.
 pub fn pareto_rest(found: &Pareto) -> String {
     let mut text = match found.beaten {
         0 => "No tried setting is beaten by another".to_owned(),
@@ -136,9 +140,10 @@ pub fn pareto_rest(found: &Pareto) -> String {
 
 fn contributions(section: &mut Section, plan: &Plan) {
     section.paragraph(
-        "The share of the variance of each figure of the goal (of its logarithm, over all trials) that a property explains \
-         beside all the others. Shared is what several properties explain and the tried settings cannot assign to one; \
-         interactions are what properties do only in combination; noise is what repeats of one setting differ by.",
+        "The share of each metric's variance over all trials that a property alone explains; metrics are those of the \
+         goal, as logarithms. Shared: variance that several properties explain and that the tried settings cannot assign \
+         to one of them. Interactions: effects of properties in combination. Noise: differences between repeats of one \
+         setting.",
     );
     for found in &plan.contributions {
         section.heading(&format!("{}, {}", found.role, format::counted(found.trials.into(), "trial")));
@@ -147,14 +152,14 @@ fn contributions(section: &mut Section, plan: &Plan) {
     }
 }
 
-/// A name, and the share that goes by it.
+/// The name of a share of the variance, and the function that selects it.
 type NamedShare = (&'static str, fn(&VarianceShares) -> f64);
 
-/// What no single property explains.
+/// The shares that no single property explains.
 const REST: &[NamedShare] =
     &[("shared", |s| s.shared), ("interactions", |s| s.interactions), ("noise", |s| s.noise)];
 
-/// A row per property and for what is left, a column per metric.
+/// Returns a row for each property and each remaining share, and a column for each metric.
 pub fn shares_table(found: &Contributions) -> Table {
     let names = format::ordered(found.metrics.keys().map(String::as_str));
     let mut columns = vec![Column::left("explained by")];
@@ -178,7 +183,7 @@ pub fn shares_table(found: &Contributions) -> Table {
     table
 }
 
-/// A sentence for each recommended property.
+/// Returns a sentence for each recommended property.
 pub fn effects(found: &Contributions) -> Vec<String> {
     found.effects.iter().map(|(property, effect)| effect_of(property, effect)).collect()
 }
@@ -186,7 +191,7 @@ pub fn effects(found: &Contributions) -> Vec<String> {
 fn effect_of(property: &str, effect: &PropertyEffect) -> String {
     if effect.pairs == 0 {
         return format!(
-            "{property}={}: not separated; it was tried only together with other changes",
+            "{property}={}: not separated, because it was tried only together with other changes",
             effect.to
         );
     }
@@ -195,7 +200,7 @@ fn effect_of(property: &str, effect: &PropertyEffect) -> String {
         .map(|m| format!("{} {}", format::title(m), change(&effect.metrics[m])))
         .collect();
     format!(
-        "{property}={} alone instead of {}: {} (from {} of settings that differ only in it)",
+        "{property}={} alone instead of {}: {} (from {} of settings that differ in nothing else)",
         effect.to,
         effect.from.as_deref().unwrap_or("today's"),
         figures.join(", "),
@@ -217,8 +222,8 @@ fn interval(effect: &MeasuredChange) -> String {
 
 fn advice(section: &mut Section, plan: &Plan) {
     section.paragraph(&format!(
-        "Published rules, held against today's settings on this database. Measured changes have a 95 % interval. Figures \
-         with ~ are {PREDICTED}: they are the model's. `tune --check-advice` measures them.",
+        "Published rules, compared with today's settings of this database. Measured changes have a 95 % interval. Figures \
+         with ~ are {PREDICTED}: they come from the model. `tune --check-advice` measures them.",
     ));
     section.table(&advice_table(&plan.advice, true));
     let mut lines: Vec<String> = Vec::new();
@@ -228,19 +233,19 @@ fn advice(section: &mut Section, plan: &Plan) {
             lines.push(line);
         }
     }
-    section.heading("Where it is published").list(lines);
+    section.heading("Sources").list(lines);
     let reasons: BTreeMap<&str, Vec<&str>> = plan.advice.iter().fold(BTreeMap::new(), |mut all, a| {
         all.entry(a.basis.as_str()).or_default().push(a.rule.as_str());
         all
     });
-    section.heading("What the figures rest on");
+    section.heading("Basis of the figures");
     section.list(reasons.into_iter().map(|(basis, mut rules)| {
         rules.dedup();
         format!("{}: {basis}", rules.join(", "))
     }));
 }
 
-/// What a page says, rule by rule.
+/// The rules that a source gives.
 fn advised(plan: &Plan, url: &str) -> String {
     let mut all: Vec<String> = Vec::new();
     for a in plan.advice.iter().filter(|a| a.source.url == url) {
@@ -252,19 +257,19 @@ fn advised(plan: &Plan, url: &str) -> String {
     all.join("; ")
 }
 
-/// A row per rule and role.
+/// Returns a row for each rule and role.
 pub fn advice_table(all: &[CheckedAdvice], with_intervals: bool) -> Table {
     let names = metrics(all.iter().flat_map(|a| a.measured.keys().chain(a.predicted.keys())));
-    let mut columns = vec![Column::left("rule"), Column::left("role"), Column::left("means")];
+    let mut columns = vec![Column::left("rule"), Column::left("role"), Column::left("settings")];
     columns.extend(names.iter().map(|m| Column::right(&format::short_title(m)).key(m)));
-    columns.push(Column::left("known"));
+    columns.push(Column::left("status"));
     let mut table = Table::new(columns);
     for a in all {
-        let (known, tone) = status(a.status);
+        let (text, tone) = status(a.status);
         let mut row =
             vec![Cell::text(&a.rule), Cell::text(&a.role), Cell::text(format::settings(&a.settings))];
         row.extend(names.iter().map(|m| figure(a, m, with_intervals)));
-        row.push(Cell::text(known).tone(tone));
+        row.push(Cell::text(text).tone(tone));
         table.row(row);
     }
     table
@@ -295,7 +300,7 @@ fn figure(a: &CheckedAdvice, metric: &str, with_interval: bool) -> Cell {
     }
 }
 
-/// In the order in which people ask for them.
+/// The distinct names in display order.
 fn metrics<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
     format::ordered(names.map(String::as_str))
 }

@@ -1,4 +1,4 @@
-//! How a plan's metrics, settings and gains are put into words, on the page and at the terminal alike.
+//! The wording of a plan's metrics, settings and gains on the page and on the terminal.
 
 use std::cmp::Reverse;
 
@@ -29,29 +29,29 @@ pub fn headline(goal: &Goal, has: impl Fn(&str) -> bool + Copy) -> Vec<&str> {
     ordered(picked.chain(weighed))
 }
 
-/// `recordsize=16K compression=zstd-3 …`: the two that matter most first, then by name.
+/// Settings in the order of [`sorted`]: `recordsize=16K compression=zstd-3 …`.
 pub fn settings(settings: &Settings) -> String {
     sorted(settings).into_iter().map(|(p, v)| format!("{p}={v}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Properties with the two that matter most first, then by name.
+/// Returns record size and compression first, then the other properties by name.
 pub fn sorted(settings: &Settings) -> Vec<(&str, &str)> {
     let mut all: Vec<(&str, &str)> = settings.iter().map(|(p, v)| (p.as_str(), v.as_str())).collect();
     all.sort_by_key(|(property, _)| property_rank(property));
     all
 }
 
-/// Sort key of a property's name.
+/// The sort key of a property.
 pub fn property_rank(property: &str) -> (usize, &str) {
     (["recordsize", "compression"].iter().position(|p| *p == property).unwrap_or(2), property)
 }
 
-/// The value in force: what was tried, else today's.
+/// Returns the tried value of the property, or else today's.
 pub fn value<'a>(role: &'a Role, tried: &'a Settings, property: &str) -> Option<&'a str> {
     tried.get(property).or_else(|| role.current.get(property)).map(String::as_str)
 }
 
-/// `16K zstd-3`, with whatever else is not as today: `128K lz4 logbias=throughput`.
+/// Record size and compression, then all other differences from today: `128K lz4 logbias=throughput`.
 pub fn label(role: &Role, tried: &Settings) -> String {
     let main =
         ["recordsize", "compression"].into_iter().filter_map(|p| value(role, tried, p)).map(str::to_owned);
@@ -59,24 +59,24 @@ pub fn label(role: &Role, tried: &Settings) -> String {
     if label.is_empty() { "as today".to_owned() } else { label }
 }
 
-/// What is in force once the recommendation is applied.
+/// Returns the settings after the recommendation is applied.
 pub fn applied(role: &Role) -> Settings {
     role.current.iter().chain(&role.recommended).map(|(p, v)| (p.clone(), v.clone())).collect()
 }
 
-/// `property=value` of what was tried besides record size and compression and is not as today.
+/// Returns `property=value` for each tried property that differs from today, without record size and compression.
 pub fn differing(role: &Role, tried: &Settings) -> Vec<String> {
     let other = |p: &str, v: &str| property_rank(p).0 == 2 && role.current.get(p).is_none_or(|c| c != v);
     tried.iter().filter(|(p, v)| other(p, v)).map(|(p, v)| format!("{p}={v}")).collect()
 }
 
-/// What the other roles had in the same trial, where not as today.
+/// Returns the settings of the other roles in the same trial, if they differ from today.
 pub fn others(evidence: &Evidence) -> String {
     let all = evidence.others.iter().map(|(role, s)| format!("{role}: {}", settings(s)));
     all.collect::<Vec<_>>().join("; ")
 }
 
-/// `16K` → 16384, as `zfs` understands sizes; `None` for what is none.
+/// Parses a size as `zfs` does: `16K` is 16384. Returns `None` for invalid text.
 pub fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
@@ -89,7 +89,7 @@ pub fn size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// Sort key of a compression: from none to the slowest of each family.
+/// The sort key of a compression: by family, and within a family from fast to slow.
 pub fn compression_rank(name: &str) -> (usize, i64, &str) {
     const FAMILIES: [&str; 7] = ["off", "zle", "lzjb", "lz4", "zstd-fast", "zstd", "gzip"];
     let (family, level) = match name.rsplit_once('-') {
@@ -103,22 +103,22 @@ pub fn compression_rank(name: &str) -> (usize, i64, &str) {
         _ => 1,
     };
     let level: i64 = level.unwrap_or(default);
-    // zstd-fast-10 is faster and weaker than zstd-fast-1
+    // zstd-fast-10 is faster and compresses less than zstd-fast-1.
     (rank, if family == "zstd-fast" { -level } else { level }, name)
 }
 
-/// `961M → 802M`.
+/// Both values of a gain: `961M → 802M`.
 pub fn from_to(name: &str, gain: &Gain) -> String {
     format!("{} → {}", unit(name).format(gain.from), unit(name).format(gain.to))
 }
 
-/// `−16.8 to −16.3 %`.
+/// The 95 % interval of a gain: `−16.8 to −16.3 %`.
 pub fn interval(gain: &Gain) -> String {
     let (low, high) = (Unit::Change.format(gain.ci95.0), Unit::Change.format(gain.ci95.1));
     format!("{} to {high}", low.trim_end_matches(" %"))
 }
 
-/// A gain's verdict, and whether it rests on measurements.
+/// The verdict of a gain, and whether it is estimated.
 pub fn verdict(gain: &Gain) -> &'static str {
     match (gain.verdict, gain.pairs) {
         (GainVerdict::Better, 0) => "better, estimated",
@@ -129,7 +129,7 @@ pub fn verdict(gain: &Gain) -> &'static str {
     }
 }
 
-/// How a gain is meant.
+/// The tone of a gain.
 pub fn tone(gain: &Gain) -> Tone {
     match gain.verdict {
         GainVerdict::Better => Tone::Good,
@@ -138,30 +138,30 @@ pub fn tone(gain: &Gain) -> Tone {
     }
 }
 
-/// The goal's weights, largest first: `mean latency 0.40, space 0.30`.
+/// The weights of a goal, largest first: `mean latency 0.40, space 0.30`.
 pub fn weights(goal: &Goal) -> String {
     let mut all: Vec<(&String, &f64)> = goal.weights.iter().collect();
     all.sort_by_key(|(_, w)| Reverse((**w * 1e6) as i64));
     all.iter().map(|(name, w)| format!("{} {w:.2}", title(name))).collect::<Vec<_>>().join(", ")
 }
 
-/// A number of things: `1 file`, `41 files`.
+/// A number with its noun: `1 file`, `41 files`.
 pub fn counted(n: u64, thing: &str) -> String {
     format!("{} {thing}{}", Unit::Count.format(n as f64), if n == 1 { "" } else { "s" })
 }
 
-/// Bytes with the suffix that `zfs` would print.
+/// Bytes with the suffixes of `zfs`.
 pub fn bytes(n: u64) -> String {
     Unit::Bytes.format(n as f64)
 }
 
-/// What to call an entry of the list of roles: its role, with the place where there are several of that role.
+/// The name of a role, with its path if several entries have the same role.
 pub fn role_name(roles: &[Role], role: &Role) -> String {
     let twins = roles.iter().filter(|r| r.role == role.role).count();
     if twins > 1 { format!("{} in {}", role.role, role.path) } else { role.role.clone() }
 }
 
-/// The roles whose I/O the trials of `role` replayed: `data`, `data and wal`.
+/// The roles whose I/O the trials of `role` replayed: `data and wal`.
 pub fn replayed(role: &Role) -> String {
     match role.together_with.split_last() {
         None => role.role.clone(),

@@ -1,11 +1,11 @@
-//! The section on memory: what ARCs of many sizes would read of the recording.
+//! The section on memory: the reads that ARCs of different sizes would need for the recorded accesses.
 
 use poolwright_report::Section;
 use poolwright_tune::plan::Memory;
 
 use crate::mrc_page;
 
-/// Everything about memory.
+/// Fills the section.
 pub fn section(section: &mut Section, memory: &Memory) {
     let Some(explained) = &memory.curve else {
         section.paragraph(&unknown(memory));
@@ -19,17 +19,17 @@ pub fn section(section: &mut Section, memory: &Memory) {
     section.folded("Figures", |inside| mrc_page::figures(inside, explained));
 }
 
-/// What such figures are worth.
-const COMPUTED: &str = "Computed by a model from the recorded accesses, not measured. What is used again only after longer \
-                        than the recording is not in it.";
+/// The reliability of the curve.
+const COMPUTED: &str = "Computed by a model from the recorded accesses, not measured. Accesses that recur only after a time \
+                        longer than the recording are not included.";
 
-/// Why there is nothing to say.
+/// The reason why there is no curve.
 pub fn unknown(memory: &Memory) -> String {
-    let why = memory.unknown.as_deref().unwrap_or("nothing was recorded that the ARC could hold");
+    let why = memory.unknown.as_deref().unwrap_or("the recording has no access to data that the ARC may cache");
     format!("How much memory the ARC needs is not known: {}.", why.trim_end_matches('.'))
 }
 
-/// What was modelled: records, latency, the host.
+/// The inputs of the model: record sizes, read latency, the host's memory.
 fn about(memory: &Memory) -> String {
     let records: Vec<String> =
         memory.recordsizes.iter().map(|(role, size)| format!("{role} in records of {size}")).collect();
@@ -44,7 +44,7 @@ fn about(memory: &Memory) -> String {
     text + "."
 }
 
-/// The same in sentences for the terminal.
+/// Returns the interpretation of the curve as sentences, for the terminal.
 pub fn sentences(memory: &Memory) -> Vec<String> {
     match &memory.curve {
         Some(explained) => mrc_page::format::sentences(explained),

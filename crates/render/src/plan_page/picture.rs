@@ -1,4 +1,4 @@
-//! The trade-off as pictures: scatters of what was measured, heat maps of record size × compression.
+//! The trade-off as plots: scatter plots of the measurements, heat maps of record size × compression.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use poolwright_tune::plan::{Evidence, EvidenceKind, Gains, Outcome, Plan, Role, 
 
 use super::format;
 
-/// What would change, metric by metric; `None` where nothing was compared.
+/// Returns a plot of the change of each metric, or `None` if nothing was compared.
 pub fn gains(all: &Gains) -> Option<Intervals> {
     if all.is_empty() {
         return None;
@@ -28,7 +28,7 @@ pub fn gains(all: &Gains) -> Option<Intervals> {
     Some(plot)
 }
 
-/// Scatters and heat maps, as far as there are figures for them.
+/// Adds the scatter plots and heat maps for which the role has data.
 pub fn trade_off(section: &mut Section, plan: &Plan, role: &Role) {
     let (points, source) = comparable(role);
     let has = |name: &str| points.iter().filter(|e| e.metrics.contains_key(name)).count() > 1;
@@ -38,7 +38,7 @@ pub fn trade_off(section: &mut Section, plan: &Plan, role: &Role) {
     let both = |x: Option<&'static str>, y| x.zip(y).map(|(x, y)| scatter(role, &points, x, y));
     let mut plots: Vec<Scatter> = [both(space, latency), both(space, wear)].into_iter().flatten().collect();
     if space.is_some_and(|name| same(&points, name)) {
-        // points above each other show nothing; what is left to choose between is time and wear
+        // All settings take the same space, so the choice is between speed and wear.
         plots = both(wear, latency).into_iter().collect();
     }
     let (objective, ratio) = (objectives(role, &points), space_ratios(plan, role));
@@ -49,10 +49,10 @@ pub fn trade_off(section: &mut Section, plan: &Plan, role: &Role) {
     for (i, plot) in plots.iter().enumerate() {
         section.plot(plot, if i == 0 { &source } else { "" });
     }
-    const OBJECTIVE: &str = "Objective: median of the trials, today is 1, lower is better; cells without a figure \
-                             were not replayed.";
-    const RATIO: &str = "Space ratio: logical bytes per allocated byte, estimated from the files; where there is \
-                         no estimate, as the trial ended.";
+    const OBJECTIVE: &str = "Objective: median of the trials; today is 1, lower is better. Empty cells were not \
+                             replayed.";
+    const RATIO: &str = "Space ratio: logical bytes per allocated byte, estimated from the files, or from the \
+                         end of a trial if there is no estimate.";
     match (objective, ratio) {
         (Some(a), Some(b)) => {
             section.plots(&[&a.width(HALF), &b.width(HALF)]).paragraph(&format!("{OBJECTIVE} {RATIO}"))
@@ -63,8 +63,8 @@ pub fn trade_off(section: &mut Section, plan: &Plan, role: &Role) {
     };
 }
 
-/// The entries whose figures may stand in one picture, and what to say of them: measured ones if there are at
-/// least two, and only with the other roles as today, because a trial's latency is that of all roles together.
+/// Returns the entries that can share a plot, and their source. These are the trials if there are at least two, and only
+/// those in which the other roles had today's settings, because the latency of a trial is that of all roles together.
 fn comparable(role: &Role) -> (Vec<&Evidence>, String) {
     let of = |kind| role.evidence.iter().filter(|e| e.kind == kind).collect::<Vec<_>>();
     let (trials, models) = (of(EvidenceKind::Trial), of(EvidenceKind::Model));
@@ -74,12 +74,12 @@ fn comparable(role: &Role) -> (Vec<&Evidence>, String) {
     let (alone, mixed): (Vec<_>, Vec<_>) = trials.into_iter().partition(|e| e.others.is_empty());
     if alone.len() < 2 {
         let all: Vec<&Evidence> = alone.into_iter().chain(mixed).collect();
-        let source = "Trials on the engine. The other roles had not the same settings in all of them.";
+        let source = "Trials on the engine. The settings of the other roles differ between them.";
         return (all, format!("{source} {}", spread(role)));
     }
     let rest = match mixed.len() as u64 {
         0 => String::new(),
-        n => format!(" {} with other roles changed too left out.", format::counted(n, "trial")),
+        n => format!(" {} that also changed other roles left out.", format::counted(n, "trial")),
     };
     (alone, format!("Trials on the engine.{rest} {}", spread(role)))
 }
@@ -87,13 +87,13 @@ fn comparable(role: &Role) -> (Vec<&Evidence>, String) {
 fn spread(role: &Role) -> &'static str {
     let range = |e: &Evidence| e.kind == EvidenceKind::Trial && e.spread == Spread::MinMax;
     if role.evidence.iter().any(range) {
-        "Bars are the smallest and largest of the repeats. Point at a dot for its figures."
+        "Bars show the range of the repeats. Hover over a dot for its figures."
     } else {
-        "Bars are 95 % intervals. Point at a dot for its figures."
+        "Bars show 95 % intervals. Hover over a dot for its figures."
     }
 }
 
-/// Whether a metric differs by less than what two runs of one setting may differ by: half a per cent.
+/// Whether the metric varies by less than 0.5 %, which is the difference that two trials of one setting may have.
 fn same(points: &[&Evidence], metric: &str) -> bool {
     let values = || points.iter().filter_map(|e| e.metrics.get(metric)).map(|m| m.median);
     let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
@@ -103,7 +103,7 @@ fn same(points: &[&Evidence], metric: &str) -> bool {
 fn scatter(role: &Role, points: &[&Evidence], x: &'static str, y: &'static str) -> Scatter {
     let mut shown: Vec<&Evidence> =
         points.iter().copied().filter(|e| e.metrics.contains_key(x) && e.metrics.contains_key(y)).collect();
-    // the legend lists compressions in the order of the points
+    // The legend lists compressions in the order of the points.
     shown.sort_by_key(|e| format::compression_rank(compression(role, e)));
     let drawn = shown.iter().map(|e| {
         let (mx, my) = (e.metrics[x], e.metrics[y]);
@@ -125,8 +125,8 @@ fn scatter(role: &Role, points: &[&Evidence], x: &'static str, y: &'static str) 
 
 fn axis(metric: &str) -> String {
     let way = match format::better(metric) {
-        Better::Lower => "less is better",
-        Better::Higher => "more is better",
+        Better::Lower => "lower is better",
+        Better::Higher => "higher is better",
     };
     format!("{} ({way})", format::title(metric))
 }
@@ -140,7 +140,7 @@ fn compression<'a>(role: &'a Role, e: &'a Evidence) -> &'a str {
     format::value(role, &e.settings, "compression").unwrap_or("any compression")
 }
 
-/// Where nothing is to change, today's is all there is to mark.
+/// The mark of an entry. If the plan keeps today's settings, "recommended" is today's entry.
 fn mark(role: &Role, e: &Evidence) -> Mark {
     match e.outcome {
         Outcome::Current => Mark::Today,
@@ -150,7 +150,7 @@ fn mark(role: &Role, e: &Evidence) -> Mark {
     }
 }
 
-/// Record size and compression → figure, with what the cell is to the reader.
+/// Record size and compression → value and mark of a cell.
 type Cells<'a> = BTreeMap<(&'a str, &'a str), (f64, Mark)>;
 
 fn key<'a>(role: &'a Role, e: &'a Evidence) -> Option<(&'a str, &'a str)> {
@@ -158,7 +158,7 @@ fn key<'a>(role: &'a Role, e: &'a Evidence) -> Option<(&'a str, &'a str)> {
     of("recordsize").zip(of("compression"))
 }
 
-/// The best objective per cell: two entries of one cell differ in something else, such as `logbias`.
+/// The best objective of each cell. Entries of the same cell differ in other properties, such as `logbias`.
 fn objectives(role: &Role, points: &[&Evidence]) -> Option<HeatMap> {
     let mut cells = Cells::new();
     for e in points.iter().copied() {
@@ -174,7 +174,7 @@ fn objectives(role: &Role, points: &[&Evidence]) -> Option<HeatMap> {
 
 fn space_ratios(plan: &Plan, role: &Role) -> Option<HeatMap> {
     let mut cells = Cells::new();
-    // trials first, so that an estimate of the same cell takes its place
+    // Estimates come second, so they replace the trials of the same cell.
     for kind in [EvidenceKind::Trial, EvidenceKind::Estimate] {
         for e in role.evidence.iter().filter(|e| e.kind == kind) {
             let here = e.ashift.is_none_or(|a| a == plan.pool.ashift);
@@ -191,7 +191,7 @@ fn space_ratios(plan: &Plan, role: &Role) -> Option<HeatMap> {
     heat_map("Space ratio", Unit::Ratio, &cells)
 }
 
-/// `None` for fewer than two cells: that is no picture.
+/// Returns `None` for fewer than two cells.
 fn heat_map(title: &str, unit: Unit, cells: &Cells<'_>) -> Option<HeatMap> {
     if cells.len() < 2 {
         return None;

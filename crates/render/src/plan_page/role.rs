@@ -1,4 +1,4 @@
-//! The section of one role: advice, gains, the trade-off as pictures, and the evidence.
+//! The section of one role: recommended properties, gains, the trade-off as plots, and the evidence.
 
 use poolwright_report::plot::{Histogram, WIDTH};
 use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
@@ -6,7 +6,7 @@ use poolwright_tune::plan::{CurrentSource, Gains, Plan, Role};
 
 use super::{evidence, format, picture};
 
-/// Everything about one role.
+/// Fills the section of one role.
 pub fn section(section: &mut Section, plan: &Plan, role: &Role) {
     section.paragraph(&place(plan, role));
     properties(section, role);
@@ -33,7 +33,7 @@ fn place(plan: &Plan, role: &Role) -> String {
     let mountpoint = &at.mountpoint;
     match (&at.dataset, at.separable) {
         (Some(dataset), _) => text += &format!("It is on the dataset `{dataset}`."),
-        (None, true) => text += &format!("It can have a dataset of its own, mounted on `{mountpoint}`"),
+        (None, true) => text += &format!("It can have its own dataset, mounted on `{mountpoint}`"),
         (None, false) => text += &format!("It shares the dataset mounted on `{mountpoint}`."),
     }
     if at.dataset.is_none() && at.separable {
@@ -42,12 +42,12 @@ fn place(plan: &Plan, role: &Role) -> String {
     let with = plan.roles.iter().filter(|r| r.place.mountpoint == *mountpoint && r.path != role.path);
     let with: Vec<String> = with.map(|r| format::role_name(&plan.roles, r)).collect();
     if !with.is_empty() {
-        text += &format!(" On the same dataset, and so with the same settings: {}.", with.join(", "));
+        text += &format!(" These roles are on the same dataset and therefore have the same settings: {}.", with.join(", "));
     }
     text
 }
 
-/// Today's and the recommended value of every property that was looked at, the changes first.
+/// Today's and the recommended value of each property, changed properties first.
 fn properties(section: &mut Section, role: &Role) {
     let mut names: Vec<&str> =
         role.current.keys().chain(role.recommended.keys()).map(String::as_str).collect();
@@ -58,7 +58,7 @@ fn properties(section: &mut Section, role: &Role) {
     }
     let safety = !role.safe_because.is_empty();
     let mut columns = vec![Column::left("property"), Column::left("today"), Column::left("recommended")];
-    columns.extend(safety.then(|| Column::left("what makes it safe")));
+    columns.extend(safety.then(|| Column::left("safe because")));
     let mut table = Table::new(columns);
     for name in names {
         let now = role.current.get(name).map_or(Cell::missing(), Cell::text);
@@ -76,7 +76,7 @@ fn properties(section: &mut Section, role: &Role) {
             section.paragraph(&format!("Today's values are those of the dataset `{dataset}`."))
         }
         CurrentSource::ZfsDefaults { why } => section
-            .paragraph(&format!("\"Today\" stands for the defaults of OpenZFS: {}.", super::trimmed(why))),
+            .paragraph(&format!("\"Today\" means the defaults of OpenZFS: {}.", super::trimmed(why))),
     };
 }
 
@@ -86,12 +86,12 @@ fn gains_caption(role: &Role) -> String {
         _ => format!(" {} were replayed together.", format::replayed(role)),
     };
     format!(
-        "{}{whose} The other roles had today's settings. An interval that holds 0 is inside the noise.",
+        "{}{whose} The other roles had today's settings. A change whose interval includes 0 is inside the noise.",
         pairs(&role.gain)
     )
 }
 
-/// What the figures rest on.
+/// Returns a sentence on the number of pairs behind the gains.
 pub fn pairs(gain: &Gains) -> String {
     let pairs = || gain.values().map(|g| g.pairs);
     let (least, most) = (pairs().min().unwrap_or(0), pairs().max().unwrap_or(0));
@@ -103,17 +103,17 @@ pub fn pairs(gain: &Gains) -> String {
     }
 }
 
-/// What the recording saw of the role.
+/// The recorded I/O of the role.
 fn sizes(section: &mut Section, role: &Role) {
     let Some(io) = &role.io else {
         section.callout(
             Callout::Note,
             "No I/O recorded",
-            "The advice for this role rests on its files alone.",
+            "The recommendation for this role is based on its files alone.",
         );
         return;
     };
-    section.heading("What the database does here");
+    section.heading("Recorded I/O");
     let count = |op: &str| io.ops.get(op).map(|n| format::counted(*n, op));
     let mut said: Vec<String> =
         ["read", "write", "fsync", "fdatasync"].into_iter().filter_map(count).collect();

@@ -1,4 +1,4 @@
-//! What the database itself measured, at the terminal.
+//! The confirmation of a plan as terminal text.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use super::Text;
 use crate::plan_page::confirmation::{DEVIATION, about, headline, table};
 
 impl<W: Write> Text<'_, W> {
-    /// The verdict, the table, and what limits its worth.
+    /// Writes the verdict, the table and the warnings.
     pub(super) fn confirmation(&mut self, found: &Confirmation) -> io::Result<()> {
         self.heading("with the database itself", &about(found))?;
         let tone = match found.verdict {

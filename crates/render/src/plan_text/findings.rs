@@ -1,4 +1,4 @@
-//! What the trials showed beyond the recommendation, in short.
+//! Short forms of the findings beyond the recommendation.
 
 use std::io::{self, Write};
 
@@ -7,21 +7,21 @@ use poolwright_tune::plan::{AdviceStatus, Outcome, Pareto, Plan};
 use super::Text;
 use crate::plan_page::findings;
 
-/// Settings shown of a set; the report has all.
+/// Number of settings shown of a Pareto set; the report has all.
 const SHOWN: usize = 6;
 
-/// The fastest few, today's and the recommended one always among them.
+/// The fastest settings, always including today's and the recommended ones.
 fn shortened(found: &Pareto) -> Pareto {
     let marked = |i: &usize| matches!(found.settings[*i].outcome, Outcome::Current | Outcome::Recommended);
     let mut kept: Vec<usize> = (0..found.settings.len()).collect();
-    kept.sort_by_key(|i| !marked(i)); // stable: the fastest first within each half
+    kept.sort_by_key(|i| !marked(i)); // The sort is stable: within both halves the fastest come first.
     kept.truncate(SHOWN);
     kept.sort_unstable();
     Pareto { settings: kept.into_iter().map(|i| found.settings[i].clone()).collect(), ..found.clone() }
 }
 
 impl<W: Write> Text<'_, W> {
-    /// One sentence on how good predictions were elsewhere.
+    /// Writes the track record of the predictions.
     pub(super) fn track_record(&mut self, plan: &Plan) -> io::Result<()> {
         match plan.track_record.as_ref().and_then(|t| t.sentence()) {
             Some(sentence) => self.wrapped("", 0, &sentence),
@@ -29,7 +29,7 @@ impl<W: Write> Text<'_, W> {
         }
     }
 
-    /// Settings that no other beats, and what each property contributes.
+    /// Writes the settings that no other beats, and the contribution of each property.
     pub(super) fn findings(&mut self, plan: &Plan) -> io::Result<()> {
         for found in &plan.pareto {
             let about = format!("of {}, in work rate, space and bytes written together", found.role);
@@ -55,16 +55,16 @@ impl<W: Write> Text<'_, W> {
         Ok(())
     }
 
-    /// Published rules, held against today's settings.
+    /// Writes the published rules and their effects.
     pub(super) fn advice(&mut self, plan: &Plan) -> io::Result<()> {
         if plan.advice.is_empty() {
             return Ok(());
         }
-        self.heading("published advice", "against today's settings; the report names the sources")?;
+        self.heading("published advice", "compared with today's settings; the report names the sources")?;
         self.table(&findings::advice_table(&plan.advice, false))?;
         if plan.advice.iter().any(|a| a.status == AdviceStatus::Predicted) {
             let text =
-                "Figures with ~ are the model's predictions, not measured; --check-advice measures them.";
+                "Figures with ~ are predictions of the model; --check-advice measures them.";
             self.wrapped("  ", 2, text)?;
         }
         Ok(())

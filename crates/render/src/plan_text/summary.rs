@@ -12,7 +12,7 @@ use crate::plan_page::{caveats, format};
 const COMMANDS: usize = 2;
 
 impl<W: Write> Text<'_, W> {
-    /// Writes the verdict, the figures of the goal, the caveats' number, and the commands that apply the plan.
+    /// Writes the verdict, the metrics of the goal, the number of caveats, and the commands that apply the plan.
     pub(super) fn summary(&mut self, plan: &Plan) -> io::Result<()> {
         if let Some(found) = plan.contradiction() {
             let label = self.style(CONTRADICTED, Tone::Bad);
@@ -21,7 +21,7 @@ impl<W: Write> Text<'_, W> {
         let change = plan.verdict == Verdict::Change;
         let (word, tone) = if change { ("Change", Tone::Good) } else { ("Keep", Tone::Strong) };
         let word = self.style(word, tone);
-        // The figures of a change follow as a table.
+        // The figures follow as a table.
         let why = if change { first_sentence(&plan.why) } else { &plan.why };
         self.wrapped(&format!("{word}: "), word_width(plan.verdict), why)?;
         self.evidence(plan)?;
@@ -33,14 +33,14 @@ impl<W: Write> Text<'_, W> {
             self.wrapped(
                 &format!("{mark} "),
                 2,
-                &format!("Do not follow this plan as it stands: {problem}"),
+                &format!("Do not follow this plan: {problem}"),
             )?;
         }
         self.caveats(plan)?;
         if change { self.commands(plan) } else { Ok(()) }
     }
 
-    /// One line: the database, the goal, and how much was measured.
+    /// Writes the database, the goal and the extent of the measurements on one line.
     fn evidence(&mut self, plan: &Plan) -> io::Result<()> {
         let database = plan.subject.database.as_deref().unwrap_or("unknown database");
         let recorded = match &plan.trace {
@@ -56,7 +56,7 @@ impl<W: Write> Text<'_, W> {
         )
     }
 
-    /// The figures that the goal weighs, of the whole plan or else of the first role that has any.
+    /// Writes the headline metrics of the whole plan, or of the first role with gains if the whole plan has none.
     fn headline(&mut self, plan: &Plan) -> io::Result<()> {
         let of_role = || plan.roles.iter().map(|role| &role.gain).find(|gain| !gain.is_empty());
         let gains: &Gains = match plan.gain.is_empty() {
@@ -86,7 +86,7 @@ impl<W: Write> Text<'_, W> {
         self.table(&table)
     }
 
-    /// One line that counts the costs and warnings, and names the first cost.
+    /// Writes the first cost and the number of further costs and warnings on one line.
     fn caveats(&mut self, plan: &Plan) -> io::Result<()> {
         let (costs, warnings) = (caveats::costs(plan), caveats::warnings(plan).len() - plan.problems().len());
         let mut parts: Vec<String> = costs.first().cloned().into_iter().collect();
@@ -100,7 +100,7 @@ impl<W: Write> Text<'_, W> {
         self.wrapped(&format!("{mark} "), 2, &format!("{} (-v shows all)", parts.join("; ")))
     }
 
-    /// The commands for the first datasets, and what they leave undone.
+    /// Writes the commands for the first datasets and a remark on existing files.
     fn commands(&mut self, plan: &Plan) -> io::Result<()> {
         let mut roles: Vec<&Role> = plan.roles.iter().filter(|r| !r.recommended.is_empty()).collect();
         let mut seen = std::collections::BTreeSet::new();
@@ -113,7 +113,7 @@ impl<W: Write> Text<'_, W> {
         let more = if more > 0 { format!(" -v shows {more} more.") } else { String::new() };
         let resized = plan.roles.iter().any(|r| r.recommended.contains_key("recordsize"));
         let existing = if resized {
-            "Existing files keep their record size until they are copied, with the database stopped."
+            "Existing files keep their record size until they are copied while the database is stopped."
         } else {
             "The change applies to data written from then on."
         };
@@ -121,7 +121,7 @@ impl<W: Write> Text<'_, W> {
     }
 }
 
-/// The text up to the end of its first sentence.
+/// Returns the text up to the end of its first sentence.
 fn first_sentence(text: &str) -> &str {
     text.find(". ").map_or(text, |end| &text[..=end])
 }
