@@ -39,9 +39,9 @@ mod tests {
     #[test]
     fn scripts_get_tabs_and_people_get_columns() {
         let rows = vec![vec!["tank".to_owned(), size(Some(1 << 20), false)]];
-        assert_eq!(listing(&["NAME", "<SIZE"], &rows, true, Terminal::default()), "tank\t1M\n");
-        assert!(listing(&["NAME", "<SIZE"], &rows, false, Terminal::default()).starts_with("NAME"));
-        assert_eq!(listing(&["NAME"], &[], false, Terminal::default()), "nothing to list\n");
+        assert_eq!(listing(&["NAME", "<SIZE"], &rows, true, Terminal::PLAIN), "tank\t1M\n");
+        assert!(listing(&["NAME", "<SIZE"], &rows, false, Terminal::PLAIN).starts_with("NAME"));
+        assert_eq!(listing(&["NAME"], &[], false, Terminal::PLAIN), "nothing to list\n");
         assert_eq!((size(Some(1 << 20), true), size(None, true)), ("1048576".into(), "-".into()));
     }
 }

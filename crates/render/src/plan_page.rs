@@ -37,8 +37,10 @@ pub fn html(plan: &Plan) -> String {
         settings(page.section("Settings"), plan);
     }
     if let Some(plot) = picture::gains(&plan.gain) {
-        let caption =
-            format!("{} All files together, today's settings compared with the plan's.", role::pairs(&plan.gain));
+        let caption = format!(
+            "{} All files together, today's settings compared with the plan's.",
+            role::pairs(&plan.gain)
+        );
         page.section("The whole plan").plot(&plot, &caption);
     }
     findings::sections(&mut page, plan);
@@ -196,9 +198,9 @@ fn pool(section: &mut Section, plan: &Plan) {
     let sector = 1u64.checked_shl(pool.ashift.into()).map(format::bytes).unwrap_or_default();
     let today = match pool.current {
         Some(current) if current == pool.ashift => "; the pool has this value today".to_owned(),
-        Some(current) => format!(
-            "; the pool has `ashift={current}` today, and changing it requires a new pool"
-        ),
+        Some(current) => {
+            format!("; the pool has `ashift={current}` today, and changing it requires a new pool")
+        }
         None => String::new(),
     };
     section.paragraph(&format!(

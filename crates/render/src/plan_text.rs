@@ -341,8 +341,10 @@ impl<W: Write> Text<'_, W> {
             return Ok(());
         }
         let how = role.place.how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
-        let text =
-            format!("to be mounted on {}, for the files that are in {} today{how}", role.place.mountpoint, role.path);
+        let text = format!(
+            "to be mounted on {}, for the files that are in {} today{how}",
+            role.place.mountpoint, role.path
+        );
         self.wrapped("    ", 4, &text)
     }
 

@@ -277,7 +277,7 @@ mod tests {
             last_scrub: None,
             cache_guids: Vec::new(),
         };
-        let text = text(&status, "none requested", 0, Terminal::default());
+        let text = text(&status, "none requested", 0, Terminal::PLAIN);
         let start = "  pool: tank\n state: UNAVAIL\nstatus: no file was found\naction: name the directory with -d\nconfig:\n\n";
         assert!(text.starts_with(start), "{text}");
         assert!(!status.is_good() && !text.contains("errors:"), "{text}");

@@ -129,20 +129,20 @@ pub const METRICS: &[Metric] = {
         .precedence(2),
         Metric::new("read_p50_ns", "read p50", Nanoseconds, Lower, Speed, "median latency of foreground reads at the file interface")
             .precedence(6),
-        Metric::new("read_p99_ns", "read p99", Nanoseconds, Lower, Speed, "99th percentile of the same")
+        Metric::new("read_p99_ns", "read p99", Nanoseconds, Lower, Speed, "99th percentile of the latency of foreground reads")
             .precedence(3)
             .requirement("read_p99"),
-        Metric::new("read_p999_ns", "read p99.9", Nanoseconds, Lower, Speed, "99.9th percentile of the same").precedence(9),
+        Metric::new("read_p999_ns", "read p99.9", Nanoseconds, Lower, Speed, "99.9th percentile of the latency of foreground reads").precedence(9),
         Metric::new("write_p50_ns", "write p50", Nanoseconds, Lower, Speed, "median latency of foreground writes at the file interface")
             .precedence(7),
-        Metric::new("write_p99_ns", "write p99", Nanoseconds, Lower, Speed, "99th percentile of the same").precedence(4),
-        Metric::new("write_p999_ns", "write p99.9", Nanoseconds, Lower, Speed, "99.9th percentile of the same").precedence(10),
+        Metric::new("write_p99_ns", "write p99", Nanoseconds, Lower, Speed, "99th percentile of the latency of foreground writes").precedence(4),
+        Metric::new("write_p999_ns", "write p99.9", Nanoseconds, Lower, Speed, "99.9th percentile of the latency of foreground writes").precedence(10),
         Metric::new("fsync_p50_ns", "fsync p50", Nanoseconds, Lower, Speed, "median latency of foreground `fsync` and `fdatasync` calls")
             .precedence(8),
-        Metric::new("fsync_p99_ns", "fsync p99", Nanoseconds, Lower, Speed, "99th percentile of the same")
+        Metric::new("fsync_p99_ns", "fsync p99", Nanoseconds, Lower, Speed, "99th percentile of the latency of foreground `fsync` and `fdatasync` calls")
             .precedence(5)
             .requirement("sync_p99"),
-        Metric::new("fsync_p999_ns", "fsync p99.9", Nanoseconds, Lower, Speed, "99.9th percentile of the same").precedence(11),
+        Metric::new("fsync_p999_ns", "fsync p99.9", Nanoseconds, Lower, Speed, "99.9th percentile of the latency of foreground `fsync` and `fdatasync` calls").precedence(11),
         Metric::new(
             "ops_s",
             "operations",

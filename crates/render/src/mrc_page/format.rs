@@ -65,9 +65,10 @@ pub fn saving(step: &Step) -> (String, String) {
         (StepVerdict::Saves, Some(reads), None) => {
             (format!("−{}", Unit::PerSecond.format(reads.value)), format!("reads{}", confidence(reads)))
         }
-        (StepVerdict::Saves, None, _) => {
-            (format!("−{}", Unit::Fraction.format(step.reads.value)), "of requests need no read any more".into())
-        }
+        (StepVerdict::Saves, None, _) => (
+            format!("−{}", Unit::Fraction.format(step.reads.value)),
+            "of requests need no read any more".into(),
+        ),
         (StepVerdict::Nothing, ..) => ("nothing".into(), "all records that are used again fit".into()),
         (other, ..) => ("–".into(), verdict(other).into()),
     }

@@ -32,7 +32,8 @@ pub fn sections(page: &mut Page, plan: &Plan) {
 /// Adds the outcome of a repeated run and the track record of the predictions.
 pub fn top(section: &mut Section, plan: &Plan) {
     if let Some(repetition) = &plan.repetition {
-        let heading = if repetition.same { "Repeated: the same result" } else { "Repeated: a different result" };
+        let heading =
+            if repetition.same { "Repeated: the same result" } else { "Repeated: a different result" };
         let lines = [&repetition.differences[..], &repetition.circumstances].concat();
         let more = if lines.is_empty() { String::new() } else { format!(" {}.", lines.join("; ")) };
         section.callout(

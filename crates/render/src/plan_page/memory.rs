@@ -25,7 +25,8 @@ const COMPUTED: &str = "Computed by a model from the recorded accesses, not meas
 
 /// The reason why there is no curve.
 pub fn unknown(memory: &Memory) -> String {
-    let why = memory.unknown.as_deref().unwrap_or("the recording has no access to data that the ARC may cache");
+    let why =
+        memory.unknown.as_deref().unwrap_or("the recording has no access to data that the ARC may cache");
     format!("How much memory the ARC needs is not known: {}.", why.trim_end_matches('.'))
 }
 

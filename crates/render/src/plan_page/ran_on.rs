@@ -62,8 +62,7 @@ fn device(d: &Device) -> String {
         d.queue_depth.map(|n| format!("queue depth {n}")),
     ];
     let figures: Vec<String> = figures.into_iter().flatten().collect();
-    let profile =
-        if d.profile == "none" { "none: the machine's own speed" } else { &d.profile };
+    let profile = if d.profile == "none" { "none: the machine's own speed" } else { &d.profile };
     if figures.is_empty() { profile.to_owned() } else { format!("{profile}: {}", figures.join(", ")) }
 }
 

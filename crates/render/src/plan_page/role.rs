@@ -42,7 +42,10 @@ fn place(plan: &Plan, role: &Role) -> String {
     let with = plan.roles.iter().filter(|r| r.place.mountpoint == *mountpoint && r.path != role.path);
     let with: Vec<String> = with.map(|r| format::role_name(&plan.roles, r)).collect();
     if !with.is_empty() {
-        text += &format!(" These roles are on the same dataset and therefore have the same settings: {}.", with.join(", "));
+        text += &format!(
+            " These roles are on the same dataset and therefore have the same settings: {}.",
+            with.join(", ")
+        );
     }
     text
 }
@@ -75,8 +78,9 @@ fn properties(section: &mut Section, role: &Role) {
         CurrentSource::ZfsGet { dataset } => {
             section.paragraph(&format!("Today's values are those of the dataset `{dataset}`."))
         }
-        CurrentSource::ZfsDefaults { why } => section
-            .paragraph(&format!("\"Today\" means the defaults of OpenZFS: {}.", super::trimmed(why))),
+        CurrentSource::ZfsDefaults { why } => {
+            section.paragraph(&format!("\"Today\" means the defaults of OpenZFS: {}.", super::trimmed(why)))
+        }
     };
 }
 

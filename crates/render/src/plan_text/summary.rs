@@ -30,11 +30,7 @@ impl<W: Write> Text<'_, W> {
         }
         for problem in plan.problems() {
             let mark = self.style("!", Tone::Bad);
-            self.wrapped(
-                &format!("{mark} "),
-                2,
-                &format!("Do not follow this plan: {problem}"),
-            )?;
+            self.wrapped(&format!("{mark} "), 2, &format!("Do not follow this plan: {problem}"))?;
         }
         self.caveats(plan)?;
         if change { self.commands(plan) } else { Ok(()) }
