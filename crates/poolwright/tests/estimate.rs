@@ -89,7 +89,7 @@ fn a_file_in_a_block_pointer_is_not_called_a_hole() {
     let text = printed(&["-o", "compression=off,lz4"], dir.path());
     assert!(!text.contains("all holes") && text.contains("no block"), "{text}");
     assert!(text.starts_with("1 file, 4B: "), "{text}");
-    assert!(text.contains("which the block pointer holds"), "{text}");
+    assert!(text.contains("which are stored in the block pointer"), "{text}");
 }
 
 #[test]

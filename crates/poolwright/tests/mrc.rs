@@ -383,7 +383,10 @@ fn a_sample_of_all_is_exact_and_a_part_has_bands() {
     assert!(table.contains("misses, 95 %") && table.contains("10 %"), "{table}");
     let few =
         place.run("synthetic:zipf,records=20K,requests=200K --model lru --sizes 128K,64M --sample 0.05").0;
-    assert!(few.contains("128K: too few records") && few.contains("; --sample 0."), "{few}");
+    assert!(
+        few.contains("128K: the sample has too few records") && few.contains("; use --sample 0."),
+        "{few}"
+    );
 }
 
 #[test]

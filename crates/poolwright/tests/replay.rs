@@ -120,7 +120,7 @@ fn trials_that_all_take_too_long_are_a_failure() {
         let out = replay(dir.path(), &format!("{options} --trial-timeout 1s"));
         let (said, why) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
         assert_eq!(out.status.code(), Some(1), "{said}{why}");
-        assert!(said.contains("Stopped after 1 s, which is no result: "), "{said}");
+        assert!(said.contains("Stopped after 1 s, so there is no result for "), "{said}");
         assert!(said.contains(&format!("{setting}.")) && !said.contains("OpenZFS defaults"), "{said}");
         assert!(why.contains("--trial-timeout") && why.contains("--first"), "{why}");
     }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use poolwright_openzfs::property::Settings;
+use poolwright_report::Better;
 
 use crate::candidates::{same, with};
-use crate::objective::{Goal, HIGHER_IS_BETTER, Metrics};
+use crate::metric;
+use crate::objective::{Goal, Metrics};
 use crate::plan::{Evidence, EvidenceKind, Gain, GainVerdict, Gains, Measured, Outcome, Spread};
 use crate::race::{self, Runner};
 use crate::screen::Screened;
@@ -88,7 +90,7 @@ pub(crate) fn of_model(s: &Screened, ashift: u32, rank: usize, of: usize) -> Evi
 /// Returns the verdict on a change of a metric: `change` gives its direction, `is_clear` whether it is beyond the
 /// noise.
 pub(crate) fn verdict(metric: &str, change: f64, is_clear: bool) -> GainVerdict {
-    let better = (change < 0.0) != HIGHER_IS_BETTER.contains(&metric);
+    let better = (change < 0.0) == (metric::better(metric) == Better::Lower);
     match (is_clear, better) {
         (false, _) => GainVerdict::Noise,
         (true, true) => GainVerdict::Better,

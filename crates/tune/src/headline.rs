@@ -4,26 +4,17 @@
 //! no change if the interval contains 0, and no gain that the trials of the changed roles alone did not show as
 //! well.
 
+use poolwright_report::Better;
+
 use crate::candidates::assignments;
-use crate::objective::HIGHER_IS_BETTER;
+use crate::metric;
 use crate::plan::{Cost, Gain, GainVerdict, Gains, Role, Verdict};
 
 /// The metrics that the headline names.
-const SAID: [(&str, &str); 3] = [
-    ("allocated_bytes", "space"),
-    ("work_rate", "work rate"),
-    ("vdev_write_bytes", "bytes written to devices"),
-];
+const QUOTED: [&str; 3] = ["allocated_bytes", "work_rate", "vdev_write_bytes"];
 
 /// A metric is a cost if its whole 95 % interval is worse by more than this fraction.
 const COST: f64 = 0.1;
-
-/// Metrics that duplicate another one: listed as a cost only if the other one is not.
-const SAME_AS: [(&str, &str); 3] = [
-    ("space_ratio", "allocated_bytes"),
-    ("vdev_write_bytes", "write_amplification"),
-    ("vdev_read_bytes", "read_amplification"),
-];
 
 /// Explains the verdict in a few sentences.
 pub(crate) fn why(verdict: Verdict, roles: &[Role], gain: &Gains, costs: &[Cost]) -> String {
@@ -31,8 +22,7 @@ pub(crate) fn why(verdict: Verdict, roles: &[Role], gain: &Gains, costs: &[Cost]
         return "None of the settings that were tried is better than today's beyond noise.".into();
     }
     let changes: Vec<String> = roles.iter().filter(|r| !r.gain.is_empty()).map(change).collect();
-    let effects: Vec<String> =
-        SAID.iter().filter_map(|(metric, words)| effect(metric, words, roles, gain)).collect();
+    let effects: Vec<String> = QUOTED.iter().filter_map(|metric| effect(metric, roles, gain)).collect();
     let mut text = format!("{}. ", changes.join("; "));
     if effects.is_empty() {
         text += "The whole plan could not be compared with today's settings.";
@@ -66,14 +56,15 @@ fn names(role: &Role) -> String {
     }
 }
 
-/// Describes the effect of the whole plan on a metric, or returns `None` if it was not measured.
-fn effect(metric: &str, words: &str, roles: &[Role], gain: &Gains) -> Option<String> {
+/// Describes the effect of the whole plan on a metric; returns `None` if it was not measured.
+fn effect(metric: &str, roles: &[Role], gain: &Gains) -> Option<String> {
     let g = gain.get(metric)?;
+    let name = noun(metric);
     if g.verdict == GainVerdict::Noise {
-        return Some(format!("no clear change in {words} ({})", range(g)));
+        return Some(format!("no clear change in {name} ({})", range(g)));
     }
     if g.change.abs() < 0.005 {
-        return Some(format!("{words} unchanged"));
+        return Some(format!("{name} unchanged"));
     }
     let alone: Vec<(&Role, &Gain)> = roles.iter().filter_map(|r| Some((r, r.gain.get(metric)?))).collect();
     let shown = alone.iter().any(|(_, g)| g.verdict == GainVerdict::Better);
@@ -81,12 +72,20 @@ fn effect(metric: &str, words: &str, roles: &[Role], gain: &Gains) -> Option<Str
         let others: Vec<String> =
             alone.iter().map(|(r, g)| format!("{} for {}", range(g), names(r))).collect();
         return Some(format!(
-            "no clear change in {words} ({} for all files together, but {} in separate trials)",
+            "no clear change in {name} ({} for all files together, but {} in separate trials)",
             range(g),
             others.join(" and ")
         ));
     }
-    Some(format!("{words} {:+.0} % ({:+.0} to {:+.0})", g.change * 100.0, g.ci95.0 * 100.0, g.ci95.1 * 100.0))
+    Some(format!("{name} {:+.0} % ({:+.0} to {:+.0})", g.change * 100.0, g.ci95.0 * 100.0, g.ci95.1 * 100.0))
+}
+
+/// The name of a metric inside a sentence.
+fn noun(metric: &str) -> &str {
+    match metric {
+        "vdev_write_bytes" => "bytes written to devices",
+        other => metric::title(other),
+    }
 }
 
 /// Formats an interval: `-14 to +3 %`.
@@ -110,11 +109,12 @@ pub(crate) fn costs(roles: &[Role], gain: &Gains) -> Vec<Cost> {
 
 fn costs_of(role: Option<&str>, gain: &Gains) -> Vec<Cost> {
     let costly = |metric: &str| {
-        gain.get(metric).is_some_and(|g| {
-            if HIGHER_IS_BETTER.contains(&metric) { g.ci95.1 < -COST } else { g.ci95.0 > COST }
+        gain.get(metric).is_some_and(|g| match metric::better(metric) {
+            Better::Higher => g.ci95.1 < -COST,
+            Better::Lower => g.ci95.0 > COST,
         })
     };
-    let twin = |metric: &str| SAME_AS.iter().any(|(name, of)| *name == metric && costly(of));
+    let twin = |metric: &str| metric::find(metric).and_then(|m| m.same_cost_as).is_some_and(costly);
     let found = gain.iter().filter(|(metric, _)| costly(metric) && !twin(metric));
     found
         .map(|(metric, g)| Cost { role: role.map(str::to_owned), metric: metric.clone(), gain: *g })

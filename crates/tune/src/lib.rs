@@ -20,6 +20,7 @@ mod groups;
 mod headline;
 pub mod machine;
 mod memory;
+pub mod metric;
 pub mod model;
 pub mod objective;
 mod observations;

@@ -1,34 +1,35 @@
-//! What "better" means: goals as weights over metrics, one number per setting.
+//! Goals: weights of metrics, which reduce the metrics of a setting to one number, its objective.
 
 use std::collections::BTreeMap;
 
 use poolwright_replay::Replay;
+use poolwright_report::Better;
 
-use crate::plan;
+use crate::{metric, plan};
 
-/// Metric → figure of one trial.
+/// Metric → value in one trial, in the unit of [`crate::metric::METRICS`].
 pub type Metrics = BTreeMap<String, f64>;
 
-/// What is asked for.
+/// What the recommended settings should improve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// Work rate, space and bytes written alike, work rate a little more.
+    /// Work rate, space and bytes written to similar degrees, with a slight preference for the work rate.
     Balanced,
-    /// Above all, less space.
+    /// Mainly less space.
     Space,
-    /// Above all, shorter waits of the foreground, the slow ones too.
+    /// Mainly lower latency of foreground operations, including their 99th percentiles.
     Latency,
-    /// Above all, a higher work rate, and less CPU time for it.
+    /// Mainly a higher work rate with less CPU time.
     Throughput,
-    /// Above all, fewer bytes written to the devices.
+    /// Mainly fewer bytes written to the devices.
     Endurance,
 }
 
 /// A goal, its name on the command line, and metric → weight.
 pub type GoalRow = (Goal, &'static str, &'static [(&'static str, f64)]);
 
-/// Goal, name, and weights that add up to 1. The one table behind the command line, the plan and the documentation, which
-/// defends them (`docs/method.md`).
+/// All goals; the weights of each add up to 1. The command line and the plan take names and weights from this table;
+/// `docs/method.md` gives the reasons for the weights.
 pub const GOALS: &[GoalRow] = &[
     (
         Goal::Balanced,
@@ -59,35 +60,28 @@ pub const GOALS: &[GoalRow] = &[
     ),
 ];
 
-/// A metric that stands in for one that a trial does not have: a recording without durations has no think times, so it
-/// is replayed as fast as possible.
-const STAND_INS: &[(&str, &str)] = &[("work_rate", "ops_s")];
-
-/// Metrics of which more is better; all others are better when lower.
-pub const HIGHER_IS_BETTER: &[&str] = &["ops_s", "work_rate", "space_ratio", "arc_hit_ratio"];
-
 impl Goal {
-    /// Its row in [`GOALS`].
+    /// Returns the goal's row in [`GOALS`].
     fn row(self) -> &'static GoalRow {
         GOALS.iter().find(|row| row.0 == self).expect("every goal has a row")
     }
 
-    /// As on the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// By its name on the command line.
+    /// Returns the goal with this name on the command line.
     pub fn parse(name: &str) -> Option<Goal> {
         GOALS.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 
-    /// Metric → weight.
+    /// The weights: metric → weight, adding up to 1.
     pub fn weights(self) -> &'static [(&'static str, f64)] {
         self.row().2
     }
 
-    /// As the plan holds it.
+    /// Converts the goal to its form in the plan.
     pub fn to_plan(self) -> plan::Goal {
         plan::Goal {
             name: self.name().into(),
@@ -95,19 +89,19 @@ impl Goal {
         }
     }
 
-    /// The weighted geometric mean of the ratios to `today`: lower is better, 1 is today. A metric that is missing or
-    /// zero on either side takes no part, and the other weights are scaled up.
+    /// Returns the weighted geometric mean of the ratios of `metrics` to `today`. Lower is better; today's settings have 1.
+    /// A metric that is missing or zero on either side is ignored, and the other weights are scaled up.
     pub fn objective(self, metrics: &Metrics, today: &Metrics) -> f64 {
         objective(self.weights().iter().copied(), metrics, today)
     }
 }
 
-/// The metric's own name, or that of its stand-in, whichever `metrics` has.
+/// Returns the metric's name, or that of its stand-in, whichever is in `metrics`.
 pub(crate) fn name_in<'a>(metric: &'a str, metrics: &'a Metrics) -> Option<&'a str> {
     both(metric, metrics, metrics).map(|(name, ..)| name)
 }
 
-/// The same with a plan's own weights.
+/// Returns the same as [`Goal::objective`] with the weights of a plan.
 pub fn weighted(weights: &BTreeMap<String, f64>, metrics: &Metrics, today: &Metrics) -> f64 {
     objective(weights.iter().map(|(metric, weight)| (metric.as_str(), *weight)), metrics, today)
 }
@@ -119,20 +113,23 @@ fn objective<'a>(goal: impl Iterator<Item = (&'a str, f64)>, metrics: &Metrics, 
         if *a <= 0.0 || *b <= 0.0 || !a.is_finite() || !b.is_finite() {
             continue;
         }
-        let ratio = if HIGHER_IS_BETTER.contains(&metric) { b / a } else { a / b };
+        let ratio = match metric::better(metric) {
+            Better::Higher => b / a,
+            Better::Lower => a / b,
+        };
         sum += weight * ratio.ln();
         weights += weight;
     }
     if weights == 0.0 { 1.0 } else { (sum / weights).exp() }
 }
 
-/// A metric of both, or its stand-in.
+/// Returns the name and both values of the metric, or of its stand-in if either side lacks the metric.
 fn both<'a>(metric: &'a str, a: &'a Metrics, b: &'a Metrics) -> Option<(&'a str, &'a f64, &'a f64)> {
-    let stand_ins = STAND_INS.iter().filter(|(name, _)| *name == metric).map(|(_, other)| *other);
-    std::iter::once(metric).chain(stand_ins).find_map(|name| Some((name, a.get(name)?, b.get(name)?)))
+    let stand_in = metric::find(metric).and_then(|m| m.stand_in);
+    std::iter::once(metric).chain(stand_in).find_map(|name| Some((name, a.get(name)?, b.get(name)?)))
 }
 
-/// The plan's metrics of one trial. What a trial did not do (no reads, no syncs) is left out.
+/// Returns the metrics of one trial. Metrics of operations that the trial did not issue (no reads, no syncs) are missing.
 pub fn metrics(replay: &Replay) -> Metrics {
     let mut m = Metrics::new();
     let mut put = |name: &str, value: f64| {
@@ -140,7 +137,7 @@ pub fn metrics(replay: &Replay) -> Metrics {
             m.insert(name.to_owned(), value);
         }
     };
-    // Of a pass that its time limit ended: what all of the work would have taken.
+    // If the time limit ended the pass, extrapolate to the whole work.
     let share = replay.work_share.unwrap_or(1.0).max(f64::MIN_POSITIVE);
     let of_all = |part: u64| part as f64 / share;
     let grown = replay.allocated_bytes.saturating_sub(replay.allocated_before);
@@ -159,7 +156,7 @@ pub fn metrics(replay: &Replay) -> Metrics {
     put("arc_hit_ratio", replay.arc.hits as f64 / accesses.max(1) as f64);
     put("cpu_ns_per_op", replay.cpu_seconds * 1e9 / replay.ops.max(1) as f64);
     for (kind, latency) in &replay.latency_ns {
-        // fdatasync is a sync like any other to whoever waits for it.
+        // The thread that waits makes no difference between fsync and fdatasync.
         let kind = if kind == "fdatasync" { "fsync" } else { kind };
         if !["read", "write", "fsync"].contains(&kind) || latency.count == 0 {
             continue;
@@ -194,10 +191,10 @@ mod tests {
         assert_eq!(Goal::Balanced.objective(&today, &today), 1.0);
         let half = m(&[("allocated_bytes", 50.0), ("work_rate", 2.0), ("write_amplification", 1.0)]);
         assert!((Goal::Balanced.objective(&half, &today) - 0.5).abs() < 1e-12);
-        // What is missing takes no part.
+        // Missing metrics are ignored.
         let only = m(&[("allocated_bytes", 50.0)]);
         assert!((Goal::Balanced.objective(&only, &today) - 0.5).abs() < 1e-12);
-        // A recording without durations has operations a second, of which more are better.
+        // A trace without durations has `ops_s`, which is better when higher.
         let fast = m(&[("ops_s", 200.0)]);
         assert!((Goal::Throughput.objective(&fast, &m(&[("ops_s", 100.0)])) - 0.5).abs() < 1e-12);
         assert_eq!(Goal::Space.objective(&Metrics::new(), &today), 1.0);

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_report::Better;
+
 use crate::candidates::difference;
-use crate::objective::HIGHER_IS_BETTER;
+use crate::metric;
 use crate::observations::Observations;
 use crate::plan::{Evidence, EvidenceKind, Outcome, Pareto, ParetoSetting, Settings};
 use crate::statistics::{median, t975};
 
-/// What a setting is judged by; a metric's stand-in takes its place.
+/// The metrics by which settings are compared; a metric that is missing is replaced by its stand-in.
 pub(crate) const METRICS: [&str; 3] = ["work_rate", "allocated_bytes", "vdev_write_bytes"];
 
 /// A smaller relative difference is none, whatever the noise: two runs of one setting may take so much more space.
@@ -109,7 +111,10 @@ impl Contest<'_> {
     /// By how much `a` is better than `b`, as a difference of logarithms.
     fn gain(&self, metric: &str, a: &Contender<'_>, b: &Contender<'_>) -> Option<f64> {
         let log = (a.medians.get(metric)? / b.medians.get(metric)?).ln();
-        Some(if HIGHER_IS_BETTER.contains(&metric) { log } else { -log })
+        Some(match metric::better(metric) {
+            Better::Higher => log,
+            Better::Lower => -log,
+        })
     }
 
     /// Whether `a`, which is better on the whole, is better beyond the noise in something and worse beyond it in nothing.

@@ -1,22 +1,12 @@
-//! Requirements beside a goal: how far a figure may change, such as `space<=-20%` or `work_rate>=-5%`.
+//! Requirements in addition to a goal: bounds on the change of a metric, such as `space<=-20%` or `work_rate>=-5%`.
 
 use serde::{Deserialize, Serialize};
 
+use crate::metric::{self, METRICS};
 use crate::objective::{Goal, Metrics};
 use crate::plan::Gains;
 
-/// Name on the command line, metric, and what it is.
-pub const NAMES: &[(&str, &str, &str)] = &[
-    ("space", "allocated_bytes", "bytes on disk"),
-    ("work_rate", "work_rate", "work per second"),
-    ("write_bytes", "vdev_write_bytes", "bytes written to devices for the same work"),
-    ("read_bytes", "vdev_read_bytes", "bytes read from devices for the same work"),
-    ("read_p99", "read_p99_ns", "99th percentile of the foreground's reads"),
-    ("sync_p99", "fsync_p99_ns", "99th percentile of the foreground's syncs"),
-    ("cpu", "cpu_ns_per_op", "CPU time for the same work"),
-];
-
-/// Which side of its bound a change has to be on.
+/// The side of the bound on which a change must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
@@ -26,33 +16,33 @@ pub enum Side {
     AtLeast,
 }
 
-/// One requirement.
+/// A bound on the change of a metric against today's settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Requirement {
-    /// As in [`NAMES`].
+    /// The name, as in [`Metric::requirement`](crate::metric::Metric::requirement).
     pub name: String,
-    /// Which side of the bound.
+    /// The required side of the bound.
     pub side: Side,
-    /// Change against today's settings as a fraction: -0.2 is 20 % less.
+    /// The bound, as a fraction: -0.2 is 20 % less than today.
     pub bound: f64,
 }
 
 impl Requirement {
-    /// From `NAME<=CHANGE%` or `NAME>=CHANGE%`.
+    /// Parses `NAME<=CHANGE%` or `NAME>=CHANGE%`.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// A message if the form, the name or the percentage is invalid.
     pub fn parse(text: &str) -> Result<Requirement, String> {
-        let form = || format!("{text:?} is not a requirement; write space<=-20% or work_rate>=-5%");
+        let form = || format!("invalid requirement {text:?}; write space<=-20% or work_rate>=-5%");
         let (name, side, bound) = [("<=", Side::AtMost), (">=", Side::AtLeast)]
             .into_iter()
             .find_map(|(sign, side)| {
                 text.split_once(sign).map(|(name, bound)| (name.trim(), side, bound.trim()))
             })
             .ok_or_else(form)?;
-        if !NAMES.iter().any(|(known, ..)| *known == name) {
-            let all: Vec<&str> = NAMES.iter().map(|(known, ..)| *known).collect();
-            return Err(format!("unknown figure {name:?} in {text:?}; known are {}", all.join(", ")));
+        if metric::find_requirement(name).is_none() {
+            let all: Vec<&str> = METRICS.iter().filter_map(|metric| metric.requirement).collect();
+            return Err(format!("unknown metric {name:?} in {text:?}; use one of {}", all.join(", ")));
         }
         let percent: f64 = bound.strip_suffix('%').and_then(|n| n.trim().parse().ok()).ok_or_else(form)?;
         if !percent.is_finite() || percent < -100.0 {
@@ -61,9 +51,9 @@ impl Requirement {
         Ok(Requirement { name: name.to_owned(), side, bound: percent / 100.0 })
     }
 
-    /// The metric that it is about.
+    /// The name of the bounded metric.
     pub fn metric(&self) -> &'static str {
-        NAMES.iter().find(|(name, ..)| *name == self.name).map_or("", |(_, metric, _)| metric)
+        metric::find_requirement(&self.name).map_or("", |metric| metric.name)
     }
 
     fn allows(&self, change: f64) -> bool {
@@ -73,12 +63,12 @@ impl Requirement {
         }
     }
 
-    /// Whether the 95 % interval of the change lies wholly on the required side. A figure that was not measured does not.
+    /// Whether the whole 95 % interval of the change is on the required side; false if the metric was not measured.
     pub fn is_met(&self, gains: &Gains) -> bool {
         self.fulfilment(gains) == Some(Fulfilment::Met)
     }
 
-    /// On which side of the bound the 95 % interval of the change lies; `None` for a figure that was not measured.
+    /// Compares the 95 % interval of the change with the bound. Returns `None` if the metric was not measured.
     pub fn fulfilment(&self, gains: &Gains) -> Option<Fulfilment> {
         let gain = gains.get(self.metric())?;
         Some(match (self.allows(gain.ci95.0), self.allows(gain.ci95.1)) {
@@ -94,9 +84,9 @@ impl Requirement {
 pub enum Fulfilment {
     /// The whole interval is on the required side.
     Met,
-    /// None of it is.
+    /// The whole interval is on the other side.
     Missed,
-    /// The bound lies in the interval.
+    /// The bound is inside the interval.
     Unclear,
 }
 
@@ -106,31 +96,30 @@ impl std::fmt::Display for Requirement {
             Side::AtMost => "<=",
             Side::AtLeast => ">=",
         };
-        // Without the last binary digits: -0.07 * 100 is not -7.
+        // Rounded, because -0.07 * 100 is not exactly -7 in binary.
         write!(f, "{}{sign}{}%", self.name, (self.bound * 1e11).round() / 1e9)
     }
 }
 
-/// What a setting is judged by.
+/// The criteria by which settings are ranked.
 #[derive(Clone, Copy, Debug)]
 pub struct Criteria<'a> {
-    /// What counts most.
+    /// The goal, which defines the objective.
     pub goal: Goal,
-    /// What has to hold.
+    /// Bounds that the settings must satisfy.
     pub requirements: &'a [Requirement],
 }
 
-/// Puts a setting that does not meet a requirement behind all that do.
+/// Factor that ranks a setting which misses a requirement behind all settings that meet the requirements.
 const UNMET: f64 = 1e3;
 
 impl Criteria<'_> {
-    /// The goal's objective; a thousandfold for a setting whose figures do not meet the requirements.
+    /// Returns the goal's objective, multiplied by [`Criteria::penalty`].
     pub fn objective(&self, metrics: &Metrics, today: &Metrics) -> f64 {
         self.goal.objective(metrics, today) * self.penalty(metrics, today)
     }
 
-    /// The factor of [`Criteria::objective`] that stands for the requirements: 1 if the figures meet them. A requirement whose
-    /// metric is missing counts as met.
+    /// Returns 1 if the metrics meet all requirements, else 1000. A requirement whose metric is missing counts as met.
     pub fn penalty(&self, metrics: &Metrics, today: &Metrics) -> f64 {
         let unmet = |r: &&Requirement| match (metrics.get(r.metric()), today.get(r.metric())) {
             (Some(new), Some(old)) if *old > 0.0 => !r.allows(new / old - 1.0),

@@ -9,13 +9,14 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use clap::builder::PossibleValuesParser;
 use poolwright_lab::confirm::{self, Options, Tree};
+use poolwright_render::{plan_page, plan_text};
 use poolwright_tune::plan::{Confirmation, ConfirmationCommands, ConfirmedSetting, FORMAT, Plan, VERSION};
 
 use super::options::{self, Usage, parse_time};
 use crate::failure::{NOTHING_BETTER, Refused, hint};
 use crate::output::{Force, Kind, Output};
 use crate::stdout::Stdout;
-use crate::{interrupt, plan_page, plan_text, scratch};
+use crate::{interrupt, scratch};
 use progress::Shown;
 
 /// Try a plan's settings with the database itself, and put the outcome beside the prediction

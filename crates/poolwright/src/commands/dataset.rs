@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use clap::Subcommand;
+use poolwright_render::dataset_list;
+use poolwright_render::listing::listing;
 use poolwright_trace::format_size;
 use poolwright_userpool::{DatasetInfo, Kind, Request, Value, name};
 
 use poolwright_openzfs::property;
 
 use super::options::Usage;
-use super::pool::{listing, settings};
+use super::pool::settings;
 use super::pool_connection::{
     PoolConnection, PoolFiles, known, parse_dataset, parse_either, parse_snapshot, print_json,
 };
@@ -263,7 +265,7 @@ fn get(args: GetArgs) -> anyhow::Result<u8> {
     let row = |v: &Value| args.fields.iter().map(|field| field.of(v, args.plain)).collect();
     let rows: Vec<Vec<String>> = values.iter().map(row).collect();
     let titles: Vec<&str> = args.fields.iter().map(|field| field.title()).collect();
-    print!("{}", listing(&titles, &rows, args.script));
+    print!("{}", listing(&titles, &rows, args.script, crate::stdout::terminal()));
     Ok(0)
 }
 
@@ -342,33 +344,11 @@ fn list(args: ListArgs) -> anyhow::Result<u8> {
         print_json(&serde_json::json!({ "datasets": all }))?;
         return Ok(0);
     }
-    print_list(&all, args.script, args.plain);
-    Ok(0)
-}
-
-fn print_list(all: &[DatasetInfo], script: bool, plain: bool) {
-    let size = |bytes: Option<u64>| match bytes {
-        None => "-".to_owned(),
-        Some(bytes) if plain => bytes.to_string(),
-        Some(bytes) => format_size(bytes),
-    };
-    let rows: Vec<Vec<String>> = all
-        .iter()
-        .map(|d| {
-            let dirs: Vec<String> = d.mounted_on.iter().map(|dir| dir.display().to_string()).collect();
-            vec![
-                d.name.clone(),
-                size(d.stats.map(|s| s.used)),
-                size(d.available),
-                size(d.stats.map(|s| s.referenced)),
-                if dirs.is_empty() { "-".to_owned() } else { dirs.join(",") },
-            ]
-        })
-        .collect();
     for (name, trouble) in all.iter().filter_map(|d| Some((&d.name, d.trouble.as_ref()?))) {
         eprintln!("poolwright: {name}: {trouble}");
     }
-    print!("{}", listing(&["NAME", "<USED", "<AVAIL", "<REFER", "MOUNTED ON"], &rows, script));
+    print!("{}", dataset_list::text(&all, args.script, args.plain, crate::stdout::terminal()));
+    Ok(0)
 }
 
 /// Take a snapshot

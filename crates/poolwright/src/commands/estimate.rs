@@ -1,6 +1,5 @@
 //! `poolwright estimate`: space and codec speed per setting.
 
-use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -8,18 +7,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_estimate as estimate;
-use poolwright_estimate::{Cell, Ended, Estimate, Input, Layout, Method, Options, Progress};
+use poolwright_estimate::{Ended, Estimate, Input, Layout, Options, Progress};
 use poolwright_openzfs::property;
-use poolwright_report::{Cell as TableCell, Column, Table, Terminal, Tone, Unit};
-use poolwright_trace::{counted, format_size};
+use poolwright_render::estimate_text::{self, Choice, status, tables, text};
 
 use super::options::{parse_size, parse_time};
 use crate::{interrupt, stdout};
 
 /// Wrong usage that only the values show.
 const WRONG_USAGE: u8 = 2;
-/// The sector size that the text shows where none was asked for: that of most disks.
-const SHOWN_ASHIFT: u32 = 12;
 /// A redrawn table faster than this cannot be read.
 const REDRAW: Duration = Duration::from_millis(250);
 /// Work that is shorter shows no progress.
@@ -193,33 +189,6 @@ impl Screen {
     }
 }
 
-fn status(p: &Progress<'_>) -> String {
-    let read = format_size(p.read_bytes);
-    let of = format_size(p.logical_bytes);
-    match p.method {
-        Method::Sampled if p.achieved.is_finite() => {
-            format!("{read} of {of} read in {:.0} s, widest interval ±{:.1} %", p.seconds, p.achieved * 100.0)
-        }
-        Method::Sampled => format!("{read} of {of} read in {:.0} s", p.seconds),
-        Method::Full => {
-            let done = p.read_bytes as f64 / p.logical_bytes.max(1) as f64;
-            let left = if done > 0.0 { p.seconds / done - p.seconds } else { f64::NAN };
-            format!("{read} of {of} ({:.0} %), about {left:.0} s left", done * 100.0)
-        }
-    }
-}
-
-/// What of the settings is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Choice {
-    /// A table of one sector size, and the best of the others: what fits a screen.
-    Short,
-    /// Every sector size and layout.
-    All,
-    /// The same, each setting with its space and its interval however wide that is.
-    Long,
-}
-
 fn choice(args: &Args) -> Choice {
     match args.ashift {
         _ if args.long => Choice::Long,
@@ -228,184 +197,9 @@ fn choice(args: &Args) -> Choice {
     }
 }
 
-fn text(found: &Estimate, choice: Choice, to: Terminal) -> String {
-    let how = match found.method {
-        Method::Full => "all of it read".to_owned(),
-        Method::Sampled => {
-            let places = counted(found.places, "place");
-            format!("{} read at {places}, seed {}", format_size(found.sampled_bytes), found.seed)
-        }
-    };
-    format!(
-        "{}, {}: {how}, in {:.1} s; entropy {:.2} bits/byte\n{}{}",
-        counted(found.files, "file"),
-        Unit::Bytes.format(found.logical_bytes as f64),
-        found.seconds,
-        found.entropy_bits,
-        tables(&found.cells, choice, to),
-        speeds(&found.cells, to),
-    )
-}
-
-/// Cells of one layout and ashift.
-type Group<'a> = ((String, u32), Vec<&'a Cell>);
-
-fn groups(cells: &[Cell]) -> Vec<Group<'_>> {
-    let mut groups: BTreeMap<(String, u32), Vec<&Cell>> = BTreeMap::new();
-    for cell in cells {
-        groups.entry((cell.layout.to_string(), cell.ashift)).or_default().push(cell);
-    }
-    groups.into_iter().collect()
-}
-
-/// One table per layout and ashift: recordsizes down, codecs across.
-fn tables(cells: &[Cell], choice: Choice, to: Terminal) -> String {
-    let mut groups = groups(cells);
-    let shown = groups.iter().position(|((_, ashift), _)| *ashift == SHOWN_ASHIFT).unwrap_or(0);
-    let others = match choice {
-        Choice::Short if shown < groups.len() => {
-            let one = groups.remove(shown);
-            std::mem::replace(&mut groups, vec![one])
-        }
-        _ => Vec::new(),
-    };
-    let mut out: String = groups.iter().map(|group| section(group, choice, to)).collect();
-    let others = others.iter().filter_map(|((_, ashift), cells)| Some(format!("{ashift}: {}", best(cells)?)));
-    let others: Vec<String> = others.collect();
-    if !others.is_empty() {
-        out.push_str(&format!("best at ashift={}; all: --long\n", others.join(", ")));
-    }
-    if cells.iter().any(|cell| !cell.ratio.is_finite()) {
-        out.push_str("no block: holes, and records of up to 112 bytes, which the block pointer holds\n");
-    }
-    out.push('\n');
-    out
-}
-
-/// `2.35x (1M zstd-3)`: the setting with the highest ratio.
-fn best(cells: &[&Cell]) -> Option<String> {
-    let best = cells.iter().max_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
-    Some(format!("{} ({} {})", ratio(best), format_size(best.recordsize), best.compression))
-}
-
-fn section(((layout, ashift), cells): &Group<'_>, choice: Choice, to: Terminal) -> String {
-    // What fits the terminal, or 80 columns of a pipe: the interval goes first, then the space.
-    let limit = to.width.unwrap_or(80);
-    let styles = [Style::Full, Style::Space, Style::Ratio];
-    let fits =
-        styles.into_iter().find(|style| choice == Choice::Long || table(cells, *style).width() <= limit);
-    let style = fits.unwrap_or(Style::Ratio);
-    let widest = cells.iter().map(|cell| cell.error()).fold(0.0, f64::max);
-    let interval = match style {
-        Style::Space | Style::Ratio if widest > 0.0 => format!(", {}", interval(widest)),
-        _ => String::new(),
-    };
-    let space = if style == Style::Ratio { "" } else { " and space" };
-    let width = if choice == Choice::Long { to.width } else { Some(limit) };
-    format!(
-        "\nashift={ashift}, {layout}: ratio{space} of the records{interval} (* best within the intervals)\n{}",
-        table(cells, style).terminal_in_parts(Terminal { width, ..to }, 1)
-    )
-}
-
-/// How much a cell says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Style {
-    Full,
-    Space,
-    Ratio,
-}
-
-fn table(cells: &[&Cell], style: Style) -> Table {
-    let mut codecs: Vec<&str> = Vec::new();
-    for cell in cells {
-        if !codecs.contains(&cell.compression.as_str()) {
-            codecs.push(&cell.compression);
-        }
-    }
-    // no other setting's interval lies wholly above that of a best one
-    let floor = cells.iter().map(|c| c.ratio_ci95[0]).fold(0.0, f64::max);
-    let columns = codecs.iter().map(|c| Column::right(c));
-    let mut table = Table::new([Column::right("recordsize")].into_iter().chain(columns));
-    for row in cells.chunks(codecs.len()) {
-        let first = TableCell::text(format_size(row[0].recordsize));
-        table.row([first].into_iter().chain(row.iter().map(|c| shown(c, style, c.ratio_ci95[1] >= floor))));
-    }
-    table
-}
-
-fn shown(cell: &Cell, style: Style, best: bool) -> TableCell {
-    let mut text = format!("{}{}", if best { "*" } else { "" }, ratio(cell));
-    if style == Style::Full && cell.error() > 0.0 {
-        text.push_str(&format!(" {}", interval(cell.error())));
-    }
-    if style != Style::Ratio {
-        text.push_str(&format!(" {}", format_size(cell.allocated_bytes)));
-    }
-    TableCell::text(text).tone(if best { Tone::Good } else { Tone::Plain })
-}
-
-fn ratio(cell: &Cell) -> String {
-    if cell.ratio.is_finite() { format!("{:.2}x", cell.ratio) } else { "no block".to_owned() }
-}
-
-fn interval(error: f64) -> String {
-    if error > 0.995 { "±?".to_owned() } else { format!("±{:.1}%", error * 100.0) }
-}
-
-/// Codecs down; the slowest and the fastest recordsize.
-fn speeds(cells: &[Cell], to: Terminal) -> String {
-    let columns = ["codec", "compress MiB/s per core", "decompress MiB/s per core"];
-    let mut table =
-        Table::new([Column::left(columns[0]), Column::right(columns[1]), Column::right(columns[2])]);
-    let mut done: Vec<&str> = Vec::new();
-    for codec in cells.iter().map(|c| c.compression.as_str()) {
-        if done.contains(&codec) || codec == "off" {
-            continue;
-        }
-        done.push(codec);
-        let range = |speed: fn(&Cell) -> Option<f64>| {
-            let speeds = || cells.iter().filter(|c| c.compression == codec).filter_map(speed);
-            let (low, high) = (speeds().fold(f64::INFINITY, f64::min), speeds().fold(0.0, f64::max));
-            match (low, high) {
-                _ if high == 0.0 => TableCell::missing(),
-                _ if high < low * 1.05 => TableCell::text(format!("{high:.0}")),
-                _ => TableCell::text(format!("{low:.0}…{high:.0}")),
-            }
-        };
-        table.row([TableCell::text(codec), range(|c| c.compress_mib_s), range(|c| c.decompress_mib_s)]);
-    }
-    if table.is_empty() { String::new() } else { table.terminal(to) }
-}
-
-/// What the figures leave out, on standard error.
+/// Prints what the figures leave out on standard error.
 fn warn(found: &Estimate) {
-    for skipped in found.skipped.iter().take(10) {
-        eprintln!("poolwright: skipped {}: {}", skipped.path.display(), skipped.why);
-    }
-    if found.skipped.len() > 10 {
-        eprintln!("poolwright: … and {} more; --json lists them all", found.skipped.len() - 10);
-    }
-    if found.changed > 0 {
-        eprintln!(
-            "poolwright: {} changed during the reading; the figures mix old and new",
-            counted(found.changed, "file")
-        );
-    }
-    if found.special > 0 {
-        eprintln!(
-            "poolwright: left out: {} (sockets, pipes, devices)",
-            counted(found.special, "special file")
-        );
-    }
-    match found.ended {
-        Ended::Done => {}
-        Ended::Limit => eprintln!(
-            "poolwright: stopped at the limit with intervals up to ±{:.1} % (wanted {:.1} %); raise --limit or name fewer \
-             settings with -o",
-            found.achieved * 100.0,
-            found.within * 100.0
-        ),
-        Ended::Interrupted => eprintln!("poolwright: interrupted; these are the figures so far"),
+    for warning in estimate_text::warnings(found) {
+        eprintln!("poolwright: {warning}");
     }
 }

@@ -7,7 +7,6 @@ mod models;
 mod page;
 mod ratios;
 mod result;
-mod show;
 mod sizes;
 
 use std::io::IsTerminal as _;
@@ -17,21 +16,23 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
+use poolwright_mrc::advice::Given;
 use poolwright_mrc::footprint::Footprint;
 use poolwright_mrc::input::{self, Format, Select, Unit};
 use poolwright_mrc::openzfs::PrimaryCache;
 use poolwright_mrc::sample::Amount;
 use poolwright_mrc::sweep::Progress;
 use poolwright_mrc::{Curve, Input, Kind};
+use poolwright_render::mrc_page::Divided;
+use poolwright_render::mrc_text;
 use poolwright_trace::layout::Role;
 use poolwright_trace::{format_count, format_size};
 
 use super::options::{Usage, check_trace, parse_size, parse_time};
 use super::record::parse_buffer;
 use crate::interrupt;
-use crate::mrc_page::Divided;
 use crate::output::{self, Output};
-use analysis::AnalysisArgs;
+use analysis::{AnalysisArgs, Explanation};
 use model_name::ModelName;
 use models::{Arcs, ModelConfig};
 use ratios::{Compressed, Ratios};
@@ -146,19 +147,22 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     };
     found.seconds = began.elapsed().as_secs_f64();
     if found.ended == Ended::Empty {
-        show::warn(&found); // a curve of nothing would say that every cache answers everything
+        // A curve of no requests would show that a cache of any size has no misses.
+        let nothing = Explanation { curves: Vec::new(), given: Given::default(), split: None };
+        warn(&page::to_run(&found, &nothing));
         return Ok(1);
     }
     let explanation = args.analysis.explain(&found, split);
+    let rendered = page::to_run(&found, &explanation);
     if args.json {
-        println!("{}", show::json(&found, &explanation));
+        println!("{}", mrc_text::json(&rendered));
     } else {
-        print!("{}", show::text(&found, &explanation, crate::stdout::terminal()));
+        print!("{}", mrc_text::text(&rendered, crate::stdout::terminal()));
     }
     if let Some(report) = report {
-        report.write(&page::html(&found, &explanation))?;
+        report.write(&page::html(&rendered))?;
     }
-    show::warn(&found);
+    warn(&rendered);
     let unlike = |curve: &Curve| curve.sample.is_some() && curve.model == ModelName::Openzfs.name();
     if !args.no_prefetch && found.curves.iter().any(unlike) {
         eprintln!(
@@ -166,6 +170,13 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         );
     }
     Ok(if found.ended == Ended::Interrupted { 130 } else { 0 })
+}
+
+/// Prints the limitations of the curves on standard error.
+fn warn(run: &mrc_text::Run<'_>) {
+    for warning in mrc_text::warnings(run) {
+        eprintln!("poolwright: {warning}");
+    }
 }
 
 fn file(args: &Args) -> anyhow::Result<(MrcResult, Option<Divided>)> {

@@ -7,12 +7,9 @@ mod iostat;
 mod scan;
 mod status;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use clap::Subcommand;
 
 pub use create::settings;
-pub use status::listing;
 
 /// Manage pools on files, opened by the engine in user space
 ///
@@ -47,16 +44,5 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         Verb::List(args) => status::list(args),
         Verb::Iostat(args) => iostat::run(args),
         Verb::Scrub(args) => scan::run(args),
-    }
-}
-
-/// How long ago that was: `3 h ago`.
-fn ago(unix_s: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-    match now.saturating_sub(unix_s) {
-        s @ 0..120 => format!("{s} s ago"),
-        s @ 120..7200 => format!("{} min ago", s / 60),
-        s @ 7200..172_800 => format!("{} h ago", s / 3600),
-        s => format!("{} days ago", s / 86_400),
     }
 }

@@ -1,24 +1,22 @@
 //! `poolwright replay`: one or several settings under a trace.
 
-mod comparison;
 mod stopped;
-mod table;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use poolwright_render::replay_comparison::{self, Comparison, compare};
+use poolwright_render::replay_table::{self, Row};
 use poolwright_replay::{
     ApplicationSpec, Capture, EngineOptions, Error, Replay, Spec, TargetSpec, capture, child,
 };
 use poolwright_trace::{File, Op, Trace};
 
-use self::comparison::{Comparison, compare};
 use self::stopped::Stopped;
-use self::table::label;
 use super::options::{self, PerRole, TrialOptions, Usage};
-use crate::{interrupt, scratch};
+use crate::{interrupt, scratch, stdout};
 
 /// Replay a trace on the engine, or in a directory, and measure
 ///
@@ -181,8 +179,11 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if args.json {
         print_json(&runs, &comparisons, &stopped)?;
     } else {
-        table::print(&args, &settings, &runs);
-        comparison::print(&settings, &comparisons);
+        let rows = settings.iter().zip(&runs);
+        let rows: Vec<Row<'_>> =
+            rows.map(|(settings, trials)| Row { label: label(&args, settings), trials }).collect();
+        print!("{}", replay_table::text(&rows, stdout::terminal()));
+        print!("{}", replay_comparison::text(&settings[0], &comparisons, stdout::terminal()));
         for one in &stopped {
             println!("{}", one.sentence(args.repeat, &label(&args, &one.settings)));
         }
@@ -195,6 +196,14 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         bail!("no trial came to its end; give them more time (--trial-timeout) or less to do (--first 10s)");
     }
     Ok(0)
+}
+
+/// The name of a row: the settings, or the directory and its file system, which has no settings.
+fn label(args: &Args, per_role: &PerRole) -> String {
+    match &args.dir {
+        None => replay_table::settings(per_role),
+        Some(dir) => format!("{} in {}", poolwright_tune::machine::file_system(dir), dir.display()),
+    }
 }
 
 fn roles_of(trace: &Trace) -> Vec<String> {

@@ -13,6 +13,7 @@ use clap::builder::{ArgPredicate, PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_openzfs::property::Settings;
 use poolwright_record::{Options, Recorder, Subject};
+use poolwright_render::{plan_page, plan_text};
 use poolwright_trace::{counted, format_size};
 use poolwright_tune::objective::GOALS;
 use poolwright_tune::plan::{Plan, Verdict};
@@ -22,7 +23,7 @@ use super::options::{self, TrialOptions, Usage, parse_time};
 use crate::failure::NOTHING_BETTER;
 use crate::output::{Force, Kind, Output};
 use crate::stdout::Stdout;
-use crate::{interrupt, plan_page, plan_text, scratch};
+use crate::{interrupt, scratch};
 
 /// Recommend settings for a database, with evidence
 ///

@@ -7,6 +7,7 @@ use poolwright_openzfs::property::Settings;
 use super::places::{Dataset, Places};
 use super::{MEASURED, OBJECTIVE};
 use crate::candidates::{same, with};
+use crate::metric;
 use crate::objective::{Metrics, weighted};
 use crate::plan::{Contender, Evidence, EvidenceKind, Gains, Outcome, Plan, PredictedChange, Role};
 use crate::{Error, Result};
@@ -67,7 +68,8 @@ fn of_gains(plan: &Plan, gains: &Gains) -> BTreeMap<String, PredictedChange> {
     let metrics: Metrics = gains.iter().map(|(name, gain)| (name.clone(), 1.0 + gain.change)).collect();
     let mut predicted = BTreeMap::new();
     for name in MEASURED {
-        let gain = gains.get(name).or_else(|| gains.get("ops_s").filter(|_| name == "work_rate"));
+        let stand_in = || gains.get(metric::find(name)?.stand_in?);
+        let gain = gains.get(name).or_else(stand_in);
         if let Some(gain) = gain {
             let change = PredictedChange { change: gain.change, ci95: Some(gain.ci95) };
             predicted.insert(name.to_owned(), change);
@@ -117,7 +119,8 @@ fn of_evidence(role: &Role, evidence: &Evidence, objective: f64) -> BTreeMap<Str
     let mut predicted = BTreeMap::from([(OBJECTIVE.to_owned(), change(objective - 1.0))]);
     let today = role.evidence.iter().find(|e| e.outcome == Outcome::Current);
     for name in MEASURED {
-        let source = if name == "work_rate" && !evidence.metrics.contains_key(name) { "ops_s" } else { name };
+        let stand_in = metric::find(name).and_then(|m| m.stand_in);
+        let source = stand_in.filter(|_| !evidence.metrics.contains_key(name)).unwrap_or(name);
         let (Some(from), Some(to)) =
             (today.and_then(|e| e.metrics.get(source)), evidence.metrics.get(source))
         else {

@@ -1,14 +1,38 @@
-//! The page of an `mrc` run.
+//! The outcome of an `mrc` run, in the form that is rendered.
 
+use poolwright_render::mrc_page::{self, Report};
+use poolwright_render::mrc_text::{self, Run};
 use poolwright_tune::machine;
 
 use super::analysis::Explanation;
-use super::result::MrcResult;
-use super::show;
-use crate::mrc_page::{self, Report};
+use super::result::{Ended, MrcResult};
 
-/// The whole page.
-pub fn html(found: &MrcResult, explanation: &Explanation) -> String {
+/// Borrows the outcome of a run for rendering.
+pub fn to_run<'a>(found: &'a MrcResult, explanation: &'a Explanation) -> Run<'a> {
+    Run {
+        source: &found.source,
+        format: found.format,
+        ended: match found.ended {
+            Ended::Done => mrc_text::Ended::Done,
+            Ended::Interrupted => mrc_text::Ended::Interrupted,
+            Ended::Empty => mrc_text::Ended::Empty,
+        },
+        duration_ns: found.duration_ns,
+        skipped: &found.skipped,
+        lost_events: found.lost_events,
+        unseen: &found.unseen,
+        notes: &found.notes,
+        share: found.share,
+        memory_bytes: found.memory,
+        seconds: found.seconds,
+        curves: &explanation.curves,
+        given: &explanation.given,
+        split: explanation.split.as_ref(),
+    }
+}
+
+/// Renders the page.
+pub fn html(run: &Run<'_>) -> String {
     let machine: Vec<(String, String)> = machine::description()
         .into_iter()
         .map(|(name, value)| match (name.as_str(), value.parse()) {
@@ -17,14 +41,14 @@ pub fn html(found: &MrcResult, explanation: &Explanation) -> String {
         })
         .collect();
     mrc_page::html(&Report {
-        source: &found.source,
+        source: run.source,
         creator: concat!("poolwright ", env!("CARGO_PKG_VERSION")),
-        about: &show::about(found),
+        about: &mrc_text::about(run),
         machine: &machine,
-        curves: &explanation.curves,
-        host: explanation.given.host,
-        split: explanation.split.as_ref(),
-        warnings: &show::warnings(found),
-        json: &format!("{:#}", show::json(found, explanation)),
+        curves: run.curves,
+        host: run.given.host,
+        split: run.split,
+        warnings: &mrc_text::warnings(run),
+        json: &format!("{:#}", mrc_text::json(run)),
     })
 }

@@ -8,16 +8,16 @@ use crate::commands::options::PerRole;
 /// A setting whose trial was stopped. It is not tried again, and the figures of that trial are discarded.
 #[derive(Debug)]
 pub struct Stopped {
-    /// Its properties.
+    /// The properties of the setting.
     pub settings: PerRole,
-    /// Which of its trials was stopped, from 1.
+    /// The number of the stopped trial, from 1.
     pub trial: u32,
     /// [`Error::TooLong`] or [`Error::UsedUp`].
     pub why: Error,
 }
 
 impl Stopped {
-    /// What the user reads; `label` names the setting.
+    /// Returns the message to the user; `label` names the setting.
     pub fn sentence(&self, repeat: u32, label: &str) -> String {
         let trial = if repeat == 1 { String::new() } else { format!(" in trial {} of {repeat}", self.trial) };
         let why = match &self.why {
@@ -25,7 +25,7 @@ impl Stopped {
             Error::UsedUp { path, .. } => format!("because {} was nearly full", path.display()),
             other => format!("by an error ({other})"),
         };
-        format!("Stopped {why}{trial}, which is no result: {label}.")
+        format!("Stopped {why}{trial}, so there is no result for {label}.")
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use poolwright_render::plan_page::format;
 use poolwright_tune::Request;
 use poolwright_tune::plan::Plan;
 use poolwright_tune::repeat::{Repeatable, compare, repeatable};
 
 use super::{Args, Outputs, Tuned, interrupted, write_and_print};
 use crate::commands::options::{self, Usage};
-use crate::plan_page::format;
 use crate::scratch;
 
 /// The exit code if the repetition recommends other settings.

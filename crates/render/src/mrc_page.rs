@@ -1,0 +1,259 @@
+//! Miss-ratio curves and their interpretation as a self-contained page.
+
+pub mod format;
+pub mod picture;
+#[cfg(test)]
+mod tests;
+
+use poolwright_mrc::advice::{Explained, Host, Step, StepVerdict};
+use poolwright_mrc::{Point, partition};
+use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
+
+/// The contents of a page.
+pub struct Report<'a> {
+    /// The name of the trace.
+    pub source: &'a str,
+    /// The program and its version.
+    pub creator: &'a str,
+    /// Names and values that describe the trace and the run.
+    pub about: &'a [(String, String)],
+    /// Names and values that describe the machine.
+    pub machine: &'a [(String, String)],
+    /// A curve for each model and record size.
+    pub curves: &'a [Explained],
+    /// Today's ARC.
+    pub host: Host,
+    /// The division of memory, if requested.
+    pub split: Option<&'a Divided>,
+    /// The limitations of the curves.
+    pub warnings: &'a [String],
+    /// The same results as a JSON object.
+    pub json: &'a str,
+}
+
+/// Divisions of an amount of memory between the database's own cache and the ARC.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Divided {
+    /// Size of both caches together in bytes.
+    pub total_bytes: u64,
+    /// The model of the ARC.
+    pub model: String,
+    /// Record size of the dataset in bytes; `None` for a trace of objects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recordsize: Option<u64>,
+    /// The divisions, in ascending order of the database's own cache.
+    pub shares: Vec<partition::Share>,
+}
+
+/// Renders the page.
+pub fn html(report: &Report<'_>) -> String {
+    let mut page =
+        Page::new(&format!("Cache for {}", report.source)).subtitle(&subtitle(report)).footer(report.creator);
+    let top = page.section("");
+    if let Some(main) = report.curves.first() {
+        tiles(top, main);
+    }
+    for warning in report.warnings {
+        top.callout(Callout::Warning, "Before you trust this", warning);
+    }
+    if !report.curves.is_empty() {
+        curves(page.section("Curves"), report);
+    }
+    for explained in report.curves {
+        one(page.section(&format::name(&explained.curve)), explained);
+    }
+    if let Some(divided) = report.split {
+        division(page.section("The database's cache and the ARC"), divided);
+    }
+    let section = page.section("What it ran on");
+    section.key_values(report.about.iter().chain(report.machine).map(|(k, v)| (k, v)));
+    section.key_values(format::host(&report.host));
+    how_to_read(page.section("How to read this"));
+    page.section("All figures").raw("mrc.json", report.json);
+    page.html()
+}
+
+fn subtitle(report: &Report<'_>) -> String {
+    let mut models: Vec<&str> = report.curves.iter().map(|e| e.curve.model.as_str()).collect();
+    distinct(&mut models);
+    let mut sizes: Vec<String> =
+        report.curves.iter().filter_map(|e| e.curve.recordsize).map(format::bytes).collect();
+    distinct(&mut sizes);
+    let records =
+        if sizes.is_empty() { String::new() } else { format!(" · records of {}", sizes.join(", ")) };
+    format!("miss-ratio curves: {}{records}", models.join(", "))
+}
+
+/// Removes duplicates and keeps the order.
+fn distinct<T: PartialEq + Clone>(all: &mut Vec<T>) {
+    let mut seen: Vec<T> = Vec::new();
+    all.retain(|one| !seen.contains(one) && (seen.push(one.clone()), true).1);
+}
+
+/// The knee and the sufficient size of the first curve, today's ARC and the effect of another gigabyte.
+fn tiles(top: &mut Section, main: &Explained) {
+    let advice = &main.advice;
+    let ratio = |r: f64| format!("{} of requests read", Unit::Fraction.format(r));
+    let mut all: Vec<(&str, String, String)> = Vec::new();
+    match advice.knee {
+        Some(knee) => all.push(("knee", format::bytes(knee.cache_bytes), ratio(knee.read_ratio))),
+        None => all.push(("knee", "none".into(), "see the notes".into())),
+    }
+    all.extend(advice.enough.map(|e| ("enough", format::bytes(e.cache_bytes), ratio(e.read_ratio))));
+    if let Some(today) = &advice.today {
+        let now = today.read_ratio.map_or("outside the curve".into(), ratio);
+        all.push(("today's ARC", format::bytes(today.from_bytes), now));
+        let (figure, more) = format::saving(today);
+        all.push(("the next gigabyte", figure, more));
+    }
+    let about = format::name(&main.curve);
+    top.tiles(all.iter().map(|(what, value, more)| (*what, value.as_str(), more.as_str(), Tone::Plain)));
+    if !advice.notes.is_empty() {
+        top.callout(Callout::Note, &about, &format::sentence(&advice.notes.join("; ")));
+    }
+}
+
+fn curves(section: &mut Section, report: &Report<'_>) {
+    for (plot, caption) in picture::curves(report.curves, &report.host) {
+        section.plot(&plot, &caption);
+    }
+    if report.curves.len() < 2 {
+        return;
+    }
+    let mut table = Table::new([
+        Column::left("curve"),
+        Column::right("requests"),
+        Column::right("records"),
+        Column::right("knee"),
+        Column::right("enough"),
+        Column::right("reads at that size"),
+    ]);
+    for e in report.curves {
+        let size = |bytes: Option<u64>| bytes.map_or(Cell::missing(), |b| Cell::num(b as f64, Unit::Bytes));
+        let reads = |r: f64| Cell::num(r * e.curve.requests as f64, Unit::Count);
+        table.row([
+            Cell::text(format::name(&e.curve)),
+            Cell::num(e.curve.requests as f64, Unit::Count),
+            Cell::num(e.curve.records as f64, Unit::Count),
+            size(e.advice.knee.map(|k| k.cache_bytes)),
+            size(e.advice.enough.map(|k| k.cache_bytes)),
+            e.advice.enough.map_or(Cell::missing(), |k| reads(k.read_ratio)),
+        ]);
+    }
+    section.table(&table);
+}
+
+fn one(section: &mut Section, explained: &Explained) {
+    section.list(format::sentences(explained).into_iter().chain(format::sample(&explained.curve)));
+    figures(section, explained);
+}
+
+/// Adds the tables of one curve: the misses of each size, and the reads that more memory saves.
+pub fn figures(section: &mut Section, explained: &Explained) {
+    section.table(&sizes(explained));
+    section.heading(&format!("Effect of {} more", format::bytes(explained.advice.step_bytes)));
+    section.table(&steps(&explained.advice.steps));
+}
+
+/// One row for each cache size.
+fn sizes(explained: &Explained) -> Table {
+    let points = &explained.curve.points;
+    let has = |of: fn(&Point) -> f64| points.iter().any(|p| of(p) > 0.0);
+    let (updates, writes) = (has(|p| p.update_miss_ratio), has(|p| p.write_miss_ratio));
+    let sampled = points.iter().any(|p| p.confidence.is_some());
+    let mut columns = vec![Column::right("cache"), Column::right("misses"), Column::right("hits")];
+    columns.extend(sampled.then(|| Column::right("95 % confidence interval of the misses")));
+    columns.extend(updates.then(|| Column::right("partial writes")));
+    columns.extend(writes.then(|| Column::right("whole writes, no read")));
+    let mut table = Table::new(columns);
+    for p in points {
+        let fraction = |v: f64| Cell::num(v, Unit::Fraction);
+        let mut row = vec![
+            Cell::num(p.cache_bytes as f64, Unit::Bytes),
+            fraction(p.miss_ratio),
+            fraction(1.0 - p.miss_ratio),
+        ];
+        row.extend(sampled.then(|| {
+            p.confidence.map_or(Cell::missing(), |b| Cell::text(format::range(Unit::Fraction, b.low, b.high)))
+        }));
+        row.extend(updates.then(|| fraction(p.update_miss_ratio)));
+        row.extend(writes.then(|| fraction(p.write_miss_ratio)));
+        table.row(row);
+    }
+    table
+}
+
+fn steps(steps: &[Step]) -> Table {
+    let timed = steps.iter().any(|s| s.reads_s.is_some());
+    let waited = steps.iter().any(|s| s.wait_ms_s.is_some());
+    let mut columns =
+        vec![Column::right("from"), Column::right("to"), Column::right("reads saved, of requests")];
+    columns.extend(timed.then(|| Column::right("per second")));
+    columns.extend(waited.then(|| Column::right("waiting saved per second")));
+    let doubtful = steps.iter().any(|s| s.verdict != StepVerdict::Saves);
+    columns.extend(doubtful.then(|| Column::left("")));
+    let mut table = Table::new(columns);
+    for s in steps {
+        let known = s.verdict != StepVerdict::Unknown;
+        let cell = |v: Option<f64>, unit| v.filter(|_| known).map_or(Cell::missing(), |v| Cell::num(v, unit));
+        let mut row = vec![
+            Cell::num(s.from_bytes as f64, Unit::Bytes),
+            Cell::num(s.to_bytes as f64, Unit::Bytes),
+            cell(Some(s.reads.value), Unit::Fraction),
+        ];
+        row.extend(timed.then(|| cell(s.reads_s.map(|r| r.value), Unit::PerSecond)));
+        row.extend(waited.then(|| cell(s.wait_ms_s.map(|r| r.value * 1e6), Unit::Nanoseconds)));
+        row.extend(doubtful.then(|| Cell::text(format::verdict(s.verdict)).tone(Tone::Muted)));
+        table.row(row);
+    }
+    table
+}
+
+fn division(section: &mut Section, divided: &Divided) {
+    section.paragraph(&format::best_division(divided));
+    section.plot(&picture::division(divided), "");
+    section.table(&shares(divided));
+    section.paragraph(format::DIVISION_ASSUMES);
+}
+
+/// Returns a table with a row for each division.
+pub fn shares(divided: &Divided) -> Table {
+    let mut table = Table::new([
+        Column::right("database's cache"),
+        Column::right("ARC"),
+        Column::right("reads from the ARC"),
+        Column::right("written back"),
+        Column::right("reads from the device"),
+        Column::right("share of requests"),
+    ]);
+    let best = partition::best(&divided.shares);
+    for s in &divided.shares {
+        let tone = if best.is_some_and(|b| b == *s) { Tone::Good } else { Tone::Plain };
+        let count = |n: u64| Cell::num(n as f64, Unit::Count);
+        table.row([
+            Cell::num(s.database_bytes as f64, Unit::Bytes),
+            Cell::num(s.arc_bytes as f64, Unit::Bytes),
+            count(s.database_reads),
+            count(s.write_backs),
+            count(s.device_reads).tone(tone),
+            Cell::num(format::device_ratio(s), Unit::Fraction).tone(tone),
+        ]);
+    }
+    table
+}
+
+fn how_to_read(section: &mut Section) {
+    section.list([
+        "Request: an access to one record. A hit is a request whose record is in the cache. With larger records, the same \
+         trace has fewer requests, so the ratios of different record sizes are not comparable; the numbers of reads are.",
+        "Read from the device: a miss that needs the content of the record, which is a read or a partial write. A miss \
+         that writes the whole record needs no read.",
+        "Knee: the point of the curve's lower convex hull that is farthest below the straight line from the smallest size \
+         to the sufficient one (Kneedle, 2011). Up to the knee, more memory saves many reads; beyond it, few.",
+        "Enough: the smallest size whose reads are within 5 % of the minimum.",
+        "Waiting saved: reads saved per second × the latency of a read, summed over all waiting threads. More than one \
+         second per second means that several threads wait at the same time.",
+        "The first access to a record misses in every cache. A short trace has many first accesses; a database that runs \
+         for weeks has few.",
+    ]);
+}

@@ -1,0 +1,277 @@
+//! Miss-ratio curves as terminal text and as JSON.
+
+use poolwright_mrc::advice::{Explained, Given};
+use poolwright_mrc::{Curve, Point, Skipped, UnsupportedSize};
+use poolwright_report::{Cell, Column, Table, Terminal, Unit};
+use poolwright_trace::{counted, format_count, format_size};
+use serde_json::json;
+
+use crate::mrc_page::{self, Divided, format};
+
+/// Why the run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All of the trace was read.
+    Done,
+    /// The user interrupted the run; the figures cover the part that was read.
+    Interrupted,
+    /// The trace has no request, so there is no curve.
+    Empty,
+}
+
+impl Ended {
+    /// The value of the JSON field `ended`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ended::Done => "done",
+            Ended::Interrupted => "interrupted",
+            Ended::Empty => "empty",
+        }
+    }
+}
+
+/// The outcome of an `mrc` run.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The file, or the recorded directory or process.
+    pub source: &'a str,
+    /// The format of the file, or `live` for a recording.
+    pub format: &'a str,
+    /// Why the run ended.
+    pub ended: Ended,
+    /// Recorded time in nanoseconds; 0 if unknown.
+    pub duration_ns: u64,
+    /// Events that the models do not use.
+    pub skipped: &'a Skipped,
+    /// Events that the recorder lost because its buffer was full.
+    pub lost_events: u64,
+    /// Kinds of operations that the recorder cannot see, and how often they occurred; 0 if unknown.
+    pub unseen: &'a [(String, u64)],
+    /// Remarks on the modelled caches.
+    pub notes: &'a [String],
+    /// Share of the trace that was read.
+    pub share: Option<f64>,
+    /// Memory used by the records and the models, in bytes.
+    pub memory_bytes: usize,
+    /// Duration of the run.
+    pub seconds: f64,
+    /// The curves with their interpretation.
+    pub curves: &'a [Explained],
+    /// The facts on which the interpretation depends.
+    pub given: &'a Given,
+    /// The division of memory, if requested.
+    pub split: Option<&'a Divided>,
+}
+
+/// Returns the object of `--json`, which repeats the fields of the first curve at the top level.
+pub fn json(run: &Run<'_>) -> serde_json::Value {
+    let mut object = json!({
+        "source": run.source,
+        "format": run.format,
+        "ended": run.ended.name(),
+        "duration_s": run.duration_ns as f64 / 1e9,
+        "skipped": run.skipped,
+        "lost_events": run.lost_events,
+        "unseen": run.unseen.iter().map(|(what, n)| json!({"what": what, "count": n})).collect::<Vec<_>>(),
+        "memory_bytes": run.memory_bytes,
+        "seconds": run.seconds,
+        "host": run.given.host,
+        "curves": run.curves,
+    });
+    let fields = object.as_object_mut().expect("the value was built as an object");
+    if let Some(bytes) = run.given.footprint_bytes {
+        fields.insert("footprint_bytes".into(), bytes.into());
+    }
+    if let Some(ns) = run.given.miss_latency_ns {
+        fields.insert("miss_latency_ns".into(), ns.into());
+    }
+    if let Some(split) = run.split {
+        fields.insert("split".into(), serde_json::to_value(split).expect("a division has only numbers"));
+    }
+    if let Some(first) = run.curves.first() {
+        let curve = serde_json::to_value(first).expect("a curve has only numbers");
+        fields.extend(curve.as_object().expect("a curve is an object").clone());
+    }
+    object
+}
+
+/// Renders a table and an interpretation for each curve.
+pub fn text(run: &Run<'_>, to: Terminal) -> String {
+    let mut out = format!("{}: {}", run.source, run.format);
+    if run.duration_ns > 0 {
+        out.push_str(&format!(", {:.1} s", run.duration_ns as f64 / 1e9));
+    }
+    out.push('\n');
+    for explained in run.curves {
+        let curve = &explained.curve;
+        out.push('\n');
+        out.push_str(&title(curve));
+        out.push_str(&table(&curve.points).terminal(to));
+        out.push_str(&unsupported_sizes(curve));
+        for sentence in format::sentences(explained) {
+            out.push_str(&format!("- {sentence}\n"));
+        }
+    }
+    if let Some(divided) = run.split {
+        out.push_str(&format!(
+            "\n{} divided:\n{}- {}\n- {}\n",
+            format_size(divided.total_bytes),
+            mrc_page::shares(divided).terminal(to),
+            format::best_division(divided),
+            format::DIVISION_ASSUMES
+        ));
+    }
+    out
+}
+
+fn title(curve: &Curve) -> String {
+    let records = match curve.recordsize {
+        Some(bytes) if curve.records == 1 => format!("record of {}", format_size(bytes)),
+        Some(bytes) => format!("records of {}", format_size(bytes)),
+        None if curve.records == 1 => "object".to_owned(),
+        None => "objects".to_owned(),
+    };
+    let about = if curve.sample.is_some() { "about " } else { "" };
+    let sample = match &curve.sample {
+        Some(sample) => {
+            format!(
+                "; a sample of {} records, {} %",
+                format_count(sample.records),
+                significant(sample.rate * 100.0)
+            )
+        }
+        None => String::new(),
+    };
+    format!(
+        "{}: {} for {about}{} {records}{sample}\n",
+        curve.model,
+        counted(curve.requests, "request"),
+        format_count(curve.records)
+    )
+}
+
+/// One line for each cache size that the sample does not cover.
+fn unsupported_sizes(curve: &Curve) -> String {
+    let sizes = curve.sample.iter().flat_map(|sample| &sample.unsupported_sizes);
+    let line = |unsupported_sizes: &UnsupportedSize| {
+        let size = format_size(unsupported_sizes.cache_bytes);
+        format!("{size}: the sample has too few records; use {}\n", enough(unsupported_sizes.needs_rate))
+    };
+    sizes.map(line).collect()
+}
+
+/// The sampling rate that suffices, rounded up to two digits.
+fn enough(rate: f64) -> String {
+    let digits = (1.0 - rate.log10().floor()).max(1.0);
+    let shift = 10f64.powf(digits);
+    let rate = (rate * shift).ceil() / shift;
+    if rate >= 1.0 { "all records".into() } else { format!("--sample {rate}") }
+}
+
+/// One row per cache size; columns without information are left out.
+fn table(points: &[Point]) -> Table {
+    let updates = points.iter().any(|point| point.update_miss_ratio > 0.0);
+    let writes = points.iter().any(|point| point.write_miss_ratio > 0.0);
+    let bands = points.iter().any(|point| point.confidence.is_some());
+    let mut columns = vec!["cache", "misses", "hits"];
+    columns.extend(updates.then_some("update misses"));
+    columns.extend(writes.then_some("write misses"));
+    columns.extend(bands.then_some("misses, 95 %"));
+    let mut table = Table::new(columns.into_iter().map(Column::right));
+    for point in points {
+        let mut cells =
+            vec![format_size(point.cache_bytes), percent(point.miss_ratio), percent(1.0 - point.miss_ratio)];
+        cells.extend(updates.then(|| percent(point.update_miss_ratio)));
+        cells.extend(writes.then(|| percent(point.write_miss_ratio)));
+        let confidence = point
+            .confidence
+            .map(|confidence| format!("{}…{}", hundredths(confidence.low), percent(confidence.high)));
+        cells.extend(bands.then(|| confidence.unwrap_or_default()));
+        table.row(cells.into_iter().map(Cell::text));
+    }
+    table
+}
+
+/// Three significant digits without trailing zeros, because a rate may be 0.00153 %.
+fn significant(value: f64) -> String {
+    let places = (2 - value.max(1e-9).log10().floor() as i32).clamp(0, 12) as usize;
+    let text = format!("{value:.places$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", hundredths(share))
+}
+
+/// A share in per cent, with the precision of the models.
+fn hundredths(share: f64) -> String {
+    format!("{:.2}", share * 100.0)
+}
+
+/// The limitations of the curves: events that the recorder lost or could not see, and why the run ended early.
+pub fn warnings(run: &Run<'_>) -> Vec<String> {
+    let mut all: Vec<String> = found
+        .skipped
+        .counts()
+        .into_iter()
+        .map(|(count, what)| format!("{} {what}", counted(count, "event")))
+        .collect();
+    if run.lost_events > 0 {
+        all.push(format!(
+            "{} EVENTS LOST: the buffer was full; record again with a larger --buffer, or with fewer models",
+            format_count(run.lost_events)
+        ));
+    }
+    all.extend(run.unseen.iter().map(|(what, count)| match count {
+        0 => format!("not seen: {what}"),
+        count => format!("not seen: {count} {what}"),
+    }));
+    all.extend(run.notes.iter().cloned());
+    let share = run.share.map_or(String::new(), |share| format!(" ({:.0} % of the trace)", share * 100.0));
+    match (run.ended, run.format) {
+        (Ended::Done, _) => {}
+        (Ended::Interrupted, _) => {
+            all.push(format!("interrupted; the figures cover what was read so far{share}"));
+        }
+        (Ended::Empty, "live") => all.push(format!(
+            "nothing was recorded: no process read or wrote a file of {}; check that it is the directory of the database \
+             and that the database has load",
+            run.source
+        )),
+        (Ended::Empty, _) => all.push(format!(
+            "{} has no request that a cache would see, so there is no curve",
+            run.source
+        )),
+    }
+    all
+}
+
+/// Names and values that describe the trace and the run.
+pub fn about(run: &Run<'_>) -> Vec<(String, String)> {
+    let mut all =
+        vec![("trace".to_owned(), run.source.clone()), ("format".to_owned(), run.format.to_owned())];
+    if run.duration_ns > 0 {
+        all.push(("length".to_owned(), Unit::Nanoseconds.format(run.duration_ns as f64)));
+    }
+    all.extend(
+        run.given
+            .footprint_bytes
+            .map(|bytes| ("records touched".to_owned(), format!("about {}", format_size(bytes)))),
+    );
+    all.push(("memory for records and models".to_owned(), format_size(run.memory_bytes as u64)));
+    all.push(("took".to_owned(), Unit::Seconds.format(run.seconds)));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_short() {
+        let cases = [(100.0, "100"), (10.0, "10"), (6.25, "6.25"), (0.1, "0.1"), (0.001525878, "0.00153")];
+        for (value, text) in cases {
+            assert_eq!(significant(value), text);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! A confirmation: the changes that the database itself showed, beside the plan's predictions. The page and the terminal have the
+//! same table.
+
+use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
+use poolwright_tune::confirm::{MEASURED, OBJECTIVE};
+use poolwright_tune::plan::{Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, WorkUnit};
+
+use super::format;
+
+/// An explanation of the table.
+pub const DEVIATION: &str = "Changes are relative to today's settings, from the pairs of each block, with 95 % intervals. The \
+                             error is the measured change minus the predicted change, in percentage points.";
+
+/// Fills the section of the page.
+pub fn section(section: &mut Section, found: &Confirmation) {
+    let kind = match found.verdict {
+        ConfirmationVerdict::Confirmed | ConfirmationVerdict::BetterThanToday => Callout::Change,
+        ConfirmationVerdict::NotConfirmed => Callout::Warning,
+    };
+    section.callout(kind, headline(found), &found.why);
+    section.table(&table(found));
+    section.paragraph(DEVIATION);
+    if !found.warnings.is_empty() {
+        section.list(&found.warnings);
+    }
+    section.folded("How it was run", |inside| {
+        inside.key_values(conditions(found));
+    });
+}
+
+/// The verdict in a few words.
+pub fn headline(found: &Confirmation) -> &'static str {
+    match found.verdict {
+        ConfirmationVerdict::Confirmed => "Confirmed",
+        ConfirmationVerdict::BetterThanToday => "Better than today, but not as predicted",
+        ConfirmationVerdict::NotConfirmed => "Not confirmed",
+    }
+}
+
+/// The number and the duration of the trials: `3 blocks, 9 trials in 4.2 min`.
+pub fn about(found: &Confirmation) -> String {
+    let blocks = found.settings.iter().map(|s| s.blocks).max().unwrap_or(0);
+    let trials: u32 = found.settings.iter().map(|s| s.blocks).sum::<u32>() + found.failed_trials;
+    format!(
+        "{}, {} in {}",
+        format::counted(blocks.into(), "block"),
+        format::counted(trials.into(), "trial"),
+        Unit::Seconds.format(found.seconds)
+    )
+}
+
+/// Returns a table with a row for each metric of each setting.
+pub fn table(found: &Confirmation) -> Table {
+    let mut table = Table::new([
+        Column::left("setting"),
+        Column::left("metric"),
+        Column::right("median"),
+        Column::right("change").key("change"),
+        Column::right("95 % interval"),
+        Column::right("predicted"),
+        Column::right("error"),
+    ]);
+    for setting in &found.settings {
+        for (i, metric) in MEASURED.iter().chain([&OBJECTIVE]).enumerate() {
+            let name = if i == 0 { label(setting) } else { String::new() };
+            let has = setting.metrics.contains_key(*metric) || setting.changes.contains_key(*metric);
+            if i == 0 || has {
+                table.row(row(setting, metric, name));
+            }
+        }
+    }
+    table
+}
+
+fn row(setting: &ConfirmedSetting, metric: &str, name: String) -> [Cell; 7] {
+    let (gain, predicted) = (setting.changes.get(metric), setting.predicted.get(metric));
+    let figure = |value: Option<f64>, unit| value.map_or(Cell::missing(), |value| Cell::num(value, unit));
+    let error = gain.zip(predicted).map(|(gain, predicted)| 100.0 * (gain.change - predicted.change));
+    let tone = gain.map_or(Tone::Plain, format::tone);
+    [
+        Cell::text(name).tone(Tone::Strong),
+        Cell::text(title(metric)),
+        figure(setting.metrics.get(metric).map(|m| m.median), unit(metric)),
+        figure(gain.map(|g| g.change), Unit::Change).tone(tone),
+        gain.map_or(Cell::missing(), |g| Cell::text(format::interval(g))),
+        figure(predicted.map(|p| p.change), Unit::Change),
+        error.map_or(Cell::missing(), |points| Cell::text(format!("{points:+.1}").replace('-', "−"))),
+    ]
+}
+
+fn title(metric: &str) -> &str {
+    match metric {
+        "cpu_ns_per_op" => "CPU",
+        other => format::title(other),
+    }
+}
+
+/// The unit of a metric. The work rate of a replay is a ratio of times, that of the database is work per second.
+fn unit(metric: &str) -> Unit {
+    if metric == "work_rate" { Unit::PerSecond } else { format::unit(metric) }
+}
+
+/// The name of a setting with the record size and compression of each dataset: `recommended: 16K zstd-3`.
+fn label(setting: &ConfirmedSetting) -> String {
+    let main = |p: &str, s: &poolwright_tune::plan::ConfirmedDataset| s.settings.get(p).cloned();
+    let all: Vec<String> = setting
+        .datasets
+        .iter()
+        .map(|d| {
+            ["recordsize", "compression"].iter().filter_map(|p| main(p, d)).collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    let name = match setting.name {
+        Contender::Today => "today",
+        Contender::Recommended => "recommended",
+        Contender::RunnerUp => "runner-up",
+    };
+    format!("{name}: {}", all.join(", "))
+}
+
+fn conditions(found: &Confirmation) -> Vec<(String, String)> {
+    let commands = &found.commands;
+    let named = [
+        ("start", commands.start.as_ref()),
+        ("load", Some(&commands.load)),
+        ("stop", commands.stop.as_ref()),
+    ];
+    let mut all: Vec<(String, String)> =
+        named.iter().filter_map(|(name, text)| Some(((*name).to_owned(), text.cloned()?))).collect();
+    all.push((
+        "unit of work".into(),
+        match found.work {
+            WorkUnit::Run => "one run of the load command",
+            WorkUnit::Stated => "as counted by the load command",
+        }
+        .into(),
+    ));
+    all.push(("settling".into(), Unit::Seconds.format(found.settle_s)));
+    all.push(("trials".into(), about(found)));
+    all.push(("finished".into(), found.created.clone()));
+    for setting in &found.settings {
+        for dataset in &setting.datasets {
+            let what = format!("{}, {}", setting.name.name(), dataset.place);
+            let roles = if dataset.roles.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", dataset.roles.join(", "))
+            };
+            all.push((what, format::settings(&dataset.settings) + &roles));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use poolwright_tune::plan::Plan;
+
+    /// The example plan in `docs/plan-format.md`.
+    fn documented() -> Plan {
+        let text = include_str!("../../../../docs/plan-format.md");
+        let (_, rest) = text.split_once("```json\n").expect("the page has an example");
+        serde_json::from_str(rest.split_once("\n```").expect("the example ends").0).unwrap()
+    }
+
+    #[test]
+    fn what_was_measured_stands_beside_what_was_predicted() {
+        let mut plan = documented();
+        let page = super::super::html(&plan);
+        let start = page.find("<h2>With the database itself</h2>").expect("a section");
+        let section = &page[start..start + page[start..].find("<h2>Settings</h2>").unwrap()];
+        for part in [
+            "Confirmed",
+            "recommended: 16K zstd-3",
+            "954/s",
+            "+17.5 %",
+            "+14.1 to +21.0 %",
+            "+20.0 %",
+            "−2.5",
+            "./load.sh",
+        ] {
+            assert!(section.contains(part), "{part:?} is not in {section}");
+        }
+        let mut terminal = Vec::new();
+        let plain = poolwright_report::Terminal { width: None, ansi: false };
+        crate::plan_text::print(&plan, &mut terminal, plain).unwrap();
+        let text = String::from_utf8(terminal).unwrap();
+        assert!(text.contains("\nwith the database itself  3 blocks, 6 trials in 402 s\n"), "{text}");
+        assert!(text.contains("  Confirmed: With the database itself the recommended"), "{text}");
+        plan.confirmation = None;
+        assert!(!super::super::html(&plan).contains("With the database itself"));
+    }
+
+    #[test]
+    fn a_plan_that_the_database_contradicts_says_so_first() {
+        use poolwright_tune::plan::ConfirmationVerdict::NotConfirmed;
+        let mut plan = documented();
+        assert!(!super::super::html(&plan).contains(super::super::CONTRADICTED));
+        plan.confirmation.as_mut().unwrap().verdict = NotConfirmed;
+        let page = super::super::html(&plan);
+        let at = page.find(super::super::CONTRADICTED).expect("the contradiction");
+        assert!(at < page.find("Change data").expect("the verdict"));
+        let mut terminal = Vec::new();
+        let plain = poolwright_report::Terminal { width: None, ansi: false };
+        crate::plan_text::print(&plan, &mut terminal, plain).unwrap();
+        assert!(String::from_utf8(terminal).unwrap().starts_with(super::super::CONTRADICTED));
+    }
+
+    #[test]
+    fn text_from_outside_is_escaped() {
+        let mut plan = documented();
+        let found = plan.confirmation.as_mut().unwrap();
+        found.commands.load = "<script>alert(1)</script>".into();
+        found.warnings = vec!["<b>\u{1b}[31m".into()];
+        let page = super::super::html(&plan);
+        assert!(!page.contains("<script>alert(1)") && !page.contains("<b>\u{1b}"));
+        let mut terminal = Vec::new();
+        let plain = poolwright_report::Terminal { width: Some(80), ansi: false };
+        crate::plan_text::print_confirmation(&plan, &mut terminal, plain).unwrap();
+        assert!(!terminal.contains(&0x1b));
+    }
+}

@@ -1,0 +1,307 @@
+//! Findings beyond the recommendation: settings that no other beats, the contribution of each property, published advice, and the
+//! track record of the predictions. The page and the terminal have the same tables.
+
+use std::collections::BTreeMap;
+
+use poolwright_report::plot::{Point, Scatter, WIDTH};
+use poolwright_report::{Axis, Callout, Cell, Column, Mark, Page, Section, Table, Tone, Unit};
+use poolwright_tune::candidates::difference;
+use poolwright_tune::plan::{
+    AdviceStatus, CheckedAdvice, Contributions, Evidence, EvidenceKind, GainVerdict, MeasuredChange, Outcome,
+    Pareto, Plan, PropertyEffect, Role, VarianceShares,
+};
+
+use super::format;
+
+/// The status of advice whose effect is known from the model only.
+const PREDICTED: &str = "predicted, not measured";
+
+/// Adds the sections for which the plan has data.
+pub fn sections(page: &mut Page, plan: &Plan) {
+    if !plan.pareto.is_empty() {
+        unbeaten(page.section("Settings that no other beats"), plan);
+    }
+    if !plan.contributions.is_empty() {
+        contributions(page.section("What each property contributes"), plan);
+    }
+    if !plan.advice.is_empty() {
+        advice(page.section("Published advice"), plan);
+    }
+}
+
+/// Adds the outcome of a repeated run and the track record of the predictions.
+pub fn top(section: &mut Section, plan: &Plan) {
+    if let Some(repetition) = &plan.repetition {
+        let heading =
+            if repetition.same { "Repeated: the same result" } else { "Repeated: a different result" };
+        let lines = [&repetition.differences[..], &repetition.circumstances].concat();
+        let more = if lines.is_empty() { String::new() } else { format!(" {}.", lines.join("; ")) };
+        section.callout(
+            Callout::Note,
+            heading,
+            &format!("This run repeats the run of {}.{more}", repetition.of),
+        );
+    }
+    if let Some(sentence) = plan.track_record.as_ref().and_then(|t| t.sentence()) {
+        section.paragraph(&sentence);
+    }
+}
+
+fn unbeaten(section: &mut Section, plan: &Plan) {
+    section.paragraph(
+        "The Pareto set: the tried settings that no other one beats in work rate, space and bytes written together. \
+         Differences inside the noise of the trials do not count. Which setting is best depends on the goal, which \
+         selected the recommended one.",
+    );
+    for found in &plan.pareto {
+        section.heading(&found.role);
+        section.table(&pareto_table(found));
+        if let Some(plot) = plan.roles.iter().find(|r| r.role == found.role).and_then(|r| scatter(r, found)) {
+            section.plot(
+                &plot,
+                "Medians of all tried settings. The plot does not show space: a setting that looks beaten may take less \
+                 space.",
+            );
+        }
+        section.paragraph(&pareto_rest(found));
+    }
+}
+
+/// Bytes written against work rate, with separate groups for the Pareto set and the other settings. Returns `None` for
+/// fewer than three settings.
+fn scatter(role: &Role, found: &Pareto) -> Option<Scatter> {
+    let x = "vdev_write_bytes";
+    let names = metrics(found.settings.iter().flat_map(|s| s.metrics.keys()));
+    let y = names.iter().copied().find(|m| ["work_rate", "ops_s"].contains(m))?;
+    let point = |e: &Evidence| {
+        let (mx, my) = (e.metrics.get(x)?, e.metrics.get(y)?);
+        let changes = difference(&e.settings, &role.current);
+        let unbeaten = found.settings.iter().any(|s| s.changes == changes);
+        let group = if unbeaten { "no other beats it" } else { "beaten by another" };
+        let mark = match e.outcome {
+            Outcome::Current => Mark::Today,
+            Outcome::Recommended => Mark::Chosen,
+            _ => Mark::None,
+        };
+        Some(Point::new(mx.median, my.median, group, &format::label(role, &e.settings)).mark(mark))
+    };
+    let tried = role.evidence.iter().filter(|e| e.kind == EvidenceKind::Trial);
+    let points: Vec<Point> = tried.filter_map(point).collect();
+    if points.len() < 3 {
+        return None;
+    }
+    let axis = |metric: &str| Axis::new(format::title(metric), format::unit(metric));
+    let better = (format::better(x), format::better(y));
+    Some(Scatter::new("Bytes written against work", axis(x), axis(y), better, points).size(WIDTH, 360.0))
+}
+
+/// Returns the settings of the set with their changes against today's.
+pub fn pareto_table(found: &Pareto) -> Table {
+    let names = metrics(found.settings.iter().flat_map(|s| s.metrics.keys()));
+    let mut columns = vec![Column::left("setting")];
+    columns.extend(names.iter().map(|m| Column::right(&format::short_title(m)).key(m)));
+    columns.extend([Column::right("trials"), Column::right("")]);
+    let mut table = Table::new(columns);
+    for s in &found.settings {
+        let (mark, tone) = match s.outcome {
+            Outcome::Current => ("today", Tone::Strong),
+            Outcome::Recommended => ("recommended", Tone::Good),
+            _ => ("", Tone::Plain),
+        };
+        let label = format::settings(&s.changes);
+        let label = if label.is_empty() { "as today".to_owned() } else { label };
+        let mut row = vec![Cell::text(label).tone(tone)];
+        row.extend(names.iter().map(|m| match (s.outcome, s.change.get(*m), s.metrics.get(*m)) {
+            (Outcome::Current, _, Some(value)) => Cell::num(*value, format::unit(m)),
+            (_, Some(change), _) => Cell::num(*change, Unit::Change),
+            _ => Cell::missing(),
+        }));
+        row.extend([Cell::num(s.trials.into(), Unit::Count), Cell::text(mark).tone(tone)]);
+        table.row(row);
+    }
+    table
+}
+
+/// Returns a sentence on the number of beaten settings and the noise of a trial.
+pub fn pareto_rest(found: &Pareto) -> String {
+    let mut text = match found.beaten {
+        0 => "No tried setting is beaten by another".to_owned(),
+        1 => "1 other tried setting is beaten by one of these".to_owned(),
+        n => format!("{n} other tried settings are beaten by one of these"),
+    };
+    let noise: Vec<String> = format::ordered(found.noise.keys().map(String::as_str))
+        .into_iter()
+        .map(|m| format!("{} {}", format::title(m), Unit::Fraction.format(found.noise[m])))
+        .collect();
+    if !noise.is_empty() {
+        text += &format!("; one trial's standard deviation: {}", noise.join(", "));
+    }
+    text + "."
+}
+
+fn contributions(section: &mut Section, plan: &Plan) {
+    section.paragraph(
+        "The share of each metric's variance over all trials that a property alone explains; metrics are those of the \
+         goal, as logarithms. Shared: variance that several properties explain and that the tried settings cannot assign \
+         to one of them. Interactions: effects of properties in combination. Noise: differences between repeats of one \
+         setting.",
+    );
+    for found in &plan.contributions {
+        section.heading(&format!("{}, {}", found.role, format::counted(found.trials.into(), "trial")));
+        section.table(&shares_table(found));
+        section.list(effects(found));
+    }
+}
+
+/// The name of a share of the variance, and the function that selects it.
+type NamedShare = (&'static str, fn(&VarianceShares) -> f64);
+
+/// The shares that no single property explains.
+const REST: &[NamedShare] =
+    &[("shared", |s| s.shared), ("interactions", |s| s.interactions), ("noise", |s| s.noise)];
+
+/// Returns a row for each property and each remaining share, and a column for each metric.
+pub fn shares_table(found: &Contributions) -> Table {
+    let names = format::ordered(found.metrics.keys().map(String::as_str));
+    let mut columns = vec![Column::left("explained by")];
+    columns.extend(names.iter().map(|m| Column::right(&format::short_title(m)).key(m)));
+    let mut table = Table::new(columns);
+    let shares = || names.iter().map(|m| &found.metrics[*m]);
+    let mut properties: Vec<&String> = shares().flat_map(|s| s.properties.keys()).collect();
+    properties.sort_by_key(|p| format::property_rank(p));
+    properties.dedup();
+    for property in properties {
+        let figure = |s: &VarianceShares| s.properties.get(property).copied();
+        let mut row = vec![Cell::text(property).tone(Tone::Strong)];
+        row.extend(shares().map(|s| figure(s).map_or(Cell::missing(), |v| Cell::num(v, Unit::Fraction))));
+        table.row(row);
+    }
+    for (name, of) in REST {
+        let mut row = vec![Cell::text(*name).tone(Tone::Muted)];
+        row.extend(shares().map(|s| Cell::num(of(s), Unit::Fraction).tone(Tone::Muted)));
+        table.row(row);
+    }
+    table
+}
+
+/// Returns a sentence for each recommended property.
+pub fn effects(found: &Contributions) -> Vec<String> {
+    found.effects.iter().map(|(property, effect)| effect_of(property, effect)).collect()
+}
+
+fn effect_of(property: &str, effect: &PropertyEffect) -> String {
+    if effect.pairs == 0 {
+        return format!(
+            "{property}={}: not separated, because it was tried only together with other changes",
+            effect.to
+        );
+    }
+    let figures: Vec<String> = format::ordered(effect.metrics.keys().map(String::as_str))
+        .into_iter()
+        .map(|m| format!("{} {}", format::title(m), change(&effect.metrics[m])))
+        .collect();
+    format!(
+        "{property}={} alone instead of {}: {} (from {} of settings that differ in nothing else)",
+        effect.to,
+        effect.from.as_deref().unwrap_or("today's"),
+        figures.join(", "),
+        format::counted(effect.pairs.into(), "pair"),
+    )
+}
+
+fn change(effect: &MeasuredChange) -> String {
+    match effect.verdict {
+        GainVerdict::Noise => format!("no clear change ({})", interval(effect)),
+        _ => format!("{} ({})", Unit::Change.format(effect.change), interval(effect)),
+    }
+}
+
+fn interval(effect: &MeasuredChange) -> String {
+    let (low, high) = (Unit::Change.format(effect.ci95.0), Unit::Change.format(effect.ci95.1));
+    format!("{} to {high}", low.trim_end_matches(" %"))
+}
+
+fn advice(section: &mut Section, plan: &Plan) {
+    section.paragraph(&format!(
+        "Published rules, compared with today's settings of this database. Measured changes have a 95 % interval. Figures \
+         with ~ are {PREDICTED}: they come from the model. `tune --check-advice` measures them.",
+    ));
+    section.table(&advice_table(&plan.advice, true));
+    let mut lines: Vec<String> = Vec::new();
+    for a in &plan.advice {
+        let line = format!("{} ({}): {}", a.source.title, a.source.url, advised(plan, &a.source.url));
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    section.heading("Sources").list(lines);
+    let reasons: BTreeMap<&str, Vec<&str>> = plan.advice.iter().fold(BTreeMap::new(), |mut all, a| {
+        all.entry(a.basis.as_str()).or_default().push(a.rule.as_str());
+        all
+    });
+    section.heading("Basis of the figures");
+    section.list(reasons.into_iter().map(|(basis, mut rules)| {
+        rules.dedup();
+        format!("{}: {basis}", rules.join(", "))
+    }));
+}
+
+/// The rules that a source gives.
+fn advised(plan: &Plan, url: &str) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for a in plan.advice.iter().filter(|a| a.source.url == url) {
+        let said = format!("`{}`: {}", a.rule, a.advice);
+        if !all.contains(&said) {
+            all.push(said);
+        }
+    }
+    all.join("; ")
+}
+
+/// Returns a row for each rule and role.
+pub fn advice_table(all: &[CheckedAdvice], with_intervals: bool) -> Table {
+    let names = metrics(all.iter().flat_map(|a| a.measured.keys().chain(a.predicted.keys())));
+    let mut columns = vec![Column::left("rule"), Column::left("role"), Column::left("settings")];
+    columns.extend(names.iter().map(|m| Column::right(&format::short_title(m)).key(m)));
+    columns.push(Column::left("status"));
+    let mut table = Table::new(columns);
+    for a in all {
+        let (text, tone) = status(a.status);
+        let mut row =
+            vec![Cell::text(&a.rule), Cell::text(&a.role), Cell::text(format::settings(&a.settings))];
+        row.extend(names.iter().map(|m| figure(a, m, with_intervals)));
+        row.push(Cell::text(text).tone(tone));
+        table.row(row);
+    }
+    table
+}
+
+fn status(status: AdviceStatus) -> (&'static str, Tone) {
+    match status {
+        AdviceStatus::Followed => ("as today", Tone::Muted),
+        AdviceStatus::Tried => ("measured", Tone::Plain),
+        AdviceStatus::Predicted => (PREDICTED, Tone::Muted),
+        AdviceStatus::NotTried => ("not tried", Tone::Muted),
+    }
+}
+
+fn figure(a: &CheckedAdvice, metric: &str, with_interval: bool) -> Cell {
+    if let Some(effect) = a.measured.get(metric) {
+        let tone = match effect.verdict {
+            GainVerdict::Better => Tone::Good,
+            GainVerdict::Worse => Tone::Bad,
+            GainVerdict::Noise => Tone::Muted,
+        };
+        let cell = Cell::num(effect.change, Unit::Change).tone(tone);
+        return if with_interval { cell.note(interval(effect)) } else { cell };
+    }
+    match a.predicted.get(metric) {
+        Some(change) => Cell::text(format!("~{}", Unit::Change.format(*change))).tone(Tone::Muted),
+        None => Cell::missing(),
+    }
+}
+
+/// The distinct names in display order.
+fn metrics<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
+    format::ordered(names.map(String::as_str))
+}

@@ -1,0 +1,209 @@
+//! The wording of a plan's metrics, settings and gains on the page and on the terminal.
+
+use std::cmp::Reverse;
+
+use poolwright_report::{Tone, Unit};
+use poolwright_tune::metric::{Family, representatives};
+pub use poolwright_tune::metric::{better, ordered, title, unit};
+use poolwright_tune::plan::{Evidence, Gain, GainVerdict, Goal, Role, Settings};
+
+/// The title of a metric for a column heading, abbreviated.
+pub fn short_title(name: &str) -> String {
+    title(name).replace("amplification", "amp.").replace("operation", "op").replace("mean latency", "latency")
+}
+
+/// Returns the available metric of the family that the goal weighs most. If the goal weighs none, returns the one with
+/// the highest precedence.
+pub fn pick(family: Family, goal: &Goal, has: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let weight = |name: &str| goal.weights.get(name).copied().filter(|w| *w > 0.0).unwrap_or(0.0);
+    let available = representatives(family).into_iter().filter(|name| has(name));
+    // min_by keeps the first of equals, and the representatives are in order of precedence
+    available.min_by(|a, b| weight(b).total_cmp(&weight(a)))
+}
+
+/// Returns the metrics to show first: one each for space, speed and wear, and all others that the goal weighs.
+pub fn headline(goal: &Goal, has: impl Fn(&str) -> bool + Copy) -> Vec<&str> {
+    let families = [Family::Space, Family::Speed, Family::Wear];
+    let picked = families.into_iter().filter_map(|family| pick(family, goal, has));
+    let weighed = goal.weights.keys().map(String::as_str).filter(|name| has(name));
+    ordered(picked.chain(weighed))
+}
+
+/// Settings in the order of [`sorted`]: `recordsize=16K compression=zstd-3 …`.
+pub fn settings(settings: &Settings) -> String {
+    sorted(settings).into_iter().map(|(p, v)| format!("{p}={v}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns record size and compression first, then the other properties by name.
+pub fn sorted(settings: &Settings) -> Vec<(&str, &str)> {
+    let mut all: Vec<(&str, &str)> = settings.iter().map(|(p, v)| (p.as_str(), v.as_str())).collect();
+    all.sort_by_key(|(property, _)| property_rank(property));
+    all
+}
+
+/// The sort key of a property.
+pub fn property_rank(property: &str) -> (usize, &str) {
+    (["recordsize", "compression"].iter().position(|p| *p == property).unwrap_or(2), property)
+}
+
+/// Returns the tried value of the property, or else today's.
+pub fn value<'a>(role: &'a Role, tried: &'a Settings, property: &str) -> Option<&'a str> {
+    tried.get(property).or_else(|| role.current.get(property)).map(String::as_str)
+}
+
+/// Record size and compression, then all other differences from today: `128K lz4 logbias=throughput`.
+pub fn label(role: &Role, tried: &Settings) -> String {
+    let main =
+        ["recordsize", "compression"].into_iter().filter_map(|p| value(role, tried, p)).map(str::to_owned);
+    let label = main.chain(differing(role, tried)).collect::<Vec<_>>().join(" ");
+    if label.is_empty() { "as today".to_owned() } else { label }
+}
+
+/// Returns the settings after the recommendation is applied.
+pub fn applied(role: &Role) -> Settings {
+    role.current.iter().chain(&role.recommended).map(|(p, v)| (p.clone(), v.clone())).collect()
+}
+
+/// Returns `property=value` for each tried property that differs from today, without record size and compression.
+pub fn differing(role: &Role, tried: &Settings) -> Vec<String> {
+    let other = |p: &str, v: &str| property_rank(p).0 == 2 && role.current.get(p).is_none_or(|c| c != v);
+    tried.iter().filter(|(p, v)| other(p, v)).map(|(p, v)| format!("{p}={v}")).collect()
+}
+
+/// Returns the settings of the other roles in the same trial, if they differ from today.
+pub fn others(evidence: &Evidence) -> String {
+    let all = evidence.others.iter().map(|(role, s)| format!("{role}: {}", settings(s)));
+    all.collect::<Vec<_>>().join("; ")
+}
+
+/// Parses a size as `zfs` does: `16K` is 16384. Returns `None` for invalid text.
+pub fn size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" => 10,
+        "M" | "MB" => 20,
+        "G" | "GB" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// The sort key of a compression: by family, and within a family from fast to slow.
+pub fn compression_rank(name: &str) -> (usize, i64, &str) {
+    const FAMILIES: [&str; 7] = ["off", "zle", "lzjb", "lz4", "zstd-fast", "zstd", "gzip"];
+    let (family, level) = match name.rsplit_once('-') {
+        Some((family, level)) if level.bytes().all(|b| b.is_ascii_digit()) => (family, level.parse().ok()),
+        _ => (name, None),
+    };
+    let rank = FAMILIES.iter().position(|f| *f == family).unwrap_or(FAMILIES.len());
+    let default = match family {
+        "zstd" => 3,
+        "gzip" => 6,
+        _ => 1,
+    };
+    let level: i64 = level.unwrap_or(default);
+    // zstd-fast-10 is faster and compresses less than zstd-fast-1.
+    (rank, if family == "zstd-fast" { -level } else { level }, name)
+}
+
+/// Both values of a gain: `961M → 802M`.
+pub fn from_to(name: &str, gain: &Gain) -> String {
+    format!("{} → {}", unit(name).format(gain.from), unit(name).format(gain.to))
+}
+
+/// The 95 % interval of a gain: `−16.8 to −16.3 %`.
+pub fn interval(gain: &Gain) -> String {
+    let (low, high) = (Unit::Change.format(gain.ci95.0), Unit::Change.format(gain.ci95.1));
+    format!("{} to {high}", low.trim_end_matches(" %"))
+}
+
+/// The verdict of a gain, and whether it is estimated.
+pub fn verdict(gain: &Gain) -> &'static str {
+    match (gain.verdict, gain.pairs) {
+        (GainVerdict::Better, 0) => "better, estimated",
+        (GainVerdict::Better, _) => "better",
+        (GainVerdict::Worse, 0) => "worse, estimated",
+        (GainVerdict::Worse, _) => "worse",
+        (GainVerdict::Noise, _) => "inside the noise",
+    }
+}
+
+/// The tone of a gain.
+pub fn tone(gain: &Gain) -> Tone {
+    match gain.verdict {
+        GainVerdict::Better => Tone::Good,
+        GainVerdict::Worse => Tone::Bad,
+        GainVerdict::Noise => Tone::Muted,
+    }
+}
+
+/// The weights of a goal, largest first: `mean latency 0.40, space 0.30`.
+pub fn weights(goal: &Goal) -> String {
+    let mut all: Vec<(&String, &f64)> = goal.weights.iter().collect();
+    all.sort_by_key(|(_, w)| Reverse((**w * 1e6) as i64));
+    all.iter().map(|(name, w)| format!("{} {w:.2}", title(name))).collect::<Vec<_>>().join(", ")
+}
+
+/// A number with its noun: `1 file`, `41 files`.
+pub fn counted(n: u64, thing: &str) -> String {
+    format!("{} {thing}{}", Unit::Count.format(n as f64), if n == 1 { "" } else { "s" })
+}
+
+/// Bytes with the suffixes of `zfs`.
+pub fn bytes(n: u64) -> String {
+    Unit::Bytes.format(n as f64)
+}
+
+/// The name of a role, with its path if several entries have the same role.
+pub fn role_name(roles: &[Role], role: &Role) -> String {
+    let twins = roles.iter().filter(|r| r.role == role.role).count();
+    if twins > 1 { format!("{} in {}", role.role, role.path) } else { role.role.clone() }
+}
+
+/// The roles whose I/O the trials of `role` replayed: `data and wal`.
+pub fn replayed(role: &Role) -> String {
+    match role.together_with.split_last() {
+        None => role.role.clone(),
+        Some((last, [])) => format!("{} and {last}", role.role),
+        Some((last, more)) => format!("{}, {} and {last}", role.role, more.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressions_sort_by_effort() {
+        let mut all =
+            ["gzip-9", "zstd-19", "off", "zstd-3", "lz4", "zstd", "zstd-fast-1", "gzip", "zstd-fast-10"];
+        all.sort_by_key(|c| compression_rank(c));
+        let expected =
+            ["off", "lz4", "zstd-fast-10", "zstd-fast-1", "zstd", "zstd-3", "zstd-19", "gzip", "gzip-9"];
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn sizes_are_read_as_zfs_prints_them() {
+        let read = ["512", "16K", "1M", "16M", "1g", "none", "K", "99999999999G"].map(size);
+        let some = [Some(512), Some(16384), Some(1 << 20), Some(16 << 20), Some(1 << 30)];
+        assert_eq!(read, [some[0], some[1], some[2], some[3], some[4], None, None, None]);
+    }
+
+    #[test]
+    fn the_goal_decides_which_latency_is_shown() {
+        let goal = |names: &[(&str, f64)]| Goal {
+            weights: names.iter().map(|(n, w)| ((*n).to_owned(), *w)).collect(),
+            ..Goal::default()
+        };
+        assert_eq!(pick(Family::Speed, &goal(&[("fsync_p99_ns", 0.5)]), |_| true), Some("fsync_p99_ns"));
+        assert_eq!(
+            pick(Family::Speed, &goal(&[("fsync_p99_ns", 0.5)]), |n| n == "read_p99_ns"),
+            Some("read_p99_ns")
+        );
+        assert_eq!(pick(Family::Speed, &goal(&[]), |_| true), Some("work_rate"));
+        assert_eq!(pick(Family::Speed, &goal(&[]), |n| n != "work_rate"), Some("mean_latency_ns"));
+        assert_eq!(pick(Family::Speed, &goal(&[]), |_| false), None);
+    }
+}

@@ -1,0 +1,215 @@
+//! The trade-off as plots: scatter plots of the measurements, heat maps of record size × compression.
+
+use std::collections::BTreeMap;
+
+use poolwright_report::plot::{HALF, HeatMap, Intervals, Point, Scatter, WIDTH};
+use poolwright_report::{Axis, Better, Mark, Section, Unit};
+use poolwright_tune::metric::Family;
+use poolwright_tune::plan::{Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Spread};
+
+use super::format;
+
+/// Returns a plot of the change of each metric, or `None` if nothing was compared.
+pub fn gains(all: &Gains) -> Option<Intervals> {
+    if all.is_empty() {
+        return None;
+    }
+    let names = format::ordered(all.keys().map(String::as_str));
+    let plot = names.into_iter().fold(Intervals::new("What would change"), |plot, name| {
+        let g = &all[name];
+        plot.row(
+            format::title(name),
+            format::unit(name),
+            (g.from, g.to),
+            (g.change, g.ci95),
+            format::better(name),
+        )
+    });
+    Some(plot)
+}
+
+/// Adds the scatter plots and heat maps for which the role has data.
+pub fn trade_off(section: &mut Section, plan: &Plan, role: &Role) {
+    let (points, source) = comparable(role);
+    let has = |name: &str| points.iter().filter(|e| e.metrics.contains_key(name)).count() > 1;
+    let space = format::pick(Family::Space, &plan.goal, has);
+    let latency = format::pick(Family::Speed, &plan.goal, has);
+    let wear = format::pick(Family::Wear, &plan.goal, has);
+    let both = |x: Option<&'static str>, y| x.zip(y).map(|(x, y)| scatter(role, &points, x, y));
+    let mut plots: Vec<Scatter> = [both(space, latency), both(space, wear)].into_iter().flatten().collect();
+    if space.is_some_and(|name| same(&points, name)) {
+        // All settings take the same space, so the choice is between speed and wear.
+        plots = both(wear, latency).into_iter().collect();
+    }
+    let (objective, ratio) = (objectives(role, &points), space_ratios(plan, role));
+    if plots.is_empty() && objective.is_none() && ratio.is_none() {
+        return;
+    }
+    section.heading("The trade-off");
+    for (i, plot) in plots.iter().enumerate() {
+        section.plot(plot, if i == 0 { &source } else { "" });
+    }
+    const OBJECTIVE: &str = "Objective: median of the trials; today is 1, lower is better. Empty cells were not \
+                             replayed.";
+    const RATIO: &str = "Space ratio: logical bytes per allocated byte, estimated from the files, or from the \
+                         end of a trial if there is no estimate.";
+    match (objective, ratio) {
+        (Some(a), Some(b)) => {
+            section.plots(&[&a.width(HALF), &b.width(HALF)]).paragraph(&format!("{OBJECTIVE} {RATIO}"))
+        }
+        (Some(map), None) => section.plot(&map, OBJECTIVE),
+        (None, Some(map)) => section.plot(&map, RATIO),
+        (None, None) => section,
+    };
+}
+
+/// Returns the entries that can share a plot, and their source. These are the trials if there are at least two, and only
+/// those in which the other roles had today's settings, because the latency of a trial is that of all roles together.
+fn comparable(role: &Role) -> (Vec<&Evidence>, String) {
+    let of = |kind| role.evidence.iter().filter(|e| e.kind == kind).collect::<Vec<_>>();
+    let (trials, models) = (of(EvidenceKind::Trial), of(EvidenceKind::Model));
+    if trials.len() < 2 && models.len() > 1 {
+        return (models, "Computed by the I/O model, not measured.".to_owned());
+    }
+    let (alone, mixed): (Vec<_>, Vec<_>) = trials.into_iter().partition(|e| e.others.is_empty());
+    if alone.len() < 2 {
+        let all: Vec<&Evidence> = alone.into_iter().chain(mixed).collect();
+        let source = "Trials on the engine. The settings of the other roles differ between them.";
+        return (all, format!("{source} {}", spread(role)));
+    }
+    let rest = match mixed.len() as u64 {
+        0 => String::new(),
+        n => format!(" {} that also changed other roles left out.", format::counted(n, "trial")),
+    };
+    (alone, format!("Trials on the engine.{rest} {}", spread(role)))
+}
+
+fn spread(role: &Role) -> &'static str {
+    let range = |e: &Evidence| e.kind == EvidenceKind::Trial && e.spread == Spread::MinMax;
+    if role.evidence.iter().any(range) {
+        "Bars show the range of the repeats. Hover over a dot for its figures."
+    } else {
+        "Bars show 95 % intervals. Hover over a dot for its figures."
+    }
+}
+
+/// Whether the metric varies by less than 0.5 %, which is the difference that two trials of one setting may have.
+fn same(points: &[&Evidence], metric: &str) -> bool {
+    let values = || points.iter().filter_map(|e| e.metrics.get(metric)).map(|m| m.median);
+    let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+    high - low <= 0.005 * high.abs()
+}
+
+fn scatter(role: &Role, points: &[&Evidence], x: &'static str, y: &'static str) -> Scatter {
+    let mut shown: Vec<&Evidence> =
+        points.iter().copied().filter(|e| e.metrics.contains_key(x) && e.metrics.contains_key(y)).collect();
+    // The legend lists compressions in the order of the points.
+    shown.sort_by_key(|e| format::compression_rank(compression(role, e)));
+    let drawn = shown.iter().map(|e| {
+        let (mx, my) = (e.metrics[x], e.metrics[y]);
+        Point::new(mx.median, my.median, compression(role, e), &format::label(role, &e.settings))
+            .x_range(mx.low, mx.high)
+            .y_range(my.low, my.high)
+            .mark(mark(role, e))
+    });
+    let points: Vec<Point> = drawn.collect();
+    let medians = || shown.iter().map(|e| e.metrics[y].median);
+    let (low, high) = (medians().fold(f64::INFINITY, f64::min), medians().fold(0.0, f64::max));
+    let wide = low > 0.0 && high / low > 8.0;
+    let title = format!("{} against {}", capital(format::title(x)), format::title(y));
+    let y_axis = Axis::new(&axis(y), format::unit(y));
+    let y_axis = if wide { y_axis.log() } else { y_axis };
+    let x_axis = Axis::new(&axis(x), format::unit(x));
+    Scatter::new(&title, x_axis, y_axis, (format::better(x), format::better(y)), points).size(WIDTH, 400.0)
+}
+
+fn axis(metric: &str) -> String {
+    let way = match format::better(metric) {
+        Better::Lower => "lower is better",
+        Better::Higher => "higher is better",
+    };
+    format!("{} ({way})", format::title(metric))
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |c| c.to_uppercase().chain(letters).collect())
+}
+
+fn compression<'a>(role: &'a Role, e: &'a Evidence) -> &'a str {
+    format::value(role, &e.settings, "compression").unwrap_or("any compression")
+}
+
+/// The mark of an entry. If the plan keeps today's settings, "recommended" is today's entry.
+fn mark(role: &Role, e: &Evidence) -> Mark {
+    match e.outcome {
+        Outcome::Current => Mark::Today,
+        Outcome::Recommended if !role.recommended.is_empty() => Mark::Chosen,
+        Outcome::Recommended => Mark::Today,
+        _ => Mark::None,
+    }
+}
+
+/// Record size and compression → value and mark of a cell.
+type Cells<'a> = BTreeMap<(&'a str, &'a str), (f64, Mark)>;
+
+fn key<'a>(role: &'a Role, e: &'a Evidence) -> Option<(&'a str, &'a str)> {
+    let of = |property| format::value(role, &e.settings, property);
+    of("recordsize").zip(of("compression"))
+}
+
+/// The best objective of each cell. Entries of the same cell differ in other properties, such as `logbias`.
+fn objectives(role: &Role, points: &[&Evidence]) -> Option<HeatMap> {
+    let mut cells = Cells::new();
+    for e in points.iter().copied() {
+        let (Some(key), Some(objective)) = (key(role, e), e.objective) else { continue };
+        let cell = cells.entry(key).or_insert((objective, Mark::None));
+        cell.0 = cell.0.min(objective);
+        if mark(role, e) != Mark::None {
+            cell.1 = mark(role, e);
+        }
+    }
+    heat_map("Objective", Unit::None, &cells)
+}
+
+fn space_ratios(plan: &Plan, role: &Role) -> Option<HeatMap> {
+    let mut cells = Cells::new();
+    // Estimates come second, so they replace the trials of the same cell.
+    for kind in [EvidenceKind::Trial, EvidenceKind::Estimate] {
+        for e in role.evidence.iter().filter(|e| e.kind == kind) {
+            let here = e.ashift.is_none_or(|a| a == plan.pool.ashift);
+            let (Some(key), Some(ratio)) = (key(role, e), e.metrics.get("space_ratio")) else { continue };
+            if here {
+                let mark = match (mark(role, e), cells.get(&key)) {
+                    (Mark::None, Some((_, before))) => *before,
+                    (mark, _) => mark,
+                };
+                cells.insert(key, (ratio.median, mark));
+            }
+        }
+    }
+    heat_map("Space ratio", Unit::Ratio, &cells)
+}
+
+/// Returns `None` for fewer than two cells.
+fn heat_map(title: &str, unit: Unit, cells: &Cells<'_>) -> Option<HeatMap> {
+    if cells.len() < 2 {
+        return None;
+    }
+    let mut rows: Vec<&str> = cells.keys().map(|k| k.0).collect();
+    rows.sort_by_key(|r| (format::size(r), *r));
+    rows.dedup();
+    let mut columns: Vec<&str> = cells.keys().map(|k| k.1).collect();
+    columns.sort_by_key(|c| format::compression_rank(c));
+    columns.dedup();
+    let mut map = HeatMap::new(title, unit, ("recordsize", &rows), ("compression", &columns));
+    for ((r, c), (value, mark)) in cells {
+        let (Some(r), Some(c)) = (rows.iter().position(|x| x == r), columns.iter().position(|x| x == c))
+        else {
+            continue;
+        };
+        map.set(r, c, *value);
+        map.mark(r, c, *mark);
+    }
+    Some(map)
+}

@@ -1,0 +1,123 @@
+//! The recommendation and its effect in at most a dozen lines. `tune -v` and the report show the evidence.
+
+use std::io::{self, Write};
+
+use poolwright_report::{Cell, Column, Table, Tone, Unit};
+use poolwright_tune::plan::{Gains, Plan, Role, Verdict};
+
+use super::{CONTRADICTED, Text, word_width};
+use crate::plan_page::{caveats, format};
+
+/// Commands shown; a plan rarely has more datasets.
+const COMMANDS: usize = 2;
+
+impl<W: Write> Text<'_, W> {
+    /// Writes the verdict, the metrics of the goal, the number of caveats, and the commands that apply the plan.
+    pub(super) fn summary(&mut self, plan: &Plan) -> io::Result<()> {
+        if let Some(found) = plan.contradiction() {
+            let label = self.style(CONTRADICTED, Tone::Bad);
+            self.wrapped(&format!("{label}: "), CONTRADICTED.chars().count() + 2, &found.why)?;
+        }
+        let change = plan.verdict == Verdict::Change;
+        let (word, tone) = if change { ("Change", Tone::Good) } else { ("Keep", Tone::Strong) };
+        let word = self.style(word, tone);
+        // The figures follow as a table.
+        let why = if change { first_sentence(&plan.why) } else { &plan.why };
+        self.wrapped(&format!("{word}: "), word_width(plan.verdict), why)?;
+        self.evidence(plan)?;
+        if change {
+            self.headline(plan)?;
+        }
+        for problem in plan.problems() {
+            let mark = self.style("!", Tone::Bad);
+            self.wrapped(&format!("{mark} "), 2, &format!("Do not follow this plan: {problem}"))?;
+        }
+        self.caveats(plan)?;
+        if change { self.commands(plan) } else { Ok(()) }
+    }
+
+    /// Writes the database, the goal and the extent of the measurements on one line.
+    fn evidence(&mut self, plan: &Plan) -> io::Result<()> {
+        let database = plan.subject.database.as_deref().unwrap_or("unknown database");
+        let recorded = match &plan.trace {
+            Some(trace) => format!("{} recorded", Unit::Seconds.format(trace.duration_s)),
+            None => "nothing recorded".to_owned(),
+        };
+        let trials = format::counted(plan.trials, "trial");
+        let seconds = Unit::Seconds.format(plan.seconds);
+        self.wrapped(
+            "",
+            0,
+            &format!("{database}, goal {}: {recorded}, {trials} in {seconds}", plan.goal.name),
+        )
+    }
+
+    /// Writes the headline metrics of the whole plan, or of the first role with gains if the whole plan has none.
+    fn headline(&mut self, plan: &Plan) -> io::Result<()> {
+        let of_role = || plan.roles.iter().map(|role| &role.gain).find(|gain| !gain.is_empty());
+        let gains: &Gains = match plan.gain.is_empty() {
+            false => &plan.gain,
+            true => match of_role() {
+                Some(gains) => gains,
+                None => return Ok(()),
+            },
+        };
+        let mut table = Table::new([
+            Column::left(""),
+            Column::right("today"),
+            Column::right("then"),
+            Column::right("change"),
+            Column::right("95 % interval"),
+        ]);
+        for name in format::headline(&plan.goal, |name| gains.contains_key(name)) {
+            let (gain, unit) = (&gains[name], format::unit(name));
+            table.row([
+                Cell::text(format::title(name)),
+                Cell::num(gain.from, unit),
+                Cell::num(gain.to, unit),
+                Cell::num(gain.change, Unit::Change).tone(format::tone(gain)),
+                Cell::text(format::interval(gain)),
+            ]);
+        }
+        self.table(&table)
+    }
+
+    /// Writes the first cost and the number of further costs and warnings on one line.
+    fn caveats(&mut self, plan: &Plan) -> io::Result<()> {
+        let (costs, warnings) = (caveats::costs(plan), caveats::warnings(plan).len() - plan.problems().len());
+        let mut parts: Vec<String> = costs.first().cloned().into_iter().collect();
+        let more = costs.len().saturating_sub(1);
+        parts.extend((more > 0).then(|| format!("{} worse", format::counted(more as u64, "more figure"))));
+        parts.extend((warnings > 0).then(|| format::counted(warnings as u64, "warning")));
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let mark = self.style("!", Tone::Bad);
+        self.wrapped(&format!("{mark} "), 2, &format!("{} (-v shows all)", parts.join("; ")))
+    }
+
+    /// Writes the commands for the first datasets and a remark on existing files.
+    fn commands(&mut self, plan: &Plan) -> io::Result<()> {
+        let mut roles: Vec<&Role> = plan.roles.iter().filter(|r| !r.recommended.is_empty()).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        roles.retain(|role| seen.insert(role.place.mountpoint.as_str()));
+        for role in roles.iter().take(COMMANDS) {
+            let line = self.style(&super::command_line(role), Tone::Strong);
+            writeln!(self.out, "{line}")?;
+        }
+        let more = roles.len().saturating_sub(COMMANDS);
+        let more = if more > 0 { format!(" -v shows {more} more.") } else { String::new() };
+        let resized = plan.roles.iter().any(|r| r.recommended.contains_key("recordsize"));
+        let existing = if resized {
+            "Existing files keep their record size until they are copied while the database is stopped."
+        } else {
+            "The change applies to data written from then on."
+        };
+        self.wrapped("", 0, &format!("{existing}{more}"))
+    }
+}
+
+/// Returns the text up to the end of its first sentence.
+fn first_sentence(text: &str) -> &str {
+    text.find(". ").map_or(text, |end| &text[..=end])
+}

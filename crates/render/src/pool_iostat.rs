@@ -1,0 +1,203 @@
+//! `pool iostat`: the I/O of a pool and of its vdevs, from differences between counters.
+
+use std::path::{Path, PathBuf};
+
+use poolwright_openzfs::{ArcStats, VdevHealth, VdevStats};
+use poolwright_report::Terminal;
+use poolwright_trace::{format_ns, format_size};
+use poolwright_userpool::Counters;
+use poolwright_userpool::label::{FoundPool, Vdev};
+use serde::Serialize;
+
+use crate::listing::{NONE, listing};
+use crate::pool_status::tree;
+
+const TITLES: &[&str] = &[
+    "pool",
+    "<alloc",
+    "<free",
+    "<reads/s",
+    "<writes/s",
+    "<flushes/s",
+    "<read/s",
+    "<write/s",
+    "<read wait",
+    "<write wait",
+    "<flush wait",
+    "<arc size",
+    "<arc target",
+    "<arc hit%",
+];
+
+/// The I/O between two readings of the counters, or since the pool was opened. Sizes are in bytes.
+#[derive(Debug, Serialize)]
+pub struct IoReport {
+    /// The pool's name.
+    pub pool: String,
+    /// Length of the interval.
+    pub seconds: f64,
+    /// Allocated space at the end of the interval.
+    pub allocated: u64,
+    /// Free space at the end of the interval.
+    pub free: u64,
+    /// The I/O of all files.
+    pub total: VdevStats,
+    /// The I/O of each file.
+    pub files: Vec<FileIo>,
+    /// Space and errors of each vdev at the end of the interval.
+    pub vdevs: Vec<VdevHealth>,
+    /// ARC accesses in the interval, and sizes at its end.
+    pub arc: ArcStats,
+}
+
+/// The I/O of one file in an interval.
+#[derive(Debug, Serialize)]
+pub struct FileIo {
+    /// The file.
+    pub path: PathBuf,
+    /// Its I/O.
+    #[serde(flatten)]
+    pub moved: VdevStats,
+}
+
+/// The pool's vdevs, for a report of each file.
+#[derive(Debug)]
+pub struct Layout {
+    /// The vdevs from the labels.
+    pub found: FoundPool,
+    /// The GUIDs of the cache files in their order; 0 for a file without a label.
+    pub cache_guids: Vec<u64>,
+}
+
+impl IoReport {
+    /// Returns the I/O from `before` to `now`, or since the pool was opened if `before` is `None`.
+    pub fn between(before: Option<&Counters>, now: &Counters) -> IoReport {
+        let of = |path: &Path| before.and_then(|b| b.files.iter().find(|f| f.path == path)).map(|f| f.moved);
+        let files: Vec<FileIo> = now
+            .files
+            .iter()
+            .map(|f| FileIo { path: f.path.clone(), moved: f.moved.since(&of(&f.path).unwrap_or_default()) })
+            .collect();
+        let start = before.map_or(now.since_unix_ns, |b| b.time_unix_ns);
+        IoReport {
+            pool: now.pool.clone(),
+            seconds: (now.time_unix_ns.saturating_sub(start) as f64 / 1e9).max(1e-9),
+            allocated: now.stats.allocated,
+            free: now.stats.free,
+            total: sum(files.iter().map(|f| &f.moved)),
+            files,
+            vdevs: now.vdevs.clone(),
+            arc: before.map_or(now.arc, |b| now.arc.since(&b.arc)),
+        }
+    }
+
+    /// The I/O of the file at `path`.
+    fn of_file(&self, path: &Path) -> Option<VdevStats> {
+        self.files.iter().find(|f| f.path == path).map(|f| f.moved)
+    }
+
+    /// Allocated and free bytes of a vdev; `None` for the files of a mirror or raidz, which have none of their own.
+    fn space(&self, guid: u64) -> Option<(u64, u64)> {
+        let guid = guid.to_string();
+        let vdev = self.vdevs.iter().find(|v| v.guid == guid && v.size > 0)?;
+        Some((vdev.allocated, vdev.size.saturating_sub(vdev.allocated)))
+    }
+}
+
+fn sum<'a>(all: impl Iterator<Item = &'a VdevStats>) -> VdevStats {
+    all.fold(VdevStats::default(), |a, b| VdevStats {
+        read_bytes: a.read_bytes + b.read_bytes,
+        write_bytes: a.write_bytes + b.write_bytes,
+        read_ops: a.read_ops + b.read_ops,
+        write_ops: a.write_ops + b.write_ops,
+        flushes: a.flushes + b.flushes,
+        read_ns: a.read_ns + b.read_ns,
+        write_ns: a.write_ns + b.write_ns,
+        flush_ns: a.flush_ns + b.flush_ns,
+    })
+}
+
+/// Renders one report: a row for the pool.
+pub fn text(report: &IoReport, terminal: Terminal) -> String {
+    listing(TITLES, &[pool_row(report)], false, terminal)
+}
+
+/// Renders one report: a row for the pool, and one for each vdev and file. Without a layout, files are in the engine's
+/// order.
+pub fn text_of_files(report: &IoReport, layout: Option<&Layout>, terminal: Terminal) -> String {
+    let mut rows = vec![pool_row(report)];
+    match layout {
+        Some(layout) => rows.extend(vdev_rows(report, layout)),
+        None => {
+            let file = |f: &FileIo| row(&format!("  {}", f.path.display()), &f.moved, report, None, None);
+            rows.extend(report.files.iter().map(file));
+        }
+    }
+    listing(TITLES, &rows, false, terminal)
+}
+
+fn pool_row(report: &IoReport) -> Vec<String> {
+    let space = Some((report.allocated, report.free));
+    row(&report.pool, &report.total, report, space, Some(&report.arc))
+}
+
+/// Rows in the order of the layout, indented by depth.
+fn vdev_rows(report: &IoReport, layout: &Layout) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for vdev in &layout.found.vdevs {
+        tree(vdev, 1, &mut |depth, title, vdev: &Vdev| {
+            let leaves = vdev.leaves();
+            let all: Vec<VdevStats> =
+                leaves.iter().filter_map(|leaf| report.of_file(leaf.path.as_deref()?)).collect();
+            let log = if vdev.is_log && depth == 1 { " (log)" } else { "" };
+            let title = format!("{}{title}{log}", "  ".repeat(depth));
+            rows.push(row(&title, &sum(all.iter()), report, report.space(vdev.guid), None));
+        });
+    }
+    for (path, guid) in layout.found.cache.iter().zip(&layout.cache_guids) {
+        let title = format!("  {} (cache)", path.display());
+        rows.push(row(&title, &report.of_file(path).unwrap_or_default(), report, report.space(*guid), None));
+    }
+    rows
+}
+
+/// ARC hits in per cent of all accesses; [`NONE`] without accesses.
+fn hit_ratio(arc: &ArcStats) -> String {
+    match arc.hits + arc.iohits + arc.misses {
+        0 => NONE.to_owned(),
+        all => format!("{:.1}", 100.0 * arc.hits as f64 / all as f64),
+    }
+}
+
+fn row(
+    title: &str,
+    moved: &VdevStats,
+    report: &IoReport,
+    space: Option<(u64, u64)>,
+    arc: Option<&ArcStats>,
+) -> Vec<String> {
+    let rate = |n: u64| n as f64 / report.seconds;
+    let ops = |n: u64| match rate(n) {
+        r if r < 10.0 => format!("{r:.1}"),
+        r => format!("{r:.0}"),
+    };
+    let bytes = |n: u64| format_size(rate(n) as u64);
+    let wait = |ns: u64, n: u64| ns.checked_div(n).map_or_else(|| NONE.to_owned(), format_ns);
+    let size = |n: Option<u64>| n.map_or_else(|| NONE.to_owned(), format_size);
+    vec![
+        title.to_owned(),
+        size(space.map(|(allocated, _)| allocated)),
+        size(space.map(|(_, free)| free)),
+        ops(moved.read_ops),
+        ops(moved.write_ops),
+        ops(moved.flushes),
+        bytes(moved.read_bytes),
+        bytes(moved.write_bytes),
+        wait(moved.read_ns, moved.read_ops),
+        wait(moved.write_ns, moved.write_ops),
+        wait(moved.flush_ns, moved.flushes),
+        size(arc.map(|arc| arc.size)),
+        size(arc.map(|arc| arc.target)),
+        arc.map_or_else(|| NONE.to_owned(), hit_ratio),
+    ]
+}

@@ -1,0 +1,285 @@
+//! `pool status` in the form of `zpool status`, and `pool list`.
+
+use std::path::PathBuf;
+
+use poolwright_report::{Cell, Column, Table, Terminal, Unit};
+use poolwright_userpool::label::{FoundPool, Vdev};
+use poolwright_userpool::{Mounted, PoolInfo, Scrub};
+use serde::Serialize;
+
+use crate::listing::{NONE, listing, size};
+
+/// The state of a pool, from the process that has it open and from its labels.
+#[derive(Debug, Serialize)]
+pub struct PoolStatus {
+    /// The pool's name.
+    pub pool: String,
+    /// `ONLINE`, `DEGRADED`, `SUSPENDED` or `UNAVAIL`.
+    pub state: String,
+    /// The reason for any other state than `ONLINE`, one line each; lines with `hint: ` say what to do.
+    pub trouble: Option<String>,
+    /// The answer of the process that has the pool open; `None` if the pool cannot be opened.
+    pub info: Option<PoolInfo>,
+    /// The vdevs, from the labels of the files; `None` if no label can be read.
+    pub layout: Option<FoundPool>,
+    /// The last complete scrub by Poolwright.
+    pub last_scrub: Option<Scrub>,
+    /// The GUIDs of the layout's cache files in their order; 0 for a file without a label.
+    #[serde(skip)]
+    pub cache_guids: Vec<u64>,
+}
+
+impl PoolStatus {
+    /// Whether the pool is online and complete, without errors.
+    pub fn is_good(&self) -> bool {
+        let errors = |info: &PoolInfo| {
+            info.stats.read_errors + info.stats.write_errors + info.stats.checksum_errors + info.data_errors
+        };
+        self.state == "ONLINE"
+            && self.trouble.is_none()
+            && self.info.as_ref().is_some_and(|info| errors(info) == 0)
+            && self.layout.as_ref().is_some_and(|found| found.missing.is_empty())
+    }
+
+    fn missing(&self) -> &[PathBuf] {
+        self.layout.as_ref().map_or(&[], |found| &found.missing)
+    }
+}
+
+/// Renders one pool. `scan` describes its last scrub or resilver, and `now_unix_s` is the current time.
+pub fn text(status: &PoolStatus, scan: &str, now_unix_s: u64, terminal: Terminal) -> String {
+    let mut out = format!("  pool: {}\n state: {}\n", status.pool, status.state);
+    if let Some(trouble) = &status.trouble {
+        let lines = trouble.lines().map(|line| match line.strip_prefix("hint: ") {
+            Some(hint) => format!("action: {hint}\n"),
+            None => format!("status: {line}\n"),
+        });
+        out.extend(lines);
+    }
+    if let Some(info) = &status.info {
+        out.push_str(&format!("  used: {}\n  scan: {scan}\n", users(info, now_unix_s)));
+    }
+    out.push_str(&format!("config:\n\n{}", config(status, terminal)));
+    if let Some(info) = &status.info {
+        out.push_str(&format!("\nerrors: {}\n", data_errors(info)));
+    }
+    out
+}
+
+fn data_errors(info: &PoolInfo) -> String {
+    if let Some(fault) = info.file_faults.iter().find(|fault| fault.lost) {
+        return format!("{} {}; changes fail with EIO", fault.path.display(), fault.change.description());
+    }
+    match info.data_errors {
+        0 => "No known data errors".to_owned(),
+        1 => "1 block is damaged and cannot be repaired".to_owned(),
+        n => format!("{n} blocks are damaged and cannot be repaired"),
+    }
+}
+
+fn users(info: &PoolInfo, now_unix_s: u64) -> String {
+    if !info.owned {
+        return "not mounted; opened for this status".to_owned();
+    }
+    let mounts: Vec<String> =
+        info.mounts.iter().map(|m| format!("{} on {}", m.dataset, m.dir.display())).collect();
+    let mounts = if mounts.is_empty() { "no mounts".to_owned() } else { mounts.join(", ") };
+    let since = ago(now_unix_s.saturating_sub(info.since_unix_s));
+    format!("by process {} since {since}: {mounts}", info.pid)
+}
+
+/// `3 h ago`.
+fn ago(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s ago"),
+        120..7200 => format!("{} min ago", seconds / 60),
+        7200..172_800 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86_400),
+    }
+}
+
+/// The table of vdevs with their states and errors.
+fn config(status: &PoolStatus, terminal: Terminal) -> String {
+    let mut columns = vec![
+        Column::left("NAME"),
+        Column::left("STATE"),
+        Column::right("READ"),
+        Column::right("WRITE"),
+        Column::right("CKSUM"),
+    ];
+    let has_faults = status.info.as_ref().is_some_and(|info| !info.file_faults.is_empty());
+    columns.extend(has_faults.then(|| Column::left("")));
+    // Rows with a remark need a cell in every column before it.
+    let width = if has_faults { columns.len() } else { 0 };
+    let filled = |mut cells: Vec<Cell>| {
+        cells.resize_with(width.max(cells.len()), || Cell::text(""));
+        cells
+    };
+    let mut table = Table::new(columns);
+    let mut top = vec![Cell::text(&status.pool), Cell::text(&status.state)];
+    if let Some(info) = &status.info {
+        let s = &info.stats;
+        top.extend(counts([s.read_errors, s.write_errors, s.checksum_errors]));
+    }
+    table.row(filled(top));
+    let Some(found) = &status.layout else { return table.terminal(terminal) };
+    for (heading, logs) in [(None, false), (Some("logs"), true)] {
+        let vdevs: Vec<&Vdev> = found.vdevs.iter().filter(|v| v.is_log == logs).collect();
+        if let (Some(heading), false) = (heading, vdevs.is_empty()) {
+            table.row([Cell::text(heading), Cell::text("")]);
+        }
+        for vdev in vdevs {
+            tree(vdev, 1, &mut |depth, title, vdev| {
+                let mut cells = vec![Cell::text(format!("{}{title}", "  ".repeat(depth)))];
+                cells.extend(vdev_cells(status, vdev));
+                table.row(filled(cells));
+            });
+        }
+    }
+    if !found.cache.is_empty() {
+        table.row([Cell::text("cache"), Cell::text("")]);
+    }
+    for (path, guid) in found.cache.iter().zip(&status.cache_guids) {
+        let mut cells = vec![Cell::text(format!("  {}", path.display()))];
+        cells.extend(health(status, *guid, || &status.state));
+        table.row(cells);
+    }
+    table.terminal(terminal)
+}
+
+fn counts(errors: [u64; 3]) -> impl Iterator<Item = Cell> {
+    errors.into_iter().map(|n| Cell::num(n as f64, Unit::Count))
+}
+
+/// The state and the errors of a vdev in the open pool; only `otherwise` if the pool does not have it open.
+fn health<'a>(status: &'a PoolStatus, guid: u64, otherwise: impl FnOnce() -> &'a str) -> Vec<Cell> {
+    let guid = guid.to_string();
+    match status.info.iter().flat_map(|info| &info.vdevs).find(|vdev| vdev.guid == guid) {
+        Some(v) => {
+            let errors = counts([v.read_errors, v.write_errors, v.checksum_errors]);
+            [Cell::text(&v.state)].into_iter().chain(errors).collect()
+        }
+        None => vec![Cell::text(otherwise())],
+    }
+}
+
+/// The state and the errors of a vdev and, if another program changed its file while the pool was open, that change.
+fn vdev_cells(status: &PoolStatus, vdev: &Vdev) -> Vec<Cell> {
+    let faults = status.info.as_ref().map_or(&[][..], |info| &info.file_faults);
+    let of = |leaf: &Vdev| faults.iter().find(|fault| Some(&fault.path) == leaf.path.as_ref());
+    let mut cells = health(status, vdev.guid, || state_from_labels(status, vdev));
+    if vdev.leaves().into_iter().any(|leaf| of(leaf).is_some_and(|fault| fault.lost)) {
+        cells[0] = Cell::text("UNAVAIL");
+    }
+    if let (Some(fault), true) = (of(vdev), vdev.children.is_empty()) {
+        cells.resize_with(4, || Cell::text(""));
+        cells.push(Cell::text(format!("file {}", fault.change.description())));
+    }
+    cells
+}
+
+/// The state of a vdev that no open pool has: its file is missing, or the pool cannot be opened.
+fn state_from_labels<'a>(status: &'a PoolStatus, vdev: &Vdev) -> &'a str {
+    let missing = status.missing();
+    let is_missing = vdev.leaves().iter().any(|l| l.path.as_ref().is_some_and(|p| missing.contains(p)));
+    match (is_missing, vdev.children.is_empty()) {
+        (false, _) => &status.state,
+        (true, true) => "MISSING",
+        (true, false) => "DEGRADED",
+    }
+}
+
+/// Calls `each` with the depth, the title and the vdev, for a vdev and then for its descendants.
+pub fn tree(vdev: &Vdev, depth: usize, each: &mut dyn FnMut(usize, &str, &Vdev)) {
+    each(depth, &vdev.title(), vdev);
+    vdev.children.iter().for_each(|child| tree(child, depth + 1, each));
+}
+
+/// A pool in `pool list`; sizes are in bytes.
+#[derive(Debug, Serialize)]
+pub struct ListRow {
+    /// The pool's name.
+    pub name: String,
+    /// Size of the pool; this and the next two are `None` if the pool cannot be opened.
+    pub size: Option<u64>,
+    /// Allocated space.
+    pub allocated: Option<u64>,
+    /// Free space.
+    pub free: Option<u64>,
+    /// The state, as in [`PoolStatus`].
+    pub health: String,
+    /// The process that has the pool mounted.
+    pub pid: Option<u32>,
+    /// The pool's mounts.
+    pub mounts: Vec<Mounted>,
+}
+
+impl From<PoolStatus> for ListRow {
+    fn from(status: PoolStatus) -> ListRow {
+        let stats = status.info.as_ref().map(|info| info.stats);
+        ListRow {
+            name: status.pool,
+            size: stats.map(|s| s.size),
+            allocated: stats.map(|s| s.allocated),
+            free: stats.map(|s| s.free),
+            health: status.state,
+            pid: status.info.as_ref().filter(|info| info.owned).map(|info| info.pid),
+            mounts: status.info.map_or_else(Vec::new, |info| info.mounts),
+        }
+    }
+}
+
+/// Renders the list of pools. `script` and `plain` are those of [`listing`] and [`size`].
+pub fn list(rows: &[ListRow], script: bool, plain: bool, terminal: Terminal) -> String {
+    const TITLES: &[&str] = &["NAME", "<SIZE", "<ALLOC", "<FREE", "<CAP", "HEALTH", "<PID"];
+    let row = |r: &ListRow| {
+        let used = r.allocated.zip(r.size).map(|(a, s)| format!("{}%", a * 100 / s.max(1)));
+        let owner = r.pid.map_or_else(|| NONE.to_owned(), |pid| pid.to_string());
+        vec![
+            r.name.clone(),
+            size(r.size, plain),
+            size(r.allocated, plain),
+            size(r.free, plain),
+            used.unwrap_or_else(|| NONE.into()),
+            r.health.clone(),
+            owner,
+        ]
+    };
+    let cells: Vec<Vec<String>> = rows.iter().map(row).collect();
+    listing(TITLES, &cells, script, terminal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rounded_down() {
+        for (seconds, text) in [
+            (0, "0 s ago"),
+            (119, "119 s ago"),
+            (120, "2 min ago"),
+            (7200, "2 h ago"),
+            (200_000, "2 days ago"),
+        ] {
+            assert_eq!(ago(seconds), text);
+        }
+    }
+
+    #[test]
+    fn a_pool_that_cannot_be_opened_shows_why_and_what_to_do() {
+        let status = PoolStatus {
+            pool: "tank".into(),
+            state: "UNAVAIL".into(),
+            trouble: Some("no file was found\nhint: name the directory with -d".into()),
+            info: None,
+            layout: None,
+            last_scrub: None,
+            cache_guids: Vec::new(),
+        };
+        let text = text(&status, "none requested", 0, Terminal::PLAIN);
+        let start = "  pool: tank\n state: UNAVAIL\nstatus: no file was found\naction: name the directory with -d\nconfig:\n\n";
+        assert!(text.starts_with(start), "{text}");
+        assert!(!status.is_good() && !text.contains("errors:"), "{text}");
+    }
+}

@@ -1,0 +1,149 @@
+//! The table of replayed trials, with the medians of each setting.
+
+use std::collections::BTreeMap;
+
+use poolwright_replay::Replay;
+use poolwright_report::{Cell, Column, Table, Terminal, Unit};
+use poolwright_trace::{counted, format_ns, format_size};
+use poolwright_tune::statistics::median;
+
+/// Properties for each role; the role `*` stands for all roles.
+pub type PerRole = BTreeMap<String, BTreeMap<String, String>>;
+
+/// The trials of one setting.
+#[derive(Debug)]
+pub struct Row<'a> {
+    /// The name of the setting, as from [`settings`].
+    pub label: String,
+    /// Its trials.
+    pub trials: &'a [Replay],
+}
+
+/// A setting in the syntax of the command line: `recordsize=16K wal:compression=off`.
+pub fn settings(per_role: &PerRole) -> String {
+    let one = |(role, settings): (&String, &BTreeMap<String, String>)| {
+        let prefix = if role == "*" { String::new() } else { format!("{role}:") };
+        settings.iter().map(|(k, v)| format!("{prefix}{k}={v}")).collect::<Vec<_>>().join(" ")
+    };
+    let text: Vec<String> = per_role.iter().map(one).collect();
+    if text.is_empty() { "OpenZFS defaults".into() } else { text.join(" ") }
+}
+
+/// Renders the medians of each setting, then a few lines that apply to all trials.
+pub fn text(rows: &[Row<'_>], terminal: Terminal) -> String {
+    let has_work_rate = rows.iter().flat_map(|row| row.trials).any(|trial| trial.work_rate.is_some());
+    let mut columns = vec![Column::left("settings")];
+    columns.extend(has_work_rate.then(|| Column::right("work rate")));
+    columns.extend(TITLES.iter().map(|title| Column::right(title)));
+    let mut table = Table::new(columns);
+    for row in rows {
+        table.row(cells(row, has_work_rate));
+    }
+    table.terminal_in_parts(terminal, 1) + &remarks(rows)
+}
+
+const TITLES: [&str; 11] = [
+    "ops/s",
+    "read p50",
+    "p99",
+    "write p50",
+    "sync p50",
+    "p99",
+    "write amp.",
+    "ARC hits",
+    "space",
+    "ratio",
+    "CPU",
+];
+
+fn cells(row: &Row<'_>, has_work_rate: bool) -> Vec<Cell> {
+    let of = |f: &dyn Fn(&Replay) -> Option<f64>, unit: Unit| {
+        let values: Vec<f64> = row.trials.iter().filter_map(f).collect();
+        if values.is_empty() { Cell::missing() } else { Cell::num(median(&values), unit) }
+    };
+    let latency = |kinds: &'static [&'static str], p99: bool| {
+        of(
+            &move |r: &Replay| {
+                let l = kinds.iter().find_map(|k| r.latency_ns.get(*k))?;
+                Some(if p99 { l.p99 } else { l.p50 } as f64)
+            },
+            Unit::Nanoseconds,
+        )
+    };
+    let mut cells = vec![Cell::text(row.label.clone())];
+    cells.extend(has_work_rate.then(|| of(&|r| r.work_rate, Unit::Ratio)));
+    cells.extend([
+        of(&|r| Some(r.ops_per_second), Unit::Count),
+        latency(&["read"], false),
+        latency(&["read"], true),
+        latency(&["write"], false),
+        latency(&["fdatasync", "fsync"], false),
+        latency(&["fdatasync", "fsync"], true),
+        of(&|r| r.write_amplification, Unit::None),
+        of(&arc_hit_ratio, Unit::Fraction),
+        of(&|r| Some(r.allocated_bytes as f64), Unit::Bytes),
+        of(&|r| Some(r.logical_bytes as f64 / r.allocated_bytes.max(1) as f64), Unit::Ratio),
+        of(&|r| Some(r.cpu_seconds), Unit::Seconds),
+    ]);
+    cells
+}
+
+/// `None` for a directory, which has no ARC, and for a trial without accesses.
+fn arc_hit_ratio(trial: &Replay) -> Option<f64> {
+    let accesses = trial.arc.hits + trial.arc.iohits + trial.arc.misses;
+    (accesses > 0).then(|| trial.arc.hits as f64 / accesses as f64)
+}
+
+/// The work, the target and the fidelity of the trials, from the first of them.
+fn remarks(rows: &[Row<'_>]) -> String {
+    let Some(one) = rows.iter().flat_map(|row| row.trials).next() else { return String::new() };
+    let trials = rows.iter().map(|row| row.trials.len()).max().unwrap_or(0);
+    let mut out = format!(
+        "\n{} operations on {}; medians of {} per setting; filled with {}, {:.1} % of the written bytes are the files' \
+         own.\n",
+        counted(one.ops, "operation"),
+        one.target,
+        counted(trials as u64, "trial"),
+        format_size(one.filled_bytes),
+        one.written_real * 100.0
+    );
+    if let Some(a) = &one.application {
+        out += &format!(
+            "Work rate is recorded seconds of work per second. Foreground: {} threads, {} operations; background: {} \
+             threads, {} operations; {} waited for another thread.\n",
+            a.foreground_threads, a.foreground_ops, a.background_threads, a.background_ops, a.wakes
+        );
+    }
+    if one.max_lag_ns > 0 {
+        out += &format!("Largest delay behind the recorded time: {}.\n", format_ns(one.max_lag_ns));
+    }
+    if !one.skipped.is_empty() {
+        let list: Vec<String> = one.skipped.iter().map(|(op, n)| format!("{n} {op}")).collect();
+        out += &format!("Not replayed: {}.\n", list.join(", "));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_spelled_as_on_the_command_line() {
+        let of = |role: &str, name: &str, value: &str| {
+            (role.to_owned(), BTreeMap::from([(name.to_owned(), value.to_owned())]))
+        };
+        let per_role = PerRole::from([of("*", "recordsize", "16K"), of("wal", "compression", "off")]);
+        assert_eq!(settings(&per_role), "recordsize=16K wal:compression=off");
+        assert_eq!(settings(&PerRole::new()), "OpenZFS defaults");
+    }
+
+    #[test]
+    fn columns_without_figures_are_dashes() {
+        let trials = [Replay { ops: 1, ops_per_second: 10.0, ..Replay::default() }];
+        let rows = [Row { label: "16K".into(), trials: &trials }, Row { label: "8K".into(), trials: &[] }];
+        let text = text(&rows, Terminal::PLAIN);
+        assert!(text.contains("1 operation on ; medians of 1 trial per setting"), "{text}");
+        assert!(!text.contains("work rate") && text.contains('–'), "{text}");
+    }
+}
