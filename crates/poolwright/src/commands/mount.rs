@@ -4,7 +4,6 @@ mod background;
 mod device;
 mod lost;
 mod open;
-mod record;
 mod table;
 
 use std::io::Write as _;

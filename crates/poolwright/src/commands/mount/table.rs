@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use poolwright_mount::{Caching, Mount, Options, SnapshotInUse, refuse_working_directory};
+use poolwright_mount::{Caching, Mount, Options, SnapshotInUse, TraceRecorder, refuse_working_directory};
 use poolwright_openzfs::{Dataset, Pool};
 use poolwright_userpool::{ENDING, Fault, MountCounters, Mounted, Mounts};
 
 use super::open;
-use super::record::Recording;
 
 /// How long a mount that was taken out of sight, and that its serving threads still have, is waited for: they notice at
 /// once, unless programs or another mount namespace still use it.
@@ -208,7 +207,7 @@ impl Table {
         &self,
         mount: Arc<Mount>,
         mounted: &Mounted,
-        recording: Option<Recording>,
+        recorder: Option<TraceRecorder>,
     ) -> std::io::Result<()> {
         let inner = Arc::clone(&self.inner);
         let (dataset, dir) = (mounted.dataset.clone(), mounted.dir.display().to_string());
@@ -222,11 +221,11 @@ impl Table {
             let live = entry.map(|entry| std::mem::replace(&mut entry.state, State::Ending));
             drop(rows);
             inner.changed.notify_all();
-            // The recording ends with the last hold on the mount. With it the dataset is closed, which waits for its last
+            // The trace ends with the last hold on the mount. With it the dataset is closed, which waits for its last
             // transaction group. Neither under the lock.
             drop(live);
             drop(mount);
-            if let Some(why) = recording.and_then(|recording| recording.finish().err()) {
+            if let Some(why) = recorder.and_then(|recorder| recorder.finish().err()) {
                 tell!("poolwright: the trace of {dir}: {why:#}");
             }
             if inner.logged.load(Ordering::Relaxed) {
@@ -243,24 +242,24 @@ impl Table {
         pool: &Pool,
         wanted: &Mounted,
         mut options: Options,
-    ) -> Result<(Arc<Mount>, Option<Recording>), Fault> {
+    ) -> Result<(Arc<Mount>, Option<TraceRecorder>), Fault> {
         let dataset = open::dataset(pool, wanted)?;
-        let recording = match &wanted.record {
+        let recorder = match &wanted.record {
             Some(trace) => Some(
-                Recording::start(trace, wanted, &options, &dataset)
-                    .map_err(|why| Fault::new(libc::EIO, format!("{why:#}")))?,
+                TraceRecorder::start(trace, &dataset, &wanted.dir, &options)
+                    .map_err(|why| Fault::new(libc::EIO, why.to_string()))?,
             ),
             None => None,
         };
-        options.observer = recording.as_ref().map(Recording::observer);
+        options.observer = recorder.as_ref().map(TraceRecorder::observer);
         let started = Mount::start(pool, &dataset, &wanted.dir, &options);
         drop(options);
         drop(dataset); // the mount has its own hold on it, and a rollback needs the only one
         match started {
-            Ok(mount) => Ok((Arc::new(mount), recording)),
+            Ok(mount) => Ok((Arc::new(mount), recorder)),
             Err(why) => {
                 // It holds the dataset open until it has ended.
-                let _ = recording.map(Recording::finish);
+                let _ = recorder.map(TraceRecorder::finish);
                 Err(fault(&why))
             }
         }
@@ -418,7 +417,7 @@ impl Mounts for Table {
             refuse_working_directory(&wanted.dir, caller).map_err(|why| fault(&why))?;
         }
         self.inner.reserve(pool, &mounted)?;
-        let (mount, recording) = match self.start(pool, wanted, options) {
+        let (mount, recorder) = match self.start(pool, wanted, options) {
             Ok(started) => started,
             Err(why) => {
                 self.inner.forget(&mounted.dataset);
@@ -433,7 +432,7 @@ impl Mounts for Table {
             }
         });
         self.inner.log_mount(&mounted);
-        self.follow(mount, &mounted, recording)
+        self.follow(mount, &mounted, recorder)
             .map_err(|why| Fault::new(libc::EAGAIN, format!("starting a thread: {why}")))?;
         Ok(mounted)
     }
