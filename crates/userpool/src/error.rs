@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::find_error::{FindError, list};
+
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -135,16 +137,71 @@ pub enum Error {
         /// The owner's process ID.
         pid: i32,
     },
+    /// The registry has a pool of the name of a new one.
+    #[error(
+        "there is a pool {pool} already, in {}{}\n\
+         hint: give the new pool another name, or forget the old one with `poolwright pool export {pool}`",
+        list(files), if files.iter().all(|file| file.exists()) { "" } else { " (some of its files are missing)" }
+    )]
+    NameTaken {
+        /// The pool's name.
+        pool: String,
+        /// The files of the registered pool.
+        files: Vec<PathBuf>,
+    },
+    /// The registry has a pool of the name of the one to import, in other files.
+    #[error(
+        "another pool {pool} is known, in {}\nhint: forget it first with `poolwright pool export {pool}`",
+        list(files)
+    )]
+    OtherRegistered {
+        /// The pool's name.
+        pool: String,
+        /// The files of the registered pool.
+        files: Vec<PathBuf>,
+    },
+    /// A pool to destroy is open in another process.
+    #[error("destroying {pool}: it is {} in process {pid}", if mountpoints.is_empty() { "open".to_owned() } else {
+        format!("mounted on {}", list(mountpoints)) })]
+    Mounted {
+        /// The pool's name.
+        pool: String,
+        /// The owner's process ID.
+        pid: u32,
+        /// Its mount points.
+        mountpoints: Vec<PathBuf>,
+    },
+    /// A file of a new pool is a directory, a device or similar.
+    #[error("{} is not a regular file; a pool consists of regular files", .0.display())]
+    NotAFile(PathBuf),
+    /// The directory of a new pool's file does not exist.
+    #[error("cannot create {}: its directory does not exist", .0.display())]
+    NoDirectory(PathBuf),
+    /// A new pool has the same file twice.
+    #[error("{} is named twice", .0.display())]
+    NamedTwice(PathBuf),
+    /// The files are not those of one whole pool.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// The engine failed or refused.
+    #[error(transparent)]
+    Engine(#[from] poolwright_openzfs::Error),
     /// The request failed.
     #[error(transparent)]
     Refused(#[from] Fault),
 }
 
 impl Error {
-    /// Whether this is a refusal for safety: the pool or a part of it is in use, or [`Fault::is_refusal`].
+    /// Whether this is a refusal for safety: the pool or a part of it is in use, another pool has its name, a file would be
+    /// overwritten, or [`Fault::is_refusal`].
     pub fn is_refusal(&self) -> bool {
         match self {
-            Error::InUse { .. } => true,
+            Error::InUse { .. }
+            | Error::NameTaken { .. }
+            | Error::OtherRegistered { .. }
+            | Error::Mounted { .. }
+            | Error::Engine(poolwright_openzfs::Error::Exists(_)) => true,
+            Error::Engine(why) => why.is_refusal(),
             Error::Refused(fault) => fault.is_refusal(),
             _ => false,
         }
@@ -152,7 +209,11 @@ impl Error {
 
     /// Whether the request itself was wrong: an unknown property, an invalid value or an invalid name.
     pub fn is_invalid(&self) -> bool {
-        matches!(self, Error::Refused(fault) if fault.errno == libc::EINVAL)
+        match self {
+            Error::NamedTwice(_) => true,
+            Error::Refused(fault) => fault.errno == libc::EINVAL,
+            _ => false,
+        }
     }
 
     /// Whether the owner is ending and has not executed the request, which the client can repeat after that.
