@@ -3,8 +3,8 @@
 //! The serving threads only queue a copy of each operation; one thread writes events and resolves names. It looks up an
 //! object's name once, through the object's parent directory, and then follows it through renames.
 
-mod observer;
 mod objects;
+mod observer;
 mod recorder;
 
 use std::path::Path;

@@ -1,36 +1,36 @@
-//! A scrub or resilver in `zpool status`'s words, and `poolwright pool scrub`.
+//! `poolwright pool scrub`, and the text of a scrub or resilver as in `zpool status`.
 
+use poolwright_host::time::rfc3339;
 use poolwright_openzfs::{Scan, ScanKind, ScanState};
 use poolwright_trace::format_size;
-use poolwright_tune::machine::rfc3339;
-use poolwright_userpool::{Request, Scrub, ScrubHow, registry};
+use poolwright_userpool::{Scrub, ScrubHow, lifecycle};
 
-use crate::commands::pool_connection::{PoolConnection, PoolFiles, parse_pool, print_json};
+use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};
 
-/// Read and check every block of a pool, repairing what can be repaired
+/// Read and check every block of a pool, and repair damaged blocks where possible
 ///
-/// On a pool that is mounted it goes on in the mount's process, and `pool status` shows how far it is; -w waits for its
-/// end. A pool that nobody has open is open only for this, so the end is waited for in any case. Exit code 1 if that end
-/// came with errors.
+/// A mounted pool is scrubbed in the background by its mount process; `pool status` shows the progress, and -w waits for
+/// the end. A pool that is not mounted is opened for the scrub, so this verb always waits. Exit code 1 if a finished scrub
+/// has found errors.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The pool
     #[arg(value_name = "POOL", value_parser = parse_pool)]
     pool: String,
 
-    /// Wait for its end; also for that of one that is running already
+    /// Wait until the scrub ends, also if it is running already
     #[arg(short = 'w', conflicts_with = "stop")]
     wait: bool,
 
-    /// Stop the one that is running
+    /// Stop the running scrub
     #[arg(short = 's')]
     stop: bool,
 
     #[command(flatten)]
     files: PoolFiles,
 
-    /// Print one JSON object: the pool, state (scanning, finished, canceled), when it began, seconds, bytes allocated,
-    /// errors met by kind, bytes repaired, blocks lost
+    /// Print one JSON object: the pool, state (scanning, finished, canceled), start time, seconds, bytes allocated, errors
+    /// by kind, bytes repaired, blocks lost
     #[arg(long)]
     json: bool,
 }
@@ -42,12 +42,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         (true, _) => ScrubHow::Wait,
         _ => ScrubHow::Start,
     };
-    let scrub: Scrub = PoolConnection::once(&args.pool, &args.files, &Request::Scrub { how })?;
-    let ended = scrub.state == ScanState::Finished;
-    if let (true, Some(mut entry)) = (ended, registry::find(&args.pool)?) {
-        entry.last_scrub = Some(scrub.clone());
-        registry::save(&entry)?;
-    }
+    let scrub = lifecycle::scrub(&args.pool, how, &args.files)?;
+    let has_errors = scrub.state == ScanState::Finished && scrub.errors() + scrub.lost > 0;
     if args.json {
         let mut value = serde_json::to_value(&scrub)?;
         value["pool"] = args.pool.into();
@@ -55,14 +51,14 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     } else {
         println!("{}: {}", args.pool, done(&scrub));
     }
-    Ok(u8::from(ended && scrub.errors() + scrub.lost > 0))
+    Ok(u8::from(has_errors))
 }
 
-/// A scrub in words.
+/// The result of a scrub, as text.
 fn done(scrub: &Scrub) -> String {
     match scrub.state {
         ScanState::Scanning => {
-            return "scrub started; `poolwright pool status` shows how far it is".to_owned();
+            return "scrub started; `poolwright pool status` shows the progress".to_owned();
         }
         ScanState::Canceled => return "scrub stopped".to_owned(),
         ScanState::Finished => {}
@@ -81,7 +77,7 @@ fn done(scrub: &Scrub) -> String {
     format!("{} checked in {:.1} s, {found}", format_size(scrub.allocated), scrub.seconds)
 }
 
-/// What `zpool status` has after `scan:`.
+/// The text after `scan:` in `zpool status`.
 pub fn line(scan: Option<&Scan>) -> String {
     let Some(scan) = scan else { return "none requested".to_owned() };
     let (what, verb) = match scan.kind {
@@ -118,7 +114,7 @@ pub fn line(scan: Option<&Scan>) -> String {
     }
 }
 
-/// Nothing has its unit here, as `zpool` prints it.
+/// A size as `zpool` prints it: 0 has a unit too.
 fn size(bytes: u64) -> String {
     if bytes < 1024 { format!("{bytes}B") } else { format_size(bytes) }
 }
@@ -130,7 +126,7 @@ fn duration(seconds: u64) -> String {
     if days == 0 { clock } else { format!("{days} days {clock}") }
 }
 
-/// `2026-07-01 12:00:00 UTC`: the host's zone would need the C library's state.
+/// `2026-07-01 12:00:00 UTC`. The local time zone would need the C library's state.
 fn utc(unix_s: u64) -> String {
     rfc3339(unix_s).replace('T', " ").replace('Z', " UTC")
 }

@@ -43,7 +43,8 @@ struct Status {
 
 impl Status {
     fn of(pool: &str, files: &PoolFiles) -> anyhow::Result<Status> {
-        let asked: anyhow::Result<PoolInfo> = PoolConnection::once(pool, files, &Request::Status);
+        let asked: poolwright_userpool::Result<PoolInfo> =
+            PoolConnection::once(pool, files, &Request::Status);
         let entry = registry::find(pool)?;
         let paths = match &asked {
             Ok(info) => info.files.clone(),
