@@ -4,7 +4,55 @@ use std::path::{Path, PathBuf};
 
 use crate::error::io;
 use crate::label::{self, FoundPool, Label, State};
-use crate::{Error, FindError, Result, registry};
+use crate::{Error, FindError, Result, name, registry};
+
+/// The pool, or the pools, that the arguments of an import name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// All pools of a directory.
+    Directory(PathBuf),
+    /// The pool that these files belong to.
+    Files(Vec<PathBuf>),
+    /// The pool with this name, in these files.
+    Named(String, Vec<PathBuf>),
+    /// The pool with this name, in a directory.
+    InDirectory(String, PathBuf),
+}
+
+impl Selection {
+    /// Interprets the arguments `[POOL] FILE…` or `[POOL]` with a directory. A first argument that is not a valid pool name is
+    /// a file. An argument that could be both is a file if it is the only one and the file exists; before other files it is
+    /// the pool's name.
+    ///
+    /// # Errors
+    /// [`FindError::NothingNamed`], [`FindError::NoSuchFile`], [`FindError::Name`].
+    pub fn new(
+        first: Option<&str>,
+        files: &[PathBuf],
+        directory: Option<&Path>,
+    ) -> std::result::Result<Selection, FindError> {
+        let first = match (first, directory) {
+            (None, None) => return Err(FindError::NothingNamed),
+            (None, Some(dir)) => return Ok(Selection::Directory(dir.to_owned())),
+            (Some(pool), Some(dir)) => {
+                name::check_pool(pool)?;
+                return Ok(Selection::InDirectory(pool.to_owned(), dir.to_owned()));
+            }
+            (Some(first), None) => first,
+        };
+        let (path, is_name) = (PathBuf::from(first), name::check_pool(first).is_ok());
+        match files {
+            [] if path.is_dir() => Ok(Selection::Directory(path)),
+            [] if path.exists() || !is_name => Ok(Selection::Files(vec![path])),
+            [] => Err(FindError::NoSuchFile(first.to_owned())),
+            files if !is_name => {
+                Ok(Selection::Files([path].into_iter().chain(files.iter().cloned()).collect()))
+            }
+            [dir] if dir.is_dir() => Ok(Selection::InDirectory(first.to_owned(), dir.clone())),
+            files => Ok(Selection::Named(first.to_owned(), files.to_vec())),
+        }
+    }
+}
 
 /// The files of a pool: `given`, ordered by [`order_files`], or if it is empty those of the registry.
 ///

@@ -2,10 +2,21 @@
 
 use std::path::PathBuf;
 
+use crate::fault::Fault;
+
 /// Files that are not those of one whole pool.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindError {
+    /// Neither a file nor a directory is named.
+    #[error("name a file of the pool, or the directory of its files")]
+    NothingNamed,
+    /// The only argument is neither a file nor a directory.
+    #[error("{0}: no such file")]
+    NoSuchFile(String),
+    /// The pool's name is invalid.
+    #[error(transparent)]
+    Name(#[from] Fault),
     /// None of the files has a readable label.
     #[error("{} holds no pool: no label in it can be read", list(.0))]
     NoLabel(Vec<PathBuf>),

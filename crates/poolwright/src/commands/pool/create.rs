@@ -2,11 +2,11 @@
 
 use anyhow::Context as _;
 use poolwright_openzfs::Spec;
-use poolwright_openzfs::property::{self, Settings};
+use poolwright_openzfs::property::Settings;
 use poolwright_trace::counted;
-use poolwright_userpool::lifecycle;
+use poolwright_userpool::{lifecycle, parse_settings};
 
-use crate::commands::options::{self, Usage};
+use crate::commands::options::Usage;
 use crate::commands::pool_connection::{on_wait, parse_pool, print_json, verb_engine};
 
 /// Create a pool on files
@@ -69,36 +69,7 @@ fn ashift(properties: &[String]) -> anyhow::Result<u32> {
     Ok(ashift)
 }
 
-/// Parses and checks `property=value` options without roles and lists.
+/// Parses the options that set properties of a dataset.
 pub fn settings(assignments: &[String]) -> anyhow::Result<Settings> {
-    let (limits, assignments): (Vec<&String>, Vec<&String>) =
-        assignments.iter().partition(|text| limit(text).is_some());
-    let assignments: Vec<String> = assignments.into_iter().cloned().collect();
-    let mut settings = stored(&assignments)?;
-    for (name, value) in limits.iter().filter_map(|text| limit(text)) {
-        property::check(name, value).context(Usage)?;
-        settings.insert(name.to_owned(), value.to_owned());
-    }
-    Ok(settings)
-}
-
-/// Splits the assignment of a limit (`quota`, …) into property and value.
-fn limit(text: &str) -> Option<(&'static str, &str)> {
-    let (name, value) = text.split_once('=')?;
-    let known = property::LIMITS.iter().find(|p| p.name == name)?;
-    Some((known.name, value))
-}
-
-/// Parses the properties that determine how data is stored.
-fn stored(assignments: &[String]) -> anyhow::Result<Settings> {
-    let mut all = options::combinations(assignments)?;
-    let only = all.pop().filter(|one| all.is_empty() && one.keys().all(|role| role == "*"));
-    let Some(mut only) = only else {
-        return Err(anyhow::anyhow!(
-            "{}: give one value for each property, without a role",
-            assignments.join(" ")
-        ))
-        .context(Usage);
-    };
-    Ok(only.remove("*").unwrap_or_default())
+    parse_settings(assignments).context(Usage)
 }

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use poolwright_poolserver::remove_routine_logs;
 use poolwright_trace::counted;
+use poolwright_userpool::find::{self, Selection};
 use poolwright_userpool::label::{self, FoundPool, State};
 use poolwright_userpool::lifecycle::{self, ExportedPool};
-use poolwright_userpool::{Error, FindError, LockOwner, find};
+use poolwright_userpool::{Error, FindError, LockOwner};
 
 use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};
 use crate::failure::{Usage, hint};
@@ -48,57 +49,17 @@ pub struct Args {
     json: bool,
 }
 
-/// The meaning of the arguments.
-#[derive(Debug, PartialEq, Eq)]
-enum Target {
-    /// All pools of a directory, to list.
-    Directory(PathBuf),
-    /// The pool that these files belong to.
-    Files(Vec<PathBuf>),
-    /// The pool with this name, in these files.
-    Named(String, Vec<PathBuf>),
-    /// The pool with this name, in a directory.
-    InDirectory(String, PathBuf),
-}
-
-impl Target {
-    /// An argument that is not a valid pool name is a file. An argument that could be both is a file if it is the only one
-    /// and the file exists; before other files it is the pool's name.
-    fn of(args: &Args) -> anyhow::Result<Target> {
-        let named = |word: &String| parse_pool(word).map_err(|why| anyhow::anyhow!(why).context(Usage));
-        let (word, path) = match (&args.first, &args.dir) {
-            (None, Some(dir)) => return Ok(Target::Directory(dir.clone())),
-            (Some(pool), Some(dir)) => return Ok(Target::InDirectory(named(pool)?, dir.clone())),
-            (None, None) => {
-                let why = "name a file of the pool, or the directory of its files with --dir DIR";
-                return Err(anyhow::anyhow!(why)).context(Usage);
-            }
-            (Some(word), None) => (word, PathBuf::from(word)),
-        };
-        match args.files.as_slice() {
-            [] if path.is_dir() => Ok(Target::Directory(path)),
-            [] if path.exists() || parse_pool(word).is_err() => Ok(Target::Files(vec![path])),
-            [] => {
-                let why =
-                    "no such file; name the pool's files after its name, or their directory with --dir DIR";
-                Err(anyhow::anyhow!("{word}: {why}")).context(Usage)
-            }
-            files if parse_pool(word).is_err() => {
-                Ok(Target::Files([path].into_iter().chain(files.iter().cloned()).collect()))
-            }
-            [dir] if dir.is_dir() => Ok(Target::InDirectory(word.clone(), dir.clone())),
-            files => Ok(Target::Named(word.clone(), files.to_vec())),
-        }
-    }
-}
-
 /// Imports; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    let found = match Target::of(&args)? {
-        Target::Directory(dir) => return list(&dir, args.json),
-        Target::InDirectory(pool, dir) => find::pool_in(&dir, &pool)?,
-        Target::Named(pool, files) => find::check_files(&pool, &find::order_files(&files)?)?,
-        Target::Files(files) => find::pool_of(&files)?,
+    let selection = Selection::new(args.first.as_deref(), &args.files, args.dir.as_deref());
+    let selection = selection
+        .context(hint("name the pool's files after its name, or their directory with --dir DIR"))
+        .context(Usage)?;
+    let found = match selection {
+        Selection::Directory(dir) => return list(&dir, args.json),
+        Selection::InDirectory(pool, dir) => find::pool_in(&dir, &pool)?,
+        Selection::Named(pool, files) => find::check_files(&pool, &find::order_files(&files)?)?,
+        Selection::Files(files) => find::pool_of(&files)?,
     };
     let options = PoolFiles { pool_file: Vec::new(), force: args.force };
     let datasets =
