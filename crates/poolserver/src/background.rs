@@ -26,8 +26,8 @@ pub enum Started {
         answer: String,
         /// The server's process ID.
         pid: u32,
-        /// The log, and the reason why it is not written.
-        log_error: Option<(LogFile, Error)>,
+        /// The reason why the log is not written.
+        log_error: Option<Error>,
     },
     /// The server has ended. It has reported its error on standard error.
     Ended(ExitStatus),
@@ -62,7 +62,7 @@ pub fn start(
     let logged = start_log(&log, logger(pid), pipes.err, &String::from_utf8_lossy(&pipes.messages));
     add::check_visible(dir, pid)?;
     let answer = String::from_utf8_lossy(&pipes.answer).into_owned();
-    Ok(Started::Mounted { answer, pid, log_error: logged.err().map(|why| (log, why)) })
+    Ok(Started::Mounted { answer, pid, log_error: logged.err() })
 }
 
 /// The server's output until the dataset is mounted.

@@ -22,4 +22,5 @@ pub use error::{Error, Result};
 pub use frontend::{Frontend, Severity};
 pub use log_file::{LogFile, detach, remove_routine_logs};
 pub use mount_point::check_mount_point;
+pub use poolwright_mount::Caching;
 pub use serve::{ServeOptions, mount};

@@ -55,11 +55,6 @@ impl LogFile {
         LogFile { path: dir().join(format!("{pool}.log")), largest: LARGEST, pid }
     }
 
-    /// Its path.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Creates the log if it does not exist.
     ///
     /// # Errors
@@ -180,7 +175,7 @@ mod tests {
         log.create().unwrap();
         log.write("poolwright: note: tank mounted on /m\n").unwrap();
         log.write("ASSERT at x.c:1\nhint: y").unwrap();
-        let text = fs::read_to_string(log.path()).unwrap();
+        let text = fs::read_to_string(&log.path).unwrap();
         let lines: Vec<(&str, &str)> = text.lines().map(|line| line.split_once(" [7] ").unwrap()).collect();
         let words: Vec<&str> = lines.iter().map(|(_, words)| *words).collect();
         assert_eq!(words, ["note: tank mounted on /m", "ASSERT at x.c:1", "hint: y"]);
@@ -196,32 +191,30 @@ mod tests {
         for n in 0..100 {
             log.write(&format!("line {n:03}, and words to fill it")).unwrap();
         }
-        let sizes: Vec<u64> = [log.path().to_owned(), older(log.path())]
-            .iter()
-            .map(|p| fs::metadata(p).unwrap().len())
-            .collect();
+        let sizes: Vec<u64> =
+            [log.path.clone(), older(&log.path)].iter().map(|p| fs::metadata(p).unwrap().len()).collect();
         assert!(sizes.iter().all(|size| (1..1100).contains(size)), "{sizes:?}");
         assert_eq!(fs::read_dir(dir.path().join("log")).unwrap().count(), 2);
-        assert!(fs::read_to_string(log.path()).unwrap().contains("line 099"));
+        assert!(fs::read_to_string(&log.path).unwrap().contains("line 099"));
     }
 
     #[test]
     fn only_routine_logs_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let log = log(dir.path(), 1 << 20);
-        assert_eq!(remove_routine_at(log.path()), None, "no log exists");
+        assert_eq!(remove_routine_at(&log.path), None, "no log exists");
         log.create().unwrap();
         log.write("poolwright: note: tank mounted on /m\npoolwright: note: tank exported").unwrap();
-        fs::copy(log.path(), older(log.path())).unwrap();
-        assert_eq!(remove_routine_at(log.path()), None);
-        assert!(!log.path().exists() && !older(log.path()).exists());
+        fs::copy(&log.path, older(&log.path)).unwrap();
+        assert_eq!(remove_routine_at(&log.path), None);
+        assert!(!log.path.exists() && !older(&log.path).exists());
         log.write("poolwright: note: tank exported").unwrap();
-        assert!(!log.path().exists(), "a late routine line does not create it again");
+        assert!(!log.path.exists(), "a late routine line does not create it again");
         log.write("ASSERT at x.c:1\nhint: y").unwrap();
-        fs::write(older(log.path()), "2026-01-01T00:00:00Z [7] note: tank mounted on /m\n").unwrap();
-        fs::write(log.path(), "2026-01-01T00:00:00Z [7] ASSERT at x.c:1\n").unwrap();
-        assert_eq!(remove_routine_at(log.path()).as_deref(), Some(log.path()));
-        assert!(log.path().exists() && older(log.path()).exists());
+        fs::write(older(&log.path), "2026-01-01T00:00:00Z [7] note: tank mounted on /m\n").unwrap();
+        fs::write(&log.path, "2026-01-01T00:00:00Z [7] ASSERT at x.c:1\n").unwrap();
+        assert_eq!(remove_routine_at(&log.path).as_ref(), Some(&log.path));
+        assert!(log.path.exists() && older(&log.path).exists());
     }
 
     #[test]

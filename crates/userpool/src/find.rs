@@ -149,3 +149,35 @@ pub fn pool_in(directory: &Path, pool: &str) -> Result<FoundPool> {
         (None, _) => Err(FindError::NotInDirectory { directory, wanted, found: names }.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_of_an_import() {
+        let dir = tempfile::tempdir().unwrap();
+        let (directory, file) = (dir.path().to_owned(), dir.path().join("d0"));
+        std::fs::write(&file, "").unwrap();
+        let select = |first: &str, files: &[&Path], directory: Option<&Path>| {
+            let files: Vec<PathBuf> = files.iter().map(|file| file.to_path_buf()).collect();
+            Selection::new(Some(first).filter(|first| !first.is_empty()), &files, directory)
+        };
+        let (dir_name, file_name) = (directory.to_str().unwrap(), file.to_str().unwrap());
+        assert!(matches!(select("", &[], None), Err(FindError::NothingNamed)));
+        assert!(matches!(select("tank", &[], None), Err(FindError::NoSuchFile(_))));
+        assert!(matches!(select("a/b", &[], Some(&directory)), Err(FindError::Name(_))));
+        let tank = || "tank".to_owned();
+        for (selected, expected) in [
+            (select("", &[], Some(&directory)), Selection::Directory(directory.clone())),
+            (select(dir_name, &[], None), Selection::Directory(directory.clone())),
+            (select(file_name, &[], None), Selection::Files(vec![file.clone()])),
+            (select("./none", &[&file], None), Selection::Files(vec!["./none".into(), file.clone()])),
+            (select("tank", &[&file], None), Selection::Named(tank(), vec![file.clone()])),
+            (select("tank", &[&directory], None), Selection::InDirectory(tank(), directory.clone())),
+            (select("tank", &[], Some(&directory)), Selection::InDirectory(tank(), directory.clone())),
+        ] {
+            assert_eq!(selected.unwrap(), expected);
+        }
+    }
+}

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
-use poolwright_mount::Caching;
 use poolwright_openzfs::Engine;
 use poolwright_poolserver::background::{self, Started};
-use poolwright_poolserver::{Devices, Frontend, ServeOptions, Severity, check_mount_point, detach, mount};
+use poolwright_poolserver::{
+    Caching, Devices, Frontend, ServeOptions, Severity, check_mount_point, detach, mount,
+};
 use poolwright_userpool::{ConnectOptions, Mounted, name};
 
 use super::options::{Usage, default_arc, parse_arc, parse_size, this_program};
@@ -138,8 +139,8 @@ fn start_background(wanted: &Mounted) -> anyhow::Result<u8> {
     let mut forward = |line: &[u8]| drop(std::io::stderr().write_all(line));
     match background::start(pool, &wanted.dir, &mut server, logger, &interrupted, &mut forward)? {
         Started::Mounted { answer, log_error, .. } => {
-            if let Some((log, why)) = log_error {
-                tell!("poolwright: warning: {} is not written: {why}", log.path().display());
+            if let Some(why) = log_error {
+                tell!("poolwright: warning: {why}");
             }
             print!("{answer}");
             Ok(0)
