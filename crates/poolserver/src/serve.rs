@@ -94,7 +94,7 @@ fn own(pool: Pool, options: &ServeOptions, frontend: &Arc<dyn Frontend>) -> Resu
         Ok(server) => serve(server, &pool, &table, options, &**frontend),
         Err(_) => Ok(FileWatch::default()),
     };
-    // Until the socket is closed, clients are told that the pool is being closed.
+    // Until the socket is removed, each request gets the answer that the pool is being closed.
     if let Ok(server) = &server {
         server.end();
     }
