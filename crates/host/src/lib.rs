@@ -11,6 +11,7 @@ pub mod regular;
 pub mod room;
 pub mod scratch;
 mod sweep;
+pub mod time;
 pub mod transient;
 
 pub use part::Part;

@@ -3,7 +3,7 @@
 //! [`Mount::start`] mounts a dataset and serves it with a few threads; [`Options`] sets how many, and what the kernel may
 //! cache. The layers, from the kernel upwards: [`proto`] encodes and decodes the FUSE protocol, `session` (and `uring`)
 //! transports requests and answers, `sharded_lock` stops requests during a rollback, and `fs` serves requests on the
-//! engine's nodes. `mountpoint` mounts and unmounts.
+//! engine's nodes. `mountpoint` mounts and unmounts. [`TraceRecorder`] records the operations of a mount into a trace.
 //!
 //! Only the transports, `device` and `uring`, contain `unsafe` code.
 
@@ -21,6 +21,7 @@ mod session;
 mod sharded_lock;
 mod snapshot;
 mod sync;
+mod trace_recorder;
 mod uring;
 
 pub use counters::Counters;
@@ -31,3 +32,4 @@ pub use observe::{Observer, Operation};
 pub use options::{Caching, Options};
 pub use safety::{check_mount_point, refuse_working_directory};
 pub use snapshot::SnapshotInUse;
+pub use trace_recorder::{TraceRecorder, TraceRecorderError};

@@ -1,6 +1,5 @@
-//! A mounted dataset: start, rollback, cache invalidation and unmounting.
+//! A mounted dataset: start, rollback and unmounting.
 
-use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -207,36 +206,6 @@ impl Mount {
         for nodeid in &stale.nodes {
             let _ = device::forget_inode(device, *nodeid, 0, 0);
         }
-    }
-
-    fn id_of(&self, object: u64) -> Option<u64> {
-        self.session.sharded_lock.read(0).as_ref().map(|fs| fs.id_of(object))
-    }
-
-    /// Drops an object's attributes and data from the kernel's caches, after a change that did not pass through this mount.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the notification cannot be sent.
-    pub fn invalidate(&self, object: u64) -> Result<()> {
-        let Some(nodeid) = self.id_of(object) else { return Ok(()) };
-        device::forget_inode(self.session.device.as_ref(), nodeid, 0, 0)
-    }
-
-    /// Drops a name in a directory from the kernel's caches.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the notification cannot be sent.
-    pub fn invalidate_name(&self, directory: u64, name: &CStr) -> Result<()> {
-        let Some(nodeid) = self.id_of(directory) else { return Ok(()) };
-        device::forget_entry(self.session.device.as_ref(), nodeid, name)
-    }
-
-    /// Drops a snapshot below `.zfs/snapshot` from the kernel's caches, so that the snapshot can be destroyed.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the notification cannot be sent.
-    pub fn invalidate_snapshot(&self, name: &CStr) -> Result<()> {
-        device::forget_entry(self.session.device.as_ref(), crate::fs::SNAPSHOTS_ID, name)
     }
 
     fn engine(&self, doing: &'static str, why: Errno) -> Error {

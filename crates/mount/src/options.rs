@@ -18,6 +18,22 @@ pub enum Caching {
     Writeback,
 }
 
+impl Caching {
+    /// The mode with this name.
+    pub fn from_name(name: &str) -> Option<Caching> {
+        [Caching::Through, Caching::Pages, Caching::Writeback].into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// The mode's name: `through`, `pages` or `writeback`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Caching::Through => "through",
+            Caching::Pages => "pages",
+            Caching::Writeback => "writeback",
+        }
+    }
+}
+
 /// Options of a mount.
 #[derive(Clone)]
 pub struct Options {

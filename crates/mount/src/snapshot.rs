@@ -51,7 +51,7 @@ impl Mount {
             if told.is_none_or(|when| when.elapsed() > TELL_EVERY) {
                 told = Some(Instant::now());
                 // The kernel releases the snapshot's nodes with FORGET requests, which other threads serve.
-                let _ = CString::new(name).map(|name| self.invalidate_snapshot(&name));
+                self.forget_directory_of(name);
                 if start.elapsed() > TELL_EVERY {
                     self.forget_names_in(name);
                 }
@@ -63,6 +63,13 @@ impl Mount {
             fs.snapshots().lift_bar(name);
         }
         Ok(done)
+    }
+
+    /// Tells the kernel to drop the snapshot's directory below `.zfs/snapshot`. Ignores errors: the kernel does not know it.
+    fn forget_directory_of(&self, snapshot: &str) {
+        let device = self.session.device.as_ref();
+        let _ =
+            CString::new(snapshot).map(|name| device::forget_entry(device, crate::fs::SNAPSHOTS_ID, &name));
     }
 
     fn forget_names_in(&self, snapshot: &str) {

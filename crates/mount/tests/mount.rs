@@ -1,4 +1,4 @@
-//! The mount as a whole: refusals, busy mounts, observers, invalidation.
+//! The mount as a whole: refusals, busy mounts, observers.
 
 mod common;
 
@@ -163,23 +163,4 @@ fn watched() {
     assert_eq!(one(Opcode::Rename).name.as_deref(), Some("table"));
     let missing = all.iter().find(|s| s.name.as_deref() == Some("nothing")).unwrap();
     assert_eq!((missing.op, missing.result), (Opcode::Lookup, 0));
-}
-
-#[test]
-fn told_of_changes() {
-    let Some(t) = Fixture::new("told", Options::default()) else { return };
-    fs::write(t.at("f"), b"x").unwrap();
-    let meta = fs::metadata(t.at("f")).unwrap();
-    let root = fs::metadata(t.root()).unwrap().ino();
-    // Change the file without the kernel, then notify it.
-    let node = t.dataset().node(meta.ino()).unwrap();
-    node.write_at(0, b"changed", false).unwrap();
-    t.mount().invalidate(meta.ino()).unwrap();
-    assert_eq!(fs::read(t.at("f")).unwrap(), b"changed");
-    assert!(!t.at("g").exists());
-    t.dataset().root().unwrap().link(c"g", &node).unwrap();
-    assert!(!t.at("g").exists(), "the kernel has cached that the name does not exist");
-    t.mount().invalidate_name(root, c"g").unwrap();
-    assert_eq!(fs::read(t.at("g")).unwrap(), b"changed");
-    t.mount().invalidate_name(root, c"never looked up").unwrap();
 }

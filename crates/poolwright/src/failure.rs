@@ -76,7 +76,7 @@ pub fn hint(todo: impl fmt::Display) -> String {
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     if interrupt::requested() {
         INTERRUPTED
-    } else if error.downcast_ref::<Usage>().is_some() {
+    } else if error.downcast_ref::<Usage>().is_some() || error.chain().any(is_invalid) {
         USAGE
     } else if error.downcast_ref::<Refused>().is_some() || error.chain().any(is_refusal) {
         REFUSED
@@ -91,9 +91,17 @@ fn is_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
         || is_pool_refusal(cause)
 }
 
-/// Whether the engine refused to open a pool.
+/// Whether this is a refusal to open, change or mount a pool.
 fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.downcast_ref().is_some_and(poolwright_openzfs::Error::is_refusal)
+        || cause.downcast_ref().is_some_and(poolwright_userpool::Error::is_refusal)
+        || cause.downcast_ref().is_some_and(poolwright_poolserver::Error::is_refusal)
+}
+
+/// Whether this is an invalid request to a pool.
+fn is_invalid(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.downcast_ref().is_some_and(poolwright_userpool::Error::is_invalid)
+        || cause.downcast_ref().is_some_and(poolwright_poolserver::Error::is_invalid)
 }
 
 /// Whether a pool was not opened because its label says that another host has it open.

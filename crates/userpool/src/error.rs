@@ -2,70 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use crate::fault::Fault;
+use crate::find_error::{FindError, list};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// The failure of a request, as sent through the socket.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{message}")]
-pub struct Fault {
-    /// A Linux errno. `EBUSY`: refused because a program uses the object; `ENOENT`: the object does not exist.
-    pub errno: i32,
-    /// The message: operation, object, cause, and what to do.
-    pub message: String,
-}
-
-impl Fault {
-    /// A fault with this errno.
-    pub fn new(errno: i32, message: impl Into<String>) -> Fault {
-        Fault { errno, message: message.into() }
-    }
-
-    /// An invalid request.
-    pub fn invalid(message: impl Into<String>) -> Fault {
-        Fault::new(libc::EINVAL, message)
-    }
-
-    /// The answer to every request while the owner is closing its pool: the client should retry when that process has ended.
-    pub fn ending(pool: &str, pid: u32) -> Fault {
-        Fault::new(
-            libc::ESHUTDOWN,
-            format!(
-                "process {pid} is closing {pool} and accepts no more requests; try again when it has ended"
-            ),
-        )
-    }
-
-    /// Whether the request was refused because a program uses the object.
-    pub fn is_busy(&self) -> bool {
-        self.errno == libc::EBUSY
-    }
-
-    /// Whether the request was refused for safety: the object is in use, or a mount point must not be covered.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self.errno, libc::EBUSY | libc::EPERM | libc::ENOTEMPTY | libc::EROFS)
-    }
-
-    /// Whether the owner is closing the pool: see [`Fault::ending`].
-    pub fn is_ending(&self) -> bool {
-        self.errno == libc::ESHUTDOWN
-    }
-}
-
-impl From<poolwright_openzfs::Error> for Fault {
-    fn from(error: poolwright_openzfs::Error) -> Fault {
-        use poolwright_openzfs::Error as E;
-        let errno = match &error {
-            E::Locked(_) | E::Busy(_) => libc::EBUSY,
-            refusal if refusal.is_refusal() => libc::EPERM,
-            E::Exists(_) => libc::EEXIST,
-            other => other.errno().unwrap_or(libc::EINVAL),
-        };
-        Fault::new(errno, error.to_string())
-    }
-}
 
 /// A command that did not reach its pool, or failed there.
 #[derive(Debug, thiserror::Error)]
@@ -135,16 +76,71 @@ pub enum Error {
         /// The owner's process ID.
         pid: i32,
     },
+    /// The registry has a pool of the name of a new one.
+    #[error(
+        "there is a pool {pool} already, in {}{}\n\
+         hint: give the new pool another name, or forget the old one with `poolwright pool export {pool}`",
+        list(files), if files.iter().all(|file| file.exists()) { "" } else { " (some of its files are missing)" }
+    )]
+    NameTaken {
+        /// The pool's name.
+        pool: String,
+        /// The files of the registered pool.
+        files: Vec<PathBuf>,
+    },
+    /// The registry has a pool of the name of the one to import, in other files.
+    #[error(
+        "another pool {pool} is known, in {}\nhint: forget it first with `poolwright pool export {pool}`",
+        list(files)
+    )]
+    OtherRegistered {
+        /// The pool's name.
+        pool: String,
+        /// The files of the registered pool.
+        files: Vec<PathBuf>,
+    },
+    /// A pool to destroy is open in another process.
+    #[error("destroying {pool}: it is {} in process {pid}", if mountpoints.is_empty() { "open".to_owned() } else {
+        format!("mounted on {}", list(mountpoints)) })]
+    Mounted {
+        /// The pool's name.
+        pool: String,
+        /// The owner's process ID.
+        pid: u32,
+        /// Its mount points.
+        mountpoints: Vec<PathBuf>,
+    },
+    /// A file of a new pool is a directory, a device or similar.
+    #[error("{} is not a regular file; a pool consists of regular files", .0.display())]
+    NotAFile(PathBuf),
+    /// The directory of a new pool's file does not exist.
+    #[error("cannot create {}: its directory does not exist", .0.display())]
+    NoDirectory(PathBuf),
+    /// A new pool has the same file twice.
+    #[error("{} is named twice", .0.display())]
+    NamedTwice(PathBuf),
+    /// The files are not those of one whole pool.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// The engine failed or refused.
+    #[error(transparent)]
+    Engine(#[from] poolwright_openzfs::Error),
     /// The request failed.
     #[error(transparent)]
     Refused(#[from] Fault),
 }
 
 impl Error {
-    /// Whether this is a refusal for safety: the pool or a part of it is in use, or [`Fault::is_refusal`].
+    /// Whether this is a refusal for safety: the pool or a part of it is in use, another pool has its name, a file would be
+    /// overwritten, or [`Fault::is_refusal`].
     pub fn is_refusal(&self) -> bool {
         match self {
-            Error::InUse { .. } => true,
+            Error::InUse { .. }
+            | Error::NameTaken { .. }
+            | Error::OtherRegistered { .. }
+            | Error::Mounted { .. }
+            | Error::Engine(poolwright_openzfs::Error::Exists(_)) => true,
+            Error::Engine(why) => why.is_refusal(),
             Error::Refused(fault) => fault.is_refusal(),
             _ => false,
         }
@@ -152,7 +148,11 @@ impl Error {
 
     /// Whether the request itself was wrong: an unknown property, an invalid value or an invalid name.
     pub fn is_invalid(&self) -> bool {
-        matches!(self, Error::Refused(fault) if fault.errno == libc::EINVAL)
+        match self {
+            Error::NamedTwice(_) => true,
+            Error::Refused(fault) => fault.errno == libc::EINVAL,
+            _ => false,
+        }
     }
 
     /// Whether the owner is ending and has not executed the request, which the client can repeat after that.

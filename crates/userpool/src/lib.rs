@@ -6,7 +6,8 @@
 //! - sends a [`Request`] through the owner's private socket ([`Client`]), if a mount process owns the pool,
 //! - otherwise opens the pool, executes the same request itself ([`LocalPool`]), and exports the pool again.
 //!
-//! Both cases use the same implementation: [`answer`] on a [`PoolApi`].
+//! [`PoolConnection`] chooses between the two. Both use the same implementation: [`answer`] on a [`PoolApi`]. [`lifecycle`]
+//! creates, imports, exports and destroys pools, and keeps the registry up to date.
 //!
 //! The protocol is one JSON object per line in each direction. A connection carries any number of requests, which are
 //! answered in order:
@@ -21,10 +22,16 @@
 //! A monitor reads [`Counters`]: it sends `{"verb":"counters"}` at intervals and takes differences.
 
 mod client;
+pub mod connection;
 mod counters;
+mod dataset_filter;
 mod dirs;
 mod error;
+mod fault;
+pub mod find;
+mod find_error;
 pub mod label;
+pub mod lifecycle;
 mod local_pool;
 mod lock_owner;
 mod message;
@@ -32,14 +39,21 @@ pub mod name;
 mod nvlist;
 mod pool_api;
 pub mod registry;
+pub mod scan_text;
 mod server;
+mod settings;
 
 pub use client::Client;
+pub use connection::{ConnectOptions, KnownPools, OnWait, Opened, OwnerWait, PoolConnection};
 pub use counters::{Counters, DatasetCounters, FileCounters, MountCounters};
+pub use dataset_filter::DatasetFilter;
 pub use dirs::{runtime_dir, socket_path, state_dir};
-pub use error::{Error, Fault, Result};
+pub use error::{Error, Result};
+pub use fault::Fault;
+pub use find_error::FindError;
 pub use local_pool::{LocalPool, Mounts, NoMounts};
 pub use lock_owner::LockOwner;
 pub use message::{DatasetInfo, FileFault, Kind, Mounted, PoolInfo, Reply, Request, Scrub, ScrubHow, Value};
 pub use pool_api::{PoolApi, answer};
 pub use server::{ENDING, Server};
+pub use settings::parse_settings;

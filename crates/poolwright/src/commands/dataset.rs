@@ -7,7 +7,7 @@ use clap::Subcommand;
 use poolwright_render::dataset_list;
 use poolwright_render::listing::listing;
 use poolwright_trace::format_size;
-use poolwright_userpool::{DatasetInfo, Kind, Request, Value, name};
+use poolwright_userpool::{DatasetFilter, DatasetInfo, Kind, Request, Value, name};
 
 use poolwright_openzfs::property;
 
@@ -19,8 +19,8 @@ use super::pool_connection::{
 
 /// Manage datasets and snapshots of pools on files
 ///
-/// Works on a mounted pool (through its mount process) and on one that nobody has open alike. Properties take effect at
-/// once; what is written already keeps its record size, compression and checksum.
+/// Works on mounted pools (through the mount process) and on pools that are not open. Properties take effect at once;
+/// existing data keeps its record size, compression and checksum.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -60,11 +60,11 @@ struct CreateArgs {
     #[arg(value_name = "DATASET", value_parser = parse_dataset)]
     dataset: String,
 
-    /// A property of its own; the others are inherited
+    /// Property of the new dataset; the others are inherited
     #[arg(short = 'o', value_name = "PROP=VALUE")]
     property: Vec<String>,
 
-    /// Make missing datasets above it too; no error if it exists
+    /// Create missing parents too; succeed if the dataset exists
     #[arg(short = 'p')]
     parents: bool,
 
@@ -85,13 +85,13 @@ fn create(args: CreateArgs) -> anyhow::Result<u8> {
     ask(&args.dataset, &args.files, &request, args.json, json)
 }
 
-/// Set properties of a dataset, at once
+/// Set properties of datasets
 ///
-/// quota limits what the dataset uses with its snapshots and all below it, refquota what it uses itself: a size, or none.
-/// A write over a limit fails with EDQUOT ("Disk quota exceeded").
+/// Properties take effect at once. quota limits the space of the dataset with its snapshots and everything below it, refquota
+/// that of the dataset alone: a size, or none. A write over a limit fails with EDQUOT ("Disk quota exceeded").
 #[derive(Debug, clap::Args)]
 struct SetArgs {
-    /// One or several PROP=VALUE, then one or several datasets
+    /// One or more PROP=VALUE, then one or more datasets
     #[arg(value_name = "PROP=VALUE… DATASET", required = true, num_args = 2..)]
     words: Vec<String>,
 
@@ -107,7 +107,7 @@ fn set(args: SetArgs) -> anyhow::Result<u8> {
     let (assignments, datasets): (Vec<String>, Vec<String>) =
         args.words.iter().cloned().partition(|word| word.contains('='));
     if assignments.is_empty() || datasets.is_empty() {
-        let why = "write PROP=VALUE and then the dataset, for instance recordsize=16K tank/db";
+        let why = "write PROP=VALUE, then the dataset: recordsize=16K tank/db";
         return Err(anyhow::anyhow!("{}: {why}", args.words.join(" "))).context(Usage);
     }
     let settings = settings(&assignments)?;
@@ -123,7 +123,7 @@ fn set(args: SetArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Remove a dataset's own value of a property, so that it has that of the dataset above, or the default
+/// Remove a dataset's own value of a property, so that it inherits its parent's value or the default
 ///
 /// quota and refquota are not inherited: `dataset set quota=none` clears them.
 #[derive(Debug, clap::Args)]
@@ -132,18 +132,18 @@ struct InheritArgs {
     #[arg(value_name = "PROPERTY")]
     property: String,
 
-    /// One or several datasets
+    /// One or more datasets
     #[arg(value_name = "DATASET", required = true, value_parser = parse_dataset)]
     datasets: Vec<String>,
 
-    /// And all datasets below them
+    /// Also all datasets below them
     #[arg(short = 'r')]
     recursive: bool,
 
     #[command(flatten)]
     files: PoolFiles,
 
-    /// Print one JSON object: property, datasets (those it was done to)
+    /// Print one JSON object: property, datasets (the changed ones)
     #[arg(long)]
     json: bool,
 }
@@ -151,7 +151,7 @@ struct InheritArgs {
 fn inherit(args: InheritArgs) -> anyhow::Result<u8> {
     let known = property::find_settable(&args.property).context(Usage)?;
     if property::is_limit(known) {
-        let why = "it belongs to one dataset and is not inherited";
+        let why = "a limit belongs to one dataset and is not inherited";
         let hint = format!("`poolwright dataset set {}=none {}` clears it", known.name, args.datasets[0]);
         return Err(anyhow::anyhow!("{}: {why}\nhint: {hint}", known.name)).context(Usage);
     }
@@ -168,24 +168,24 @@ fn inherit(args: InheritArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// What costs data is not done in silence, though it is done when it is asked for.
+/// Warns about properties that risk data.
 fn warn(dataset: &str, settings: &BTreeMap<String, String>) {
     let is = |property: &str, value: &str| settings.get(property).is_some_and(|v| v == value);
     if is("sync", "disabled") {
         eprintln!(
-            "poolwright: {dataset}: sync=disabled: fsync returns at once, a crash loses the last seconds of what \
-             programs were told is safe"
+            "poolwright: warning: {dataset}: sync=disabled: fsync returns at once, and a crash loses the last seconds of \
+             data that programs consider safe"
         );
     }
     if is("checksum", "off") {
-        eprintln!("poolwright: {dataset}: checksum=off: damaged data is handed out as if it were whole");
+        eprintln!("poolwright: warning: {dataset}: checksum=off: reads return damaged data without an error");
     }
 }
 
-/// Show properties and figures of datasets, and where a property comes from
+/// Show properties and statistics of datasets, and the source of each property
 #[derive(Debug, clap::Args)]
 struct GetArgs {
-    /// all, or properties divided by commas: recordsize,compressratio
+    /// all, or properties separated by commas: recordsize,compressratio
     #[arg(value_name = "PROPERTIES")]
     properties: String,
 
@@ -193,12 +193,12 @@ struct GetArgs {
     #[arg(value_name = "DATASET", required = true, value_parser = parse_either)]
     datasets: Vec<String>,
 
-    /// The columns to print, divided by commas
+    /// Columns to print, separated by commas
     #[arg(short = 'o', value_enum, value_delimiter = ',', value_name = "FIELD,…",
           default_values_t = [Field::Name, Field::Property, Field::Value, Field::Source])]
     fields: Vec<Field>,
 
-    /// For scripts: no heading, fields divided by one tab
+    /// For scripts: no heading, fields separated by one tab
     #[arg(short = 'H')]
     script: bool,
 
@@ -269,7 +269,7 @@ fn get(args: GetArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Which kinds are listed.
+/// The kinds to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Type {
     Filesystem,
@@ -280,11 +280,11 @@ enum Type {
 /// List datasets or snapshots with their space
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// Only these; left out, those of all pools that are known
+    /// Only these [default: those of all known pools]
     #[arg(value_name = "DATASET", value_parser = parse_either)]
     datasets: Vec<String>,
 
-    /// And those below them
+    /// Also everything below them
     #[arg(short = 'r')]
     recursive: bool,
 
@@ -292,7 +292,7 @@ struct ListArgs {
     #[arg(short = 't', value_enum, default_value_t = Type::Filesystem, value_name = "TYPE")]
     kind: Type,
 
-    /// For scripts: no heading, fields divided by one tab
+    /// For scripts: no heading, fields separated by one tab
     #[arg(short = 'H')]
     script: bool,
 
@@ -318,28 +318,12 @@ fn list(args: ListArgs) -> anyhow::Result<u8> {
     for pool in &pools {
         all.extend(PoolConnection::once::<Vec<DatasetInfo>>(pool, &args.files, &Request::List)?);
     }
-    for wanted in &args.datasets {
-        if !all.iter().any(|d| d.name == *wanted) {
-            anyhow::bail!("{wanted}: there is no such dataset or snapshot");
-        }
-    }
-    let wanted = |d: &DatasetInfo| {
-        args.datasets.is_empty()
-            || args.datasets.iter().any(|w| {
-                // `list -t snapshot DATASET` means the snapshots of it
-                let own = d.name.split('@').next() == Some(w.as_str()) && args.kind != Type::Filesystem;
-                d.name == *w || own || args.recursive && name::is_below(&d.name, w)
-            })
+    let kind = match args.kind {
+        Type::Filesystem => Some(Kind::Filesystem),
+        Type::Snapshot => Some(Kind::Snapshot),
+        Type::All => None,
     };
-    let named = |d: &DatasetInfo| args.datasets.contains(&d.name) && d.name.contains('@');
-    all.retain(|d| {
-        let kind = match args.kind {
-            Type::All => true,
-            Type::Filesystem => d.kind == Kind::Filesystem || named(d),
-            Type::Snapshot => d.kind == Kind::Snapshot,
-        };
-        kind && wanted(d)
-    });
+    let all = DatasetFilter { names: args.datasets, recursive: args.recursive, kind }.apply(all)?;
     if args.json {
         print_json(&serde_json::json!({ "datasets": all }))?;
         return Ok(0);
@@ -358,7 +342,7 @@ struct SnapshotArgs {
     #[arg(value_name = "DATASET@SNAPSHOT", value_parser = parse_snapshot)]
     name: String,
 
-    /// Of all datasets below it too
+    /// Also of all datasets below it
     #[arg(short = 'r')]
     recursive: bool,
 
@@ -376,16 +360,16 @@ fn snapshot(args: SnapshotArgs) -> anyhow::Result<u8> {
     ask(&args.name, &args.files, &request, args.json, json)
 }
 
-/// Take a dataset back to its last snapshot; everything since is lost
+/// Roll a dataset back to its latest snapshot, and lose all later changes
 ///
-/// Where it is mounted, programs may go on: files that are there before and after stay open, those that are gone fail.
+/// The dataset can stay mounted: open files that exist before and after stay open; requests on other open files fail.
 #[derive(Debug, clap::Args)]
 struct RollbackArgs {
     /// DATASET@SNAPSHOT
     #[arg(value_name = "DATASET@SNAPSHOT", value_parser = parse_snapshot)]
     name: String,
 
-    /// Back to an older one: the snapshots after it are destroyed
+    /// Roll back to an older snapshot, and destroy the newer ones
     #[arg(short = 'r')]
     recursive: bool,
 
@@ -403,14 +387,14 @@ fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
     ask(&args.name, &args.files, &request, args.json, json)
 }
 
-/// Destroy a dataset or a snapshot for good
+/// Destroy a dataset or a snapshot
 #[derive(Debug, clap::Args)]
 struct DestroyArgs {
-    /// DATASET or DATASET@SNAPSHOT; never a pool
+    /// DATASET or DATASET@SNAPSHOT; not a pool's root dataset
     #[arg(value_name = "NAME", value_parser = parse_either)]
     name: String,
 
-    /// With all snapshots and datasets below it
+    /// Also all snapshots and datasets below it
     #[arg(short = 'r')]
     recursive: bool,
 
@@ -428,7 +412,7 @@ fn destroy(args: DestroyArgs) -> anyhow::Result<u8> {
     ask(&args.name, &args.files, &request, args.json, json)
 }
 
-/// What is asked of one name, and what its answer is as JSON.
+/// Sends a request about `name`, and prints the answer as JSON if `print` is set.
 fn ask<T: serde::de::DeserializeOwned>(
     name: &str,
     files: &PoolFiles,

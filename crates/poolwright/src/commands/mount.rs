@@ -1,284 +1,209 @@
 //! `poolwright mount`: a dataset as a file system, on the engine in user space.
 
-mod background;
-mod device;
-mod lost;
-mod open;
-mod record;
-mod table;
-
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use poolwright_openzfs::{Engine, Import};
-use poolwright_userpool::{Fault, LocalPool, Mounted, Mounts, PoolApi, PoolInfo, Request, Server, name};
+use poolwright_openzfs::Engine;
+use poolwright_poolserver::background::{self, Started};
+use poolwright_poolserver::{
+    Caching, Devices, Frontend, ServeOptions, Severity, check_mount_point, detach, mount,
+};
+use poolwright_userpool::{ConnectOptions, Mounted, name};
 
-use super::mount_log;
-use super::options::{Usage, default_arc, parse_arc, parse_size};
-use super::pool_connection::{self, Opened, PoolFiles, Refused, explained, parse_dataset};
-use device::Devices;
-use table::Table;
+use super::options::{Usage, default_arc, parse_arc, parse_size, this_program};
+use super::pool_connection::{PoolFiles, engine, parse_dataset};
+use crate::interrupt;
 
-/// Mount a dataset of a pool on files, with no kernel module
+/// Mount a dataset of a pool on files, without a kernel module
 ///
-/// Stays until the directory is unmounted (`umount DIR`), or until Ctrl-C, which unmounts; then everything is flushed and
-/// the pool is exported. The first mount of a pool owns it; every other one is added to that process and returns at once.
+/// Runs until the directory is unmounted (`umount DIR`), or until Ctrl-C, which unmounts it; then flushes everything and
+/// exports the pool. The first mount of a pool owns it; further mounts are added to that process and return at once.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// POOL for its root dataset, or POOL/DATASET
     #[arg(value_name = "DATASET", value_parser = parse_dataset)]
     dataset: String,
 
-    /// Where
+    /// The directory to mount on
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
-    /// readonly (the pool is imported read-only by the first mount, and no byte of its files changes); ignore-acls (serve
-    /// files whose ACLs say more than their modes, read-only); caching=through (every read and write reaches the engine), pages (the kernel's page cache) or writeback
-    /// (writes too); threads=N that serve requests
+    /// readonly (the first mount imports the pool read-only, and its files do not change); ignore-acls (serve files whose
+    /// ACLs restrict more than their modes, read-only); caching=through (every read and write reaches the engine), pages (the
+    /// kernel's page cache) or writeback (writes too); threads=N that serve requests
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
     options: Vec<String>,
 
-    /// Memory of the ARC: 64M at least. Left out, half of the memory that is available
+    /// Memory of the ARC, at least 64M [default: half of the available memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_arc)]
     arc: Option<u64>,
 
-    /// A module parameter of the engine: dbuf_cache_max_bytes=0 and the like. For the first mount, which owns the pool
+    /// Module parameter of the engine, such as dbuf_cache_max_bytes=0. For the first mount, which owns the pool
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_tunable)]
     tunable: Vec<(String, u64)>,
 
-    /// What the pool's files behave like: none, ssd, hdd, nvme, sas-15k, san, ebs-gp3, or 4xssd (four behind a RAID
-    /// controller, striped); NAME=KIND for single files: hdd,cache0=ssd. For measurements: nothing is flushed then
+    /// Device to emulate under the pool's files: none, ssd, hdd, nvme, sas-15k, san, ebs-gp3, or 4xssd (four of them striped
+    /// by a RAID controller); NAME=KIND for single files: hdd,cache0=ssd. For measurements only: nothing is flushed
     #[arg(long, value_name = "KIND,…", default_value = "none", value_parser = Devices::parse)]
     device: Devices,
 
-    /// Return when it is mounted; what the process says later goes to a log
+    /// Return when the dataset is mounted; later messages go to a log
     #[arg(long)]
     background: bool,
 
-    /// Mount over a directory that is not empty, a mount point already, a system directory or your working directory; never
-    /// over /, /proc, /sys and /dev
+    /// Mount over a directory that is not empty, is a mount point, a system directory or your working directory; never over
+    /// /, /proc, /sys or /dev
     #[arg(short = 'O')]
     overlay: bool,
 
-    /// Record the I/O of this mount into a trace, until it is unmounted
+    /// Record the I/O of this mount into a trace until it is unmounted
     #[arg(long, value_name = "TRACE")]
     record: Option<PathBuf>,
 
     #[command(flatten)]
     files: PoolFiles,
 
-    /// Print one JSON object when it is mounted: pid, owner (whether by this process), mounted
+    /// Print one JSON object when the dataset is mounted: pid, owner (whether this process owns the pool), mounted
     #[arg(long)]
     json: bool,
 
-    /// The process behind --background.
+    /// Run as the process that --background starts.
     #[arg(long, hide = true)]
     detached: bool,
 }
 
-/// Seen in the crash tests of docs/mount-tests.md, and not explained yet.
-const WRITEBACK_RISK: &str = "caching=writeback is for scratch data and measurements: after one of some 120 kills InnoDB \
-                              had lost rows on it, which through and pages never showed";
+/// Observed in the crash tests of docs/mount-tests.md; the cause is not known yet.
+const WRITEBACK_RISK: &str = "caching=writeback is for scratch data and measurements: after one of about 120 kills, InnoDB \
+                              had lost rows on it; through and pages never lost any";
+const DEVICE_RISK: &str = "--device is for scratch pools: nothing is flushed to the host's disk while a device is emulated, so \
+                           a crash of this machine can lose the pool";
 
 /// Mounts; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    let wanted = wanted(&args)?;
-    if wanted.caching.as_deref() == Some("writeback") && !args.detached {
-        tell!("poolwright: {WRITEBACK_RISK}");
+    let mut options = serve_options(&args)?;
+    let wanted = &options.wanted;
+    if wanted.caching.as_deref() == Some(Caching::Writeback.name()) && !args.detached {
+        tell!("poolwright: warning: {WRITEBACK_RISK}");
     }
-    if args.device.any() && !args.detached {
-        tell!("poolwright: {}", device::RISK);
+    if args.device.is_emulated() && !args.detached {
+        tell!("poolwright: warning: {DEVICE_RISK}");
     }
-    let pool = name::pool_of(&args.dataset);
-    if add(&args, &wanted)? {
+    let terminal: Arc<dyn Frontend> = Arc::new(Terminal {
+        json: args.json,
+        detached: args.detached,
+        arc: args.arc.is_some(),
+        tunables: !args.tunable.is_empty(),
+    });
+    if options.add_to_owner(&*terminal)? {
         return Ok(0);
     }
-    let files = pool_connection::files_of(pool, &args.files)?;
+    options.find_files()?;
     if args.background && !args.detached {
-        return background::start(pool, &wanted.dir);
+        return start_background(&options.wanted);
     }
-    let arc = args.arc.unwrap_or_else(default_arc);
     watch_signals()?;
     if args.detached {
-        mount_log::detach()?;
+        detach()?;
     }
-    args.device.play(&files)?;
-    let how = Import { readonly: wanted.readonly, force: args.files.force };
-    loop {
-        if let Opened::Here(opened) = pool_connection::open(pool, &files, arc, how)? {
-            return own(opened, files, &args, &wanted);
-        }
-        if add(&args, &wanted)? {
-            return Ok(0);
-        }
-    }
-}
-
-/// Has the pool's owner add this mount; false without an owner.
-fn add(args: &Args, wanted: &Mounted) -> anyhow::Result<bool> {
-    let mut pid = 0;
-    let mounted = pool_connection::ask_owner(name::pool_of(&args.dataset), |owner| {
-        pid = owner.pid();
-        if args.device.any() {
-            // Only for the answer of an owner that is ending.
-            owner.ask::<PoolInfo>(&Request::Status)?;
-            let words = format!(
-                "process {pid} has the pool open; --device applies only to the first mount of a pool"
-            );
-            return Err(Fault::invalid(words).into());
-        }
-        owner.ask::<Mounted>(&Request::Mount(wanted.clone()))
-    });
-    let mounted = mounted.with_context(|| format!("mounting by process {pid}, which has the pool open"))?;
-    let Some(mounted) = mounted else { return Ok(false) };
-    if args.arc.is_some() {
-        tell!("poolwright: --arc is not used: process {pid} has the pool open with an ARC of its own");
-    }
-    if !args.tunable.is_empty() {
-        tell!("poolwright: --tunable is not used: process {pid} has the pool open with its own");
-    }
-    check_visible(&mounted.dir, pid)?;
-    announce(args, &mounted, pid as u32, false);
-    Ok(true)
-}
-
-/// A mount that another process made is where this one sees it.
-fn check_visible(dir: &Path, pid: i32) -> anyhow::Result<()> {
-    match poolwright_mount::check_answer(dir) {
-        Ok(()) => Ok(()),
-        Err(why) => Err(why).with_context(|| {
-            format!(
-                "process {pid} has mounted it, and {} does not answer here: it was unmounted since, or that process is \
-                 in another mount namespace",
-                dir.display()
-            )
-        }),
-    }
-}
-
-/// Owns the pool until its last mount ends.
-fn own(
-    pool: poolwright_openzfs::Pool,
-    files: Vec<PathBuf>,
-    args: &Args,
-    wanted: &Mounted,
-) -> anyhow::Result<u8> {
-    for (name, value) in &args.tunable {
-        let engine = Engine::running().context("the pool is open, so the engine runs")?;
-        engine.set_tunable(name, *value)?;
-    }
-    let table = Arc::new(Table::default());
-    let host =
-        Arc::new(LocalPool::new(pool, files, SystemTime::now(), Arc::clone(&table) as Arc<dyn Mounts>));
-    let server = Server::reserve(name::pool_of(&args.dataset)).map_err(explained);
-    let served = match &server {
-        Ok(server) => serve(server, &host, &table, args, wanted),
-        Err(_) => Ok(lost::Watch::default()),
-    };
-    // Who asks from now on hears that the pool is being closed, until the end of its socket says that it is.
-    if let Ok(server) = &server {
-        server.end();
-    }
-    if served.as_ref().is_ok_and(lost::Watch::has_lost) {
-        drop(server);
-        served?.abandon(&host);
-    }
-    let host = Arc::into_inner(host).context("a request is still being answered")?;
-    let exported = host.into_pool().export();
-    if args.detached && exported.is_ok() {
-        tell!("poolwright: note: {} exported", name::pool_of(&args.dataset));
-    }
-    drop(server?);
-    served?;
-    exported?;
+    mount(&options, &terminal)?;
     Ok(0)
 }
 
-fn serve(
-    server: &Server,
-    host: &Arc<LocalPool>,
-    table: &Table,
-    args: &Args,
-    wanted: &Mounted,
-) -> anyhow::Result<lost::Watch> {
-    let mounted = host.mount(wanted).map_err(|fault| explained(fault.into()))?;
-    // Not before: without this mount there is nothing that requests could be added to.
-    server.serve(Arc::clone(host) as Arc<dyn PoolApi>);
-    announce(args, &mounted, std::process::id(), true);
-    if args.detached {
-        table.log();
-    }
-    let mut seen = 0;
-    let mut watch = lost::Watch::default();
-    while table.wait(Duration::from_millis(200)) {
-        if table.serves() {
-            watch.look(host, SIGNALS.load(Ordering::Relaxed));
-        }
-        let signals = SIGNALS.load(Ordering::Relaxed);
-        if signals > seen {
-            seen = signals;
-            tell!("poolwright: note: unmounting, and writing what is not on disk yet");
-            unmount_all(table, host)?;
-        }
-    }
-    watch.hold(host, || SIGNALS.load(Ordering::Relaxed));
-    Ok(watch)
+fn serve_options(args: &Args) -> anyhow::Result<ServeOptions> {
+    let wanted = wanted(args)?;
+    let engine = engine(args.arc.unwrap_or_else(default_arc));
+    Ok(ServeOptions {
+        wanted,
+        pool: ConnectOptions { engine, ..ConnectOptions::from(&args.files) },
+        tunables: args.tunable.clone(),
+        devices: args.device.clone(),
+        logs_mounts: args.detached,
+    })
 }
 
-/// Signals that came; the handler only counts, and says from the second on that this is not forgotten.
+/// Runs this program again as the mount process; the value is the exit code.
+fn start_background(wanted: &Mounted) -> anyhow::Result<u8> {
+    let pool = name::pool_of(&wanted.dataset);
+    let interrupted = interrupt::watch()?;
+    let mut server = Command::new(this_program());
+    server.args(std::env::args_os().skip(1).filter(|arg| arg != "--background")).arg("--detached");
+    let logger = |pid: u32| {
+        let mut command = Command::new(this_program());
+        command.arg("mount-log").args([pool, &pid.to_string()]);
+        command
+    };
+    let mut forward = |line: &[u8]| drop(std::io::stderr().write_all(line));
+    match background::start(pool, &wanted.dir, &mut server, logger, &interrupted, &mut forward)? {
+        Started::Mounted { answer, log_error, .. } => {
+            if let Some(why) = log_error {
+                tell!("poolwright: warning: {why}");
+            }
+            print!("{answer}");
+            Ok(0)
+        }
+        Started::Ended(status) => Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
+    }
+}
+
+/// Prints the messages of a mount.
+struct Terminal {
+    json: bool,
+    detached: bool,
+    /// Whether --arc and --tunable are given, which only the owner of a pool can use.
+    arc: bool,
+    tunables: bool,
+}
+
+impl Frontend for Terminal {
+    fn log(&self, severity: Severity, message: &str) {
+        match severity {
+            Severity::Note => tell!("poolwright: note: {message}"),
+            Severity::Warning => tell!("poolwright: warning: {message}"),
+        }
+    }
+
+    /// Prints that the dataset is mounted. A failed write does not end the mount.
+    fn mounted(&self, mounted: &Mounted, pid: u32, is_owner: bool) {
+        if self.arc && !is_owner {
+            tell!("poolwright: warning: --arc is ignored: process {pid} has the pool open with its own ARC");
+        }
+        if self.tunables && !is_owner {
+            tell!(
+                "poolwright: warning: --tunable is ignored: process {pid} has the pool open with its own parameters"
+            );
+        }
+        let line = if self.json {
+            serde_json::json!({"pid": pid, "owner": is_owner, "mounted": mounted}).to_string()
+        } else {
+            let end = if is_owner && !self.detached { "umount or Ctrl-C ends it" } else { "umount ends it" };
+            format!("{} mounted on {} by process {pid}; {end}", mounted.dataset, mounted.dir.display())
+        };
+        let mut out = std::io::stdout();
+        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    }
+
+    fn signals(&self) -> usize {
+        SIGNALS.load(Ordering::Relaxed)
+    }
+}
+
+/// Number of signals so far. The first one unmounts; the handler answers each further one.
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
 
 fn watch_signals() -> anyhow::Result<()> {
     ctrlc::set_handler(|| {
         if SIGNALS.fetch_add(1, Ordering::Relaxed) > 0 {
             tell!(
-                "poolwright: still flushing; the pool is exported when that is done. Killing this process loses nothing \
-                 that was synced, and leaves a mount to clear with `umount`"
+                "poolwright: note: still flushing; the pool is exported when that is done. Killing this process loses \
+                 nothing that was synced, and leaves a dead mount to remove with `umount`"
             );
         }
     })
     .context("cannot watch for Ctrl-C")
-}
-
-/// Unmounts everything. What is in use is made durable at once, and unmounted as soon as it is free.
-fn unmount_all(table: &Table, host: &LocalPool) -> anyhow::Result<()> {
-    const SAY_EVERY: Duration = Duration::from_secs(10);
-    let mut said: Option<Instant> = None;
-    loop {
-        match table.unmount_free() {
-            Ok(()) => return Ok(()),
-            Err(fault) if fault.is_busy() => {
-                if said.is_none() {
-                    host.pool().sync()?;
-                }
-                if said.is_none_or(|when| when.elapsed() > SAY_EVERY) {
-                    said = Some(Instant::now());
-                    tell!("poolwright: {}; waiting for that", fault.message);
-                }
-                if !table.wait(Duration::from_millis(300)) {
-                    return Ok(());
-                }
-            }
-            Err(fault) => return Err(explained(fault.into())),
-        }
-    }
-}
-
-/// Says that it is mounted. Nobody has to listen: the mount is there all the same.
-fn announce(args: &Args, mounted: &Mounted, pid: u32, owner: bool) {
-    let said = if args.json {
-        serde_json::json!({"pid": pid, "owner": owner, "mounted": mounted}).to_string()
-    } else {
-        let how = if owner && !args.detached { "umount or Ctrl-C ends it" } else { "umount ends it" };
-        format!("{} mounted on {} by process {pid}; {how}", mounted.dataset, mounted.dir.display())
-    };
-    let mut out = std::io::stdout();
-    let _ = writeln!(out, "{said}").and_then(|()| out.flush());
 }
 
 /// For clap: `NAME=VALUE` of the engine.
@@ -288,15 +213,15 @@ fn parse_tunable(text: &str) -> Result<(String, u64), String> {
         Some((name, value)) if Engine::tunables().any(|known| known == name) => {
             Ok((name.to_owned(), parse_size(value)?))
         }
-        _ => Err(format!("NAME=VALUE is expected, with a name of {}", known())),
+        _ => Err(format!("expected NAME=VALUE; the names are {}", known())),
     }
 }
 
-/// What is asked for, checked as far as that goes without the pool.
+/// The requested mount, checked as far as possible without the pool.
 fn wanted(args: &Args) -> anyhow::Result<Mounted> {
-    let dir = directory(&args.dir, args.overlay)?;
+    let dir = check_mount_point(&args.dir, args.overlay)?;
     let record = match &args.record {
-        Some(path) => Some(std::path::absolute(path).context("resolving the trace's path")?),
+        Some(path) => Some(std::path::absolute(path).context("resolve the path of the trace")?),
         None => None,
     };
     let mut wanted = Mounted {
@@ -315,7 +240,9 @@ fn wanted(args: &Args) -> anyhow::Result<Mounted> {
             None if option == "readonly" || option == "ro" => wanted.readonly = true,
             None if option == "rw" => wanted.readonly = false,
             None if option == "ignore-acls" => wanted.ignore_acls = true,
-            Some(("caching", how)) if table::caching(how).is_some() => wanted.caching = Some(how.to_owned()),
+            Some(("caching", how)) if Caching::from_name(how).is_some() => {
+                wanted.caching = Some(how.to_owned())
+            }
             Some(("threads", n)) if n.parse().is_ok_and(|n: usize| (1..=256).contains(&n)) => {
                 wanted.threads = n.parse().ok();
             }
@@ -329,21 +256,4 @@ fn wanted(args: &Args) -> anyhow::Result<Mounted> {
     }
     wanted.readonly |= wanted.ignore_acls;
     Ok(wanted)
-}
-
-/// The mount point as an absolute path without links, as the kernel will show it. The process that mounts checks it again,
-/// and so the owner of the pool for those who ask it.
-fn directory(dir: &Path, overlay: bool) -> anyhow::Result<PathBuf> {
-    use poolwright_mount::Error as E;
-    let own = std::process::id() as i32;
-    let checked = poolwright_mount::check_mount_point(dir, overlay).and_then(|real| {
-        if !overlay {
-            poolwright_mount::refuse_working_directory(&real, own)?;
-        }
-        Ok(real)
-    });
-    checked.map_err(|why| match why {
-        E::Unsafe { .. } | E::NotEmpty { .. } | E::Covered { .. } => anyhow::Error::new(why).context(Refused),
-        other => other.into(),
-    })
 }

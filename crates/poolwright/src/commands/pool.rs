@@ -11,10 +11,10 @@ use clap::Subcommand;
 
 pub use create::settings;
 
-/// Manage pools on files, opened by the engine in user space
+/// Manage pools on files, which the engine opens in user space
 ///
-/// There is no daemon: a pool that is mounted is asked through its mount process, any other is opened for the verb and
-/// exported again. A pool that was created or imported here is found by its name, until it is exported.
+/// There is no daemon. Verbs on a mounted pool are sent to its mount process; any other pool is opened for the verb and then
+/// exported again. A pool that was created or imported here is found by its name until it is exported.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -31,7 +31,7 @@ pub struct Args {
 
 /// Asks the pool's owner, or opens the pool, and reads the labels of its files.
 fn status_of(pool: &str, files: &PoolFiles) -> anyhow::Result<PoolStatus> {
-    let asked: anyhow::Result<PoolInfo> = PoolConnection::once(pool, files, &Request::Status);
+    let asked: poolwright_userpool::Result<PoolInfo> = PoolConnection::once(pool, files, &Request::Status);
     let entry = registry::find(pool)?;
     let paths = match &asked {
         Ok(info) => info.files.clone(),

@@ -1,4 +1,4 @@
-//! The mounts of this process.
+//! The mounts of this process. Each has a thread that waits for its end.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use poolwright_mount::{Caching, Mount, Options, SnapshotInUse, refuse_working_directory};
+use poolwright_mount::{Caching, Mount, Options, SnapshotInUse, TraceRecorder, refuse_working_directory};
 use poolwright_openzfs::{Dataset, Pool};
 use poolwright_userpool::{ENDING, Fault, MountCounters, Mounted, Mounts};
 
-use super::open;
-use super::record::Recording;
+use crate::open_dataset::open_dataset;
+use crate::{Frontend, Severity};
 
-/// How long a mount that was taken out of sight, and that its serving threads still have, is waited for: they notice at
-/// once, unless programs or another mount namespace still use it.
+/// How long to wait for the serving threads of a mount that was unmounted. They notice it at once, unless programs or
+/// another mount namespace still use the mount.
 const NOTICE: Duration = Duration::from_secs(10);
 
 struct Entry {
@@ -23,10 +23,10 @@ struct Entry {
 }
 
 enum State {
-    /// It is being mounted.
+    /// The dataset is being mounted.
     Starting,
     Live(Arc<Mount>),
-    /// The last changes are being written.
+    /// The dataset is unmounted; its last changes are being written.
     Ending,
 }
 
@@ -39,26 +39,25 @@ impl Entry {
     }
 }
 
-/// All mounts; each has a thread that waits for its end.
-#[derive(Default)]
-pub struct Table {
+/// All mounts of this process.
+pub struct MountTable {
     inner: Arc<Inner>,
 }
 
-#[derive(Default)]
 struct Inner {
     rows: Mutex<Rows>,
     changed: Condvar,
-    /// Whether mounts and unmounts are said, for a log.
-    logged: AtomicBool,
+    frontend: Arc<dyn Frontend>,
+    /// Whether to report mounts and unmounts.
+    is_logged: AtomicBool,
 }
 
 #[derive(Default)]
 struct Rows {
     entries: Vec<Entry>,
-    /// The last mount has ended: no other is taken.
+    /// Whether the last mount has ended. New mounts are then refused.
     ended: bool,
-    /// Those who are unmounting all; meanwhile none is taken.
+    /// Number of requests that are unmounting everything. New mounts are refused meanwhile.
     releasing: usize,
 }
 
@@ -71,14 +70,14 @@ impl Inner {
         self.changed.wait_timeout(rows, longest).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Changes the rows, and tells those who wait for that.
+    /// Changes the rows, and wakes the threads that wait for a change.
     fn change(&self, change: impl FnOnce(&mut Rows)) {
         change(&mut self.lock());
         self.changed.notify_all();
     }
 
-    /// The mount of a dataset; one that is writing its last changes is waited for. Not to be used under the lock: a
-    /// rollback may take its time.
+    /// The mount of a dataset. Waits for a mount that is writing its last changes. The caller uses the mount without the
+    /// lock, because a rollback can take long.
     fn of(&self, dataset: &str) -> Option<Arc<Mount>> {
         let start = Instant::now();
         let mut rows = self.lock();
@@ -91,7 +90,7 @@ impl Inner {
         }
     }
 
-    /// A place for a mount that is being made. After this, the process stays until it has been made or given up.
+    /// Adds a row for a mount that is being made. The process does not end before the mount has been made or given up.
     fn reserve(&self, pool: &Pool, mounted: &Mounted) -> Result<(), Fault> {
         let mut rows = self.lock();
         if rows.ended || rows.releasing > 0 {
@@ -99,16 +98,20 @@ impl Inner {
         }
         if let Some(other) = rows.entries.iter().find(|e| e.mounted.dataset == mounted.dataset) {
             let (dataset, dir) = (&mounted.dataset, other.mounted.dir.display());
-            return Err(Fault::new(libc::EBUSY, format!("{dataset} is being mounted on {dir} already")));
+            return Err(Fault::new(libc::EBUSY, format!("{dataset} is already being mounted on {dir}")));
         }
         rows.entries.push(Entry { mounted: mounted.clone(), state: State::Starting });
         Ok(())
     }
 
-    fn log_mount(&self, mounted: &Mounted) {
-        if self.logged.load(Ordering::Relaxed) {
-            tell!("poolwright: note: {} mounted on {}", mounted.dataset, mounted.dir.display());
+    fn log(&self, message: &str) {
+        if self.is_logged.load(Ordering::Relaxed) {
+            self.frontend.log(Severity::Note, message);
         }
+    }
+
+    fn log_mount(&self, mounted: &Mounted) {
+        self.log(&format!("{} mounted on {}", mounted.dataset, mounted.dir.display()));
     }
 
     fn forget(&self, dataset: &str) {
@@ -116,22 +119,11 @@ impl Inner {
     }
 }
 
-/// The caching mode of that name.
-pub fn caching(name: &str) -> Option<Caching> {
-    match name {
-        "through" => Some(Caching::Through),
-        "pages" => Some(Caching::Pages),
-        "writeback" => Some(Caching::Writeback),
-        _ => None,
-    }
-}
-
 fn options(wanted: &Mounted) -> Result<Options, Fault> {
     let mut options = Options { readonly: wanted.readonly, overlay: wanted.overlay, ..Options::default() };
     if let Some(how) = &wanted.caching {
-        options.caching = caching(how).ok_or_else(|| {
-            Fault::invalid(format!("caching={how}: there are through, pages and writeback"))
-        })?;
+        options.caching = Caching::from_name(how)
+            .ok_or_else(|| Fault::invalid(format!("caching={how}: use through, pages or writeback")))?;
     }
     if let Some(threads) = wanted.threads {
         options.threads = threads.clamp(1, 256);
@@ -139,17 +131,13 @@ fn options(wanted: &Mounted) -> Result<Options, Fault> {
     Ok(options)
 }
 
-/// How a mount really is, the defaults filled in.
+/// The mount with the defaults filled in.
 fn described(wanted: &Mounted, options: &Options) -> Mounted {
-    let caching = match options.caching {
-        Caching::Through => "through",
-        Caching::Pages => "pages",
-        Caching::Writeback => "writeback",
-    };
-    Mounted { caching: Some(caching.into()), threads: Some(options.threads), caller: None, ..wanted.clone() }
+    let caching = Some(options.caching.name().to_owned());
+    Mounted { caching, threads: Some(options.threads), caller: None, ..wanted.clone() }
 }
 
-/// The refusal to destroy a snapshot that a program uses.
+/// The refusal to close a snapshot that a program uses.
 fn snapshot_in_use(dataset: &str, snapshot: &str, mount: &Mount, used: SnapshotInUse) -> Fault {
     let dir = mount.path().display();
     let how = match used.open {
@@ -179,16 +167,22 @@ fn fault(why: &poolwright_mount::Error) -> Fault {
     Fault::new(errno, why.to_string())
 }
 
-impl Table {
-    /// From now on says what is mounted and unmounted, for a log; also what is mounted already.
-    pub fn log(&self) {
-        self.inner.logged.store(true, Ordering::Relaxed);
+impl MountTable {
+    /// An empty table, which reports to `frontend`.
+    pub fn new(frontend: Arc<dyn Frontend>) -> MountTable {
+        let (rows, changed, is_logged) = (Mutex::default(), Condvar::new(), AtomicBool::new(false));
+        MountTable { inner: Arc::new(Inner { rows, changed, frontend, is_logged }) }
+    }
+
+    /// Reports all mounts, and from now on every mount and unmount.
+    pub fn start_logging(&self) {
+        self.inner.is_logged.store(true, Ordering::Relaxed);
         let rows = self.inner.lock();
         rows.entries.iter().filter(|e| e.live().is_some()).for_each(|e| self.inner.log_mount(&e.mounted));
     }
 
-    /// Waits until something changes, at most so long. Whether a mount is left; if not, no other is taken
-    /// from now on.
+    /// Waits until something changes, at most for `longest`. Returns whether a mount is left; if not, all further mounts are
+    /// refused.
     pub fn wait(&self, longest: Duration) -> bool {
         let mut rows = self.inner.lock();
         if !rows.entries.is_empty() {
@@ -198,77 +192,78 @@ impl Table {
         !rows.entries.is_empty()
     }
 
-    /// Whether a dataset is mounted: none that is only being flushed after its end.
+    /// Whether a dataset is mounted and not only writing its last changes.
     pub fn serves(&self) -> bool {
         self.inner.lock().entries.iter().filter_map(Entry::live).any(|mount| !mount.is_ending())
     }
 
-    /// Waits for the end of a mount, whoever ends it, and lets go of what it held.
+    /// Starts the thread that waits for the end of a mount, and then closes its dataset and its trace.
     fn follow(
         &self,
         mount: Arc<Mount>,
         mounted: &Mounted,
-        recording: Option<Recording>,
+        recorder: Option<TraceRecorder>,
     ) -> std::io::Result<()> {
         let inner = Arc::clone(&self.inner);
         let (dataset, dir) = (mounted.dataset.clone(), mounted.dir.display().to_string());
         let thread = std::thread::Builder::new().name("mount".into());
         thread.spawn(move || {
             if let Err(why) = mount.wait() {
-                tell!("poolwright: {dir}: {why}");
+                inner.frontend.log(Severity::Warning, &format!("{dir}: {why}"));
             }
             let mut rows = inner.lock();
             let entry = rows.entries.iter_mut().find(|e| e.mounted.dataset == dataset);
             let live = entry.map(|entry| std::mem::replace(&mut entry.state, State::Ending));
             drop(rows);
             inner.changed.notify_all();
-            // The recording ends with the last hold on the mount. With it the dataset is closed, which waits for its last
-            // transaction group. Neither under the lock.
+            // Dropping the last reference to the mount ends the trace and closes the dataset, which waits for its last
+            // transaction group. Not under the lock.
             drop(live);
             drop(mount);
-            if let Some(why) = recording.and_then(|recording| recording.finish().err()) {
-                tell!("poolwright: the trace of {dir}: {why:#}");
+            if let Some(why) = recorder.and_then(|recorder| recorder.finish().err()) {
+                inner.frontend.log(Severity::Warning, &format!("the trace of {dir}: {why}"));
             }
-            if inner.logged.load(Ordering::Relaxed) {
-                tell!("poolwright: note: {dataset} unmounted from {dir}");
-            }
+            inner.log(&format!("{dataset} unmounted from {dir}"));
             inner.forget(&dataset);
         })?;
         Ok(())
     }
 
-    /// Mounts what has its place among the entries.
+    /// Mounts a dataset that has a row.
     fn start(
         &self,
         pool: &Pool,
         wanted: &Mounted,
         mut options: Options,
-    ) -> Result<(Arc<Mount>, Option<Recording>), Fault> {
-        let dataset = open::dataset(pool, wanted)?;
-        let recording = match &wanted.record {
+    ) -> Result<(Arc<Mount>, Option<TraceRecorder>), Fault> {
+        let dataset = open_dataset(pool, wanted, &*self.inner.frontend)?;
+        let recorder = match &wanted.record {
             Some(trace) => Some(
-                Recording::start(trace, wanted, &options, &dataset)
-                    .map_err(|why| Fault::new(libc::EIO, format!("{why:#}")))?,
+                TraceRecorder::start(trace, &dataset, &wanted.dir, &options)
+                    .map_err(|why| Fault::new(libc::EIO, why.to_string()))?,
             ),
             None => None,
         };
-        options.observer = recording.as_ref().map(Recording::observer);
+        options.observer = recorder.as_ref().map(TraceRecorder::observer);
         let started = Mount::start(pool, &dataset, &wanted.dir, &options);
         drop(options);
-        drop(dataset); // the mount has its own hold on it, and a rollback needs the only one
+        drop(dataset); // a rollback needs the mount's handle to be the only one
         match started {
-            Ok(mount) => Ok((Arc::new(mount), recording)),
+            Ok(mount) => Ok((Arc::new(mount), recorder)),
             Err(why) => {
-                // It holds the dataset open until it has ended.
-                let _ = recording.map(Recording::finish);
+                // The recorder holds the dataset open until it has ended.
+                let _ = recorder.map(TraceRecorder::finish);
                 Err(fault(&why))
             }
         }
     }
 
-    /// Unmounts what is free, the last one first: it may be mounted inside an earlier one. `EBUSY` names one in use. No mount
-    /// is taken from now on.
-    pub fn unmount_free(&self) -> Result<(), Fault> {
+    /// Unmounts every mount that no program uses, the newest first, because it may be inside an older one. Refuses all further
+    /// mounts.
+    ///
+    /// # Errors
+    /// `EBUSY`, which names a mount in use.
+    pub fn unmount_idle(&self) -> Result<(), Fault> {
         self.inner.lock().ended = true;
         let mut first = Ok(());
         for (mount, _) in self.live() {
@@ -278,7 +273,7 @@ impl Table {
         self.wait_flushed()
     }
 
-    /// All that is mounted, the last one first.
+    /// All mounts, the newest first.
     fn live(&self) -> Vec<(Arc<Mount>, Mounted)> {
         let mut rows = self.inner.lock();
         while rows.entries.iter().any(|e| matches!(e.state, State::Starting)) {
@@ -291,13 +286,13 @@ impl Table {
         let start = Instant::now();
         while self.wait(Duration::from_millis(100)) {
             if start.elapsed() > ENDING {
-                return Err(Fault::new(libc::ETIMEDOUT, "unmounted, and still flushing; ask again later"));
+                return Err(Fault::new(libc::ETIMEDOUT, "unmounted, but still flushing; try again later"));
             }
         }
         Ok(())
     }
 
-    /// Unmounts all if all can be unmounted.
+    /// Unmounts all mounts, or none if a program uses one of them.
     fn unmount_all(&self) -> Result<(), Fault> {
         let all = self.live();
         for (mount, mounted) in &all {
@@ -309,7 +304,7 @@ impl Table {
         let mut unmounted: Vec<String> = Vec::new();
         for (mount, Mounted { dataset, dir, .. }) in &all {
             if let Err(why) = mount.unmount() {
-                return Err(halfway(fault(&why), &unmounted));
+                return Err(partly_unmounted(fault(&why), &unmounted));
             }
             unmounted.push(format!("{dataset} from {}", dir.display()));
         }
@@ -317,8 +312,8 @@ impl Table {
     }
 }
 
-/// A program began to use a mount after all had been found free.
-fn halfway(why: Fault, unmounted: &[String]) -> Fault {
+/// Adds the mounts that were unmounted before a program began to use another one.
+fn partly_unmounted(why: Fault, unmounted: &[String]) -> Fault {
     if unmounted.is_empty() {
         return why;
     }
@@ -330,7 +325,7 @@ fn halfway(why: Fault, unmounted: &[String]) -> Fault {
     Fault::new(why.errno, words)
 }
 
-impl Mounts for Table {
+impl Mounts for MountTable {
     fn list(&self) -> Vec<(Mounted, MountCounters)> {
         let one = |e: &Entry| {
             let counters = e.live()?.counters();
@@ -401,7 +396,7 @@ impl Mounts for Table {
                     libc::EBUSY,
                     format!(
                         "{dataset} was unmounted from {dir} and is still in use after {} s\n\
-                         hint: end the programs that have files open in it; another mount namespace may have it too",
+                         hint: end the programs that have files open in it, in every mount namespace",
                         start.elapsed().as_secs()
                     ),
                 ));
@@ -418,7 +413,7 @@ impl Mounts for Table {
             refuse_working_directory(&wanted.dir, caller).map_err(|why| fault(&why))?;
         }
         self.inner.reserve(pool, &mounted)?;
-        let (mount, recording) = match self.start(pool, wanted, options) {
+        let (mount, recorder) = match self.start(pool, wanted, options) {
             Ok(started) => started,
             Err(why) => {
                 self.inner.forget(&mounted.dataset);
@@ -433,7 +428,7 @@ impl Mounts for Table {
             }
         });
         self.inner.log_mount(&mounted);
-        self.follow(mount, &mounted, recording)
+        self.follow(mount, &mounted, recorder)
             .map_err(|why| Fault::new(libc::EAGAIN, format!("starting a thread: {why}")))?;
         Ok(mounted)
     }

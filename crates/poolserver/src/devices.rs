@@ -1,23 +1,18 @@
-//! `--device`: which devices the pool's files behave like.
+//! The devices that the pool's files behave like.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use poolwright_openzfs::{Config, Device, Engine};
 
-use crate::commands::options::Usage;
+use crate::{Error, Result};
 
-/// Said before it is mounted.
-pub const RISK: &str = "--device is for scratch pools: nothing is flushed to the host's disk while a device is played, so a \
-                        crash of this machine can lose the pool";
-
-/// Threads that wait for a vdev's requests: what OpenZFS has under way at a vdev when all of its queues are full (ten
-/// synchronous reads, ten synchronous and ten asynchronous writes, three read ahead, and some for the log and a scrub).
-/// With fewer, a slow vdev would keep a fast one waiting for a thread.
+/// Threads that wait for a vdev's requests: the number of requests that OpenZFS issues to a vdev when all of its queues are
+/// full (ten synchronous reads, ten synchronous and ten asynchronous writes, three prefetches, and some for the log and a
+/// scrub). With fewer, requests of a fast vdev would wait for threads that a slow one occupies.
 const THREADS_PER_VDEV: usize = 40;
 const MOST_THREADS: usize = 256;
 
-/// The kind of all files, and of those that have one of their own, by file name.
+/// An emulated device for all files of a pool, and others for single files by name.
 #[derive(Clone, Debug)]
 pub struct Devices {
     all: Device,
@@ -25,11 +20,14 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// For clap: `KIND[,NAME=KIND…]`, where the first kind may be figures with commas between them.
-    pub fn parse(text: &str) -> Result<Devices, String> {
+    /// Parses `KIND[,NAME=KIND…]`. The first kind may be a list of figures, which are separated by commas too.
+    ///
+    /// # Errors
+    /// A message that names the invalid part.
+    pub fn parse(text: &str) -> std::result::Result<Devices, String> {
         let kind = |kind: &str| Device::parse(kind).map_err(|why| why.to_string());
         let words: Vec<&str> = text.split(',').collect();
-        // As many words as make a kind: `read=80us,depth=4` is one, `hdd,log0=ssd` is two.
+        // The longest beginning that is a kind: `read=80us,depth=4` is one kind, `hdd,log0=ssd` is a kind and a file.
         let first = (1..=words.len()).rev().find_map(|n| Some((n, kind(&words[..n].join(",")).ok()?)));
         let (n, all) = match first {
             Some(found) => found,
@@ -40,22 +38,22 @@ impl Devices {
             Some((name, of)) if !name.is_empty() => Ok((name.to_owned(), kind(of)?)),
             _ => Err(format!("{word:?} is not NAME=KIND, with the name of a file of the pool")),
         };
-        Ok(Devices { all, named: words.map(named).collect::<Result<_, String>>()? })
+        Ok(Devices { all, named: words.map(named).collect::<std::result::Result<_, String>>()? })
     }
 
-    /// Whether any device is played at all.
-    pub fn any(&self) -> bool {
+    /// Whether any device is emulated.
+    pub fn is_emulated(&self) -> bool {
         let host = Device::none();
         self.all != host || self.named.iter().any(|(_, device)| *device != host)
     }
 
-    /// Starts the engine for the devices of these files. Before the pool is opened, so that all of its I/O is theirs.
-    pub fn play(&self, files: &[PathBuf]) -> anyhow::Result<()> {
-        if !self.any() {
+    /// Starts the engine with the devices of these files. Called before the pool is opened, so that all of its I/O is delayed.
+    pub(crate) fn start(&self, files: &[PathBuf]) -> Result<()> {
+        if !self.is_emulated() {
             return Ok(());
         }
         let named = self.named.iter().map(|(name, device)| Ok((find(name, files)?, device)));
-        let named: Vec<(&Path, &Device)> = named.collect::<anyhow::Result<_>>()?;
+        let named: Vec<(&Path, &Device)> = named.collect::<Result<_>>()?;
         let vdev_threads = (THREADS_PER_VDEV * files.len()).min(MOST_THREADS) as u32;
         let engine = Engine::start(&Config { vdev_threads, ..Config::default() })?;
         engine.set_device(&self.all);
@@ -66,19 +64,13 @@ impl Devices {
     }
 }
 
-fn find<'a>(name: &str, files: &'a [PathBuf]) -> anyhow::Result<&'a Path> {
-    let names = |file: &Path| file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    match files.iter().find(|file| names(file) == name) {
-        Some(file) => Ok(file),
-        None => {
-            let all: Vec<String> = files.iter().map(|file| names(file)).collect();
-            Err(anyhow::anyhow!(
-                "--device {name}=…: the pool has no file of that name; it has {}",
-                all.join(", ")
-            ))
-            .context(Usage)
-        }
-    }
+fn find<'a>(name: &str, files: &'a [PathBuf]) -> Result<&'a Path> {
+    let name_of =
+        |file: &Path| file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    files.iter().map(PathBuf::as_path).find(|file| name_of(file) == name).ok_or_else(|| Error::NoFile {
+        name: name.to_owned(),
+        files: files.iter().map(|file| name_of(file)).collect(),
+    })
 }
 
 #[cfg(test)]
@@ -87,12 +79,12 @@ mod tests {
 
     #[test]
     fn kinds_and_names() {
-        assert!(!Devices::parse("none").unwrap().any());
+        assert!(!Devices::parse("none").unwrap().is_emulated());
         let devices = Devices::parse("hdd,cache0=ssd,log0=none").unwrap();
-        assert!(devices.any());
+        assert!(devices.is_emulated());
         assert_eq!(devices.all.name, "hdd");
         assert_eq!(devices.named[0].1.name, "sata-ssd");
-        assert!(Devices::parse("none,d0=4xhdd").unwrap().any());
+        assert!(Devices::parse("none,d0=4xhdd").unwrap().is_emulated());
         let figures = Devices::parse("read=80us,write=20us,read_bw=1G,depth=4,cache0=ssd").unwrap();
         assert_eq!((figures.all.write_latency_ns, figures.all.queue_depth), (20_000, 4));
         assert_eq!(figures.named[0].0, "cache0");
@@ -101,6 +93,6 @@ mod tests {
         }
         let files = [PathBuf::from("/pool/d0"), PathBuf::from("/pool/cache0")];
         assert_eq!(find("cache0", &files).unwrap(), files[1]);
-        assert!(find("cache1", &files).unwrap_err().is::<Usage>());
+        assert!(find("cache1", &files).unwrap_err().is_invalid());
     }
 }

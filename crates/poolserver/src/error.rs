@@ -1,0 +1,107 @@
+//! Errors of mounting datasets and serving a pool.
+
+use std::path::PathBuf;
+
+/// The result type of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of a mount, or of the process that owns a pool.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The pool cannot be reached or opened, or a request to it failed.
+    #[error(transparent)]
+    Pool(#[from] poolwright_userpool::Error),
+    /// The engine failed or refused.
+    #[error(transparent)]
+    Engine(#[from] poolwright_openzfs::Error),
+    /// The mount point cannot be used.
+    #[error(transparent)]
+    MountPoint(#[from] poolwright_mount::Error),
+    /// The pool's owner has not mounted the dataset.
+    #[error("mounting by process {pid}, which has the pool open: {why}")]
+    Adding {
+        /// The owner's process ID.
+        pid: i32,
+        /// The cause.
+        why: poolwright_userpool::Error,
+    },
+    /// Another process has mounted the dataset, but this one cannot use the mount.
+    #[error(
+        "process {pid} has mounted it, but {} does not answer here: it has been unmounted since, or that process is in \
+         another mount namespace: {why}", dir.display()
+    )]
+    NotVisible {
+        /// The process that mounted the dataset.
+        pid: u32,
+        /// The mount point.
+        dir: PathBuf,
+        /// The result of accessing the mount.
+        why: poolwright_mount::Error,
+    },
+    /// A device is to be emulated for a file that the pool does not have.
+    #[error("cannot emulate a device for {name}: the pool has no file of that name; its files are {}", files.join(", "))]
+    NoFile {
+        /// The name.
+        name: String,
+        /// The names of the pool's files.
+        files: Vec<String>,
+    },
+    /// The pool has lost a file that it needs. It was not exported, because the export would wait for data that cannot be
+    /// read, or write to a file that no path leads to.
+    #[error("{pool} was not exported: {} {what}", file.display())]
+    LostFile {
+        /// The pool's name.
+        pool: String,
+        /// The file's path when the pool was opened.
+        file: PathBuf,
+        /// What happened to the file.
+        what: &'static str,
+    },
+    /// A request still uses the pool.
+    #[error("cannot export {0}: a request is still being answered")]
+    RequestPending(String),
+    /// The host refused.
+    #[error("cannot {doing}: {why}")]
+    Host {
+        /// The attempted operation.
+        doing: &'static str,
+        /// The host's error.
+        why: std::io::Error,
+    },
+    /// The log cannot be written.
+    #[error("cannot write the log {}: {why}", path.display())]
+    Log {
+        /// Its path.
+        path: PathBuf,
+        /// The host's error.
+        why: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Whether this is a refusal for safety: the pool or the mount point is in use, or must not be covered.
+    pub fn is_refusal(&self) -> bool {
+        use poolwright_mount::Error as M;
+        match self {
+            Error::Pool(why) | Error::Adding { why, .. } => why.is_refusal(),
+            Error::Engine(why) => why.is_refusal(),
+            Error::MountPoint(M::Unsafe { .. } | M::NotEmpty { .. } | M::Covered { .. }) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the request itself was wrong.
+    pub fn is_invalid(&self) -> bool {
+        match self {
+            Error::Pool(why) | Error::Adding { why, .. } => why.is_invalid(),
+            Error::NoFile { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// Makes an [`Error::Host`], for `map_err`.
+pub(crate) fn host<E: Into<std::io::Error>>(doing: &'static str) -> impl FnOnce(E) -> Error {
+    move |why| Error::Host { doing, why: why.into() }
+}

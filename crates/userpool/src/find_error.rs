@@ -1,0 +1,84 @@
+//! Errors of finding a pool among files.
+
+use std::path::PathBuf;
+
+use crate::fault::Fault;
+
+/// Files that are not those of one whole pool.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FindError {
+    /// Neither a file nor a directory is named.
+    #[error("name a file of the pool, or the directory of its files")]
+    NothingNamed,
+    /// The only argument is neither a file nor a directory.
+    #[error("{0}: no such file")]
+    NoSuchFile(String),
+    /// The pool's name is invalid.
+    #[error(transparent)]
+    Name(#[from] Fault),
+    /// None of the files has a readable label.
+    #[error("{} holds no pool: no label in it can be read", list(.0))]
+    NoLabel(Vec<PathBuf>),
+    /// The files belong to several pools.
+    #[error("{} belong to several pools", list(.0))]
+    SeveralPools(Vec<PathBuf>),
+    /// The files belong to another pool than the named one, or to several.
+    #[error("{} holds the pool {}, not {wanted}", list(files), found.join(" and "))]
+    OtherPool {
+        /// The files.
+        files: Vec<PathBuf>,
+        /// The pools that they belong to.
+        found: Vec<String>,
+        /// The named pool.
+        wanted: String,
+    },
+    /// Two files in one directory are the same vdev.
+    #[error("{} and {} are the same vdev; name all files of the pool", .0.display(), .1.display())]
+    SameVdev(PathBuf, PathBuf),
+    /// The directory has no file of a pool with this name.
+    #[error("{} holds no pool{}", directory.display(), not_there(wanted, found))]
+    NotInDirectory {
+        /// The directory.
+        directory: PathBuf,
+        /// The named pool.
+        wanted: String,
+        /// The pools in the directory.
+        found: Vec<String>,
+    },
+    /// The directory has files of several pools with this name.
+    #[error("{} holds several pools called {wanted}: name the files of one", directory.display())]
+    Ambiguous {
+        /// The directory.
+        directory: PathBuf,
+        /// The pools' name.
+        wanted: String,
+    },
+    /// Whole top-level vdevs are missing.
+    #[error(
+        "{pool} is not whole: {missing} of its top-level vdevs are in none of these files; name all of its files"
+    )]
+    Incomplete {
+        /// The pool's name.
+        pool: String,
+        /// Number of missing top-level vdevs.
+        missing: u64,
+    },
+    /// The pool was destroyed.
+    #[error("importing {pool}: the pool was destroyed")]
+    Destroyed {
+        /// The pool's name.
+        pool: String,
+        /// One of its files.
+        file: PathBuf,
+    },
+}
+
+/// Paths separated by commas.
+pub(crate) fn list(files: &[PathBuf]) -> String {
+    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn not_there(wanted: &str, found: &[String]) -> String {
+    if found.is_empty() { String::new() } else { format!(" {wanted}; it holds {}", found.join(", ")) }
+}
