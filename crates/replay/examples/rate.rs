@@ -1,5 +1,6 @@
-//! How much of the engine's bare rate a replay reaches: the same operations on the same pool, once through the replay
-//! (order, barriers, latencies, content from the capture), once as plain calls from as many threads, in turn.
+//! Measures which share of the engine's bare rate a replay reaches: the same operations on the same pool, alternately
+//! through the replay (order, barriers, latencies, data from the capture) and as plain calls from the same number of
+//! threads.
 //!
 //! usage: rate [ROUNDS] — prints one line of JSON per round and the medians.
 
@@ -16,7 +17,7 @@ const BYTES: u64 = 128 << 20;
 const THREADS: u64 = 4;
 const OPS: u64 = 60_000;
 
-/// Three reads to one write at random pages, and a sync after every two hundredth operation.
+/// One write per three reads at random pages, and a sync after every 200th operation.
 fn workload(path: &std::path::Path) -> Trace {
     let mut x = 42u64;
     let mut random = move || {
@@ -52,7 +53,7 @@ fn workload(path: &std::path::Path) -> Trace {
     Trace { files: vec![file], events, ..Trace::default() }
 }
 
-/// The same calls without anything of the replay around them.
+/// Makes the same calls without the replay's schedule.
 fn bare(schedule: &Schedule, capture: &Capture, target: &EngineTarget) -> f64 {
     let began = Instant::now();
     std::thread::scope(|scope| {
