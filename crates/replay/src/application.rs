@@ -1,17 +1,19 @@
-//! From a trace to the application that made it: what each thread does between its operations, whom it waits for, and
-//! which threads' progress is the work.
+//! Infers an application's behaviour from a trace: what each thread does between its operations, which thread it waits
+//! for, and which threads' progress counts as work.
 //!
-//! A trace whose events carry a [`Gap`] says how long a thread computed before an operation, how long it waited for a CPU
-//! and who woke it from its last sleep. From this each step gets a [`Think`]: CPU time to use, time to sleep, and the step
-//! of another thread whose end the sleep waited for. Time that a thread waited for a CPU is left out: the replay has the
-//! same contention, so it appears again by itself. Nothing else orders the threads but the lives of files ([`lifetime`]) and file
-//! locks that are polled ([`Contested`](crate::contested::Contested)): a dependency that is not seen in the recording is not assumed.
+//! An event's [`Gap`] records how long the thread computed before the operation, how long it waited for a CPU, and
+//! which thread woke it from its last sleep. Each step's [`Think`] is derived from the gap: CPU time to use, time to
+//! sleep, and the step of another thread for which the sleep waited. Time spent waiting for a CPU is left out, because
+//! the replay has the same contention. Threads depend on each other only through these wakeups, the lifetime of files
+//! ([`lifetime`]) and polled file locks ([`Contested`](crate::contested::Contested)). A dependency that the recorder
+//! did not see is not assumed.
 //!
-//! Threads are *foreground* or *background*. A foreground thread runs in a closed loop: its next operation begins when the
-//! previous one has ended and the recorded think time has passed. Work is counted in foreground operations. A background
-//! thread (a checkpointer, a page cleaner) mostly waits for a timer or for other threads; its operations begin when the
-//! foreground has done the work that it had done at that point of the recording, so that a slower foreground also makes
-//! fewer of them. The foreground waits for a background thread that is more than [`AHEAD_NS`] behind.
+//! Threads are *foreground* or *background*. A foreground thread runs in a closed loop: its next operation begins when
+//! the previous one has ended and the recorded think time has passed. Work is counted in foreground operations. A
+//! background thread (a checkpointer, a page cleaner) mostly waits for a timer or for other threads. Its operation
+//! begins when the foreground has done as much work as at that point of the recording, so a slower foreground also
+//! causes fewer background operations. The foreground waits for a background thread that is more than [`AHEAD_NS`]
+//! behind.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,20 +26,21 @@ use crate::Schedule;
 pub use crate::behaviour::{Application, Inferred, Polled, Think};
 use crate::schedule::{Builder, Dependency};
 
-/// How far the foreground may be ahead of a background operation, in recorded nanoseconds. A database bounds the same by
-/// its log's size and its number of dirty pages.
+/// The maximum lead of the foreground over a background operation, in nanoseconds of recorded time. A database limits
+/// this lead by the size of its log and its number of dirty pages.
 pub const AHEAD_NS: u64 = 1_000_000_000;
-/// Ends of operations kept per thread to find the one before a wakeup.
+/// The number of recent operations kept per thread, to find the last one before a wakeup.
 const RECENT: usize = 16;
 
-/// CPU time that was used on the recorded machine beside the recorded threads, as far as it is known.
+/// CPU time that processes without recorded threads used on the recorded machine, as far as the trace contains it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Others {
-    /// Used by other processes over the whole recording, in nanoseconds: a client on the same machine, for example.
+    /// CPU time of other processes (for example, a client on the same machine) over the whole recording, in
+    /// nanoseconds.
     pub cpu_ns: u64,
 }
 
-/// The end of an operation: when, and which step it is.
+/// The end of an operation: its time in nanoseconds of the recording, and its step.
 #[derive(Clone, Copy, Debug)]
 struct Ended {
     at: u64,
@@ -45,45 +48,46 @@ struct Ended {
 }
 
 struct Inference<'a> {
-    /// Threads whose operations are the work.
+    /// The threads whose operations count as work.
     foreground: HashSet<u32>,
     others: Others,
     shares: Shares,
     builder: Builder,
     application: Application,
-    /// By thread, the last operations that are replayed.
+    /// The most recent replayed operations of each thread, by thread id.
     ends: HashMap<u32, Vec<Ended>>,
-    /// By thread, what it did before and in operations that are not replayed, to be done before its next step.
+    /// What each thread did before and during operations that are not replayed; added to its next step.
     carried: HashMap<u32, Carried>,
     lifetimes: Lifetimes,
     /// Waits for file locks.
     waits: Waits,
-    /// By the event that gave up a lock, its thread's last operation before.
+    /// The last operation that a thread finished before it released a lock, by the index of the releasing event.
     given_up: HashMap<usize, Ended>,
-    /// Of the present event.
+    /// The index of the current event.
     index: usize,
-    /// Threads whose last event was a page fault.
+    /// The threads whose last event was a page fault.
     faulted: HashSet<u32>,
-    /// How long a thread may sleep for one, in nanoseconds.
+    /// The longest sleep attributed to a page fault, in nanoseconds.
     longest_fault: u64,
     wanted: &'a dyn Fn(&Event) -> bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Carried {
-    /// End of the last operation, replayed or not.
+    /// The end of the last operation, replayed or not, in nanoseconds of the recording.
     end: Option<u64>,
     cpu_ns: u64,
-    /// Slept before the wait.
+    /// Time slept before the wait, in nanoseconds.
     sleep_before_ns: u64,
     wake: Option<Dependency>,
     polled: Option<Polled>,
-    /// Slept after it, or without one.
+    /// Time slept after the wait, or without a wait, in nanoseconds.
     sleep_ns: u64,
 }
 
 impl Carried {
-    /// The thread then waits for another one. An earlier wait was over before.
+    /// Records that the thread then waits for another step. This wait replaces an earlier one, which ended before it
+    /// began.
     fn wait(&mut self, wake: Option<Dependency>, polled: Option<Polled>) {
         if wake.is_some() {
             self.sleep_before_ns += std::mem::take(&mut self.sleep_ns);
@@ -93,7 +97,8 @@ impl Carried {
 }
 
 impl Schedule {
-    /// The application's schedule: the events for which `wanted` is true, with what their threads did between them.
+    /// Builds the schedule of the application: the events for which `wanted` returns true, and what their threads did
+    /// between them.
     pub fn of_application(trace: &Trace, others: Others, wanted: &dyn Fn(&Event) -> bool) -> Schedule {
         let waits = locks::waits(&trace.events);
         let longest_fault = longest_fault(trace);
@@ -118,7 +123,7 @@ impl Schedule {
     }
 }
 
-/// The threads whose operations are the work.
+/// Returns the ids of the foreground threads.
 pub fn foreground_threads(trace: &Trace) -> HashSet<u32> {
     foreground_of(&usage(trace, &locks::waits(&trace.events).polls, longest_fault(trace)))
 }
@@ -166,8 +171,8 @@ impl Inference<'_> {
         inferred.background_threads = self.ends.len() as u32 - foreground;
     }
 
-    /// What the event says of locks: it gives one up that another thread waits for, or its thread waited for one in its last
-    /// call.
+    /// Records the effects of file locks on this event: it releases a lock for which another thread waits, or its
+    /// thread waited for a lock in its last call.
     fn end_locks(&mut self, event: &Event) {
         if self.waits.releases.contains(&self.index) {
             let end = event.t_ns + event.dur_ns;
@@ -191,7 +196,7 @@ impl Inference<'_> {
         }
     }
 
-    /// An operation that is not replayed: what its thread did before it is kept for the next step.
+    /// Carries what the thread did before an operation that is not replayed over to its next step.
     fn skip(&mut self, event: &Event) {
         let foreground = self.foreground.contains(&event.tid);
         let think = self.think(event, foreground);
@@ -202,7 +207,8 @@ impl Inference<'_> {
         carried.sleep_ns += if foreground { think.sleep_ns } else { 0 };
     }
 
-    /// Adds what was carried from calls that are not replayed, and leaves nothing of it but the end of this operation.
+    /// Adds what was carried over from operations that are not replayed, and resets it except for the end of this
+    /// operation.
     fn take_carried(&mut self, event: &Event, think: &mut Think) {
         let carried = self.carried.entry(event.tid).or_default();
         let end = carried.end.max(Some(event.t_ns + event.dur_ns));
@@ -226,12 +232,14 @@ impl Inference<'_> {
             self.application.foreground.push(foreground);
             self.application.processes.push(event.pid);
         }
-        // Progress is counted by lane. Beyond the most lanes, a thread shares one with a thread that may be of the other kind.
+        // Progress is counted by lane. When all lanes are in use, a thread shares a lane, possibly with a thread of the
+        // other kind.
         let foreground = self.application.foreground[lane as usize];
         let mut before = self.builder.same_thread_before(event, lane);
         self.lifetimes.before(event, lane, &mut before);
         let mut think = self.think(event, foreground);
-        // What a background thread sleeps is not kept, and what wakes it for its other calls does not pace this one.
+        // A background thread's sleep is not replayed, and a wakeup for one of its skipped calls does not pace this
+        // step.
         let paces_itself = think.wake.is_none() && think.sleep_ns > 0;
         self.take_carried(event, &mut think);
         let first = !self.ends.contains_key(&event.tid);
@@ -263,7 +271,7 @@ impl Inference<'_> {
         ends.push(Ended { at: event.t_ns + event.dur_ns, step: Dependency { lane, done } });
     }
 
-    /// What the thread of `event` does between its latest operation that had ended and `event`.
+    /// Returns what the thread of `event` does between its last operation that had ended and `event`.
     fn think(&mut self, event: &Event, foreground: bool) -> Think {
         let Some(previous) = self.previous_end(event) else { return Think::default() };
         let whole = event.t_ns - previous;
@@ -273,7 +281,7 @@ impl Inference<'_> {
         };
         let cpu = gap.cpu_ns.min(whole);
         let ready = u64::from(gap.ready_ns).min(whole - cpu);
-        // The replay does the storage's part of a page fault by itself.
+        // The replayed read takes the storage's part of a page fault.
         let in_fault = if self.faulted.contains(&event.tid) { self.longest_fault } else { 0 };
         let asleep = (whole - cpu - ready).saturating_sub(in_fault);
         if let Some(poll) = self.waits.polls.get(&self.index) {
@@ -296,15 +304,15 @@ impl Inference<'_> {
         }
     }
 
-    /// End of the latest operation of the event's thread that had ended when the event began.
+    /// Returns the end of the last operation of the event's thread that had ended when the event began.
     fn previous_end(&self, event: &Event) -> Option<u64> {
         let ends = self.ends.get(&event.tid).into_iter().flatten().map(|e| e.at);
         let skipped = self.carried.get(&event.tid).and_then(|c| c.end);
         ends.chain(skipped).filter(|at| *at <= event.t_ns).max()
     }
 
-    /// A sleep between two tries to get a lock. Where the replay polls the lock itself, it is left out; else it lasts until the lock
-    /// is free, and as much longer as the next try is late.
+    /// Returns the think time of a sleep between two attempts to lock. If the replay polls the lock, the sleep is left
+    /// out. Otherwise it lasts until the lock is free, plus the delay of the next attempt.
     fn polling(&mut self, poll: Poll, event: &Event, cpu: u64) -> Think {
         let think = Think { cpu_before_ns: cpu, ..Think::default() };
         let Poll::Granted { release, at_ns, since_ns } = poll else { return think };
@@ -313,7 +321,7 @@ impl Inference<'_> {
             return think;
         }
         let last = self.given_up.get(&release);
-        // Between its last operation and giving up the lock the other thread only computed.
+        // Between its last operation and the release, the owner of the lock only computed.
         let held_ns = at_ns.saturating_sub(last.map_or(since_ns, |e| e.at.max(since_ns)));
         let late_ns = event.t_ns.saturating_sub(at_ns);
         let Some(last) = last else { return Think { sleep_ns: held_ns + late_ns, ..think } };
@@ -322,8 +330,9 @@ impl Inference<'_> {
         Think { wake: Some(last.step), sleep_ns: held_ns, polled, ..think }
     }
 
-    /// A sleep that another thread ended: it lasts from that thread's last operation before the wakeup, if that ended later
-    /// than the sleeper's own last one. Otherwise the waker did no operation meanwhile.
+    /// Returns the think time of a sleep that another thread ended. It waits for that thread's last operation before
+    /// the wakeup, if that operation ended after the sleeper's own last one. Returns `None` if the waker did no
+    /// operation in the meantime.
     fn woken(&self, event: &Event, gap: &Gap, waker: u32, previous: u64) -> Option<Think> {
         let woken = event.t_ns.saturating_sub(u64::from(gap.wake_ns));
         let last = self.ends.get(&waker)?.iter().filter(|e| e.at <= woken).max_by_key(|e| e.at)?;

@@ -4,52 +4,52 @@ use std::time::Duration;
 
 use crate::contested::Contested;
 
-/// A thread that polls a lock is late by at most this many times what it was in the recording.
+/// The maximum delay of a thread that polls a lock, as a multiple of its delay in the recording.
 const MOST_LATE: f64 = 1.5;
 
-/// "The first `done` steps of lane `lane` are finished."
+/// The condition "the first `done` steps of lane `lane` have finished".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dependency {
-    /// Which lane.
+    /// The lane's index.
     pub lane: u32,
-    /// How many of its steps.
+    /// The number of finished steps.
     pub done: u32,
 }
 
-/// What a thread does before a step.
+/// What a thread does before a step, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Think {
     /// CPU time used right after the thread's previous step, in nanoseconds.
     pub cpu_before_ns: u64,
     /// Time slept after that, in nanoseconds.
     pub sleep_before_ns: u64,
-    /// The step of another thread whose end it then waits for.
+    /// The step of another thread for which the thread then waits.
     pub wake: Option<Dependency>,
     /// CPU time used after that, in nanoseconds.
     pub cpu_ns: u64,
     /// Time slept after that, in nanoseconds.
     pub sleep_ns: u64,
-    /// How a lock that `wake` gives up is polled.
+    /// How the thread polls the lock that `wake` releases.
     pub polled: Option<Polled>,
-    /// Begins when the foreground has done so many steps; 0 for a step that only waits for its own thread.
+    /// The number of foreground steps after which this step begins; 0 for a step that only waits for its own thread.
     pub after_work: u32,
 }
 
-/// A wait for a lock that the thread tries to get now and then. It is late by a share of the time that it waited: its
-/// intervals grow with that.
+/// A wait for a lock that the thread polls. The delay of the thread after the release grows with the time waited,
+/// because its polling intervals do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Polled {
-    /// From the first refusal to the lock's being given up, in nanoseconds of the recording.
+    /// Time from the first failed attempt to the release, in nanoseconds of the recording.
     pub waited_ns: u64,
-    /// From there to the try that got it.
+    /// Time from the release to the successful attempt, in nanoseconds of the recording.
     pub late_ns: u64,
-    /// From the holder's last operation to its giving up the lock.
+    /// Time from the owner's last operation to its release of the lock, in nanoseconds of the recording.
     pub held_ns: u64,
 }
 
 impl Polled {
-    /// How late the thread is after it has waited for `waited` for the holder's last operation, in nanoseconds: not more than
-    /// it was in the recording and half of that.
+    /// Returns the delay of the thread, in nanoseconds, after it has waited for `waited` for the owner's last
+    /// operation. The delay is at most 1.5 times the recorded one.
     pub fn late_after(&self, waited: Duration) -> u64 {
         let waited = waited.as_nanos() as f64 + self.held_ns as f64;
         let share = waited / self.waited_ns.max(1) as f64;
@@ -57,47 +57,49 @@ impl Polled {
     }
 }
 
-/// What makes a schedule an application's.
+/// The behaviour of an application: what its schedule has in addition to the operations.
 #[derive(Debug, Default)]
 pub struct Application {
-    /// By lane and step.
+    /// The think time before each step, by lane and step.
     pub thinks: Vec<Vec<Think>>,
-    /// By lane.
+    /// Whether each lane is foreground.
     pub foreground: Vec<bool>,
-    /// Recorded start times of the foreground's steps, sorted: the recorded time that so much work took.
+    /// The recorded start times of the foreground's steps in nanoseconds, sorted. They give the recorded time of an
+    /// amount of work.
     pub work: Vec<u64>,
-    /// By lane, the recorded process that its locks belong to.
+    /// The recorded process id of each lane; locks belong to processes.
     pub processes: Vec<u32>,
-    /// The file locks that the steps [`Op::Lock`](poolwright_trace::Op::Lock) and [`Op::Unlock`](poolwright_trace::Op::Unlock) take and give up.
+    /// The file locks that the steps [`Op::Lock`](poolwright_trace::Op::Lock) and
+    /// [`Op::Unlock`](poolwright_trace::Op::Unlock) take and release.
     pub contested: Contested,
-    /// CPU time of other processes that is used beside the work, in proportion to it, in nanoseconds.
+    /// CPU time of other processes that the replay uses in proportion to the work, in nanoseconds.
     pub beside_ns: u64,
-    /// What was inferred.
+    /// Figures about the inferred behaviour.
     pub inferred: Inferred,
 }
 
-/// What was read from the recording, in figures.
+/// Figures about an application's behaviour, inferred from its trace.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Inferred {
-    /// Threads whose operations are the work.
+    /// The number of threads whose operations count as work.
     pub foreground_threads: u32,
-    /// The others.
+    /// The number of other threads.
     pub background_threads: u32,
-    /// Operations of the foreground.
+    /// Operations of foreground threads.
     pub foreground_ops: u64,
-    /// Operations of the background.
+    /// Operations of background threads.
     pub background_ops: u64,
-    /// Operations that began after another thread's operation had ended and that thread had woken theirs.
+    /// Operations that wait for an operation of another thread, which woke their thread in the recording.
     pub wakes: u64,
-    /// Waits for another process's file lock, which the thread polled.
+    /// Waits for another process's file lock that the thread polled.
     #[serde(default)]
     pub lock_waits: u64,
-    /// Operations before which it is not known what their thread did.
+    /// Operations without information about what their thread did before.
     pub unknown_gaps: u64,
-    /// CPU time of the foreground between its operations, in nanoseconds.
+    /// CPU time of foreground threads between their operations, in nanoseconds.
     pub cpu_ns: u64,
-    /// Time that the foreground slept for other processes and timers, in nanoseconds.
+    /// Time that foreground threads slept for other processes and timers, in nanoseconds.
     pub sleep_ns: u64,
-    /// CPU time of other processes that is used in place of such sleep, in nanoseconds.
+    /// CPU time of other processes that the replay uses instead of such sleep, in nanoseconds.
     pub others_cpu_ns: u64,
 }

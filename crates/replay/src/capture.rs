@@ -1,12 +1,12 @@
-//! The bytes that a trace touches, taken once from the real files, so that every trial fills its pool with the same
-//! data while the database goes on.
+//! The data that a trace touches, copied once from the real files, so that every trial fills its pool with the same
+//! data while the database continues to run.
 //!
-//! On disk a capture is a directory with `image` (extents one after another, each at a multiple of 4096) and
-//! `index.json`. A region (1 MiB unless said) is the unit: if an operation touches a byte of it, all of it is taken, so
-//! that no record is filled with zeros at its edges. Where the files hold more than the limit, regions of the large
-//! roles are drawn by a hash of their place (SHARDS-style), and operations elsewhere are left out; the cache has to be
-//! scaled by [`Capture::rate`] then. Operations on logs are never left out: beyond a log's share of the limit they use bytes
-//! that were taken of it before.
+//! On disk, a capture is a directory with `image` (extents one after another, each at a multiple of 4096) and
+//! `index.json`. Data is taken in regions (1 MiB by default): if an operation touches any byte of a region, the capture
+//! takes all of it, so that no record is padded with zeros. If the touched regions exceed the limit, regions of the
+//! large roles are selected by a hash of file and position (SHARDS, Waldspurger et al., FAST 2015), and operations
+//! elsewhere are left out; the cache must then be scaled by [`Capture::rate`]. Operations on logs are never left out:
+//! beyond a log's share of the limit, they reuse data taken from that log before.
 
 use std::fs;
 use std::io::Write;
@@ -29,72 +29,73 @@ use alike::Alike;
 use image::{Image, made_up};
 
 const ALIGN: u64 = 4096;
-/// Roles that are small or sequential; their operations are never sampled.
+/// Small or sequential roles, whose operations are never sampled.
 const WHOLE_ROLES: [&str; 3] = ["wal", "binlog", "temp"];
 
-/// Whether a role's operations are never sampled.
+/// Whether all operations of a role are replayed, even in a sample.
 pub fn is_whole(role: &str) -> bool {
     WHOLE_ROLES.contains(&role)
 }
 
-/// What to take.
+/// The input of [`Capture::take`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Unit of taking in bytes; at least the largest record tried.
+    /// The size of a region in bytes; at least the largest record that is tried.
     pub region: u64,
-    /// The most bytes to take.
+    /// The maximum number of bytes to take.
     pub max_bytes: u64,
-    /// For the choice of regions and for made-up bytes.
+    /// The seed for the selection of regions and for synthetic data.
     pub seed: u64,
-    /// Take only files of these roles; empty for all.
+    /// The roles whose files are taken; all roles if empty.
     pub roles: Vec<String>,
 }
 
-/// A run of captured bytes.
+/// A contiguous range of captured bytes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Extent {
-    /// Where in the file.
+    /// The offset in the file, in bytes.
     pub offset: u64,
-    /// How long.
+    /// The length in bytes.
     pub len: u64,
-    /// Where in the image.
+    /// The offset in the image, in bytes.
     pub at: u64,
-    /// From here on the bytes are made up: the file ended, or was gone, when it was taken. Relative to `offset`.
+    /// The number of bytes, from the start of the extent, that were read from the file. The rest is synthetic, because
+    /// the file was shorter or had been removed.
     pub real: u64,
-    /// Whether the bytes in the image are another extent's, which is of the same log.
+    /// Whether the extent reuses the image bytes of another extent of the same log.
     #[serde(default)]
     pub borrowed: bool,
 }
 
-/// One file of the trace.
+/// The captured data of one file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CapturedFile {
-    /// Its length when the recording began, as far as the trace tells.
+    /// The length of the file in bytes when the recording began, as far as the trace shows it.
     pub initial_size: u64,
-    /// Whether it was there when the recording began.
+    /// Whether the file existed when the recording began.
     pub initial: bool,
-    /// What was taken, by offset.
+    /// The captured extents, sorted by offset.
     pub extents: Vec<Extent>,
 }
 
-/// A capture with its bytes in memory.
+/// A capture, with its data in memory.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Capture {
-    /// By the trace's file number; files without operations hold nothing.
+    /// The captured data, by the trace's file number; empty for files without operations.
     pub files: Vec<CapturedFile>,
-    /// Role by the trace's file number.
+    /// The roles, by the trace's file number.
     pub roles: Vec<String>,
-    /// Whether operations on the file are replayed at all.
+    /// Whether operations on the file are replayed at all, by the trace's file number.
     pub taken: Vec<bool>,
-    /// Share of regions taken of roles that are sampled.
+    /// The share of regions taken, 0 to 1, of the roles that are sampled.
     pub rate: f64,
-    /// As in [`Options`].
+    /// The size of a region in bytes.
     pub region: u64,
-    /// As in [`Options`].
+    /// The seed of [`Options`].
     pub seed: u64,
-    /// Bytes of the image that came from the files.
+    /// Bytes of the image that were read from the files.
     pub real_bytes: u64,
-    /// Bytes of the image that were made up.
+    /// Synthetic bytes of the image.
     pub synthetic_bytes: u64,
     #[serde(skip)]
     image: Image,
@@ -108,7 +109,12 @@ fn mix(seed: u64, file: u32, region: u64) -> f64 {
 }
 
 impl Capture {
-    /// Takes the bytes of `trace`; `locate` gives the real file behind a path of the trace.
+    /// Captures the data that `trace` touches. `locate` maps a path in the trace to the path of the real file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the trace has no read or write on the wanted files, if the sample would be empty, if the
+    /// logs are too large, or if the image does not fit into memory. Files that cannot be read get synthetic data.
     pub fn take(trace: &Trace, options: &Options, locate: impl Fn(&str) -> PathBuf) -> Result<Capture> {
         let roles: Vec<String> = trace.files.iter().map(|f| f.role.clone()).collect();
         let wanted = |role: &String| options.roles.is_empty() || options.roles.contains(role);
@@ -138,7 +144,7 @@ impl Capture {
         Ok(capture)
     }
 
-    /// Whether a replay of this capture does this event.
+    /// Whether a replay of this capture includes the event.
     pub fn keeps(&self, event: &Event) -> bool {
         let file = event.file as usize;
         self.taken[file]
@@ -167,9 +173,10 @@ impl Capture {
         }
     }
 
-    /// Bytes that no file has any more are those of a file of the same kind beside it ([`Alike`]), or drawn from what was
-    /// taken of the same role, in pieces of up to 64K, so that they compress alike; without any such, from all that was
-    /// taken, else from numbered text lines.
+    /// Fills the extents that could not be read. Data of a removed file is taken from a similar file in the same
+    /// directory ([`Alike`]), otherwise from captured data of the same role, in pieces of up to 64K, so that it
+    /// compresses similarly. If nothing of that role was captured, it is taken from the whole capture, or generated as
+    /// numbered lines of text.
     fn make_up_the_rest(&mut self, trace: &Trace, locate: &dyn Fn(&str) -> PathBuf) {
         let mut alike = Alike::default();
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
@@ -206,7 +213,8 @@ impl Capture {
         }
     }
 
-    /// The bytes of the file at this place, and how many of them are the file's own. Empty if it was not taken.
+    /// Returns the captured data of a file at `offset`, at most `len` bytes, and the number of these bytes that are
+    /// real. Returns an empty slice if that place was not captured.
     pub fn bytes(&self, file: u32, offset: u64, len: u64) -> (&[u8], u64) {
         let extents = &self.files[file as usize].extents;
         let i = extents.partition_point(|e| e.offset + e.len <= offset);
@@ -220,7 +228,11 @@ impl Capture {
         }
     }
 
-    /// Writes every file as it was when the recording began, in file order; the bytes written.
+    /// Writes each file as it was when the recording began, in file order. Returns the number of bytes written.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the target fails, and [`Error::Interrupted`] if `stop` returns true.
     pub fn fill(&self, target: &dyn Target, stop: &dyn Fn() -> bool) -> Result<u64> {
         const PIECE: u64 = 1 << 20;
         let mut written = 0;
@@ -249,7 +261,7 @@ impl Capture {
         Ok(written)
     }
 
-    /// Bytes that [`Capture::fill`] writes for files of a role.
+    /// Returns the number of bytes that [`Capture::fill`] writes for files of a role.
     pub fn filled_bytes(&self, role: &str) -> u64 {
         let of = |(f, r): (&CapturedFile, &String)| -> u64 {
             if r != role || !f.initial {
@@ -260,62 +272,75 @@ impl Capture {
         self.files.iter().zip(&self.roles).map(of).sum()
     }
 
-    /// Bytes that a scratch directory has to have: the image, a pool and its copies-on-write, and `more`.
+    /// Returns the free space in bytes that a scratch directory needs: for the image, for a pool and its
+    /// copies-on-write, and `more`.
     pub fn room(&self, more: u64) -> u64 {
         self.image_bytes().saturating_add(self.pool_bytes().saturating_mul(2)).saturating_add(more)
     }
 
-    /// Bytes that a trial's pool is written with at most.
+    /// Returns the maximum number of bytes of file data in a trial's pool.
     pub fn pool_bytes(&self) -> u64 {
         self.files.iter().flat_map(|file| &file.extents).map(|extent| extent.len).sum()
     }
 
-    /// Bytes in memory.
+    /// Returns the size of the image in bytes.
     pub fn image_bytes(&self) -> u64 {
         self.image.all().len() as u64
     }
 
-    /// Writes it to a directory.
+    /// Writes the capture to a directory.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the directory has too little free space or cannot be written.
     pub fn save(&self, dir: &Path) -> Result<()> {
-        private::make_dirs(dir).map_err(host("making", dir))?;
+        private::make_dirs(dir).map_err(host("create", dir))?;
         check_room(dir, self.image_bytes() + (16 << 20))?;
         let image = dir.join("image");
-        let mut out = private::create(&image).map_err(host("creating", &image))?;
-        out.write_all(self.image.all()).map_err(host("writing", &image))?;
+        let mut out = private::create(&image).map_err(host("create", &image))?;
+        out.write_all(self.image.all()).map_err(host("write", &image))?;
         let index = dir.join("index.json");
         let text = serde_json::to_vec(self).expect("a capture has no map keys that JSON lacks");
-        private::write(&index, &text).map_err(host("writing", &index))
+        private::write(&index, &text).map_err(host("write", &index))
     }
 
-    /// Reads it back.
+    /// Reads a capture from a directory.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a file cannot be read, if the index is invalid, or if the image does not fit into memory.
     pub fn load(dir: &Path) -> Result<Capture> {
         let index = dir.join("index.json");
-        let text = fs::read(&index).map_err(host("reading", &index))?;
+        let text = fs::read(&index).map_err(host("read", &index))?;
         let malformed = |why: String| Error::Malformed { what: "capture index", path: index.clone(), why };
         let mut capture: Capture = serde_json::from_slice(&text).map_err(|e| malformed(e.to_string()))?;
         let path = dir.join("image");
-        let file = fs::File::open(&path).map_err(host("opening", &path))?;
-        let len = file.metadata().map_err(host("looking at", &path))?.len();
+        let file = fs::File::open(&path).map_err(host("open", &path))?;
+        let len = file.metadata().map_err(host("inspect", &path))?.len();
         let end = |e: &Extent| e.at.saturating_add(e.len);
         let needed = capture.files.iter().flat_map(|f| &f.extents).map(end).max().unwrap_or(0);
         layout::check_memory(len, memory::available())?;
         if len < needed {
-            return Err(malformed(format!("the image has {len} bytes and the index speaks of {needed}")));
+            return Err(malformed(format!("the image has {len} bytes, but the index refers to {needed}")));
         }
         capture.image = Image::new(len as usize);
-        file.read_exact_at(capture.image.slice_mut(0, len), 0).map_err(host("reading", &path))?;
+        file.read_exact_at(capture.image.slice_mut(0, len), 0).map_err(host("read", &path))?;
         Ok(capture)
     }
 }
 
-/// Fails if `dir`'s file system has less than `needed` bytes free. A file system in memory has no more than the memory.
+/// Checks the free space of a file system. A file system in memory (tmpfs) has at most as much as the available memory.
+///
+/// # Errors
+///
+/// Returns an error if the file system of `dir` has less than `needed` bytes free.
 pub fn check_room(dir: &Path, needed: u64) -> Result<()> {
-    let free = room::available(dir).map_err(host("looking at", dir))?;
+    let free = room::available(dir).map_err(host("inspect", dir))?;
     if free < needed { Err(Error::NoRoom { path: dir.to_owned(), free, needed }) } else { Ok(()) }
 }
 
-/// Per file: whether it was there when the recording began, and how long it was. A file that ends where a chain of
-/// appending writes ends began where that chain began.
+/// Returns for each file whether it existed when the recording began, and its length then in bytes. If the file ends
+/// where a chain of appending writes ends, its initial length is the start of that chain.
 fn initial_sizes(trace: &Trace) -> Vec<(bool, u64)> {
     let mut sizes: Vec<(bool, u64)> = trace.files.iter().map(|f| (true, f.size)).collect();
     let mut reach = vec![0u64; sizes.len()];

@@ -1,4 +1,4 @@
-//! A trial in a process of its own: an assertion in the engine, or a full disk, ends the trial and not the tool.
+//! Runs a trial in a child process, so that a failed assertion in the engine or a full disk ends only the trial.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,18 +12,23 @@ use crate::error::host;
 use crate::result::Replay;
 use crate::{Error, Result, Spec, TargetSpec};
 
-/// How a trial learns who started it.
+/// The environment variable that passes the parent's process id to a trial.
 pub const PARENT: &str = "POOLWRIGHT_PARENT_PID";
 
-/// How often a trial is looked at.
+/// The interval between checks of a running trial.
 const LOOK: Duration = Duration::from_millis(5);
-/// Of so many looks one is at the room left, as long as there is much.
+/// While much space is free, only one check in this many queries the free space.
 const SELDOM: u32 = 20;
-/// A trial leaves so many bytes of its file system free, or a tenth where that is less.
+/// The free space in bytes that a trial leaves on its file system; a tenth of the free space if that is less.
 const RESERVE: u64 = 1 << 30;
 
-/// Runs `program trial SPEC` and reads its JSON. The child is killed when `interrupted` says so, when it has taken
-/// `limit`, all of it counted, or when it has nearly used up its file system; and it dies with this process (it asks for that itself: see [`die_with_parent`]).
+/// Runs `program trial SPEC` and parses its JSON result. The child is killed when `interrupted` returns true, when its
+/// total time reaches `limit`, or when it has nearly filled its file system. It also dies with this process, which it
+/// requests itself (see [`die_with_parent`]).
+///
+/// # Errors
+///
+/// Returns an error if the trial cannot be started, is killed, fails, or prints an invalid result.
 pub fn run(
     program: &Path,
     spec: &Spec,
@@ -43,8 +48,9 @@ pub fn run(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(host("starting", program))?;
-    // For the end of this process by a second Ctrl-C: a killed trial cannot remove its directory.
+        .map_err(host("start", program))?;
+    // A second Ctrl-C ends this process without destructors. It must then kill the trial, which cannot remove its
+    // directory.
     let _child = Transient::child(child.id());
     let _directory = match &spec.target {
         TargetSpec::Directory(parent) => Some(Directory::transient(parent)),
@@ -60,7 +66,7 @@ pub fn run(
     let out = read(Box::new(child.stdout.take().expect("piped")));
     let err = read(Box::new(child.stderr.take().expect("piped")));
     let status = loop {
-        if let Some(status) = child.try_wait().map_err(host("waiting for", program))? {
+        if let Some(status) = child.try_wait().map_err(host("wait for", program))? {
             break status;
         }
         let late = limit.filter(|limit| began.elapsed() >= *limit).map(Error::TooLong);
@@ -78,20 +84,20 @@ pub fn run(
         remove_directory(spec);
         return Err(Error::Child(reason(&status.to_string(), &String::from_utf8_lossy(&err))));
     }
-    serde_json::from_slice(&out).map_err(|e| Error::Child(format!("its result does not parse: {e}")))
+    serde_json::from_slice(&out).map_err(|e| Error::Child(format!("invalid result: {e}")))
 }
 
-/// Keeps a trial from using up the file system that it writes to: others use it too, the database among them.
+/// Keeps a trial from filling its file system, which others (the database among them) also use.
 struct Guard<'a> {
     dir: &'a Path,
-    /// Bytes that stay free.
+    /// The number of bytes that stay free.
     reserve: u64,
-    /// How often it is not asked before the next look.
+    /// The number of checks to skip before the next query.
     pause: u32,
 }
 
 impl Guard<'_> {
-    /// `None` where the host does not say how much room there is.
+    /// Returns `None` if the host does not report the free space.
     fn of(spec: &Spec) -> Option<Guard<'_>> {
         let dir = match &spec.target {
             TargetSpec::Engine(options) => &options.scratch,
@@ -101,7 +107,8 @@ impl Guard<'_> {
         Some(Guard { dir, reserve, pause: 0 })
     }
 
-    /// The error if too little is left. Looks seldom as long as there is much: the trial is measured meanwhile.
+    /// Returns an error if too little space is left. While much space is free, it queries rarely, because the trial is
+    /// being measured.
     fn overstepped(&mut self) -> Option<Error> {
         self.pause = self.pause.saturating_sub(1);
         if self.pause > 0 {
@@ -113,14 +120,14 @@ impl Guard<'_> {
     }
 }
 
-/// A process that was killed cannot remove its directory; a pool's file has no name by then.
+/// Removes the directory of a killed process. A pool's file is already unlinked by then.
 fn remove_directory(spec: &Spec) {
     if let TargetSpec::Directory(parent) = &spec.target {
         Directory::remove_dead(parent);
     }
 }
 
-/// What a person should read of a dead child: its own last words without hints, or the assertion that ended it.
+/// Returns the reason of a child's failure: the failed assertion, or the last line of its output without hints.
 pub fn reason(status: &str, stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     if let Some(i) = lines.iter().position(|l| l.starts_with("ASSERT") || l.starts_with("VERIFY")) {
@@ -130,26 +137,27 @@ pub fn reason(status: &str, stderr: &str) -> String {
     last_words(lines.iter().copied()).unwrap_or_else(|| status.to_owned())
 }
 
-/// The last line that a process said, without the program's name, empty lines and hints; `None` if it said nothing.
+/// Returns the last line of a process's output, without the program's name, empty lines and hints. Returns `None` if
+/// there is none.
 pub fn last_words<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<String> {
     let mut said = lines.rev().map(str::trim);
     let last = said.find(|line| !line.is_empty() && !line.starts_with("hint: "))?;
     Some(last.trim_start_matches("poolwright: ").to_owned())
 }
 
-/// Called first thing by a trial process: it is killed when its parent dies, so that nothing is left running.
+/// Asks the kernel to kill this process when its parent dies. A trial process calls this first.
 pub fn die_with_parent() {
     heed_parent(nix::sys::signal::Signal::SIGKILL);
 }
 
-/// The same for a trial that has something to clear up first: SIGTERM.
+/// Asks the kernel to send SIGTERM when the parent dies, for a trial that must clean up.
 pub fn end_with_parent() {
     heed_parent(nix::sys::signal::Signal::SIGTERM);
 }
 
 fn heed_parent(signal: nix::sys::signal::Signal) {
     let _ = nix::sys::prctl::set_pdeathsig(signal);
-    // The parent may have died before the line above; by hand there is none to wait for.
+    // The parent may have died before the call above. A trial started by hand has no such parent.
     let expected = std::env::var(PARENT).ok().and_then(|pid| pid.parse::<i32>().ok());
     if expected.is_some_and(|pid| nix::unistd::getppid().as_raw() != pid) {
         std::process::exit(1);

@@ -1,4 +1,4 @@
-//! A plain directory as a target: ext4, xfs, btrfs or whatever it is on, as a baseline.
+//! A plain directory as a target: the baseline on ext4, XFS, btrfs or another file system.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -15,7 +15,7 @@ use crate::{Counters, Result, Target};
 
 const PREFIX: &str = "poolwright-trial-";
 
-/// Files `fileN` in a directory of their own, which is removed with the target.
+/// Files `fileN` in a scratch directory, which is removed when the target is dropped.
 #[derive(Debug)]
 pub struct Directory {
     root: Scratch,
@@ -23,7 +23,7 @@ pub struct Directory {
     files: Vec<RwLock<Option<Open>>>,
 }
 
-/// An open file, and the descriptor for direct I/O where the file system has it.
+/// An open file, and a descriptor for direct I/O if the file system supports it.
 #[derive(Debug)]
 struct Open {
     cached: fs::File,
@@ -31,23 +31,27 @@ struct Open {
 }
 
 impl Directory {
-    /// Makes a scratch directory below `parent` for `files` files.
+    /// Creates a scratch directory below `parent` for `files` files.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the directory cannot be created.
     pub fn create(parent: &Path, files: usize) -> Result<Directory> {
         let root =
-            Scratch::create(parent, PREFIX).map_err(host("making the trial's directory in", parent))?;
-        let dev = fs::metadata(root.path()).map_err(host("looking at", root.path()))?.dev();
+            Scratch::create(parent, PREFIX).map_err(host("create a scratch directory in", parent))?;
+        let dev = fs::metadata(root.path()).map_err(host("inspect", root.path()))?.dev();
         let device = format!("{}:{}", nix::sys::stat::major(dev), nix::sys::stat::minor(dev));
         let known = Path::new("/sys/dev/block").join(&device).exists();
         let files = (0..files).map(|_| RwLock::new(None)).collect();
         Ok(Directory { root, device: known.then_some(device), files })
     }
 
-    /// Removes what trials that were killed left below `parent`.
+    /// Removes the directories of killed trials below `parent`.
     pub(crate) fn remove_dead(parent: &Path) {
         scratch::sweep(parent, PREFIX);
     }
 
-    /// The same, if this process ends without its destructors.
+    /// Removes them also if this process ends without running its destructors.
     pub(crate) fn transient(parent: &Path) -> Transient {
         Transient::scratch(parent, PREFIX)
     }
@@ -64,14 +68,14 @@ impl Directory {
     ) -> Result<T> {
         let path = self.path(file);
         {
-            let open = self.files[file as usize].read().expect("no holder panics");
+            let open = self.files[file as usize].read().expect("lock is not poisoned");
             if let Some(open) = open.as_ref() {
                 return work(open).map_err(host(what, path));
             }
         }
-        let mut slot = self.files[file as usize].write().expect("no holder panics");
+        let mut slot = self.files[file as usize].write().expect("lock is not poisoned");
         if slot.is_none() {
-            *slot = Some(Open::create(&path).map_err(host("creating", &path))?);
+            *slot = Some(Open::create(&path).map_err(host("create", &path))?);
         }
         work(slot.as_ref().expect("just filled")).map_err(host(what, path))
     }
@@ -85,7 +89,8 @@ impl Open {
         Ok(Open { cached, direct: options.custom_flags(OFlag::O_DIRECT.bits()).open(path).ok() })
     }
 
-    /// The descriptor to use: what direct I/O cannot do (odd offsets, lengths, memory) goes through the cache.
+    /// Returns the descriptor to use: requests that direct I/O does not support (unaligned offset, length or memory)
+    /// use the page cache.
     fn choose(&self, direct: bool, offset: u64, buf: &[u8]) -> &fs::File {
         match &self.direct {
             Some(file) if direct && aligned(offset, buf) => file,
@@ -103,11 +108,11 @@ fn aligned(offset: u64, buf: &[u8]) -> bool {
 
 impl Target for Directory {
     fn create(&self, file: u32) -> Result<()> {
-        self.with(file, "creating", |_| Ok(()))
+        self.with(file, "create", |_| Ok(()))
     }
 
     fn read(&self, file: u32, offset: u64, buf: &mut [u8], direct: bool) -> Result<usize> {
-        self.with(file, "reading", |open| {
+        self.with(file, "read", |open| {
             let through = open.choose(direct, offset, buf);
             let mut done = 0;
             while done < buf.len() {
@@ -124,16 +129,16 @@ impl Target for Directory {
     }
 
     fn write(&self, file: u32, offset: u64, buf: &[u8], sync: bool, direct: bool) -> Result<()> {
-        self.with(file, "writing", |open| open.choose(direct, offset, buf).write_all_at(buf, offset))?;
+        self.with(file, "write", |open| open.choose(direct, offset, buf).write_all_at(buf, offset))?;
         if sync { self.sync(file) } else { Ok(()) }
     }
 
     fn sync(&self, file: u32) -> Result<()> {
-        self.with(file, "syncing", |open| open.cached.sync_data())
+        self.with(file, "sync", |open| open.cached.sync_data())
     }
 
     fn truncate(&self, file: u32, size: u64) -> Result<()> {
-        self.with(file, "truncating", |open| open.cached.set_len(size))
+        self.with(file, "truncate", |open| open.cached.set_len(size))
     }
 
     fn punch(&self, file: u32, offset: u64, len: u64) -> Result<()> {
@@ -141,28 +146,28 @@ impl Target for Directory {
             return Ok(());
         }
         let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        self.with(file, "punching a hole in", |open| {
+        self.with(file, "punch a hole in", |open| {
             Ok(fallocate(&open.cached, flags, offset as i64, len as i64)?)
         })
     }
 
     fn unlink(&self, file: u32) -> Result<()> {
-        if self.files[file as usize].write().expect("no holder panics").take().is_some() {
+        if self.files[file as usize].write().expect("lock is not poisoned").take().is_some() {
             let path = self.path(file);
-            fs::remove_file(&path).map_err(host("removing", path))?;
+            fs::remove_file(&path).map_err(host("remove", path))?;
         }
         Ok(())
     }
 
     fn kick(&self) -> Result<()> {
-        Ok(()) // the kernel's own writeback
+        Ok(()) // left to the kernel's writeback
     }
 
     fn settle(&self) -> Result<()> {
         for file in 0..self.files.len() as u32 {
-            let open = self.files[file as usize].read().expect("no holder panics");
+            let open = self.files[file as usize].read().expect("lock is not poisoned");
             if let Some(open) = open.as_ref() {
-                open.cached.sync_all().map_err(host("syncing", self.path(file)))?;
+                open.cached.sync_all().map_err(host("sync", self.path(file)))?;
             }
         }
         Ok(())
@@ -174,17 +179,17 @@ impl Target for Directory {
     }
 
     fn logical_bytes(&self) -> Result<u64> {
-        // A plain file system does not compress: what is allocated is what is there.
+        // A plain file system is assumed not to compress, so logical and allocated size are equal.
         self.allocated_bytes()
     }
 
     fn allocated_bytes(&self) -> Result<u64> {
-        let entries = fs::read_dir(self.root.path()).map_err(host("listing", self.root.path()))?;
+        let entries = fs::read_dir(self.root.path()).map_err(host("list", self.root.path()))?;
         Ok(entries.flatten().filter_map(|e| e.metadata().ok()).map(|m| m.blocks() * 512).sum())
     }
 }
 
-/// The whole device's counters from `/sys/dev/block/M:N/stat`: other users of the device are in them.
+/// Reads the counters of the whole device from `/sys/dev/block/M:N/stat`; they include other users of the device.
 fn disk_stats(device: &str) -> Option<VdevStats> {
     let text = fs::read_to_string(format!("/sys/dev/block/{device}/stat")).ok()?;
     let field: Vec<u64> = text.split_whitespace().map_while(|f| f.parse().ok()).collect();

@@ -1,4 +1,4 @@
-//! Runs a schedule against a target and times every operation.
+//! Runs a schedule on a target and times each operation.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -14,73 +14,74 @@ use crate::schedule::{Dependency, Step};
 use crate::servers::Servers;
 use crate::{Capture, Error, Result, Schedule, Target};
 
-/// How fast.
+/// The pace of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Each operation as soon as what it waits for is done.
+    /// Each operation begins as soon as its dependencies are done.
     AsFastAsPossible,
-    /// By the recorded times, this many times as fast; latency counts from the intended start.
+    /// Operations begin at their recorded times, sped up by this factor. Latency counts from the intended start.
     Recorded(f64),
-    /// As the application would: think times and wakeups as recorded, each operation when its thread comes to it. Takes a
-    /// schedule of [`Schedule::of_application`].
+    /// Operations begin as the application would issue them: after the recorded think times and wakeups. Requires a
+    /// schedule from [`Schedule::of_application`].
     Application {
-        /// Share of the work that is done before the measurement begins, 0 to 0.9.
+        /// Share of the work done before the measurement begins, 0 to 0.9.
         warm_share: f64,
         /// CPU time of a call that this target does not make, in nanoseconds.
         call_ns: u64,
-        /// The pass ends after this time, however much of the work is done; a quarter of it is the most that warms up.
+        /// Ends the pass after this time, even if work is left. Warming up takes at most a quarter of it.
         longest: Option<Duration>,
-        /// Threads that serve the calls on each role's files; `None`: each thread serves its own.
+        /// The number of threads that serve the calls on each role's files; `None`: each thread serves its own calls.
         servers: Option<u32>,
     },
 }
 
-/// What a pass over the schedule gave.
+/// The measurements of one pass over a schedule.
 #[derive(Debug)]
 pub struct Pass {
     /// Wall time in seconds.
     pub seconds: f64,
-    /// Operations done, by name.
+    /// The number of operations, by name.
     pub ops: BTreeMap<String, u64>,
     /// Latency in nanoseconds, by name.
     pub latency: BTreeMap<String, Histogram<u64>>,
-    /// Bytes asked to be read.
+    /// Requested bytes to read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Of those, bytes that the real file has at that place.
+    /// Of the bytes written, those that the real file has at that offset.
     pub written_real: u64,
-    /// Times the recorded clock passed a txg timeout.
+    /// How many times the recorded clock passed a txg timeout.
     pub kicks: u64,
     /// The largest delay behind the recorded time in nanoseconds; 0 unless paced.
     pub max_lag_ns: u64,
-    /// What an application's replay says.
+    /// The work of an application's replay.
     pub work: Option<Work>,
 }
 
 /// The work of an application's replay.
 #[derive(Debug)]
 pub struct Work {
-    /// Seconds of the measurement.
+    /// Duration of the measurement in seconds.
     pub seconds: f64,
-    /// Seconds that the same work took in the recording.
+    /// Time that the same work took in the recording, in seconds.
     pub recorded_seconds: f64,
-    /// Share of the work that was done, 1 unless the pass was ended by its time limit.
+    /// Share of the work that was done: 1 unless a time limit ended the pass.
     pub share: f64,
-    /// CPU seconds used in place of the application's, over the whole pass.
+    /// CPU time that the replay used to imitate the application, over the whole pass, in seconds.
     pub cpu_seconds: f64,
-    /// Latency of the background's operations in nanoseconds, by name; [`Pass::latency`] is the foreground's.
+    /// Latency of background operations in nanoseconds, by name; [`Pass::latency`] covers foreground operations.
     pub background: BTreeMap<String, Histogram<u64>>,
 }
 
-/// How often, in recorded time, dirty data is sent to disk: `zfs_txg_timeout`. A replay that runs ten times as fast as
-/// the recording would otherwise gather ten times as many overwrites in one transaction group.
+/// How often dirty data is sent to disk, in nanoseconds of recorded time: OpenZFS's default `zfs_txg_timeout` of 5 s.
+/// In real time, a replay ten times as fast as the recording would gather ten times as many overwrites in one
+/// transaction group.
 const DEFAULT_TXG_NS: u64 = 5_000_000_000;
 
-/// The most that is read at once; a longer read is several. A lane has a buffer of this size.
+/// The maximum length of one read in bytes, and the size of a lane's buffer. A longer read is split.
 const LONGEST_READ: u64 = 4 << 20;
 
-/// A lane's progress, and those who wait for it.
+/// A lane's progress, and the threads that wait for it.
 #[derive(Default)]
 struct Progress {
     done: AtomicU32,
@@ -93,7 +94,7 @@ impl Progress {
     fn finish(&self, done: u32) {
         self.done.store(done, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            let _guard = self.lock.lock().expect("no holder panics");
+            let _guard = self.lock.lock().expect("lock is not poisoned");
             self.moved.notify_all();
         }
     }
@@ -106,9 +107,9 @@ impl Progress {
             std::hint::spin_loop();
         }
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut guard = self.lock.lock().expect("no holder panics");
+        let mut guard = self.lock.lock().expect("lock is not poisoned");
         while self.done.load(Ordering::SeqCst) < done && !stop.load(Ordering::Relaxed) {
-            guard = self.moved.wait_timeout(guard, Duration::from_millis(50)).expect("no holder panics").0;
+            guard = self.moved.wait_timeout(guard, Duration::from_millis(50)).expect("lock is not poisoned").0;
         }
         drop(guard);
         self.waiting.fetch_sub(1, Ordering::SeqCst);
@@ -130,7 +131,7 @@ struct Run<'a> {
     servers: Option<Servers>,
 }
 
-/// One lane's share of a [`Pass`].
+/// The measurements of one lane, merged into a [`Pass`].
 #[derive(Default)]
 struct LaneResult {
     foreground: bool,
@@ -142,8 +143,13 @@ struct LaneResult {
     max_lag_ns: u64,
 }
 
-/// Runs the whole schedule once. `interrupted` is asked about twenty times a second. `txg_timeout_s` in recorded time;
-/// 0 for the default of 5.
+/// Runs the whole schedule once. It calls `interrupted` about twenty times a second. `txg_timeout_s` is in seconds of
+/// recorded time; 0 selects the default of 5.
+///
+/// # Errors
+///
+/// Returns an error if an operation fails, if a thread cannot be started, if `interrupted` returns true, or if the
+/// schedule does not fit the pace.
 pub fn drive(
     schedule: &Schedule,
     capture: &Capture,
@@ -191,7 +197,7 @@ pub fn drive(
             })
             .collect();
         if handles.iter().any(std::result::Result::is_err) {
-            // The others would wait for what this lane was to do.
+            // Other lanes would wait for the steps that this lane did not finish.
             run.stop.store(true, Ordering::Relaxed);
         }
         let unfinished = || handles.iter().flatten().any(|h| !h.is_finished());
@@ -212,7 +218,7 @@ pub fn drive(
         over.store(true, Ordering::Relaxed);
         let join = |h: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<LaneResult>>>| match h {
             Ok(handle) => handle.join().expect("a lane does not panic"),
-            Err(why) => Err(Error::Child(format!("a replaying thread cannot be started: {why}"))),
+            Err(why) => Err(Error::Child(format!("cannot start a replay thread: {why}"))),
         };
         handles.into_iter().map(join).collect::<Vec<_>>()
     });
@@ -227,7 +233,7 @@ pub fn drive(
         work.cpu_seconds = pacer.burned_ns() as f64 / 1e9;
         work.share = pacer.share();
         (work.seconds, work.recorded_seconds) = pacer.measured().ok_or_else(|| {
-            Error::Nothing("too little of the application is left to replay: no time passes in it".into())
+            Error::Nothing("too little of the application is left to replay: its work takes no time".into())
         })?;
     } else {
         pass.work = None;
@@ -239,7 +245,7 @@ fn pacer(schedule: &Schedule, pace: Pace) -> Result<Option<Pacer<'_>>> {
     let Pace::Application { warm_share, call_ns, longest, .. } = pace else { return Ok(None) };
     let Some(application) = &schedule.application else {
         return Err(Error::Nothing(
-            "the schedule does not say what the application does between operations".into(),
+            "the schedule contains no application behaviour".into(),
         ));
     };
     Ok(Some(Pacer::new(application, warm_share, call_ns, longest.map(|longest| longest / 4))))
@@ -334,7 +340,7 @@ impl Run<'_> {
                 pacer.finish(lane);
             }
         }
-        // No lane may wait for one that stopped early.
+        // Other lanes must not wait for a lane that stopped early.
         self.progress[lane].finish(u32::MAX);
         if let Some(pacer) = &self.pacer {
             pacer.end(lane, steps.last().map_or(0, |step| step.t_ns));
@@ -357,7 +363,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What the thread does before a step, beside waiting for its own other lanes.
+    /// Does what the thread does before a step, except waiting for other lanes of the same thread.
     fn think(&self, pacer: &Pacer<'_>, due: &mut Due, lane: usize, step: usize, t_ns: u64) {
         let think = pacer.think(lane, step);
         let began = Instant::now();
@@ -366,7 +372,7 @@ impl Run<'_> {
         }
         let late_ns = think.polled.map_or(0, |polled| polled.late_after(began.elapsed()));
         pacer.wait_for_progress(lane, think, t_ns, &self.stop);
-        // The kernel keeps the locks of a mounted file system by itself.
+        // The kernel keeps the locks of a mounted file system without calling the file system.
         let is_call = !matches!(self.schedule.lanes[lane][step].op, Op::Lock | Op::Unlock);
         let call_ns = if is_call { pacer.call_ns() } else { 0 };
         pacer.spend(due, think.cpu_ns + call_ns, think.sleep_ns + late_ns, &self.stop);
@@ -384,7 +390,7 @@ impl Run<'_> {
 
     fn pass_txg_timeouts(&self, step: &Step) -> Result<()> {
         if self.pace != Pace::AsFastAsPossible {
-            return Ok(()); // the engine's own clock does it
+            return Ok(()); // the engine's timer starts transaction groups
         }
         let due = self.next_txg.load(Ordering::Relaxed);
         if step.t_ns < due {
@@ -409,7 +415,7 @@ impl Run<'_> {
             Op::Punch => self.target.punch(step.file, step.offset, step.len),
             Op::Create => self.target.create(step.file),
             Op::Unlink => self.target.unlink(step.file),
-            // ZFS allocates when it writes; fallocate reserves nothing there.
+            // ZFS allocates on write; fallocate reserves nothing there.
             Op::Allocate | Op::Open | Op::Close | Op::Rename | Op::Map | Op::Lock | Op::Unlock => Ok(()),
         }
     }
@@ -428,7 +434,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// In one piece but where the bytes come from two extents; the last piece makes a synchronous write durable.
+    /// Writes a step's data, in one piece unless it comes from several extents. A synchronous write becomes durable
+    /// with the last piece.
     fn write(&self, step: &Step, direct: bool, result: &mut LaneResult) -> Result<()> {
         let sync = step.flags.contains(Flags::SYNC);
         let mut done = 0;

@@ -1,4 +1,4 @@
-//! The engine as a target: a pool on a scratch file, one dataset per role.
+//! The engine as a target: a pool on a scratch file, with one dataset per role.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::clock::cpu_seconds;
 use crate::error::host;
 use crate::{Counters, Result, Target};
 
-/// The pool and its limits.
+/// The pool's device and limits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EngineOptions {
-    /// Directory for the pool's file, which is removed even if the process is killed.
+    /// The directory of the pool's file. The file is removed even if the process is killed.
     pub scratch: PathBuf,
     /// Sector size as a power of two.
     pub ashift: u32,
@@ -24,13 +24,13 @@ pub struct EngineOptions {
     pub arc_bytes: u64,
     /// `zfs_dirty_data_max` in bytes.
     pub dirty_bytes: u64,
-    /// The device to be emulated.
+    /// The device to emulate.
     pub device: Device,
-    /// `zfs_txg_timeout` in seconds of recorded time.
+    /// `zfs_txg_timeout` in seconds; of recorded time unless the replay is paced.
     pub txg_timeout_s: u32,
 }
 
-/// A pool with the trace's files.
+/// A scratch pool that contains the trace's files.
 pub struct EngineTarget {
     engine: Engine,
     pool: Pool,
@@ -46,8 +46,13 @@ impl std::fmt::Debug for EngineTarget {
 }
 
 impl EngineTarget {
-    /// `roles` is the role of each file of the trace; `settings` the properties of each role's dataset. `paced` lets the
-    /// engine's own clock start transaction groups; otherwise [`Target::kick`] does, by recorded time.
+    /// Starts the engine and creates the pool. `roles` is the role of each file of the trace; `settings` contains the
+    /// properties of each role's dataset. With `paced`, the engine's timer starts transaction groups; otherwise
+    /// [`Target::kick`] does, by recorded time.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the engine cannot be started, or the pool or a dataset cannot be created.
     pub fn create(
         options: &EngineOptions,
         roles: Vec<String>,
@@ -73,26 +78,26 @@ impl EngineTarget {
         Ok(EngineTarget { engine, pool, datasets, files, roles })
     }
 
-    /// Switches the emulated device on; filling goes without it.
+    /// Switches the emulated device on. The pool is filled without it.
     pub fn set_device(&self, device: &Device) {
         self.engine.set_device(device);
     }
 
-    /// Log traffic per role since the pool was made.
-    pub fn zil_by_role(&self) -> BTreeMap<String, ZilStats> {
-        self.datasets.iter().map(|(role, ds)| (role.clone(), ds.zil_stats())).collect()
-    }
 
-    /// Bytes referenced per role.
+    /// Returns the bytes referenced by each role's dataset.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the engine cannot read a dataset's statistics.
     pub fn allocated_by_role(&self) -> Result<BTreeMap<String, u64>> {
         self.datasets.iter().map(|(role, ds)| Ok((role.clone(), ds.stats()?.referenced))).collect()
     }
 
     fn file(&self, file: u32) -> Result<File> {
-        if let Some(open) = self.files[file as usize].read().expect("no holder panics").as_ref() {
+        if let Some(open) = self.files[file as usize].read().expect("lock is not poisoned").as_ref() {
             return Ok(open.clone());
         }
-        let mut slot = self.files[file as usize].write().expect("no holder panics");
+        let mut slot = self.files[file as usize].write().expect("lock is not poisoned");
         if slot.is_none() {
             *slot = Some(self.datasets[&self.roles[file as usize]].create_file(&name(file))?);
         }
@@ -104,12 +109,12 @@ fn name(file: u32) -> String {
     format!("file{file}")
 }
 
-/// A pool whose file has no name any more: whatever ends the process, nothing is left on the host.
+/// Creates a pool whose file is unlinked at once, so that nothing is left on the host however the process ends.
 fn scratch_pool(engine: Engine, scratch: &Path, ashift: u32) -> Result<Pool> {
     static POOLS: AtomicU32 = AtomicU32::new(0);
     let name = format!("trial-{}-{}", std::process::id(), POOLS.fetch_add(1, Ordering::Relaxed));
     let dir = scratch.join(format!("poolwright-{name}"));
-    poolwright_host::private::make_dir(&dir).map_err(host("making the scratch directory", &dir))?;
+    poolwright_host::private::make_dir(&dir).map_err(host("create the scratch directory", &dir))?;
     let vdev = dir.join("vdev");
     let spec = Spec::single(&name, &vdev, ashift);
     let pool = Pool::create(engine, &spec);
@@ -150,7 +155,7 @@ impl Target for EngineTarget {
     }
 
     fn unlink(&self, file: u32) -> Result<()> {
-        let open = self.files[file as usize].write().expect("no holder panics").take();
+        let open = self.files[file as usize].write().expect("lock is not poisoned").take();
         if open.is_some() {
             self.datasets[&self.roles[file as usize]].remove_file(&name(file))?;
         }
@@ -185,7 +190,7 @@ impl Target for EngineTarget {
 }
 
 fn add_zil(a: ZilStats, b: ZilStats) -> ZilStats {
-    // The difference of a and the negated b: the counters' own macro knows the fields, this need not.
+    // Adds by subtracting the negated `b`: `ZilStats` has a difference of all its counters but no sum.
     let zero = ZilStats::default();
     a.since(&zero.since(&b))
 }

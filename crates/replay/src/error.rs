@@ -1,107 +1,107 @@
-//! What can go wrong in a trial.
+//! Errors of a trial.
 
 use std::path::PathBuf;
 
-/// The crate's result.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A trial, or a step towards one, that failed.
+/// An error of a trial or its preparation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The engine refused.
+    /// The engine returned an error.
     #[error(transparent)]
     Engine(#[from] poolwright_openzfs::Error),
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] poolwright_trace::Error),
-    /// A file or directory of the host.
-    #[error("{what} {}: {why}", path.display())]
+    /// An operation on a file or directory of the host failed.
+    #[error("cannot {what} {}: {why}", path.display())]
     Host {
-        /// What was tried.
+        /// The operation, as a verb: "read".
         what: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// The host's reason.
+        /// The host's error.
         why: std::io::Error,
     },
-    /// Not enough room for what the trial writes.
+    /// The scratch directory has too little free space for the trial.
     #[error(
-        "{} has {} MiB free and about {} MiB are needed; free some, or name another directory with --scratch",
+        "{} has only {} MiB free, but the trial needs about {} MiB\nhint: free some space, or choose another directory with --scratch",
         path.display(), free >> 20, needed >> 20
     )]
     NoRoom {
         /// The scratch directory.
         path: PathBuf,
-        /// Bytes free.
+        /// Free space in bytes.
         free: u64,
-        /// Bytes needed.
+        /// Required space in bytes.
         needed: u64,
     },
     /// A trial has nearly filled the file system that it writes to.
     #[error(
-        "the trial was stopped: {} has room for {} MiB more (in memory, as much as memory has)\n\
+        "the trial was stopped: {} has only {} MiB free (in memory, limited by available memory)\n\
          hint: name another directory with --scratch",
         path.display(), free >> 20
     )]
     UsedUp {
         /// The scratch directory.
         path: PathBuf,
-        /// Bytes free.
+        /// Free space in bytes.
         free: u64,
     },
     /// The capture does not fit into memory.
     #[error(
-        "the bytes to replay take {} of memory, and {} are available; take fewer with --sample-bytes",
+        "the bytes to replay take {} of memory, but only {} are available\nhint: take fewer with --sample-bytes",
         poolwright_trace::format_size(*needed), poolwright_trace::format_size(*available)
     )]
     NoMemory {
-        /// Bytes that they take.
+        /// Required memory in bytes.
         needed: u64,
-        /// Bytes that there are.
+        /// Available memory in bytes.
         available: u64,
     },
-    /// Logs are replayed whole, and no pool of a trial holds so much.
+    /// The trace touches more log data than a trial's pool can store; logs are never sampled.
     #[error(
-        "the trace touches {} of logs and temporary files, and at most {} are replayed; record for a shorter time",
+        "the trace touches {} of logs and temporary files, but at most {} can be replayed\nhint: record for a shorter time",
         poolwright_trace::format_size(*bytes), poolwright_trace::format_size(*most)
     )]
     TooMuchLog {
-        /// Bytes that are touched.
+        /// Touched bytes.
         bytes: u64,
-        /// The limit.
+        /// The limit in bytes.
         most: u64,
     },
     /// Nothing of the trace can be replayed.
     #[error("{0}")]
     Nothing(String),
-    /// The sample is so small that it holds nothing of the trace.
+    /// The sample is so small that it contains no operation of the trace.
     #[error(
-        "a sample of {} of the {} that the trace touches holds no read and no write\nhint: give more with --sample-bytes",
+        "a sample of {} of the {} that the trace touches contains no reads or writes\nhint: take more with --sample-bytes",
         size(*max), size(*touched)
     )]
     SampleTooSmall {
-        /// The most bytes to take.
+        /// The limit on the sample in bytes.
         max: u64,
-        /// What the trace touches.
+        /// Bytes that the trace touches.
         touched: u64,
     },
-    /// A specification or capture that does not parse.
-    #[error("{} is not a {what}: {why}", path.display())]
+    /// A specification or a capture's index is invalid.
+    #[error("invalid {what} {}: {why}", path.display())]
     Malformed {
-        /// What it should be.
+        /// The expected contents of the file.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is invalid.
         why: String,
     },
     /// The child process of a trial failed.
     #[error("the trial failed: {0}")]
     Child(String),
-    /// The trial was stopped because it took as long as one may.
-    #[error("the trial was stopped after {0:?}, the most that it may take")]
+    /// The trial was stopped because it reached its time limit.
+    #[error("the trial was stopped after {0:?}, its time limit")]
     TooLong(std::time::Duration),
-    /// The user asked to stop.
+    /// The user interrupted the trial.
     #[error("interrupted")]
     Interrupted,
 }
@@ -110,7 +110,7 @@ fn size(bytes: u64) -> String {
     poolwright_trace::format_size(bytes) + if bytes < 1024 { "B" } else { "" }
 }
 
-/// Attaches what was tried and on what to a host error.
+/// Returns a function that adds the operation and its file to an I/O error.
 pub(crate) fn host(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.into();
     move |why| Error::Host { what, path, why }

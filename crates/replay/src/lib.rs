@@ -1,10 +1,10 @@
-//! Drives a trace against a target and measures.
+//! Replays a trace on a target and measures it.
 //!
-//! The way of a trial: a [`capture`] holds the bytes that the trace touches, taken once from the real files; a
-//! [`schedule`] turns the trace into lanes that keep per-thread order and sync barriers; a [`Target`] (the engine, or
-//! a directory) is filled, brought to a steady state and driven; the [`result::Replay`] says what it cost. A
-//! [`spec::Spec`] describes one trial completely, and [`child`] runs it in a process of its own, so that an assertion in
-//! the engine ends the trial and not the tool.
+//! A trial has these steps. A [`capture`] contains the data that the trace touches, read once from the real files. A
+//! [`schedule`] arranges the trace's operations as lanes that keep the order within each thread and across syncs. The
+//! trial fills a [`Target`] (the engine or a directory), warms it up, and runs the schedule on it. The result is a
+//! [`result::Replay`]. A [`spec::Spec`] describes one trial completely, and [`child`] runs it in a child process, so
+//! that a failed assertion in the engine ends only the trial.
 
 pub mod application;
 pub mod behaviour;

@@ -1,4 +1,4 @@
-//! Byte ranges of files that are locked.
+//! Locked byte ranges of files.
 
 use poolwright_trace::{Event, Flags};
 
@@ -6,7 +6,7 @@ use poolwright_trace::{Event, Flags};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LockRange {
     pub offset: u64,
-    /// 0: to the end of the file.
+    /// Length in bytes; 0 means to the end of the file.
     pub len: u64,
     pub shared: bool,
 }

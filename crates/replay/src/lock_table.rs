@@ -1,11 +1,12 @@
-//! The file locks that a replay's lanes hold.
+//! The file locks held by a replay's lanes.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 use crate::lock_range::LockRange;
 
-/// Who holds which range of which file. Like `fcntl`'s, a lock belongs to a process: its threads do not exclude one another.
+/// The owner of each locked range of each file. As with `fcntl`, a lock belongs to a process: its threads do not
+/// exclude each other.
 #[derive(Default)]
 pub(crate) struct LockTable(Mutex<HashMap<u32, Vec<Held>>>);
 
@@ -15,10 +16,10 @@ struct Held {
 }
 
 impl LockTable {
-    /// Takes a lock unless another process has one that conflicts; whether it was taken. A process's lock replaces those that it
-    /// has in the same range.
+    /// Takes a lock unless another process holds a conflicting one. Returns whether it was taken. A process's new lock
+    /// replaces its locks in the same range.
     pub fn try_lock(&self, process: u32, file: u32, range: LockRange) -> bool {
-        let mut files = self.0.lock().expect("no holder panics");
+        let mut files = self.0.lock().expect("lock is not poisoned");
         let held = files.entry(file).or_default();
         if held.iter().any(|other| other.process != process && other.range.conflicts(&range)) {
             return false;
@@ -27,23 +28,23 @@ impl LockTable {
         true
     }
 
-    /// Takes a lock in any case.
+    /// Takes a lock even if it conflicts with another process's lock.
     pub fn force(&self, process: u32, file: u32, range: LockRange) {
-        let mut files = self.0.lock().expect("no holder panics");
+        let mut files = self.0.lock().expect("lock is not poisoned");
         take(files.entry(file).or_default(), process, range);
     }
 
-    /// Gives up what a process holds in a range.
+    /// Releases the locks of a process that overlap a range.
     pub fn unlock(&self, process: u32, file: u32, range: LockRange) {
-        let mut files = self.0.lock().expect("no holder panics");
+        let mut files = self.0.lock().expect("lock is not poisoned");
         if let Some(held) = files.get_mut(&file) {
             held.retain(|other| other.process != process || !other.range.overlaps(&range));
         }
     }
 
-    /// Gives up all that a process holds.
+    /// Releases all locks of a process.
     pub fn unlock_all(&self, process: u32) {
-        let mut files = self.0.lock().expect("no holder panics");
+        let mut files = self.0.lock().expect("lock is not poisoned");
         for held in files.values_mut() {
             held.retain(|other| other.process != process);
         }
@@ -74,7 +75,7 @@ mod tests {
         table.unlock(1, 0, range(0, 0, false));
         assert!(table.try_lock(2, 0, range(120, 1, true)));
         assert!(table.try_lock(3, 0, range(120, 1, true)), "readers share");
-        assert!(!table.try_lock(2, 0, range(120, 1, false)), "but none of them can write");
+        assert!(!table.try_lock(2, 0, range(120, 1, false)), "but none can take a write lock");
         table.unlock(3, 0, range(120, 1, false));
         assert!(table.try_lock(2, 0, range(120, 1, false)));
         assert!(!table.try_lock(3, 0, range(120, 1, true)));

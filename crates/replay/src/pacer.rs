@@ -1,4 +1,4 @@
-//! Keeps an application's replay to what its threads did between their operations.
+//! Paces the replay of an application by what its threads did between their operations.
 
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -12,55 +12,58 @@ use crate::application::{AHEAD_NS, Application, Think};
 use crate::lock_range::LockRange;
 use crate::lock_table::LockTable;
 
-/// CPU time below this is put off until more is due: reading the thread's CPU clock takes a tenth of it.
+/// CPU time below this, in nanoseconds, is deferred until more is due: reading the thread's CPU clock takes a tenth of
+/// it.
 const LEAST_BURN_NS: u64 = 3_000;
-/// A sleep below this is put off likewise.
+/// A sleep below this, in nanoseconds, is deferred too.
 const LEAST_SLEEP_NS: u64 = 20_000;
-/// The longest wait without a look at the order to stop.
+/// The longest wait between two checks of the stop flag.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
-/// How often the foreground looks whether the background has caught up.
+/// How often the foreground checks whether the background has caught up.
 const CATCH_UP: Duration = Duration::from_micros(200);
-/// How often CPU time of other processes is used, and the most at once.
+/// How often the replay uses CPU time of other processes, and the maximum amount at once.
 const BESIDE_EVERY: Duration = Duration::from_millis(1);
 const MOST_BESIDE_NS: u64 = 4_000_000;
 /// A lane with less than this share of the foreground's steps may end early without ending the measurement.
 const MAJOR_SHARE: f64 = 0.05;
-/// Unless its last step is before this share of the work.
+/// Such a lane must also have its last step before this share of the work to end early.
 const LATE_SHARE: f64 = 0.9;
 
-/// When the measurement began or ended.
+/// The time and work at which the measurement began or ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     pub at: Instant,
-    /// Foreground steps done.
+    /// The number of finished foreground steps.
     pub work: u32,
 }
 
 /// The progress of an application's replay.
 pub(crate) struct Pacer<'a> {
     application: &'a Application,
-    /// Foreground steps done.
+    /// The number of finished foreground steps.
     work: AtomicU32,
-    /// Threads that wait until so much work is done, the least first.
+    /// Threads that wait for an amount of work, the least first.
     waiting: Mutex<BinaryHeap<Waiter>>,
-    /// The least work that a thread waits for; `u32::MAX` if none does.
+    /// The least work that a thread waits for; `u32::MAX` if no thread waits.
     nearest: AtomicU32,
-    /// By lane, the recorded time of a background lane's next step; `u64::MAX` for the foreground and at the end.
+    /// The recorded time of each background lane's next step, in nanoseconds; `u64::MAX` for foreground lanes and
+    /// finished lanes.
     next: Vec<AtomicU64>,
-    /// Foreground steps done when the measurement begins.
+    /// The number of finished foreground steps at which the measurement begins.
     warm: u32,
-    /// When it begins at the latest.
+    /// The latest time at which the measurement begins.
     warm_until: Option<Instant>,
     began: OnceLock<Mark>,
     ended: OnceLock<Mark>,
     /// CPU time of a call that the replay does not make, in nanoseconds.
     call_ns: u64,
-    /// CPU time used in place of the application's and of other processes, in nanoseconds.
+    /// CPU time used to imitate the application and other processes, in nanoseconds.
     burned_ns: AtomicU64,
     locks: LockTable,
 }
 
-/// A thread that waits until so much work is done. The least work is the greatest in a heap.
+/// A thread that waits for an amount of work. `Ord` is reversed, so that the heap's greatest element has the least
+/// work.
 struct Waiter {
     work: u32,
     thread: Thread,
@@ -86,7 +89,7 @@ impl PartialEq for Waiter {
 
 impl Eq for Waiter {}
 
-/// A lane's CPU time and sleep that are due, in nanoseconds. Negative sleep: it slept longer than it should have.
+/// A lane's outstanding CPU time and sleep in nanoseconds. The sleep is negative if the lane has slept too long.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Due {
     cpu_ns: u64,
@@ -94,7 +97,7 @@ pub(crate) struct Due {
 }
 
 impl<'a> Pacer<'a> {
-    /// `warm_share` of the work is done before the measurement begins, or what is done in the time `longest_warm`.
+    /// Creates a pacer. The measurement begins when `warm_share` of the work is done, or after `longest_warm`.
     pub fn new(
         application: &'a Application,
         warm_share: f64,
@@ -117,7 +120,7 @@ impl<'a> Pacer<'a> {
         }
     }
 
-    /// CPU time used so far in place of the application's, of its calls and of other processes, in nanoseconds.
+    /// Returns the CPU time used so far to imitate the application, its calls and other processes, in nanoseconds.
     pub fn burned_ns(&self) -> u64 {
         self.burned_ns.load(Ordering::Relaxed)
     }
@@ -131,8 +134,8 @@ impl<'a> Pacer<'a> {
         &self.application.thinks[lane][step]
     }
 
-    /// Takes a file lock for the lane's process, and polls it while another process has it. A thread that waited for longer than
-    /// [`Contested::longest`](crate::application::Contested::longest) goes on as if it had got it.
+    /// Takes a file lock for the lane's process; polls it while another process holds it. A thread that has waited for
+    /// longer than [`Contested::longest`](crate::application::Contested::longest) takes the lock by force.
     pub fn lock(&self, lane: usize, file: u32, range: LockRange, stop: &AtomicBool) {
         let (process, contested) = (self.application.processes[lane], &self.application.contested);
         let began = Instant::now();
@@ -147,7 +150,7 @@ impl<'a> Pacer<'a> {
         }
     }
 
-    /// Gives up the file locks of the lane's process in a range.
+    /// Releases the file locks of the lane's process in a range.
     pub fn unlock(&self, lane: usize, file: u32, range: LockRange) {
         self.locks.unlock(self.application.processes[lane], file, range);
     }
@@ -161,16 +164,16 @@ impl<'a> Pacer<'a> {
         self.began.get().is_some() && self.ended.get().is_none()
     }
 
-    /// The lane comes to a step that began at `t_ns` in the recording. To be called before the step waits for anything: a
-    /// background lane that waits for another one's step must not look as if it were behind.
+    /// Records that the lane has reached a step that began at `t_ns` in the recording. Call it before the step waits: a
+    /// background lane that waits for another lane must not count as behind.
     pub fn begin(&self, lane: usize, t_ns: u64) {
         if !self.is_foreground(lane) {
             self.next[lane].store(t_ns, Ordering::Relaxed);
         }
     }
 
-    /// Waits until the foreground has come as far as it had in the recording when the step began, and a step of the
-    /// foreground until no background lane is too far behind.
+    /// Waits until the foreground has done as much work as it had when the step began in the recording. A foreground
+    /// step also waits until no background lane is too far behind.
     pub fn wait_for_progress(&self, lane: usize, think: &Think, t_ns: u64, stop: &AtomicBool) {
         self.wait_for_work(think.after_work, stop);
         let behind =
@@ -184,19 +187,19 @@ impl<'a> Pacer<'a> {
         if self.work.load(Ordering::SeqCst) >= work {
             return;
         }
-        let mut waiting = self.waiting.lock().expect("no holder panics");
+        let mut waiting = self.waiting.lock().expect("lock is not poisoned");
         waiting.push(Waiter { work, thread: std::thread::current() });
         self.nearest.fetch_min(work, Ordering::SeqCst);
         drop(waiting);
-        // The limit is for the order to stop only. An earlier wakeup that was meant for another wait does no harm.
+        // The timeout only serves to check the stop flag. A spurious wakeup from another wait is harmless.
         while self.work.load(Ordering::SeqCst) < work && !stop.load(Ordering::Relaxed) {
             std::thread::park_timeout(LONGEST_WAIT);
         }
     }
 
-    /// Wakes the threads that wait for no more than `work`.
+    /// Wakes the threads that wait for at most `work`.
     fn wake(&self, work: u32) {
-        let mut waiting = self.waiting.lock().expect("no holder panics");
+        let mut waiting = self.waiting.lock().expect("lock is not poisoned");
         while waiting.peek().is_some_and(|waiter| waiter.work <= work) {
             if let Some(waiter) = waiting.pop() {
                 waiter.thread.unpark();
@@ -205,7 +208,7 @@ impl<'a> Pacer<'a> {
         self.nearest.store(waiting.peek().map_or(u32::MAX, |waiter| waiter.work), Ordering::SeqCst);
     }
 
-    /// A step has ended.
+    /// Records that a step has finished.
     pub fn finish(&self, lane: usize) {
         if !self.is_foreground(lane) {
             return;
@@ -221,11 +224,11 @@ impl<'a> Pacer<'a> {
         }
     }
 
-    /// A lane has done all its steps. The first large one that does ends the measurement: from then on there are fewer
-    /// threads at work than there were in the recording.
+    /// Records that a lane has finished all its steps. The first major lane to finish ends the measurement, because
+    /// fewer threads than in the recording run from then on.
     pub fn end(&self, lane: usize, last_t_ns: u64) {
         self.next[lane].store(u64::MAX, Ordering::Relaxed);
-        // Nothing else would give up a lock whose unlocking lies behind the end.
+        // The steps that release these locks may lie beyond the end of the replay.
         self.locks.unlock_all(self.application.processes[lane]);
         let all = &self.application.work;
         let major = self.application.thinks[lane].len() as f64 > all.len() as f64 * MAJOR_SHARE;
@@ -235,17 +238,18 @@ impl<'a> Pacer<'a> {
         }
     }
 
-    /// Ends the measurement, unless it has ended.
+    /// Ends the measurement if it has not ended yet.
     pub fn end_measurement(&self) {
         let _ = self.ended.set(Mark { at: Instant::now(), work: self.work.load(Ordering::Relaxed) });
     }
 
-    /// Share of the foreground's steps that are done.
+    /// Returns the finished share of the foreground's steps, 0 to 1.
     pub fn share(&self) -> f64 {
         f64::from(self.work.load(Ordering::Relaxed)) / self.application.work.len().max(1) as f64
     }
 
-    /// Seconds of the measurement, and the recorded seconds that its work took in the recording.
+    /// Returns the duration of the measurement and the time that its work took in the recording, both in seconds.
+    /// Returns `None` if the measurement did not begin or end, or took no time.
     pub fn measured(&self) -> Option<(f64, f64)> {
         let (began, ended) = (self.began.get()?, self.ended.get()?);
         let at = |mark: &Mark| {
@@ -257,7 +261,7 @@ impl<'a> Pacer<'a> {
         (seconds > 0.0 && recorded > 0.0).then_some((seconds, recorded))
     }
 
-    /// Uses CPU time and sleeps.
+    /// Uses CPU time and sleeps; both times are in nanoseconds.
     pub fn spend(&self, due: &mut Due, cpu_ns: u64, sleep_ns: u64, stop: &AtomicBool) {
         due.cpu_ns += cpu_ns;
         if due.cpu_ns >= LEAST_BURN_NS {
@@ -268,12 +272,12 @@ impl<'a> Pacer<'a> {
             let began = Instant::now();
             sleep(Duration::from_nanos(due.sleep_ns as u64), stop);
             due.sleep_ns -= began.elapsed().as_nanos() as i64;
-            // One long delay is not made up for by cutting many sleeps short.
+            // Do not compensate for one long delay by shortening many sleeps.
             due.sleep_ns = due.sleep_ns.max(-(LEAST_SLEEP_NS as i64) * 10);
         }
     }
 
-    /// Uses the CPU time of other processes, in proportion to the work done, until it is `over`.
+    /// Uses the CPU time of other processes in proportion to the finished work, until `over` is set.
     pub fn run_beside(&self, over: &AtomicBool, stop: &AtomicBool) {
         let (all, beside) = (self.application.work.len().max(1) as f64, self.application.beside_ns as f64);
         let mut used = 0;
@@ -286,13 +290,14 @@ impl<'a> Pacer<'a> {
         }
     }
 
-    /// CPU time of a call, in nanoseconds.
+    /// Returns the CPU time of a call in nanoseconds.
     pub fn call_ns(&self) -> u64 {
         self.call_ns
     }
 }
 
-/// Lets this thread's sleeps end within a microsecond or so of their time instead of 50.
+/// Reduces the thread's timer slack from the kernel's default of 50 µs, so that its sleeps end within about a
+/// microsecond of their time.
 pub(crate) fn sleep_precisely() {
     let _ = nix::sys::prctl::set_timerslack(1);
 }
@@ -303,7 +308,7 @@ fn thread_cpu_ns() -> u64 {
         .unwrap_or(0)
 }
 
-/// Uses so much CPU time of this thread: time that another thread has the CPU does not count.
+/// Uses the given CPU time of this thread. Time during which other threads run does not count.
 fn burn(cpu_ns: u64, stop: &AtomicBool) {
     let until = thread_cpu_ns() + cpu_ns;
     loop {
@@ -342,7 +347,7 @@ mod tests {
         assert!((20_000_000..40_000_000).contains(&used), "{used} ns");
     }
 
-    /// Two lanes of two processes, and a third whose process is that of the first.
+    /// Returns three lanes: two of different processes, and a third of the first one's process.
     fn contenders(longest: Duration) -> Application {
         let mut application = Application {
             foreground: vec![true; 3],
@@ -372,7 +377,7 @@ mod tests {
             given_up.store(true, Ordering::SeqCst);
             pacer.unlock(2, 7, RANGE);
         });
-        // A lane that has come to its end gives up what its process holds.
+        // A lane that has finished releases the locks of its process.
         pacer.end(1, 0);
         pacer.lock(0, 7, RANGE, &stop);
     }

@@ -1,4 +1,4 @@
-//! What a trial says: the JSON of `replay --json`.
+//! The result of a trial: the JSON of `replay --json`.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 use crate::behaviour::Inferred;
 use crate::drive::Pass;
 
-/// Latency of one kind of operation in nanoseconds.
+/// The latency of one kind of operation in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// How many.
+    /// The number of operations.
     pub count: u64,
     /// Arithmetic mean.
     pub mean: f64,
     /// Median.
     pub p50: u64,
-    /// 99 of 100 are faster.
+    /// 99th percentile.
     pub p99: u64,
-    /// 999 of 1000 are faster.
+    /// 99.9th percentile.
     pub p999: u64,
-    /// The slowest.
+    /// Maximum.
     pub max: u64,
 }
 
@@ -40,38 +40,39 @@ impl Latency {
     }
 }
 
-/// One trial.
+/// The result of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Replay {
-    /// Properties per role, as given.
+    /// The given properties of each role.
     pub settings: BTreeMap<String, Settings>,
-    /// What it ran on.
+    /// A description of the target.
     pub target: String,
-    /// Operations done in the measured pass.
+    /// Operations of the measured pass.
     pub ops: u64,
-    /// The same by kind.
+    /// Operations of the measured pass, by kind.
     pub ops_by_kind: BTreeMap<String, u64>,
-    /// Wall time of the measured pass.
+    /// Wall time of the measured pass in seconds.
     pub seconds: f64,
-    /// Operations a second.
+    /// Operations per second.
     pub ops_per_second: f64,
-    /// Latency by kind.
+    /// Latency by kind of operation.
     pub latency_ns: BTreeMap<String, Latency>,
-    /// Mean latency over all operations in nanoseconds; of an application's replay, over the foreground's.
+    /// Mean latency over all operations in nanoseconds; in an application's replay, over foreground operations.
     pub mean_latency_ns: f64,
-    /// Recorded seconds of work done in a second, 1 being as fast as the recorded application was: of an application's replay.
+    /// In an application's replay: recorded seconds of work done per second. 1 is as fast as the recorded application.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub work_rate: Option<f64>,
-    /// Share of the work that was done: below 1 if a time limit ended the pass. Of an application's replay.
+    /// In an application's replay: the share of the work that was done; below 1 if a time limit ended the pass.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub work_share: Option<f64>,
-    /// Latency of the background's operations by kind, of an application's replay; `latency_ns` is the foreground's.
+    /// In an application's replay: the latency of background operations by kind. `latency_ns` covers foreground
+    /// operations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub background_latency_ns: BTreeMap<String, Latency>,
-    /// What the recording says of the application.
+    /// In an application's replay: figures about the inferred behaviour.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub application: Option<Inferred>,
-    /// What reached the devices during the pass, and until all of it was on disk.
+    /// Device I/O during the pass and until all of its data was on disk.
     pub vdev: VdevStats,
     /// Bytes written to devices per byte written by the trace.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -79,52 +80,53 @@ pub struct Replay {
     /// Bytes read from devices per byte read by the trace.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub read_amplification: Option<f64>,
-    /// Bytes the trace read.
+    /// Bytes that the trace read.
     pub read_bytes: u64,
-    /// Bytes the trace wrote.
+    /// Bytes that the trace wrote.
     pub written_bytes: u64,
-    /// Share of the written bytes that the real files have at that place; the rest was made up to compress alike.
+    /// Share of the written bytes that the real files have at that offset. The rest is synthetic and compresses
+    /// similarly.
     pub written_real: f64,
-    /// ARC accesses during the pass, sizes at its end.
+    /// ARC accesses during the pass, and sizes at its end.
     pub arc: ArcStats,
     /// Intent log traffic during the pass.
     pub zil: ZilStats,
-    /// Bytes on disk for the files after the pass, metadata included.
+    /// Bytes on disk for the files after the pass, including metadata.
     pub allocated_bytes: u64,
-    /// The same before the pass.
+    /// Bytes on disk for the files before the pass.
     #[serde(default)]
     pub allocated_before: u64,
-    /// The same before compression (`logicalreferenced`).
+    /// Bytes of the files before compression (`logicalreferenced`), after the pass.
     #[serde(default)]
     pub logical_bytes: u64,
     /// Bytes on disk per role (engine only).
     #[serde(default)]
     pub allocated_by_role: BTreeMap<String, u64>,
-    /// Bytes the files were filled with before.
+    /// Bytes with which the files were filled before the pass.
     pub filled_bytes: u64,
-    /// User and system time of the pass, its writeback included.
+    /// User and system time of the pass, including its writeback, in seconds.
     pub cpu_seconds: f64,
-    /// What of it was used in place of the application, its calls and other processes: the rest is the storage's. Of an
-    /// application's replay.
+    /// In an application's replay: the part of `cpu_seconds` used to imitate the application, its calls and other
+    /// processes. The rest is used by the storage.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub application_cpu_seconds: Option<f64>,
-    /// Wall time of filling.
+    /// Wall time of filling in seconds.
     pub fill_seconds: f64,
-    /// Operations done before measuring, to bring caches and free space to a steady state.
+    /// Operations done before the measurement, to bring caches and free space to a steady state.
     pub warm_ops: u64,
     /// Transaction groups started by recorded time.
     pub txgs: u64,
-    /// Largest delay behind the recorded time; 0 unless paced.
+    /// Largest delay behind the recorded time in nanoseconds; 0 unless paced.
     pub max_lag_ns: u64,
     /// Events of the trace that are not replayed, by name.
     #[serde(default)]
     pub skipped: BTreeMap<String, u64>,
-    /// Share of the file regions that were taken along; below 1 the cache was scaled by it.
+    /// Share of the file regions in the sample, 0 to 1. Below 1, the cache was scaled by it.
     pub sampling_rate: f64,
 }
 
 impl Replay {
-    /// Takes over what a pass measured.
+    /// Copies the measurements of a pass.
     pub(crate) fn take_pass(&mut self, pass: Pass) {
         self.latency_ns = pass.latency.iter().map(|(op, h)| (op.clone(), Latency::of(h))).collect();
         let total: f64 = self.latency_ns.values().map(|l| l.mean * l.count as f64).sum();
@@ -149,7 +151,7 @@ impl Replay {
         self.max_lag_ns = pass.max_lag_ns;
     }
 
-    /// Device bytes over trace bytes, where the trace has any.
+    /// Computes bytes on the device divided by bytes of the trace, where the trace has any.
     pub(crate) fn work_out_amplification(&mut self) {
         let over = |device: u64, trace: u64| (trace > 0).then(|| device as f64 / trace as f64);
         self.write_amplification = over(self.vdev.write_bytes, self.written_bytes);

@@ -1,9 +1,9 @@
-//! From a trace to lanes: who runs what, and what has to be done before.
+//! Arranges a trace as lanes with dependencies.
 //!
-//! A lane is one replaying thread. Operations of one traced thread stay in order; where they overlapped (asynchronous
-//! I/O), they spread over several lanes. A sync waits for every write to its file that had ended before it began, and
-//! whatever began after a sync had ended waits for that sync: so no acknowledgement is overtaken, however fast the
-//! replay runs.
+//! One thread of the replay runs the steps of a lane. Operations of one traced thread stay in order; where they
+//! overlapped (asynchronous I/O), they are distributed over several lanes. A sync waits for every write to its file
+//! that had ended before the sync began, and each operation that began after a sync had ended waits for that sync.
+//! Therefore, no acknowledgement is overtaken, however fast the replay runs.
 
 use std::collections::{BinaryHeap, HashMap};
 
@@ -12,49 +12,50 @@ use poolwright_trace::{Event, Flags, Op, Trace};
 use crate::behaviour::Application;
 pub use crate::behaviour::Dependency;
 
-/// While there are fewer lanes than this, operations of one thread that overlap get lanes of their own. Later ones queue behind
-/// one another.
+/// Below this number of lanes, overlapping operations of one thread get additional lanes. Later ones queue in a lane.
 pub const MAX_LANES: usize = 64;
-/// The most lanes in all. Up to here each thread has one of its own, so that no thread waits behind another one's operation.
+/// The maximum number of lanes. Up to this number, each thread has its own lane, so that no thread waits for another
+/// one's operation.
 pub const MAX_THREADS: usize = 1024;
 
-/// One operation to be replayed.
+/// One operation to replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// When it began in the recording, in nanoseconds.
+    /// Its start in the recording, in nanoseconds.
     pub t_ns: u64,
-    /// What to do.
+    /// The kind of operation.
     pub op: Op,
-    /// On which file of the trace.
+    /// The file's number in the trace.
     pub file: u32,
-    /// Where.
+    /// Offset in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// How.
+    /// The event's flags.
     pub flags: Flags,
     first_dependency: u32,
     dependencies: u32,
 }
 
-/// A trace made ready.
+/// The operations of a trace, ready to replay.
 #[derive(Debug, Default)]
 pub struct Schedule {
-    /// Steps per lane, in order.
+    /// The steps of each lane, in order.
     pub lanes: Vec<Vec<Step>>,
     dependencies: Vec<Dependency>,
     /// Recorded time from the first step to the end of the last, in nanoseconds.
     pub duration_ns: u64,
-    /// Recorded time of the first step.
+    /// Recorded time of the first step, in nanoseconds.
     pub start_ns: u64,
-    /// Events that are not storage operations of their own (open, close, map, rename, lock, unlock), by name.
+    /// Events that are not replayed as storage operations (open, close, map, rename, lock, unlock), by name.
     pub skipped: std::collections::BTreeMap<String, u64>,
-    /// What the threads did between their operations; only in an application's schedule.
+    /// The behaviour of the threads between operations; only in an application's schedule.
     pub application: Option<Application>,
 }
 
-/// What a replay does for an event, if anything. A page fault (a `map` without a duration) is a read to the storage, unless the
-/// page cache had the page: OpenZFS keeps the pages of mapped files there too. The call of `mmap` itself reads nothing.
+/// Returns the operation that replays an event, if any. A page fault (a `map` without a duration) reads from storage
+/// unless the page was cached: OpenZFS keeps the pages of mapped files in the page cache too. The `mmap` call reads
+/// nothing.
 pub(crate) fn replayed(event: &Event) -> Option<Op> {
     match event.op {
         Op::Open | Op::Close | Op::Rename | Op::Lock | Op::Unlock => None,
@@ -77,16 +78,16 @@ pub(crate) struct Builder {
     lanes: Vec<Lane>,
     by_thread: HashMap<u32, Vec<u32>>,
     dependencies: Vec<Dependency>,
-    /// Syncs not yet known to have ended before the present event: (end, lane, done), soonest first.
+    /// Syncs not yet known to have ended before the current event: (end, lane, done), soonest first.
     pending: BinaryHeap<std::cmp::Reverse<(u64, u32, u32)>>,
     last_sync: Option<Dependency>,
-    /// Per file, per lane: the last two writes as (end, done).
+    /// The last two writes of each lane to each file, as (end, done).
     writes: HashMap<u32, HashMap<u32, [(u64, u32); 2]>>,
 }
 
 impl Schedule {
-    /// Splits at a recorded time: what begins before it, and the rest. Dependencies across the cut are met by running
-    /// the first part to its end.
+    /// Splits the schedule at a recorded time in nanoseconds: the steps that begin before it, and the rest. Running the
+    /// whole first part satisfies the dependencies across the cut.
     pub fn split(self, at_ns: u64) -> (Schedule, Schedule) {
         let mut parts = (Schedule::default(), Schedule::default());
         let cuts: Vec<u32> =
@@ -109,7 +110,7 @@ impl Schedule {
         parts
     }
 
-    /// A step with its dependencies counted from the start of its part.
+    /// Returns a step whose dependencies are counted from the start of its part.
     fn moved(&self, step: &Step, cuts: &[u32], second: bool, into: &mut Vec<Dependency>) -> Step {
         let first = into.len() as u32;
         for d in self.before(step) {
@@ -123,7 +124,7 @@ impl Schedule {
         Step { first_dependency: first, dependencies: into.len() as u32 - first, ..*step }
     }
 
-    /// Takes the events for which `wanted` is true, sorted by start time.
+    /// Builds the schedule of the events for which `wanted` returns true. The events must be sorted by start time.
     pub fn build(trace: &Trace, wanted: impl Fn(&Event) -> bool) -> Schedule {
         let mut builder = Builder::default();
         let mut schedule = Schedule { start_ns: u64::MAX, ..Schedule::default() };
@@ -143,25 +144,25 @@ impl Schedule {
         schedule
     }
 
-    /// What has to be finished before `step`.
+    /// Returns the dependencies of `step`.
     pub fn before(&self, step: &Step) -> &[Dependency] {
         let first = step.first_dependency as usize;
         &self.dependencies[first..first + step.dependencies as usize]
     }
 
-    /// All steps.
+    /// Returns the number of steps.
     pub fn len(&self) -> usize {
         self.lanes.iter().map(Vec::len).sum()
     }
 
-    /// Whether there is nothing to do.
+    /// Whether there are no steps.
     pub fn is_empty(&self) -> bool {
         self.lanes.iter().all(Vec::is_empty)
     }
 }
 
 impl Builder {
-    /// Moves what was built into `schedule`.
+    /// Moves the lanes and dependencies into `schedule`.
     pub(crate) fn finish(self, schedule: &mut Schedule) {
         schedule.dependencies = self.dependencies;
         schedule.lanes = self.lanes.into_iter().map(|lane| lane.steps).collect();
@@ -192,7 +193,7 @@ impl Builder {
         self.push(lane, event, &before);
     }
 
-    /// The lane for an event: the one of its thread that ended last before it, else a new one.
+    /// Returns the lane for an event: of its thread's free lanes, the one that ended last; otherwise a new one.
     pub(crate) fn place(&mut self, event: &Event) -> u32 {
         let own = self.by_thread.entry(event.tid).or_default();
         let ended = own.iter().copied().filter(|l| self.lanes[*l as usize].end <= event.t_ns);
@@ -207,7 +208,7 @@ impl Builder {
             own.push(lane);
             return lane;
         }
-        // No lane is left: queue behind whichever is free first, the thread's own if it has one.
+        // No lane is free: queue in the lane that is free first, preferably one of the same thread.
         let all: Vec<u32> = if own.is_empty() { (0..self.lanes.len() as u32).collect() } else { own.clone() };
         let lane = all.into_iter().min_by_key(|l| self.lanes[*l as usize].end).expect("there are lanes");
         if !own.contains(&lane) {
@@ -216,7 +217,7 @@ impl Builder {
         lane
     }
 
-    /// What the same thread had finished in lanes other than `lane` when this began.
+    /// Returns the steps that the same thread had finished in lanes other than `lane` when the event began.
     pub(crate) fn same_thread_before(&self, event: &Event, lane: u32) -> Vec<Dependency> {
         let lanes = self.by_thread.get(&event.tid).map_or(&[][..], Vec::as_slice);
         let ended = |l: &&u32| **l != lane && self.lanes[**l as usize].end <= event.t_ns;
@@ -225,7 +226,7 @@ impl Builder {
         lanes.iter().filter(ended).map(all).filter(|d| d.done > 0).collect()
     }
 
-    /// For a sync: the last write of every lane to the same file that had ended when the sync began.
+    /// Returns, for a sync, each lane's last write to the same file that had ended when the sync began.
     fn writes_before(&self, event: &Event) -> Vec<Dependency> {
         let Some(lanes) = self.writes.get(&event.file) else { return Vec::new() };
         let last = |(lane, ends): (&u32, &[(u64, u32); 2])| {
@@ -235,7 +236,7 @@ impl Builder {
         lanes.iter().filter_map(last).collect()
     }
 
-    /// Puts a step at the end of a lane; the number of steps that the lane has then.
+    /// Appends a step to a lane and returns the lane's new number of steps.
     pub(crate) fn push(&mut self, lane: u32, event: &Event, before: &[Dependency]) -> u32 {
         let l = &mut self.lanes[lane as usize];
         l.steps.push(Step {
@@ -293,7 +294,7 @@ mod tests {
                 event(0, 10, Op::Write, 0, 1),
                 event(5, 10, Op::Write, 0, 2),
                 event(20, 10, Op::Fsync, 0, 1),
-                event(25, 1, Op::Write, 1, 2), // began before the sync ended: free to run
+                event(25, 1, Op::Write, 1, 2), // began before the sync ended: does not wait
                 event(40, 1, Op::Write, 0, 2), // began after it: waits
             ]),
             |_| true,
@@ -331,7 +332,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the trace, running lanes in any order that respects the dependencies comes to the end.
+        /// For any trace, running the lanes in any order that respects the dependencies terminates.
         #[test]
         fn no_schedule_deadlocks(
             raw in prop::collection::vec((0u64..500, 0u64..60, 0u8..3, 0u32..4, 0u32..90), 1..300)

@@ -1,4 +1,4 @@
-//! The threads that serve an application's calls, where it runs on a mounted file system.
+//! Limits the calls served at once, as the threads of a mounted file system do.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::Thread;
 
-/// A limited number of calls on the files of a role are served at once; the others wait, the longest first.
+/// Serves a limited number of calls on the files of a role at once. Other calls wait in first-in, first-out order.
 pub(crate) struct Servers {
-    /// By file, its role's place in `queues`.
+    /// The index in `queues` of each file's role.
     role_of: Vec<usize>,
     queues: Vec<Mutex<Queue>>,
 }
@@ -23,11 +23,11 @@ struct Waiter {
     served: AtomicBool,
 }
 
-/// A call that is being served. Another one is when this is dropped.
+/// A call that is being served. Dropping it serves the next call.
 pub(crate) struct Serving<'a>(&'a Mutex<Queue>);
 
 impl Servers {
-    /// `threads` serve each role; `roles` is that of each file.
+    /// Creates servers with `threads` threads per role; `roles` contains the role of each file.
     pub fn new(roles: &[String], threads: u32) -> Servers {
         let mut names: Vec<&String> = roles.iter().collect();
         names.sort_unstable();
@@ -39,7 +39,7 @@ impl Servers {
         }
     }
 
-    /// Waits until a thread serves a call on the file.
+    /// Waits until a thread is free to serve a call on the file.
     pub fn serve(&self, file: u32) -> Serving<'_> {
         let queue = &self.queues[self.role_of[file as usize]];
         let mut locked = lock(queue);
@@ -50,7 +50,7 @@ impl Servers {
         let waiter = Arc::new(Waiter { thread: std::thread::current(), served: AtomicBool::new(false) });
         locked.waiting.push_back(Arc::clone(&waiter));
         drop(locked);
-        // A wakeup that was meant for another wait of this thread does no harm.
+        // A spurious wakeup from another wait is harmless.
         while !waiter.served.load(Ordering::Acquire) {
             std::thread::park();
         }
@@ -72,7 +72,7 @@ impl Drop for Serving<'_> {
 }
 
 fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
-    queue.lock().expect("no holder panics")
+    queue.lock().expect("lock is not poisoned")
 }
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
         let roles = ["data", "wal", "data"].map(str::to_owned);
         let servers = Servers::new(&roles, 2);
         let (now, most, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
-        // Another role's thread is not taken by these.
+        // These calls must not use the threads of the other role.
         let _log = (servers.serve(1), servers.serve(1));
         std::thread::scope(|scope| {
             for file in [0, 2, 0, 2, 0] {
@@ -116,7 +116,7 @@ mod tests {
                 let (servers, order) = (&servers, &order);
                 scope.spawn(move || {
                     let _serving = servers.serve(0);
-                    order.lock().expect("no holder panics").push(number);
+                    order.lock().expect("lock is not poisoned").push(number);
                 });
                 while lock(&servers.queues[0]).waiting.len() == before {
                     std::thread::yield_now();
@@ -124,6 +124,6 @@ mod tests {
             }
             drop(first);
         });
-        assert_eq!(order.into_inner().expect("no holder panics"), [0, 1, 2, 3]);
+        assert_eq!(order.into_inner().expect("lock is not poisoned"), [0, 1, 2, 3]);
     }
 }

@@ -1,4 +1,4 @@
-//! One trial, completely described: what `poolwright trial SPEC.json` reads.
+//! The complete specification of one trial, which `poolwright trial SPEC.json` reads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,71 +10,76 @@ use crate::engine::EngineOptions;
 use crate::error::host;
 use crate::{Error, Result};
 
-/// What the trial runs on.
+/// The target of a trial.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetSpec {
-    /// A pool of its own.
+    /// A scratch pool of the engine.
     Engine(EngineOptions),
     /// A scratch directory below this one.
     Directory(PathBuf),
 }
 
-/// How an application's replay is done.
+/// Options for the replay of an application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ApplicationSpec {
-    /// CPU time of a call in nanoseconds that the application makes and the replay does not: that of a request to a FUSE
-    /// file system, for example.
+    /// CPU time in nanoseconds of a call that the application makes and the replay does not, for example a request to a
+    /// FUSE file system.
     #[serde(default)]
     pub call_ns: u64,
-    /// The pass ends after so many seconds, however much of the work is done; left out: when the work is done.
+    /// The maximum duration of the pass in seconds, even if work is left. Without it, the pass ends when the work is
+    /// done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_s: Option<f64>,
-    /// Threads that serve the calls on each role's files, as those of a mounted file system; left out: a call is served by
-    /// the thread that makes it, as in a kernel.
+    /// The number of threads that serve the calls on each role's files, as in a mounted file system. Without it, each
+    /// thread serves its own calls, as in a kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
 }
 
-/// A trial. Paths are of the machine it runs on.
+/// A trial. Paths refer to the machine that runs it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Spec {
-    /// The trace.
+    /// The trace file.
     pub trace: PathBuf,
-    /// The directory of its capture.
+    /// The directory of the trace's capture.
     pub capture: PathBuf,
-    /// What it runs on.
+    /// The target.
     pub target: TargetSpec,
-    /// Properties per role; a role that is left out has the engine's defaults.
+    /// Properties per role. A role without an entry has the engine's defaults.
     #[serde(default)]
     pub settings: BTreeMap<String, Settings>,
-    /// Replay only these roles; empty for all.
+    /// The roles to replay; all if empty.
     #[serde(default)]
     pub roles: Vec<String>,
-    /// Recorded times, this many times as fast; left out: as fast as possible.
+    /// Replays at the recorded times, sped up by this factor. Without it, the replay runs as fast as possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<f64>,
-    /// Replay the application: think times and wakeups as recorded; not together with `pace`.
+    /// Replays the application, with think times and wakeups as recorded. Excludes `pace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<ApplicationSpec>,
-    /// Passes over the trace before the measured one.
+    /// The number of passes over the trace before the measured one.
     #[serde(default)]
     pub warm_passes: u32,
     /// Share of the recorded time at the start of the pass that warms up and is not measured, 0 to 0.9.
     #[serde(default)]
     pub warm_share: f64,
-    /// Replay only this much recorded time from the start, in seconds.
+    /// Replays only this much recorded time from the start, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seconds: Option<f64>,
-    /// Fill and settle only: space, without a pass.
+    /// Only fills the target and measures space, without a pass.
     #[serde(default)]
     pub fill_only: bool,
 }
 
 impl Spec {
-    /// Reads one from disk.
+    /// Reads a specification from a file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be read or is not a valid specification.
     pub fn load(path: &Path) -> Result<Spec> {
-        let text = std::fs::read(path).map_err(host("reading", path))?;
+        let text = std::fs::read(path).map_err(host("read", path))?;
         serde_json::from_slice(&text).map_err(|e| Error::Malformed {
             what: "trial specification",
             path: path.to_owned(),
@@ -82,9 +87,13 @@ impl Spec {
         })
     }
 
-    /// Writes it to disk.
+    /// Writes the specification to a file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self).expect("a specification has only string keys");
-        poolwright_host::private::write(path, &text).map_err(host("writing", path))
+        poolwright_host::private::write(path, &text).map_err(host("write", path))
     }
 }

@@ -1,49 +1,54 @@
-//! What a replay runs on: the engine, or a directory of the host.
+//! The target of a replay: the engine, or a directory of the host.
 
 use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-/// Counters of a target; differences of two are what a trial cost.
+/// Counters of a target. The difference of two readings is the cost of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
-    /// What reached the devices.
+    /// Device I/O.
     pub vdev: VdevStats,
-    /// The cache; all zero for a directory.
+    /// Cache counters; zero for a directory.
     pub arc: ArcStats,
-    /// The intent log; all zero for a directory.
+    /// Intent log counters; zero for a directory.
     pub zil: ZilStats,
     /// User and system time of this process in seconds.
     pub cpu_seconds: f64,
 }
 
-/// Operations on the trace's files, by their number in the trace. Called from many threads at once.
+/// Operations on the trace's files, which are identified by their number in the trace. Many threads call them at once.
 ///
-/// `tests/targets.rs` holds every implementation against the same conformance suite.
+/// `tests/targets.rs` tests every implementation with the same conformance suite.
+///
+/// # Errors
+///
+/// Every fallible method returns an error if the engine or the host's file system does.
 pub trait Target: Send + Sync {
-    /// Makes the file, empty; no error if it is there.
+    /// Creates an empty file; does nothing if it exists.
     fn create(&self, file: u32) -> Result<()>;
-    /// Reads; the bytes read, fewer only at the end of the file.
+    /// Reads at `offset` (in bytes) and returns the number of bytes read, fewer than requested only at the end of the
+    /// file.
     fn read(&self, file: u32, offset: u64, buf: &mut [u8], direct: bool) -> Result<usize>;
-    /// Writes all; `sync` makes it durable before it returns.
+    /// Writes all of `buf`. With `sync`, the data is durable when the call returns.
     fn write(&self, file: u32, offset: u64, buf: &[u8], sync: bool, direct: bool) -> Result<()>;
     /// Makes the file's writes durable.
     fn sync(&self, file: u32) -> Result<()>;
-    /// Sets the length.
+    /// Sets the length in bytes.
     fn truncate(&self, file: u32, size: u64) -> Result<()>;
-    /// Frees a range.
+    /// Frees a range given in bytes.
     fn punch(&self, file: u32, offset: u64, len: u64) -> Result<()>;
     /// Removes the file.
     fn unlink(&self, file: u32) -> Result<()>;
-    /// Lets what is dirty go to disk, without waiting: what the passing of a txg timeout does.
+    /// Starts writing dirty data to disk without waiting, as the engine does after a txg timeout.
     fn kick(&self) -> Result<()>;
-    /// Waits until all is on disk.
+    /// Waits until all data is on disk.
     fn settle(&self) -> Result<()>;
-    /// The counters now.
+    /// Returns the current counters.
     fn counters(&self) -> Result<Counters>;
-    /// Bytes allocated on disk for the files, metadata of theirs included; after [`Target::settle`].
+    /// Returns the bytes allocated on disk for the files, including their metadata. Call [`Target::settle`] first.
     fn allocated_bytes(&self) -> Result<u64>;
-    /// The same before compression: on a directory, the files' lengths without holes that cost nothing.
+    /// Returns the bytes of the files before compression; in a directory, the allocated bytes.
     fn logical_bytes(&self) -> Result<u64>;
 }

@@ -13,13 +13,18 @@ use crate::{
     Capture, Counters, Directory, EngineTarget, Error, Result, Schedule, Spec, Target, TargetSpec, drive,
 };
 
-/// Runs the trial; `interrupted` is asked now and then.
+/// Runs the trial. It calls `interrupted` periodically.
+///
+/// # Errors
+///
+/// Returns an error if the trace, capture or specification is invalid, if nothing is left to replay, or if the target
+/// fails; and [`Error::Interrupted`] if `interrupted` returns true.
 pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Replay> {
     let trace = Trace::load(&spec.trace)?;
     let mut capture = Capture::load(&spec.capture)?;
     if capture.files.len() != trace.files.len() {
         return Err(Error::Nothing(format!(
-            "{} was captured from another trace than {}",
+            "the capture {} does not belong to the trace {}",
             spec.capture.display(),
             spec.trace.display()
         )));
@@ -28,7 +33,7 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
         *taken &= spec.roles.is_empty() || spec.roles.contains(role);
     }
     if !(0.0..=0.9).contains(&spec.warm_share) {
-        return Err(Error::Nothing(format!("warm_share is {}, and has to be 0 to 0.9", spec.warm_share)));
+        return Err(Error::Nothing(format!("warm_share is {}, but must be between 0 and 0.9", spec.warm_share)));
     }
     if spec.application.is_some() {
         limit_cpus(trace.meta.cores);
@@ -41,14 +46,14 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
     };
     drop(trace);
     if schedule.is_empty() && !spec.fill_only {
-        return Err(Error::Nothing(format!("nothing of {} is left to replay", spec.trace.display())));
+        return Err(Error::Nothing(format!("nothing in {} is left to replay", spec.trace.display())));
     }
     match &spec.target {
         TargetSpec::Engine(options) => {
             let roles = capture.roles.clone();
             let real_time = spec.pace.is_some() || spec.application.is_some();
             let mut scaled = options.clone();
-            // A sample of the regions meets a cache of the same share; 64 MiB is the least the engine takes.
+            // The cache is scaled with the sample. The engine's minimum is 64 MiB.
             scaled.arc_bytes = ((options.arc_bytes as f64 * capture.rate) as u64).max(64 << 20);
             scaled.dirty_bytes = ((options.dirty_bytes as f64 * capture.rate) as u64).max(64 << 20);
             let target = EngineTarget::create(&scaled, roles, &spec.settings, real_time)?;
@@ -74,13 +79,13 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
     }
 }
 
-/// CPU time that processes beside the recorded ones used, as far as the recorder measured it.
+/// Returns the CPU time of processes other than the recorded ones, as far as the recorder measured it.
 fn others(trace: &Trace) -> Others {
     Others { cpu_ns: trace.meta.cpu.iter().map(|second| second.others_ns).sum() }
 }
 
-/// Leaves this process as many CPUs as the recorded machine had, if that is fewer: the application's threads and OpenZFS's
-/// compete for them.
+/// Restricts this process to as many CPUs as the recorded machine had, if that is fewer, so that the application's
+/// threads and OpenZFS's threads compete for them as in the recording.
 fn limit_cpus(cores: u32) {
     let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return };
     let mine: Vec<usize> = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect();
@@ -129,7 +134,7 @@ fn on<T: Target>(
         replay.allocated_before = target.allocated_bytes()?;
         start_device(target);
         let cut = schedule.start_ns + (schedule.duration_ns as f64 * spec.warm_share) as u64;
-        // An application's caches, dirty data and threads are warmed up by itself, without a break.
+        // The application's first steps warm up caches, dirty data and threads within the same pass.
         replay.application = schedule.application.as_ref().map(|a| a.inferred.clone());
         let (warm, measured) =
             if application.is_some() { (Schedule::default(), schedule) } else { schedule.split(cut) };
@@ -152,7 +157,7 @@ fn on<T: Target>(
 fn take_counters(replay: &mut Replay, before: &Counters, after: &Counters) {
     replay.vdev = after.vdev.since(&before.vdev);
     replay.arc = after.arc.since(&before.arc);
-    // Sizes are levels, not counts: as they are at the end.
+    // Sizes are levels, not counts: take the values after the pass.
     (replay.arc.size, replay.arc.target, replay.arc.max) = (after.arc.size, after.arc.target, after.arc.max);
     replay.arc.compressed_size = after.arc.compressed_size;
     replay.arc.uncompressed_size = after.arc.uncompressed_size;

@@ -1,5 +1,5 @@
-//! An application's replay follows the wakeups that were recorded, and nothing else: one thread is delayed, and the threads
-//! that it woke in the recording are late as well, while the others go on.
+//! An application's replay follows only the recorded wakeups: if one thread is delayed, the threads that it woke in the
+//! recording are late too, and the others continue.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -52,7 +52,7 @@ fn trace(dir: &std::path::Path) -> Trace {
     Trace { files: (0..3).map(file).collect(), events, ..Trace::default() }
 }
 
-/// A directory in which the last write of file 0 takes until all of file 2 is written.
+/// A directory in which the last write of file 0 ends only after all writes of file 2.
 struct Delayed {
     directory: Directory,
     /// Writes of each file that have ended.

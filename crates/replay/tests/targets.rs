@@ -1,4 +1,4 @@
-//! One conformance suite, run against every target.
+//! Runs one conformance suite on every target.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ fn text(len: usize, seed: u64) -> Vec<u8> {
 }
 
 fn conforms(target: &dyn Target) {
-    // Files come into being by a write or by name, and read back.
+    // A write or `create` creates a file; its data can be read back.
     let content = text(300_000, 1);
     target.write(0, 0, &content, false, false).unwrap();
     let mut back = vec![0; 300_100];
     assert_eq!(target.read(0, 0, &mut back, false).unwrap(), 300_000);
     assert_eq!(&back[..300_000], &content[..]);
-    // An overwrite in the middle, durable.
+    // A synchronous overwrite in the middle.
     target.write(0, 5000, b"durable", true, false).unwrap();
     target.sync(0).unwrap();
     assert_eq!(target.read(0, 4999, &mut back[..9], false).unwrap(), 9);
     assert_eq!(&back[1..8], b"durable");
-    // Direct requests with odd offsets and memory work as well as aligned ones.
+    // Direct requests with unaligned offsets and memory work like aligned ones.
     target.write(0, 8192, &text(4096, 2), true, true).unwrap();
     assert_eq!(target.read(0, 8192, &mut back[..4096], true).unwrap(), 4096);
     assert_eq!(&back[..4096], &text(4096, 2)[..]);
     assert_eq!(target.read(0, 299_999, &mut back[..100], true).unwrap(), 1);
-    // Lengths and holes.
+    // Truncation and holes.
     target.truncate(0, 400_000).unwrap();
     assert_eq!(target.read(0, 399_990, &mut back[..100], false).unwrap(), 10);
     target.punch(0, 131_072, 131_072).unwrap();
@@ -35,7 +35,7 @@ fn conforms(target: &dyn Target) {
     target.punch(0, 0, 0).unwrap();
     target.truncate(0, 10).unwrap();
     assert_eq!(target.read(0, 0, &mut back, false).unwrap(), 10);
-    // Created twice, removed twice, and there again.
+    // Creating or removing a file twice is not an error, and a removed file can be created again.
     target.create(1).unwrap();
     target.create(1).unwrap();
     assert_eq!(target.read(1, 0, &mut back, false).unwrap(), 0);
@@ -43,13 +43,13 @@ fn conforms(target: &dyn Target) {
     target.unlink(1).unwrap();
     target.write(1, 100, b"again", false, false).unwrap();
     assert_eq!(target.read(1, 100, &mut back, false).unwrap(), 5);
-    // What is settled is accounted for.
+    // After `settle`, allocation includes the written data.
     target.write(1, 0, &text(1 << 20, 3), false, false).unwrap();
     target.kick().unwrap();
     target.settle().unwrap();
     assert!(target.allocated_bytes().unwrap() > 0);
     assert!(target.counters().unwrap().cpu_seconds > 0.0);
-    // From several threads at once.
+    // Concurrent writes from several threads.
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
             scope.spawn(move || {

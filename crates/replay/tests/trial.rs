@@ -123,9 +123,10 @@ fn paced_replays_take_the_recorded_time() {
     let dir = tempfile::tempdir().unwrap();
     let mut spec = prepare(dir.path(), engine(dir.path()));
     (spec.pace, spec.first_seconds, spec.warm_passes) = (Some(4.0), Some(6.0), 0);
-    // A sync then waits for no disk.
+    // With `sync=disabled`, a sync does not wait for the device.
     spec.settings = BTreeMap::from([("data".into(), Settings::from([("sync".into(), "disabled".into())]))]);
-    // A machine that cannot keep up takes longer; the recorded speed would take six seconds.
+    // The replay at four times the recorded speed should take 1.5 s; a slow machine may take longer, but not the
+    // recorded 6 s.
     let mut seen = Vec::new();
     while seen.iter().all(|seconds| *seconds > 4.0) {
         let replay = trial::run(&spec, &|| false).unwrap();

@@ -1,5 +1,5 @@
-//! CRC-32 (IEEE 802.3, reflected, as in gzip): a row group or footer with a flipped bit is told apart from a good one
-//! before anything is decoded from it.
+//! CRC-32 (IEEE 802.3, reflected, as in gzip). The reader compares it before it decodes a row group or footer, and so
+//! detects damaged data.
 
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
@@ -19,17 +19,18 @@ const TABLE: [u32; 256] = {
     table
 };
 
-/// The checksum of `bytes`.
+/// Returns the CRC-32 of `bytes`.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize] ^ (crc >> 8))
 }
 
-/// What stands before every footer of a trace: these 8 bytes, the footer's CRC-32 and its length, little endian.
+/// The start of the seal that precedes each footer of a trace: these 8 bytes, then the footer's CRC-32 and its length,
+/// little endian.
 pub(crate) const SEAL_MAGIC: &[u8; 8] = b"PWTRSEAL";
-/// Length of a seal.
+/// The length of a seal in bytes.
 pub(crate) const SEAL_LEN: u64 = 16;
 
-/// The seal of a footer, given its Thrift bytes.
+/// Returns the seal of a footer, given its Thrift bytes.
 pub(crate) fn seal(footer: &[u8]) -> [u8; SEAL_LEN as usize] {
     let mut seal = [0; SEAL_LEN as usize];
     seal[..8].copy_from_slice(SEAL_MAGIC);

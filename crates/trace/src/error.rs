@@ -1,40 +1,40 @@
-//! What can go wrong with a trace.
+//! Errors of traces.
 
 use std::path::{Path, PathBuf};
 
-/// An error of this crate. Every message says what was tried, on what, and what to do where that is known.
+/// An error of this crate. Each message names the operation and its object, and the remedy if it is known.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused.
+    /// An operating-system call failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried: `open`, `read`, `write`.
+        /// The operation: `open`, `read`, `write`.
         action: &'static str,
-        /// On what.
+        /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The file is something else.
+    /// The file is not a trace.
     #[error("{} is not a Poolwright trace: {why}", path.display())]
     NotATrace {
         /// The file.
         path: PathBuf,
-        /// What it looks like instead.
+        /// The observation, for example "it is not a Parquet file".
         why: String,
     },
-    /// The file starts as a trace does but is cut before its first checkpoint.
+    /// The file starts like a trace but ends before its first checkpoint.
     #[error(
-        "{} is truncated: it starts as a trace does but holds no complete footer; copy it again or record anew",
+        "{} is truncated: it starts like a trace but contains no complete footer\nhint: copy the file again, or make a new recording",
         path.display()
     )]
     Truncated {
         /// The file.
         path: PathBuf,
     },
-    /// The trace was written in a later format.
-    #[error("{} has trace format {version}, this program reads up to {}; use the newer poolwright that wrote it",
+    /// The trace has a later format version.
+    #[error("{} has trace format {version}, but this program reads formats up to {}\nhint: use the newer poolwright that wrote the file",
         path.display(), crate::FORMAT_VERSION)]
     Newer {
         /// The file.
@@ -42,42 +42,42 @@ pub enum Error {
         /// Its format version.
         version: String,
     },
-    /// A trace, but with bytes that cannot be right.
-    #[error("{} is damaged: {why}; copy it again or record anew", path.display())]
+    /// The file is a trace with invalid contents.
+    #[error("{} is damaged: {why}\nhint: copy the file again, or make a new recording", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What does not fit.
+        /// The inconsistency.
         why: String,
     },
-    /// More events than this machine can hold.
-    #[error("{} holds {}, which take {} in memory, and {} are available; record for a shorter time", path.display(),
+    /// The trace has more events than fit into the available memory.
+    #[error("{} contains {}, which take {} of memory, but only {} are available\nhint: record for a shorter time", path.display(),
         crate::counted(*events, "event"), crate::format_size(*needed), crate::format_size(*available))]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// How many it says.
+        /// The number of events.
         events: u64,
-        /// Bytes that they take.
+        /// Required memory in bytes.
         needed: u64,
-        /// Bytes that there are.
+        /// Available memory in bytes.
         available: u64,
     },
-    /// A trace is never written over a file that is something else.
-    #[error("will not overwrite {}: it is not a Poolwright trace; choose another name or remove it", path.display())]
+    /// The target exists and is not a trace.
+    #[error("will not overwrite {}: it is not a Poolwright trace\nhint: choose another name, or remove the file", path.display())]
     NotOverwritten {
         /// The file.
         path: PathBuf,
     },
-    /// The caller pushed an event of a file that it did not register.
+    /// The caller pushed an event of a file that it had not registered.
     #[error("event of file {file}, but the trace has only {known} files")]
     UnknownFile {
-        /// The id in the event.
+        /// The file id in the event.
         file: u32,
-        /// How many files are registered.
+        /// The number of registered files.
         known: usize,
     },
-    /// An earlier write failed; the trace on disk ends at the last checkpoint before it.
+    /// An earlier write failed. The trace on disk ends at the last checkpoint before it.
     #[error("cannot write {}: an earlier write failed, the trace ends at its last checkpoint", path.display())]
     Poisoned {
         /// The trace.
@@ -88,41 +88,41 @@ pub enum Error {
     Encode {
         /// The trace.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: parquet::errors::ParquetError,
     },
-    /// A line of a foreign trace cannot be understood.
+    /// A line of a foreign trace is invalid.
     #[error("{}:{line}: {why}", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// Line, from 1.
+        /// The line number, counted from 1.
         line: u64,
-        /// What was expected and what was found.
+        /// The expected and the actual contents.
         why: String,
     },
-    /// The trace holds something that the wanted format cannot.
+    /// The trace contains something that the export format cannot represent.
     #[error("cannot export to {}: {why}", path.display())]
     Export {
-        /// Where to.
+        /// The target.
         path: PathBuf,
-        /// What does not fit, and what to do.
+        /// The cause and the remedy.
         why: String,
     },
-    /// A file given to an importer holds nothing to import.
+    /// An importer cannot import the file.
     #[error("{}: {why}", path.display())]
     Import {
         /// The file.
         path: PathBuf,
-        /// Why it cannot be imported.
+        /// The cause.
         why: String,
     },
 }
 
-/// A result of this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Names the action and the file of an I/O error.
+/// Returns a function that adds the operation and the file to an I/O error.
 pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::Io { action, path, source }

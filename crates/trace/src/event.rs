@@ -1,42 +1,42 @@
-//! The I/O event: one finished operation on one file, as every recorder, importer and replayer knows it.
+//! The I/O event: one finished operation on one file. Recorders, importers and the replay share this type.
 
 use serde::{Deserialize, Serialize};
 
-/// What was done to a file. The spelling of [`Op::name`] is the one in the trace file.
+/// The kind of an operation on a file. [`Op::name`] returns its spelling in the trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Op {
-    /// Bytes read at an offset.
+    /// Reads bytes at an offset.
     Read,
-    /// Bytes written at an offset.
+    /// Writes bytes at an offset.
     Write,
-    /// `fsync`: data and metadata made durable.
+    /// Makes data and metadata durable (`fsync`).
     Fsync,
-    /// `fdatasync`, `sync_file_range` with waits, `msync`: data made durable.
+    /// Makes data durable: `fdatasync`, `sync_file_range` with waits, `msync`.
     Fdatasync,
-    /// The file's length set to `offset` bytes.
+    /// Sets the file's length to `offset` bytes.
     Truncate,
-    /// A range deallocated (`FALLOC_FL_PUNCH_HOLE`, `ZERO_RANGE`).
+    /// Deallocates a range (`FALLOC_FL_PUNCH_HOLE`, `ZERO_RANGE`).
     Punch,
-    /// A range allocated ahead (`fallocate` without a mode that frees).
+    /// Preallocates a range (`fallocate` without a mode that frees).
     Allocate,
-    /// The file opened; `len` is its size then.
+    /// Opens the file; `len` is its size at that time.
     Open,
-    /// The last descriptor seen was closed.
+    /// Closes the last known descriptor.
     Close,
-    /// The file created.
+    /// Creates the file.
     Create,
-    /// The name removed.
+    /// Removes the name.
     Unlink,
-    /// The file took another file's name; `offset` is the id of the file that was there, if any.
+    /// Renames the file; `offset` is the id of the file that had the new name, if any.
     Rename,
-    /// Pages faulted in or mapped (`mmap` region of `len` bytes at `offset`).
+    /// Maps or faults in pages (`len` bytes at `offset` of an `mmap`).
     Map,
-    /// A range was locked (`fcntl`, `flock`) or, with [`Flags::FAILED`], refused because another process has it locked. A `len`
-    /// of 0 reaches to the end of the file.
+    /// Locks a range (`fcntl`, `flock`). With [`Flags::FAILED`], the lock was refused because another process holds it.
+    /// A `len` of 0 reaches to the end of the file.
     Lock,
-    /// The lock of a range given up.
+    /// Releases the lock of a range.
     Unlock,
 }
 
@@ -60,7 +60,7 @@ impl Op {
         Op::Unlock,
     ];
 
-    /// The spelling in the trace file and in JSON.
+    /// Returns the spelling in the trace file and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Op::Read => "read",
@@ -81,98 +81,99 @@ impl Op {
         }
     }
 
-    /// The operation of that name; `None` for a name this version does not know.
+    /// Returns the operation with the given name, or `None` if this version does not know it.
     pub fn from_name(name: &str) -> Option<Op> {
         Op::ALL.into_iter().find(|op| op.name() == name)
     }
 
-    /// Whether data was made durable by this operation itself (`fsync` or `fdatasync`).
+    /// Whether the operation makes earlier writes durable (`fsync` or `fdatasync`).
     pub fn is_sync(self) -> bool {
         matches!(self, Op::Fsync | Op::Fdatasync)
     }
 }
 
-/// One operation. Sizes are bytes, times nanoseconds.
+/// One operation. Sizes are in bytes, times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Start of the operation, since the start of the recording.
+    /// Start of the operation, in nanoseconds since the start of the recording.
     pub t_ns: u64,
-    /// How long the caller waited; 0 where the source does not say.
+    /// Time that the caller waited, in nanoseconds; 0 if unknown.
     pub dur_ns: u64,
-    /// What was done.
+    /// The kind of operation.
     pub op: Op,
     /// Index into the trace's file table.
     pub file: u32,
-    /// First byte; 0 where an operation has none.
+    /// Offset of the first byte; 0 for operations without an offset.
     pub offset: u64,
-    /// Bytes really transferred (not asked for).
+    /// Bytes transferred, which can be fewer than requested.
     pub len: u64,
-    /// Process and thread, as the kernel numbers them.
+    /// Process id.
     pub pid: u32,
     /// Thread id.
     pub tid: u32,
-    /// See [`Flags`].
+    /// How the operation was issued.
     pub flags: Flags,
-    /// What the thread did before, where the recorder saw it.
+    /// What the thread did before the operation, if the recorder saw it.
     pub gap: Option<Gap>,
 }
 
-/// What a thread did between the end of its previous recorded operation and the start of this one. The gap is as long as
-/// the time between the two; what is neither CPU time nor waiting for a CPU is sleep.
+/// What a thread did between the end of its previous recorded operation and the start of this one. The time in between
+/// consists of CPU time, waiting for a CPU, and sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
     /// CPU time that the thread used, in nanoseconds. A trace stores at most 2^63 − 1.
     pub cpu_ns: u64,
-    /// Time that it was ready to run and waited for a CPU, in nanoseconds; at most 4.29 s.
+    /// Time that the thread was ready to run and waited for a CPU, in nanoseconds; at most 4.29 s.
     pub ready_ns: u32,
-    /// From the wakeup that ended its last sleep to the start of the operation, in nanoseconds; at most 4.29 s. 0 if it did
-    /// not sleep.
+    /// Time from the wakeup that ended the thread's last sleep to the start of the operation, in nanoseconds; at most
+    /// 4.29 s. 0 if the thread did not sleep.
     pub wake_ns: u32,
-    /// Who woke it from its last sleep: the id of a thread that does recorded I/O itself, [`Gap::OTHER`], [`Gap::TIMER`], or 0
-    /// if it did not sleep.
+    /// The origin of the wakeup that ended the thread's last sleep: the id of a thread with recorded I/O,
+    /// [`Gap::OTHER`], [`Gap::TIMER`], or 0 if the thread did not sleep.
     pub waker: u32,
 }
 
 impl Gap {
-    /// [`Gap::waker`] of another process (a client, for example), or of a thread without recorded I/O.
+    /// [`Gap::waker`] for another process (a client, for example) or a thread without recorded I/O.
     pub const OTHER: u32 = u32::MAX;
-    /// [`Gap::waker`] of an interrupt: a timer, as a rule.
+    /// [`Gap::waker`] for an interrupt, usually of a timer.
     pub const TIMER: u32 = u32::MAX - 1;
 }
 
-/// No call moves more bytes than this on Linux (`MAX_RW_COUNT` is a page less).
+/// The maximum number of bytes that one call moves, rounded up. Linux's `MAX_RW_COUNT` is one page less.
 pub const LONGEST_CALL: u64 = 1 << 31;
 
 impl Event {
-    /// Whether it reads or writes `len` bytes: reads, writes and page faults; the call of `mmap` itself touches nothing.
+    /// Whether the operation reads or writes `len` bytes: reads, writes and page faults. The `mmap` call itself moves
+    /// no data.
     pub fn moves_bytes(&self) -> bool {
         matches!(self.op, Op::Read | Op::Write) || (self.op == Op::Map && self.dur_ns == 0)
     }
 }
 
-/// How the operation was issued.
+/// How an operation was issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u16);
 
 impl Flags {
     /// The descriptor was opened with `O_DIRECT`.
     pub const DIRECT: Flags = Flags(1);
-    /// `O_SYNC`/`O_DSYNC` or `RWF_(D)SYNC`: durable when it returned.
+    /// The write was durable when it returned: `O_SYNC`/`O_DSYNC` or `RWF_(D)SYNC`.
     pub const SYNC: Flags = Flags(2);
-    /// Appended (`O_APPEND`).
+    /// The write appended (`O_APPEND`).
     pub const APPEND: Flags = Flags(4);
-    /// Issued through libaio.
+    /// The operation was issued through libaio.
     pub const AIO: Flags = Flags(8);
-    /// Issued through io_uring.
+    /// The operation was issued through io_uring.
     pub const URING: Flags = Flags(16);
-    /// Of a lock: others may hold it too.
+    /// The lock is shared.
     pub const SHARED: Flags = Flags(32);
-    /// Of a lock: refused, because another process has the range locked.
+    /// The lock was refused because another process holds it.
     pub const FAILED: Flags = Flags(64);
-    /// Of a page fault: the pages were in the page cache, and nothing was read.
+    /// The faulted pages were in the page cache, so nothing was read.
     pub const CACHED: Flags = Flags(128);
 
-    /// Whether every bit of `other` is set.
+    /// Whether all bits of `other` are set.
     pub fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
@@ -185,41 +186,41 @@ impl std::ops::BitOr for Flags {
     }
 }
 
-/// A file of the trace; its index in the table is what [`Event::file`] holds.
+/// A file of the trace. [`Event::file`] is its index in the file table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
-    /// Absolute path when the recording saw it last.
+    /// The last known absolute path.
     pub path: String,
-    /// Size in bytes at the end of the recording (or at its removal).
+    /// Size in bytes at the end of the recording, or when the file was removed.
     pub size: u64,
-    /// What the file is to its database: data, wal, binlog, temp, index, backup, archive, import, other.
+    /// The file's role in its database: data, wal, binlog, temp, index, backup, archive, import, other.
     pub role: String,
-    /// Device as `major:minor`, empty if unknown.
+    /// The device as `major:minor`; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub device: String,
-    /// Inode number, 0 if unknown.
+    /// Inode number; 0 if unknown.
     #[serde(default)]
     pub ino: u64,
 }
 
-/// What a trace says of itself.
+/// Metadata of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
-    /// Who wrote it, e.g. `poolwright 0.1.0`.
+    /// The program that wrote the trace, e.g. `poolwright 0.1.0`.
     pub creator: String,
-    /// How it was seen: `syscall`, `vfs`, `mount`, or an importer's name (`fio-iolog`).
+    /// The source of the events: `syscall`, `vfs`, `mount`, or an importer's name (`fio-iolog`).
     pub probe_set: String,
-    /// What was followed: `dir:/path`, `pid:123`, `import:file`.
+    /// The recorded subject: `dir:/path`, `pid:123`, `import:file`.
     pub subject: String,
-    /// Length of the recording.
+    /// Length of the recording in nanoseconds.
     pub duration_ns: u64,
-    /// Events the kernel dropped because the buffer was full.
+    /// Events that the kernel dropped because the buffer was full.
     pub lost_events: u64,
-    /// What the probe set could not see, with a count where there is one: `[("io_uring on fixed files", 12)]`.
+    /// Kinds of I/O that the probe set could not see, with a count where known: `[("io_uring on fixed files", 12)]`.
     pub unseen: Vec<(String, u64)>,
     /// Kernel release and machine, for the report.
     pub host: String,
-    /// CPUs of the machine; 0 if unknown.
+    /// The number of CPUs of the machine; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cores: u32,
     /// CPU time in each second of the recording, in order; empty if it was not measured.
@@ -227,14 +228,14 @@ pub struct Meta {
     pub cpu: Vec<CpuSecond>,
 }
 
-/// CPU time used in one second of a recording, the recorder's own share included.
+/// CPU time used in one second of a recording, including the recorder's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuSecond {
-    /// By everything on the machine, in nanoseconds over all its CPUs.
+    /// CPU time of the whole machine, summed over its CPUs, in nanoseconds.
     pub host_ns: u64,
-    /// By the processes of the recorded subject, in nanoseconds.
+    /// CPU time of the recorded processes, in nanoseconds.
     pub subject_ns: u64,
-    /// By other processes, in nanoseconds: neither the recorder nor threads of the kernel nor servers of FUSE.
+    /// CPU time of other processes in nanoseconds, except the recorder, kernel threads and FUSE servers.
     #[serde(default)]
     pub others_ns: u64,
 }

@@ -1,4 +1,4 @@
-//! Traces for other tools: CSV for everything, fio's I/O log for a replay with `fio --read_iolog`.
+//! Exports traces for other tools: CSV, and fio's I/O log for `fio --read_iolog`.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,10 +8,10 @@ use crate::error::{Error, Result, io};
 use crate::schema::{COLUMNS, NO_GAP};
 use crate::{Event, Op, Reader};
 
-/// A format to export to.
+/// An export format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The columns of the trace, with a header line; fields quoted as RFC 4180 says.
+    /// All columns of the trace, with a header line; fields are quoted as in RFC 4180.
     Csv,
     /// fio's I/O log, version 3.
     FioIolog,
@@ -21,7 +21,7 @@ impl Format {
     /// Every format.
     pub const ALL: [Format; 2] = [Format::Csv, Format::FioIolog];
 
-    /// The name by which it is asked for.
+    /// Returns the name of the format on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Format::Csv => "csv",
@@ -30,16 +30,20 @@ impl Format {
     }
 }
 
-/// What was exported.
+/// The result of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// Events written.
+    /// The number of events written.
     pub events: u64,
-    /// Events that the format cannot hold, by operation.
+    /// The number of events that the format cannot represent, by operation.
     pub skipped: BTreeMap<&'static str, u64>,
 }
 
-/// Writes all events of `reader` to `out`; `target` is the name of `out` for messages.
+/// Writes all events of `reader` to `out`. `target` is the name of `out` in messages.
+///
+/// # Errors
+///
+/// Returns an error if the trace is damaged, if `out` cannot be written, or if the format cannot represent a file name.
 pub fn export(reader: &Reader, format: Format, out: &mut dyn Write, target: &Path) -> Result<Exported> {
     let done = match format {
         Format::Csv => csv(reader, out, target)?,
@@ -83,7 +87,7 @@ fn fio_iolog(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Expo
     let names = || reader.files().iter().zip(&used).filter(|(_, used)| **used).map(|(file, _)| &file.path);
     if let Some(path) = names().find(|path| path.is_empty() || path.contains(char::is_whitespace)) {
         let why = format!(
-            "fio cannot read a file name that is empty or has blanks: {path:?}; export to CSV instead"
+            "fio cannot read the file name {path:?}, which is empty or contains blanks; export to CSV instead"
         );
         return Err(Error::Export { path: target.to_owned(), why });
     }
@@ -103,7 +107,7 @@ fn fio_iolog(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Expo
             *done.skipped.entry(event.op.name()).or_default() += 1;
             continue;
         };
-        now = (event.t_ns / 1000).max(now); // fio takes no step back
+        now = (event.t_ns / 1000).max(now); // fio requires ascending times
         let path = &reader.files()[event.file as usize].path;
         put(out, format_args!("{now} {path} {action} {} {}\n", event.offset, event.len))?;
         done.events += 1;
@@ -114,7 +118,7 @@ fn fio_iolog(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Expo
     Ok(done)
 }
 
-/// fio would open, and so create, each file that is added.
+/// Returns which files have exported events. fio would open, and so create, each file that is added.
 fn used_files(reader: &Reader) -> Result<Vec<bool>> {
     let mut used = vec![false; reader.files().len()];
     for event in reader.events() {

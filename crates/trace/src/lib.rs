@@ -1,8 +1,8 @@
 //! The I/O event, the Parquet trace, importers and statistics.
 //!
-//! A trace is what a recorder or an importer writes and every later stage reads: a table of files and a
-//! stream of [`Event`]s, one Parquet file on disk (`docs/trace-format.md`). [`Writer`] writes one, [`Reader`]
-//! streams one, [`Trace`] holds one in memory.
+//! A recorder or an importer writes a trace, and every later stage reads it: a table of files and a stream of
+//! [`Event`]s in one Parquet file (`docs/trace-format.md`). [`Writer`] writes a trace, [`Reader`] streams one, and
+//! [`Trace`] keeps one in memory.
 //!
 //! ```
 //! use poolwright_trace::{Event, File, Flags, Meta, Op, Reader, Writer};

@@ -6,10 +6,10 @@ use poolwright_host::memory;
 
 use crate::{Error, Event, File, Meta, Reader, Result, Summary, Writer};
 
-/// A trace read into memory: 88 bytes an event.
+/// A trace in memory, at 88 bytes per event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
-    /// What the trace says of itself.
+    /// Metadata of the trace.
     pub meta: Meta,
     /// The file table.
     pub files: Vec<File>,
@@ -21,10 +21,12 @@ impl Trace {
     /// Reads a trace from disk.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if the events that it claims to hold take more memory than is available; as [`Reader::events`].
+    ///
+    /// Returns [`Error::TooLarge`] if the claimed number of events takes more memory than is available, and the errors
+    /// of [`Reader::events`].
     pub fn load(path: impl AsRef<Path>) -> Result<Trace> {
         let reader = Reader::open(path)?;
-        // Sorting takes half as much again.
+        // Sorting takes half as much memory again.
         let needed = reader.len().saturating_mul(size_of::<Event>() as u64 * 3 / 2);
         let available = memory::available().unwrap_or(u64::MAX);
         if needed > available {
@@ -43,7 +45,11 @@ impl Trace {
         Ok(Trace { meta: reader.meta().clone(), files: reader.files().to_vec(), events })
     }
 
-    /// Writes it to disk.
+    /// Writes the trace to disk.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the trace cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<Summary> {
         let mut writer = Writer::create(path, self.meta.clone())?;
         for file in &self.files {

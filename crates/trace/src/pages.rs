@@ -1,19 +1,20 @@
-//! Checks the pages of a column before they are decoded: a page states in a few bytes how much memory its content needs, and
-//! the decoder believes it.
+//! Checks the pages of a column before they are decoded, because the decoder allocates as much memory as a page's
+//! header claims.
 //!
-//! The header of a page is a Thrift structure in the compact protocol. Only the fields that a decoder allocates by are read
-//! here; the others are skipped.
+//! A page header is a Thrift structure in the compact protocol. Only the fields that determine allocations are parsed;
+//! the others are skipped.
 
-/// The most that one column of one row group may hold, unpacked.
+/// The maximum uncompressed size of one column of one row group, in bytes.
 pub(crate) const COLUMN_LIMIT: u64 = 64 << 20;
 
-/// Encodings that the reader decodes (`parquet.thrift`): plain, dictionaries, run lengths, differences of integers.
+/// Encodings that the reader decodes (`Encoding` in `parquet.thrift`): plain, dictionaries, run lengths, deltas of
+/// integers.
 const ENCODINGS: [i64; 5] = [0, 2, 3, 5, 8];
 
-/// A structure in a structure, deeper than any page's header has.
+/// The maximum depth of nested structures; more than any valid page header has.
 const DEPTH: u32 = 16;
 
-/// What a page's header claims.
+/// The claims of a page's header.
 #[derive(Debug, Default, PartialEq)]
 struct Page {
     unpacked: i64,
@@ -22,8 +23,8 @@ struct Page {
     encoding: i64,
 }
 
-/// Checks that the pages fill the column chunk, that none claims more values than `rows`, and that all of them together stay
-/// below [`COLUMN_LIMIT`].
+/// Checks that the pages fill the column chunk, that no page claims more values than `rows`, and that their total size
+/// is at most [`COLUMN_LIMIT`].
 pub(crate) fn check(chunk: &[u8], rows: u64) -> Result<(), String> {
     let mut rest = chunk;
     let mut unpacked = 0u64;
@@ -49,7 +50,7 @@ pub(crate) fn check(chunk: &[u8], rows: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes yet to be read. Every method gives `None` where they end too early.
+/// The remaining input. Every method returns `None` if the input ends too early.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -81,7 +82,7 @@ impl Input<'_> {
         Some((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
     }
 
-    /// The type and number of the next field of a structure; type 0 is its end.
+    /// Returns the type and number of a structure's next field; type 0 ends the structure.
     fn field(&mut self, last: i64) -> Option<(u8, i64)> {
         let head = self.byte()?;
         let number = match head >> 4 {
@@ -92,7 +93,7 @@ impl Input<'_> {
         Some((head & 15, number))
     }
 
-    /// Calls `each` with the type and number of every field, which has to read or skip its value.
+    /// Calls `each` with the type and number of every field; `each` must read or skip the value.
     fn structure(&mut self, mut each: impl FnMut(&mut Self, u8, i64) -> Option<()>) -> Option<()> {
         let mut last = 0;
         loop {
@@ -111,7 +112,7 @@ impl Input<'_> {
             match (number, kind) {
                 (2, 5) => page.unpacked = input.integer()?,
                 (3, 5) => page.packed = input.integer()?,
-                // Data, dictionary, data of version 2: where each has its encoding.
+                // The encoding's field in the headers of data pages, dictionary pages and data pages of version 2.
                 (5 | 7, 12) => input.values(&mut page, 2)?,
                 (8, 12) => input.values(&mut page, 4)?,
                 _ => input.skip_value(kind, DEPTH)?,
@@ -135,7 +136,7 @@ impl Input<'_> {
     fn skip_value(&mut self, kind: u8, depth: u32) -> Option<()> {
         let depth = depth.checked_sub(1)?;
         match kind {
-            1 | 2 => Some(()), // a boolean is its type
+            1 | 2 => Some(()), // a boolean's value is in its type
             3 => self.skip(1),
             4..=6 => self.varint().map(drop),
             7 => self.skip(8),
@@ -161,7 +162,8 @@ impl Input<'_> {
         }
     }
 
-    /// In a list or map a boolean takes a byte, so every element takes one at least, and a claimed length ends with the bytes.
+    /// Skips an element of a list or map. Unlike in a structure, a boolean takes a byte here. Every element takes at
+    /// least one byte, so a false length ends with the input.
     fn skip_element(&mut self, kind: u8, depth: u32) -> Option<()> {
         if matches!(kind, 1 | 2) { self.skip(1) } else { self.skip_value(kind, depth) }
     }
@@ -186,7 +188,8 @@ mod tests {
         varint(((value << 1) ^ (value >> 63)) as u64)
     }
 
-    /// Type 0 (data), sizes, a checksum that is skipped, and a header of version 1 with values and encoding.
+    /// Builds a page header: type 0 (data), sizes, a skipped checksum, and a version 1 header with number of values and
+    /// encoding.
     fn page(unpacked: i64, packed: i64, values: i64, encoding: i64) -> Vec<u8> {
         let header =
             [vec![0x15], integer(values), vec![0x15], integer(encoding), vec![0x15, 0, 0x15, 0, 0]].concat();
@@ -210,9 +213,9 @@ mod tests {
             (page(400, 40, -1, 0), "values"),
             (page(400, 40, 100, 6), "encoding"),
             (vec![0x15], "cannot be read"),
-            // A binary value that claims more than there is.
+            // A binary value that claims more bytes than the input has.
             ([vec![0x18], varint(u64::MAX)].concat(), "cannot be read"),
-            // Lists in lists.
+            // Nested lists.
             (vec![0x19; 100], "cannot be read"),
         ] {
             let why = check(&chunk(header), 100).unwrap_err();

@@ -1,4 +1,4 @@
-//! Reads a trace, also one whose recorder was killed in the middle of a write.
+//! Reads a trace, including one whose recorder was killed during a write.
 
 use std::cell::Cell;
 use std::fs::File as Disk;
@@ -28,33 +28,34 @@ mod part;
 use part::{Part, extent};
 
 const MAGIC: &[u8; 4] = b"PAR1";
-/// Length of the footer's length and the magic behind it.
+/// The size of a Parquet file's end: the footer's length and the magic.
 const TAIL: u64 = 8;
-/// Far above any footer that [`crate::Writer`] makes (a million files take as much); keeps a claimed length from taking the
-/// memory.
+/// The maximum length of a footer in bytes, so that a false length cannot exhaust memory. It is far above the footers
+/// of [`crate::Writer`]; a million files take as much.
 const FOOTER_LIMIT: u64 = 128 << 20;
-/// Rows that one row group may claim to have; the writer's have 2^18.
+/// The maximum number of rows that a row group may claim; the writer's row groups have 2^18.
 const ROW_GROUP_LIMIT: i64 = 1 << 20;
-/// Bytes of one row group in the file; the writer's have a few MiB.
+/// The maximum size of a row group in the file, in bytes; the writer's have a few MiB.
 const ROW_GROUP_BYTES: u64 = 256 << 20;
-/// Seals in front of something that is no footer. A torn trace has one at most; a crafted one could have each read in turn.
+/// The maximum number of seals without a valid footer. A torn trace has at most one; a crafted trace could make the
+/// reader read many.
 const FALSE_SEALS: u32 = 16;
 /// The longest name of a role, which becomes a dataset's name in a replay.
 const LONGEST_ROLE: usize = 32;
-/// Roles that a trace may name; there are seven.
+/// The maximum number of roles in a trace; Poolwright defines nine.
 const ROLES: usize = 64;
 
 thread_local! {
     static DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread decodes a trace's pages. A panic is caught there and becomes an [`Error`], so a program's own panic
-/// hook has nothing to report.
+/// Whether this thread is decoding a trace's pages. [`Reader`] catches a panic there and returns an [`Error`], so a
+/// panic hook need not report it.
 pub fn is_decoding() -> bool {
     DECODING.get()
 }
 
-/// An open trace. Cheap to keep: events are read only by [`Reader::events`] and [`Reader::row_group`].
+/// An open trace. It reads events only in [`Reader::events`] and [`Reader::row_group`].
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
@@ -68,7 +69,7 @@ pub struct Reader {
     good: u64,
 }
 
-/// Where each column that is read stands. Columns are found by name: later versions may add some.
+/// The index of each column that is read. Columns are found by name, because later versions may add some.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     t_ns: usize,
@@ -80,12 +81,16 @@ struct Columns {
     pid: usize,
     tid: usize,
     flags: usize,
-    /// In the order of [`GAP_COLUMNS`]; `None` in a trace written before they existed.
+    /// In the order of [`GAP_COLUMNS`]; `None` in a trace written before these columns existed.
     gap: Option<[usize; 4]>,
 }
 
 impl Reader {
-    /// Opens a trace. If its end is torn, the last complete footer before it is used ([`Reader::recovered`]).
+    /// Opens a trace. If its end is torn, the last complete footer is used ([`Reader::recovered`]).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be read, is not a trace, has a later format, or is damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
         let path = path.as_ref().to_owned();
         let foreign = |why: &str| Error::NotATrace { path: path.clone(), why: why.to_owned() };
@@ -98,14 +103,14 @@ impl Reader {
         if len == 0 {
             return Err(foreign("it is empty"));
         }
-        // A trace starts with an empty checkpoint, so its first seal stands right behind the magic.
+        // A trace starts with an empty checkpoint, so its first seal follows the magic.
         let mut head = [0; 12];
         let known = (len as usize).min(head.len());
         file.read_exact_at(&mut head[..known], 0).map_err(io("read", &path))?;
         let expected = [MAGIC.as_slice(), SEAL_MAGIC].concat();
         if head[..known] != expected[..known] {
             return Err(foreign(if head.starts_with(MAGIC) {
-                "it is a Parquet file of something else"
+                "it is a Parquet file with other contents"
             } else {
                 "it is not a Parquet file"
             }));
@@ -118,82 +123,89 @@ impl Reader {
         check_version(&path, version)?;
         let corrupt = |why: String| Error::Corrupt { path: path.clone(), why };
         let meta = serde_json::from_str(pair(KEY_META).unwrap_or(""))
-            .map_err(|e| corrupt(format!("its description cannot be read ({e})")))?;
+            .map_err(|e| corrupt(format!("invalid metadata ({e})")))?;
         let files: Vec<File> = serde_json::from_str(pair(KEY_FILES).unwrap_or(""))
-            .map_err(|e| corrupt(format!("its file table cannot be read ({e})")))?;
+            .map_err(|e| corrupt(format!("invalid file table ({e})")))?;
         check_roles(&files).map_err(corrupt)?;
         let columns = Columns::find(&metadata).map_err(corrupt)?;
         check_extents(&metadata, good).map_err(corrupt)?;
         let checksums = parse_checksums(pair(KEY_CHECKSUMS).unwrap_or(""))
             .filter(|sums| sums.len() == metadata.num_row_groups())
-            .ok_or_else(|| corrupt("its checksums cannot be read".to_owned()))?;
+            .ok_or_else(|| corrupt("invalid checksums".to_owned()))?;
         Ok(Reader { path, file, meta, files, columns, checksums, len, good, metadata })
     }
 
-    /// The file it was opened from.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the trace says of itself.
+    /// Returns the metadata of the trace.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    /// The file table.
+    /// Returns the file table.
     pub fn files(&self) -> &[File] {
         &self.files
     }
 
-    /// How many events it holds.
+    /// Returns the number of events.
     pub fn len(&self) -> u64 {
         self.metadata.row_groups().iter().map(|group| group.num_rows() as u64).sum()
     }
 
-    /// Whether it holds no event.
+    /// Whether the trace has no events.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// `Some(bytes)` if the end of the file is torn: how many bytes behind the last complete footer are not used.
-    /// Other Parquet readers open the file once it is cut to [`Reader::good_len`].
+    /// Returns the number of bytes after the last complete footer if the end of the file is torn. Other Parquet readers
+    /// can open the file after it is truncated to [`Reader::good_len`].
     pub fn recovered(&self) -> Option<u64> {
         (self.len > self.good).then(|| self.len - self.good)
     }
 
-    /// Length of the file up to and with the footer in use.
+    /// Returns the length of the file in bytes, up to and including the footer in use.
     pub fn good_len(&self) -> u64 {
         self.good
     }
 
-    /// A checksum of the trace's description, file table and events, as text: equal for copies of one trace.
+    /// Returns a checksum of the trace's metadata, file table and events, as text. Copies of a trace have the same
+    /// fingerprint.
     pub fn fingerprint(&self) -> String {
         let parts =
             [KEY_META, KEY_FILES, KEY_CHECKSUMS].map(|key| footer_value(&self.metadata, key).unwrap_or(""));
         format!("crc32:{:08x}:{}", crc32(parts.join("\n").as_bytes()), self.len())
     }
 
-    /// How many row groups there are.
+    /// Returns the number of row groups.
     pub fn row_groups(&self) -> usize {
         self.metadata.num_row_groups()
     }
 
-    /// All events, nearly sorted by time (exactly inside a row group). Holds one row group in memory.
+    /// Returns all events, nearly sorted by time (exactly within a row group). One row group at a time is in memory.
     pub fn events(&self) -> Events<'_> {
         Events { reader: self, group: 0, current: Vec::new().into_iter() }
     }
 
-    /// The events of one row group, sorted by time.
+    /// Returns the events of one row group, sorted by time.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be read or the row group is damaged.
     ///
     /// # Panics
-    /// If `index` is not below [`Reader::row_groups`].
+    ///
+    /// Panics if `index` is not below [`Reader::row_groups`].
     pub fn row_group(&self, index: usize) -> Result<Vec<Event>> {
         let bytes = self.verified(index)?;
-        // A checksum keeps accidents from the decoder, not a hostile writer, and it panics at pages that no writer makes.
+        // A checksum detects accidental damage, but a hostile file has valid checksums. The decoder panics on some
+        // invalid pages.
         DECODING.set(true);
         let decoded = catch_unwind(AssertUnwindSafe(|| self.decode(index, bytes)));
         DECODING.set(false);
-        let events = decoded.unwrap_or_else(|_| Err("its pages cannot be decoded".to_owned()));
+        let events = decoded.unwrap_or_else(|_| Err("invalid pages".to_owned()));
         events.map_err(|why| self.corrupt(format!("row group {index}: {why}")))
     }
 
@@ -201,7 +213,7 @@ impl Reader {
         Error::Corrupt { path: self.path.clone(), why }
     }
 
-    /// A row group's bytes, compared with its checksum, so that the decoder never sees damaged pages.
+    /// Reads a row group and compares it with its checksum, so that the decoder never sees damaged pages.
     fn verified(&self, index: usize) -> Result<Bytes> {
         let (start, length) = extent(self.metadata.row_group(index));
         let mut bytes = vec![0; length as usize];
@@ -212,7 +224,7 @@ impl Reader {
         Err(self.corrupt(format!("row group {index} does not match its checksum")))
     }
 
-    /// Decodes what was checked, from the same bytes: the file may change in the meantime.
+    /// Decodes the checked bytes in memory, because the file may change in the meantime.
     fn decode(&self, index: usize, bytes: Bytes) -> Result<Vec<Event>, String> {
         let group = self.metadata.row_group(index);
         let source = Part::new(group, bytes);
@@ -223,7 +235,7 @@ impl Reader {
         let rows = group.num_rows() as usize;
         let at = self.columns;
         for column in at.all() {
-            let chunk = source.of(group.column(column)).ok_or("its columns lie outside it")?;
+            let chunk = source.of(group.column(column)).ok_or("a column lies outside the row group")?;
             pages::check(chunk, rows as u64).map_err(|why| format!("column {column}: {why}"))?;
         }
         let t_ns = take::<Int64Type>(&reader, at.t_ns, rows)?;
@@ -237,7 +249,7 @@ impl Reader {
         let flags = take::<Int32Type>(&reader, at.flags, rows)?;
         let gaps = at.gap.map(|at| decode_gaps(&reader, at, rows)).transpose()?;
         if let Some(id) = file.iter().find(|&&id| id as u32 as usize >= self.files.len()) {
-            return Err(format!("an event of file {}, of {} known", *id as u32, self.files.len()));
+            return Err(format!("an event refers to file {}, but the trace has only {} files", *id as u32, self.files.len()));
         }
         let event = |i: usize| Event {
             t_ns: t_ns[i].max(0) as u64,
@@ -259,7 +271,7 @@ impl Reader {
     }
 }
 
-/// Iterates over the events of a [`Reader`]. After an error it goes on with the next row group.
+/// An iterator over the events of a [`Reader`]. After an error, it continues with the next row group.
 pub struct Events<'a> {
     reader: &'a Reader,
     group: usize,
@@ -278,7 +290,7 @@ impl Iterator for Events<'_> {
                 return None;
             }
             self.group += 1;
-            self.current = Vec::new().into_iter(); // the next row group takes the memory of this one
+            self.current = Vec::new().into_iter(); // free this row group before reading the next
             match self.reader.row_group(self.group - 1) {
                 Ok(events) => self.current = events.into_iter(),
                 Err(error) => return Some(Err(error)),
@@ -298,14 +310,14 @@ impl Columns {
         let ours = schema::descriptor();
         let theirs = metadata.file_metadata().schema_descr();
         let at = |name: &str| {
-            let wanted = ours.columns().iter().find(|c| c.name() == name).expect("a column of our own table");
+            let wanted = ours.columns().iter().find(|c| c.name() == name).expect("column of the column table");
             let found = theirs.columns().iter().position(|c| {
                 c.path().parts() == [name]
                     && c.physical_type() == wanted.physical_type()
                     && c.max_def_level() == 0
                     && c.max_rep_level() == 0
             });
-            found.ok_or_else(|| format!("column {name} is missing or of another type"))
+            found.ok_or_else(|| format!("column {name} is missing or has the wrong type"))
         };
         let has_gaps =
             theirs.columns().iter().any(|c| GAP_COLUMNS.iter().any(|name| c.path().parts() == [*name]));
@@ -336,7 +348,7 @@ fn parse_checksums(digits: &str) -> Option<Vec<u32>> {
     digits.as_bytes().chunks(8).map(sum).collect()
 }
 
-/// A role becomes the name of a dataset in a replay, which makes one for each.
+/// Checks the roles, because a replay creates a dataset with the name of each.
 fn check_roles(files: &[File]) -> Result<(), String> {
     let mut roles: Vec<&str> = files.iter().map(|file| file.role.as_str()).collect();
     roles.sort_unstable();
@@ -348,7 +360,7 @@ fn check_roles(files: &[File]) -> Result<(), String> {
     if let Some(odd) = roles.iter().find(|role| !is_word(role)) {
         return Err(format!("{odd:?} is not a role"));
     }
-    if roles.len() > ROLES { Err(format!("it names {} roles", roles.len())) } else { Ok(()) }
+    if roles.len() > ROLES { Err(format!("too many roles: {}", roles.len())) } else { Ok(()) }
 }
 
 fn check_version(path: &Path, version: &str) -> Result<()> {
@@ -358,7 +370,7 @@ fn check_version(path: &Path, version: &str) -> Result<()> {
     }
 }
 
-/// Every column chunk must lie in the file and every count be one that a writer can have made.
+/// Checks that every column chunk lies in the file, and that every count is within the limits of the writer.
 fn check_extents(metadata: &ParquetMetaData, end: u64) -> Result<(), String> {
     for (index, group) in metadata.row_groups().iter().enumerate() {
         if !(0..=ROW_GROUP_LIMIT).contains(&group.num_rows()) {
@@ -383,7 +395,7 @@ fn check_extents(metadata: &ParquetMetaData, end: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// The last complete footer and where it ends.
+/// Returns the last complete footer and the position of its end.
 fn find_footer(file: &Disk, path: &Path, len: u64) -> Result<(ParquetMetaData, u64)> {
     if let Footer::Whole(metadata) = footer_before(file, len).map_err(io("read", path))? {
         return Ok((metadata, len));
@@ -412,20 +424,20 @@ fn find_footer(file: &Disk, path: &Path, len: u64) -> Result<(ParquetMetaData, u
         if start == 4 {
             break;
         }
-        end = start + 3; // a magic may straddle two steps
+        end = start + 3; // a magic may cross the boundary of two steps
     }
     Err(Error::Truncated { path: path.to_owned() })
 }
 
-/// What ends at a place of the file.
+/// The result of looking for a footer that ends at a given position.
 enum Footer {
     Whole(ParquetMetaData),
-    /// A seal stands before it, and does not match.
+    /// There is a seal, but it does not match.
     Damaged,
     None,
 }
 
-/// The footer that ends exactly at `end`, if one does and matches its seal.
+/// Reads the footer that ends exactly at `end`, if there is one and it matches its seal.
 fn footer_before(file: &Disk, end: u64) -> std::io::Result<Footer> {
     if end < 4 + SEAL_LEN + TAIL {
         return Ok(Footer::None);

@@ -1,4 +1,4 @@
-//! The columns of a trace, in one table from which the schema, the writer and the reader are made.
+//! The table of a trace's columns, from which the schema, the writer and the reader are derived.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use parquet::basic::{
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
 use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type};
 
-/// The version that this program writes and the newest that it reads (`poolwright.version`).
+/// The format version that this program writes, and the newest that it reads (`poolwright.version`).
 pub const FORMAT_VERSION: u32 = 1;
 
 /// Footer key of the format version.
@@ -20,24 +20,25 @@ pub(crate) const KEY_FILES: &str = "poolwright.files";
 /// Footer key of the row groups' CRC-32, eight hexadecimal digits each, in order, without separators.
 pub(crate) const KEY_CHECKSUMS: &str = "poolwright.crc32";
 
-/// How a column's values look on disk.
+/// The type of a column on disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Signed 64 bits: SQL subtracts these without wrapping around.
+    /// Signed 64 bits, because SQL subtracts these values without wrapping around.
     Int64,
     /// Unsigned 32 bits.
     Uint32,
     /// Unsigned 16 bits, stored in 32.
     Uint16,
-    /// UTF-8, dictionary-coded.
+    /// UTF-8, dictionary-encoded.
     Text,
 }
 
-/// One column.
+/// A column.
 pub(crate) struct Column {
     pub name: &'static str,
     pub kind: Kind,
-    /// Delta coding for what rises or differs in every row; a dictionary for the rest.
+    /// Whether the column is delta-encoded, for values that ascend or differ in every row. Other columns have a
+    /// dictionary.
     pub delta: bool,
 }
 
@@ -45,7 +46,7 @@ const fn column(name: &'static str, kind: Kind, delta: bool) -> Column {
     Column { name, kind, delta }
 }
 
-/// All columns, in file order. `docs/trace-format.md` says what they mean.
+/// All columns, in file order. `docs/trace-format.md` describes them.
 pub(crate) const COLUMNS: [Column; 15] = [
     column("t_ns", Kind::Int64, true),
     column("dur_ns", Kind::Int64, true),
@@ -64,10 +65,10 @@ pub(crate) const COLUMNS: [Column; 15] = [
     column("waker", Kind::Uint32, false),
 ];
 
-/// The columns of [`crate::Gap`]. A trace has all of them or, if it was written before they existed, none.
+/// The columns of [`crate::Gap`]. A trace has all of them, or none if it was written before they existed.
 pub(crate) const GAP_COLUMNS: [&str; 4] = ["gap_cpu_ns", "gap_ready_ns", "gap_wake_ns", "waker"];
 
-/// `gap_cpu_ns` of an event without a gap; the other three columns hold 0 then.
+/// The value of `gap_cpu_ns` for an event without a gap; the other three columns are then 0.
 pub(crate) const NO_GAP: i64 = -1;
 
 fn leaf(column: &Column) -> Type {
@@ -85,7 +86,7 @@ fn leaf(column: &Column) -> Type {
         .expect("the column table is a valid schema")
 }
 
-/// The schema of a trace.
+/// Returns the schema of a trace.
 pub(crate) fn descriptor() -> SchemaDescPtr {
     let fields = COLUMNS.iter().map(|c| Arc::new(leaf(c))).collect();
     let root = Type::group_type_builder("event")
@@ -95,8 +96,8 @@ pub(crate) fn descriptor() -> SchemaDescPtr {
     Arc::new(SchemaDescriptor::new(Arc::new(root)))
 }
 
-/// Codings and statistics. Every footer repeats what is kept per column chunk, so there are no page indexes, and
-/// statistics only for time, by which readers skip row groups.
+/// Encodings and statistics. Every footer repeats the metadata of each column chunk; therefore there are no page
+/// indexes, and only the time, by which readers skip row groups, has statistics.
 pub(crate) fn properties() -> WriterPropertiesPtr {
     let zstd = ZstdLevel::try_new(1).expect("level 1 exists");
     let mut builder = WriterProperties::builder()

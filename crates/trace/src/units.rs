@@ -1,10 +1,10 @@
-//! Sizes as `zfs` and `zpool` print them, and times for people.
+//! Formats sizes as `zfs` and `zpool` print them, and times and counts for display.
 
 const SUFFIXES: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
 
-/// Bytes as ZFS prints them: binary suffix, no space, at most four digits: `512`, `16K`, `1.50M`, `10.2G`.
+/// Formats bytes as ZFS does: binary suffix, no space, at most four digits: `512`, `16K`, `1.50M`, `10.2G`.
 ///
-/// Exact multiples have no fraction, others as many digits as fit (`zfs_nicenum` in libzutil does the same).
+/// Exact multiples have no fraction, other values as many digits as fit (as `zfs_nicenum` in libzutil).
 pub fn format_size(bytes: u64) -> String {
     let mut unit = 0;
     while unit < SUFFIXES.len() && bytes >> (10 * (unit + 1)) != 0 {
@@ -23,7 +23,7 @@ pub fn format_size(bytes: u64) -> String {
     format!("{}{suffix}", text.unwrap_or_else(|| format!("{value:.0}")))
 }
 
-/// Nanoseconds with a unit and about three digits: `830ns`, `12.4µs`, `1.25ms`, `31.0s`.
+/// Formats nanoseconds with a unit and about three digits: `830ns`, `12.4µs`, `1.25ms`, `31.0s`.
 pub fn format_ns(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns}ns"),
@@ -35,7 +35,7 @@ pub fn format_ns(ns: u64) -> String {
     format!("{value:.digits$}{unit}")
 }
 
-/// A count with thousands separated: `1,234,567`.
+/// Formats a count with separated thousands: `1,234,567`.
 pub fn format_count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -48,7 +48,7 @@ pub fn format_count(count: u64) -> String {
     text
 }
 
-/// A count with its noun: `1 file`, `12,345 events`.
+/// Formats a count with its noun: `1 file`, `12,345 events`.
 pub fn counted(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", format_count(n), if n == 1 { "" } else { "s" })
 }

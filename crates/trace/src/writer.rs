@@ -1,9 +1,9 @@
-//! Writes a trace so that a kill at any time leaves a file that opens.
+//! Writes a trace that can be opened even if the writer is killed at any time.
 //!
-//! Row groups and footers are only ever appended. A checkpoint is one `write` of the row groups since the last one,
-//! followed by a footer that lists *all* row groups; the earlier footers stay in between as dead bytes. So the file
-//! ends in a valid footer except while that one call runs, and [`crate::Reader`] falls back to the footer before it.
-//! A seal before each footer and a checksum per row group tell whole ones from torn or damaged ones.
+//! Row groups and footers are only appended. A checkpoint is one `write` of the row groups since the previous
+//! checkpoint, followed by a footer that lists *all* row groups; earlier footers remain in between as dead bytes. The
+//! file therefore ends in a valid footer except during that call, and [`crate::Reader`] falls back to the previous
+//! footer. A seal before each footer and a checksum per row group detect torn or damaged ones.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -25,53 +25,55 @@ use crate::error::{Error, Result, io};
 use crate::schema::{self, COLUMNS, FORMAT_VERSION, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION, NO_GAP};
 use crate::{Event, File, Meta};
 
-/// Events per row group: 22 MiB while they wait in memory.
+/// Events per row group; they take 22 MiB of memory until they are encoded.
 const ROW_GROUP_EVENTS: usize = 1 << 18;
-/// Encoded bytes that may wait for the next checkpoint.
+/// The maximum number of encoded bytes that wait for the next checkpoint.
 const PENDING_LIMIT: usize = 32 << 20;
-/// How often `push` looks at the clock, in events.
+/// The number of events after which `push` checks the time.
 const CLOCK_EVERY: u64 = 4096;
-/// The most that a kill loses early in a recording.
+/// The minimum interval of checkpoints: the maximum loss from a kill early in a recording.
 const CHECKPOINT_MIN: Duration = Duration::from_secs(5);
-/// The most that a kill loses later: this share of the time recorded, so that footers stay a small part of the file.
+/// The maximum loss from a kill later in a recording, as a share of the recorded time; so footers stay a small part of
+/// the file.
 const CHECKPOINT_SHARE: f64 = 0.02;
-/// Footers (which repeat the file table) may cost this many bytes a second.
+/// The maximum rate of footer bytes (footers repeat the file table), in bytes per second.
 const FOOTER_BYTES_PER_SECOND: f64 = 256.0 * 1024.0;
 
-/// Behind a footer's Thrift bytes: their length and the magic.
+/// The bytes after a footer's Thrift bytes: their length and the magic.
 const TAIL: usize = 8;
 
-/// What was written.
+/// Summary of a written trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The trace.
+    /// The trace's path.
     pub path: PathBuf,
-    /// Events in it.
+    /// The number of events.
     pub events: u64,
-    /// Files in its table.
+    /// The number of files in its table.
     pub files: usize,
     /// Its length in bytes.
     pub bytes: u64,
-    /// From the start of the recording to the end of the last operation, or as the recorder said.
+    /// The duration in nanoseconds: from [`Meta`], otherwise from the start of the recording to the end of the last
+    /// operation.
     pub duration_ns: u64,
 }
 
-/// Writes one trace. It appears under its name with the first checkpoint that holds an event, or when it is finished.
-/// Dropped without [`Writer::finish`], it still writes what it holds, as far as that is possible; a trace without an event
-/// leaves no file then, and an older one of its name as it was.
+/// Writes one trace. The trace appears under its name with the first checkpoint that contains an event, or when it is
+/// finished. If dropped without [`Writer::finish`], the writer still tries to write its buffered events; a trace
+/// without events then leaves no file, and an older file of its name unchanged.
 pub struct Writer {
     path: PathBuf,
-    /// Where the trace is until it holds an event; `None` once it has its name.
+    /// The temporary file until the trace contains an event; `None` once it has its final name.
     part: Option<Part>,
     out: std::fs::File,
-    /// Length of the file up to and with its last complete footer.
+    /// Length of the file in bytes, up to and including its last complete footer.
     good: u64,
-    /// What follows `good` once the next checkpoint is written; counts bytes from the start of the file.
+    /// The bytes after `good` that the next checkpoint writes. It counts positions from the start of the file.
     pending: TrackedWrite<Vec<u8>>,
     schema: SchemaDescPtr,
     properties: WriterPropertiesPtr,
     row_groups: Vec<RowGroupMetaData>,
-    /// Of each row group, as the footer has them.
+    /// The row groups' checksums, as in the footer.
     checksums: String,
     events: Vec<Event>,
     files: Vec<File>,
@@ -81,7 +83,7 @@ pub struct Writer {
     started: Instant,
     checkpointed: Instant,
     footer_bytes: usize,
-    /// Something changed since the last checkpoint.
+    /// Whether anything changed since the last checkpoint.
     dirty: bool,
     state: State,
 }
@@ -94,17 +96,20 @@ enum State {
 }
 
 impl Writer {
-    /// Starts a trace at `path`: an empty one is on disk beside it when this returns.
+    /// Starts a trace at `path`. On return, an empty trace is on disk beside it.
     ///
-    /// An older trace or an empty file of that name is replaced once there is an event; anything else is left alone.
+    /// An older trace or an empty file of that name is replaced once there is an event.
     ///
     /// # Errors
-    /// [`Error::NotOverwritten`] if a file of that name is not a trace; an error of the disk if none can be written there.
+    ///
+    /// Returns [`Error::NotOverwritten`] if a file of that name is not a trace, and an I/O error if the file cannot be
+    /// written.
     pub fn create(path: impl AsRef<Path>, meta: Meta) -> Result<Writer> {
         let path = path.as_ref().to_owned();
         refuse_foreign(&path)?;
         let place = place_of(&path).map_err(io("create", &path))?;
-        // A trace is private: it names a database's files and says how each is used. A device or a pipe exists already.
+        // A trace is private, because it contains file names and how each file is used. A device or a pipe already
+        // exists.
         let opened = match &place {
             Some(place) => Part::create(place, private::FILE).map(|(part, out)| (Some(part), out)),
             None => OpenOptions::new().write(true).open(&path).map(|out| (None, out)),
@@ -137,43 +142,42 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Adds a file to the table and returns its id, to be used in [`Event::file`]. The caller keeps paths apart.
+    /// Adds a file to the table and returns its id for [`Event::file`]. The caller must add each path once.
     pub fn file(&mut self, file: File) -> u32 {
         self.dirty = true;
         self.files.push(file);
         (self.files.len() - 1) as u32
     }
 
-    /// Replaces what is known of a file.
-    pub fn set_file(&mut self, id: u32, file: File) -> Result<()> {
-        *self.file_mut(id)? = file;
-        Ok(())
-    }
 
-    /// What is known of a file, to be changed. Rows already encoded keep the path and role they were encoded with.
+    /// Returns a file's table entry for modification. Rows that are already encoded keep the earlier path and role.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::UnknownFile`] if the id was not registered.
     pub fn file_mut(&mut self, id: u32) -> Result<&mut File> {
         self.dirty = true;
         let known = self.files.len();
         self.files.get_mut(id as usize).ok_or(Error::UnknownFile { file: id, known })
     }
 
-    /// The file table so far.
+    /// Returns the current file table.
     pub fn files(&self) -> &[File] {
         &self.files
     }
 
-    /// What the trace says of itself so far.
+    /// Returns the current metadata.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    /// The same, to be changed. A duration of 0 is written as the end of the last operation.
+    /// Returns the metadata for modification. A duration of 0 is replaced by the end of the last operation.
     pub fn meta_mut(&mut self) -> &mut Meta {
         self.dirty = true;
         &mut self.meta
     }
 
-    /// Events pushed so far.
+    /// Returns the number of events pushed so far.
     pub fn len(&self) -> u64 {
         self.pushed
     }
@@ -183,8 +187,12 @@ impl Writer {
         self.pushed == 0
     }
 
-    /// Takes one event. They may come slightly out of order: the rows of a row group are sorted by time.
-    /// Now and then this encodes a row group (some 50 ms) or writes a checkpoint.
+    /// Adds an event. Events may arrive slightly out of order: the rows of a row group are sorted by time. Some calls
+    /// encode a row group (about 50 ms) or write a checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the event's file is not registered, or if the trace cannot be written.
     pub fn push(&mut self, event: Event) -> Result<()> {
         if event.file as usize >= self.files.len() {
             return Err(Error::UnknownFile { file: event.file, known: self.files.len() });
@@ -203,8 +211,12 @@ impl Writer {
         if self.pushed.is_multiple_of(CLOCK_EVERY) { self.tick() } else { Ok(()) }
     }
 
-    /// Writes a checkpoint if one is due. A recorder calls this about once a second, so that a quiet database's
-    /// last events reach the disk as well. Costs nothing when none is due.
+    /// Writes a checkpoint if one is due. A recorder calls this about once a second, so that the last events of an idle
+    /// database also reach the disk.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the trace cannot be written.
     pub fn tick(&mut self) -> Result<()> {
         if self.dirty
             && self.checkpointed.elapsed() >= checkpoint_interval(self.started.elapsed(), self.footer_bytes)
@@ -214,7 +226,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes everything so far: a kill after this returns loses none of it (a power cut may).
+    /// Writes all buffered events. A kill after this call loses none of them, but a power cut may.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the trace cannot be written.
     pub fn checkpoint(&mut self) -> Result<()> {
         self.check_open()?;
         if !self.dirty {
@@ -230,7 +246,7 @@ impl Writer {
         let bytes = std::mem::take(self.pending.inner_mut());
         if let Err(error) = self.out.write_all(&bytes) {
             self.state = State::Failed;
-            // On a full disk the torn tail would hide the good footer before it from other readers.
+            // Otherwise, on a full disk, other readers would find the torn end instead of the good footer before it.
             let _ = self.out.set_len(self.good);
             return Err(io("write", &self.path)(error));
         }
@@ -241,17 +257,21 @@ impl Writer {
         if self.row_groups.is_empty() { Ok(()) } else { self.publish() }
     }
 
-    /// Gives the trace its name.
+    /// Renames the trace to its final name.
     fn publish(&mut self) -> Result<()> {
         let Some(part) = &self.part else { return Ok(()) };
-        // A link keeps leading where it does.
+        // Replace the target of a symbolic link, not the link.
         let place = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         part.rename(&place).map_err(io("create", &self.path))?;
         self.part = None;
         Ok(())
     }
 
-    /// Writes the rest and makes it durable. Without an event this is an empty trace.
+    /// Writes the rest and makes it durable. Without events, the result is an empty trace.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the trace cannot be written.
     pub fn finish(mut self) -> Result<Summary> {
         self.checkpoint()?;
         self.publish()?;
@@ -278,7 +298,7 @@ impl Writer {
         meta
     }
 
-    /// Runs an encoding step; a failure there leaves `pending` unusable.
+    /// Runs an encoding step. If it fails, `pending` is unusable.
     fn encoded<T>(&mut self, step: impl FnOnce(&mut Writer) -> Result<T, ParquetError>) -> Result<T> {
         step(self).map_err(|source| {
             self.state = State::Failed;
@@ -329,30 +349,31 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if self.state == State::Open {
-            // No caller is left to be told; the last checkpoint is on disk in any case.
+            // A destructor cannot report an error. The last checkpoint is on disk in any case.
             let _ = self.checkpoint();
         }
     }
 }
 
-/// How long after the last checkpoint the next is due.
+/// Returns the interval between the last checkpoint and the next.
 fn checkpoint_interval(recorded: Duration, footer_bytes: usize) -> Duration {
     let cost = Duration::from_secs_f64(footer_bytes as f64 / FOOTER_BYTES_PER_SECOND);
     CHECKPOINT_MIN.max(recorded.mul_f64(CHECKPOINT_SHARE)).max(cost)
 }
 
-/// Where a trace at `path` really is, links followed; `None` for what cannot be replaced, such as a device.
+/// Returns the real path of a trace at `path`, following links, or `None` if it cannot be replaced (a device, for
+/// example).
 fn place_of(path: &Path) -> std::io::Result<Option<PathBuf>> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => return Ok(None),
-        Ok(_) => drop(OpenOptions::new().write(true).open(path)?), // a protected trace is not replaced
+        Ok(_) => drop(OpenOptions::new().write(true).open(path)?), // do not replace a write-protected trace
         Err(_) => {}
     }
     let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     Ok(place.file_name().is_some().then_some(place))
 }
 
-/// A typing slip in `-o` must not cost a data file.
+/// Refuses to overwrite a file that is not a trace, such as a data file given to `-o` by mistake.
 pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_file() && found.len() > 0 => match crate::Reader::open(path) {
@@ -360,7 +381,7 @@ pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
             Err(Error::Io { action, path, source }) => Err(Error::Io { action, path, source }),
             Err(_) => Err(Error::NotOverwritten { path: path.to_owned() }),
         },
-        _ => Ok(()), // a missing directory and the like are better told by the creation that follows
+        _ => Ok(()), // the creation that follows reports other errors better
     }
 }
 
@@ -406,7 +427,7 @@ fn write_columns(writer: &mut Writer, events: &[Event]) -> Result<RowGroupMetaDa
     Ok(metadata.as_ref().clone())
 }
 
-/// No file offset and no time that occurs is beyond 2^63; a source that says so is cut there.
+/// Converts to a signed value, limited to 2^63 − 1. Real file offsets and times are below it.
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -426,9 +447,9 @@ fn put<T: DataType>(
 mod tests {
     use super::*;
 
-    /// Total bytes of all footers of a recording, and its row groups' bytes.
+    /// Simulates a recording and returns the total bytes of its footers and of its row groups.
     fn simulate(hours: u64, events_per_second: f64, table_bytes: usize) -> (f64, f64) {
-        // As measured on recordings of databases: bytes per event, bytes per row group in a footer.
+        // Measured on recordings of databases: bytes per event, bytes per row group in a footer.
         const EVENT: f64 = 18.0;
         const GROUP: f64 = 750.0;
         let (mut now, mut groups, mut footers, mut written) = (0.0, 0.0, 0.0, 0.0);

@@ -1,4 +1,4 @@
-//! Traces that the fuzzer made, with seal and checksums as they should be: what is in them is refused, and nothing panics.
+//! Traces found by the fuzzer, with valid seals and checksums. The reader must refuse them without panicking.
 
 use std::path::Path;
 

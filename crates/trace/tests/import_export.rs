@@ -1,4 +1,4 @@
-//! Foreign traces in and out, with fio itself where it is installed.
+//! Imports and exports, with fio if it is installed.
 
 mod common;
 
@@ -53,7 +53,7 @@ fn errors_name_the_line() {
         ("fio version 2 iolog\n/a read 0 1\n", "log:2: \"/a\" is used before its \"add\""),
         ("fio version 3 iolog\n0 /a add\nx /a read 0 1\n", "log:3: expected a timestamp"),
         ("fio version 3 iolog\n0 /a add\n1 /a wait 0 1\n", "log:3: \"wait\" is not allowed"),
-        ("fio version 1 iolog\n", "format is not recognised"),
+        ("fio version 1 iolog\n", "unrecognised format"),
         ("", "file is empty"),
     ];
     for (text, part) in cases {
@@ -117,7 +117,7 @@ fn a_file_name_with_blanks_is_refused_for_fio_and_quoted_in_csv() {
     assert!(csv.contains(",2,\"/db/a, \"\"b\"\"\",temp,"));
 }
 
-/// Runs fio in `dir`; `None` where it is not installed.
+/// Runs fio in `dir`. Returns `None` if it is not installed.
 fn fio(dir: &Path, args: &[&str]) -> Option<String> {
     let output = match Command::new("fio").args(args).current_dir(dir).output() {
         Ok(output) => output,

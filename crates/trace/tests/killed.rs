@@ -1,4 +1,4 @@
-//! A recorder that is killed for real, and a disk that is full.
+//! A recorder that is killed with a signal, and a full disk.
 
 mod common;
 
@@ -9,7 +9,8 @@ use poolwright_trace::{Error, Meta, Op, Reader, Writer};
 
 const CHILD: &str = "POOLWRIGHT_TEST_KILLED_CHILD";
 
-/// Not a test of its own: the process that [`a_kill_leaves_a_trace_that_opens`] kills. Writes checkpoints without end.
+/// The process that [`a_kill_leaves_a_trace_that_opens`] kills; not a test in its own right. It writes checkpoints
+/// endlessly.
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(CHILD) else { return };

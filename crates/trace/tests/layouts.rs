@@ -1,4 +1,4 @@
-//! Layouts against databases made by the real programs, where they are installed, and against made-up trees.
+//! Layouts of databases made by the real programs, if they are installed, and of synthetic trees.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ fn touch(dir: &Path, names: &[&str]) {
     }
 }
 
-/// Layout, files that a database of it has, and the roles they must get.
+/// A layout, files of a database with this layout, and the roles they must get.
 const TREES: &[(&str, &[(&str, Role)])] = &[
     (
         "mariadb",
@@ -172,7 +172,7 @@ fn what_is_above_the_root_does_not_count() {
     assert_eq!(found.role_of(Path::new("/log/00000001000000000000002A")), Some(Role::Wal));
 }
 
-/// Whether `program` ran well; says so if it is missing.
+/// Whether `program` succeeded. Prints a message if it is missing.
 fn ran(command: &mut Command) -> bool {
     match command.output() {
         Ok(output) => {

@@ -1,5 +1,5 @@
-//! Other programs read a trace as it is: DuckDB, pandas and pyarrow, from the Python environment at
-//! `$POOLWRIGHT_VENV` (`target/venv` if that is not set). What cannot be imported there is skipped by name.
+//! Tests that DuckDB, pandas and pyarrow can read a trace, with the Python environment at `$POOLWRIGHT_VENV` (default
+//! `target/venv`). Prints the names of missing modules and skips their tests.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn python() -> PathBuf {
     if python.exists() { python } else { PathBuf::from("python3") }
 }
 
-/// Runs `program` with the trace as its argument; `None` if python3 or one of the `modules` is missing.
+/// Runs `program` with the trace as its argument. Returns `None` if python3 or one of the `modules` is missing.
 fn run(modules: &[&str], program: &str, trace: &Path) -> Option<serde_json::Value> {
     for module in modules {
         let found = Command::new(python()).args(["-c", &format!("import {module}")]).output();
@@ -53,7 +53,7 @@ print(json.dumps({"columns": [[f.name, str(f.type)] for f in table.schema], "row
                   "meta": json.loads(file.metadata.metadata[b"poolwright.meta"])}))
 "#;
 
-/// What DuckDB and pandas should find.
+/// Returns the values that DuckDB and pandas should find.
 fn expected(trace: &Trace) -> serde_json::Value {
     let events = &trace.events;
     let mut reads = std::collections::BTreeMap::<_, u64>::new();
@@ -118,7 +118,7 @@ fn pyarrow_sees_the_documented_columns() {
     assert_eq!(found["meta"]["subject"], "dir:/db");
 }
 
-/// The point of the format: no `finish`, and other programs still open the file, as of its last checkpoint.
+/// Without `finish`, other programs can open the file as of its last checkpoint.
 #[test]
 fn duckdb_reads_what_a_killed_recorder_left() {
     let dir = tempfile::tempdir().unwrap();

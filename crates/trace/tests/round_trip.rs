@@ -1,4 +1,4 @@
-//! What is written is read; what is cut short is read as far as it goes.
+//! A written trace is read back unchanged; a truncated one is read up to its last checkpoint.
 
 mod common;
 
@@ -48,7 +48,7 @@ fn the_format_page_names_every_operation_and_flag() {
     assert_eq!(poolwright_trace::FORMAT_VERSION, 1);
 }
 
-/// The fixture was written by `poolwright trace import` of the commit before the columns of a gap were added.
+/// The fixture was written by `poolwright trace import` of the commit before the gap columns were added.
 #[test]
 fn a_trace_without_the_columns_of_a_gap_opens() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/without-gap.parquet");
@@ -89,7 +89,7 @@ fn gaps_and_cpu_seconds_survive_at_their_extremes() {
         vec![CpuSecond { host_ns: 64_000_000_000, subject_ns: 7, others_ns: 9 }, CpuSecond::default()];
     trace.save(&path).unwrap();
     assert_eq!(Trace::load(&path).unwrap(), trace);
-    // The cut is the one of the other 64-bit columns.
+    // The value is limited like those of the other 64-bit columns.
     trace.events[1].gap = Some(Gap { cpu_ns: u64::MAX, ..Gap::default() });
     trace.save(&path).unwrap();
     let cut = Trace::load(&path).unwrap().events[1].gap.unwrap();
@@ -150,7 +150,7 @@ fn a_trace_has_its_name_from_the_first_event_on() {
     drop(writer);
     drop(begin());
     assert_eq!((Reader::open(&path).unwrap().len(), names()), (1, vec!["t.parquet".to_owned()]));
-    // Asked for, an empty trace is one.
+    // `finish` writes an empty trace.
     begin().0.finish().unwrap();
     assert!(Reader::open(&path).unwrap().is_empty());
 }
@@ -194,7 +194,8 @@ fn a_foreign_file_is_neither_read_nor_overwritten() {
     assert_eq!(Reader::open(&old).unwrap().len(), 20);
 }
 
-/// A trace with several checkpoints, as a long recording has, and how many events are durable at each length.
+/// Writes a trace with several checkpoints, like a long recording. Returns it and the number of durable events at each
+/// length.
 fn checkpointed(path: &Path) -> (Trace, Vec<(u64, u64)>) {
     let trace = common::trace(20_000, 5);
     let mut writer = Writer::create(path, trace.meta.clone()).unwrap();
@@ -252,7 +253,7 @@ fn a_dropped_writer_keeps_its_events() {
     assert_eq!(Reader::open(&path).unwrap().len(), 1);
 }
 
-/// Puts the right checksum before the last footer again, as `docs/trace-format.md` describes it.
+/// Recomputes the checksum before the last footer, as `docs/trace-format.md` describes it.
 fn reseal(bytes: &mut [u8]) {
     let tail = bytes.len() - 8;
     let length = u32::from_le_bytes(bytes[tail..tail + 4].try_into().unwrap()) as usize;
@@ -329,7 +330,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             op: Op::ALL[op],
             file,
             offset,
-            // What no call moves is cut when it is read: a length is for the others.
+            // The reader cuts lengths that no call can move; lengths of other operations are not limited.
             len: if matches!(Op::ALL[op], Op::Read | Op::Write | Op::Map) { len >> 32 } else { len },
             pid,
             tid,
@@ -378,7 +379,7 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] ^= value;
         std::fs::write(&path, bytes).unwrap();
-        // An error, or the empty checkpoint before the damage, or the truth if a dead byte was hit.
+        // The result is an error, the empty checkpoint before the damage, or the whole trace if a dead byte was hit.
         if let Ok(found) = Trace::load(&path) {
             prop_assert!(found.events.is_empty() || found == trace);
         }

@@ -1,4 +1,4 @@
-//! The statistics of traces whose figures are known, and how they look.
+//! Statistics of traces with known figures, and their tables.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn stats_of(trace: &Trace) -> Stats {
     stats::collect(&Reader::open(&path).unwrap()).unwrap()
 }
 
-/// A small database: random 16K pages with a sync per 10 writes, a log of 512 bytes appended and synced each time, a
+/// A small database: random 16K pages with a sync per 10 writes, a log of 512-byte appends with a sync after each, a
 /// spill file, and a file of unknown role that is used as a log.
 fn database() -> Trace {
     let mut lcg = common::Lcg(7);

@@ -20,7 +20,7 @@ const BYTES: u64 = 128 << 20;
 const THREADS: u64 = 4;
 const OPS: u64 = 60_000;
 
-/// Three reads to one write at random pages, and a sync after every two hundredth operation.
+/// One write per three reads at random pages, and a sync after every 200th operation.
 fn workload(path: &std::path::Path) -> Trace {
     let mut x = 42u64;
     let mut random = move || {
@@ -56,7 +56,7 @@ fn workload(path: &std::path::Path) -> Trace {
     Trace { files: vec![file], events, ..Trace::default() }
 }
 
-/// The same calls without anything of the replay around them.
+/// Makes the same calls without the replay's schedule.
 fn bare(schedule: &Schedule, capture: &Capture, target: &EngineTarget) -> f64 {
     let began = Instant::now();
     std::thread::scope(|scope| {

@@ -1,5 +1,6 @@
-//! A file is made before it is used and used before it is removed, whichever threads do it. These are the only waits between
-//! threads that are not observed: no operation can succeed in another order.
+//! Dependencies from the lifetime of files: a file is created before other threads use it, and removed after they have
+//! used it. These are the only inferred dependencies between threads that the recorder did not see; operations in
+//! another order would fail.
 
 use std::collections::HashMap;
 
@@ -7,21 +8,21 @@ use poolwright_trace::{Event, Op};
 
 use crate::schedule::Dependency;
 
-/// One file since it was last made or removed.
+/// A file since it was last created or removed.
 #[derive(Default)]
 struct Life {
-    /// The step that made or removed it.
+    /// The step that created or removed the file.
     changed: Option<Dependency>,
-    /// By lane, the steps done after the lane's last use of it.
+    /// For each lane, the number of steps done after its last use of the file.
     users: HashMap<u32, u32>,
 }
 
-/// The lives of all files, as far as the events have come.
+/// The lifetimes of all files, up to the current event.
 #[derive(Default)]
 pub(super) struct Lifetimes(HashMap<u32, Life>);
 
 impl Lifetimes {
-    /// Adds to `before` what a step in `lane` has to wait for.
+    /// Adds to `before` the steps for which a step in `lane` must wait.
     pub fn before(&self, event: &Event, lane: u32, before: &mut Vec<Dependency>) {
         let Some(life) = self.0.get(&event.file) else { return };
         if changes(event.op) {
@@ -32,7 +33,7 @@ impl Lifetimes {
         before.extend(life.changed.filter(|changed| first && changed.lane != lane));
     }
 
-    /// The step of `event` is the one after which its lane has done so many.
+    /// Records the event. When its lane has finished `step.done` steps, the event is done.
     pub fn add(&mut self, event: &Event, step: Dependency) {
         let life = self.0.entry(event.file).or_default();
         if changes(event.op) {

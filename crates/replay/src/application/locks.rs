@@ -1,15 +1,15 @@
 //! Waits for file locks of other processes.
 //!
-//! A thread that is refused a lock (`fcntl` or `flock` without waiting, as SQLite's locks are) sleeps and tries again. No
-//! wakeup says whom it waits for: each sleep ends by a timer. From a refusal to the lock's being taken the sleeps are one wait
-//! for the process that gave the lock up last. How late the last try comes after that depends on the thread's own intervals,
-//! which grow with the time waited, as a rule.
+//! A thread whose non-blocking `fcntl` or `flock` fails sleeps and tries again, as SQLite does. A timer ends each
+//! sleep, so no wakeup names the process that holds the lock. All sleeps between the first failed attempt and the
+//! successful one are treated as one wait for the process that released the lock last. The delay of the last attempt
+//! after the release depends on the thread's intervals, which usually grow with the time waited.
 //!
-//! A thread that waits for a lock inside the call (`F_SETLKW`) is woken inside it, so no gap shows that wakeup either.
+//! A thread that waits for a lock inside the call (`F_SETLKW`) is woken there, so no gap contains that wakeup either.
 //!
-//! Which thread gets a polled lock next depends on how fast the storage is. The replay therefore takes and polls such locks
-//! itself ([`Contested`]). Only where a process waits for one polled lock while it holds another one does the replay keep the
-//! recorded order, because another order could end in a deadlock.
+//! Which thread gets a polled lock next depends on the speed of the storage. Therefore, the replay takes and polls such
+//! locks itself ([`Contested`]). If a process waits for one polled lock while it holds another, the replay keeps the
+//! recorded order, because another order could deadlock.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,31 +21,31 @@ use crate::lock_range::LockRange;
 /// A lock call that takes longer than this has waited, in nanoseconds.
 const WAITED_NS: u64 = 20_000;
 
-/// The waits, by the index of the event that they come before.
+/// The waits for locks, by the index of the event that follows the wait.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     /// Sleeps of threads that poll a lock.
     pub polls: HashMap<usize, Poll>,
     /// Waits inside the thread's last call, which took a lock.
     pub calls: HashMap<usize, Call>,
-    /// The events that gave up the locks that were waited for.
+    /// The indices of the events that released a lock for which a thread waited.
     pub releases: HashSet<usize>,
     /// The locks that the replay takes and polls itself.
     pub contested: Contested,
 }
 
-/// What a sleep of a thread that polls a lock is.
+/// A sleep of a thread that polls a lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Poll {
-    /// It was followed by another refusal.
+    /// The next attempt failed too.
     Refused,
-    /// The lock was free after it.
+    /// The next attempt succeeded.
     Granted {
-        /// The event that gave the lock up.
+        /// The index of the event that released the lock.
         release: usize,
-        /// When, in nanoseconds of the recording.
+        /// The time of the release, in nanoseconds of the recording.
         at_ns: u64,
-        /// When the first try was refused.
+        /// The time of the first failed attempt, in nanoseconds of the recording.
         since_ns: u64,
     },
 }
@@ -53,30 +53,30 @@ pub(super) enum Poll {
 /// A wait for a lock inside a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Call {
-    /// The event that is the call.
+    /// The index of the event that took the lock.
     pub lock: usize,
-    /// The event that gave the lock up, if one was seen.
+    /// The index of the event that released the lock, if the trace contains it.
     pub release: Option<usize>,
-    /// From there to the end of the call, or all of the call, in nanoseconds.
+    /// The time from the release to the end of the call in nanoseconds, or the whole call if the release is unknown.
     pub slept_ns: u64,
 }
 
-/// A lock that a thread was refused and has not got yet.
+/// A lock that a thread failed to take and has not got yet.
 struct Wanted {
     file: u32,
     range: LockRange,
     since: u64,
-    /// The last refusal.
+    /// The time of the last failed attempt, in nanoseconds.
     refused: u64,
-    /// The refusals that the thread slept after, the next one being another try.
+    /// The times of the failed attempts that were followed by a sleep and another attempt.
     tries: Vec<u64>,
-    /// No sleep came after the last refusal yet.
+    /// Whether the thread has not slept since its last failed attempt.
     tried: bool,
-    /// Events before which the thread slept, since the first refusal.
+    /// The indices of the events before which the thread slept, since the first failed attempt.
     sleeps: Vec<usize>,
 }
 
-/// A lock that was given up.
+/// The release of a lock.
 struct Release {
     index: usize,
     pid: u32,
@@ -86,7 +86,7 @@ struct Release {
 
 #[derive(Default)]
 struct Files {
-    /// By file and process.
+    /// The locks held, by file and process.
     held: HashMap<(u32, u32), Vec<LockRange>>,
     released: HashMap<u32, Vec<Release>>,
 }
@@ -95,7 +95,7 @@ impl Files {
     fn lock(&mut self, event: &Event) {
         let range = LockRange::of(event);
         let held = self.held.entry((event.file, event.pid)).or_default();
-        // A process's lock of a range replaces the one that it has there.
+        // A process's new lock replaces its lock of the same range.
         held.retain(|other| (other.offset, other.len) != (range.offset, range.len));
         held.push(range);
     }
@@ -104,7 +104,7 @@ impl Files {
         let freed = LockRange::of(event);
         let held = self.held.entry((event.file, event.pid)).or_default();
         let was: Vec<LockRange> = held.extract_if(.., |range| range.overlaps(&freed)).collect();
-        // Taken before the recording: of what kind is not known.
+        // The lock was taken before the recording began, so its kind is unknown.
         let was = if was.is_empty() { vec![LockRange { shared: false, ..freed }] } else { was };
         let released = self.released.entry(event.file).or_default();
         for range in was {
@@ -113,7 +113,7 @@ impl Files {
         }
     }
 
-    /// The last time that another process gave up what `event` locks, from `refused` on.
+    /// Returns the last release by another process of the range that `event` locks, not before `refused`.
     fn freed(&self, event: &Event, refused: u64) -> Option<&Release> {
         let range = LockRange::of(event);
         let end = event.t_ns + event.dur_ns;
@@ -126,14 +126,14 @@ impl Files {
     }
 }
 
-/// The waits of all threads.
+/// Finds the waits of all threads.
 pub(super) fn waits(events: &[Event]) -> Waits {
     let mut waits = Waits::default();
     let mut polls = Polls::default();
     let mut files = Files::default();
-    // By thread: one try may be refused several locks, of which it can do without some.
+    // By thread: one attempt may fail on several locks, and the thread may continue without some of them.
     let mut wanted: HashMap<u32, Vec<Wanted>> = HashMap::new();
-    // By thread, its last event if that is a call that waited for a lock.
+    // The last event of each thread, if it is a call that waited for a lock.
     let mut called: HashMap<u32, usize> = HashMap::new();
     for (index, event) in events.iter().enumerate() {
         if let Some(call) = called.remove(&event.tid) {
@@ -157,7 +157,7 @@ pub(super) fn waits(events: &[Event]) -> Waits {
                 files.lock(event);
             }
             Op::Unlock => files.unlock(index, event),
-            // While it polls, a thread may look at what others have changed; it changes nothing.
+            // A thread that polls may read what others have changed, but changes nothing.
             Op::Read | Op::Map | Op::Open | Op::Close => {}
             _ => wanted.clear(),
         }
@@ -172,7 +172,8 @@ fn slept(gap: Gap) -> bool {
     gap.waker == Gap::TIMER
 }
 
-/// A thread slept before the event of that index. What it has not tried to lock again since its last sleep it does not wait for.
+/// Records that a thread slept before the event `index`. The thread does not wait for locks that it has not tried again
+/// since its last sleep.
 fn sleep(wanted: &mut Vec<Wanted>, index: usize) {
     wanted.retain(|w| w.tried);
     for one in wanted {
@@ -209,8 +210,8 @@ impl Wanted {
 }
 
 impl Waits {
-    /// A lock that could not be had before: the sleeps were a wait for it, unless no other process gave it up. Whether they
-    /// were.
+    /// Records that a thread got a lock after failed attempts. Returns whether the sleeps were a wait for it, which
+    /// requires that another process released the lock.
     fn grant(&mut self, files: &Files, event: &Event, wanted: &Wanted) -> bool {
         let (Some((last, earlier)), Some(release)) =
             (wanted.sleeps.split_last(), files.freed(event, wanted.refused))
@@ -226,7 +227,7 @@ impl Waits {
         true
     }
 
-    /// A call that waited for a lock came before the event of that index.
+    /// Records that the event `index` follows a call that waited for a lock.
     fn add_call(&mut self, index: usize, lock: usize, call: &Event, files: &Files) {
         let release = files.freed(call, call.t_ns);
         let slept_ns = call.t_ns + call.dur_ns - release.map_or(call.t_ns, |r| r.at);

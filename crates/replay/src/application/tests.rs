@@ -45,7 +45,7 @@ fn time_ready_is_left_out_and_cpu_time_is_kept() {
 
 #[test]
 fn a_client_on_the_same_machine_computes_in_its_servers_sleep() {
-    // Ten sleeps of 9 ms for a client; the client used 45 ms of CPU time in all.
+    // Ten sleeps of 9 ms while a client works; the client used 45 ms of CPU time in total.
     let events: Vec<Event> =
         (0..11).map(|i| event(i * 11, 1, 1, (i > 0).then(|| gap(1, 0, 1, Gap::OTHER)).flatten())).collect();
     let s = of(events, Others { cpu_ns: 45 * MS });
@@ -68,7 +68,7 @@ fn a_sleep_that_another_thread_ended_follows_that_thread() {
     let a = application(&s);
     let think = a.thinks[0][1];
     assert_eq!(think.wake, Some(Dependency { lane: 1, done: 1 }));
-    // Of 3 ms of CPU time 2 can be after the wakeup; thread 2 took 2 ms from its end to the wakeup.
+    // Of 3 ms of CPU time, at most 2 can be after the wakeup: thread 2 took 2 ms from its end to the wakeup.
     assert_eq!((think.cpu_before_ns, think.cpu_ns, think.sleep_ns), (MS, 2 * MS, 2 * MS));
     assert_eq!(a.inferred.wakes, 1);
 }
@@ -92,10 +92,10 @@ fn a_file_is_made_before_other_threads_use_it_and_used_before_it_is_removed() {
     );
     let waits = |lane: usize, step: usize| s.before(&s.lanes[lane][step]).to_vec();
     let step = |lane: u32, done: u32| Dependency { lane, done };
-    assert_eq!(waits(1, 0), [step(0, 1)], "read after it was made");
+    assert_eq!(waits(1, 0), [step(0, 1)], "read after it was created");
     assert_eq!(waits(1, 1), [], "the same lane again");
     assert_eq!(waits(0, 1), [step(1, 2)], "removed after the last read");
-    assert_eq!(waits(1, 2), [step(0, 2)], "made again after it was removed");
+    assert_eq!(waits(1, 2), [step(0, 2)], "created again after it was removed");
     assert_eq!(waits(0, 2), [step(1, 3)]);
 }
 
@@ -125,7 +125,7 @@ fn a_thread_that_waits_for_timers_follows_the_foreground() {
     assert_eq!(a.foreground, [true, false]);
     assert_eq!((a.inferred.foreground_ops, a.inferred.background_ops), (100, 10));
     assert_eq!(a.work.len(), 100);
-    // At 505 ms the foreground had begun 51 operations, and the thread's own sleep is not slept again.
+    // At 505 ms the foreground had begun 51 operations. The background thread's sleep is not replayed.
     assert_eq!(a.thinks[1][5], Think { cpu_ns: MS, after_work: 51, ..Think::default() });
 }
 
@@ -138,7 +138,8 @@ fn without_a_foreground_all_threads_are_it() {
 #[test]
 fn what_a_page_fault_took_is_not_slept_again() {
     let fault = |t: u64, gap: Option<Gap>| Event { op: Op::Map, ..event(t, 0, 1, gap) };
-    // The gaps of 3 ms are 1 ms of CPU time and 2 ms for the fault before them; then the thread waits for a client.
+    // The gaps of 3 ms consist of 1 ms of CPU time and 2 ms for the preceding page fault; then the thread waits for a
+    // client.
     let mut events: Vec<Event> =
         (0..6).map(|i| fault(i * 3, (i > 0).then(|| gap(1, 0, 1, Gap::OTHER)).flatten())).collect();
     events.push(event(16 + 100, 1, 1, gap(1, 0, 1, Gap::OTHER)));
@@ -165,7 +166,7 @@ fn a_wait_for_another_call_does_not_pace_a_background_thread() {
 
 #[test]
 fn each_thread_has_a_lane_of_its_own_however_many_another_one_has() {
-    // Thread 9 has 100 asynchronous writes at a time, more than there are lanes for, before the others begin.
+    // Before the others begin, thread 9 has 100 asynchronous writes in flight, more than there are lanes.
     let mut events: Vec<Event> = (0..100)
         .map(|n| Event { flags: Flags::URING, t_ns: n, ..event(0, 3000, 9, gap(0, 0, 0, Gap::TIMER)) })
         .collect();
@@ -176,11 +177,11 @@ fn each_thread_has_a_lane_of_its_own_however_many_another_one_has() {
     let s = of(events, Others::default());
     let a = application(&s);
     let alone = (0..s.lanes.len()).filter(|lane| s.lanes[*lane].len() == 50);
-    assert_eq!(alone.count(), 3, "each of them is a lane");
-    assert_eq!(a.work.len(), counted(&s), "else a wait for work could not end");
+    assert_eq!(alone.count(), 3, "each has its own lane");
+    assert_eq!(a.work.len(), counted(&s), "otherwise a wait for work might never end");
 }
 
-/// Steps that a replay counts as work.
+/// Returns the number of steps that a replay counts as work.
 fn counted(s: &Schedule) -> usize {
     s.lanes
         .iter()
@@ -192,7 +193,7 @@ fn counted(s: &Schedule) -> usize {
 
 #[test]
 fn threads_that_share_a_lane_are_counted_with_it() {
-    // Background threads take all lanes, the foreground begins after them and gets none of its own.
+    // The background threads take all lanes; the foreground threads begin later and get no lanes of their own.
     let most = crate::schedule::MAX_THREADS as u32;
     let background = (0..4 * most).map(|n| {
         event(u64::from(n), 1, 10 + n % most, (n >= most).then(|| gap(1, 0, 0, Gap::TIMER)).flatten())
@@ -202,11 +203,11 @@ fn threads_that_share_a_lane_are_counted_with_it() {
     let s = of(background.chain(foreground).collect(), Others::default());
     assert_eq!(s.lanes.len(), most as usize);
     assert_eq!(application(&s).inferred.foreground_threads, 1);
-    assert_eq!(application(&s).work.len(), counted(&s), "else a wait for work could not end");
+    assert_eq!(application(&s).work.len(), counted(&s), "otherwise a wait for work might never end");
 }
 
 proptest! {
-    /// Whatever the trace, running lanes in any order that keeps the dependencies and the progress comes to the end.
+    /// For any trace, running the lanes in any order that respects dependencies and progress terminates.
     #[test]
     fn no_application_deadlocks(
         raw in prop::collection::vec((0u64..3000, 0u64..60, 1u32..8, 0u64..40, 0u32..9), 1..200)
@@ -215,7 +216,7 @@ proptest! {
             .into_iter()
             .map(|(t, dur, tid, cpu, waker)| {
                 let waker = if waker == 8 { Gap::TIMER } else { waker };
-                // Files come and go: their lives order the threads too.
+                // Files are created and removed, so their lifetimes also order the threads.
                 let op = match cpu {
                     0..4 => Op::Create,
                     4..8 => Op::Unlink,

@@ -1,4 +1,4 @@
-//! How each thread spent its time in the recording, and from that which threads' progress is the work.
+//! How each thread spent its time in the recording, and which threads are foreground.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,22 +9,22 @@ use super::locks::Poll;
 
 /// A thread that sleeps for more than this share of its time is a background thread.
 const BACKGROUND_SHARE: f64 = 0.5;
-/// Unless another process, or a thread that does no I/O itself, wakes it before more than this share of its operations: a
-/// thread that serves clients may sleep most of its time.
+/// Exception: a thread that other processes, or threads without recorded I/O, wake before more than this share of its
+/// operations is foreground, because a thread that serves clients may sleep most of its time.
 const SERVED_SHARE: f64 = 0.05;
-/// In a trace without gaps, a thread that pauses for longer than this waits for a timer.
+/// In a trace without gaps, a thread that pauses for longer than this waits for a timer. In nanoseconds.
 const LONG_PAUSE_NS: u64 = 100_000_000;
 
-/// A sleep that follows a page fault is the fault's own, up to so many times the median of those between two faults.
+/// A sleep after a page fault belongs to the fault up to this multiple of the median sleep between two faults.
 const FAULTS: u64 = 4;
 
-/// Whether the event is a page fault that reads. It is recorded without a duration: its end is not seen, and the time that it
-/// took is in the gap that follows it.
+/// Whether the event is a page fault that reads. The recorder does not see the end of a fault: the event has no
+/// duration, and the following gap includes the time that the fault took.
 pub(super) fn is_fault(event: &Event) -> bool {
     event.op == Op::Map && event.dur_ns == 0 && !event.flags.contains(Flags::CACHED)
 }
 
-/// How long a thread may sleep for a page fault, in nanoseconds.
+/// Returns the longest sleep attributed to a page fault, in nanoseconds.
 pub(super) fn longest_fault(trace: &Trace) -> u64 {
     let mut last: HashMap<u32, u64> = HashMap::new();
     let mut sleeps = Vec::new();
@@ -44,31 +44,31 @@ pub(super) fn longest_fault(trace: &Trace) -> u64 {
     FAULTS * *sleeps.select_nth_unstable(middle).1
 }
 
-/// A thread's time in the recording, in nanoseconds.
+/// The time of a thread in the recording, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
     ops: u64,
-    /// Of these, all but locks.
+    /// The number of events except lock operations.
     done: u64,
     first: u64,
     last_end: u64,
     cpu: u64,
     ready: u64,
-    /// Asleep until another process or a thread without recorded operations woke it.
+    /// Time asleep until another process or a thread without recorded operations woke the thread.
     served: u64,
     served_wakes: u64,
-    /// Asleep until a timer, or until a thread with recorded operations.
+    /// Time asleep until a timer or a thread with recorded operations woke the thread.
     waiting: u64,
-    /// Of gaps of which nothing is known.
+    /// Time in gaps without information.
     unknown: u64,
     unknown_long: u64,
     known: u64,
-    /// The last event was a page fault.
+    /// Whether the last event was a page fault.
     faulted: bool,
 }
 
 impl Usage {
-    /// `polls`: the gap is a wait for a lock. `longest_fault` is that of [`longest_fault`].
+    /// Adds an event. `polls`: whether the gap is a wait for a lock. `longest_fault`: see [`longest_fault`].
     fn take(&mut self, event: &Event, polls: bool, longest_fault: u64) {
         if self.ops == 0 {
             self.first = event.t_ns;
@@ -110,7 +110,7 @@ impl Usage {
 
     fn is_background(&self) -> bool {
         let span = self.last_end.saturating_sub(self.first).max(1) as f64;
-        // The gaps of asynchronous operations are never known; a thread with such ones only waits between them.
+        // Asynchronous operations never have gaps; a thread that issues some only waits between them.
         let unknown = if self.known > 0 { self.unknown } else { self.unknown_long };
         let share = (self.waiting + self.served + unknown) as f64 / span;
         let served = self.served_wakes as f64 / self.done.max(1) as f64;
@@ -122,7 +122,8 @@ fn asleep(gap: &Gap, whole: u64) -> u64 {
     whole.saturating_sub(gap.cpu_ns).saturating_sub(u64::from(gap.ready_ns))
 }
 
-/// What of a foreground thread's sleep for others is their CPU time, and what is their waiting for a CPU.
+/// How the sleep of foreground threads for other processes divides into those processes' CPU time and their waiting for
+/// a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shares {
     pub cpu: f64,
@@ -133,15 +134,15 @@ pub(super) fn foreground_of(usage: &HashMap<u32, Usage>) -> HashSet<u32> {
     usage.iter().filter(|(_, usage)| !usage.is_background()).map(|(tid, _)| *tid).collect()
 }
 
-/// Every thread's time, over the whole trace: also of the operations that are not replayed. `longest_fault` is that of
-/// [`longest_fault`].
+/// Returns the usage of each thread over the whole trace, including operations that are not replayed. `longest_fault`:
+/// see [`longest_fault`].
 pub(super) fn usage(trace: &Trace, polls: &HashMap<usize, Poll>, longest_fault: u64) -> HashMap<u32, Usage> {
     let mut usage: HashMap<u32, Usage> = HashMap::new();
     for (index, event) in trace.events.iter().enumerate() {
         usage.entry(event.tid).or_default().take(event, polls.contains_key(&index), longest_fault);
     }
     if usage.values().all(Usage::is_background) {
-        // Without a foreground there would be no progress to measure.
+        // Without a foreground thread there would be no progress to measure.
         for thread in usage.values_mut() {
             (thread.waiting, thread.served, thread.unknown, thread.unknown_long) = (0, 0, 0, 0);
         }
@@ -155,7 +156,8 @@ pub(super) fn shares(usage: &HashMap<u32, Usage>, others: Others) -> Shares {
     if served == 0 {
         return Shares::default();
     }
-    // A client's thread waits for a CPU as often as the application's own: what is left of a sleep is CPU time.
+    // A client's thread is assumed to wait for a CPU as often as the application's threads; the rest of a sleep is CPU
+    // time.
     let (cpu, ready) = foreground().fold((0, 0), |(c, r), u| (c + u.cpu, r + u.ready));
     let waiting = if cpu == 0 { 0.0 } else { ready as f64 / cpu as f64 };
     let share = (others.cpu_ns as f64 / served as f64).min(1.0 / (1.0 + waiting));

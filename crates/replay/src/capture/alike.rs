@@ -1,4 +1,4 @@
-//! Files like one that is gone: what a log-structured store has merged away looks like what it merged it into.
+//! Data for removed files: the tables that a log-structured store has merged resemble those that it merged them into.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -8,23 +8,24 @@ use std::path::{Path, PathBuf};
 
 use poolwright_host::regular;
 
-/// Of the files like a missing one, so many of about its size stand in for it in turn.
+/// The number of files, nearest in size to a removed file, that replace it in turn.
 const NEAREST: usize = 4;
 
-/// Finds files by their directory and extension.
+/// Finds files by directory and extension.
 #[derive(Default)]
 pub(super) struct Alike {
     found: HashMap<(PathBuf, OsString), Vec<(PathBuf, u64)>>,
 }
 
-/// An open file that stands in for one that is gone.
+/// An open file whose data replaces that of a removed file.
 pub(super) struct StandIn {
     file: File,
     size: u64,
 }
 
 impl Alike {
-    /// A file in the directory of `missing` with the same extension and about `size` bytes; `turn` chooses among several.
+    /// Opens a file in the directory of `missing` with the same extension and about `size` bytes. `turn` selects one of
+    /// several. Returns `None` if there is no such file.
     pub fn stand_in(&mut self, missing: &Path, size: u64, turn: usize) -> Option<StandIn> {
         let key = (missing.parent()?.to_owned(), missing.extension()?.to_owned());
         let files = self.found.entry(key).or_insert_with_key(|(dir, extension)| files_in(dir, extension));
@@ -51,7 +52,8 @@ fn files_in(dir: &Path, extension: &OsString) -> Vec<(PathBuf, u64)> {
 }
 
 impl StandIn {
-    /// Fills `into` with the bytes at `offset`, from the start again beyond the end. False if they cannot be read.
+    /// Fills `into` with the data at `offset`, wrapping around at the end of the file. Returns false if the file cannot
+    /// be read.
     pub fn read(&self, into: &mut [u8], offset: u64) -> bool {
         let mut done = 0;
         while done < into.len() {
@@ -83,7 +85,7 @@ mod tests {
         let mut byte = |missing: &str, size, turn| {
             let mut into = [0; 64];
             let stand_in = alike.stand_in(&dir.path().join(missing), size, turn)?;
-            assert!(stand_in.read(&mut into, 990), "beyond the end it begins again");
+            assert!(stand_in.read(&mut into, 990), "reads wrap around at the end");
             Some(into[0])
         };
         assert_eq!(byte("9.sst", 1100, 0), Some(1));

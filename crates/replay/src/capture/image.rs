@@ -1,11 +1,11 @@
-//! The captured bytes in memory.
+//! The captured data in memory.
 
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 
 use super::ALIGN;
 
-/// The image, its first byte on a page boundary so that direct I/O can use it in place.
+/// The image. Its first byte is page-aligned, so that direct I/O can use it in place.
 #[derive(Default)]
 pub(super) struct Image {
     raw: Vec<u8>,
@@ -38,7 +38,8 @@ impl Image {
     }
 }
 
-/// Up to `want` bytes like those of the sources, which are ranges of the image; without any, numbered text lines.
+/// Returns up to `want` bytes from a random place in `sources`, which are ranges of the image. Without sources,
+/// generates numbered lines of text.
 pub(super) fn made_up(rng: &mut ChaCha8Rng, sources: &[(u64, u64)], image: &Image, want: u64) -> Vec<u8> {
     if sources.is_empty() {
         let line =

@@ -1,4 +1,4 @@
-//! Which regions a capture takes, and where their bytes go in the image.
+//! The regions that a capture takes, and the arrangement of their data in the image.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,14 @@ use poolwright_trace::Trace;
 use super::{ALIGN, Capture, Extent, is_whole};
 use crate::{Error, Result};
 
-/// The most that logs may touch, all of which a replay writes: several times what a trial's pool can hold.
+/// The maximum number of bytes of logs that a trace may touch; all of them are replayed. It is several times the
+/// capacity of a trial's pool.
 const MOST_LOG: u64 = 1 << 40;
 
-/// Regions of a file: the first one → one past the last one, merged.
+/// Merged ranges of regions of a file: first region to the end (exclusive).
 type Regions = BTreeMap<u64, u64>;
 
-/// The extents by file, and how long their image is.
+/// The extents of each file, and the length of their image in bytes.
 #[derive(Default)]
 struct Layout {
     files: Vec<Vec<Extent>>,
@@ -22,8 +23,9 @@ struct Layout {
 }
 
 impl Capture {
-    /// Chooses the share of regions and lays them out, so that the image takes `max_bytes` and a quarter of that, and a region
-    /// for each kind of log. Returns the image's length, which this machine's memory has room for.
+    /// Selects the share of regions and lays them out. The image takes at most `max_bytes`, plus a quarter of that,
+    /// plus one region for each kind of log. Returns the image's length in bytes, after checking that it fits into
+    /// memory.
     pub(super) fn lay_out(&mut self, trace: &Trace, max_bytes: u64) -> Result<u64> {
         const ATTEMPTS: u32 = 20;
         let logs = |(regions, role): (&Regions, &String)| -> u64 {
@@ -61,7 +63,7 @@ impl Capture {
                 self.use_layout(layout)?;
                 return Ok(image);
             }
-            // A few large regions can come out well above their share.
+            // A few large regions can exceed their share considerably.
             self.rate *= 0.95 * most as f64 / layout.image as f64;
         }
         Err(too_small)
@@ -75,7 +77,7 @@ impl Capture {
         Ok(())
     }
 
-    /// The regions that operations touch which the capture keeps, by file.
+    /// Returns the regions of each file that are touched by operations that the capture keeps.
     pub(super) fn touched_regions(&self, trace: &Trace) -> Vec<Regions> {
         let mut regions = vec![Regions::new(); trace.files.len()];
         for event in trace.events.iter().filter(|e| e.moves_bytes() && e.len > 0 && self.keeps(e)) {
@@ -95,8 +97,8 @@ impl Capture {
         regions
     }
 
-    /// Lays out what the capture keeps at its present rate. The logs get their share of `max_bytes`; what is beyond that has
-    /// its operations replayed with bytes of the same log.
+    /// Lays out what the capture keeps at its current rate. The logs get their share of `max_bytes`; operations beyond
+    /// it reuse data of the same log.
     fn layout(&self, trace: &Trace, max_bytes: u64) -> Layout {
         let runs = self.runs(trace);
         let mut layout = Layout { files: vec![Vec::new(); runs.len()], image: 0 };
@@ -118,7 +120,7 @@ impl Capture {
         layout
     }
 
-    /// Offset and length of what is touched, by file: regions, cut where the file ends.
+    /// Returns offset and length in bytes of the touched ranges of each file: whole regions, up to the end of the file.
     fn runs(&self, trace: &Trace) -> Vec<Vec<(u64, u64)>> {
         let mut end: Vec<u64> = trace.files.iter().map(|file| file.size).collect();
         for event in trace.events.iter().filter(|e| e.moves_bytes() && self.keeps(e)) {
@@ -142,8 +144,8 @@ impl Layout {
         self.image = self.image.saturating_add(len.next_multiple_of(ALIGN));
     }
 
-    /// A log's file: bytes of its own until the log, whose image begins at `start`, has its share; then pieces that borrow
-    /// bytes from there, in turn.
+    /// Lays out a file of a log. The file gets image space of its own until the log, whose image begins at `start`, has
+    /// used its share; then its extents reuse data from that image in turn.
     fn log(&mut self, file: usize, runs: &[(u64, u64)], start: u64, share: u64, region: u64) {
         let mut next = start;
         for (offset, len) in runs {
@@ -172,7 +174,7 @@ impl Layout {
     }
 }
 
-/// Refuses an image that the memory has no room for.
+/// Checks that an image of `needed` bytes fits into the available memory.
 pub(super) fn check_memory(needed: u64, available: Option<u64>) -> Result<()> {
     match available {
         Some(available) if needed > available => Err(Error::NoMemory { needed, available }),

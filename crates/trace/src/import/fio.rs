@@ -1,7 +1,7 @@
-//! fio's I/O logs, versions 2 and 3, as `fio --write_iolog` makes them.
+//! Imports fio's I/O logs, versions 2 and 3, as written by `fio --write_iolog`.
 //!
-//! The format is described in fio's HOWTO ("Trace file format v2" and "v3"). Timestamps of version 3 are microseconds;
-//! version 2 has none but `wait`.
+//! fio's HOWTO describes the format ("Trace file format v2" and "v3"). Timestamps of version 3 are in microseconds;
+//! version 2 has only `wait`.
 
 use super::{Importer, Lines, Sink};
 use crate::{Event, Flags, Op, Result};
@@ -10,10 +10,10 @@ use crate::{Event, Flags, Op, Result};
 pub struct FioIolog;
 
 const HEADS: [(&str, u32); 2] = [("fio version 2 iolog", 2), ("fio version 3 iolog", 3)];
-/// What is said where a version has no times.
+/// The entry of `unseen` for a version without times.
 const NO_TIMES: &str = "times of operations (iolog version 2 has none)";
 
-/// What one line says.
+/// The action of one line.
 #[derive(Debug, PartialEq)]
 enum Action {
     Add,
@@ -82,7 +82,7 @@ fn to_event(line: &LogEntry<'_>, now_us: u64, sink: &mut Sink) -> Result<Option<
         }
         Action::Open => (Op::Open, 0, 0),
         Action::Close => (Op::Close, 0, 0),
-        Action::Io(op) if op.is_sync() => (op, 0, 0), // fio logs where its last I/O was
+        Action::Io(op) if op.is_sync() => (op, 0, 0), // fio logs the position of its last I/O
         Action::Io(op) => (op, line.offset, line.len),
     };
     let file = sink.known(line.path).ok_or_else(|| format!("{:?} is used before its \"add\"", line.path))?;
@@ -102,7 +102,7 @@ fn to_event(line: &LogEntry<'_>, now_us: u64, sink: &mut Sink) -> Result<Option<
     }))
 }
 
-/// Taken apart from both ends, so that file names may hold blanks.
+/// Parses a line from both ends, because file names may contain blanks.
 fn parse(text: &str, version: u32) -> Result<LogEntry<'_>, String> {
     let mut rest = text.trim();
     let mut time_us = 0;
@@ -161,7 +161,7 @@ fn named(path: &str) -> Result<&str, String> {
     if path.is_empty() { Err("the file name is missing".to_owned()) } else { Ok(path) }
 }
 
-/// Offsets and lengths on Linux are below 2^63.
+/// Parses a number below 2^63, the limit of offsets and lengths on Linux.
 fn number(what: &str, text: &str) -> Result<u64, String> {
     let value = text.parse::<u64>().ok().filter(|value| i64::try_from(*value).is_ok());
     value.ok_or_else(|| format!("expected the {what} in bytes, found {text:?}"))

@@ -1,7 +1,7 @@
-//! Traces of other tools, read into ours: a way in without any privilege.
+//! Imports traces of other tools, which requires no privileges.
 //!
-//! A format is one [`Importer`] in [`IMPORTERS`]; it parses lines and tells a [`Sink`] what happened. Everything that
-//! formats have in common (file table, roles, durations, where an error is) lives here.
+//! Each format is an [`Importer`] in [`IMPORTERS`]: it parses lines and passes files and events to a [`Sink`]. This
+//! module contains what formats have in common: file table, roles, durations, and positions of errors.
 
 mod fio;
 
@@ -17,20 +17,24 @@ pub use fio::FioIolog;
 
 /// A foreign format.
 pub trait Importer: Sync {
-    /// The name by which it is asked for.
+    /// Returns the name of the format on the command line.
     fn name(&self) -> &'static str;
-    /// What it reads, in one line.
+    /// Describes the format in one line.
     fn about(&self) -> &'static str;
-    /// Whether a file that begins so is of this format.
+    /// Whether a file that begins with `head` has this format.
     fn recognises(&self, head: &[u8]) -> bool;
-    /// Reads all of it.
+    /// Reads the whole source.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a line is invalid or cannot be read, or if the trace cannot be written.
     fn import(&self, lines: &mut Lines<'_>, sink: &mut Sink) -> Result<()>;
 }
 
 /// Every format that can be imported.
 pub static IMPORTERS: &[&dyn Importer] = &[&FioIolog];
 
-/// A longer line is no line of a trace.
+/// The maximum length of a line in bytes; a longer line is an error.
 const LONGEST_LINE: u64 = 1 << 20;
 
 /// The lines of the source, counted from 1.
@@ -42,13 +46,17 @@ pub struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// Reads lines from `input`; `path` is for messages.
+    /// Reads lines from `input`; `path` is used in messages.
     pub fn new(path: &'a Path, input: &'a mut dyn BufRead) -> Lines<'a> {
         Lines { path, input, number: 0, buffer: Vec::new() }
     }
 
-    /// The next line without its end, or `None` at the end of the source. Bytes that are not UTF-8 are replaced:
-    /// they can only be in file names.
+    /// Returns the next line without its line end, or `None` at the end of the source. Invalid UTF-8, which can only be
+    /// in file names, is replaced.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the source cannot be read or the line is longer than 1 MiB.
     pub fn next_line(&mut self) -> Result<Option<String>> {
         self.buffer.clear();
         let read = Read::take(&mut self.input, LONGEST_LINE).read_until(b'\n', &mut self.buffer);
@@ -58,7 +66,7 @@ impl<'a> Lines<'a> {
         }
         self.number += 1;
         if read as u64 == LONGEST_LINE && self.buffer.last() != Some(&b'\n') {
-            return Err(self.error("the line is longer than 1M; this is not a text trace"));
+            return Err(self.error("the line is longer than 1 MiB: not a text trace"));
         }
         while let Some(b'\n' | b'\r') = self.buffer.last() {
             self.buffer.pop();
@@ -66,13 +74,13 @@ impl<'a> Lines<'a> {
         Ok(Some(String::from_utf8_lossy(&self.buffer).into_owned()))
     }
 
-    /// An error at the line read last.
+    /// Returns an error at the last line read.
     pub fn error(&self, why: impl Into<String>) -> Error {
         Error::Parse { path: self.path.to_owned(), line: self.number.max(1), why: why.into() }
     }
 }
 
-/// Takes what an importer finds.
+/// Receives the files and events that an importer finds.
 pub struct Sink {
     writer: Writer,
     ids: HashMap<String, u32>,
@@ -80,7 +88,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// The id of the file of that path, new or known.
+    /// Returns the id of the file with the given path, adding it if it is new.
     pub fn file(&mut self, path: &str) -> u32 {
         if let Some(id) = self.ids.get(path) {
             return *id;
@@ -90,12 +98,16 @@ impl Sink {
         id
     }
 
-    /// The id of the file of that path, if it is known.
+    /// Returns the id of the file with the given path, if it has been added.
     pub fn known(&self, path: &str) -> Option<u32> {
         self.ids.get(path).copied()
     }
 
-    /// Takes an event. The file grows to hold it.
+    /// Adds an event. The file's size grows to include it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the trace cannot be written.
     pub fn push(&mut self, event: Event) -> Result<()> {
         let end = event.offset.saturating_add(event.len);
         if self.writer.files().get(event.file as usize).is_some_and(|file| file.size < end) {
@@ -105,17 +117,17 @@ impl Sink {
         self.writer.push(event)
     }
 
-    /// Names something that the source cannot tell.
+    /// Adds a kind of information that the source does not contain.
     pub fn unseen(&mut self, what: &str, count: u64) {
         self.writer.meta_mut().unseen.push((what.to_owned(), count));
     }
 
-    /// The roles are known once all paths are: by then the layout is clear.
+    /// Assigns the roles, for which all paths must be known, and finishes the trace.
     fn finish(mut self) -> Result<Summary> {
         let layout = layout::detect_paths(self.writer.files().iter().map(|file| file.path.as_str()));
         for id in 0..self.writer.files().len() as u32 {
             let file = self.writer.file_mut(id)?;
-            // Left empty where no pattern matches: statistics then go by how the file is used.
+            // A file that matches no pattern keeps an empty role; statistics then derive its role from its use.
             let role = layout.and_then(|layout| layout.role_of(Path::new(&file.path)));
             file.role = role.map_or(String::new(), |role| role.name().to_owned());
         }
@@ -124,9 +136,14 @@ impl Sink {
     }
 }
 
-/// Reads `source` and writes it as a trace to `target`, which appears only when all went well.
+/// Imports `source` as a trace at `target`, which is created only if the import succeeds.
 ///
-/// `format` is an importer's name; without one the source's first bytes decide.
+/// `format` is an importer's name. Without it, the first bytes of the source determine the format.
+///
+/// # Errors
+///
+/// Returns an error if the format is unknown, if the source is invalid or contains no event, or if the target cannot be
+/// written.
 pub fn import(
     source: &Path,
     format: Option<&str>,
@@ -147,7 +164,7 @@ pub fn import(
     let mut sink = Sink { writer: Writer::create(&partial, meta)?, ids: HashMap::new(), last_ns: 0 };
     let done = importer.import(&mut Lines::new(source, &mut input), &mut sink).and_then(|()| match sink {
         Sink { ref writer, .. } if writer.is_empty() => {
-            Err(Error::Import { path: source.to_owned(), why: "it holds no event".to_owned() })
+            Err(Error::Import { path: source.to_owned(), why: "it contains no events".to_owned() })
         }
         sink => sink.finish(),
     });
@@ -156,7 +173,7 @@ pub fn import(
         Ok(Summary { path: target.to_owned(), ..summary })
     });
     if named.is_err() {
-        let _ = std::fs::remove_file(&partial); // the first error is the one to tell
+        let _ = std::fs::remove_file(&partial); // the first error is reported
     }
     Ok((named?, importer))
 }
@@ -172,8 +189,8 @@ fn choose(source: &Path, format: Option<&str>, head: &[u8]) -> Result<&'static d
         None => IMPORTERS.iter().find(|importer| importer.recognises(head)),
     };
     found.copied().ok_or_else(|| match format {
-        Some(name) => error(format!("there is no format {name:?}; known: {}", names())),
-        None => error(format!("the format is not recognised; known: {} (name one with --format)", names())),
+        Some(name) => error(format!("unknown format {name:?}; known formats: {}", names())),
+        None => error(format!("unrecognised format; known formats: {} (choose one with --format)", names())),
     })
 }
 

@@ -1,9 +1,9 @@
-//! The few wildcards that file patterns need.
+//! Wildcards of file patterns.
 //!
-//! A pattern is a path whose components may hold `*` (any run of characters), `?` (one) and `#` (one digit or more);
-//! the component `**` stands for one component or more. `\#` is a plain number sign.
+//! A pattern is a path. In its components, `*` matches any run of characters, `?` one character, and `#` one or more
+//! digits; `\#` is a literal number sign. The component `**` matches one or more components.
 
-/// Whether the pattern matches all of `path`.
+/// Whether the pattern matches the whole `path`.
 pub(crate) fn matches(pattern: &[&str], path: &[&str]) -> bool {
     match pattern.split_first() {
         None => path.is_empty(),
@@ -14,7 +14,7 @@ pub(crate) fn matches(pattern: &[&str], path: &[&str]) -> bool {
     }
 }
 
-/// Whether the pattern matches the end of `path`, from some component on.
+/// Whether the pattern matches the last components of `path`.
 pub(crate) fn matches_end(pattern: &str, path: &[&str]) -> bool {
     let pattern: Vec<&str> = pattern.split('/').collect();
     (0..path.len()).any(|start| matches(&pattern, &path[start..]))

@@ -1,4 +1,4 @@
-//! What a database's files are to it: a declarative table of layouts, and rules for files that no layout knows.
+//! Roles of a database's files: a table of layouts, and rules for files that no layout covers.
 
 mod glob;
 mod page;
@@ -14,33 +14,34 @@ pub use page::{PageSize, PageSource};
 pub use table::LAYOUTS;
 pub use usage::{Usage, by_use};
 
-/// What a file is to its database.
+/// The role of a file in its database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Tables, heaps, documents: read and rewritten in place, or merged.
     Data,
-    /// Write-ahead and redo logs, journals, double-write buffers: appended or cycled, synced, hardly read.
+    /// Write-ahead and redo logs, journals, double-write buffers: appended to or overwritten in a cycle, synced, rarely
+    /// read.
     Wal,
     /// Logs that replicas and restores read: binary logs, change logs.
     Binlog,
-    /// Spilled sorts, temporary tables: gone soon, never needed after a crash.
+    /// Spilled sorts, temporary tables: short-lived, not needed after a crash.
     Temp,
-    /// Indexes in files of their own.
+    /// Indexes in separate files.
     Index,
     /// Dumps and snapshots.
     Backup,
-    /// Files that are written once from start to end and kept: archived logs, exports.
+    /// Files that are written once sequentially and kept: archived logs, exports.
     Archive,
-    /// Files that are read once from start to end: the sources of an import.
+    /// Files that are read once sequentially: the sources of an import.
     Import,
-    /// All else: control files, locks, text logs.
+    /// Other files: control files, locks, text logs.
     #[default]
     Other,
 }
 
 impl Role {
-    /// Every role, in the order in which tables show them.
+    /// Every role, in the order of tables.
     pub const ALL: [Role; 9] = [
         Role::Data,
         Role::Index,
@@ -53,7 +54,7 @@ impl Role {
         Role::Other,
     ];
 
-    /// The spelling in traces, plans and JSON.
+    /// Returns the spelling in traces, plans and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Role::Data => "data",
@@ -68,7 +69,7 @@ impl Role {
         }
     }
 
-    /// The role of that name.
+    /// Returns the role with the given name.
     pub fn from_name(name: &str) -> Option<Role> {
         Role::ALL.into_iter().find(|role| role.name() == name)
     }
@@ -80,60 +81,61 @@ impl std::fmt::Display for Role {
     }
 }
 
-/// How one database system lays out its files.
+/// The file layout of one database system.
 #[derive(Debug)]
 pub struct Layout {
     /// Short name, as used in plans: `mariadb`.
     pub name: &'static str,
-    /// Name for people.
+    /// Display name.
     pub title: &'static str,
-    /// The directory is of this layout if for any of these sets every pattern matches some path below it.
+    /// Sets of patterns. A directory has this layout if, for at least one set, every pattern matches some path below
+    /// it.
     pub markers: &'static [&'static [&'static str]],
-    /// File patterns and roles; the first that matches counts.
+    /// File patterns and their roles; the first match applies.
     pub files: &'static [(&'static str, Role)],
-    /// Page size where no header says it; `None` where the system has no pages.
+    /// Page size in bytes if no header contains it; `None` if the system has no pages.
     pub default_page: Option<u32>,
-    /// Whether the markers count only if the page header is there too: for layouts with everyday file names.
+    /// Whether the markers count only together with the page header: for layouts with common file names.
     needs_header: bool,
     /// Reads the page size from the files below a directory.
     page_header: Option<page::Header>,
 }
 
-/// A layout and where it was found.
+/// A layout and the directory in which it was found.
 #[derive(Clone, Debug)]
 pub struct LocatedLayout {
     /// The layout.
     pub layout: &'static Layout,
-    /// The database's own directory: the one asked about or one below it.
+    /// The root directory of the database: the examined directory or one below it.
     pub root: PathBuf,
 }
 
 impl LocatedLayout {
-    /// The role of a file; below the root only what is below it counts, so that a database in `/var/lib/pg_wal` is not
-    /// taken for a log.
+    /// Returns the role of a file. Below the root, only the path relative to it counts, so that a database in
+    /// `/var/lib/pg_wal` is not mistaken for a log.
     pub fn role_of(&self, path: &Path) -> Option<Role> {
         self.layout.role_of(path.strip_prefix(&self.root).unwrap_or(path))
     }
 }
 
-/// How deep [`locate`] looks below the directory it was given.
+/// The number of directory levels that [`locate`] searches.
 const DEPTH: usize = 4;
-/// How many names it looks at before it gives up.
+/// The number of names after which [`locate`] stops.
 const ENTRIES: usize = 50_000;
 
 impl Layout {
-    /// The layout of that name.
+    /// Returns the layout with the given name.
     pub fn by_name(name: &str) -> Option<&'static Layout> {
         LAYOUTS.iter().find(|layout| layout.name == name)
     }
 
-    /// The role of a file by its path, absolute or relative to the database; `None` if no pattern matches.
+    /// Returns the role of a file by its path, absolute or relative to the database, or `None` if no pattern matches.
     pub fn role_of(&self, path: &Path) -> Option<Role> {
         let parts = components(path);
         self.files.iter().find(|(pattern, _)| glob::matches_end(pattern, &parts)).map(|(_, role)| *role)
     }
 
-    /// The database's page size, from the header of one of its files below `root` or else the default.
+    /// Returns the database's page size, from the header of one of its files below `root`, otherwise the default.
     pub fn page_size(&self, root: &Path) -> Option<PageSize> {
         let read = self.page_header.and_then(|header| header(root));
         read.or_else(|| self.default_page.map(|bytes| PageSize { bytes, source: PageSource::Default }))
@@ -145,7 +147,7 @@ impl Layout {
         self.marks(paths) && confirmed()
     }
 
-    /// Whether markers are among these paths or the directories above them.
+    /// Whether the markers match these paths or directories above them.
     fn marks_among(&self, paths: &[&str]) -> bool {
         let present = |pattern: &&str| {
             paths.iter().any(|path| {
@@ -165,17 +167,17 @@ impl Layout {
     }
 }
 
-/// The role of `path` in `layout`; [`Role::Other`] where no pattern matches or no layout is known.
+/// Returns the role of `path` in `layout`, or [`Role::Other`] if no pattern matches or `layout` is `None`.
 pub fn role(layout: Option<&Layout>, path: &Path) -> Role {
     layout.and_then(|layout| layout.role_of(path)).unwrap_or_default()
 }
 
-/// The layout of the database in `dir`, or in a directory near below it.
+/// Returns the layout of the database in `dir` or in a directory up to a few levels below.
 pub fn detect(dir: &Path) -> Option<&'static Layout> {
     locate(dir).map(|found| found.layout)
 }
 
-/// The same, with the database's own directory. Of several databases the one highest up is found.
+/// Returns the layout with the root directory of the database. Of several databases, it returns the topmost.
 pub fn locate(dir: &Path) -> Option<LocatedLayout> {
     let mut queue = VecDeque::from([(dir.to_owned(), 0)]);
     let mut seen = 0;
@@ -191,8 +193,8 @@ pub fn locate(dir: &Path) -> Option<LocatedLayout> {
     None
 }
 
-/// The layout that explains most of these paths, for a trace whose files are out of reach; it must explain some as data
-/// or indexes. Of several that explain as many, one whose markers are among the paths.
+/// Returns the layout that matches most of the given paths, for a trace whose files are not accessible. It must match
+/// some path as data or index. Of several equally good layouts, it prefers one whose markers match.
 pub fn detect_paths<'a>(paths: impl IntoIterator<Item = &'a str>) -> Option<&'static Layout> {
     let paths: Vec<&str> = paths.into_iter().collect();
     let explains = |layout: &Layout| {
@@ -210,7 +212,8 @@ fn components(path: &Path) -> Vec<&str> {
     path.to_str().map(|text| text.split('/').filter(|part| !part.is_empty()).collect()).unwrap_or_default()
 }
 
-/// Relative names in `dir` down to `depth` levels. Unreadable directories are left out: detection is a convenience.
+/// Lists relative names in `dir`, down to `depth` levels. Skips unreadable directories, because detection is
+/// best-effort.
 fn names_below(dir: &Path, prefix: &str, depth: usize, seen: &mut usize) -> Vec<String> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {

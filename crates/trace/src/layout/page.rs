@@ -1,4 +1,4 @@
-//! Page sizes, as the databases' own headers say them.
+//! Page sizes from the headers of database files.
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 /// A database's page size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageSize {
-    /// Bytes.
+    /// The size in bytes.
     pub bytes: u32,
-    /// How it is known.
+    /// The source of the size.
     pub source: PageSource,
 }
 
-/// How a page size is known.
+/// The source of a page size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageSource {
-    /// Read from this file's header.
+    /// The header of this file.
     Header(PathBuf),
     /// The system's default.
     Default,
 }
 
-/// Looks for the page size in the files below a directory.
+/// A function that reads the page size from the files below a directory.
 pub(crate) type Header = fn(&Path) -> Option<PageSize>;
 
-/// Sizes that make sense: a power of two in 512…64K. Anything else was not a header.
+/// Accepts a power of two from 512 to 64K. Any other value did not come from a valid header.
 fn plausible(bytes: u32) -> Option<u32> {
     (bytes.is_power_of_two() && (512..=65536).contains(&bytes)).then_some(bytes)
 }
@@ -48,7 +48,7 @@ fn from_file(path: PathBuf, length: usize, parse: fn(&[u8]) -> Option<u32>) -> O
     Some(PageSize { bytes, source: PageSource::Header(path) })
 }
 
-/// The first regular file in `dir`, by name, that parses.
+/// Returns the page size from the first regular file in `dir`, by name, that parses.
 fn first_in(dir: &Path, length: usize, parse: fn(&[u8]) -> Option<u32>) -> Option<PageSize> {
     let entries = std::fs::read_dir(dir).ok()?.flatten();
     let mut paths: Vec<_> =
@@ -57,8 +57,8 @@ fn first_in(dir: &Path, length: usize, parse: fn(&[u8]) -> Option<u32>) -> Optio
     paths.into_iter().find_map(|path| from_file(path, length, parse))
 }
 
-/// InnoDB: the flags of the tablespace (FSP header at 38, flags 16 bytes into it, big endian) in `ibdata1` or,
-/// with MySQL 8, `mysql.ibd`. `innodb_page_size` is one for the whole server.
+/// InnoDB: the flags of the tablespace (FSP header at 38, flags 16 bytes into it, big endian) in `ibdata1` or, in MySQL
+/// 8, `mysql.ibd`. `innodb_page_size` applies to the whole server.
 pub(crate) fn innodb(root: &Path) -> Option<PageSize> {
     ["ibdata1", "mysql.ibd"].iter().find_map(|name| from_file(root.join(name), 64, innodb_flags))
 }
@@ -74,7 +74,7 @@ pub(crate) fn innodb_flags(head: &[u8]) -> Option<u32> {
     plausible(if shift == 0 { 16384 } else { 512 << shift })
 }
 
-/// SQLite: big endian at 16, where 1 stands for 64K.
+/// SQLite: 16 bits, big endian, at 16; 1 means 64K (sqlite.org/fileformat2.html).
 pub(crate) fn sqlite(root: &Path) -> Option<PageSize> {
     if root.is_file() { from_file(root.to_owned(), 18, sqlite_head) } else { first_in(root, 18, sqlite_head) }
 }
@@ -92,8 +92,8 @@ pub(crate) fn postgresql(root: &Path) -> Option<PageSize> {
     from_file(root.join("global/pg_control"), 512, pg_control)
 }
 
-/// The fields before the block size differ between versions, but it always follows the marker that checks the
-/// floating-point format, the double 1234567.0.
+/// The fields before the block size differ between versions, but it always follows the double 1234567.0, which checks
+/// the floating-point format.
 pub(crate) fn pg_control(head: &[u8]) -> Option<u32> {
     let marker = 1_234_567.0_f64.to_le_bytes();
     let at = head.chunks_exact(8).position(|chunk| chunk == marker)? * 8;
@@ -110,7 +110,8 @@ pub(crate) fn lmdb_meta(head: &[u8]) -> Option<u32> {
     (u32_le(head, 16)? == MAGIC).then(|| u32_le(head, 40)).flatten().and_then(plausible)
 }
 
-/// Berkeley DB: magic of a B-tree or hash at 12, page size at 20, in the byte order of the machine that made it.
+/// Berkeley DB: magic of a B-tree or hash at 12, page size at 20, in the byte order of the machine that created the
+/// file.
 pub(crate) fn berkeley_db(root: &Path) -> Option<PageSize> {
     first_in(root, 24, berkeley_meta)
 }

@@ -1,13 +1,13 @@
-//! The table of layouts: to teach the program a database, add an entry.
+//! The table of layouts. To support another database, add an entry.
 //!
-//! Patterns match the end of a path, so they hold for absolute and relative ones; see `glob.rs` for the wildcards.
-//! A directory with an everyday name (`tmp`, `wal`, `base`) must not claim all below it: a database may live in `/tmp`.
-//! The order counts: in a layout the first matching pattern, among layouts the first whose markers are there.
+//! Patterns match the end of a path, absolute or relative; see `glob.rs` for the wildcards. A directory with a common
+//! name (`tmp`, `wal`, `base`) must not claim everything below it, because a database may be in `/tmp`. The order
+//! matters: within a layout, the first matching pattern applies; among layouts, the first whose markers match.
 
 use super::Role::{Backup, Binlog, Data, Index, Other, Temp, Wal};
 use super::{Layout, page};
 
-/// Every layout that the program knows.
+/// Every known layout.
 pub static LAYOUTS: &[Layout] = &[
     Layout {
         name: "mariadb",
@@ -59,7 +59,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("pg_wal/archive_status/**", Other),
             ("pg_wal/**", Wal),
             ("pg_xlog/**", Wal),
-            // A log directory elsewhere (initdb -X): timeline, log and segment, 24 hexadecimal digits.
+            // Segments of a log directory elsewhere (`initdb -X`): timeline, log and segment, 24 hexadecimal digits.
             ("0000????????????????????", Wal),
             ("global/pg_control", Other),
             ("base/#/pg_*", Other),
@@ -133,7 +133,7 @@ pub static LAYOUTS: &[Layout] = &[
         name: "berkeleydb-je",
         title: "Berkeley DB Java Edition",
         markers: &[&["#*.jdb"]],
-        // The log is the database: records live in it until the cleaner moves them to its end.
+        // The log is the database: records stay in it until the cleaner moves them to its end.
         files: &[("*.jdb", Data), ("je.*", Other)],
         default_page: None,
         needs_header: false,

@@ -1,8 +1,8 @@
-//! The role of a file that no layout knows, from how it was used.
+//! Derives the role of a file that no layout covers from its use.
 
 use super::Role;
 
-/// How one file was used during a recording. [`crate::stats`] fills it in.
+/// The use of one file during a recording, computed by [`crate::stats`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// Read operations.
@@ -15,42 +15,42 @@ pub struct Usage {
     pub write_bytes: u64,
     /// Synchronous writes and sync calls.
     pub syncs: u64,
-    /// Share of writes that began at the end of the file as known then.
+    /// Share of writes that began at the end of the file, as far as it was known.
     pub appended: f64,
-    /// Share of writes that began where the same thread's write before them ended.
+    /// Share of writes that began where the same thread's previous write ended.
     pub sequential_writes: f64,
-    /// Share of reads that began where the same thread's read before them ended.
+    /// Share of reads that began where the same thread's previous read ended.
     pub sequential_reads: f64,
     /// Bytes read per distinct byte read.
     pub reread: f64,
     /// Bytes written per distinct byte written.
     pub overwrite: f64,
-    /// The file came to be during the recording.
+    /// Whether the file was created during the recording.
     pub created: bool,
-    /// The file was removed during the recording.
+    /// Whether the file was removed during the recording.
     pub unlinked: bool,
 }
 
-/// Below this many bytes moved, a file tells nothing.
+/// A file with fewer bytes moved than this has too little use to derive a role.
 const TOO_LITTLE: u64 = 64 * 1024;
-/// A log is written in one direction; a thread that takes over another's place costs some of the share.
+/// The minimum share of sequential writes in a log. It is below 1 because one thread may continue another one's writes.
 const MOSTLY: f64 = 0.8;
-/// A log that is cycled is synced at least once for so many writes.
+/// The maximum number of writes per sync in a log that is overwritten in a cycle.
 const WRITES_PER_SYNC: u64 = 64;
-/// A file is copied in large pieces, of so many bytes on average, and is itself at least so large.
+/// The minimum mean write or read, and the minimum size, in bytes, of a file that is copied.
 const LARGE: u64 = 16 * 1024;
 const COPIED: u64 = 4 << 20;
-/// Bytes moved per distinct byte below which a file was read or written once.
+/// Bytes moved per distinct byte, below which a file was read or written once.
 const ONCE: f64 = 1.1;
 
-/// The role that a file's use suggests.
+/// Returns the role that matches the file's use:
 ///
-/// - made and removed during the recording, and never synced: temp;
-/// - appended or written in sequence, synced, hardly read: wal;
-/// - made during the recording, written in sequence in large writes, once, and not read: archive;
-/// - written in sequence and never synced, or hardly used: other (text logs);
-/// - only read, in sequence, in large reads, once: import;
-/// - all else that is read or rewritten: data.
+/// - created and removed during the recording, and never synced: temp;
+/// - appended or written sequentially, synced, rarely read: wal;
+/// - created during the recording, written once sequentially in large writes, and not read: archive;
+/// - written sequentially and never synced, or hardly used: other (text logs);
+/// - only read, once, sequentially in large reads: import;
+/// - otherwise, if read or rewritten: data.
 pub fn by_use(usage: &Usage) -> Role {
     if usage.created && usage.unlinked && usage.syncs == 0 {
         return Role::Temp;
@@ -71,7 +71,7 @@ pub fn by_use(usage: &Usage) -> Role {
         return Role::Archive;
     }
     if one_way && hardly_read && usage.syncs > 0 {
-        // Merged tables are also written in sequence, but synced once, at their end.
+        // Merged tables are also written sequentially, but synced only once, when complete.
         let often = usage.writes / usage.syncs.max(1) <= WRITES_PER_SYNC && usage.syncs > 1;
         return if often { Role::Wal } else { Role::Data };
     }
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(by_use(&scanned), Role::Import);
         assert_eq!(by_use(&Usage { reread: 2.0, ..scanned }), Role::Data, "read twice");
         assert_eq!(by_use(&Usage { sequential_reads: 0.1, ..scanned }), Role::Data, "read here and there");
-        assert_eq!(by_use(&Usage { reads: 2304, ..scanned }), Role::Data, "read by the page");
+        assert_eq!(by_use(&Usage { reads: 2304, ..scanned }), Role::Data, "read page by page");
         let copied = Usage {
             writes: 144,
             write_bytes: 9 * MIB,
@@ -141,6 +141,6 @@ mod tests {
         };
         assert_eq!(by_use(&copied), Role::Archive);
         assert_eq!(by_use(&Usage { reads: 10, ..copied }), Role::Other, "read again");
-        assert_eq!(by_use(&Usage { created: false, ..copied }), Role::Other, "was there before");
+        assert_eq!(by_use(&Usage { created: false, ..copied }), Role::Other, "existed before");
     }
 }

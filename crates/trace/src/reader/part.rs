@@ -1,11 +1,11 @@
-//! A row group in memory, as the decoder asks for it.
+//! A row group in memory, as a source for the decoder.
 
 use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 
-/// The bytes of a row group, which the decoder asks for by their place in the file.
+/// The bytes of a row group; the decoder addresses them by their position in the file.
 #[derive(Clone)]
 pub(super) struct Part {
     start: u64,
@@ -23,7 +23,7 @@ impl Part {
         Some(from..end)
     }
 
-    /// A column's pages.
+    /// Returns a column's pages.
     pub(super) fn of(&self, column: &ColumnChunkMetaData) -> Option<&[u8]> {
         let (start, length) = column_extent(column)?;
         Some(&self.bytes[self.slice(start, usize::try_from(length).ok()?)?])
@@ -52,12 +52,12 @@ impl ChunkReader for Part {
     }
 }
 
-/// Start and length of a row group in the file. Its columns follow each other without gaps.
+/// Returns start and length of a row group in the file, in bytes. Its columns are contiguous.
 pub(super) fn extent(group: &RowGroupMetaData) -> (u64, u64) {
     (group.file_offset().unwrap_or(0).max(0) as u64, group.compressed_size().max(0) as u64)
 }
 
-/// Start and length of a column's pages in the file.
+/// Returns start and length of a column's pages in the file, in bytes.
 pub(super) fn column_extent(column: &ColumnChunkMetaData) -> Option<(u64, u64)> {
     let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
     Some((u64::try_from(start).ok()?, u64::try_from(column.compressed_size()).ok()?))

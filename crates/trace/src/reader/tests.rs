@@ -1,4 +1,4 @@
-//! Traces that were made to hurt their reader: small files whose seals and checksums are right and whose claims are not.
+//! Hostile traces: small files with valid seals and checksums but false claims.
 
 use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaDataWriter};
 
@@ -6,16 +6,16 @@ use super::part::column_extent;
 use super::*;
 use crate::{Flags, Trace};
 
-/// What is wrong with a trace.
+/// The false claims of a trace.
 #[derive(Default)]
 struct Lie {
-    /// Row groups that all name the same bytes; 0 for one.
+    /// The number of row groups that all refer to the same bytes; 0 means one.
     groups: usize,
-    /// Rows that each claims to have; 0 for the truth.
+    /// The number of rows that each row group claims; 0 means the true number.
     rows: i64,
-    /// Instead of the pages of the column `op`.
+    /// Bytes that replace the pages of the column `op`.
     ops: Option<Vec<u8>>,
-    /// The role of its file.
+    /// The role of the trace's file.
     role: String,
 }
 
@@ -38,7 +38,7 @@ fn honest(role: &str) -> Trace {
     Trace { meta: Meta::default(), files: vec![file], events: (0..ROWS).map(event).collect() }
 }
 
-/// Writes the trace with a lie in it.
+/// Writes a trace with the given false claims.
 fn write(path: &Path, lie: &Lie) {
     honest(&lie.role).save(path).unwrap();
     let bytes = std::fs::read(path).unwrap();
@@ -116,7 +116,7 @@ fn more_events_than_there_is_memory_for() {
     // 2^20 events take 132 MiB.
     let (groups, rows) = (20_000, 1 << 20);
     if memory().is_none_or(|available| available > groups as u64 * (80 << 20)) {
-        eprintln!("not tested: this machine has terabytes of memory, or does not say");
+        eprintln!("skipped: this machine has terabytes of memory or does not report its memory");
         return;
     }
     let why = refusal(&Lie { groups, rows, ..Lie::default() });
@@ -127,8 +127,8 @@ fn memory() -> Option<u64> {
     poolwright_host::memory::available()
 }
 
-/// A page's header in Thrift's compact protocol: sizes, and then a dictionary's (field 7) or data's (field 5) own header, which
-/// begins with how many values there are and how they are encoded.
+/// Returns a page header in Thrift's compact protocol: sizes, then the header of a dictionary page (field 7) or data
+/// page (field 5), which begins with the number of values and their encoding.
 fn page(kind: u8, unpacked: u64, body: &[u8], values: u64, encoding: u64) -> Vec<u8> {
     let integer = |value: u64| {
         let (mut value, mut bytes) = (value << 1, vec![]);
@@ -184,7 +184,7 @@ fn lengths_that_no_call_moves_are_cut() {
     assert_eq!(read, [LONGEST_CALL, LONGEST_CALL, i64::MAX as u64]);
 }
 
-/// Each false seal has a footer read and summed, so their number is bounded; a torn trace has one at most.
+/// The reader checks the footer behind each false seal, so their number is limited; a torn trace has at most one.
 #[test]
 fn a_search_behind_many_false_seals_ends() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Counts while the trace streams by: per file only, since roles and the whole are sums of files.
+//! Counts events while streaming the trace. Counts are per file; roles and the total are sums of files.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,11 @@ use super::{
 use crate::layout::{self, Usage, by_use};
 use crate::{Event, File, Flags, Meta, Op, Reader, Result};
 
-/// Streams a trace and returns its statistics. Fails at the first damaged row group.
+/// Streams a trace and returns its statistics.
+///
+/// # Errors
+///
+/// Returns an error at the first damaged row group.
 pub fn collect(reader: &Reader) -> Result<Stats> {
     let mut collector = Collector::new(reader.meta().duration_ns);
     for event in reader.events() {
@@ -21,21 +25,21 @@ pub fn collect(reader: &Reader) -> Result<Stats> {
     Ok(stats)
 }
 
-/// The kinds by which sizes are told apart, and which flags make an operation one.
+/// The kinds for which sizes are counted separately, and the flags that select them.
 const KINDS: [(&str, Flags, bool); 4] = [
     ("sync", Flags::SYNC, true),
     ("async", Flags::SYNC, false),
     ("direct", Flags::DIRECT, true),
     ("buffered", Flags::DIRECT, false),
 ];
-/// Where a thread's last operation ended is forgotten, all at once, when there are more of these.
+/// When more streams than this are tracked, all positions at which threads' operations ended are forgotten.
 const STREAMS: usize = 1 << 20;
-/// Alignment is looked for up to 2^20.
+/// The number of possible alignments: 2^0 to 2^20 bytes.
 const ALIGNMENTS: usize = 21;
 /// The share of offsets or lengths that an alignment must divide.
 const ALIGNED_SHARE: f64 = 0.99;
 
-/// Takes events one by one.
+/// Counts events one by one.
 pub struct Collector {
     bucket_ns: u64,
     files: Vec<Counts>,
@@ -44,7 +48,7 @@ pub struct Collector {
     throughput: Vec<Throughput>,
 }
 
-/// The figures of one file, and their sums.
+/// The counts of one file, and their sums.
 #[derive(Clone, Default)]
 struct Counts {
     ops: [u64; Op::ALL.len()],
@@ -52,11 +56,11 @@ struct Counts {
     writes: DirectionStats,
     sync_latency: LatencyHistogram,
     sync_writes: u64,
-    /// Since the file's last sync call.
+    /// Writes and bytes since the file's last sync call.
     unsynced: (u64, u64),
-    /// Before any of its sync calls.
+    /// Writes and bytes before any of its sync calls.
     synced: (u64, u64),
-    /// The end of the file, as far as events told; with the number of writes that could be compared with it.
+    /// The end of the file in bytes, as far as events show it, and the number of writes that could be compared with it.
     end: Option<u64>,
     appended: (u64, u64),
     working_set: [Touched; WORKING_SET_BLOCKS.len()],
@@ -75,7 +79,7 @@ struct DirectionStats {
 }
 
 impl Collector {
-    /// For a recording of that length; events beyond it count to its last part.
+    /// Creates a collector for a recording of `duration_ns` nanoseconds. Later events count to its last part.
     pub fn new(duration_ns: u64) -> Collector {
         Collector {
             bucket_ns: duration_ns.div_ceil(THROUGHPUT_BUCKETS as u64).max(1),
@@ -135,7 +139,7 @@ impl Collector {
         }
     }
 
-    /// Sums up. `files` is the trace's table.
+    /// Computes the statistics. `files` is the trace's file table.
     pub fn finish(mut self, meta: &Meta, files: &[File]) -> Stats {
         self.files.resize(self.files.len().max(files.len()), Counts::default());
         for (at, set) in self.working_sets.iter().enumerate() {
@@ -325,7 +329,8 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// The largest power of two that divides the wanted share, given how many values have so many trailing zero bits.
+/// Returns the largest power of two that divides the required share of values. `tiers` counts values by their number of
+/// trailing zero bits.
 fn alignment(tiers: &[u64; ALIGNMENTS]) -> Option<u64> {
     let total: u64 = tiers.iter().sum();
     let wanted = (total as f64 * ALIGNED_SHARE).ceil() as u64;

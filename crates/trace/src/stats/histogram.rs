@@ -1,8 +1,8 @@
-//! Histograms that stay small however long the trace: by powers of two for sizes, log-linear for latencies.
+//! Histograms of bounded size: powers of two for sizes, log-linear for latencies.
 
 use serde::{Deserialize, Serialize};
 
-/// Sizes by power of two: `[low, count]` for sizes in `low..2*low`, ascending; `low` 0 for size 0.
+/// Sizes by power of two: `[low, count]` for sizes from `low` to below `2*low`, ascending; `low` 0 for size 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SizeHistogram(pub Vec<(u64, u64)>);
@@ -21,28 +21,29 @@ impl SizeHistogram {
         }
     }
 
-    /// Adds another's counts.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &SizeHistogram) {
         for (low, count) in &other.0 {
             self.add_many(*low, *count);
         }
     }
 
-    /// How many sizes were counted.
+    /// Returns the number of sizes counted.
     pub fn total(&self) -> u64 {
         self.0.iter().map(|(_, count)| count).sum()
     }
 
-    /// The bucket with the most counts.
+    /// Returns the bucket with the most counts, or `None` if the histogram is empty.
     pub fn mode(&self) -> Option<u64> {
         self.0.iter().max_by_key(|(_, count)| *count).map(|(low, _)| *low)
     }
 }
 
-/// Parts of a power of two: a value is known to 1/32, that is 3 %.
+/// The number of parts of a power of two, as a logarithm. The error of a value is at most 1/32, or 3 %.
 const PARTS_LOG2: u32 = 4;
 
-/// Latencies, log-linear: each power of two in 16 equal parts. Values are reported as the middle of their part.
+/// A log-linear histogram of latencies: each power of two has 16 equal parts. A value is reported as the middle of its
+/// part.
 #[derive(Clone, Debug, Default)]
 pub struct LatencyHistogram {
     first: usize,
@@ -50,7 +51,7 @@ pub struct LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// Counts one latency.
+    /// Counts one latency in nanoseconds.
     pub fn add(&mut self, ns: u64) {
         self.add_many(bucket(ns), 1);
     }
@@ -71,19 +72,20 @@ impl LatencyHistogram {
         self.counts[at] += count;
     }
 
-    /// Adds another's counts.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &LatencyHistogram) {
         for (at, count) in other.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             self.add_many(other.first + at, *count);
         }
     }
 
-    /// How many latencies were counted.
+    /// Returns the number of latencies counted.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The latency that `share` (0–1) of the operations did not exceed, within 3 %; 0 if none was counted.
+    /// Returns the latency in nanoseconds that `share` (0 to 1) of the operations did not exceed, within 3 %; 0 if the
+    /// histogram is empty.
     pub fn quantile(&self, share: f64) -> u64 {
         let total = self.total();
         let rank = ((share * total as f64).ceil() as u64).clamp(1, total.max(1));
@@ -97,7 +99,7 @@ impl LatencyHistogram {
         0
     }
 
-    /// The quantiles that reports show; `None` if nothing was counted.
+    /// Returns the quantiles that reports show, or `None` if the histogram is empty.
     pub fn quantiles(&self) -> Option<Quantiles> {
         (self.total() > 0).then(|| Quantiles {
             p50: self.quantile(0.5),
@@ -112,9 +114,9 @@ impl LatencyHistogram {
 pub struct Quantiles {
     /// Median.
     pub p50: u64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99: u64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     pub p999: u64,
 }
 

@@ -1,7 +1,7 @@
-//! What a person looks at first in a trace: sizes, order, alignment, syncs, latencies, working set.
+//! Statistics of a trace: sizes, order, alignment, syncs, latencies, working set.
 //!
 //! [`collect`] streams a trace once. Its memory is bounded by the number of files (some KiB each) and by the sampled
-//! working sets (at most 2^19 blocks per block size); the module `working_set` says what the sampling costs.
+//! working sets (at most 2^19 blocks per block size); the module `working_set` describes the error of sampling.
 
 mod collect;
 mod histogram;
@@ -18,118 +18,118 @@ pub use text::render;
 
 use crate::layout::{Role, Usage};
 
-/// Block sizes for which the working set is counted.
+/// Block sizes in bytes for which the working set is counted.
 pub const WORKING_SET_BLOCKS: [u64; 3] = [4096, 16384, 131072];
-/// Parts into which the recording is cut for [`Stats::throughput`].
+/// The number of equal parts of the recording in [`Stats::throughput`].
 pub const THROUGHPUT_BUCKETS: usize = 60;
 
-/// The statistics of a trace; serialized, this is the object that `trace show --json` prints.
+/// The statistics of a trace. `trace show --json` prints their serialization.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Stats {
     /// Length of the recording in seconds.
     pub duration_s: f64,
-    /// Events in the trace.
+    /// The number of events in the trace.
     pub events: u64,
-    /// Events that the recorder lost.
+    /// The number of events that the recorder lost.
     pub lost_events: u64,
-    /// What the recorder could not see, with counts.
+    /// Kinds of I/O that the recorder could not see, with counts.
     pub unseen: Vec<(String, u64)>,
-    /// Bytes of a torn end that were not used; 0 for a whole trace.
+    /// Unused bytes of a torn end; 0 for a complete trace.
     pub torn_bytes: u64,
-    /// Who wrote the trace.
+    /// The program that wrote the trace.
     pub creator: String,
-    /// How the events were seen.
+    /// The source of the events.
     pub probe_set: String,
-    /// What was followed.
+    /// The recorded subject.
     pub subject: String,
-    /// Name of the layout that the paths suggest, if any.
+    /// Name of the layout that the paths match, if any.
     pub layout: Option<String>,
     /// All files together.
     #[serde(flatten)]
     pub total: Group,
-    /// Per role.
+    /// Figures by role.
     pub roles: BTreeMap<String, Group>,
-    /// Per file, in the order of the trace's file table, also those without an event.
+    /// Figures by file, in the order of the trace's file table, including files without events.
     pub files: Vec<FileStats>,
     /// The recording in [`THROUGHPUT_BUCKETS`] equal parts.
     pub throughput: Vec<Throughput>,
-    /// Share of the blocks from which the working set is estimated, per block size; 1 where it is exact.
+    /// Share of the blocks from which the working set is estimated, by block size; 1 if it is exact.
     pub working_set_sampled: BTreeMap<String, f64>,
 }
 
-/// One file.
+/// The figures of one file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FileStats {
     /// Its path.
     pub path: String,
-    /// Its role: the recorder's, or from its use where the recorder knew none.
+    /// Its role: from the recorder, otherwise derived from its use.
     pub role: String,
-    /// Whether the role was guessed from the file's use.
+    /// Whether the role was derived from the file's use.
     #[serde(default)]
     pub role_from_use: bool,
-    /// Size in bytes at the end.
+    /// Size in bytes at the end of the recording.
     pub size: u64,
-    /// What was done to it.
+    /// The operations on the file.
     #[serde(flatten)]
     pub group: Group,
-    /// The same, as [`crate::layout::by_use`] takes it.
+    /// The file's use, as input of [`crate::layout::by_use`].
     #[serde(skip)]
     pub usage: Usage,
 }
 
-/// A file, a role or the whole.
+/// The figures of a file, of a role, or of all files.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Group {
-    /// Operations by name; every name is there in the total, elsewhere those that occur.
+    /// Operations by name. The total has an entry for every name, other groups only for names that occur.
     pub ops: BTreeMap<String, u64>,
-    /// Bytes moved.
+    /// Bytes transferred.
     pub bytes: Bytes,
-    /// Sizes of reads by power of two.
+    /// Sizes of reads in bytes, by power of two.
     pub read_size_histogram: SizeHistogram,
-    /// Sizes of writes by power of two.
+    /// Sizes of writes in bytes, by power of two.
     pub write_size_histogram: SizeHistogram,
-    /// Reads in detail.
+    /// Figures of reads.
     pub read: Direction,
-    /// Writes in detail.
+    /// Figures of writes.
     pub write: Direction,
-    /// Syncs.
+    /// Figures of syncs.
     pub sync: Sync,
-    /// Distinct blocks touched, per block size.
+    /// Distinct blocks touched, by block size.
     pub working_set: Vec<WorkingSetSize>,
     /// Bytes written per distinct byte written (in 4K blocks); `None` if nothing was written.
     pub overwrite_factor: Option<f64>,
 }
 
-/// Bytes moved.
+/// Bytes transferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bytes {
-    /// By reads.
+    /// Bytes read.
     pub read: u64,
-    /// By writes.
+    /// Bytes written.
     pub write: u64,
 }
 
-/// Reads or writes in detail. A `None` means that there was no such operation, or none with the needed figure.
+/// Figures of reads or of writes. A field is `None` if no operation has the figure.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Direction {
     /// Sizes by how the operation was issued: `sync`, `async` (not synchronous), `direct`, `buffered`.
     pub size_histogram_by_kind: BTreeMap<String, SizeHistogram>,
-    /// Share of operations that began where the same thread's last one of this direction on this file ended.
+    /// Share of operations that began where the same thread's last operation in this direction on this file ended.
     pub sequential: Option<f64>,
-    /// Largest power of two, up to 1M, that divides 99 % of the offsets.
+    /// Largest power of two in bytes, up to 1M, that divides 99 % of the offsets.
     pub offset_alignment: Option<u64>,
-    /// The same for lengths.
+    /// Largest power of two in bytes, up to 1M, that divides 99 % of the lengths.
     pub length_alignment: Option<u64>,
-    /// Latencies, of operations that have one.
+    /// Latencies of the operations that have one.
     pub latency_ns: Option<Quantiles>,
 }
 
 /// How data was made durable.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sync {
-    /// `fsync` and `fdatasync` calls.
+    /// The number of `fsync` and `fdatasync` calls.
     pub calls: u64,
-    /// Writes that were synchronous themselves.
+    /// The number of synchronous writes.
     pub sync_writes: u64,
     /// Mean number of writes between two sync calls on a file.
     pub writes_per_sync: Option<f64>,
@@ -142,7 +142,7 @@ pub struct Sync {
 /// Distinct blocks of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkingSetSize {
-    /// The block size.
+    /// The block size in bytes.
     pub block: u64,
     /// Bytes in blocks that were read.
     pub read_bytes: u64,
@@ -157,11 +157,11 @@ pub struct WorkingSetSize {
 pub struct Throughput {
     /// Its start in seconds.
     pub start_s: f64,
-    /// Reads that began in it.
+    /// Reads that began in this part.
     pub reads: u64,
-    /// Writes that began in it.
+    /// Writes that began in this part.
     pub writes: u64,
-    /// Sync calls that began in it.
+    /// Sync calls that began in this part.
     pub syncs: u64,
     /// Bytes of those reads.
     pub read_bytes: u64,
@@ -170,7 +170,7 @@ pub struct Throughput {
 }
 
 impl Stats {
-    /// The files' role: the recorder's, or what their use suggests.
+    /// Returns the file's role: from the recorder, otherwise derived from its use.
     pub fn role_of(&self, file: u32) -> Option<Role> {
         self.files.get(file as usize).and_then(|f| Role::from_name(&f.role))
     }

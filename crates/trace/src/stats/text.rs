@@ -1,4 +1,4 @@
-//! The statistics as tables for a terminal.
+//! Formats the statistics as tables for a terminal.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ const BAR: usize = 32;
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Tables of the whole, each role and the `files` busiest files.
+/// Returns the tables of the total, of each role, and of the `files` busiest files.
 pub fn render(stats: &Stats, files: usize) -> String {
     let mut out = String::new();
     head(&mut out, stats);
@@ -23,7 +23,7 @@ pub fn render(stats: &Stats, files: usize) -> String {
     out
 }
 
-/// The headings of the table of roles that do not explain themselves.
+/// Explanations of the less obvious column headings of the table of roles.
 const MEANINGS: [&str; 5] = [
     "seq r, w: reads, writes that begin where the thread's last one in the file ended",
     "al r, w:  the largest power of two that divides 99 % of their offsets",
@@ -34,7 +34,7 @@ const MEANINGS: [&str; 5] = [
 
 macro_rules! line {
     ($out:expr) => { $out.push('\n') };
-    ($out:expr, $($arg:tt)*) => { writeln!($out, $($arg)*).expect("a String takes all") };
+    ($out:expr, $($arg:tt)*) => { writeln!($out, $($arg)*).expect("writing to a String succeeds") };
 }
 
 fn head(out: &mut String, stats: &Stats) {
@@ -174,7 +174,7 @@ fn bar(share: f64) -> String {
     if !eighths.is_multiple_of(8) {
         bar.push(EIGHTHS[eighths % 8]);
     } else if eighths == 0 {
-        bar.push(EIGHTHS[1]); // a bucket that occurs is seen
+        bar.push(EIGHTHS[1]); // a non-empty bucket is visible
     }
     bar
 }

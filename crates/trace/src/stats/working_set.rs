@@ -1,16 +1,18 @@
-//! How many distinct blocks were touched, in bounded memory.
+//! Counts distinct blocks in bounded memory.
 //!
-//! A block is kept if its hash lies below a limit; when more than [`CAPACITY`] are kept the limit is halved and those
-//! above it are dropped, so what is left is a uniform sample of all blocks touched and its count divided by the
-//! sampling rate estimates theirs (the spatial sampling of SHARDS: Waldspurger et al., FAST 2015). Exact up to
-//! `CAPACITY` blocks; above, one standard error of the total is at most `1/sqrt(CAPACITY/2)`, 0.2 %.
+//! A block is kept if its hash is below a limit. When more than [`CAPACITY`] blocks are kept, the limit is halved and
+//! the blocks above it are dropped. The kept blocks are thus a uniform sample of all touched blocks, and their number
+//! divided by the sampling rate estimates the total (the spatial sampling of SHARDS: Waldspurger et al., FAST 2015).
+//! The count is exact up to `CAPACITY` blocks; above, one standard error of the total is at most `1/sqrt(CAPACITY/2)`,
+//! 0.2 %.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Blocks kept at most: 2 GiB of 4K blocks are counted exactly.
+/// The maximum number of kept blocks: 2 GiB of 4K blocks are counted exactly.
 const CAPACITY: usize = 1 << 19;
-/// No call moves more on Linux (`MAX_RW_COUNT`); a longer length in a foreign trace is cut there.
+/// The maximum length of an operation in bytes (above Linux's `MAX_RW_COUNT`); longer lengths in a foreign trace are
+/// cut.
 const LONGEST: u64 = 1 << 31;
 
 const READ: u8 = 1;
@@ -19,12 +21,12 @@ const WRITTEN: u8 = 2;
 /// The distinct blocks of one size.
 pub(crate) struct WorkingSet {
     block: u64,
-    /// Hashes at or above it are not kept; `None` while all are.
+    /// Blocks whose hash is at or above the limit are dropped; `None` while all are kept.
     limit: Option<u64>,
     kept: HashMap<u64, (u32, u8), BuildHasherDefault<Identity>>,
 }
 
-/// Distinct blocks of one file.
+/// The distinct blocks of one file.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Touched {
     pub read: u64,
@@ -60,12 +62,12 @@ impl WorkingSet {
         }
     }
 
-    /// The share of blocks that was counted: 1 if the counts are exact.
+    /// Returns the share of blocks that were counted; 1 if the counts are exact.
     pub fn rate(&self) -> f64 {
         self.limit.map_or(1.0, |limit| limit as f64 / 2f64.powi(64))
     }
 
-    /// Estimated distinct blocks per file, for files `0..files`.
+    /// Returns the estimated distinct blocks of each of the files `0..files`.
     pub fn per_file(&self, files: usize) -> Vec<Touched> {
         let mut counts = vec![Touched::default(); files];
         for (file, how) in self.kept.values() {
@@ -90,7 +92,7 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// The keys are hashes already.
+/// A hasher for keys that are already hashes.
 #[derive(Default)]
 pub(crate) struct Identity(u64);
 
@@ -102,7 +104,7 @@ impl Hasher for Identity {
         unreachable!("keys are u64")
     }
     fn write_u64(&mut self, hash: u64) {
-        // The map takes its tag from the top bits, which sampling leaves at zero.
+        // The map takes its tag from the top bits, which sampling keeps at zero.
         self.0 = hash.rotate_left(32) ^ hash;
     }
 }
@@ -116,7 +118,7 @@ mod tests {
         let mut set = WorkingSet::new(4096);
         for round in 0..3 {
             for block in 0..1000 {
-                set.touch(block as u32 % 2, block * 4096 + 100, 4096, round == 1); // straddles two blocks
+                set.touch(block as u32 % 2, block * 4096 + 100, 4096, round == 1); // crosses the boundary of two blocks
             }
         }
         set.touch(1, 0, 0, true);

@@ -1,4 +1,4 @@
-//! Traces made up for the tests: every operation and flag, several files, reproducible.
+//! Reproducible synthetic traces for the tests, with every operation and flag and several files.
 #![allow(dead_code, missing_docs)] // each test binary uses its own part
 
 use poolwright_trace::{Event, File, Flags, Gap, Meta, Op, Trace};
@@ -18,7 +18,7 @@ pub fn file(path: &str, role: &str, size: u64) -> File {
     File { path: path.to_owned(), role: role.to_owned(), size, device: "8:1".to_owned(), ino: 42 }
 }
 
-/// A small linear congruential generator (the constants are Knuth's MMIX).
+/// A linear congruential generator with the constants of Knuth's MMIX.
 pub struct Lcg(pub u64);
 
 impl Lcg {
@@ -32,7 +32,8 @@ pub fn event(t_ns: u64, op: Op, file: u32, offset: u64, len: u64) -> Event {
     Event { t_ns, dur_ns: 1000, op, file, offset, len, pid: 10, tid: 11, flags: Flags::default(), gap: None }
 }
 
-/// No gap for one event in four; else one that a sleep, and for half of these another thread's wakeup, ended.
+/// Returns no gap for one event in four; otherwise a gap ended by a sleep, and in half of these by another thread's
+/// wakeup.
 fn gap(lcg: &mut Lcg) -> Option<Gap> {
     let waker = [0, 0, Gap::OTHER, 100 + lcg.below(4) as u32][lcg.below(4) as usize];
     let wake_ns = if waker == 0 { 0 } else { lcg.below(1 << 16) as u32 };
@@ -40,7 +41,7 @@ fn gap(lcg: &mut Lcg) -> Option<Gap> {
     (lcg.below(4) > 0).then_some(gap)
 }
 
-/// `n` events sorted by time over three files.
+/// Returns `n` events over three files, sorted by time.
 pub fn trace(n: u64, seed: u64) -> Trace {
     let (mut lcg, mut gaps) = (Lcg(seed), Lcg(!seed));
     let files = vec![
