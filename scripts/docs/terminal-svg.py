@@ -35,7 +35,7 @@ def main():
     options.add_argument("svg", type=Path)
     given = options.parse_args()
     try:
-        lines = [spans(line) for line in given.text.read_text(encoding="utf-8").rstrip().split("\n")]
+        lines = [spans(line) for line in given.text.read_bytes().decode().rstrip().split("\n")]
         if lines == [[]]:
             raise ValueError("the text is empty")
     except (OSError, ValueError) as cause:

@@ -44,9 +44,9 @@ script -qec "stty cols 100 rows 50; $TUNE" typescript || die 1 "the run failed (
 
 # The lines that the commands leave on the terminal, without progress.
 {
-    printf '$ sudo %s\n' "$RECORD"
+    printf '# %s\n' "$RECORD"
     cat record.txt
-    printf '$ %s\n' "$TUNE"
+    printf '# %s\n' "$TUNE"
     tr -d '\r' <typescript | sed -e '/^Script /d' -e 's/.*\x1b\[2K//'
 } | sed -e '/^$/d' >tune.txt
 grep -q Change tune.txt || die 1 "this run recommends to keep today's settings; the picture is as it was"
