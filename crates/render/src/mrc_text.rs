@@ -210,7 +210,7 @@ fn hundredths(share: f64) -> String {
 
 /// The limitations of the curves: events that the recorder lost or could not see, and why the run ended early.
 pub fn warnings(run: &Run<'_>) -> Vec<String> {
-    let mut all: Vec<String> = found
+    let mut all: Vec<String> = run
         .skipped
         .counts()
         .into_iter()
@@ -249,7 +249,7 @@ pub fn warnings(run: &Run<'_>) -> Vec<String> {
 /// Names and values that describe the trace and the run.
 pub fn about(run: &Run<'_>) -> Vec<(String, String)> {
     let mut all =
-        vec![("trace".to_owned(), run.source.clone()), ("format".to_owned(), run.format.to_owned())];
+        vec![("trace".to_owned(), run.source.to_owned()), ("format".to_owned(), run.format.to_owned())];
     if run.duration_ns > 0 {
         all.push(("length".to_owned(), Unit::Nanoseconds.format(run.duration_ns as f64)));
     }

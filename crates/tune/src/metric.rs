@@ -97,8 +97,8 @@ pub const METRICS: &[Metric] = {
             Bytes,
             Lower,
             Space,
-            "space that the files take on the pool. In a trial, `referenced` of all datasets, including metadata; in a \
-             model, the role's level-0 and indirect `asize`",
+            "space that the files take on the pool. In a trial, `referenced` of all datasets, \
+             including metadata; in a model, the role's level-0 and indirect `asize`",
         )
         .precedence(1)
         .requirement("space"),
@@ -111,8 +111,8 @@ pub const METRICS: &[Metric] = {
             Ratio,
             Higher,
             Speed,
-            "recorded seconds of the application's work that are done in one second. The model's rate is scaled to a \
-             trial of today's settings",
+            "recorded seconds of the application's work that are done in one second. The \
+             model's rate is scaled to a trial of today's settings",
         )
         .precedence(1)
         .requirement("work_rate")
@@ -127,29 +127,97 @@ pub const METRICS: &[Metric] = {
             "time that foreground threads waited in operations / number of these operations",
         )
         .precedence(2),
-        Metric::new("read_p50_ns", "read p50", Nanoseconds, Lower, Speed, "median latency of foreground reads at the file interface")
-            .precedence(6),
-        Metric::new("read_p99_ns", "read p99", Nanoseconds, Lower, Speed, "99th percentile of the latency of foreground reads")
-            .precedence(3)
-            .requirement("read_p99"),
-        Metric::new("read_p999_ns", "read p99.9", Nanoseconds, Lower, Speed, "99.9th percentile of the latency of foreground reads").precedence(9),
-        Metric::new("write_p50_ns", "write p50", Nanoseconds, Lower, Speed, "median latency of foreground writes at the file interface")
-            .precedence(7),
-        Metric::new("write_p99_ns", "write p99", Nanoseconds, Lower, Speed, "99th percentile of the latency of foreground writes").precedence(4),
-        Metric::new("write_p999_ns", "write p99.9", Nanoseconds, Lower, Speed, "99.9th percentile of the latency of foreground writes").precedence(10),
-        Metric::new("fsync_p50_ns", "fsync p50", Nanoseconds, Lower, Speed, "median latency of foreground `fsync` and `fdatasync` calls")
-            .precedence(8),
-        Metric::new("fsync_p99_ns", "fsync p99", Nanoseconds, Lower, Speed, "99th percentile of the latency of foreground `fsync` and `fdatasync` calls")
-            .precedence(5)
-            .requirement("sync_p99"),
-        Metric::new("fsync_p999_ns", "fsync p99.9", Nanoseconds, Lower, Speed, "99.9th percentile of the latency of foreground `fsync` and `fdatasync` calls").precedence(11),
+        Metric::new(
+            "read_p50_ns",
+            "read p50",
+            Nanoseconds,
+            Lower,
+            Speed,
+            "median latency of foreground reads at the file interface",
+        )
+        .precedence(6),
+        Metric::new(
+            "read_p99_ns",
+            "read p99",
+            Nanoseconds,
+            Lower,
+            Speed,
+            "99th percentile of the latency of foreground reads",
+        )
+        .precedence(3)
+        .requirement("read_p99"),
+        Metric::new(
+            "read_p999_ns",
+            "read p99.9",
+            Nanoseconds,
+            Lower,
+            Speed,
+            "99.9th percentile of the latency of foreground reads",
+        )
+        .precedence(9),
+        Metric::new(
+            "write_p50_ns",
+            "write p50",
+            Nanoseconds,
+            Lower,
+            Speed,
+            "median latency of foreground writes at the file interface",
+        )
+        .precedence(7),
+        Metric::new(
+            "write_p99_ns",
+            "write p99",
+            Nanoseconds,
+            Lower,
+            Speed,
+            "99th percentile of the latency of foreground writes",
+        )
+        .precedence(4),
+        Metric::new(
+            "write_p999_ns",
+            "write p99.9",
+            Nanoseconds,
+            Lower,
+            Speed,
+            "99.9th percentile of the latency of foreground writes",
+        )
+        .precedence(10),
+        Metric::new(
+            "fsync_p50_ns",
+            "fsync p50",
+            Nanoseconds,
+            Lower,
+            Speed,
+            "median latency of foreground `fsync` and `fdatasync` calls",
+        )
+        .precedence(8),
+        Metric::new(
+            "fsync_p99_ns",
+            "fsync p99",
+            Nanoseconds,
+            Lower,
+            Speed,
+            "99th percentile of the latency of foreground `fsync` and `fdatasync` calls",
+        )
+        .precedence(5)
+        .requirement("sync_p99"),
+        Metric::new(
+            "fsync_p999_ns",
+            "fsync p99.9",
+            Nanoseconds,
+            Lower,
+            Speed,
+            "99.9th percentile of the latency of foreground `fsync` and `fdatasync` calls",
+        )
+        .precedence(11),
         Metric::new(
             "ops_s",
             "operations",
             PerSecond,
             Higher,
             Speed,
-            "operations per second of a replay that runs as fast as possible and therefore has no `work_rate`",
+            "operations per second of a replay that runs as fast as possible and therefore \
+             has no `work_rate`",
         ),
         Metric::new(
             "write_amplification",
@@ -168,21 +236,43 @@ pub const METRICS: &[Metric] = {
             Cache,
             "bytes read from devices / bytes read by the database",
         ),
-        Metric::new("vdev_write_bytes", "written to devices", Bytes, Lower, Wear, "bytes written to devices during the replay")
-            .precedence(2)
-            .requirement("write_bytes")
-            .same_cost_as("write_amplification"),
-        Metric::new("vdev_read_bytes", "read from devices", Bytes, Lower, Cache, "bytes read from devices during the replay")
-            .requirement("read_bytes")
-            .same_cost_as("read_amplification"),
-        Metric::new("arc_hit_ratio", "ARC hits", Fraction, Higher, Cache, "ARC hits / (hits + hits on I/O in progress + misses)"),
+        Metric::new(
+            "vdev_write_bytes",
+            "written to devices",
+            Bytes,
+            Lower,
+            Wear,
+            "bytes written to devices during the replay",
+        )
+        .precedence(2)
+        .requirement("write_bytes")
+        .same_cost_as("write_amplification"),
+        Metric::new(
+            "vdev_read_bytes",
+            "read from devices",
+            Bytes,
+            Lower,
+            Cache,
+            "bytes read from devices during the replay",
+        )
+        .requirement("read_bytes")
+        .same_cost_as("read_amplification"),
+        Metric::new(
+            "arc_hit_ratio",
+            "ARC hits",
+            Fraction,
+            Higher,
+            Cache,
+            "ARC hits / (hits + hits on I/O in progress + misses)",
+        ),
         Metric::new(
             "cpu_ns_per_op",
             "CPU per operation",
             Nanoseconds,
             Lower,
             Cpu,
-            "CPU time of the trial's process, including the application's recorded CPU time / number of operations",
+            "CPU time of the trial's process, including the application's recorded CPU time / \
+             number of operations",
         )
         .requirement("cpu"),
     ]

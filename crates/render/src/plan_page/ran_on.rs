@@ -124,7 +124,10 @@ pub fn how_to_read(section: &mut Section, plan: &Plan) {
         "The objective compares a setting with today's settings. It is the weighted geometric mean of the ratios of \
          the metrics, so today's settings have 1 and lower is better. A metric that is missing on either side is ignored.",
     );
-    section.paragraph("`objective = exp( Σ weight · ln( setting / today ) )`; the fraction is inverted for metrics that are better when higher.");
+    section.paragraph(
+        "`objective = exp( Σ weight · ln( setting / today ) )`; the fraction is inverted for metrics that are better when \
+         higher.",
+    );
     section.paragraph(&format!("Weights of the goal {}: {}.", plan.goal.name, format::weights(&plan.goal)));
     section.list([
         "Space: the space on the pool that the files' data blocks take (level-0 `asize`), after compression and rounding \
@@ -136,5 +139,8 @@ pub fn how_to_read(section: &mut Section, plan: &Plan) {
         "Trials are measured. Estimates are computed from samples of the files, models from the sizes of the operations.",
         "`recordsize` applies to new files only, the other properties to all data written after the change.",
     ]);
-    section.paragraph("`docs/method.md` describes how each figure is obtained and its limits; `docs/plan-format.md` describes the fields of the plan.");
+    section.paragraph(
+        "`docs/method.md` describes how each figure is obtained and its limits; `docs/plan-format.md` describes the fields \
+         of the plan.",
+    );
 }
