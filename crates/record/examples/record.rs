@@ -1,4 +1,5 @@
-//! Records for some seconds and counts operations by file, kind, flags and length: `record DIR|PID SECONDS OUT`.
+//! Records for a number of seconds and counts operations by file, kind, flags and length: `record DIR
+//! PID SECONDS OUT`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
