@@ -75,7 +75,7 @@ impl Probes {
     }
 
     /// Sets whether the recorder's own `statx` calls announce files.
-    pub fn announcing(&self, on: bool) -> Result<()> {
+    pub fn set_announcing(&self, on: bool) -> Result<()> {
         let mut value = self.control()?;
         value[..4].copy_from_slice(&u32::from(on).to_ne_bytes());
         self.map("control")?

@@ -75,7 +75,7 @@ pub(crate) fn announce(
     mounts: &[Mount],
     mut drain: impl FnMut() -> Result<()>,
 ) -> Result<Roots> {
-    probes.announcing(true)?;
+    probes.set_announcing(true)?;
     let mut roots = Roots { paths: Vec::new(), _open: Vec::new() };
     match subject {
         Subject::Dir(dir) => {
@@ -95,7 +95,7 @@ pub(crate) fn announce(
             follow_family(*pid, probes, &mut drain)?;
         }
     }
-    probes.announcing(false)?;
+    probes.set_announcing(false)?;
     if probes.start_ns()? == 0 {
         return Err(Error::Namespace);
     }

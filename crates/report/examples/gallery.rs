@@ -1,13 +1,13 @@
-//! Every plot, table and box on one page, to look at: `cargo run -p poolwright-report --example gallery > gallery.html`.
+//! Renders every plot, table and box on one page: `cargo run -p poolwright-report --example gallery > gallery.html`.
 //!
-//! All figures on it are made up.
+//! All figures on it are invented.
 
 use poolwright_report::plot::{HALF, HeatMap, Histogram, Intervals, Line, Point, Scatter, TimeSeries};
 use poolwright_report::{Axis, Better, Callout, Cell, Column, Mark, Page, Table, Tone, Unit};
 
 const RECORDS: [&str; 6] = ["4K", "8K", "16K", "32K", "64K", "128K"];
 const CODECS: [&str; 5] = ["off", "lz4", "zstd-1", "zstd-3", "gzip-6"];
-/// Made-up space ratio by record size and codec.
+/// Invented space ratios by record size and codec.
 const SPACE: [[f64; 5]; 6] = [
     [1.00, 1.00, 1.00, 1.00, 1.00],
     [1.00, 1.31, 1.48, 1.52, 1.55],
@@ -17,7 +17,7 @@ const SPACE: [[f64; 5]; 6] = [
     [1.00, 1.91, 2.58, 2.83, 2.91],
 ];
 
-/// A made-up latency in nanoseconds: least at 16K, more with a slower codec.
+/// Returns an invented latency in nanoseconds: lowest at 16K, higher with a slower codec.
 fn latency(record: usize, codec: usize) -> f64 {
     let size = [1.25, 1.08, 1.0, 1.16, 1.52, 2.4][record];
     118e3 * size * [0.97, 1.0, 1.05, 1.12, 1.62][codec]
