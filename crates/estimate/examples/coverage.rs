@@ -1,8 +1,8 @@
-//! How often the 95 % interval of a sampled estimate holds what a full one gives.
+//! Measures how often the 95 % interval of a sampled estimate contains the result of a full one.
 //!
-//! `coverage DIR [SEEDS] [MIB]` makes sets of files of different mixes in DIR, estimates each in full once and by
+//! `coverage DIR [SEEDS] [MIB]` creates sets of files of different mixes in DIR, estimates each in full once and by
 //! SEEDS samples, and prints one JSON line per mix: for the worst cell and for all cells together, how many intervals
-//! held the truth.
+//! contained the true value.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn stretches(dir: &Path, len: usize) {
     }
 }
 
-/// `rare` of 256K in one of fifty places, among `common`.
+/// Generates content of kind `usual`, with 256K of kind `rare` in one of fifty places.
 fn rare(dir: &Path, len: usize, usual: u8, rare: u8) {
     let mut rng = common::rng(9);
     let mut out = Vec::with_capacity(len);
@@ -107,7 +107,7 @@ fn main() {
     };
     for (name, make) in MIXES.iter().filter(|(n, _)| only.as_ref().is_none_or(|o| n.contains(o.as_str()))) {
         let dir = dir.join("mix");
-        fs::create_dir_all(&dir).expect("making the folder");
+        fs::create_dir_all(&dir).expect("create the directory");
         make(&dir, len);
         let truth = run(&dir, &options);
         let mut held = vec![0; truth.cells.len()];
@@ -149,6 +149,6 @@ fn main() {
             places / seeds,
             truth.seconds
         );
-        fs::remove_dir_all(&dir).expect("removing the folder");
+        fs::remove_dir_all(&dir).expect("remove the directory");
     }
 }

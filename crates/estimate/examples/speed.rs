@@ -1,8 +1,8 @@
-//! A full estimate beside a bare loop of the same codecs over the same bytes on all cores.
+//! Compares a full estimate with a bare loop of the same codecs over the same bytes on all cores.
 //!
-//! `speed FILE [RUNS]` runs both RUNS times in turn, on one ashift, and prints one JSON line per run and a last one with
-//! the medians. Bytes count once per recordsize and codec. The bare loop reads as the estimate does, 1 MiB at a time, and
-//! does nothing with a record but compress it.
+//! `speed FILE [RUNS]` runs both RUNS times in turn, on one ashift, and prints one JSON line per run and a last one
+//! with the medians. Bytes count once per recordsize and codec. The bare loop reads 1 MiB at a time, as the estimate
+//! does, and only compresses the records.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -45,7 +45,7 @@ fn bare(engine: Engine, path: &Path, options: &Options) {
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(thread))));
 }
 
-/// Processor time of this process so far, in seconds: on a machine that does other work too, the fairer measure.
+/// Returns the CPU time of this process so far in seconds, the fairer measure on a machine with other load.
 fn processor() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let after_name = stat.rsplit(')').next().expect("a name in parentheses");
@@ -77,7 +77,7 @@ fn main() {
         };
         let estimated = || timed(&|| drop(estimate(&input, &options, &mut |_| {}).expect("estimating")));
         let plain = || timed(&|| bare(engine, &path, &options));
-        // whichever comes first finds another machine than the one that comes second
+        // Alternate the order, because the first run may affect the second.
         let (e, b) = if run % 2 == 0 {
             let e = estimated();
             (e, plain())
