@@ -1,11 +1,11 @@
-//! Compiles the BPF programs. Nothing is generated from them: `src/loader.rs` finds programs and maps by name.
+//! Compiles the BPF programs. `src/loader.rs` finds programs and maps by name, so no Rust code is generated.
 
 use std::env;
 use std::path::PathBuf;
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// Every probe set of `src/probes.rs` that is compiled in.
+/// The compiled probe sets of `src/probes.rs`.
 const OBJECTS: &[&str] = &["syscall"];
 
 fn main() {
@@ -13,11 +13,11 @@ fn main() {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     assert!(
         arch == "x86_64",
-        "the recorder's system call table (bpf/syscall_table.h) knows x86-64 only, not {arch}"
+        "the recorder's system call table (bpf/syscall_table.h) supports only x86-64, not {arch}"
     );
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     for name in OBJECTS {
-        // -mcpu=v3: atomics that return the old value. clang 14 does not default to it.
+        // -mcpu=v3: atomics that return the old value, which clang 14 does not enable by default.
         SkeletonBuilder::new()
             .source(format!("bpf/{name}.bpf.c"))
             .obj(out.join(format!("{name}.bpf.o")))

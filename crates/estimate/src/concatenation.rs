@@ -1,13 +1,14 @@
-//! All files end to end.
+//! All files end to end on a line, from which sampled points are drawn.
 
 use crate::source::Source;
 
-/// File lengths are rounded up to this on the line, or the tail of a tiny file would weigh more than it can take.
+/// File lengths on the line are rounded up to this number of bytes. Otherwise, the tail of a tiny file could get more
+/// weight than its share.
 const LINE_UNIT: u64 = 4 << 10;
 
 /// The line of all files.
 pub(crate) struct Concatenation {
-    /// Where each file starts, and the end of the last.
+    /// The position of each file's start, and the end of the last file, in bytes.
     starts: Vec<u64>,
 }
 
@@ -29,7 +30,8 @@ impl Concatenation {
         (file, point - self.starts[file])
     }
 
-    /// The window of `size` around `offset` in a file: start, bytes of the file, length on the line.
+    /// Returns the window of `size` bytes around `offset` in a file: its start, its bytes of the file, and its length
+    /// on the line.
     pub(crate) fn window(&self, file: usize, file_len: u64, offset: u64, size: u64) -> (u64, u64, u64) {
         let start = offset / size * size;
         let on_line = (self.starts[file + 1] - self.starts[file] - start).min(size);

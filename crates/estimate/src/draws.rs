@@ -1,4 +1,4 @@
-//! What all draws have shown so far, and the spaces that follow.
+//! The results of all draws so far, and the estimated spaces.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,13 @@ use crate::statistics::{self, Covariate, Estimated, Many, Pair};
 
 #[derive(Default)]
 struct PairDraws {
-    /// Numbers of the points, ascending.
+    /// The indices of the points, ascending.
     points: Vec<usize>,
-    /// Per geometry.
+    /// The shares at each point, by geometry.
     shares: Vec<Vec<f64>>,
 }
 
-/// Every point's scouts, and for each pair the points it ran at.
+/// The covariates of every point, and for each pair the points at which it ran.
 pub(crate) struct Draws {
     covariates: [Vec<f64>; 2],
     /// Pass and file of each point.
@@ -26,7 +26,7 @@ pub(crate) struct Draws {
     every: Vec<usize>,
 }
 
-/// The scouts' means over all points, prepared once for all cells.
+/// The covariates' means over all points, computed once for all cells.
 struct CovariateMeans {
     means: [f64; 2],
     many: Many,
@@ -48,7 +48,7 @@ impl Draws {
         self.covariates[0].len()
     }
 
-    /// Takes in a pass: places in the order of the line.
+    /// Adds a pass, with its points in the order of the line.
     pub(crate) fn push(&mut self, pass: Vec<PointShares>) {
         self.passes += 1;
         for seen in pass {
@@ -65,7 +65,7 @@ impl Draws {
         }
     }
 
-    /// The space of every cell, from shares of a line of `len` bytes.
+    /// Returns the space of every cell, from the shares of a line of `len` bytes.
     pub(crate) fn spaces(&self, grid: &Grid, off: &[Option<Space>], len: u64) -> Vec<Space> {
         let all = statistics::neighbours(&self.of);
         let parts = self.covariates.each_ref().map(|list| statistics::split(list, &all));
@@ -120,7 +120,8 @@ impl Draws {
             let many = Many { covariance, df: parents.df, draws: covariate_means.many.draws };
             Some(statistics::regress(y, neighbours, y_max, &[covariate], &many))
         };
-        // at the same geometry, and at the finest: what a coarse one rounds away of a small record tells of a large one
+        // Pairs at the same geometry, and at the finest, because rounding to a coarse geometry hides information of
+        // small records about large ones.
         let finest = (0..grid.geometries.len()).min_by_key(|g| grid.geometries[*g].1.asize(1)).unwrap_or(g);
         let parents =
             self.parents(grid, pair).flat_map(|p| [Some((p, g)), (g != finest).then_some((p, finest))]);
@@ -128,7 +129,7 @@ impl Draws {
         candidates.fold(by_covariates, |best, next| if next.variance < best.variance { next } else { best })
     }
 
-    /// The pairs of the same recordsize or codec that run at more points.
+    /// Returns the pairs of the same recordsize or codec that run at more points.
     fn parents(&self, grid: &Grid, pair: usize) -> impl Iterator<Item = usize> {
         let codecs = grid.codecs.len();
         (0..grid.pairs()).filter(move |other| {
@@ -146,7 +147,7 @@ impl Draws {
     }
 }
 
-/// The share of a record that nothing compresses.
+/// Returns the share of an incompressible record.
 fn most(grid: &Grid, pair: usize, g: usize) -> f64 {
     let recordsize = grid.recordsizes[pair / grid.codecs.len()];
     let block = block_len(u64::MAX, recordsize);

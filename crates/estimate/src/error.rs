@@ -1,36 +1,36 @@
-//! What can go wrong before anything is estimated; single files that cannot be read are counted, not errors.
+//! Errors that prevent an estimate. Individual files that cannot be read are counted instead.
 
 use std::path::PathBuf;
 
-/// Why there is no estimate.
+/// The reason why there is no estimate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A path that was named does not exist or cannot be looked at.
-    #[error("cannot look at {path}: {why}; name a file or a directory that exists", path = .path.display())]
+    /// A given path does not exist or cannot be inspected.
+    #[error("cannot open {path}: {why}\nhint: give an existing file or directory", path = .path.display())]
     Path {
-        /// As given.
+        /// The path as given.
         path: PathBuf,
-        /// What the system said.
+        /// The host's error.
         why: std::io::Error,
     },
-    /// No regular file with any content.
+    /// The input has no regular file with content.
     #[error("nothing to estimate in {paths}: {found}")]
     Empty {
-        /// The paths as given, with commas.
+        /// The given paths, separated by commas.
         paths: String,
-        /// What was there instead.
+        /// What the paths contain instead.
         found: String,
     },
-    /// An option that makes no sense.
+    /// An option is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// Cancelled before there was a first table.
-    #[error("interrupted before the first figures were there")]
+    /// The estimate was cancelled before the first table was complete.
+    #[error("interrupted before the first figures were available")]
     Interrupted,
-    /// The engine refused.
+    /// The engine returned an error.
     #[error(transparent)]
     Engine(#[from] poolwright_openzfs::Error),
 }
 
-/// What this crate's functions give.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,4 +1,4 @@
-//! Every byte through every codec, on all cores.
+//! Runs every codec on all data, on all cores.
 
 use std::fs::File;
 use std::sync::Mutex;
@@ -15,21 +15,21 @@ use crate::result::{self, Ended, Method, Progress, Space};
 use crate::source::{self, Pages, Source};
 use crate::{Error, Result};
 
-/// Least bytes a thread takes at once.
+/// The minimum number of bytes that a thread processes at once: a stretch.
 const STRETCH: u64 = 1 << 20;
-/// Records per pair that are kept for the model of indirect blocks.
+/// The number of records per pair that are kept for the model of indirect blocks.
 pub(crate) const KEEP: usize = 4096;
-/// Stretches of which one goes into the entropy.
+/// One stretch in this many contributes to the entropy.
 const ENTROPY_ONE_IN: usize = 16;
 
-/// What the threads have found together.
+/// The sums of all threads.
 #[derive(Default)]
 pub(crate) struct Sums {
-    /// Per cell.
+    /// Allocated bytes of each cell.
     pub asize: Vec<u64>,
-    /// Per pair.
+    /// Codec speeds of each pair.
     pub speed: Vec<Speed>,
-    /// Per pair.
+    /// Compressed lengths of the kept records of each pair.
     pub packed: Vec<Vec<Packed>>,
     pub histogram: Vec<u64>,
     pub done: u64,
@@ -42,18 +42,18 @@ struct Work<'a> {
     grid: &'a Grid,
     engine: Engine,
     stretch: u64,
-    /// Stretches before each file, and their sum.
+    /// The number of stretches before each file, and in total.
     before: Vec<usize>,
     next: AtomicUsize,
     stop: AtomicBool,
     done: AtomicU64,
     sums: Mutex<Sums>,
-    /// Per recordsize: of how many stretches one gives its records to the model of indirect blocks.
+    /// For each recordsize: one stretch in this many provides records for the model of indirect blocks.
     keep_one_in: Vec<u64>,
     ahead: u64,
 }
 
-/// The exact space of compression `off`: every record that was ever written.
+/// Returns the exact space under compression `off`: that of every record that was ever written.
 pub(crate) fn off(input: &Input, grid: &Grid, r: usize, g: usize) -> u64 {
     let recordsize = grid.recordsizes[r];
     let geometry = &grid.geometries[g].1;
@@ -63,7 +63,7 @@ pub(crate) fn off(input: &Input, grid: &Grid, r: usize, g: usize) -> u64 {
     input.files.iter().map(of_file).sum()
 }
 
-/// Spaces of all cells; those that need no codec are filled in.
+/// Returns the spaces of all cells, computed only for those without a codec.
 pub(crate) fn off_spaces(input: &Input, grid: &Grid) -> Vec<Option<Space>> {
     let mut out = vec![None; grid.cells()];
     for r in 0..grid.recordsizes.len() {
@@ -76,7 +76,7 @@ pub(crate) fn off_spaces(input: &Input, grid: &Grid) -> Vec<Option<Space>> {
     out
 }
 
-/// What [`run`] gives: the sums and whether it came to its end.
+/// The result of [`run`]: the sums, and whether it completed.
 pub(crate) fn run(
     engine: Engine,
     source: &Source<'_>,
@@ -162,7 +162,7 @@ fn report(
 }
 
 impl Sums {
-    /// As a sample words it.
+    /// Converts the sums to the result that a sample also has.
     pub(crate) fn found(self, off: &[Option<Space>], logical: u64, whole: bool) -> Measurement {
         Measurement {
             spaces: self.spaces(off, logical),
@@ -174,7 +174,7 @@ impl Sums {
         }
     }
 
-    /// Exact when all of `logical` is done; scaled up from what is done before.
+    /// Returns exact spaces if all `logical` bytes are done; otherwise extrapolates from the part that is done.
     pub(crate) fn spaces(&self, off: &[Option<Space>], logical: u64) -> Vec<Space> {
         let one = |(asize, off): (&u64, &Option<Space>)| {
             if let Some(off) = off {
@@ -183,7 +183,7 @@ impl Sums {
             if self.done == logical {
                 return Space::exact(*asize);
             }
-            // what came first says nothing certain of the rest
+            // The part that is done has no guaranteed relation to the rest.
             let allocated = *asize as f64 * logical as f64 / self.done.max(1) as f64;
             Space { allocated, low: 0.0, high: f64::INFINITY, draws: 0 }
         };

@@ -1,9 +1,10 @@
-//! What the block tree takes above the records.
+//! The space of indirect blocks, above the level-0 records.
 //!
-//! An indirect block is 128K and holds 1024 block pointers. It is metadata: compressed with lz4 whatever the dataset
-//! says, and stored twice (`redundant_metadata=all`). How far block pointers compress depends on the sizes they carry,
-//! so pointers are made up for records as they were met, in the layout of `blkptr_t`, and given to the engine's lz4.
-//! Checksums are made up as if all records differed; where many are the same (zeros under `off`) this is too much.
+//! An indirect block has 128K and contains 1024 block pointers. It is metadata: compressed with lz4 regardless of the
+//! dataset's `compression`, and stored twice (`redundant_metadata=all`). How well block pointers compress depends on
+//! the sizes in them. Therefore, synthetic pointers for the measured records, in the layout of `blkptr_t`, are
+//! compressed with the engine's lz4. Their checksums are synthesized as if all records differed; if many records are
+//! equal (zeros under `off`), the result is too large.
 
 use poolwright_openzfs::codec::{Codec, Stored};
 use poolwright_openzfs::{Compression, Engine, Geometry};
@@ -20,14 +21,14 @@ const BLOCK: usize = POINTER * POINTERS as usize;
 /// Copies of each metadata block under `redundant_metadata=all`.
 const COPIES: u64 = 2;
 
-/// Compressed sizes of indirect blocks with 1, 2, 4, … 1024 pointers of one cell.
+/// Compressed sizes in bytes of indirect blocks with 1, 2, 4, … 1024 pointers of one cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     sizes: [f64; 11],
     geometry: Geometry,
 }
 
-/// Makes models; one for a whole estimate.
+/// Builds the models of one estimate.
 pub(crate) struct Maker {
     codec: Codec,
     block: Vec<u8>,
@@ -38,7 +39,7 @@ impl Maker {
         Ok(Maker { codec: Codec::new(engine, &Compression::parse("lz4")?, BLOCK), block: vec![0; BLOCK] })
     }
 
-    /// From records as a codec packed them, in the order of the file; `packed` must not be empty.
+    /// Builds a model from the compressed lengths of records, in the order of the file. `packed` must not be empty.
     pub(crate) fn model(
         &mut self,
         packed: &[Packed],
@@ -49,7 +50,7 @@ impl Maker {
         let mut sizes = [0.0; 11];
         for (power, size) in sizes.iter_mut().enumerate() {
             let n = 1 << power;
-            // a file's parts differ: average over stretches from all over the records that were met
+            // Parts of a file differ, so average over stretches from all of the measured records.
             let tries = packed.len().div_ceil(n).min(8);
             for t in 0..tries {
                 let from = t * packed.len() / tries;
@@ -109,7 +110,7 @@ fn fill(
     word(48, properties);
     word(80, 4242);
     word(88, 1);
-    // fletcher4's four sums grow with the number of 32-bit words: below that size they look random
+    // The four sums of fletcher4 grow with the number of 32-bit words; below that size they appear random.
     let words = (psize / 4) as f64;
     for (i, (power, divisor)) in [(1.0, 1.0), (2.0, 2.0), (3.0, 6.0), (4.0, 24.0)].into_iter().enumerate() {
         let bits = (31.0 + f64::log2(words.powf(power) / divisor)).clamp(8.0, 64.0) as u32;
@@ -125,7 +126,7 @@ impl Model {
         let power = (pointers as f64).log2().clamp(0.0, 10.0);
         let (low, part) = (power.floor() as usize, power.fract());
         let high = (low + 1).min(10);
-        // linear in the number of pointers between two powers of two
+        // Interpolate linearly in the number of pointers between two powers of two.
         let part = 2f64.powf(part) - 1.0;
         let size = self.sizes[low] + (self.sizes[high] - self.sizes[low]) * part;
         if size == 0.0 {
@@ -136,8 +137,8 @@ impl Model {
         COPIES * self.geometry.asize(psize.next_multiple_of(self.geometry.sector()))
     }
 
-    /// Allocated bytes of all indirect blocks above `records` data blocks. A dnode holds one pointer itself, so a file
-    /// of one block has none.
+    /// Returns the allocated bytes of all indirect blocks above `records` data blocks. A dnode contains one pointer
+    /// itself, so a file of one block has no indirect blocks.
     fn tree(&self, records: u64) -> u64 {
         let (mut below, mut sum) = (records, 0);
         while below > 1 {
@@ -148,7 +149,7 @@ impl Model {
         sum
     }
 
-    /// Allocated bytes of a file's indirect blocks.
+    /// Returns the allocated bytes of a file's indirect blocks.
     pub(crate) fn file(&self, entry: &Entry, recordsize: u64) -> u64 {
         let records = entry.len.div_ceil(recordsize);
         if records <= 1 {
@@ -157,7 +158,7 @@ impl Model {
         if !entry.sparse {
             return self.tree(records);
         }
-        // spans without any data have no indirect block either
+        // Ranges without any data have no indirect blocks.
         let written = entry.written_records(recordsize);
         let spans = entry.written_records(recordsize * POINTERS).max(1);
         if records <= POINTERS {

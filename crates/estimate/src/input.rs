@@ -1,4 +1,4 @@
-//! Which files: what `du -x` would count, with each inode once.
+//! The files to estimate: those that `du -x` would count, with each inode once.
 
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -14,19 +14,19 @@ use crate::{Error, Result};
 /// A file that was left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Skipped {
-    /// Which.
+    /// The file.
     pub path: PathBuf,
-    /// What the system said.
+    /// The host's error message.
     pub why: String,
 }
 
-/// One regular file as it was when it was looked at.
+/// A regular file at the time when it was listed.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub path: PathBuf,
     pub len: u64,
     stamp: Stamp,
-    /// Fewer blocks than bytes: there may be holes.
+    /// Whether the file may have holes, because it has fewer blocks than bytes.
     pub sparse: bool,
 }
 
@@ -52,7 +52,7 @@ impl Stamp {
 pub struct Input {
     pub(crate) files: Vec<Entry>,
     pub(crate) skipped: Vec<Skipped>,
-    /// Whether a file was skipped for want of a permission.
+    /// Whether a file was skipped because of missing permissions.
     denied: bool,
     pub(crate) special: u64,
     pub(crate) empty: u64,
@@ -61,8 +61,12 @@ pub struct Input {
 }
 
 impl Input {
-    /// Files and directories with all below them on the same file system. Symbolic links are followed where they are
-    /// named here and not below; hard links count once; sockets, pipes and devices are counted and left alone.
+    /// Collects files, and directories with everything below them on the same file system. Symbolic links are followed
+    /// if they are given, but not below; hard links count once; sockets, pipes and devices are counted but not read.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a path cannot be opened, or if there is no file with content.
     pub fn paths(paths: &[PathBuf]) -> Result<Input> {
         let mut input = Input { paths: paths.to_vec(), ..Input::default() };
         for path in paths {
@@ -76,7 +80,11 @@ impl Input {
         input.finish()
     }
 
-    /// Exactly these files. Ones that have gone since they were listed are skipped and named.
+    /// Uses exactly these files. Files that were removed since they were listed are reported as skipped.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no file with content.
     pub fn files(files: Vec<PathBuf>) -> Result<Input> {
         let mut input = Input::default();
         for path in &files {
@@ -89,17 +97,17 @@ impl Input {
         input.finish()
     }
 
-    /// Files with content.
+    /// Returns the number of files with content.
     pub fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// Never: an input without content is an error when it is made.
+    /// Always false, because an input without content is an error on creation.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// Sum of the files' lengths.
+    /// Returns the sum of the files' lengths in bytes.
     pub fn logical_bytes(&self) -> u64 {
         self.files.iter().map(|f| f.len).sum()
     }
@@ -120,7 +128,7 @@ impl Input {
                     continue;
                 }
             };
-            // neighbours in the list become neighbours in the sample's strata: keep a file's kin together
+            // Neighbours in the list become neighbours in the sample's strata, so keep similar files together.
             entries.sort_by_key(|e| e.file_name());
             for entry in entries {
                 match entry.metadata() {
@@ -139,7 +147,7 @@ impl Input {
         if !meta.is_file() {
             self.special += 1;
         } else if !self.seen.insert((meta.dev(), meta.ino())) {
-            // the same file under another name
+            // The file was already listed under another name.
         } else if let Err(why) = open(path) {
             self.skip(path, &why);
         } else if meta.len() == 0 {
@@ -162,12 +170,12 @@ impl Input {
                         ""
                     };
                     let (path, why) = (first.path.display(), &first.why);
-                    format!("{} cannot be read, the first is {path}: {why}{hint}", self.skipped.len())
+                    format!("{} files cannot be read, the first of them {path}: {why}{hint}", self.skipped.len())
                 }
-                None if self.empty == 1 => "the one file there has no content".into(),
-                None if self.empty > 0 => format!("all {} files there have no content", self.empty),
-                None if self.special > 0 => "there are only sockets, pipes or devices".into(),
-                None => "there is no file".into(),
+                None if self.empty == 1 => "the only file has no content".into(),
+                None if self.empty > 0 => format!("all {} files have no content", self.empty),
+                None if self.special > 0 => "only sockets, pipes or devices found".into(),
+                None => "no files found".into(),
             };
             return Err(Error::Empty { paths, found });
         }
@@ -175,18 +183,18 @@ impl Input {
     }
 }
 
-/// Opens for reading; `O_NONBLOCK` in case a pipe took the file's place.
+/// Opens the file for reading. With `O_NONBLOCK`, this does not block if a pipe has replaced the file.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)
 }
 
 impl Entry {
-    /// Whether the open file is no longer what was looked at.
+    /// Whether the open file differs from the listed one.
     pub(crate) fn changed(&self, file: &File) -> bool {
         file.metadata().map_or(true, |meta| Stamp::of(&meta) != self.stamp)
     }
 
-    /// How many records of `recordsize` hold any data that was ever written; the others are holes of the source.
+    /// Returns the number of records of `recordsize` that contain any written data; the others are holes of the source.
     pub(crate) fn written_records(&self, recordsize: u64) -> u64 {
         if !self.sparse {
             return self.len.div_ceil(recordsize);

@@ -1,14 +1,14 @@
-//! What a set of files would take on OpenZFS under each recordsize, compression, ashift and vdev layout, and how fast
-//! the codecs are on them.
+//! Estimates the space of a set of files on OpenZFS under each recordsize, compression, ashift and vdev layout, and the
+//! speed of the codecs on their data.
 //!
-//! [`estimate`] runs the engine's own codecs on the files' own bytes. In full it gives level-0 `asize` to the byte;
-//! sampled, it draws places with probability proportional to bytes, the same for every setting, and gives a 95 %
-//! interval. The space is that of the files written anew in order, as a copy or a restore does:
+//! [`estimate`] runs the engine's own codecs on the files' data. A full estimate gives level-0 `asize` to the byte. A
+//! sample draws places with probability proportional to bytes, the same places for every setting, and gives a 95 %
+//! interval. The space is that of the files after they are rewritten in order, as a copy or a restore does:
 //!
-//! - a file of at most one record has one block of its length rounded up to 512 bytes, a longer one has blocks of the
-//!   recordsize and its last one is filled up with zeros;
-//! - under any codec a record of zeros is a hole; under `off` it is stored, unless the file as it stands has a hole
-//!   there, which is taken to be kept (`cp --sparse=never` would store it);
+//! - a file of at most one record has one block of its length rounded up to 512 bytes; a longer one has blocks of the
+//!   recordsize, with the last one padded with zeros;
+//! - under any codec, a record of zeros is a hole; under `off` it is stored, unless the file has a hole there, which is
+//!   assumed to be kept (`cp --sparse=never` would store it);
 //! - `copies=1`, `redundant_metadata=all`, no deduplication, no encryption.
 
 mod concatenation;
@@ -40,16 +40,20 @@ use options::Grid;
 use sample::Outcome;
 use source::Source;
 
-/// Estimates `input` under every setting of `options`; `progress` is called some times a second with the table so far.
+/// Estimates `input` under every setting of `options`. It calls `progress` several times a second with the table so
+/// far, and starts the engine in this process if it is not running.
 ///
-/// Starts the engine in this process if it does not run yet.
+/// # Errors
+///
+/// Returns an error if an option is invalid, if the engine fails, if too many files cannot be read, or if the estimate
+/// is cancelled before the first table is complete.
 pub fn estimate(
     input: &Input,
     options: &Options,
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<Estimate> {
     let began = Instant::now();
-    // the codecs need none of the ARC; a running engine keeps its limits
+    // The codecs do not use the ARC. An engine that is already running keeps its limits.
     let engine = match Engine::running() {
         Some(engine) => engine,
         None => Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() })?,

@@ -1,9 +1,9 @@
-//! What a pass over the data yields: for one point, and in all.
+//! The result of a pass over the data, for one point and in total.
 
 use crate::record::{Packed, Speed};
 use crate::result::{Ended, Space};
 
-/// What a full pass and a sample both yield.
+/// The result of a full pass or of a sample.
 pub(crate) struct Measurement {
     pub spaces: Vec<Space>,
     pub speed: Vec<Speed>,
@@ -13,12 +13,12 @@ pub(crate) struct Measurement {
     pub ended: Ended,
 }
 
-/// What the estimate learned at one sampled point.
+/// The measurements at one sampled point.
 pub(crate) struct PointShares {
     pub file: usize,
-    /// Length under lz4 and entropy of the 64K there, as shares.
+    /// The covariates: compressed length of the point's 64K under lz4, and their entropy, both as shares.
     pub scout: [f64; 2],
-    /// Pair, and `asize` over length on the line for each geometry.
+    /// For each pair that ran: its index, and `asize` divided by length on the line for each geometry.
     pub shares: Vec<(usize, Vec<f64>)>,
     pub packed: Vec<(usize, Vec<Packed>)>,
     pub histogram: [u64; 256],

@@ -1,4 +1,4 @@
-//! What to estimate and how hard to try.
+//! The options of an estimate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,16 +9,17 @@ use poolwright_openzfs::{Compression, Geometry, property};
 
 use crate::{Error, Result};
 
-/// Recordsizes that are tried when none are named: 4K to 1M.
+/// The default recordsizes in bytes: 4K to 1M.
 pub const RECORDSIZES: &[u64] =
     &[4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
 
-/// Codecs that are tried when none are named: the ones between which people choose.
+/// The default codecs: those between which users usually choose.
 pub const COMPRESSIONS: &[&str] = &["off", "lz4", "zstd-1", "zstd-3", "gzip-6"];
 
-/// A codec family's members for `compression=all`, with a nominal speed in MiB/s on one core.
+/// The members of each codec family for `compression=all`, with a nominal speed in MiB/s on one core.
 ///
-/// The speed only decides how often a codec runs relative to others in a sample; what is reported is measured.
+/// The nominal speed only determines how often a codec runs relative to others in a sample; reported speeds are
+/// measured.
 pub(crate) const CODECS: &[(&str, f64)] = &[
     ("off", 1e6),
     ("zle", 800.0),
@@ -62,24 +63,28 @@ pub(crate) fn nominal_speed(name: &str) -> f64 {
     known.unwrap_or(if name.starts_with("zstd-fast") { 400.0 } else { 100.0 })
 }
 
-/// How the pool's data vdevs are built.
+/// The layout of the pool's data vdevs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
-    /// Single disks or a stripe of them.
+    /// Single disks or a stripe.
     Plain,
-    /// Mirrors; `asize` counts one copy, so all space figures equal [`Layout::Plain`]'s.
+    /// Mirrors. `asize` counts one copy, so all space figures equal those of [`Layout::Plain`].
     Mirror,
-    /// raidz with `parity` of `disks` in each vdev; `asize` counts parity and padding.
+    /// raidz with `parity` of `disks` in each vdev; `asize` includes parity and padding.
     Raidz {
-        /// 1 to 3.
+        /// The number of parity disks, 1 to 3.
         parity: u32,
-        /// Parity included.
+        /// The number of disks, including parity.
         disks: u32,
     },
 }
 
 impl Layout {
     /// Parses `plain`, `mirror`, `raidz:5`, `raidz2:6`, `raidz3:9`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the layout is invalid.
     pub fn parse(text: &str) -> Result<Layout> {
         let (kind, disks) = text.split_once(':').unwrap_or((text, ""));
         let parity = match kind {
@@ -93,7 +98,7 @@ impl Layout {
             _ => 0,
         };
         let disks: u32 = disks.parse().unwrap_or(0);
-        // OpenZFS takes up to 255 children in a raidz vdev (VDEV_RAIDZ_MAXCOLS)
+        // OpenZFS permits up to 255 children in a raidz vdev (`VDEV_RAIDZ_MAXCOLS`).
         if parity == 0 || !(parity + 1..=255).contains(&disks) {
             return Err(Error::Invalid(format!(
                 "layout {text:?} is unknown; use plain, mirror, or raidz1:N, raidz2:N, raidz3:N with N disks in a vdev, \
@@ -121,35 +126,35 @@ impl fmt::Display for Layout {
     }
 }
 
-/// What to estimate and how hard to try. Sizes are bytes.
+/// The options of an estimate.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Powers of two, 512 to 16M.
+    /// Recordsizes in bytes: powers of two from 512 to 16M.
     pub recordsizes: Vec<u64>,
-    /// As the `compression` property takes them; `all` stands for every codec and level, of zstd-fast for 1 and 10.
+    /// Values of the `compression` property; `all` selects every codec and level, but of zstd-fast only 1 and 10.
     pub compressions: Vec<String>,
-    /// 9 to 16.
+    /// Sector sizes as powers of two, 9 to 16.
     pub ashifts: Vec<u32>,
-    /// Each is combined with each of `ashifts`.
+    /// Vdev layouts; each is combined with each of `ashifts`.
     pub layouts: Vec<Layout>,
-    /// Read and compress everything; exact.
+    /// Whether to read and compress everything, which is exact.
     pub full: bool,
-    /// A sample ends when every cell's 95 % interval is within this fraction of the estimate on both sides.
+    /// A sample ends when the 95 % interval of every cell is within this fraction of the estimate on both sides.
     pub within: f64,
-    /// A sample ends after this long at the latest.
+    /// The maximum duration of a sample.
     pub time_limit: Option<Duration>,
-    /// A sample ends after reading this much at the latest.
+    /// The maximum number of bytes that a sample reads.
     pub byte_limit: Option<u64>,
-    /// Bytes read per second at most, sampled or not.
+    /// The maximum read rate in bytes per second, sampled or full.
     pub rate: Option<u64>,
-    /// Of the places drawn.
+    /// The seed of the sampled places.
     pub seed: u64,
-    /// Threads that compress; all cores when `None`.
+    /// The number of compressing threads; `None` for all cores.
     pub threads: Option<usize>,
-    /// Inputs up to this size are not sampled but done exactly, and so are larger ones where that turns out cheaper
-    /// than a sample of the wanted precision. With 0 everything is sampled.
+    /// Inputs up to this size in bytes are estimated in full. So are larger ones if that turns out cheaper than a
+    /// sample of the required precision. 0 samples every input.
     pub exact_below: u64,
-    /// Set it from elsewhere (a signal handler) to stop at the next opportunity.
+    /// Stops the estimate at the next opportunity when set (by a signal handler, for example).
     pub cancel: Arc<AtomicBool>,
 }
 
@@ -192,11 +197,11 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Needs the engine running: the codec table is the library's.
+    /// Checks the options. The engine must be running, because the codec table is the library's.
     pub(crate) fn new(options: &Options) -> Result<Grid> {
         if !(options.within > 0.0 && options.within < 1.0) {
             return Err(Error::Invalid(format!(
-                "an interval within {} is out of reach; give a fraction above 0 and below 1, such as 0.01",
+                "invalid precision {}: expected a fraction above 0 and below 1, such as 0.01",
                 options.within
             )));
         }
@@ -228,7 +233,7 @@ impl Grid {
         }
         if recordsizes.is_empty() || codecs.is_empty() || geometries.is_empty() {
             return Err(Error::Invalid(
-                "name at least one recordsize, compression, ashift and layout".into(),
+                "at least one recordsize, compression, ashift and layout is required".into(),
             ));
         }
         Ok(Grid { recordsizes, codecs, geometries })
@@ -238,7 +243,7 @@ impl Grid {
         self.pairs() * self.geometries.len()
     }
 
-    /// Recordsize × codec: what is compressed once for all geometries.
+    /// Returns the number of pairs recordsize × codec, each of which is compressed once for all geometries.
     pub(crate) fn pairs(&self) -> usize {
         self.recordsizes.len() * self.codecs.len()
     }
@@ -265,7 +270,7 @@ fn checked<T: Copy + PartialEq + fmt::Display>(
     for value in values {
         if !good(value) {
             return Err(Error::Invalid(format!(
-                "{what}={value} is not possible; {what} is {}",
+                "invalid {what}={value}: expected {}",
                 if what == "ashift" { "9 to 16" } else { "a power of two from 512 to 16M" }
             )));
         }

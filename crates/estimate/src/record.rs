@@ -1,7 +1,8 @@
-//! One stretch of a file under one recordsize and codec: what its records take on every geometry, and how fast.
+//! Computes the space of one stretch of a file under one recordsize and codec, for every geometry, and measures the
+//! codec's speed.
 //!
-//! The block size of a file is what its last write leaves it with: a file of at most one record has one block of its
-//! length rounded up to 512 bytes; any longer file has blocks of the recordsize, the last one filled up with zeros.
+//! The last write of a file determines its block size: a file of at most one record has one block of its length rounded
+//! up to 512 bytes; any longer file has blocks of the recordsize, with the last one padded with zeros.
 
 use std::time::Instant;
 
@@ -11,16 +12,18 @@ use poolwright_openzfs::{Engine, Geometry};
 use crate::Result;
 use crate::options::Grid;
 
-/// Decompression is timed on one record in this many (by bytes compressed), which costs the codecs' own speed little.
+/// One record in this many (by compressed bytes) is also decompressed and timed, which slows the codecs down only
+/// slightly.
 const DECOMPRESS_ONE_IN: u64 = 96;
 
-/// Where codecs check for room before they write, they ask for a little more than they then use. A compressed size
-/// this near to a geometry's limit is compressed again under that very limit.
+/// Returns how many bytes more than they use codecs require when they check for space. A compressed size this close to
+/// a geometry's limit is compressed again under that limit.
 fn margin(limit: usize) -> usize {
     64 + limit / 128
 }
 
-/// The longest output the engine lets a codec make of a record (`zio_get_compression_max_size`).
+/// Returns the maximum compressed length of a record that the engine accepts (`zio_get_compression_max_size`), in
+/// bytes.
 fn limit(name: &str, len: usize, sector: usize) -> usize {
     let eighth_saved = len - len / 8;
     if name == "zle" {
@@ -30,12 +33,12 @@ fn limit(name: &str, len: usize, sector: usize) -> usize {
     if whole < sector { EMBEDDED_BYTES } else { whole }
 }
 
-/// The block length of records of a file.
+/// Returns the block length in bytes of a file's records.
 pub(crate) fn block_len(file_len: u64, recordsize: u64) -> u64 {
     if file_len <= recordsize { file_len.next_multiple_of(512) } else { recordsize }
 }
 
-/// What the codec calls of a pair (recordsize × codec) have cost.
+/// The bytes and time of the codec calls of a pair (recordsize × codec).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Speed {
     pub compress_bytes: u64,
@@ -53,18 +56,19 @@ impl Speed {
     }
 }
 
-/// A record's length after the codec, before rounding: 0 for a hole, the record's own length where it is stored raw.
+/// A record's length after the codec, before rounding: 0 for a hole, the record's own length if it is stored
+/// uncompressed.
 pub(crate) type Packed = u32;
 
-/// One thread's codecs.
+/// The codecs of one thread.
 pub(crate) struct CodecRunner {
     codecs: Vec<Codec>,
     names: Vec<String>,
     geometries: Vec<Geometry>,
-    /// By sector size, smallest first; the codec's limit only grows smaller along it.
+    /// The geometries by sector size, smallest first; the codec's limit decreases in this order.
     order: Vec<usize>,
     scratch: Vec<u8>,
-    /// Per pair.
+    /// The measured speed of each pair.
     pub speed: Vec<Speed>,
     ncodecs: usize,
     undone: Vec<u64>,
@@ -88,9 +92,9 @@ impl CodecRunner {
         }
     }
 
-    /// Adds to `asize` (one value per geometry) what the records of `buf[..len]` take, where `buf` starts at a
-    /// multiple of `recordsize` in a file of `file_len` and is zero from `len` to the next multiple. `packed` is told
-    /// each record's length.
+    /// Adds the space of the records of `buf[..len]` to `asize` (one value per geometry). `buf` starts at a multiple of
+    /// `recordsize` in a file of `file_len`, and is zero from `len` to the next multiple. `packed` receives each
+    /// record's length.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn run(
         &mut self,
@@ -126,7 +130,7 @@ impl CodecRunner {
         Ok(())
     }
 
-    /// Times the way back, on a record that is known to compress.
+    /// Times the decompression of a record that is known to compress.
     fn unpack(&mut self, pair: usize, c: usize, record: &[u8]) -> Result<()> {
         let codec = &mut self.codecs[c];
         codec.store(record, &self.geometries[self.order[0]])?;
@@ -138,7 +142,7 @@ impl CodecRunner {
         Ok(())
     }
 
-    /// Compresses a record once, and once more for a geometry whose smaller limit might end otherwise.
+    /// Compresses a record once, and again for each geometry whose smaller limit could change the result.
     fn one(&mut self, c: usize, record: &[u8], asize: &mut [u64]) -> Result<usize> {
         let len = record.len();
         let codec = &mut self.codecs[c];
@@ -169,12 +173,13 @@ impl CodecRunner {
     }
 }
 
-/// zstd-3 and up probe records of 128K and more with faster codecs first, under the same limit.
+/// Whether a codec may give up early: zstd-3 and higher first probe records of 128K and more with faster codecs under
+/// the same limit.
 fn gives_up_early(name: &str, len: usize) -> bool {
     len >= 128 << 10 && name.starts_with("zstd") && !name.starts_with("zstd-fast")
 }
 
-/// What becomes of a record of `len` that a codec made `size` of.
+/// Returns the stored form of a record of `len` bytes that a codec compressed to `size`.
 fn finish(size: usize, len: usize, geometry: &Geometry) -> Stored {
     let rounded = size.next_multiple_of(geometry.sector() as usize);
     match size {
@@ -186,7 +191,7 @@ fn finish(size: usize, len: usize, geometry: &Geometry) -> Stored {
     }
 }
 
-/// As [`finish`], from what [`CodecRunner::run`] told.
+/// Returns the stored form of a record from a length reported by [`CodecRunner::run`].
 pub(crate) fn stored(packed: Packed, len: u64, codec: &str, geometry: &Geometry) -> Stored {
     let (size, len) = (packed as usize, len as usize);
     if size > limit(codec, len, geometry.sector() as usize) && codec != "off" {

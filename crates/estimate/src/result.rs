@@ -1,4 +1,4 @@
-//! What an estimate says.
+//! The result of an estimate.
 
 use serde::{Serialize, Serializer};
 
@@ -9,53 +9,53 @@ use crate::options::Grid;
 use crate::record::{Packed, Speed};
 use crate::source::Source;
 
-/// How the figures came about.
+/// The method of an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// Every byte was read and compressed.
+    /// All bytes were read and compressed.
     Full,
-    /// Places were drawn.
+    /// Places were sampled.
     Sampled,
 }
 
-/// Why it ended.
+/// The reason for the end of an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ended {
-    /// All was read, or all intervals are as narrow as asked for.
+    /// All was read, or all intervals are as narrow as required.
     Done,
-    /// At the limit of time or bytes; some intervals are wider than asked for.
+    /// The limit of time or bytes was reached; some intervals are wider than required.
     Limit,
-    /// Cancelled; the figures are those that were there.
+    /// The estimate was cancelled; the figures are those available at that time.
     Interrupted,
 }
 
-/// One setting. Sizes are bytes, speeds MiB of records per second on one core.
+/// The figures of one setting. Sizes are in bytes, speeds in MiB of records per second on one core.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cell {
-    /// The dataset's recordsize.
+    /// The dataset's recordsize in bytes.
     pub recordsize: u64,
-    /// As `zfs` spells it.
+    /// The compression, as `zfs` spells it.
     pub compression: String,
     /// Sector size as a power of two.
     pub ashift: u32,
-    /// `plain`, `mirror`, `raidz2:6`.
+    /// The vdev layout: `plain`, `mirror`, `raidz2:6`.
     #[serde(serialize_with = "as_text")]
     pub layout: crate::Layout,
-    /// Level-0 `asize` of the whole input, as `zdb -bbb` counts it.
+    /// Level-0 `asize` of the whole input in bytes, as `zdb -bbb` counts it.
     pub allocated_bytes: u64,
-    /// `logical_bytes / allocated_bytes`; infinite, and `null` in JSON, where nothing is allocated.
+    /// `logical_bytes / allocated_bytes`; infinite (`null` in JSON) if nothing is allocated.
     pub ratio: f64,
-    /// Its 95 % interval; equal to `ratio` where the figure is exact.
+    /// The 95 % interval of `ratio`; both ends equal `ratio` if the figure is exact.
     pub ratio_ci95: [f64; 2],
-    /// With indirect blocks.
+    /// `allocated_bytes` plus the space of indirect blocks, in bytes.
     pub total_bytes: u64,
-    /// Compression; `None` for `off` and where nothing has been compressed yet.
+    /// Compression speed in MiB/s; `None` for `off` or if nothing has been compressed yet.
     pub compress_mib_s: Option<f64>,
-    /// Decompression.
+    /// Decompression speed in MiB/s.
     pub decompress_mib_s: Option<f64>,
-    /// Draws that went through this codec; 0 where the figure is exact.
+    /// The number of draws that ran this codec; 0 if the figure is exact.
     pub draws: u64,
 }
 
@@ -64,7 +64,7 @@ fn as_text<S: Serializer>(layout: &crate::Layout, to: S) -> std::result::Result<
 }
 
 impl Cell {
-    /// The larger distance of the interval's ends from the ratio, as a fraction of it.
+    /// Returns the larger distance of the interval's ends from the ratio, as a fraction of the ratio.
     pub fn error(&self) -> f64 {
         if self.ratio_ci95 == [self.ratio; 2] {
             return 0.0;
@@ -75,47 +75,47 @@ impl Cell {
     }
 }
 
-/// Space and speed of every setting that was asked for.
+/// Space and speed of every requested setting.
 #[derive(Clone, Debug, Serialize)]
 pub struct Estimate {
-    /// Regular files with content.
+    /// The number of regular files with content.
     pub files: u64,
-    /// Sum of their lengths.
+    /// The sum of their lengths in bytes.
     pub logical_bytes: u64,
     /// Bytes read.
     pub sampled_bytes: u64,
-    /// Recordsize × compression × layout × ashift.
+    /// The cells: recordsize × compression × layout × ashift.
     pub cells: Vec<Cell>,
-    /// Sampled or full.
+    /// The method.
     pub method: Method,
-    /// Why it ended.
+    /// The reason for the end.
     pub ended: Ended,
-    /// Draws the places again.
+    /// The seed that reproduces the sampled places.
     pub seed: u64,
-    /// Places drawn; 0 in full.
+    /// The number of sampled places; 0 in a full estimate.
     pub places: u64,
-    /// The width asked for, as a fraction.
+    /// The required precision, as a fraction.
     pub within: f64,
-    /// The widest cell's, as a fraction.
+    /// The precision of the widest cell, as a fraction.
     pub achieved: f64,
-    /// Order-0 entropy of what was read, in bits per byte.
+    /// Order-0 entropy of the data read, in bits per byte.
     pub entropy_bits: f64,
-    /// Files and directories that could not be read; they are in no other figure.
+    /// Files and directories that could not be read; no other figure includes them.
     pub skipped: Vec<Skipped>,
-    /// Files that were not the same any more when they were read; their figures mix old and new.
+    /// The number of files that had changed when they were read; their figures mix old and new data.
     pub changed: u64,
-    /// Sockets, pipes, devices.
+    /// The number of sockets, pipes and devices.
     pub special: u64,
-    /// Wall time.
+    /// Wall time in seconds.
     pub seconds: f64,
-    /// Threads that compressed.
+    /// The number of compressing threads.
     pub threads: usize,
-    /// Version of the engine whose codecs were used.
+    /// The version of the engine whose codecs were used.
     pub openzfs: String,
 }
 
 impl Estimate {
-    /// The cell of a setting.
+    /// Returns the cell of a setting.
     pub fn cell(&self, recordsize: u64, compression: &str, ashift: u32) -> Option<&Cell> {
         self.cells
             .iter()
@@ -123,24 +123,24 @@ impl Estimate {
     }
 }
 
-/// How far it has got, at intervals of a tenth of a second or more.
+/// The progress of an estimate, reported at intervals of at least a tenth of a second.
 #[derive(Debug)]
 pub struct Progress<'a> {
     /// Bytes read so far.
     pub read_bytes: u64,
-    /// The input's size; a full estimate is done when `read_bytes` gets there.
+    /// The input's size in bytes; a full estimate ends when `read_bytes` reaches it.
     pub logical_bytes: u64,
-    /// Sampled or full.
+    /// The method.
     pub method: Method,
-    /// The widest interval so far, as a fraction; infinite while nothing is known of some cell.
+    /// The widest interval so far, as a fraction; infinite until every cell has data.
     pub achieved: f64,
-    /// Wall time so far.
+    /// Wall time so far in seconds.
     pub seconds: f64,
-    /// The table as far as it is known, without indirect blocks; empty until there is a first one.
+    /// The table so far, without indirect blocks; empty until the first one is complete.
     pub cells: &'a [Cell],
 }
 
-/// Space of one cell before it is worded as a [`Cell`].
+/// The space of one cell before its conversion to a [`Cell`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Space {
     pub allocated: f64,
@@ -155,7 +155,7 @@ impl Space {
     }
 }
 
-/// Words the cells; `logical` are the bytes that `spaces` speak of.
+/// Converts spaces to cells; `logical` is the number of bytes to which `spaces` refer.
 pub(crate) fn cells(grid: &Grid, logical: u64, spaces: &[Space], speeds: &[Speed]) -> Vec<Cell> {
     let ratio = |allocated: f64| logical as f64 / allocated.max(0.0);
     let mut out = Vec::with_capacity(spaces.len());
@@ -188,7 +188,7 @@ fn mib_s(bytes: u64, ns: u64, off: bool) -> Option<f64> {
     (!off && ns > 0).then(|| bytes as f64 / (1 << 20) as f64 / (ns as f64 / 1e9))
 }
 
-/// Adds the indirect blocks. `packed` holds some records of each pair as the codec left them.
+/// Adds the space of indirect blocks. `packed` contains the compressed lengths of some records of each pair.
 pub(crate) fn add_indirect(
     grid: &Grid,
     source: &Source<'_>,

@@ -1,15 +1,16 @@
-//! Places drawn with probability proportional to bytes, pass by pass, until the intervals are narrow enough.
+//! Samples places with probability proportional to bytes, pass by pass, until the intervals are narrow enough.
 //!
-//! All files lie end to end on a line, each rounded up to 4K. A pass cuts the line into equal parts and draws one
-//! point in each, so that every pass sees all of the input; no pass is larger than half of all before it together.
-//! Around a point each recordsize has its window: the record there, or the 64K there where records are smaller.
-//! `asize` of the window over its length on the line is then an unbiased estimate of the whole's (Hansen and Hurwitz),
-//! for every setting at the same points.
+//! All files lie end to end on a line, each rounded up to 4K. A pass divides the line into equal parts and draws one
+//! point in each, so that every pass covers the whole input. No pass is larger than half of all previous passes
+//! together. Around a point, each recordsize has its window: the record at the point, or the surrounding 64K if records
+//! are smaller. `asize` of the window divided by its length on the line is then an unbiased estimate of the ratio of
+//! the whole (Hansen and Hurwitz, 1943), for every setting at the same points.
 //!
-//! Codecs differ a hundredfold in cost, and a 1M record costs 16 times a 64K window. So each pair of recordsize and
-//! codec is run at one of 2ⁿ points only, and is tied by regression to something that runs at more of them: other
-//! recordsizes to the codec's own 64K records, a slow codec to a faster one, and all of it to the scouts, which look at
-//! 64K of every point: how far lz4 packs it, and its entropy. See [`crate::statistics`] for the intervals.
+//! The costs of codecs differ by a factor of a hundred, and a 1M record costs 16 times a 64K window. Therefore, each
+//! pair of recordsize and codec runs at only one of 2ⁿ points, and is linked by regression to something that runs at
+//! more of them: other recordsizes to the codec's own 64K records, a slow codec to a faster one, and all of them to the
+//! covariates, which are measured on 64K at every point: the compressed length under lz4, and the entropy.
+//! [`crate::statistics`] computes the intervals.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,24 +31,24 @@ use crate::result::{self, Cell, Ended, Method, Progress, Space};
 use crate::source::{self, Pages, Source};
 use crate::{Error, Result};
 
-/// Points of the first pass, and what every pass is a multiple of: a pair that runs at one point in [`RAREST`] still
-/// has an even number of them.
+/// The number of points of the first pass; every pass is a multiple of it. A pair that runs at one point in [`RAREST`]
+/// then still has an even number of points.
 const POINTS: usize = 2 * RAREST;
-/// A pair runs at one point in this many at least.
+/// Each pair runs at least at one point in this many.
 const RAREST: usize = 64;
-/// Points between two looks at the clock.
+/// The number of points between two checks of the time.
 const BATCH: usize = 32;
-/// Least window, and what the scouts see.
+/// The minimum window in bytes, and the data on which covariates are measured.
 pub(crate) const WINDOW: u64 = 64 << 10;
-/// Times that a place is drawn again because its file cannot be read.
+/// The number of times that a place is drawn again if its file cannot be read.
 const REDRAWS: usize = 16;
-/// Nominal MiB/s of a scout's work on its 64K, and of reading.
+/// The nominal speed of measuring the covariates of 64K, and of reading, in MiB/s.
 const SCOUT_SPEED: f64 = 150.0;
 const READ_SPEED: f64 = 600.0;
 
-/// A drawn point; the file is open and its bytes have been asked for.
+/// A drawn point. Its file is open, and readahead of its bytes has been requested.
 struct SamplePoint {
-    /// Runs the pairs that run at one point in this many, and all that run at more.
+    /// The pairs that run at one point in this many, or at more, run here.
     rank: usize,
     file: usize,
     offset: u64,
@@ -67,13 +68,13 @@ struct Sampler<'a> {
     line: Concatenation,
     rng: ChaCha8Rng,
     deadline: Option<Instant>,
-    /// Per pair, of how many points it runs at one.
+    /// For each pair, n if it runs at one of n points.
     every: Vec<usize>,
 }
 
-/// Of how many points a pair runs at one. The best number goes with the root of the cost, and with how well something
-/// cheaper tells what the pair will show: a codec's record of one window runs wherever it can be afforded, and tells
-/// three quarters of what the same codec does with other recordsizes.
+/// Returns n, where the pair runs at one of n points. The best n grows with the square root of the cost,
+/// and with how well something cheaper predicts the pair: a codec's record of one window runs wherever it is
+/// affordable, and explains three quarters of the variance of the same codec with other recordsizes.
 fn every(grid: &Grid, r: usize, c: usize) -> usize {
     let speed = nominal_speed(grid.codecs[c].name());
     let window = grid.recordsizes[r].max(WINDOW) as f64 / WINDOW as f64;
@@ -82,7 +83,8 @@ fn every(grid: &Grid, r: usize, c: usize) -> usize {
     1 << ((cost.sqrt() * told).log2().round().clamp(0.0, f64::from(RAREST.ilog2())) as u32)
 }
 
-/// Points of the next pass: what seems to be missing, but no more than half of what is there, since that is a guess.
+/// Returns the number of points of the next pass: those that seem to be missing, but at most half of those so far,
+/// because the number is an estimate.
 fn next_pass(points: usize, cells: &[Cell], within: f64) -> usize {
     let achieved = cells.iter().map(Cell::error).fold(0.0, f64::max);
     let missing = points as f64 * ((achieved / within).powi(2) * 1.05 - 1.0);
@@ -124,7 +126,7 @@ pub(crate) fn run(
     sampler.passes(&mut workers, Draws::new(grid, every_pair), began, progress)
 }
 
-/// How a sample ended: with figures, or with the insight that reading everything is cheaper.
+/// The outcome of a sample: figures, or the decision that a full estimate is cheaper.
 pub(crate) enum Outcome {
     Measurement(Box<Measurement>),
     TakeAll,
@@ -175,8 +177,8 @@ impl Sampler<'_> {
         Ok(Outcome::Measurement(Box::new(Measurement { spaces, speed, packed, histogram, places, ended })))
     }
 
-    /// Whether reading and compressing everything would take less than the draws that are still missing, and is
-    /// within the limits.
+    /// Whether reading and compressing everything would take less time than the missing draws, and is within the
+    /// limits.
     fn all_is_cheaper(&self, cells: &[Cell], achieved: f64, began: Instant) -> bool {
         let (options, logical) = (self.options, self.source.input.logical_bytes());
         if options.exact_below == 0 || options.byte_limit.is_some_and(|b| b < logical) {
@@ -196,7 +198,7 @@ impl Sampler<'_> {
         all < missing.min(left)
     }
 
-    /// One pass; `None` when it was cut short.
+    /// Runs one pass. Returns `None` if it was interrupted.
     fn pass(
         &mut self,
         workers: &mut [Worker],
@@ -218,14 +220,14 @@ impl Sampler<'_> {
         Ok(Some(out))
     }
 
-    /// A point in the `i`th of `points` equal parts of the line.
+    /// Draws a point in the `i`th of `points` equal parts of the line.
     fn point(&mut self, i: usize, points: usize) -> u64 {
         let cut = |i: usize| (u128::from(self.line.len()) * i as u128 / points as u128) as u64;
         let (low, high) = (cut(i), cut(i + 1));
         self.rng.random_range(low..high.max(low + 1))
     }
 
-    /// Opens the files of a batch and asks for the bytes that will be wanted.
+    /// Opens the files of a batch and requests readahead of their bytes.
     fn open(
         &mut self,
         drawn: &[u64],
@@ -257,7 +259,7 @@ impl Sampler<'_> {
         }
         let path = self.source.input.files[self.line.locate(point).0].path.display();
         Err(Error::Invalid(format!(
-            "{path} and its neighbours can no longer be opened; were they removed? Run it again"
+            "cannot open {path} and its neighbours any more; if they were removed, run the estimate again"
         )))
     }
 
@@ -273,8 +275,9 @@ impl Sampler<'_> {
         }
     }
 
-    /// Which pairs still run: those that are too wide, and the commoner ones of the same recordsize or codec as one that
-    /// runs. So what a pair may lean on has always run wherever it did.
+    /// Returns the pairs that still run: those whose interval is too wide, and the more frequent ones of the same
+    /// recordsize or codec as a pair that runs. Thus, everything to which a pair may be linked has run at all points of
+    /// the pair.
     fn wanted(&self, cells: &[Cell]) -> Vec<bool> {
         let (geometries, codecs) = (self.grid.geometries.len(), self.grid.codecs.len());
         let error = |c: &Cell| c.error() > 0.8 * self.options.within;
@@ -296,7 +299,7 @@ impl Sampler<'_> {
         wanted
     }
 
-    /// Looks at a batch of places on all threads; `None` when it was cut short.
+    /// Measures a batch of places on all threads. Returns `None` if it was interrupted.
     fn look(
         &self,
         workers: &mut [Worker],
@@ -347,7 +350,7 @@ impl Sampler<'_> {
         wanted[pair] && self.every[pair] <= rank
     }
 
-    /// The largest window that a point of this rank needs.
+    /// Returns the largest window in bytes that a point of this rank needs.
     fn widest(&self, wanted: &[bool], rank: usize) -> u64 {
         let sizes = self.grid.recordsizes.iter().enumerate();
         let of = |(r, size): (usize, &u64)| {
@@ -358,7 +361,7 @@ impl Sampler<'_> {
         sizes.filter_map(of).max().unwrap_or(0).max(WINDOW)
     }
 
-    /// CovariateMeans a place and runs the wanted pairs on it.
+    /// Measures the covariates of a place and runs the wanted pairs on it.
     fn place(
         &self,
         worker: &mut Worker,
@@ -380,7 +383,7 @@ impl Sampler<'_> {
         let mut seen = scout(&mut worker.scout, place.file, &buf[at..at + n])?;
         for (r, recordsize) in self.grid.recordsizes.iter().copied().enumerate() {
             if recordsize > size {
-                continue; // not wanted: only the bytes of the widest that is have been read
+                continue; // not wanted; only the bytes of the widest wanted window have been read
             }
             let window = self.line.window(place.file, file_len, place.offset, recordsize.max(WINDOW));
             let buf = &worker.buf[(window.0 - base) as usize..size as usize];
@@ -403,9 +406,9 @@ impl Sampler<'_> {
     }
 }
 
-/// How rare the pairs are that run at each point: of any 2ⁿ points in a row that start at a multiple of 2ⁿ, exactly one,
-/// any with the same probability, has a rank of 2ⁿ or more. So the pairs of each rarity have a stratified sample too,
-/// within the points of the less rare.
+/// Returns the rank of each point. Of any 2ⁿ consecutive points that start at a multiple of 2ⁿ, exactly one, each with
+/// the same probability, has a rank of at least 2ⁿ. The points of each rank are therefore also a stratified sample,
+/// within those of the lower ranks.
 fn ranks(points: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
     let mut ranks = vec![1; points];
     let mut chosen: Vec<usize> = (0..points).collect();
@@ -418,7 +421,7 @@ fn ranks(points: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
     ranks
 }
 
-/// How far lz4 packs the bytes, and their entropy, both as fractions.
+/// Measures the covariates: the compressed length under lz4 and the entropy, both as fractions.
 fn scout(codec: &mut Codec, file: usize, bytes: &[u8]) -> Result<PointShares> {
     let mut histogram = [0; 256];
     source::count(bytes, &mut histogram);

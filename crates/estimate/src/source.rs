@@ -1,4 +1,4 @@
-//! Reading stretches of the files: bounded in rate, and noticing what changed meanwhile.
+//! Reads stretches of the files at a limited rate, and detects files that change in the meantime.
 
 use std::fs::File;
 use std::num::NonZeroU64;
@@ -11,7 +11,7 @@ use rustix::fs::{Advice, fadvise};
 
 use crate::input::{self, Input, Skipped};
 
-/// Lets through so many bytes a second.
+/// Limits the rate to a number of bytes per second.
 #[derive(Debug)]
 struct Rate {
     bytes_s: Option<u64>,
@@ -31,7 +31,7 @@ impl Rate {
     }
 }
 
-/// All files, for all threads.
+/// All files, shared by all threads.
 pub(crate) struct Source<'a> {
     pub input: &'a Input,
     rate: Rate,
@@ -51,7 +51,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Opens a file; `None`, and noted, when that is no longer possible.
+    /// Opens a file. Returns `None`, and reports the file as skipped, if that is no longer possible.
     pub(crate) fn open(&self, file: usize) -> Option<File> {
         let entry = &self.input.files[file];
         input::open(&entry.path).map_err(|why| self.fail(file, &why)).ok()
@@ -65,14 +65,15 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Asks the system to have these bytes ready.
+    /// Asks the kernel to read these bytes ahead.
     pub(crate) fn announce(&self, open: &File, start: u64, len: u64) {
         if let Some(len) = NonZeroU64::new(len) {
             let _ = fadvise(open, start, Some(len), Advice::WillNeed);
         }
     }
 
-    /// Fills `buf` from `start`; what the file no longer has is zero. False, and noted, when it cannot be read.
+    /// Fills `buf` from `start`; bytes beyond the end of the file are zero. Returns false, and reports the file as
+    /// skipped, if it cannot be read.
     pub(crate) fn read(&self, file: usize, open: &File, start: u64, buf: &mut [u8]) -> bool {
         self.rate.wait(buf.len() as u64);
         let mut done = 0;
@@ -103,15 +104,15 @@ impl<'a> Source<'a> {
         self.changed.iter().filter(|c| c.load(Ordering::Relaxed)).count() as u64
     }
 
-    /// What could not be read, when it was listed or later.
+    /// Returns the files that could not be read, when they were listed or later.
     pub(crate) fn skipped(&self) -> Vec<Skipped> {
         let later = self.failed.lock().unwrap_or_else(|broken| broken.into_inner());
         self.input.skipped.iter().chain(later.iter()).cloned().collect()
     }
 }
 
-/// Bytes that start at a page, as the engine's own buffers do: what lzjb makes of a record depends on its address
-/// modulo 1K, since its table of earlier positions starts as zeros.
+/// A page-aligned buffer, like the engine's own buffers: the result of lzjb depends on the address of a record modulo
+/// 1K, because its table of earlier positions is initialized with zeros.
 pub(crate) struct Pages {
     bytes: Vec<u8>,
     from: usize,
@@ -141,7 +142,7 @@ impl std::ops::DerefMut for Pages {
     }
 }
 
-/// Order-0 entropy of a histogram in bits per byte.
+/// Returns the order-0 entropy of a histogram in bits per byte.
 pub(crate) fn entropy(histogram: &[u64; 256]) -> f64 {
     let total: u64 = histogram.iter().sum();
     let part = |n: &u64| -> f64 {
@@ -151,7 +152,7 @@ pub(crate) fn entropy(histogram: &[u64; 256]) -> f64 {
     if total == 0 { 0.0 } else { histogram.iter().filter(|n| **n > 0).map(part).sum::<f64>().max(0.0) }
 }
 
-/// Counts bytes; four tables, because increments of one counter wait for each other.
+/// Counts bytes, in four tables because successive increments of one counter depend on each other.
 pub(crate) fn count(bytes: &[u8], into: &mut [u64; 256]) {
     let mut tables = [[0u32; 256]; 4];
     let mut chunks = bytes.chunks_exact(4);

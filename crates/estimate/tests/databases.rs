@@ -1,4 +1,4 @@
-//! Full estimates of real database files against what `zdb` counts in a pool that holds them.
+//! Compares full estimates of real database files with the space that `zdb` reports for a pool with these files.
 
 mod common;
 
@@ -27,10 +27,10 @@ const COMBINATIONS: &[(u64, &str, u32)] = &[
     (1 << 20, "zstd-3", 12),
 ];
 
-/// Level-0 and indirect `asize` of an object, from the block list that `zdb -dddddd` prints.
+/// Returns level-0 and indirect `asize` of an object, from the block list that `zdb -dddddd` prints.
 fn zdb(dir: &Path, dataset: &str, object: u64) -> (u64, u64) {
     let mut zdb = Command::new("zdb");
-    // the address of a block is vdev:offset:asize, in hexadecimal
+    // The address of a block is vdev:offset:asize, in hexadecimal.
     zdb.args(["-e", "-p"]).arg(dir).args(["-dddddd", dataset, &object.to_string()]);
     let out = zdb.output().expect("zdb is in zfsutils-linux");
     let text = String::from_utf8_lossy(&out.stdout);
@@ -67,7 +67,7 @@ fn sh(script: &str, dir: &Path) {
     assert!(out.status.success(), "{script}\n{}", String::from_utf8_lossy(&out.stderr));
 }
 
-/// Rows that look like a shop's: numbers, names, a sentence, a price.
+/// Generates rows like those of a shop: numbers, names, a sentence, a price.
 fn rows(sql_end: &str, n: usize) -> String {
     let mut rng = common::rng(11);
     let mut out = String::from(
@@ -125,7 +125,7 @@ fn postgres(dir: &Path) -> Option<PathBuf> {
     };
     std::fs::write(dir.join("rows.sql"), rows("", 60_000)).unwrap();
     let bin = std::fs::canonicalize(initdb).unwrap().parent().unwrap().display().to_string();
-    // the server refuses to run as root
+    // The server refuses to run as root.
     let script = r#"
          run() { if [ "$(id -u)" = 0 ]; then setpriv --reuid=nobody --regid=nogroup --clear-groups "$@"; else "$@"; fi; }
          mkdir $D/pg; chmod 711 $D; [ "$(id -u)" != 0 ] || chown nobody:nogroup $D/pg
@@ -141,13 +141,13 @@ fn postgres(dir: &Path) -> Option<PathBuf> {
     Some(dir.join("pg/data").join(relative.trim()))
 }
 
-/// A file of the Silesia corpus, as zip, where the tests have been given it.
+/// Extracts a file of the Silesia corpus, if the tests have its zip file.
 fn silesia(dir: &Path, name: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
     let shared = std::env::var_os("POOLWRIGHT_SHARED").map_or(beside, PathBuf::from);
     let zip = shared.join(format!("data/silesia-{name}.zip"));
     if !zip.exists() || !have("python3") {
-        println!("skipped: {name}: there is no {}", zip.display());
+        println!("skipped: {name}: {} does not exist", zip.display());
         return None;
     }
     let status = Command::new("python3").args(["-m", "zipfile", "-e"]).arg(&zip).arg(dir).status().unwrap();

@@ -1,4 +1,4 @@
-//! Full estimates against what the engine allocates for the same bytes.
+//! Compares full estimates with the space that the engine allocates for the same bytes.
 
 mod common;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 const CODECS: &[&str] =
     &["off", "zle", "lzjb", "lz4", "gzip-1", "gzip-6", "zstd-fast-10", "zstd-1", "zstd-3", "zstd-9"];
 
-/// Compares every codec on one file; names what differs.
+/// Compares every codec on one file, and reports the differences.
 fn compare(bytes: &[u8], recordsize: u64, ashift: u32, layout: Layout, codecs: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     let path = common::file(dir.path(), "source", bytes);
@@ -19,7 +19,7 @@ fn compare(bytes: &[u8], recordsize: u64, ashift: u32, layout: Layout, codecs: &
 
 fn compare_file(path: &std::path::Path, recordsize: u64, ashift: u32, layout: Layout, codecs: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
-    // all ashifts are estimated at once, because that is where one compression serves several
+    // All ashifts are estimated at once, because one compression then serves several of them.
     let estimate = common::full(path, &[recordsize], codecs, &[9, 12, 13], &[layout]);
     let pool = common::pool(dir.path(), ashift, layout);
     for codec in codecs {
@@ -31,10 +31,10 @@ fn compare_file(path: &std::path::Path, recordsize: u64, ashift: u32, layout: La
         );
         let total = (blocks.asize + blocks.indirect_asize) as f64;
         let off = (cell.total_bytes as f64 - total).abs();
-        // The total is a model's. It does not know of records that are the same, whose checksums are, and these files
-        // are full of them, nor what is in records so small that their pointer holds them; and one allocation more or
-        // less, twice, is much of the one or two indirect blocks here. Half of the pointers' own bytes (128 each, in two
-        // copies) is the room that leaves. tests/databases.rs holds it to 0.5 % on real files.
+        // The total is a model's result. The model does not know which records are equal (and have equal checksums),
+        // and these files have many of them. Nor does it know records so small that they are embedded in their pointer.
+        // One allocation more or less, twice, is a large part of the one or two indirect blocks here. The tolerance is
+        // half of the pointers' own bytes (128 each, in two copies). tests/databases.rs requires 0.5 % on real files.
         let slack = (4.0 * smallest(ashift, layout)).max(blocks.count as f64 * 128.0);
         assert!(
             off <= (total * 0.02).max(slack),
@@ -43,7 +43,7 @@ fn compare_file(path: &std::path::Path, recordsize: u64, ashift: u32, layout: La
     }
 }
 
-/// The least that is allocated.
+/// Returns the smallest possible allocation in bytes.
 fn smallest(ashift: u32, layout: Layout) -> f64 {
     let sectors = if let Layout::Raidz { parity, .. } = layout { parity + 1 } else { 1 };
     f64::from(sectors << ashift)

@@ -95,7 +95,7 @@ fn a_file_in_a_block_pointer_is_not_called_a_hole() {
 #[test]
 fn bad_input_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    let empty = predicate::str::contains("there is no file");
+    let empty = predicate::str::contains("no files found");
     poolwright().arg(dir.path()).assert().code(1).stderr(empty).stdout("");
     fs::write(dir.path().join("hollow"), "").unwrap();
     poolwright().arg(dir.path()).assert().code(1).stderr(predicate::str::contains("no content"));

@@ -1,12 +1,16 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * libaio: requests are read from the caller's memory at io_submit() and matched to their ends by the address of the
- * control block.
+ * libaio: requests are read from the caller's memory at io_submit(), and matched to their completions by the
+ * address of the control block.
  */
 #pragma once
 #include "file.h"
 
-/* Control blocks looked at per io_submit(), and events per io_getevents(); more are counted. */
+/*
+ * The maximum number of control blocks examined per io_submit() and of events per io_getevents(); excess ones
+ * are counted.
+ */
 #define AIO_BATCH 1024
 
 struct iocb {
@@ -107,14 +111,17 @@ static long aio_submit_one(u32 i, struct aio_walk *w)
 	p.op = op;
 	p.t = w->t;
 	p.off = op <= OP_WRITE ? cb.offset : 0;
-	/* The vectored kinds give a number of buffers here; the bytes are known at the end. */
+	/* For vectored requests, nbytes is the number of buffers; the completion gives the number of bytes. */
 	p.len = cb.opcode < 2 ? cb.nbytes : 0;
 	p.tgid = w->id >> 32;
 	p.pid = w->id;
 	p.flags = open_flags(READ_AT(struct file, file, f_flags)) | rwf_flags(cb.rw_flags) | FLAG_AIO;
 	old = bpf_map_lookup_elem(&aio, &key);
 	if (old) {
-		/* Reused before we saw it end: its end was taken from the ring in the program's own memory. */
+		/*
+		 * The control block was reused before its completion was seen: the program took it from the ring in its own
+		 * memory.
+		 */
 		emit_aio(old, 0, old->len);
 		count(COUNT_AIO_REAPED);
 	}
@@ -137,7 +144,7 @@ static __always_inline void aio_submit(struct call *call)
 	bpf_loop(AIO_BATCH, aio_submit_one, &w, 0);
 }
 
-/* Forgets a request that io_submit() did not take. */
+/* Forgets a request that io_submit() did not accept. */
 static long aio_forget_one(u32 i, struct aio_walk *w)
 {
 	struct aio_key key = { .tgid = w->id >> 32 };
@@ -182,7 +189,7 @@ static long aio_end_one(u32 i, struct aio_walk *w)
 	return 0;
 }
 
-/* `ret` requests have ended and lie in the caller's array. */
+/* `ret` requests have completed; their events are in the caller's array. */
 static __always_inline void aio_ended(struct call *call, s64 ret)
 {
 	struct aio_walk w = {

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Maps, filters and what every probe set shares: which file is it, is it followed, and how a record leaves the kernel.
+ * Maps, filters and functions of every probe set: which files are followed, and how a record is sent to user
+ * space.
  */
 #pragma once
 #include "vmlinux_min.h"
@@ -9,7 +11,10 @@
 #include <bpf/bpf_core_read.h>
 #include "record.h"
 
-/* Set before loading: whose own calls to leave out, and whether processes are followed or a directory. */
+/*
+ * Set before loading: the process whose calls are left out, and whether processes or a directory are
+ * followed.
+ */
 const volatile struct config config SEC(".rodata.config");
 
 u64 root_dentry = 0;
@@ -30,7 +35,7 @@ struct {
 	__type(value, u32);
 } files SEC(".maps");
 
-/* Directories followed: the entry's address (the recorder holds it open) to its number. */
+/* The followed directories: from the address of the entry, which the recorder keeps open, to its number. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 200);
@@ -73,8 +78,10 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 #define S_IFREG 0100000
 #define S_IFDIR 0040000
 
-/* Views kernel memory at `addr` as a `type`, so that its members are read by plain loads. A kernel in lockdown refuses
- * bpf_probe_read_kernel() but not this; a kernel before 6.2 has only the former. */
+/*
+ * Accesses kernel memory at `addr` as a `type`, so that its members can be read by plain loads. A kernel in
+ * lockdown permits this but refuses bpf_probe_read_kernel(); a kernel before 6.2 has only the latter.
+ */
 #define READ_AT(type, addr, member)                                                                     \
 	({                                                                                              \
 		u64 __at = (u64)(addr);                                                                 \
@@ -102,33 +109,36 @@ static __always_inline struct control *controls(void)
 	return bpf_map_lookup_elem(&control, &zero);
 }
 
-/* Whether the current process is the recorder, showing what it follows. */
-static __always_inline bool introducing(u32 tgid)
+/* Whether the current process is the recorder announcing files. */
+static __always_inline bool announcing(u32 tgid)
 {
 	struct control *c;
 
 	if (tgid != config.own_tgid)
 		return false;
 	c = controls();
-	return c && c->introducing;
+	return c && c->announcing;
 }
 
-/* Whether calls of the current process are of interest at all. */
+/* Whether calls of the current process are recorded at all. */
 static __always_inline bool followed(u32 tgid)
 {
 	if (tgid == config.own_tgid)
-		return introducing(tgid);
+		return announcing(tgid);
 	return !config.by_pid || bpf_map_lookup_elem(&tgids, &tgid);
 }
 
-/* File systems whose regular files are not files: proc, sysfs, cgroup 1 and 2, debugfs, tracefs, securityfs. */
+/*
+ * Whether the file system is a pseudo file system, whose files are left out: proc, sysfs, cgroup 1 and 2,
+ * debugfs, tracefs, securityfs.
+ */
 static __always_inline bool pseudo(unsigned long magic)
 {
 	return magic == 0x9fa0 || magic == 0x62656572 || magic == 0x27e0eb || magic == 0x63677270 ||
 	       magic == 0x64626720 || magic == 0x74726163 || magic == 0x73636673;
 }
 
-/* Keeps the records' types in the object's debug information, where a test compares them with the Rust side. */
+/* Keeps the records' types in the object's debug information. A test compares them with the Rust side. */
 const struct rec_io *described_io;
 const struct rec_file *described_file;
 const struct rec_name *described_name;

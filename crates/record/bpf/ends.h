@@ -1,6 +1,7 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * The end of a system call that succeeded, or was refused a lock: what it did, as events.
+ * The end of a system call that succeeded or was refused a lock: emits the events of the call.
  */
 #pragma once
 #include "file.h"
@@ -15,8 +16,11 @@
 #define FMODE_PATH (1 << 14)
 #define FMODE_CREATED (1 << 20)
 
-/* Where a transfer of `ret` bytes through the file's own position began. Read after the fact it is right for appends
- * and for a position moved by lseek(); if the descriptor was closed meanwhile, the position at the start must do. */
+/*
+ * Returns the start of a transfer of `ret` bytes at the file's own position. Computed from the position after
+ * the call, it is correct for appends and for positions set by lseek(). If the descriptor was closed in the
+ * meantime, the position at the start of the call is used.
+ */
 static __always_inline u64 transfer_start(struct call *call, s64 ret)
 {
 	u64 file = fd_file((u32)call->arg[0]);
@@ -32,7 +36,7 @@ static __always_inline u64 positional(struct call *call, s64 ret, u16 flags)
 
 	if (!(flags & FLAG_APPEND))
 		return call->arg[3];
-	/* Linux appends whatever position pwrite() names. */
+	/* On a file opened with O_APPEND, Linux appends regardless of the offset of pwrite(). */
 	file = fd_file((u32)call->arg[0]);
 	if (file != call->file_ptr)
 		return call->arg[3];
@@ -64,7 +68,10 @@ static __always_inline void end_transfer(struct call *call, u8 op, s64 ret)
 	emit_call(call, op, flags, call->file, off, ret);
 }
 
-/* One end of a copy: `at` is the caller's position variable, moved on by now, or null for the file's own. */
+/*
+ * Emits one side of a copy. `at` is the address of the caller's position variable, which has advanced by now,
+ * or null for the file's own position.
+ */
 static __always_inline void end_copy_side(struct call *call, u8 op, u32 fd, u64 at, s64 ret)
 {
 	u64 file = fd_file(fd);
@@ -118,7 +125,7 @@ __noinline int end_open(struct call *call, s64 ret)
 	return 0;
 }
 
-/* The flags given to an open: the open file forgets O_TRUNC. */
+/* Returns the flags passed to an open, because the open file does not keep O_TRUNC. */
 static __always_inline u32 asked_flags(struct call *call)
 {
 	u64 how = 0;
@@ -140,7 +147,7 @@ static __always_inline void end_fallocate(struct call *call)
 {
 	u32 mode = call->arg[1];
 
-	if (mode & 0x28) { /* COLLAPSE_RANGE, INSERT_RANGE: no event says this */
+	if (mode & 0x28) { /* COLLAPSE_RANGE, INSERT_RANGE: no event for these */
 		count(COUNT_COLLAPSE);
 		return;
 	}
@@ -155,7 +162,9 @@ static __always_inline void end_mmap(struct call *call)
 	emit_call(call, OP_MAP, 0, call->file, call->arg[5], call->arg[1]);
 }
 
-/* fcntl(2): F_SETLK and F_SETLKW, and the same for locks of open files. */
+/*
+ * Whether an fcntl(2) command sets a lock: F_SETLK, F_SETLKW, and their variants for open file descriptions.
+ */
 static __always_inline bool sets_lock(u32 command)
 {
 	return command == 6 || command == 7 || command == 37 || command == 38;
@@ -177,7 +186,10 @@ struct user_lock {
 #define EAGAIN 11
 #define EACCES 13
 
-/* A lock was taken, given up, or refused because another process has it: then the caller may try again later. */
+/*
+ * Emits an event if a lock was taken, released, or refused because another process holds it. After a refusal,
+ * the caller may try again.
+ */
 __noinline int end_lock(struct call *call, s64 ret)
 {
 	struct user_lock lock = {};
@@ -190,11 +202,11 @@ __noinline int end_lock(struct call *call, s64 ret)
 	} else if (bpf_probe_read_user(&lock, sizeof(lock), (void *)call->arg[2])) {
 		return 0;
 	} else if (lock.whence) {
-		/* Relative to a position or the end: taken for the whole file. */
+		/* The range is relative to the position or the end of the file: treat it as the whole file. */
 		lock.start = 0;
 		lock.len = 0;
 	} else if (lock.len < 0) {
-		/* The range before `start`. */
+		/* A negative length means the range before `start`. */
 		lock.start += lock.len;
 		lock.len = -lock.len;
 	}

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Which file a descriptor is, whether it is followed, and its number; and the record of an operation.
+ * Finds the file of a descriptor, decides whether it is followed, numbers it, and emits the record of an
+ * operation.
  */
 #pragma once
 #include "path.h"
@@ -13,8 +15,11 @@
 #define RWF_SYNC 4
 #define RWF_APPEND 0x10
 
-/* The open file behind descriptor `fd` of the current process. `fd` is an array of pointers, which plain BTF loads do
- * not follow: the slot is viewed as a struct whose first member is such a pointer. 0 if there is none. */
+/*
+ * Returns the open file of descriptor `fd` of the current process, or 0 if there is none. `fd` is an array of
+ * pointers, which plain BTF loads do not follow; so the slot is accessed as a struct whose first member is
+ * such a pointer.
+ */
 static __always_inline u64 fd_file(u64 fd)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -44,7 +49,10 @@ static __always_inline void key_of(u64 inode, struct file_key *key)
 	key->dev = READ_AT(struct super_block, sb, s_dev);
 }
 
-/* Decides on a file not seen before, gives it a number and tells user space its path. 0 if it is not followed. */
+/*
+ * Decides whether to follow a file seen for the first time. If so, numbers it and sends its path to user
+ * space; otherwise returns 0.
+ */
 static __noinline u32 first_sight(u64 file, u64 inode)
 {
 	u64 dentry = (u64)READ_AT(struct file, file, f_path.dentry);
@@ -80,7 +88,7 @@ static __noinline u32 first_sight(u64 file, u64 inode)
 	return id;
 }
 
-/* The number of a followed regular file; 0 for everything else. */
+/* Returns the number of a followed regular file, or 0 for anything else. */
 static __always_inline u32 file_id(u64 file)
 {
 	struct file_key key = {};
@@ -90,7 +98,7 @@ static __always_inline u32 file_id(u64 file)
 	if (!regular(file))
 		return 0;
 	inode = (u64)READ_AT(struct file, file, f_inode);
-	/* Nothing on another file system can lie below the only directory followed. */
+	/* Files on another file system cannot be below the only followed directory. */
 	if (roots_known == 1 && (u64)READ_AT(struct inode, inode, i_sb) != root_sb)
 		return 0;
 	key_of(inode, &key);
@@ -148,8 +156,10 @@ __noinline int emit(struct io *io)
 	return 0;
 }
 
-/* An operation of the current thread that began with `call` and ends now. The second operation of one call, such as
- * the write of a sendfile(), has no gap. */
+/*
+ * Emits an operation of the current thread that began with `call` and ends now. The second operation of one
+ * call, such as the write of a sendfile(), has no gap.
+ */
 static __always_inline void emit_call(struct call *call, u8 op, u16 flags, u32 file, u64 off, u64 len)
 {
 	u64 id = bpf_get_current_pid_tgid();

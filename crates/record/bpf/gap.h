@@ -1,19 +1,22 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * What a thread did between two recorded operations: CPU time, waiting for a CPU, and which wakeup ended its last sleep.
+ * Measures what a thread did between two recorded operations: CPU time, waiting for a CPU, and which wakeup
+ * ended its last sleep.
  *
- * The scheduler adds to a thread's sum_exec_runtime only now and then; while the thread runs, what it has used up to now
- * is sum_exec_runtime + (clock_task of its CPU - exec_start). A CPU's clock_task lags its clock by the time that
- * interrupts and the hypervisor took, which differs between CPUs; with that lag added, exec_start is in a clock that
- * all CPUs share and that runs as fast as bpf_ktime_get_ns(). So between two instants at which the thread runs, what
- * `idle` below gains is the time in which the thread used no CPU, and the offset between the two clocks cancels.
+ * The scheduler updates a thread's sum_exec_runtime only from time to time. While the thread runs, the CPU
+ * time used so far is sum_exec_runtime + (clock_task of its CPU - exec_start). A CPU's clock_task lags its
+ * clock by the time that interrupts and the hypervisor took, and this lag differs between CPUs. With the lag
+ * added, exec_start is in a clock that all CPUs share and that runs as fast as bpf_ktime_get_ns(). Therefore,
+ * the increase of `idle` below between two instants at which the thread runs is the time in which it used no
+ * CPU; the offset between the two clocks cancels.
  */
 #pragma once
 #include "common.h"
 
 #define PF_KTHREAD 0x00200000
 
-/* Whether a timer or a device's interrupt handler runs on this CPU. */
+/* Whether an interrupt handler of a timer or device runs on this CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -21,7 +24,7 @@ struct {
 	__type(value, u32);
 } interrupted SEC(".maps");
 
-/* By how much clock_task lags the clock of the CPU that `task` runs on. */
+/* Returns by how much clock_task lags the clock of the CPU that `task` runs on, in nanoseconds. */
 static __always_inline u64 clock_lag(struct task_struct *task)
 {
 	struct rq *rq;
@@ -32,13 +35,13 @@ static __always_inline u64 clock_lag(struct task_struct *task)
 	return rq->clock - rq->clock_task;
 }
 
-/* Time up to now in which the current thread used no CPU, plus a constant. */
+/* Returns the time up to now in which the current thread used no CPU, plus a constant, in nanoseconds. */
 static __always_inline u64 idle(struct task_struct *task)
 {
 	return task->se.exec_start + clock_lag(task) - task->se.sum_exec_runtime;
 }
 
-/* Time that the thread was ready and waited for a CPU. */
+/* Returns the time that the thread was ready and waited for a CPU, in nanoseconds. */
 static __always_inline u64 run_delay(struct task_struct *task)
 {
 	if (!bpf_core_field_exists(struct sched_info, run_delay))
@@ -75,7 +78,7 @@ static __always_inline void start_gap(struct call *call, struct task_struct *tas
 	call->gap.known = 1;
 }
 
-/* The recorded operation `call` ends now, and a gap begins. */
+/* Ends the recorded operation `call` and starts a gap. */
 static __always_inline void end_gap(struct call *call, struct task_struct *task)
 {
 	call->t_end = bpf_ktime_get_ns();
@@ -84,8 +87,10 @@ static __always_inline void end_gap(struct call *call, struct task_struct *task)
 	call->t_wake = 0;
 }
 
-/* A flag and not a count of nested interrupts: the kernel may skip a program that an interrupt finds running, and a
- * count would stay wrong. */
+/*
+ * This is a flag instead of a count of nested interrupts: the kernel may skip a program that is interrupted
+ * while it runs, and a count would then stay wrong.
+ */
 static __always_inline int set_interrupted(u32 value)
 {
 	u32 zero = 0, *flag = bpf_map_lookup_elem(&interrupted, &zero);
@@ -102,13 +107,15 @@ static __always_inline bool is_interrupted(void)
 	return flag && *flag;
 }
 
-/* `task` is woken by the current thread, or by a timer or a device that interrupts the current thread. */
+/*
+ * Records that the current thread wakes `task`, or a timer or device that interrupts the current thread does.
+ */
 static __always_inline void woken(struct task_struct *task)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
 	struct call *call, *waker;
 
-	/* Most wakeups are of the kernel's own threads. */
+	/* Most wakeups are of kernel threads. */
 	if (task->flags & PF_KTHREAD || task == current || (config.by_pid && !followed(task->tgid)))
 		return;
 	call = bpf_task_storage_get(&calls, task, 0, 0);

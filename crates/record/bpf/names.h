@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Calls that take names: rename, unlink, truncate. The names are passed on; user space knows which file had which.
+ * Calls with names as arguments: rename, unlink, truncate. The names are sent to user space, which knows the
+ * names of files.
  */
 #pragma once
 #include "file.h"
@@ -43,8 +45,10 @@ static long compare_word(u32 i, struct prefix *p)
 	return p->differs;
 }
 
-/* Whether an absolute name lies below the followed directory, as far as can be seen without following links. A thread
- * that uses followed files may be calling them by a link: it gets the benefit of the doubt. */
+/*
+ * Whether an absolute name may be below the followed directory, as far as can be seen without following
+ * links. For a thread that uses followed files, the answer is yes, because the name may contain a link.
+ */
 static __noinline bool may_concern_absolute(struct call *call, u64 name)
 {
 	struct prefix p = { .name = name };
@@ -55,7 +59,7 @@ static __noinline bool may_concern_absolute(struct call *call, u64 name)
 	return !p.differs;
 }
 
-/* Whether a name that starts at `dir` can lie under what is followed. */
+/* Whether a name relative to `dir` may be below a followed directory. */
 static __always_inline bool may_concern(struct call *call, u64 dir, u64 name)
 {
 	char first = 0;

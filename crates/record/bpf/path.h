@@ -1,12 +1,13 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * From an open file to its place in the tree, without a race: names are read here, while the file is in use, and not
- * later from /proc, where a short-lived file is gone.
+ * Reads the path of an open file without a race: here, while the file is in use, and not later from /proc,
+ * where a short-lived file is already gone.
  */
 #pragma once
 #include "common.h"
 
-/* The number of the followed directory at this entry, or NO_ROOT. */
+/* Returns the number of the followed directory at this entry, or NO_ROOT. */
 static __always_inline u32 root_at(u64 dentry)
 {
 	u32 *root;
@@ -19,7 +20,7 @@ static __always_inline u32 root_at(u64 dentry)
 	return root ? *root : NO_ROOT;
 }
 
-/* The followed directory at or above `dentry`, or NO_ROOT. */
+/* Returns the followed directory at or above `dentry`, or NO_ROOT. */
 static __noinline u32 root_above(u64 dentry)
 {
 	for (int i = 0; i < PATH_DEPTH; i++) {
@@ -36,7 +37,7 @@ static __noinline u32 root_above(u64 dentry)
 	return NO_ROOT;
 }
 
-/* Whether `dentry` is an ancestor of the (first) followed directory. */
+/* Whether `dentry` is an ancestor of the first followed directory. */
 static __noinline bool above_root(u64 dentry)
 {
 	u64 at = root_dentry;
@@ -61,7 +62,10 @@ struct walk {
 	u32 len;
 };
 
-/* bpf_loop() rather than a loop in C: the verifier then looks at the body once, not at every length of every name. */
+/*
+ * The callback of bpf_loop(). Unlike for a loop in C, the verifier checks its body only once, not for every
+ * length of every name.
+ */
 static long put_word(u32 i, struct walk *w)
 {
 	u32 at = w->pos + i * 8;
@@ -95,7 +99,7 @@ static long put_name(u32 i, struct walk *w)
 	return 0;
 }
 
-/* Writes the names from `dentry` upwards into `out`. */
+/* Writes the names from `dentry` upwards to `out`. */
 static __noinline int put_path(u64 dentry, struct rec_path *out)
 {
 	struct walk w = { .out = out, .dentry = dentry };

@@ -1,10 +1,12 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * What passes between the kernel and `src/wire.rs`. Both sides state the layout; a test there compares the sizes.
+ * The data exchanged between the kernel and `src/wire.rs`. Both sides define the layout; a test there
+ * compares the sizes.
  */
 #pragma once
 
-/* The order of `Op` in crates/trace/src/event.rs. */
+/* In the order of `Op` in crates/trace/src/event.rs. */
 enum op {
 	OP_READ,
 	OP_WRITE,
@@ -37,7 +39,9 @@ enum flag {
 
 enum kind { KIND_IO = 1, KIND_FILE = 2, KIND_NAME = 3 };
 
-/* What a thread did between its previous recorded operation and this one: `Gap` in crates/trace/src/event.rs. */
+/*
+ * What a thread did between its previous recorded operation and this one: `Gap` in crates/trace/src/event.rs.
+ */
 struct gap {
 	u64 cpu;
 	u32 ready;
@@ -46,11 +50,11 @@ struct gap {
 	u32 known;
 };
 
-/* `gap.waker` of a thread that was woken by something other than a thread with recorded operations. */
+/* `gap.waker` if the waker was not a thread with recorded operations. */
 #define WAKER_OTHER (~0u)
 #define WAKER_TIMER (~0u - 1)
 
-/* One finished operation. */
+/* A finished operation. */
 struct rec_io {
 	u8 kind;
 	u8 op;
@@ -70,8 +74,10 @@ struct rec_io {
 #define NAME_SLOT 256
 #define NO_ROOT 255
 
-/* The names from an entry up to the followed directory (`root`), or to the top of its file system (`NO_ROOT`):
- * innermost first, each padded to eight bytes. */
+/*
+ * The names from an entry up to the followed directory (`root`), or to the root of its file system
+ * (`NO_ROOT`): innermost first, each padded to eight bytes.
+ */
 struct rec_path {
 	u8 root;
 	u8 depth;
@@ -82,7 +88,7 @@ struct rec_path {
 	u8 bytes[PATH_BYTES + NAME_SLOT];
 };
 
-/* A file seen for the first time; `file` is the number events use. */
+/* A file seen for the first time; `file` is its number in events. */
 struct rec_file {
 	u8 kind;
 	u8 pad[3];
@@ -96,7 +102,9 @@ struct rec_file {
 
 #define USER_PATH 1024
 
-/* A call that names files: rename, unlink, truncate. Relative names start at `from_dir` and `to_dir`. */
+/*
+ * A call with names as arguments: rename, unlink, truncate. Relative names start at `from_dir` and `to_dir`.
+ */
 struct rec_name {
 	u8 kind;
 	u8 op;
@@ -114,7 +122,7 @@ struct rec_name {
 	char to[USER_PATH];
 };
 
-/* Counters kept per CPU; `src/probes.rs` gives each its words. */
+/* Counters per CPU; `src/probes.rs` has a description of each. */
 enum counter {
 	COUNT_LOST,
 	COUNT_FILES_FULL,
@@ -136,7 +144,7 @@ enum counter {
 struct config {
 	u32 own_tgid;
 	u32 by_pid;
-	/* Path of the followed directory and its length; 0 if it is longer than this. */
+	/* Length of the followed directory's path; 0 if the path is longer than ROOT_PATH. */
 	u32 root_len;
 	u32 pad;
 	u8 root_path[ROOT_PATH];
@@ -144,14 +152,16 @@ struct config {
 
 /* Shared with the recorder while it runs. */
 struct control {
-	u32 introducing;
+	u32 announcing;
 	u32 pad;
-	/* The clock of all records when the first thing was introduced. */
+	/* The clock at the first announcement; all records use this clock. In nanoseconds. */
 	u64 start_ns;
 };
 
-/* What a thread is inside of, kept from the start of a call to its end, and what it was at the end of its previous
- * recorded operation. */
+/*
+ * The current call of a thread, kept from its start to its end, and the thread's state at the end of its
+ * previous recorded operation.
+ */
 struct call {
 	u64 t;
 	u64 arg[6];
@@ -161,17 +171,17 @@ struct call {
 	u32 file;
 	u32 f_flags;
 	u32 active;
-	/* The thread has used a followed file before. */
+	/* Whether the thread has used a followed file before. */
 	u32 touches;
-	/* The call made an event. */
+	/* Whether the call has emitted an event. */
 	u32 emitted;
-	/* The gap that ends with this call, if it makes an event. */
+	/* The gap that ends with this call, if it emits an event. */
 	struct gap gap;
-	/* The end of the previous recorded operation; 0 if there was none. See gap.h. */
+	/* The end of the previous recorded operation in nanoseconds; 0 if there was none. See gap.h. */
 	u64 t_end;
 	u64 idle_end;
 	u64 run_delay_end;
-	/* The last wakeup since then; 0 if there was none. */
+	/* The last wakeup since then, in nanoseconds; 0 if there was none. */
 	u64 t_wake;
 	u32 waker;
 	u32 pad;

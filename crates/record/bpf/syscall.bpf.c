@@ -1,7 +1,9 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Probe set `syscall`: system call entry and exit, io_uring's and the page cache's tracepoints. For kernels that refuse
- * fentry (lockdown). Positions are read from the open file itself, so nothing has to follow lseek().
+ * The probe set `syscall`: tracepoints of system call entry and exit, of io_uring and of the page cache. It
+ * also works on kernels that refuse fentry (lockdown). Positions are read from the open file, so lseek() need
+ * not be followed.
  */
 #include "common.h"
 #include "file.h"
@@ -12,8 +14,10 @@
 #include "ends.h"
 #include "gap.h"
 
-/* The kernel allows its tracing helpers to programs under a licence compatible with the GPL, which MIT is; this is its
- * spelling of that. */
+/*
+ * The kernel permits its tracing helpers only to programs with a GPL-compatible licence. MIT is one; this is
+ * the kernel's spelling of it.
+ */
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define PAGE_SHIFT 12
@@ -27,7 +31,7 @@ static __always_inline bool closes(u32 nr)
 	return nr == NR_CLOSE || nr == NR_DUP2 || nr == NR_DUP3;
 }
 
-/* Whether a close() now would be the last. */
+/* Whether a close() at this time would be the last. */
 static __always_inline bool last_reference(u64 file)
 {
 	if (bpf_core_field_exists(struct file, f_ref))
@@ -35,10 +39,12 @@ static __always_inline bool last_reference(u64 file)
 	return READ_AT(struct file___count, file, f_count.counter) == 1;
 }
 
-/* The recorder shows what it follows by statx() on descriptors of its own: a directory becomes a root, a file gets its
- * number. The kernel's own identities are so learnt without translating device numbers, which btrfs and overlayfs
- * report differently to user space. */
-static __always_inline void introduce(struct call *call)
+/*
+ * Handles the announcements of the recorder, which calls statx() on its own descriptors: a directory becomes
+ * a followed directory, and a file gets its number. This identifies files as the kernel does, without device
+ * numbers, which btrfs and overlayfs report differently to user space.
+ */
+static __always_inline void announce(struct call *call)
 {
 	struct control *c = controls();
 	u64 file, dentry, inode;
@@ -83,7 +89,7 @@ static long vma_file(struct task_struct *task, struct vm_area_struct *vma, struc
 	return 0;
 }
 
-/* Finds the mapped file; `call->pos` takes the place in it. */
+/* Finds the mapped file; `call->pos` receives the offset in it. */
 static __always_inline void start_msync(struct call *call)
 {
 	struct vma_found found = { .addr = call->arg[0] };
@@ -109,7 +115,7 @@ static __always_inline void start_file(struct call *call, u64 file, u32 id)
 	call->active = 1;
 }
 
-/* The file of a call that has one from the start; 0 if it is of no interest. */
+/* Returns the file of a call that is known at its start, or 0 if the call is not recorded. */
 static __always_inline u64 early_file(struct pt_regs *regs, u32 what)
 {
 	switch (what) {
@@ -154,14 +160,14 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long nr)
 	what = starts[nr];
 	if (!what)
 		return 0;
-	/* Sockets and pipes are most of a server's calls: out before anything else is done for them. */
+	/* Most calls of a server are on sockets and pipes: return before doing any other work for them. */
 	if (what <= START_FCNTL) {
 		file = early_file(regs, what);
 		if (!regular(file))
 			return 0;
 	}
 	tgid = bpf_get_current_pid_tgid() >> 32;
-	if (!followed(tgid) || (what == START_INTRODUCE) != (tgid == config.own_tgid))
+	if (!followed(tgid) || (what == START_ANNOUNCE) != (tgid == config.own_tgid))
 		return 0;
 	if (task->thread_info.status & TS_COMPAT) {
 		count(COUNT_COMPAT);
@@ -187,8 +193,8 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long nr)
 	call->arg[3] = regs->r10;
 	call->arg[4] = regs->r8;
 	call->arg[5] = regs->r9;
-	if (what == START_INTRODUCE) {
-		introduce(call);
+	if (what == START_ANNOUNCE) {
+		announce(call);
 		return 0;
 	}
 	call->t = bpf_ktime_get_ns();
@@ -231,7 +237,7 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *req)
 	return uring_submitted((u64)req);
 }
 
-/* The same tracepoint's name before 6.4. */
+/* The name of the same tracepoint before 6.4. */
 SEC("tp_btf/io_uring_submit_sqe")
 int BPF_PROG(on_uring_submit_old, struct io_kiocb *req)
 {
@@ -244,8 +250,10 @@ int BPF_PROG(on_uring_complete, void *ctx_, void *req)
 	return uring_completed((u64)req);
 }
 
-/* The gap that ends with a page fault; the next one begins, and holds what the fault takes: no tracepoint says when it ends. A
- * fault inside a recorded call is a part of it. */
+/*
+ * Records the gap that ends with a page fault. The next gap begins at once and includes the duration of the
+ * fault, because no tracepoint marks its end. A fault inside a recorded call is part of that call.
+ */
 static __always_inline void fault_gap(struct io *io)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -259,7 +267,7 @@ static __always_inline void fault_gap(struct io *io)
 	end_gap(call, task);
 }
 
-/* Page faults on a followed file. They carry no duration. */
+/* Emits page faults on a followed file. They have no duration. */
 static __always_inline void mapped(u64 mapping, u64 first, u64 last, u16 flags)
 {
 	u64 id = bpf_get_current_pid_tgid(), inode;
@@ -296,7 +304,7 @@ int BPF_PROG(on_fault, struct address_space *mapping, unsigned long index)
 SEC("tp_btf/mm_filemap_map_pages")
 int BPF_PROG(on_map_pages, struct address_space *mapping, unsigned long first, unsigned long last)
 {
-	/* Pages around the fault that the page cache has: nothing is read. */
+	/* The pages around the fault that are in the page cache: nothing is read. */
 	mapped((u64)mapping, first, last, FLAG_CACHED);
 	return 0;
 }
@@ -353,7 +361,10 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	if (from == to)
 		return 0;
 	if (!bpf_map_lookup_elem(&tgids, &from))
-		/* Numbers are reused: an entry left by an ended process must not make a stranger followed. */
+		/*
+		 * Process ids are reused: an entry left by an ended process must not cause an unrelated process to be
+		 * followed.
+		 */
 		bpf_map_delete_elem(&tgids, &to);
 	else if (bpf_map_update_elem(&tgids, &to, &one, BPF_ANY))
 		count(COUNT_TABLE_FULL);
@@ -365,7 +376,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 {
 	u32 tgid = task->tgid;
 
-	/* The last thread of the process: numbers are reused. */
+	/* The last thread of the process has ended. Its id may be reused. */
 	if (task->signal->live.counter == 0)
 		bpf_map_delete_elem(&tgids, &tgid);
 	return 0;

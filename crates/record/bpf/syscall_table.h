@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * System call numbers (x86-64) and what the start of each asks for. Everything not listed costs one table look-up.
+ * System call numbers (x86-64) and the action at the start of each. A call that is not listed costs one table
+ * lookup.
  */
 #pragma once
 
@@ -50,14 +52,14 @@ enum nr {
 enum start {
 	START_NONE,
 	START_FD0, /* the file is the first argument */
-	START_FD1, /* the file is behind the second argument, and closed */
+	START_FD1, /* the second argument refers to the file, which is being closed */
 	START_FD4, /* the file is the fifth argument */
-	START_FCNTL, /* the file is the first argument, and the second says whether it is locked */
-	/* Those above have their file from the start. */
-	START_TIME, /* which file is known at the end */
+	START_FCNTL, /* the file is the first argument; the second argument decides whether it is locked */
+	/* For the calls above, the file is known at the start. */
+	START_TIME, /* the file is known only at the end */
 	START_MSYNC,
 	START_AIO,
-	START_INTRODUCE,
+	START_ANNOUNCE,
 };
 
 static const u8 starts[NR_MAX] = {
@@ -99,5 +101,5 @@ static const u8 starts[NR_MAX] = {
 	[NR_IO_PGETEVENTS] = START_TIME,
 	[NR_MSYNC] = START_MSYNC,
 	[NR_IO_SUBMIT] = START_AIO,
-	[NR_STATX] = START_INTRODUCE,
+	[NR_STATX] = START_ANNOUNCE,
 };

@@ -1,7 +1,8 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * io_uring: the request is known when it is submitted, its file for certain when it is completed: a fixed file has no
- * descriptor, and its place in the ring's own table differs from kernel to kernel.
+ * io_uring: a request is read at its submission, but its file is certain only at its completion: a fixed file
+ * has no descriptor, and its place in the ring's table differs between kernels.
  */
 #pragma once
 #include "file.h"
@@ -38,7 +39,7 @@ struct {
 	__type(value, struct pending);
 } uring SEC(".maps");
 
-/* Fills in operation, place and flags; false if the request is of no interest. */
+/* Fills in operation, offset and flags. Returns false if the request is not recorded. */
 static __always_inline bool uring_request(u64 req, struct pending *p)
 {
 	int mode;
@@ -130,7 +131,7 @@ static __always_inline int uring_completed(u64 req)
 		io.t = p->t;
 		io.dur = bpf_ktime_get_ns() - p->t;
 		io.off = p->off;
-		/* -1 asks for the file's own position, which has moved on by now. */
+		/* An offset of -1 means the file's own position, which has advanced by now. */
 		if (p->off == -1)
 			io.off = READ_AT(struct file, file, f_pos) - res;
 		io.len = p->op <= OP_WRITE ? res : p->len;

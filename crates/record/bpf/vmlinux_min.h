@@ -1,7 +1,8 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * The kernel types this recorder reads, and of each only the members it reads. Offsets are corrected at load time
- * from the running kernel's BTF (CO-RE), so nothing here depends on one kernel's layout.
+ * The kernel types that the programs read, with only the members that they read. Offsets are relocated at
+ * load time with the running kernel's BTF (CO-RE), so the programs do not depend on one kernel's layout.
  */
 #pragma once
 
@@ -29,7 +30,7 @@ typedef _Bool bool;
 #define true 1
 #define false 0
 
-/* From the user-space headers of the kernel; stable numbers. */
+/* From the kernel's user-space headers; these numbers are stable. */
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
@@ -107,7 +108,7 @@ struct file {
 	file_ref_t f_ref;
 };
 
-/* `struct file` before 6.13: a plain count. */
+/* `struct file` before 6.13, with a plain reference count. */
 struct file___count {
 	atomic64_t f_count;
 };
@@ -139,7 +140,10 @@ struct rq {
 	u64 clock_task;
 };
 
-/* A group's part of it; only with CONFIG_FAIR_GROUP_SCHED does it lead to the whole. */
+/*
+ * The part of the run queue that belongs to a group. Only with CONFIG_FAIR_GROUP_SCHED does it have a pointer
+ * to the run queue.
+ */
 struct cfs_rq {
 	struct rq *rq;
 };
@@ -150,7 +154,7 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
-/* Without CONFIG_SCHED_INFO it is there and empty. */
+/* Empty without CONFIG_SCHED_INFO. */
 struct sched_info {
 	u64 run_delay;
 };

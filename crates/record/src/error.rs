@@ -1,10 +1,10 @@
-//! What can stop a recording.
+//! Errors of a recording.
 
 use std::path::PathBuf;
 
-/// Ways to a trace that need no privilege; part of every refusal.
+/// Ways to get a trace without privileges, for the messages.
 const OTHER_WAYS: &str =
-    "without privilege: `poolwright trace import` reads the log of a fio job (fio --write_iolog=FILE)";
+    "without privileges, use `poolwright trace import` on the log of a fio job (fio --write_iolog=FILE)";
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -16,71 +16,71 @@ pub enum Error {
          run it as root or give it CAP_BPF and CAP_PERFMON; {OTHER_WAYS}"
     )]
     Privilege {
-        /// The capabilities that are missing.
+        /// The missing capabilities.
         missing: String,
     },
-    /// The kernel (lockdown, a container's seccomp filter) refused although the capabilities are there.
+    /// The kernel (lockdown, or a container's seccomp filter) refused although the process has the capabilities.
     #[error("cannot record: the kernel refused {what}: {why}; {OTHER_WAYS}")]
     Refused {
-        /// What was tried.
+        /// The operation, as an infinitive.
         what: String,
-        /// The kernel's or libbpf's words.
+        /// The message of the kernel or libbpf.
         why: String,
     },
-    /// The kernel does not describe its own types.
+    /// The kernel has no description of its types (BTF).
     #[error(
         "cannot record: this kernel has no BTF (/sys/kernel/btf/vmlinux); it must be built with CONFIG_DEBUG_INFO_BTF; \
          {OTHER_WAYS}"
     )]
     NoBtf,
-    /// The kernel lacks something that the probe set cannot do without.
-    #[error("cannot record: kernel {release} has no {what} (5.17 or later is needed); {OTHER_WAYS}")]
+    /// The kernel lacks a feature that the probe set requires.
+    #[error("cannot record: kernel {release} has no {what} (5.17 or later is required); {OTHER_WAYS}")]
     Kernel {
-        /// `uname -r`.
+        /// The kernel's release (`uname -r`).
         release: String,
-        /// What is missing.
+        /// The missing feature.
         what: String,
     },
-    /// The recorder runs in a process namespace of its own.
+    /// The recorder runs in a separate PID namespace.
     #[error(
         "cannot record from inside a process namespace (a container): the kernel numbers processes differently there; \
          run the recorder on the host; {OTHER_WAYS}"
     )]
     Namespace,
-    /// The directory to follow is missing or is not one.
-    #[error("cannot follow {}: {source}; name the database's data directory", path.display())]
+    /// The directory to record does not exist or is not a directory.
+    #[error("cannot follow {}: {source}; give the database's data directory", path.display())]
     Directory {
-        /// What was named.
+        /// The path.
         path: PathBuf,
-        /// Why it cannot be opened.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The process to follow does not exist.
-    #[error("cannot follow process {pid}: no such process; `pidof mariadbd` or `ps` names the running ones")]
+    /// The process to record does not exist.
+    #[error("cannot follow process {pid}: no such process; find the id with `ps` or `pidof mariadbd`")]
     Process {
-        /// What was named.
+        /// The process id.
         pid: u32,
     },
-    /// A path that is part of the kernel's interface could not be read.
+    /// A file of the kernel's interface (`/proc`, `/sys`) cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// libbpf failed on a loaded object; not expected in use.
+    /// libbpf failed on a loaded object. This is unexpected.
     #[error("cannot {what}: {why}")]
     Bpf {
-        /// What was tried.
+        /// The operation, as a verb.
         what: String,
-        /// libbpf's words.
+        /// The message of libbpf.
         why: String,
     },
-    /// The trace could not be written.
+    /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] poolwright_trace::Error),
 }
 
-/// A result of this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -11,26 +11,27 @@
 //! # Ok::<(), poolwright_record::Error>(())
 //! ```
 //!
-//! [`Recorder::watch`] writes no trace and hands each event to a [`Watcher`] while it happens.
+//! [`Recorder::watch`] writes no trace and passes each event to a [`Watcher`] during the recording.
 //!
-//! # How it sees
+//! # How the recorder sees I/O
 //!
-//! A *probe set* is a table of programs and tracepoints (`src/probes.rs`); the recorder takes the first that the
-//! kernel permits. `syscall` runs at system call entry and exit and at the tracepoints of io_uring and of the page
-//! cache. It finds the open file behind a descriptor in the kernel's own tables, so that file, position and flags are
-//! exact without following `lseek`, and a file's path is read while it is in use. It needs no tracefs, no kprobes, no
-//! `bpf_probe_read_kernel`, and so runs under lockdown.
+//! A *probe set* is a table of programs and tracepoints (`src/probes.rs`); the recorder uses the first set that the
+//! kernel permits. The programs of the set `syscall` run at system call entry and exit and at the tracepoints of
+//! io_uring and of the page cache. They find the open file of a descriptor in the kernel's tables, so file, position
+//! and flags are exact without following `lseek`, and they read a file's path while the file is in use. The set needs
+//! no tracefs, no kprobes and no `bpf_probe_read_kernel`, so it works under lockdown.
 //!
-//! A trace says what was not seen (`Meta::unseen`). Two things no probe set of this kind can know: which of two
-//! threads' transfers through *one* descriptor's own position came first when they overlap, and what a program writes
-//! into a page that is mapped already. A [`poolwright_trace::Op::Map`] with a duration is a call of `mmap`, one
-//! without is a page fault. A failed call is no event, and a descriptor closed by the end of its process or by
-//! `close_range` makes no [`poolwright_trace::Op::Close`].
+//! A trace lists what was not seen (`Meta::unseen`). Two facts are invisible to any probe set of this kind: the order
+//! of two overlapping transfers by two threads at the position of *one* descriptor, and what a program writes to a page
+//! that is already mapped. A [`poolwright_trace::Op::Map`] with a duration is a call of `mmap`, one without is a page
+//! fault. A failed call makes no event, and a descriptor closed by the end of its process or by `close_range` makes no
+//! [`poolwright_trace::Op::Close`].
 //!
-//! An operation of a plain system call also says what its thread did since its previous one ([`poolwright_trace::Gap`]):
-//! `bpf/gap.h` reads the scheduler's account of the thread, and the tracepoint `sched_waking` tells who woke it.
+//! An operation of a plain system call also records what its thread did since its previous operation
+//! ([`poolwright_trace::Gap`]): `bpf/gap.h` reads the scheduler's statistics of the thread, and the tracepoint
+//! `sched_waking` identifies the thread that woke it.
 //!
-//! # Where it runs
+//! # Requirements
 //!
 //! Linux 5.17 or later with BTF, x86-64, as root or with `CAP_BPF` and `CAP_PERFMON`, in the host's process namespace.
 

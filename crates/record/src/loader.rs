@@ -1,4 +1,5 @@
-//! Loads a probe set into the kernel, talks to its maps, and is gone with the process: nothing is pinned.
+//! Loads a probe set into the kernel and accesses its maps. Nothing is pinned, so the programs are removed when the
+//! process ends.
 
 use std::cell::RefCell;
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,39 +16,39 @@ use crate::error::{Error, Result};
 use crate::probes::{COUNTERS, Point, ProbeSet, When};
 
 thread_local! {
-    /// libbpf's last words, for the error message.
-    static LAST_WORDS: RefCell<String> = const { RefCell::new(String::new()) };
+    /// libbpf's last message, for error messages.
+    static LAST_MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// A loaded and attached probe set.
 pub(crate) struct Probes {
     object: Object,
     links: Vec<Link>,
-    /// Name of the set.
+    /// The name of the set.
     pub set: &'static str,
-    /// What it cannot see on this kernel.
+    /// The kinds of I/O that it cannot see on this kernel.
     pub unseen: Vec<&'static str>,
 }
 
-/// `ROOT_PATH` of `bpf/record.h`.
+/// `ROOT_PATH` of `bpf/record.h`, in bytes.
 const ROOT_PATH: usize = 256;
 
-/// How to load.
+/// Parameters of loading.
 #[derive(Clone, Copy)]
 pub(crate) struct Config<'a> {
-    /// The directory to follow; processes if there is none.
+    /// The directory to record; `None` to record processes.
     pub dir: Option<&'a Path>,
-    /// Bytes of the ring buffer: a power of two.
+    /// Size of the ring buffer in bytes: a power of two.
     pub ring_bytes: u32,
 }
 
-/// Loads the set without attaching it and says what it would not see.
+/// Loads the set without attaching it, and returns the kinds of I/O that it would not see.
 pub(crate) fn try_load(set: &'static ProbeSet) -> Result<Vec<&'static str>> {
     load(set, Config { dir: None, ring_bytes: 1 << 16 }).map(|(_, unseen)| unseen)
 }
 
 impl Probes {
-    /// Loads and attaches. Events flow from here on, but nothing is followed yet.
+    /// Loads and attaches a set. Its programs run from then on, but follow no file or process yet.
     pub fn attach(set: &'static ProbeSet, config: Config<'_>) -> Result<Probes> {
         let (object, unseen) = load(set, config)?;
         let mut links = Vec::new();
@@ -59,12 +60,13 @@ impl Probes {
         Ok(Probes { object, links, set: set.name, unseen })
     }
 
-    /// Stops the programs; what they left in the maps stays readable.
+    /// Detaches the programs. Their maps remain readable.
     pub fn detach(&mut self) {
         self.links.clear();
     }
 
-    /// Reads the ring through `callback`, which returns a negative number to stop.
+    /// Creates a reader of the ring buffer that calls `callback` with each record. A negative return value stops
+    /// reading.
     pub fn ring(&self, callback: impl FnMut(&[u8]) -> i32 + 'static) -> Result<RingBuffer<'static>> {
         let map = self.map("ring")?;
         let mut builder = RingBufferBuilder::new();
@@ -72,8 +74,8 @@ impl Probes {
         builder.build().map_err(|e| bpf("map the ring buffer", &e))
     }
 
-    /// Tells the programs whether the recorder's own `statx` calls introduce files from now on.
-    pub fn introducing(&self, on: bool) -> Result<()> {
+    /// Sets whether the recorder's own `statx` calls announce files.
+    pub fn set_announcing(&self, on: bool) -> Result<()> {
         let mut value = self.control()?;
         value[..4].copy_from_slice(&u32::from(on).to_ne_bytes());
         self.map("control")?
@@ -81,7 +83,7 @@ impl Probes {
             .map_err(|e| bpf("update the map control", &e))
     }
 
-    /// The kernel's clock at the first introduction; 0 if it saw none.
+    /// Returns the kernel's clock in nanoseconds at the first announcement, or 0 if there was none.
     pub fn start_ns(&self) -> Result<u64> {
         let value = self.control()?;
         Ok(u64::from_ne_bytes(value[8..16].try_into().expect("eight bytes")))
@@ -95,14 +97,14 @@ impl Probes {
         Ok(value.unwrap_or_else(|| vec![0; 16]))
     }
 
-    /// Follows a process from now on.
+    /// Starts following a process.
     pub fn follow(&self, pid: u32) -> Result<()> {
         self.map("tgids")?
             .update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
             .map_err(|e| bpf("add a process to the map tgids", &e))
     }
 
-    /// Follows a process no more.
+    /// Stops following a process.
     pub fn unfollow(&self, pid: u32) -> Result<()> {
         match self.map("tgids")?.delete(&pid.to_ne_bytes()) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(bpf("remove a process from the map tgids", &e)),
@@ -110,20 +112,20 @@ impl Probes {
         }
     }
 
-    /// The followed processes, as far as the programs know: one may have ended.
+    /// Returns the followed processes known to the programs. A process in the list may have ended.
     pub fn followed(&self) -> Result<Vec<u32>> {
         let number = |key: Vec<u8>| u32::from_ne_bytes(key[..4].try_into().expect("four bytes"));
         Ok(self.map("tgids")?.keys().map(number).collect())
     }
 
-    /// All entries of a map of requests, by value.
+    /// Returns the values of all entries in a map of requests.
     pub fn pending(&self, map: &str) -> Result<Vec<Vec<u8>>> {
         let map = self.map(map)?;
         let values = map.keys().filter_map(|key| map.lookup(&key, MapFlags::ANY).ok().flatten());
         Ok(values.collect())
     }
 
-    /// The programs' counters, in the order of [`COUNTERS`].
+    /// Returns the programs' counters, in the order of [`COUNTERS`].
     pub fn counters(&self) -> Result<Vec<u64>> {
         let map = self.map("counters")?;
         let sum = |index: usize| -> Result<u64> {
@@ -139,7 +141,7 @@ impl Probes {
     fn map(&self, name: &str) -> Result<MapHandle> {
         let map = self.object.maps().find(|map| map.name() == name).ok_or_else(|| Error::Bpf {
             what: format!("find the map {name}"),
-            why: "the probe set has none".to_owned(),
+            why: "the probe set has no such map".to_owned(),
         })?;
         MapHandle::try_from(&map).map_err(|e| bpf("duplicate a map's descriptor", &e))
     }
@@ -151,7 +153,7 @@ fn load(set: &'static ProbeSet, config: Config<'_>) -> Result<(Object, Vec<&'sta
         return Err(Error::NoBtf);
     }
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_last_words)));
-    LAST_WORDS.with_borrow_mut(String::clear);
+    LAST_MESSAGE.with_borrow_mut(String::clear);
     let mut open =
         ObjectBuilder::default().open_memory(set.object).map_err(|e| bpf("read the BPF object", &e))?;
     let unseen = choose_programs(&mut open, set, config)?;
@@ -167,7 +169,7 @@ fn load(set: &'static ProbeSet, config: Config<'_>) -> Result<(Object, Vec<&'sta
     Ok((object, unseen))
 }
 
-/// `struct config` of `bpf/record.h`.
+/// Returns `struct config` of `bpf/record.h`.
 fn constants(config: Config<'_>) -> Vec<u8> {
     let path = config.dir.map_or(&b""[..], |dir| dir.as_os_str().as_bytes());
     let path = if path.len() <= ROOT_PATH { path } else { b"" };
@@ -178,7 +180,7 @@ fn constants(config: Config<'_>) -> Vec<u8> {
     value
 }
 
-/// Switches off the programs whose tracepoint this kernel lacks, or that this recording does not need.
+/// Disables the programs whose tracepoint this kernel lacks, or that this recording does not need.
 fn choose_programs(
     open: &mut OpenObject,
     set: &'static ProbeSet,
@@ -190,8 +192,8 @@ fn choose_programs(
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         let point = set.points.iter().find(|p| p.program == name).ok_or_else(|| Error::Bpf {
-            what: format!("place the program {name}"),
-            why: "no probe point names it".to_owned(),
+            what: format!("attach the program {name}"),
+            why: "the probe set has no such program".to_owned(),
         })?;
         let wanted = wanted(point, config, has);
         let there = has(point.tracepoint);
@@ -217,12 +219,12 @@ fn wanted(point: &Point, config: Config<'_>, has: impl Fn(&str) -> bool) -> bool
     }
 }
 
-/// Whether this kernel has the tracepoint only under the older name that another program stands for.
+/// Whether this kernel has the tracepoint only under its older name, for which the set has another program.
 fn renamed(point: &Point, has: &impl Fn(&str) -> bool) -> bool {
     point.tracepoint == "io_uring_submit_req" && !has("io_uring_submit_req") && has("io_uring_submit_sqe")
 }
 
-/// CAP_SYS_ADMIN covers both of the others (`capabilities(7)`).
+/// Checks the capabilities. `CAP_SYS_ADMIN` includes both others (`capabilities(7)`).
 fn check_capabilities() -> Result<()> {
     const NEEDED: [(u32, &str); 2] = [(39, "CAP_BPF"), (38, "CAP_PERFMON")];
     const CAP_SYS_ADMIN: u32 = 21;
@@ -239,16 +241,16 @@ fn check_capabilities() -> Result<()> {
     if missing.is_empty() { Ok(()) } else { Err(Error::Privilege { missing: missing.join(" and ") }) }
 }
 
-/// `uname -r`.
+/// Returns the kernel's release, like `uname -r`.
 pub(crate) fn kernel_release() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release.trim().to_owned()
 }
 
 fn keep_last_words(_: PrintLevel, text: String) {
-    // The verifier's log is long; the first line names the program and the error.
+    // The verifier's log is long; its first line names the program and the error.
     if let Some(line) = text.lines().find(|line| !line.trim().is_empty()) {
-        LAST_WORDS.with_borrow_mut(|words| {
+        LAST_MESSAGE.with_borrow_mut(|words| {
             if words.len() < 400 {
                 if !words.is_empty() {
                     words.push_str("; ");
@@ -260,7 +262,7 @@ fn keep_last_words(_: PrintLevel, text: String) {
 }
 
 fn refusal(what: &str, error: &libbpf_rs::Error) -> Error {
-    let words = LAST_WORDS.with_borrow(String::clone);
+    let words = LAST_MESSAGE.with_borrow(String::clone);
     let why = if words.is_empty() { error.to_string() } else { format!("{error} ({words})") };
     match error.kind() {
         ErrorKind::PermissionDenied => Error::Refused { what: what.to_owned(), why },

@@ -1,39 +1,39 @@
-//! What is attached where, as one table: programs, their tracepoints and what is lost without each.
+//! The table of probe sets: programs, their tracepoints, and the kinds of I/O that are lost without each.
 
-/// A program of a set and the tracepoint it runs at.
+/// A program of a set and its tracepoint.
 pub(crate) struct Point {
-    /// Function in the BPF object.
+    /// The function in the BPF object.
     pub program: &'static str,
-    /// Tracepoint; the kernel has it if its BTF has `btf_trace_<name>`.
+    /// The tracepoint. The kernel has it if its BTF contains `btf_trace_<name>`.
     pub tracepoint: &'static str,
-    /// When it is attached.
+    /// The recordings that attach the program.
     pub when: When,
-    /// What a trace misses without it; `None` if the set is useless then.
+    /// The entry of `unseen` if the program cannot be attached; `None` if the set cannot work without it.
     pub unseen_without: Option<&'static str>,
 }
 
-/// Which recordings a program takes part in.
+/// The recordings that attach a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// All.
+    /// All recordings.
     Always,
-    /// Only those that follow processes.
+    /// Recordings of processes.
     ByPid,
-    /// Only where the tracepoint it stands in for has not got its newer name.
+    /// Recordings on kernels that have only this older name of a tracepoint.
     Instead(&'static str),
 }
 
-/// A way to see file operations.
+/// A set of BPF programs that sees file operations.
 pub(crate) struct ProbeSet {
-    /// As written to the trace.
+    /// The name in the trace.
     pub name: &'static str,
     /// The compiled programs.
     pub object: &'static [u8],
-    /// Its programs.
+    /// The table of programs.
     pub points: &'static [Point],
 }
 
-/// Aligned as an ELF reader wants it.
+/// Aligns the bytes as the ELF reader requires.
 #[repr(align(8))]
 struct Aligned<T: ?Sized>(T);
 
@@ -48,7 +48,7 @@ const fn point(
     Point { program, tracepoint, when, unseen_without }
 }
 
-/// Every probe set, the best first. The recorder takes the first that the kernel permits.
+/// Every probe set, the best first. The recorder uses the first that the kernel permits.
 pub(crate) static PROBE_SETS: &[ProbeSet] = &[ProbeSet {
     name: "syscall",
     object: &SYSCALL_OBJECT.0,
@@ -82,8 +82,8 @@ const WAKINGS: &str = "which thread woke another (this kernel lacks the tracepoi
 const INTERRUPTS: &str = "wakeups by a timer or a device (this kernel lacks tracepoints)";
 const FAULTS: &str = "page faults on mapped files (this kernel lacks the tracepoints)";
 
-/// The words for each counter that the programs keep, in the order of `enum counter` in `bpf/record.h`. The first is
-/// the number of events lost.
+/// The entry of `unseen` for each counter of the programs, in the order of `enum counter` in `bpf/record.h`. The first
+/// counts lost events.
 pub(crate) const COUNTERS: &[&str] = &[
     "lost",
     "events on files beyond the table's 1048576",
@@ -101,5 +101,5 @@ pub(crate) const COUNTERS: &[&str] = &[
 
 /// Index of the counter of requests reaped in user space.
 pub(crate) const COUNTER_REAPED: usize = 2;
-/// Index of the counter of io_uring requests that never completed visibly.
+/// Index of the counter of io_uring requests without a visible completion.
 pub(crate) const COUNTER_SILENT: usize = 5;

@@ -1,4 +1,4 @@
-//! Runs a recording: empties the ring buffer into the trace until told to stop.
+//! Runs a recording: moves events from the ring buffer to the trace until the recording ends.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -23,76 +23,76 @@ use crate::wire;
 /// Bounds of the ring buffer's size, in bytes.
 const RING_MIN: u64 = 1 << 16;
 const RING_MAX: u64 = 1 << 30;
-/// Records read in one go before the clock and `until` are looked at.
+/// The maximum number of records read before the recorder checks the time and `until`.
 const BATCH: usize = 65_536;
-/// Bounds of the sleep between two looks into the ring buffer. The programs never wake the recorder: a wake-up per
-/// event costs the recorded database more than the event.
+/// Bounds of the sleep between two reads of the ring buffer. The programs never wake the recorder, because a wakeup per
+/// event would cost the recorded database more than the event itself.
 const SLEEP_MIN: Duration = Duration::from_millis(1);
 const SLEEP_MAX: Duration = Duration::from_millis(40);
-/// A record and its header in the ring buffer, in bytes.
+/// Size of a record with its header in the ring buffer, in bytes.
 const RECORD_BYTES: usize = 80;
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
-/// How often a followed process is looked for.
+/// The interval of checks whether a followed process still runs.
 const SUBJECT_EVERY: Duration = Duration::from_millis(100);
 
-/// How to record.
+/// Options of a recording.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The trace to write; an older trace of that name is replaced by the first event.
+    /// The path of the trace. The first event replaces an older trace of that name.
     pub out: PathBuf,
-    /// Size of the ring buffer in bytes; rounded up to a power of two from 64 KiB to 1 GiB. When it is full, events
-    /// are lost (and counted).
+    /// Size of the ring buffer in bytes, rounded up to a power of two from 64 KiB to 1 GiB. When the buffer is full,
+    /// events are lost and counted.
     pub ring_bytes: u64,
 }
 
 impl Options {
-    /// A trace at `out` with a ring buffer of 32 MiB, room for some 400 000 events.
+    /// Returns options for a trace at `out` and a ring buffer of 32 MiB, which has space for about 400 000 events.
     pub fn new(out: impl Into<PathBuf>) -> Options {
         Options { out: out.into(), ring_bytes: 32 << 20 }
     }
 }
 
-/// How a recording is going.
+/// The progress of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Since the recording started.
+    /// Time since the start of the recording.
     pub elapsed: Duration,
-    /// Events written.
+    /// The number of events recorded.
     pub events: u64,
-    /// Bytes read and written by them.
+    /// Bytes that these events read and wrote.
     pub bytes: u64,
-    /// Files with an event.
+    /// The number of files with an event.
     pub files: usize,
-    /// Events lost because the ring buffer was full.
+    /// The number of events lost because the ring buffer was full.
     pub lost: u64,
 }
 
-/// Why a recording ended.
+/// The reason for the end of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It was told to.
+    /// The caller ended it.
     Asked,
     /// The followed process and all its children ended.
     SubjectGone,
 }
 
-/// A finished recording.
+/// The summary of a finished recording.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// What was written; without a path where the recording was only watched.
+    /// The summary of the trace; without a path if no trace was written.
     pub trace: poolwright_trace::Summary,
-    /// What it says of itself: probe set, lost events, what was not seen.
+    /// Metadata: probe set, lost events, kinds of I/O that were not seen.
     pub meta: Meta,
     /// Bytes read and written.
     pub bytes: u64,
-    /// Why it ended.
+    /// The reason for the end.
     pub ended: Ended,
 }
 
-/// A recording under way. It holds the programs; dropping it removes them and leaves a trace that opens. It stays on
-/// the thread that started it.
+/// A running recording. It owns the programs: dropping it removes them and leaves a readable trace. It cannot be sent
+/// to another thread.
 pub struct Recorder {
-    // Dropped in this order: the reader of the ring before the maps behind it.
+    // Fields are dropped in this order: the ring buffer's reader before its maps.
     ring: RingBuffer<'static>,
     probes: Probes,
     inbox: Rc<RefCell<Inbox>>,
@@ -104,7 +104,7 @@ pub struct Recorder {
     _roots: Roots,
 }
 
-/// What the ring buffer's callback writes to.
+/// The data that the ring buffer's callback writes to.
 struct Inbox {
     tracker: Option<Tracker>,
     failed: Option<Error>,
@@ -116,7 +116,7 @@ impl Inbox {
         self.taken += 1;
         let Some(tracker) = self.tracker.as_mut() else { return 0 };
         let Some(record) = wire::decode(bytes) else {
-            tracker.strange();
+            tracker.undecodable();
             return 0;
         };
         match tracker.take(record) {
@@ -130,16 +130,23 @@ impl Inbox {
 }
 
 impl Recorder {
-    /// Attaches the first probe set the kernel permits, creates the trace and shows the kernel what to follow. What the
-    /// subject does from now on is recorded, into the ring buffer until [`Recorder::run`] empties it.
+    /// Attaches the first probe set that the kernel permits, creates the trace, and announces the subject's files to
+    /// the programs. From then on, the subject's operations are recorded in the ring buffer, until [`Recorder::run`]
+    /// empties it.
     ///
-    /// Fails if the subject does not exist, the trace cannot be created, or BPF is not permitted.
+    /// # Errors
+    ///
+    /// Returns an error if the subject does not exist, the trace cannot be created, or BPF is not permitted.
     pub fn start(subject: Subject, options: &Options) -> Result<Recorder> {
         let create = |meta| Ok(Sink::trace(Writer::create(&options.out, meta)?));
         Recorder::start_into(subject, options.ring_bytes, create)
     }
 
-    /// The same without a trace: `watcher` is told of each event. `ring_bytes` is as in [`Options`].
+    /// Starts a recording without a trace, which passes each event to `watcher`. `ring_bytes` is as in [`Options`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the subject does not exist or BPF is not permitted.
     pub fn watch(subject: Subject, ring_bytes: u64, watcher: Box<dyn Watcher>) -> Result<Recorder> {
         Recorder::start_into(subject, ring_bytes, |meta| Ok(Sink::watched(watcher, meta)))
     }
@@ -152,7 +159,7 @@ impl Recorder {
         let subject = subject.checked()?;
         let ring_bytes = ring_bytes.clamp(RING_MIN, RING_MAX).next_power_of_two();
         let config = Config { dir: subject.dir(), ring_bytes: ring_bytes as u32 };
-        // The trace comes second: where recording is refused, an older trace of that name is still there afterwards.
+        // Create the trace second: if recording is refused, an older trace of that name must remain.
         let probes = first_permitted(|set| Probes::attach(set, config))?;
         let sink = create(meta(&subject))?;
         let mounts = mounts::mounts()?;
@@ -160,7 +167,7 @@ impl Recorder {
             Rc::new(RefCell::new(Inbox { tracker: Some(Tracker::new(sink)), failed: None, taken: 0 }));
         let callback_inbox = Rc::clone(&inbox);
         let ring = probes.ring(move |bytes| callback_inbox.borrow_mut().take(bytes))?;
-        let roots = subject::introduce(&subject, &probes, &mounts, || drain(&ring, &inbox).map(drop))?;
+        let roots = subject::announce(&subject, &probes, &mounts, || drain(&ring, &inbox).map(drop))?;
         let start_ns = probes.start_ns()?;
         let started = Instant::now();
         let mut recorder = Recorder {
@@ -188,13 +195,17 @@ impl Recorder {
         })
     }
 
-    /// The probe set in use.
+    /// Returns the name of the probe set in use.
     pub fn probe_set(&self) -> &'static str {
         self.probes.set
     }
 
-    /// Records until `until` says so (asked at least every 40 ms) or the followed process is gone, calls `progress`
-    /// twice a second, and finishes the trace.
+    /// Records until `until` returns true (called at least every 40 ms) or the followed process ends, then finishes the
+    /// trace. It calls `progress` twice a second.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the trace cannot be written or libbpf fails.
     pub fn run(mut self, until: impl Fn() -> bool, mut progress: impl FnMut(&Progress)) -> Result<Summary> {
         let mut next_progress = Instant::now();
         let mut next_look = Instant::now();
@@ -229,13 +240,13 @@ impl Recorder {
             self.cpu.sample(now, &mut self.probes.followed()?.into_iter().collect());
         } else {
             let mut inbox = self.inbox.borrow_mut();
-            let tracker = inbox.tracker.as_mut().expect("the tracker is there until the end");
+            let tracker = inbox.tracker.as_mut().expect("the tracker exists until the end");
             self.cpu.sample(now, tracker.pids());
         }
         Ok(())
     }
 
-    /// Sleeps so that the ring buffer is at most about an eighth full at the next look.
+    /// Sleeps so that the ring buffer should be at most an eighth full at the next read.
     fn pause(&mut self, taken: usize) {
         let bytes = taken * RECORD_BYTES;
         if bytes > self.ring_bytes / 8 {
@@ -271,13 +282,13 @@ impl Recorder {
             self.with_tracker(|tracker| tracker.take(wire::Record::Io(io)))?;
         }
         let in_flight = self.probes.pending("uring")?;
-        // Those on fixed files (number 0) may be anybody's.
+        // Requests on fixed files (number 0) may belong to any process.
         counters[COUNTER_SILENT] += in_flight
             .iter()
             .filter_map(|value| wire::decode_pending(value))
             .filter(|io| io.file != 0)
             .count() as u64;
-        let tracker = self.inbox.borrow_mut().tracker.take().expect("the tracker is taken once, here");
+        let tracker = self.inbox.borrow_mut().tracker.take().expect("the tracker is taken only here");
         let bytes = tracker.bytes();
         let unseen = self.unseen(&counters, &tracker);
         let mut sink = tracker.end()?;
@@ -285,7 +296,7 @@ impl Recorder {
         meta.duration_ns = duration.as_nanos() as u64;
         meta.lost_events = counters[0];
         meta.unseen = unseen;
-        // Not before: each footer on the way would repeat the seconds so far.
+        // Set only at the end, because otherwise every footer would repeat the seconds so far.
         meta.cpu = self.cpu.into_samples();
         let meta = meta.clone();
         Ok(Summary { trace: sink.finish()?, meta, bytes, ended })
@@ -298,11 +309,11 @@ impl Recorder {
     }
 
     fn with_tracker<T>(&self, act: impl FnOnce(&mut Tracker) -> Result<T>) -> Result<T> {
-        act(self.inbox.borrow_mut().tracker.as_mut().expect("the tracker is there until the end"))
+        act(self.inbox.borrow_mut().tracker.as_mut().expect("the tracker exists until the end"))
     }
 }
 
-/// Takes what is in the ring buffer, up to a batch; returns how many records that was.
+/// Reads up to one batch from the ring buffer and returns the number of records.
 fn drain(ring: &RingBuffer<'static>, inbox: &Rc<RefCell<Inbox>>) -> Result<usize> {
     inbox.borrow_mut().taken = 0;
     let status = ring.consume_raw_n(BATCH);
@@ -327,7 +338,7 @@ fn meta(subject: &Subject) -> Meta {
     }
 }
 
-/// What kind of database is recorded. A server's working directory is its data directory, as a rule.
+/// Detects the layout of the recorded database. A server's working directory is usually its data directory.
 fn layout_of(subject: &Subject) -> Option<&'static Layout> {
     match subject {
         Subject::Dir(dir) => layout::detect(dir),

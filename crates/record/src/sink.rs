@@ -1,4 +1,4 @@
-//! Where a recording goes: into a trace on disk, or to somebody who looks on.
+//! The destination of a recording: a trace on disk, or a watcher.
 
 use std::path::PathBuf;
 
@@ -6,26 +6,27 @@ use poolwright_trace::{Event, File, Meta, Summary, Writer};
 
 use crate::error::Result;
 
-/// Takes events while they happen. Called on the recorder's thread, which empties the kernel's buffer: it must not be kept
-/// waiting for long.
+/// Receives events during a recording. The methods are called on the recorder's thread, which empties the kernel's
+/// buffer, so they must return quickly.
 pub trait Watcher {
-    /// The next file of the table, with its size as it is now; ids count from 0. Later names and sizes are not told.
+    /// Receives the next file of the table, with its current size. Ids count from 0. Later changes of names and sizes
+    /// are not reported.
     fn file(&mut self, file: &File);
 
-    /// An event of a file of the table, in the order of the events' ends, nearly.
+    /// Receives an event on a file of the table, approximately in the order in which the events ended.
     fn event(&mut self, event: &Event);
 
     /// Called twice a second.
     fn tick(&mut self) {}
 }
 
-/// Either of the two.
+/// The destination of events.
 pub(crate) enum Sink {
     Trace(Box<Writer>),
     Watched(Box<Watched>),
 }
 
-/// What a trace would hold beside the events.
+/// The data of a trace without its events, for a watcher.
 pub(crate) struct Watched {
     watcher: Box<dyn Watcher>,
     files: Vec<File>,
@@ -54,7 +55,7 @@ impl Sink {
         }
     }
 
-    /// What is known of a file, to be changed. The ids are the tracker's own, so they exist.
+    /// Returns a file's table entry for modification. Ids come from the tracker, so they are valid.
     pub fn file_mut(&mut self, id: u32) -> Result<&mut File> {
         match self {
             Sink::Trace(writer) => Ok(writer.file_mut(id)?),
@@ -104,8 +105,8 @@ impl Sink {
         }
     }
 
-    /// Ends it. What was only watched has no path and no length; neither has a recording without an event, which leaves
-    /// no trace.
+    /// Finishes the recording. Without a trace, or without an event (which leaves no trace), the summary has no path
+    /// and no length.
     pub fn finish(self) -> Result<Summary> {
         match self {
             Sink::Trace(mut writer) if writer.is_empty() => Ok(Summary {

@@ -1,4 +1,4 @@
-//! What is recorded: a directory, or a process and its children.
+//! The subject of a recording: a directory, or a process and its children.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -9,24 +9,24 @@ use crate::error::{Error, Result};
 use crate::loader::Probes;
 use crate::mounts::{self, Mount};
 
-/// `O_PATH`: a descriptor that stands for the file without opening it (`open(2)`).
+/// `O_PATH`: a descriptor that refers to the file without opening it (`open(2)`).
 const O_PATH: i32 = 0o10000000;
-/// Files shown to the kernel between two looks into the ring buffer.
+/// The number of files announced between two reads of the ring buffer.
 const BATCH: usize = 256;
-/// Files shown in all; the kernel meets any others when they are used.
-const MOST: usize = 500_000;
+/// The maximum number of files announced; the programs see others when they are used.
+const MAX_ANNOUNCED: usize = 500_000;
 
-/// What to record.
+/// The subject of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// Every regular file below this directory, whoever uses it.
+    /// Every regular file below this directory, used by any process.
     Dir(PathBuf),
-    /// Every regular file that this process and its children use.
+    /// Every regular file that the process with this id and its children use.
     Pid(u32),
 }
 
 impl Subject {
-    /// As a trace's `subject` has it.
+    /// Returns the spelling in a trace's `subject`.
     pub fn describe(&self) -> String {
         match self {
             Subject::Dir(dir) => format!("dir:{}", dir.display()),
@@ -34,7 +34,7 @@ impl Subject {
         }
     }
 
-    /// The directory, if it is one.
+    /// Returns the directory, if the subject is one.
     pub(crate) fn dir(&self) -> Option<&Path> {
         match self {
             Subject::Dir(dir) => Some(dir),
@@ -42,7 +42,11 @@ impl Subject {
         }
     }
 
-    /// The subject with its directory's path made absolute, or the reason why it cannot be recorded.
+    /// Returns the subject with an absolute path.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the directory or the process does not exist.
     pub(crate) fn checked(self) -> Result<Subject> {
         match self {
             Subject::Dir(path) => {
@@ -57,26 +61,26 @@ impl Subject {
     }
 }
 
-/// The followed directories, the first the one that was asked for, the rest mounted below it. Kept open: the kernel
-/// side knows them by address.
+/// The followed directories: first the given one, then those mounted below it. They stay open because the programs
+/// identify them by address.
 pub(crate) struct Roots {
     pub paths: Vec<PathBuf>,
     _open: Vec<File>,
 }
 
-/// Shows the kernel what to follow; `drain` empties the ring buffer now and then.
-pub(crate) fn introduce(
+/// Announces the subject to the programs. It calls `drain` periodically to empty the ring buffer.
+pub(crate) fn announce(
     subject: &Subject,
     probes: &Probes,
     mounts: &[Mount],
     mut drain: impl FnMut() -> Result<()>,
 ) -> Result<Roots> {
-    probes.introducing(true)?;
+    probes.set_announcing(true)?;
     let mut roots = Roots { paths: Vec::new(), _open: Vec::new() };
     match subject {
         Subject::Dir(dir) => {
             for path in std::iter::once(dir.as_path()).chain(mounts::below(mounts, dir)) {
-                // A mount hidden by another, or gone since: nothing to follow there.
+                // The mount is hidden by another one, or was unmounted since.
                 let Some(file) = show(path).filter(|_| !roots.paths.iter().any(|known| known == path)) else {
                     continue;
                 };
@@ -86,19 +90,19 @@ pub(crate) fn introduce(
             show_files(dir, &mut drain)?;
         }
         Subject::Pid(pid) => {
-            // Sets the clock: there is no root to show.
+            // There is no directory to announce, but this call sets the start of the clock.
             show(Path::new("/proc/self"));
             follow_family(*pid, probes, &mut drain)?;
         }
     }
-    probes.introducing(false)?;
+    probes.set_announcing(false)?;
     if probes.start_ns()? == 0 {
         return Err(Error::Namespace);
     }
     Ok(roots)
 }
 
-/// `statx` on a descriptor is what the programs wait for.
+/// Opens a path and calls `statx` on the descriptor, which the programs recognize as an announcement.
 fn show(path: &Path) -> Option<File> {
     let file = OpenOptions::new().read(true).custom_flags(O_PATH).open(path).ok()?;
     file.metadata().ok()?;
@@ -109,7 +113,7 @@ fn show_files(dir: &Path, drain: &mut impl FnMut() -> Result<()>) -> Result<()> 
     let mut todo = vec![dir.to_owned()];
     let mut shown = 0;
     while let Some(dir) = todo.pop() {
-        // A directory that vanishes or cannot be read holds nothing to be shown now.
+        // A directory that vanishes or cannot be read has no files to announce.
         let Ok(entries) = fs::read_dir(&dir) else { continue };
         for entry in entries.flatten() {
             match entry.file_type() {
@@ -124,15 +128,15 @@ fn show_files(dir: &Path, drain: &mut impl FnMut() -> Result<()>) -> Result<()> 
                 _ => {}
             }
         }
-        if shown >= MOST {
+        if shown >= MAX_ANNOUNCED {
             break;
         }
     }
     drain()
 }
 
-/// Follows the process and all its descendants, and shows the files they hold. Repeated until no new child turns up:
-/// the fork tracepoint adds those of processes already followed.
+/// Follows the process and all its descendants, and announces their open files. Repeats until there are no new
+/// children: the fork tracepoint adds only those of followed processes.
 fn follow_family(pid: u32, probes: &Probes, drain: &mut impl FnMut() -> Result<()>) -> Result<()> {
     let mut known = vec![pid];
     follow(pid, probes)?;
@@ -160,26 +164,27 @@ fn follow_family(pid: u32, probes: &Probes, drain: &mut impl FnMut() -> Result<(
     Ok(())
 }
 
-/// The programs see the end of every followed process, but not of one that passed the tracepoint `sched_process_exit`
-/// before it was followed: its entry would stay.
+/// Follows a process. The programs see the end of each followed process, except of one that passed the tracepoint
+/// `sched_process_exit` before it was followed: its entry would remain.
 fn follow(pid: u32, probes: &Probes) -> Result<()> {
     probes.follow(pid)?;
     if alive(pid) { Ok(()) } else { probes.unfollow(pid) }
 }
 
-/// Looks for a followed process that still runs.
+/// Finds a followed process that still runs.
 #[derive(Debug, Default)]
 pub(crate) struct Survivor {
-    /// The process found last. Asking for it first makes a look as cheap as reading one file of `/proc`.
+    /// The process found last. Checking it first usually requires reading only one file of `/proc`.
     last: Option<u32>,
 }
 
 impl Survivor {
-    /// Whether any followed process still runs. Processes that have ended without the programs removing them from the
-    /// map are removed here.
+    /// Returns whether any followed process still runs. Removes processes from the map that ended without being removed
+    /// by the programs.
     ///
     /// # Errors
-    /// If the map of followed processes cannot be read or changed.
+    ///
+    /// Returns an error if the map of followed processes cannot be read or changed.
     pub fn exists(&mut self, probes: &Probes) -> Result<bool> {
         if self.last.is_some_and(alive) {
             return Ok(true);
@@ -201,14 +206,15 @@ fn alive(pid: u32) -> bool {
     threads.flatten().filter_map(|thread| stat(&thread.path())).any(|stat| stat.runs())
 }
 
-/// What `/proc/PID/stat` says of a process or thread.
+/// Fields of `/proc/PID/stat` of a process or thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stat {
     state: char,
     parent: u32,
     /// The kernel's `PF_*` flags.
     flags: u32,
-    /// CPU time in user and kernel mode, in ticks; of a process, the sum of its threads, those that have ended included.
+    /// CPU time in user and kernel mode, in ticks. For a process, the sum over its threads, including those that have
+    /// ended.
     cpu_ticks: u64,
 }
 
@@ -219,7 +225,7 @@ const PF_KTHREAD: u32 = 0x0020_0000;
 impl Stat {
     /// Parses a line of `/proc/PID/stat` (`proc_pid_stat(5)`).
     fn parse(text: &str) -> Option<Stat> {
-        // The name in parentheses may hold anything; the other fields follow the last one.
+        // The name in parentheses may contain any characters; the other fields follow the last parenthesis.
         let (_, rest) = text.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         Some(Stat {
@@ -230,8 +236,8 @@ impl Stat {
         })
     }
 
-    /// Whether the thread still issues system calls. A zombie does not, nor does a thread that is exiting: it may have
-    /// passed the tracepoint `sched_process_exit` and be in state `R` for a while.
+    /// Whether the thread may still issue system calls. A zombie cannot. Neither can an exiting thread, which may have
+    /// passed the tracepoint `sched_process_exit` and remain in state `R` for a while.
     fn runs(self) -> bool {
         !matches!(self.state, 'Z' | 'X') && self.flags & PF_EXITING == 0
     }
@@ -241,18 +247,18 @@ fn stat(dir: &Path) -> Option<Stat> {
     Stat::parse(&fs::read_to_string(dir.join("stat")).ok()?)
 }
 
-/// CPU time that a process has used so far, in ticks; `None` if it has ended.
+/// Returns the CPU time that a process has used so far, in ticks, or `None` if it has ended.
 pub(crate) fn cpu_ticks(pid: u32) -> Option<u64> {
     stat(Path::new(&format!("/proc/{pid}"))).map(|stat| stat.cpu_ticks)
 }
 
-/// The same; `None` for a thread of the kernel too.
+/// Returns the CPU time of a process in ticks, or `None` if it has ended or is a kernel thread.
 pub(crate) fn user_cpu_ticks(pid: u32) -> Option<u64> {
     let stat = stat(Path::new(&format!("/proc/{pid}")))?;
     (stat.flags & PF_KTHREAD == 0).then_some(stat.cpu_ticks)
 }
 
-/// All processes with their parents.
+/// Returns all processes with their parents.
 fn parents() -> Result<Vec<(u32, u32)>> {
     let proc = Path::new("/proc");
     let entries = fs::read_dir(proc).map_err(|source| Error::Read { path: proc.to_owned(), source })?;
@@ -278,7 +284,7 @@ mod tests {
         assert_eq!(stat('S', 4_194_304), Stat { state: 'S', parent: 12, flags: 4_194_304, cpu_ticks: 3 });
         assert!(stat('S', 4_194_304).runs());
         assert!(!stat('Z', 0).runs());
-        // Between the tracepoint and its end a thread is running, with this flag set.
+        // A thread between the tracepoint and its end is running, with this flag set.
         assert!(!stat('R', 4_194_304 | PF_EXITING).runs());
         assert_eq!(Stat::parse("77 (a) S"), None);
         assert!(alive(std::process::id()));
@@ -293,7 +299,7 @@ mod tests {
         };
         let mut ended = Command::new("true").spawn().unwrap();
         while alive(ended.id()) {
-            std::thread::yield_now(); // it ends by itself, and stays a zombie until it is waited for
+            std::thread::yield_now(); // it exits, and stays a zombie until it is waited for
         }
         probes.follow(ended.id()).unwrap();
         let mut survivor = Survivor::default();

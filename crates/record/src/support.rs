@@ -1,4 +1,4 @@
-//! Which probe sets the running kernel permits.
+//! Determines which probe sets the running kernel permits.
 
 use crate::error::{Error, Result};
 use crate::loader;
@@ -7,15 +7,15 @@ use crate::probes::{PROBE_SETS, ProbeSet};
 /// Whether the kernel permits a probe set.
 #[derive(Debug)]
 pub struct Support {
-    /// Its name, as in a trace's `probe_set`.
+    /// The name of the set, as in a trace's `probe_set`.
     pub set: &'static str,
-    /// Why not, if not.
+    /// The reason if the set is not permitted.
     pub refused: Option<Error>,
-    /// What it would not see on this kernel.
+    /// The kinds of I/O that the set would not see on this kernel.
     pub unseen: Vec<&'static str>,
 }
 
-/// Which probe sets this kernel permits, found by loading each; nothing is attached.
+/// Determines which probe sets this kernel permits by loading each of them, without attaching it.
 pub fn probe_support() -> Vec<Support> {
     PROBE_SETS
         .iter()
@@ -26,7 +26,7 @@ pub fn probe_support() -> Vec<Support> {
         .collect()
 }
 
-/// The first set that loads, or why the last one does not.
+/// Loads the first set that the kernel permits. If there is none, returns the error of the last one.
 pub(crate) fn first_permitted<T>(mut load: impl FnMut(&'static ProbeSet) -> Result<T>) -> Result<T> {
     let mut refused = Error::NoBtf;
     for set in PROBE_SETS {

@@ -1,4 +1,4 @@
-//! From the kernel's records to the trace: which file has which name now, and how long it is.
+//! Converts the programs' records to events, and tracks the current name and size of each file.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
@@ -11,14 +11,14 @@ use crate::mounts::{self, Mount};
 use crate::sink::Sink;
 use crate::wire::{EntryPath, Io, Name, NewFile, Record};
 
-/// [`Event::offset`] of a rename onto a name that was free: the largest offset a trace holds.
+/// [`Event::offset`] of a rename onto a name that did not exist: the largest offset that a trace can store.
 pub const NO_FILE: u64 = i64::MAX as u64;
 /// `RENAME_EXCHANGE` (`renameat2(2)`).
 const EXCHANGE: u64 = 2;
 
 struct TrackedFile {
     path: PathBuf,
-    /// Position in the trace's table once it has an event.
+    /// The file's id in the trace, assigned with its first event.
     id: Option<u32>,
     dev: u32,
     ino: u64,
@@ -26,24 +26,24 @@ struct TrackedFile {
     unlinked: bool,
 }
 
-/// Takes records in the order of the ring buffer and writes events.
+/// Receives records in the order of the ring buffer, and writes events.
 pub(crate) struct Tracker {
     sink: Sink,
     layout: Option<&'static Layout>,
     start_ns: u64,
     roots: Vec<PathBuf>,
     mounts: Vec<Mount>,
-    /// By the kernel side's number.
+    /// The known files, indexed by the programs' file number.
     known: Vec<Option<TrackedFile>>,
     by_path: HashMap<PathBuf, u32>,
-    /// Until the roots are known, records wait.
+    /// Records that arrived before the followed directories were known.
     waiting: Vec<Record>,
     ready: bool,
     bytes: u64,
-    /// Processes with an event, and the one of the last event.
+    /// The processes with an event, and the process of the last event.
     pids: BTreeSet<u32>,
     last_pid: u32,
-    strange: u64,
+    undecodable: u64,
     unresolved: u64,
 }
 
@@ -62,12 +62,12 @@ impl Tracker {
             bytes: 0,
             pids: BTreeSet::new(),
             last_pid: 0,
-            strange: 0,
+            undecodable: 0,
             unresolved: 0,
         }
     }
 
-    /// What is followed is known now: takes in what has waited.
+    /// Sets the followed directories, and processes the records that have waited for them.
     pub fn begin(
         &mut self,
         roots: Vec<PathBuf>,
@@ -86,7 +86,7 @@ impl Tracker {
         Ok(())
     }
 
-    /// Takes the next record.
+    /// Processes the next record.
     pub fn take(&mut self, record: Record) -> Result<()> {
         if !self.ready {
             self.waiting.push(record);
@@ -102,40 +102,40 @@ impl Tracker {
         }
     }
 
-    /// Counts a record that could not be read.
-    pub fn strange(&mut self) {
-        self.strange += 1;
+    /// Counts a record that could not be decoded.
+    pub fn undecodable(&mut self) {
+        self.undecodable += 1;
     }
 
-    /// Bytes transferred so far.
+    /// Returns the bytes transferred so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Processes with an event. The caller may remove those that have ended.
+    /// Returns the processes with an event. The caller may remove those that have ended.
     pub fn pids(&mut self) -> &mut BTreeSet<u32> {
         self.last_pid = 0;
         &mut self.pids
     }
 
-    /// Where the events go.
+    /// Returns the destination of the events.
     pub fn sink(&mut self) -> &mut Sink {
         &mut self.sink
     }
 
-    /// What could not be followed, in words.
+    /// Returns the tracker's entries of `unseen`.
     pub fn unseen(&self) -> Vec<(String, u64)> {
         let counts = [
-            ("records that could not be read", self.strange),
+            ("records that could not be decoded", self.undecodable),
             ("renames, unlinks or truncates of names that could not be resolved", self.unresolved),
         ];
         counts.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (what.to_owned(), n)).collect()
     }
 
-    /// Brings paths and sizes up to date and gives the sink back.
+    /// Updates paths and sizes, and returns the sink.
     pub fn end(mut self) -> Result<Sink> {
         let layout = self.layout.or_else(|| {
-            // The database was not there yet when the recording began.
+            // The database did not exist yet when the recording began.
             layout::detect_paths(self.sink.files().iter().map(|file| file.path.as_str()))
         });
         for known in self.known.iter().flatten() {
@@ -144,7 +144,8 @@ impl Tracker {
             let file = self.sink.file_mut(id)?;
             file.size = size;
             file.path = known.path.to_string_lossy().into_owned();
-            // A log that is renamed away may be something else now; what it was when it was used counts.
+            // A log that was renamed may have a different purpose now; its role is that of the name under which it was
+            // used.
             if self.layout.is_none() {
                 file.role = layout::role(layout, &known.path).name().to_owned();
             }
@@ -170,7 +171,7 @@ impl Tracker {
         });
     }
 
-    /// The absolute path of a place.
+    /// Returns the absolute path of an entry.
     fn place(&self, place: &EntryPath) -> PathBuf {
         let inner: PathBuf = place.names.iter().collect();
         match place.root.and_then(|root| self.roots.get(usize::from(root))) {
@@ -182,7 +183,7 @@ impl Tracker {
         }
     }
 
-    /// The trace's id of a file, given on its first event.
+    /// Returns the file's id in the trace, assigning it on the first event.
     fn id(&mut self, number: u32) -> Option<u32> {
         let known = self.known.get_mut(number as usize)?.as_mut()?;
         if let Some(id) = known.id {
@@ -201,7 +202,7 @@ impl Tracker {
 
     fn io(&mut self, io: Io) -> Result<()> {
         let Some(id) = self.id(io.file) else {
-            self.strange += 1;
+            self.undecodable += 1;
             return Ok(());
         };
         if matches!(io.op, Op::Read | Op::Write) {
@@ -282,7 +283,7 @@ impl Tracker {
         self.by_path.insert(to, number);
     }
 
-    /// A renamed directory takes its files along.
+    /// Updates the paths of the files in a renamed directory.
     fn rename_dir(&mut self, from: &Path, to: &Path) {
         let inside: Vec<(u32, PathBuf)> = self
             .by_path
@@ -295,7 +296,8 @@ impl Tracker {
         }
     }
 
-    /// The absolute path of a name given to a call, without links in its directories; `None` if that is unknowable.
+    /// Returns the absolute path of a name passed to a call, with links in its directories resolved, or `None` if it
+    /// cannot be determined.
     fn resolve(&mut self, dir: &EntryPath, name: &str) -> Option<PathBuf> {
         if dir.truncated && !name.starts_with('/') {
             self.unresolved += 1;
@@ -305,7 +307,7 @@ impl Tracker {
         if self.by_path.contains_key(&path) {
             return Some(path);
         }
-        // Perhaps through a link: the directory is still there although the name may be gone.
+        // The path may contain a link. The directory still exists, although the name may be gone.
         let real = path.parent().and_then(|parent| parent.canonicalize().ok());
         match (real, path.file_name()) {
             (Some(real), Some(last)) => Some(real.join(last)),
@@ -325,7 +327,7 @@ fn size_now(known: &TrackedFile) -> Option<u64> {
     (found.ino() == known.ino).then_some(found.len())
 }
 
-/// Without `.` and `..`.
+/// Removes `.` and `..` components.
 fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

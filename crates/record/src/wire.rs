@@ -1,4 +1,4 @@
-//! The records the programs send, as `bpf/record.h` lays them out.
+//! Decodes the programs' records, whose layout `bpf/record.h` defines.
 
 use poolwright_trace::{Flags, Gap, Op};
 
@@ -8,14 +8,14 @@ const PATH_BYTES: usize = 1024 + 256;
 const USER_PATH: usize = 1024;
 const NO_ROOT: u8 = 255;
 
-/// Sizes of the records, to the byte.
+/// The exact sizes of the records, in bytes.
 const GAP: usize = 24;
 const IO: usize = 48 + GAP;
 const PATH: usize = 8 + PATH_DEPTH + PATH_BYTES;
 const FILE: usize = 32 + PATH;
 const NAME: usize = 40 + GAP + 2 * PATH + 2 * USER_PATH;
 
-/// Every operation, in the order of its number.
+/// The operations, in the order of their numbers.
 const OPS: [Op; 15] = [
     Op::Read,
     Op::Write,
@@ -34,7 +34,7 @@ const OPS: [Op; 15] = [
     Op::Unlock,
 ];
 
-/// One record.
+/// A record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     Io(Io),
@@ -42,7 +42,7 @@ pub(crate) enum Record {
     Name(Box<Name>),
 }
 
-/// A finished operation; times are the kernel's monotonic clock.
+/// A finished operation. Times are in nanoseconds of the kernel's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Io {
     pub op: Op,
@@ -67,20 +67,20 @@ pub(crate) struct NewFile {
     pub place: EntryPath,
 }
 
-/// Where an entry lies: names below a followed directory or below the top of its file system.
+/// The position of a directory entry: its names below a followed directory, or below the root of its file system.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct EntryPath {
-    /// Number of the followed directory.
+    /// The number of the followed directory.
     pub root: Option<u8>,
-    /// The kernel's device number, major in the upper 12 bits.
+    /// The kernel's device number, with the major number in the upper 12 bits.
     pub dev: u32,
-    /// Outermost first.
+    /// The names, outermost first.
     pub names: Vec<String>,
-    /// The upper names are missing: the path was too long or too deep.
+    /// Whether the outer names are missing because the path was too long or too deep.
     pub truncated: bool,
 }
 
-/// A call that names files.
+/// A call with file names as arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     pub op: Op,
@@ -88,17 +88,17 @@ pub(crate) struct Name {
     pub tid: u32,
     pub t: u64,
     pub dur: u64,
-    /// The flags of a rename, the length of a truncate.
+    /// The flags of a rename, or the length of a truncate in bytes.
     pub arg: u64,
     pub gap: Option<Gap>,
     pub from_dir: EntryPath,
     pub from: String,
     pub to_dir: EntryPath,
-    /// Empty unless the call takes two names.
+    /// The second name; empty if the call has only one.
     pub to: String,
 }
 
-/// Reads one record; `None` if it is not one (a program and a recorder of different builds).
+/// Decodes one record. Returns `None` if it is invalid, for example if programs and recorder are of different builds.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
     match (bytes.first()?, bytes.len()) {
         (1, IO) => io(bytes).map(Record::Io),
@@ -158,7 +158,7 @@ fn name(b: &[u8]) -> Option<Name> {
     })
 }
 
-/// Names come innermost first, each padded to eight bytes.
+/// Decodes the names of an entry: innermost first, each padded to eight bytes.
 fn place(b: &[u8]) -> EntryPath {
     let depth = usize::from(b[1]).min(PATH_DEPTH);
     let lengths = &b[8..8 + depth];
@@ -192,7 +192,7 @@ fn u64_at(b: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(b[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// A request found in flight when the recording ended: `struct pending` of `bpf/record.h`.
+/// Decodes a request that was in flight when the recording ended: `struct pending` of `bpf/record.h`.
 pub(crate) fn decode_pending(b: &[u8]) -> Option<Io> {
     if b.len() != 40 {
         return None;
@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    /// The C side's sizes come from the compiler's own debug information.
+    /// The compiler's debug information contains the sizes on the C side.
     #[test]
     fn records_have_the_sizes_of_the_c_side() {
         use libbpf_rs::HasSize as _;

@@ -1,4 +1,4 @@
-//! A buffer that is too small loses events and says so; and nothing stays in the kernel afterwards.
+//! A recording with too small a buffer reports its lost events, and nothing remains in the kernel afterwards.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn lost_events_are_counted() {
         let open = format!("import os\nfd = os.open('{name}', 65)\n");
         python(&dir, &(open + &format!("for i in range({WRITES}): os.pwrite(fd, b'x', i)")));
     };
-    // Nobody looks into the buffer; and then somebody does, while events come as fast as they can.
+    // First the buffer is not read, then it is read while events arrive at full speed.
     let nobody = held.lock().unwrap();
     write("f");
     drop(nobody);
@@ -36,14 +36,14 @@ fn lost_events_are_counted() {
     let (summary, trace) = live.finish();
     let written = trace.events.iter().filter(|e| e.op == Op::Write).count() as u64;
     assert!(summary.meta.lost_events >= WRITES - 2000, "{} events were lost", summary.meta.lost_events);
-    // The open (and at the process's end nothing else) is the only other event on a file.
+    // The open is the only other event on a file.
     let others = trace.events.len() as u64 - written;
     assert!(others <= 2);
     assert_eq!(written + others + summary.meta.lost_events, 2 * (WRITES + 1));
     assert_eq!(trace.meta.lost_events, summary.meta.lost_events);
 }
 
-/// Programs this process holds descriptors of.
+/// Returns the programs to which this process holds descriptors.
 fn own_programs() -> HashSet<u32> {
     let entries = std::fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
     let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
@@ -61,7 +61,8 @@ fn nothing_stays_in_the_kernel() {
     let ours = own_programs();
     assert!(ours.len() >= 2, "entry and exit of system calls at least: {ours:?}");
     live.stop();
-    // The kernel frees programs a moment after the last descriptor, and the other test of this file may be recording.
+    // The kernel frees programs shortly after the last descriptor is closed, and the other test of this file may be
+    // recording.
     let deadline = Instant::now() + Duration::from_secs(300);
     while ProgInfoIter::default().any(|info| ours.contains(&info.id)) {
         assert!(Instant::now() < deadline, "programs are left: {ours:?}");

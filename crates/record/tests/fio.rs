@@ -1,4 +1,4 @@
-//! fio knows what it did: its own counts, bytes and log of offsets must be what was recorded.
+//! Compares recordings with fio's own counts, bytes and log of offsets.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::{Live, events_on, installed, permitted, scratch};
 use poolwright_record::Subject;
 use poolwright_trace::{Event, Flags, Op};
 
-/// One fio job: `extra` arguments, and flags that every transfer must carry.
+/// A fio job: `extra` arguments, and flags that every transfer must have.
 struct Job {
     engine: &'static str,
     extra: &'static [&'static str],
@@ -19,7 +19,7 @@ struct Job {
 fn fio(dir: &Path, args: &[&str]) -> serde_json::Value {
     let output = Command::new("fio")
         .args(["--name=job", "--filename=data", "--size=16M", "--output-format=json"])
-        // Not --directory: with --write_iolog, fio 3.33 ignores it.
+        // `--directory` would not work: with `--write_iolog`, fio 3.33 ignores it.
         .current_dir(dir)
         .args(args)
         .output()
@@ -30,7 +30,7 @@ fn fio(dir: &Path, args: &[&str]) -> serde_json::Value {
     serde_json::from_str(&text[start..]).expect("fio prints JSON")
 }
 
-/// Transfers and places, from fio's log of what it issued.
+/// Returns the transfers and their positions from fio's log.
 fn logged(iolog: &Path) -> Vec<(Op, u64, u64)> {
     let text = std::fs::read_to_string(iolog).expect("fio wrote its log");
     let transfer = |line: &str| {
@@ -87,7 +87,7 @@ fn check(test: &str, job: &Job) {
         .map(|e| (e.op, e.offset, e.len))
         .collect();
     let mut issued = logged(&iolog);
-    // Asynchronous requests of one batch start at the same time: their order says nothing.
+    // Asynchronous requests of one batch start at the same time, so their order is arbitrary.
     if job.flags & (Flags::AIO.0 | Flags::URING.0) != 0 {
         recorded.sort_unstable();
         issued.sort_unstable();

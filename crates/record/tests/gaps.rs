@@ -1,4 +1,4 @@
-//! What a thread did between two operations, against what the program measured itself.
+//! Compares the recorded gaps between operations with what the program measured itself.
 
 mod common;
 
@@ -13,7 +13,7 @@ use common::{Live, events_on, permitted, scratch};
 use poolwright_record::{Subject, Summary};
 use poolwright_trace::{Event, Gap, Op, Trace};
 
-/// Records what `command` does in a fresh directory, and returns what it printed.
+/// Records `command` in a fresh directory, and returns its output.
 fn record(mut command: Command) -> (Summary, Trace, String) {
     let scratch = scratch();
     let dir = scratch.path().join("db");
@@ -31,7 +31,7 @@ fn python(program: &str) -> Command {
     command
 }
 
-/// Each write with the gap before it and the gap's length.
+/// Returns each write with the preceding gap and the length of the gap in nanoseconds.
 fn gaps(trace: &Trace, name: &str) -> Vec<(Event, Gap, u64)> {
     let events = events_on(trace, name);
     assert_eq!((events[0].op, events[0].gap), (Op::Create, None), "the thread's first operation");
@@ -46,8 +46,9 @@ fn gaps(trace: &Trace, name: &str) -> Vec<(Event, Gap, u64)> {
         .collect()
 }
 
-/// Between two writes: CPU time and then sleep, sleep and then CPU time, and nothing. Prints the thread's CPU time between
-/// the writes, and how long it slept. It sleeps on another CPU each time: their clocks lag by different times.
+/// Between two writes, the program uses CPU time and then sleeps, sleeps and then uses CPU time, or does nothing. It
+/// prints the thread's CPU time between the writes and the time slept. It sleeps on a different CPU each time, because
+/// the clocks of CPUs lag by different times.
 const CPU_AND_SLEEP: &str = "
 import os, time
 def work(ms):
@@ -95,7 +96,7 @@ fn cpu_time_and_sleep_are_kept_apart() {
         }
         assert!(gap.cpu_ns.abs_diff(cpu) <= cpu / 5, "{line}: {gap:?}");
         let sleep = length - gap.cpu_ns - u64::from(gap.ready_ns);
-        // The program's own sleep ends when it runs again.
+        // The sleep that the program measures ends only when it runs again.
         assert!(sleep >= slept / 2 && sleep <= slept + slept / 5 + 1_000_000, "{line}: {gap:?} in {length}");
         assert_eq!(gap.waker, Gap::TIMER, "a timer ended the sleep");
         let after_wake = if kind == 1 { cpu - cpu / 5 } else { 1 };
@@ -105,7 +106,7 @@ fn cpu_time_and_sleep_are_kept_apart() {
 
 const ROUNDS: u64 = 40;
 
-/// Two threads take turns, each with a write. The notifier keeps the waiter waiting.
+/// Two threads write in turn. The waiter waits for the notifier.
 fn take_turns() {
     let turn = (Mutex::new(0), Condvar::new());
     let play = |name: &str, own: u64, pause: Duration| {
@@ -128,7 +129,7 @@ fn take_turns() {
     });
 }
 
-/// The program of `a_thread_that_wakes_another_is_named`, in a process of its own.
+/// The program of `a_thread_that_wakes_another_is_named`, run as a child process.
 #[test]
 fn child() {
     if std::env::var_os("POOLWRIGHT_TEST_CHILD").is_some() {
@@ -148,7 +149,7 @@ fn a_thread_that_wakes_another_is_named() {
     let waits = gaps(&trace, "db/waiter");
     assert_eq!(waits.len() as u64, ROUNDS);
     for (event, gap, length) in &waits {
-        // Where the waiter came late, its turn had begun, and it did not sleep.
+        // If the waiter was late, its turn had begun and it did not sleep.
         assert!([0, notifier].contains(&gap.waker), "{event:?}");
         assert!(event.tid != notifier && u64::from(gap.wake_ns) < *length, "{event:?}");
         assert_eq!(gap.waker == 0, gap.wake_ns == 0, "{event:?}");
@@ -218,7 +219,7 @@ os.rename('b', 'c')",
     assert!(gap("db/c", Op::Rename).is_some());
 }
 
-/// Works for three seconds of CPU time and writes all the while; prints the CPU time.
+/// Uses three seconds of CPU time while writing, and prints the CPU time.
 const BUSY: &str = "
 import os, time
 fd = os.open('f', os.O_RDWR | os.O_CREAT)
@@ -236,7 +237,7 @@ fn check_seconds(summary: &Summary, trace: &Trace, cpu: u64) {
     assert_eq!(meta.cpu.len() as u64, meta.duration_ns / 1_000_000_000);
     let host: u64 = meta.cpu.iter().map(|second| second.host_ns).sum();
     let subject: u64 = meta.cpu.iter().map(|second| second.subject_ns).sum();
-    // Seconds at the edges are left out: before the process is known, and the last, unfinished one.
+    // The seconds at the edges are missing: those before the process is known, and the last, incomplete one.
     assert!(subject <= cpu + cpu / 10 && subject >= cpu / 4, "{subject} of {cpu}: {:?}", meta.cpu);
     assert!(host >= subject / 2 && host <= meta.duration_ns * u64::from(meta.cores) * 11 / 10, "{host}");
 }

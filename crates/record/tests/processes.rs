@@ -10,13 +10,13 @@ use std::time::Duration;
 use common::{permitted, scratch};
 use poolwright_record::{Ended, Error, Options, Recorder, Subject};
 
-/// How long the recorder may take to notice that the process has ended. It looks every 100 ms.
+/// The time limit for the recorder to notice the end of the process. It checks every 100 ms.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Writes from three children, after a line of input.
 const PROGRAM: &str = "read -r go; for i in 1 2 3; do (echo $i >\"child$i\") & done; wait";
 
-/// How a recording went.
+/// The outcome of a recording.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Ended,
@@ -25,7 +25,7 @@ enum Outcome {
     Hung,
 }
 
-/// Records [`PROGRAM`], which goes on after `delay`, measured from the start of the recorder.
+/// Records [`PROGRAM`], which continues after `delay`, measured from the start of the recorder.
 fn record(delay: Duration) -> Outcome {
     let scratch = scratch();
     let mut child = Command::new("sh")
@@ -52,7 +52,7 @@ fn record(delay: Duration) -> Outcome {
             Outcome::Ended
         }
         Ok(Err(Error::Process { .. })) => Outcome::TooLate,
-        Ok(Err(why)) => panic!("the recording failed: {why}"),
+        Ok(Err(why)) => panic!("recording failed: {why}"),
         Err(_) => Outcome::Hung,
     };
     stop.store(true, Ordering::Relaxed);
@@ -60,8 +60,8 @@ fn record(delay: Duration) -> Outcome {
     outcome
 }
 
-/// The children start and end at each moment of the recorder's start and of its first looks.
-/// `POOLWRIGHT_RECORDINGS=1000` makes it that many.
+/// The children start and end at various moments of the recorder's start and first checks. `POOLWRIGHT_RECORDINGS=1000`
+/// sets the number of recordings.
 #[test]
 fn recordings_of_short_processes_end() {
     if !permitted("recordings_of_short_processes_end") {

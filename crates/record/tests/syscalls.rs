@@ -1,4 +1,4 @@
-//! Each way to touch a file, against what the calls are known to have done.
+//! Compares the events of each system call that accesses a file with the known effects of the call.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::{Live, events_on, ops_on, permitted, python, scratch};
 use poolwright_record::{Ended, NO_FILE, Subject};
 use poolwright_trace::{Flags, Op, Trace};
 
-/// Records `program` working in a fresh directory.
+/// Records `program` in a fresh directory.
 fn record(program: &str) -> Trace {
     let scratch = scratch();
     let dir = scratch.path().join("db");
@@ -220,7 +220,7 @@ put('by_strangers'); put('from_above')
 assert os.system('rm \"$PWD/by_strangers\"; cd ..; rm db/from_above') == 0",
     );
     let paths: Vec<&str> = trace.files.iter().map(|f| f.path.rsplit_once("/db/").unwrap().1).collect();
-    // In the order of their first events; a file keeps the last name it had.
+    // Files are in the order of their first events, and have their last names.
     assert_eq!(
         paths,
         ["moved/last", "target", "gone", "moved/deeper", "moved/tail", "by_strangers", "from_above"]
@@ -240,7 +240,8 @@ fn a_process_is_followed_with_its_children() {
     }
     let scratch = scratch();
     let dir = scratch.path();
-    // Waits for a line, so that it is there before it is recorded; then writes, and lets a grandchild write.
+    // Waits for a line of input, so that the process runs before it is recorded; then writes, and starts a grandchild
+    // that writes.
     let program = "import os, sys
 sys.stdin.readline()
 open('parent', 'w').write('12345')

@@ -1,4 +1,4 @@
-//! A recording that is looked at while it runs tells what a trace of the same would hold.
+//! A watcher receives the same files and events as a trace of the same recording.
 
 mod common;
 
@@ -34,7 +34,7 @@ impl Watcher for Eye {
 const PROGRAM: &str = "import os\nfd = os.open('grows', 66)\nfor i in range(500): os.pwrite(fd, b'x' * 512, i * 512)\n\
                        os.pread(fd, 4096, 0)\nos.close(fd)\nos.unlink('grows')\nold = os.open('old', 2)\nos.pread(old, 10, 0)";
 
-/// Until the last operation of the program was seen, and a tick.
+/// Receives until the last operation of the program and a tick have been seen.
 fn follow(seen: &Receiver<Seen>) -> (Vec<File>, Vec<Event>) {
     let (mut files, mut events, mut ticked) = (Vec::new(), Vec::new(), false);
     while !ticked || !events.iter().any(|e: &Event| e.op == Op::Read && e.len == 10) {

@@ -1,11 +1,11 @@
-//! Text that somebody else chose, made harmless for each place it is printed in.
+//! Escapes untrusted text for each output format.
 
 use std::fmt::Write;
 
-/// For HTML and SVG, in content and in quoted attributes.
+/// Escapes text for HTML and SVG, in content and in quoted attributes.
 ///
-/// Characters that XML forbids (control characters) and those that reorder text around them (bidirectional
-/// overrides) become visible as `\u{…}`: a file name must not be able to hide what it is.
+/// Characters that XML forbids (control characters) and bidirectional overrides, which reorder the text around them,
+/// become visible as `\u{…}`, so that a file name cannot hide its real spelling.
 pub fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     for c in text.chars() {
@@ -23,7 +23,7 @@ pub fn html(text: &str) -> String {
     out
 }
 
-/// For one line on a terminal: nothing in it can move the cursor, change colours or set a title.
+/// Escapes text for one line on a terminal, so that it cannot move the cursor, change colours or set a title.
 pub fn line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -37,7 +37,7 @@ pub fn line(text: &str) -> String {
     out
 }
 
-/// For a cell of a Markdown table. An underscore inside a word is left alone, because it is no mark-up there.
+/// Escapes text for a cell of a Markdown table. An underscore inside a word is not mark-up and stays unescaped.
 pub fn markdown(text: &str) -> String {
     let text = line(text);
     let mut out = String::with_capacity(text.len());
@@ -57,7 +57,7 @@ pub fn markdown(text: &str) -> String {
     out
 }
 
-/// A field of a CSV file, quoted where RFC 4180 asks for it.
+/// Formats a field of a CSV file, quoted where RFC 4180 requires it.
 pub fn csv(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

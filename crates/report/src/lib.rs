@@ -1,8 +1,7 @@
-//! How results look: tables for the terminal, Markdown and CSV, plots as SVG, and one HTML page that needs
-//! nothing but itself.
+//! Formats results: tables for the terminal, as Markdown and as CSV, plots as SVG, and self-contained HTML pages.
 //!
-//! This crate knows nothing of databases or of ZFS. It takes figures with their [`Unit`] and text that may come
-//! from anywhere (a file name is text chosen by somebody else), and escapes the latter for each output.
+//! This crate is independent of databases and ZFS. Its input is figures with their [`Unit`] and text, which is
+//! untrusted (a file name can contain anything); the crate escapes text for each output.
 //!
 //! ```
 //! use poolwright_report::{Cell, Column, Table, Unit};

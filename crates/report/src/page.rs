@@ -1,7 +1,7 @@
-//! One HTML page that holds everything it needs: opened from a mail attachment or in ten years, it looks the same.
+//! One self-contained HTML page, which looks the same when opened from a mail attachment or in ten years.
 //!
-//! Nothing is fetched (a content policy in the page forbids it), and without scripts it only loses the sorting of
-//! tables. All text is escaped here; callers pass it as it is.
+//! The page loads nothing (its content security policy forbids it). Without scripts, only the sorting of tables is
+//! missing. This module escapes all text, so callers pass it unescaped.
 
 use std::fmt::Write as _;
 
@@ -9,19 +9,19 @@ use crate::escape::html;
 use crate::plot::{self, Plot};
 use crate::table::{Table, Tone, tone_class};
 
-/// The element of every page by which a file is known to be one.
+/// The element that identifies a file as a page written by Poolwright.
 pub const GENERATOR: &str = "<meta name=\"generator\" content=\"Poolwright\">";
 
-/// What a callout says.
+/// The kind of a callout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callout {
     /// The verdict: something should change.
     Change,
-    /// The verdict: keep what is there.
+    /// The verdict: keep the current settings.
     Keep,
-    /// What has to be known before trusting the rest.
+    /// Information that limits the trust in the rest of the page.
     Warning,
-    /// Neither good nor bad.
+    /// A neutral remark.
     Note,
 }
 
@@ -34,7 +34,7 @@ pub struct Page {
     sections: Vec<Section>,
 }
 
-/// A heading and what follows it.
+/// A heading and the content below it.
 #[derive(Clone, Debug)]
 pub struct Section {
     heading: String,
@@ -42,30 +42,30 @@ pub struct Section {
 }
 
 impl Page {
-    /// An empty page.
+    /// Creates an empty page.
     pub fn new(title: &str) -> Self {
         Page { title: title.to_owned(), subtitle: String::new(), footer: String::new(), sections: Vec::new() }
     }
 
-    /// The line under the title.
+    /// Sets the line below the title.
     pub fn subtitle(mut self, text: &str) -> Self {
         self.subtitle = text.to_owned();
         self
     }
 
-    /// The last line of the page: who made it.
+    /// Sets the last line of the page, which names the program that made it.
     pub fn footer(mut self, text: &str) -> Self {
         self.footer = text.to_owned();
         self
     }
 
-    /// Adds a section; an empty heading is for what stands before the first one.
+    /// Adds a section. An empty heading is for the content before the first heading.
     pub fn section(&mut self, heading: &str) -> &mut Section {
         self.sections.push(Section { heading: heading.to_owned(), body: String::new() });
-        self.sections.last_mut().expect("one was just added")
+        self.sections.last_mut().expect("a section was just added")
     }
 
-    /// The whole page.
+    /// Returns the HTML of the page.
     pub fn html(&self) -> String {
         let (title, subtitle) = (html(&self.title), html(&self.subtitle));
         let style = [include_str!("page.css"), plot::STYLE].concat();
@@ -104,23 +104,23 @@ impl Page {
 }
 
 impl Section {
-    /// A smaller heading.
+    /// Adds a smaller heading.
     pub fn heading(&mut self, text: &str) -> &mut Self {
         self.add(format_args!("<h3>{}</h3>", html(text)))
     }
 
-    /// A paragraph; `` `code` `` between backticks is set as code.
+    /// Adds a paragraph; `` `code` `` between backticks is set as code.
     pub fn paragraph(&mut self, text: &str) -> &mut Self {
         self.add(format_args!("<p>{}</p>", prose(text)))
     }
 
-    /// A list of points, set like paragraphs.
+    /// Adds a list of items, formatted like paragraphs.
     pub fn list<S: AsRef<str>>(&mut self, items: impl IntoIterator<Item = S>) -> &mut Self {
         let items: String = items.into_iter().map(|i| format!("<li>{}</li>", prose(i.as_ref()))).collect();
         if items.is_empty() { self } else { self.add(format_args!("<ul>{items}</ul>")) }
     }
 
-    /// A box that catches the eye: a heading and a sentence or two.
+    /// Adds a highlighted box with a heading and a short text.
     pub fn callout(&mut self, kind: Callout, heading: &str, text: &str) -> &mut Self {
         let class = match kind {
             Callout::Change => "change",
@@ -131,7 +131,7 @@ impl Section {
         self.add(format_args!("<div class=\"callout {class}\"><b>{heading}</b><p>{text}</p></div>"))
     }
 
-    /// Figures in large type: what, the figure, a remark, how it is meant.
+    /// Adds figures in large type: name, figure, remark, tone.
     pub fn tiles<'a>(
         &mut self,
         tiles: impl IntoIterator<Item = (&'a str, &'a str, &'a str, Tone)>,
@@ -148,25 +148,25 @@ impl Section {
         self.add(format_args!("<div class=\"tiles\">{all}</div>"))
     }
 
-    /// A table whose columns can be sorted.
+    /// Adds a table whose columns can be sorted.
     pub fn table(&mut self, table: &Table) -> &mut Self {
         self.body.push_str(&table.html());
         self
     }
 
-    /// A plot with a caption, which may be empty.
+    /// Adds a plot with a caption, which may be empty.
     pub fn plot(&mut self, plot: &dyn Plot, caption: &str) -> &mut Self {
         let figure = figure(plot, caption);
         self.add(format_args!("{figure}"))
     }
 
-    /// Plots side by side where the window is wide enough; [`plot::HALF`] suits them.
+    /// Adds plots side by side if the window is wide enough; [`plot::HALF`] is a suitable width.
     pub fn plots(&mut self, plots: &[&dyn Plot]) -> &mut Self {
         let figures: String = plots.iter().map(|p| figure(*p, "")).collect();
         self.add(format_args!("<div class=\"pair\">{figures}</div>"))
     }
 
-    /// Names and values, such as what it ran on.
+    /// Adds a list of names and values.
     pub fn key_values<K: AsRef<str>, V: AsRef<str>>(
         &mut self,
         pairs: impl IntoIterator<Item = (K, V)>,
@@ -178,13 +178,13 @@ impl Section {
         self.add(format_args!("<dl>{all}</dl>"))
     }
 
-    /// Text as it is (JSON, a command), folded away under a name.
+    /// Adds preformatted text (JSON, a command) in a collapsed block with a name.
     pub fn raw(&mut self, name: &str, text: &str) -> &mut Self {
         let (name, text) = (html(name), html(text));
         self.add(format_args!("<details><summary>{name}</summary><pre>{text}</pre></details>"))
     }
 
-    /// What `fill` adds, folded away under a name: there for who looks for it, and in nobody's way.
+    /// Adds the elements that `fill` adds in a collapsed block with a name.
     pub fn folded(&mut self, name: &str, fill: impl FnOnce(&mut Section)) -> &mut Self {
         let mut inner = Section { heading: String::new(), body: String::new() };
         fill(&mut inner);
@@ -213,7 +213,7 @@ fn figure(plot: &dyn Plot, caption: &str) -> String {
     format!("<figure>\n{}{caption}</figure>", plot.svg())
 }
 
-/// Escaped, with `` `code` `` set as code; a backtick without a partner stays one.
+/// Escapes text and sets `` `code` `` as code. A backtick without a partner is kept.
 fn prose(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
     let mut out = String::new();

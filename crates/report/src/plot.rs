@@ -1,8 +1,8 @@
-//! Plots as SVG, drawn by hand: a few shapes, thin grid lines, a tool tip on everything that stands for a figure.
+//! Plots as SVG with few shapes, thin grid lines, and a tooltip on each element that represents a figure.
 //!
-//! Colours are CSS variables, so one drawing is readable on light and dark pages. They are those of Okabe and Ito
-//! ("Color Universal Design", 2008), told apart with any colour vision; series differ in shape or dash too.
-//! What cannot be drawn (not finite, or not positive on a logarithmic axis) is counted under the plot.
+//! Colours are CSS variables, so that a drawing is readable on light and dark pages. They are those of Okabe and Ito
+//! ("Color Universal Design", 2008), which are distinguishable with any colour vision; series also differ in shape or
+//! dash. Figures that cannot be drawn (not finite, or not positive on a logarithmic axis) are counted below the plot.
 
 mod bars;
 mod draw;
@@ -23,15 +23,15 @@ pub use scale::Axis;
 pub use scatter::{Point, Scatter};
 pub use series::{Line, TimeSeries};
 
-/// Style of everything inside a plot; the page and a stand-alone SVG both carry it.
+/// The style of a plot's elements, included in the page and in each stand-alone SVG.
 pub(crate) const STYLE: &str = include_str!("plot.css");
 
-/// Natural width of a plot: that of the page's text, so that letters keep their size.
+/// The default width of a plot in pixels: that of the page's text, so that the font is not scaled.
 pub const WIDTH: f64 = 872.0;
-/// Width of one of two plots side by side.
+/// The width of one of two plots side by side, in pixels.
 pub const HALF: f64 = 420.0;
 
-/// Which way an axis or a metric gets better.
+/// The direction in which an axis or a metric improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Latency, space, amplification.
@@ -50,29 +50,29 @@ impl Better {
     }
 }
 
-/// What a point or a cell is to the reader.
+/// The emphasis of a point or cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mark {
-    /// One of many.
+    /// No emphasis.
     #[default]
     None,
-    /// Today's setting.
+    /// The current setting.
     Today,
-    /// The one advised.
+    /// The recommended setting.
     Chosen,
 }
 
-/// Something that draws itself.
+/// A plot.
 pub trait Plot {
-    /// The drawing, at the plot's natural size.
+    /// Draws the plot at its default size.
     fn draw(&self) -> Drawing;
 
-    /// For a page that carries the style already.
+    /// Returns SVG without its style, for a page that contains the style.
     fn svg(&self) -> String {
         self.draw().inline()
     }
 
-    /// A file of its own.
+    /// Returns a stand-alone SVG file.
     fn svg_file(&self) -> String {
         self.draw().standalone(STYLE)
     }

@@ -1,4 +1,4 @@
-//! One table value, printed for the terminal, as Markdown, CSV or HTML.
+//! Tables that can be printed for the terminal and as Markdown, CSV or HTML.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use crate::escape;
 use crate::units::{MISSING, Unit};
 
-/// A column's heading and side.
+/// A column's heading and alignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     title: String,
@@ -15,36 +15,36 @@ pub struct Column {
 }
 
 impl Column {
-    /// For text; such a column is shortened when the terminal is too narrow.
+    /// Creates a column of text, which is shortened if the terminal is too narrow.
     pub fn left(title: &str) -> Self {
         Column { title: title.to_owned(), key: title.to_owned(), right: false }
     }
 
-    /// For numbers; never shortened.
+    /// Creates a column of numbers, which are never shortened.
     pub fn right(title: &str) -> Self {
         Column { right: true, ..Column::left(title) }
     }
 
-    /// The heading in CSV, where it differs from the title: `read_p99_ns` for "read p99".
+    /// Sets the heading in CSV if it differs from the title: `read_p99_ns` for "read p99".
     pub fn key(mut self, key: &str) -> Self {
         self.key = key.to_owned();
         self
     }
 }
 
-/// How a cell is meant. It never carries meaning alone: the text says the same.
+/// The meaning of a cell's colour. The text always expresses the same meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// As everything else.
+    /// No emphasis.
     #[default]
     Plain,
-    /// Better, done.
+    /// Better, or succeeded.
     Good,
-    /// Worse, failed.
+    /// Worse, or failed.
     Bad,
-    /// Of little weight, such as a change inside the noise.
+    /// Unimportant, such as a change within the noise.
     Muted,
-    /// The one to look at.
+    /// Important.
     Strong,
 }
 
@@ -64,29 +64,30 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Text from anywhere.
+    /// Creates a cell of untrusted text.
     pub fn text(text: impl Into<String>) -> Self {
         Cell { value: Value::Text(text.into()), tone: Tone::Plain, note: String::new() }
     }
 
-    /// A number in the base unit of `unit`. What is not finite counts as missing.
+    /// Creates a cell with a number in the base unit of `unit`. A number that is not finite counts as missing.
     pub fn num(value: f64, unit: Unit) -> Self {
         let value = if value.is_finite() { Value::Number(value, unit) } else { Value::Missing };
         Cell { value, tone: Tone::Plain, note: String::new() }
     }
 
-    /// Nothing was measured.
+    /// Creates a cell without a measurement.
     pub fn missing() -> Self {
         Cell { value: Value::Missing, tone: Tone::Plain, note: String::new() }
     }
 
-    /// The same cell, meant in another way.
+    /// Returns the cell with another tone.
     pub fn tone(mut self, tone: Tone) -> Self {
         self.tone = tone;
         self
     }
 
-    /// A remark on the figure, such as its interval: on a line of its own in HTML, in brackets elsewhere, not in CSV.
+    /// Adds a remark on the figure, such as its interval: on a separate line in HTML, in brackets elsewhere, omitted in
+    /// CSV.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self
@@ -104,7 +105,7 @@ impl Cell {
         if self.note.is_empty() { self.figure() } else { format!("{} ({})", self.figure(), self.note) }
     }
 
-    /// Every digit, no unit; empty where there is no number.
+    /// Returns the number with every digit and no unit; empty if there is no number.
     fn raw(&self) -> String {
         match &self.value {
             Value::Text(text) => text.clone(),
@@ -114,22 +115,22 @@ impl Cell {
     }
 }
 
-/// What the terminal can do.
+/// The capabilities of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
-    /// Columns; `None` where lines may be as long as they like (a pipe, a file).
+    /// Width in columns; `None` for unlimited lines (a pipe, a file).
     pub width: Option<usize>,
-    /// Whether colours are wanted.
+    /// Whether to use colours.
     pub ansi: bool,
 }
 
 impl Terminal {
-    /// No colours and no limit: for pipes and files.
+    /// No colours and unlimited width, for pipes and files.
     pub const PLAIN: Terminal = Terminal { width: None, ansi: false };
 
-    /// Standard output as it is now. Colours need a terminal, `TERM` other than `dumb`, and `NO_COLOR` unset or
-    /// empty (no-color.org). The width is `COLUMNS` where that is exported, else 100; who knows better sets
-    /// [`Terminal::width`].
+    /// Returns the capabilities of standard output. Colours need a terminal, `TERM` other than `dumb`, and `NO_COLOR`
+    /// unset or empty (no-color.org). The width is `COLUMNS` if that is exported, otherwise 100; a caller that knows
+    /// the width sets [`Terminal::width`].
     pub fn stdout() -> Terminal {
         Terminal::detect(std::io::stdout().is_terminal(), |name| std::env::var(name).ok())
     }
@@ -145,10 +146,10 @@ impl Terminal {
     }
 }
 
-/// Between two columns.
+/// The number of spaces between two columns.
 const GAP: usize = 2;
 
-/// Rows under named columns.
+/// A table: rows below named columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     columns: Vec<Column>,
@@ -156,15 +157,16 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Table { columns: columns.into_iter().collect(), rows: Vec::new() }
     }
 
-    /// Adds a row; one that is too short is filled up with missing cells.
+    /// Adds a row. Missing cells are added to a row that is too short.
     ///
     /// # Panics
-    /// If the row has more cells than the table has columns.
+    ///
+    /// Panics if the row has more cells than the table has columns.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut row: Vec<Cell> = cells.into_iter().collect();
         assert!(row.len() <= self.columns.len(), "{} cells in {} columns", row.len(), self.columns.len());
@@ -172,12 +174,12 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Whether there is no row.
+    /// Whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// For a terminal: a heading, a rule, one line per row, two spaces between columns.
+    /// Formats the table for a terminal: a heading, a rule, one line per row, two spaces between columns.
     pub fn terminal(&self, to: Terminal) -> String {
         let cells: Vec<Vec<String>> = self.shown(escape::line);
         let titles: Vec<String> = self.columns.iter().map(|c| escape::line(&c.title)).collect();
@@ -195,8 +197,8 @@ impl Table {
         out
     }
 
-    /// As [`Table::terminal`], cut into several tables where it is wider than the terminal: each has the first `keep`
-    /// columns, and as many of the others as fit.
+    /// Formats the table like [`Table::terminal`], but splits it if it is wider than the terminal. Each part has the
+    /// first `keep` columns and as many of the others as fit.
     pub fn terminal_in_parts(&self, to: Terminal, keep: usize) -> String {
         let Some(limit) = to.width.filter(|limit| self.width() > *limit) else { return self.terminal(to) };
         let widths = self.natural_widths();
@@ -220,7 +222,7 @@ impl Table {
         parts.iter().map(part).collect::<Vec<_>>().join("\n")
     }
 
-    /// Columns of a terminal that the whole table takes.
+    /// Returns the width of the whole table in terminal columns.
     pub fn width(&self) -> usize {
         let widths = self.natural_widths();
         widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
@@ -257,9 +259,9 @@ impl Table {
         out.push('\n');
     }
 
-    /// Takes what is too much from the widest text column, again and again.
+    /// Shortens the widest text column repeatedly until the table fits.
     fn narrow(&self, widths: &mut [usize], limit: usize) {
-        const LEAST: usize = 8; // fewer letters say nothing
+        const LEAST: usize = 8; // fewer characters are not meaningful
         loop {
             let total: usize = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
             let widest = (0..widths.len()).filter(|&i| !self.columns[i].right).max_by_key(|&i| widths[i]);
@@ -279,7 +281,7 @@ impl Table {
         self.rows.iter().map(|row| row.iter().map(|c| escape(&c.shown())).collect()).collect()
     }
 
-    /// A Markdown table that also reads well as text.
+    /// Formats a Markdown table that is also readable as plain text.
     pub fn markdown(&self) -> String {
         let titles: Vec<String> = self.columns.iter().map(|c| escape::markdown(&c.title)).collect();
         let cells = self.shown(escape::markdown);
@@ -299,7 +301,8 @@ impl Table {
         out
     }
 
-    /// CSV (RFC 4180, with plain newlines): the columns' keys, then numbers with every digit in their base unit.
+    /// Formats CSV (RFC 4180, with plain newlines): the columns' keys, then numbers with every digit in their base
+    /// unit.
     pub fn csv(&self) -> String {
         let titles = self.columns.iter().map(|c| escape::csv(&c.key)).collect::<Vec<_>>().join(",");
         let mut out = titles + "\n";
@@ -311,7 +314,7 @@ impl Table {
         out
     }
 
-    /// An HTML `<table>`; the page's script lets its columns be sorted.
+    /// Formats an HTML `<table>`, whose columns the page's script makes sortable.
     pub(crate) fn html(&self) -> String {
         let mut out = String::from("<div class=\"scroll\"><table class=\"sortable\">\n<thead><tr>");
         for column in &self.columns {
@@ -362,8 +365,8 @@ fn ansi(tone: Tone) -> &'static str {
     }
 }
 
-/// Columns that a terminal gives to the text: two for East Asian wide characters and emoji, none for marks that
-/// sit on the letter before them. The ranges are those of Unicode's EastAsianWidth that occur in file names.
+/// Returns the number of terminal columns of a text: two for East Asian wide characters and emoji, none for combining
+/// marks. The ranges are those of Unicode's EastAsianWidth that occur in file names.
 fn columns(text: &str) -> usize {
     text.chars().map(char_columns).sum()
 }
@@ -378,7 +381,7 @@ fn char_columns(c: char) -> usize {
     }
 }
 
-/// Leaves out the middle: a path's beginning says which tree, its end says which file.
+/// Shortens a text by removing its middle, because the beginning of a path shows the tree and its end the file.
 fn shorten(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_owned();
@@ -453,7 +456,7 @@ mod tests {
         assert_eq!(t.terminal_in_parts(Terminal::PLAIN, 1), t.terminal(Terminal::PLAIN));
         let wide = Terminal { width: Some(t.width()), ansi: false };
         assert_eq!(t.terminal_in_parts(wide, 1), t.terminal(wide));
-        // One column that is wider than the terminal still has a part.
+        // A column that is wider than the terminal still gets a part.
         assert!(t.terminal_in_parts(Terminal { width: Some(5), ansi: false }, 1).contains("measure 29"));
     }
 

@@ -1,6 +1,6 @@
-//! Numbers for people: three significant digits and the unit that belongs to them.
+//! Formats numbers for display, with three significant digits and a unit.
 
-/// What a number is. The number itself is always in the base unit that the variant names.
+/// The unit of a number. The number is always in the base unit that the variant names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
     /// A bare number.
@@ -14,23 +14,23 @@ pub enum Unit {
     Nanoseconds,
     /// Seconds.
     Seconds,
-    /// A fraction, shown as per cent: 0.25 is `25.0 %`.
+    /// A fraction, shown as a percentage: 0.25 is `25.0 %`.
     Fraction,
-    /// A relative change, shown as signed per cent: -0.25 is `−25.0 %`.
+    /// A relative change, shown as a signed percentage: -0.25 is `−25.0 %`.
     Change,
-    /// A factor, as ZFS prints `compressratio`: `1.33x`.
+    /// A factor, shown as ZFS prints `compressratio`: `1.33x`.
     Ratio,
-    /// Things counted: `18,422`.
+    /// A count: `18,422`.
     Count,
-    /// Things per second: `5.21k/s`.
+    /// A rate per second: `5.21k/s`.
     PerSecond,
 }
 
-/// What is printed where there is no number.
+/// The text for a missing number.
 pub const MISSING: &str = "–";
 
 impl Unit {
-    /// The number with its unit; [`MISSING`] for what is not a finite number.
+    /// Formats a number with its unit; [`MISSING`] if it is not finite.
     ///
     /// ```
     /// use poolwright_report::Unit;
@@ -59,7 +59,7 @@ impl Unit {
         minus(text)
     }
 
-    /// As short as it stays exact enough beside an axis: no trailing zeros, counts as `20k`.
+    /// Formats the label of an axis's tick: no trailing zeros, counts as `20k`.
     pub(crate) fn tick(self, v: f64) -> String {
         let text = match self {
             Unit::Count => thousands(v),
@@ -71,7 +71,7 @@ impl Unit {
     }
 }
 
-/// A hyphen is not a minus sign, and "−0" is 0.
+/// Replaces the hyphen by a minus sign, and "−0" by "0".
 fn minus(text: String) -> String {
     match text.strip_prefix('-') {
         Some(rest) if rest.chars().all(|c| !c.is_ascii_digit() || c == '0') => rest.to_owned(),
@@ -80,7 +80,7 @@ fn minus(text: String) -> String {
     }
 }
 
-/// Takes the zeros after the decimal point away: `1.50 ms` → `1.5 ms`.
+/// Removes trailing zeros after the decimal point: `1.50 ms` → `1.5 ms`.
 fn trim(text: &str) -> String {
     let Some(dot) = text.find('.') else { return text.to_owned() };
     let end = text[dot + 1..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |n| dot + 1 + n);
@@ -88,7 +88,7 @@ fn trim(text: &str) -> String {
     format!("{number}{}", &text[end..])
 }
 
-/// Three significant digits.
+/// Formats three significant digits.
 fn digits(v: f64) -> String {
     let size = v.abs();
     if size >= 1e15 || (size > 0.0 && size < 1e-4) {
@@ -107,7 +107,7 @@ fn digits(v: f64) -> String {
 fn scaled(v: f64, base: f64, suffixes: &[&str]) -> String {
     let mut v = v;
     let mut step = 0;
-    // 0.9995: 1023.9K reads 1.00M and 999.7 µs reads 1.00 ms, not 1000 µs
+    // 0.9995: 1023.9K becomes 1.00M, and 999.7 µs becomes 1.00 ms, not 1000 µs.
     while v.abs() >= base * 0.9995 && step + 1 < suffixes.len() {
         v /= base;
         step += 1;

@@ -47,7 +47,7 @@ fn series(lines: Vec<Line>) -> TimeSeries {
     TimeSeries::new("Writes over time", x, y, lines)
 }
 
-/// A figure by size, with where it may be, and a size marked.
+/// A figure by size with its band of uncertainty, and a marked size.
 fn curves() -> TimeSeries {
     let sizes: [(f64, f64); 5] = [(16e6, 0.9), (128e6, 0.55), (1e9, 0.3), (8e9, 0.12), (64e9, 0.11)];
     let band = sizes.iter().map(|(x, y)| (*x, y - 0.04, y + 0.06)).collect();
@@ -169,7 +169,7 @@ fn text_from_outside_cannot_become_mark_up() {
             });
     }
     let html = page.html();
-    assert_eq!(html.matches("<script").count(), 1, "only the page's own script");
+    assert_eq!(html.matches("<script").count(), 1, "the page has only its sorting script");
     assert!(!html.contains("<img") && !html.contains(['\u{1b}', '\u{0}']));
     assert_eq!(html.matches("</title>").count(), html.matches("<title>").count());
     assert_eq!(html.matches("<svg").count(), 18);
@@ -186,7 +186,7 @@ fn the_page_fetches_nothing() {
     assert!(html.contains("default-src 'none'"));
 }
 
-/// Every coordinate is a finite number within (or, for text, near) the picture.
+/// Checks that every coordinate is a finite number within the drawing, or, for text, close to it.
 fn sound(svg: &str) {
     assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     let quoted = |name: &str| -> Vec<f64> {

@@ -34,7 +34,7 @@ fn stretches(dir: &Path, len: usize) {
     }
 }
 
-/// `rare` of 256K in one of fifty places, among `common`.
+/// Generates content of kind `usual`, with 256K of kind `rare` in one of fifty places.
 fn rare(dir: &Path, len: usize, usual: u8, rare: u8) {
     let mut rng = common::rng(9);
     let mut out = Vec::with_capacity(len);
@@ -111,7 +111,7 @@ fn main() {
     };
     for (name, make) in MIXES.iter().filter(|(n, _)| only.as_ref().is_none_or(|o| n.contains(o.as_str()))) {
         let dir = dir.join("mix");
-        fs::create_dir_all(&dir).expect("making the folder");
+        fs::create_dir_all(&dir).expect("create the directory");
         make(&dir, len);
         let truth = run(&dir, &options);
         let mut held = vec![0; truth.cells.len()];
@@ -153,6 +153,6 @@ fn main() {
             places / seeds,
             truth.seconds
         );
-        fs::remove_dir_all(&dir).expect("removing the folder");
+        fs::remove_dir_all(&dir).expect("remove the directory");
     }
 }

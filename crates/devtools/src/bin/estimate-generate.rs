@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 #[path = "../../../estimate/tests/common/mod.rs"]
 mod common;
 
-/// One megabyte of a table: 16K pages of rows, some words in them, the rest of the page empty.
+/// Generates one megabyte of a table: 16K pages of rows with some words in them; the rest of the page is empty.
 fn table(rng: &mut ChaCha8Rng, fullness: f64, out: &mut Vec<u8>) {
     for _ in 0..64 {
         let end = out.len() + 16384;
@@ -28,12 +28,12 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let dir = PathBuf::from(args.next().expect("usage: estimate-generate DIR GIB"));
     let gib: u64 = args.next().and_then(|n| n.parse().ok()).expect("usage: estimate-generate DIR GIB");
-    fs::create_dir_all(&dir).expect("making the folder");
+    fs::create_dir_all(&dir).expect("create the directory");
     for i in 0..gib {
         let mut rng = common::rng(i);
         let kind = [3u8, 3, 3, 3, 3, 3, 2, 0, 3, 4][i as usize % 10];
         let fullness = 0.5 + 0.05 * (i % 10) as f64;
-        let mut file = File::create(dir.join(format!("file{i:03}"))).expect("making a file");
+        let mut file = File::create(dir.join(format!("file{i:03}"))).expect("create a file");
         let mut out = Vec::with_capacity(1 << 20);
         for m in 0..1024 {
             out.clear();

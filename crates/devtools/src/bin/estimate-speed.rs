@@ -49,7 +49,7 @@ fn bare(engine: Engine, path: &Path, options: &Options) {
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(thread))));
 }
 
-/// Processor time of this process so far, in seconds: on a machine that does other work too, the fairer measure.
+/// Returns the CPU time of this process so far in seconds, the fairer measure on a machine with other load.
 fn processor() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let after_name = stat.rsplit(')').next().expect("a name in parentheses");
@@ -81,7 +81,7 @@ fn main() {
         };
         let estimated = || timed(&|| drop(estimate(&input, &options, &mut |_| {}).expect("estimating")));
         let plain = || timed(&|| bare(engine, &path, &options));
-        // whichever comes first finds another machine than the one that comes second
+        // Alternate the order, because the first run may affect the second.
         let (e, b) = if run % 2 == 0 {
             let e = estimated();
             (e, plain())

@@ -1,4 +1,4 @@
-//! What the tests share: structured content, and pools to hold estimates against.
+//! Common functions of the tests: structured content, and pools for comparison.
 #![allow(dead_code)]
 
 use std::fs;
@@ -11,7 +11,7 @@ use poolwright_openzfs::{Blocks, Config, Engine, Pool, Spec, Use, VdevGroup};
 use rand::{Rng as _, RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Content of a kind: 0 noise, 1 zeros, 2 words, 3 rows of numbers, 4 base-16 text of noise, 5 one byte.
+/// Generates content of a kind: 0 noise, 1 zeros, 2 words, 3 rows of numbers, 4 base-16 text of noise, 5 one byte.
 pub fn content(kind: u8, len: usize, rng: &mut ChaCha8Rng) -> Vec<u8> {
     let mut out = vec![0; len];
     match kind {
@@ -74,7 +74,7 @@ pub fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-/// A file of stretches of all kinds, of up to `stretch` bytes each.
+/// Generates content of stretches of all kinds, of up to `stretch` bytes each.
 pub fn mixed(len: usize, stretch: usize, seed: u64) -> Vec<u8> {
     let mut rng = rng(seed);
     let mut out = Vec::with_capacity(len);
@@ -90,7 +90,7 @@ pub fn engine() -> Engine {
     Engine::start(&Config { arc_bytes: 128 << 20, dirty_bytes: 128 << 20, ..Config::default() }).unwrap()
 }
 
-/// A pool on sparse files in `dir`, with a name of its own: tests run side by side in one process.
+/// Creates a pool on sparse files in `dir`, with a unique name because tests run concurrently in one process.
 pub fn pool(dir: &Path, ashift: u32, layout: Layout) -> Pool {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!("estimate{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -104,7 +104,7 @@ pub fn pool(dir: &Path, ashift: u32, layout: Layout) -> Pool {
     Pool::create(engine(), &Spec { name, ashift, groups }).unwrap()
 }
 
-/// Writes `source` into a new dataset, holes left out, and says what its blocks take.
+/// Writes `source` to a new dataset, leaving out holes, and returns the space of its blocks.
 pub fn store(pool: &Pool, dataset: &str, recordsize: u64, compression: &str, source: &Path) -> (Blocks, u64) {
     let settings: Settings =
         [("recordsize".into(), recordsize.to_string()), ("compression".into(), compression.into())].into();
@@ -121,7 +121,7 @@ pub fn store(pool: &Pool, dataset: &str, recordsize: u64, compression: &str, sou
     (file.blocks().unwrap(), file.object())
 }
 
-/// Where the host's file has data.
+/// Returns the ranges in which the host's file has data.
 fn extents(path: &Path, len: u64) -> Vec<(u64, u64)> {
     let file = fs::File::open(path).unwrap();
     let (mut out, mut at) = (Vec::new(), 0);
@@ -133,7 +133,7 @@ fn extents(path: &Path, len: u64) -> Vec<(u64, u64)> {
     out
 }
 
-/// In full, of one file.
+/// Estimates one file in full.
 pub fn full(
     path: &Path,
     recordsizes: &[u64],
@@ -153,7 +153,7 @@ pub fn full(
     estimate(&Input::paths(&[path.to_owned()]).unwrap(), &options, &mut |_| {}).unwrap()
 }
 
-/// A file with this content.
+/// Creates a file with this content.
 pub fn file(dir: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     let path = dir.join(name);
     fs::write(&path, bytes).unwrap();

@@ -1,6 +1,6 @@
-//! A recorder in the background of a test.
+//! Runs a recorder in the background of a test.
 //!
-//! The recorder leaves out its own process, so what is to be recorded is done by children.
+//! The recorder leaves out its own process, so child processes do the recorded work.
 
 #![allow(dead_code)] // not every test file uses all of it
 
@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use poolwright_record::{Options, Recorder, Result, Subject, Summary, probe_support};
 use poolwright_trace::{Event, Op, Trace};
 
-/// Whether recording is possible here; says by name and reason that a test is skipped where it is not.
+/// Whether recording is permitted. Otherwise prints that the test is skipped, and why.
 pub fn permitted(test: &str) -> bool {
     let sets = probe_support();
     if sets.iter().any(|set| set.refused.is_none()) {
@@ -27,7 +27,7 @@ pub fn permitted(test: &str) -> bool {
     false
 }
 
-/// Whether a program is installed; says so if a test is skipped without it.
+/// Whether a program is installed. Otherwise prints that the test is skipped.
 pub fn installed(program: &str, test: &str) -> bool {
     let found =
         Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
@@ -37,12 +37,12 @@ pub fn installed(program: &str, test: &str) -> bool {
     found
 }
 
-/// A scratch folder on a disk: /tmp may be a tmpfs, which has no page cache faults and no O_DIRECT.
+/// Creates a scratch directory on a disk: /tmp may be a tmpfs, which has no page-cache faults and no O_DIRECT.
 pub fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch folder")
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("create a scratch directory")
 }
 
-/// A recording under way.
+/// A running recording.
 pub struct Live {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Summary>>,
@@ -50,7 +50,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Returns when the subject is being recorded.
+    /// Starts a recording. Returns when the subject is being recorded.
     pub fn start(subject: Subject, out: &Path) -> Live {
         Live::start_with(subject, Options::new(out))
     }
@@ -59,7 +59,7 @@ impl Live {
         Live::start_held(subject, options, Arc::default())
     }
 
-    /// While somebody else has `held` locked, nobody empties the ring buffer.
+    /// Starts a recording that does not read the ring buffer while another thread holds the lock `held`.
     pub fn start_held(subject: Subject, options: Options, held: Arc<Mutex<()>>) -> Live {
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, started) = mpsc::channel();
@@ -79,7 +79,7 @@ impl Live {
         Live { stop, thread, out }
     }
 
-    /// Waits for a recording that ends by itself.
+    /// Waits for a recording that ends with its subject.
     pub fn join(self) -> (Summary, Trace) {
         let out = self.out.clone();
         (self.wait(), Trace::load(&out).expect("the trace opens"))
@@ -89,7 +89,7 @@ impl Live {
         self.thread.join().expect("no panic").expect("the recording succeeds")
     }
 
-    /// Stops a recording that may have seen nothing, and so left no trace.
+    /// Stops a recording that may have seen no event, and so left no trace.
     pub fn stop(self) -> Summary {
         self.stop.store(true, Ordering::Relaxed);
         self.wait()
@@ -108,7 +108,7 @@ pub fn python(dir: &Path, program: &str) {
     assert!(status.success(), "the program failed: {program}");
 }
 
-/// The operations on files whose path ends with `name`, as (operation, offset, length).
+/// Returns the operations on files whose path ends with `name`, as (operation, offset, length).
 pub fn ops_on(trace: &Trace, name: &str) -> Vec<(Op, u64, u64)> {
     events_on(trace, name).iter().map(|e| (e.op, e.offset, e.len)).collect()
 }

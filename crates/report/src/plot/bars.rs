@@ -1,4 +1,4 @@
-//! One bar per setting, from zero, with an error bar at its end: the figures of a table as a picture.
+//! One bar per setting, starting at zero, with an error bar at its end.
 
 use std::cmp::Ordering;
 
@@ -17,7 +17,7 @@ struct Bar {
     mark: Mark,
 }
 
-/// Horizontal bars: names of settings are long, and there may be many of them.
+/// Horizontal bars, because the names of settings are long and there may be many of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
     title: String,
@@ -27,12 +27,12 @@ pub struct Bars {
 }
 
 impl Bars {
-    /// Without bars yet; `axis` is what they show.
+    /// Creates a plot without bars; `axis` describes their length.
     pub fn new(title: &str, axis: Axis) -> Self {
         Bars { title: title.to_owned(), axis: axis.from_zero(), bars: Vec::new(), width: WIDTH }
     }
 
-    /// Adds a bar; `group` decides its colour, `range` are the ends of its error bar.
+    /// Adds a bar. `group` determines its colour; `range` contains the ends of its error bar.
     pub fn bar(
         mut self,
         label: &str,
@@ -45,7 +45,7 @@ impl Bars {
         self
     }
 
-    /// Another width than [`WIDTH`]; the height follows from the bars.
+    /// Sets the width (default [`WIDTH`]). The height depends on the number of bars.
     pub fn width(mut self, width: f64) -> Self {
         self.width = width;
         self
@@ -68,7 +68,7 @@ impl Bars {
 }
 
 impl Bar {
-    /// The error bar's ends, where they can be drawn.
+    /// Returns the ends of the error bar if they can be drawn.
     fn ends(&self, axis: &Axis) -> Option<(f64, f64)> {
         self.range.filter(|(lo, hi)| axis.takes(*lo) && axis.takes(*hi) && lo <= hi)
     }
@@ -90,7 +90,7 @@ impl Plot for Bars {
                 [b.value, lo, hi]
             })
         };
-        // A bar is whole or it lies; only its error bar may go beyond the axis.
+        // A bar must be drawn in full, otherwise it misleads; only its error bar may extend beyond the axis.
         let (low, high) = robust(&self.axis, ends());
         let value = |end: fn(f64, f64) -> f64, first| drawn.iter().map(|b| b.value).fold(first, end);
         let (low, high) = (value(f64::min, low), value(f64::max, high));
@@ -136,7 +136,7 @@ impl Bars {
         d.text(left - 10.0, y + 4.0, class, Anchor::End, &fit(&bar.label, 12.0, left - 10.0));
         let (zero, at) = (x.at(0.0), x.at(bar.value));
         d.tip(&tip, |d| {
-            // a figure of nearly nothing is still there
+            // A value close to zero must still be visible.
             d.rect(zero.min(at), y - 7.0, (at - zero).abs().max(1.0), 14.0, &format!("bar s{group}"));
             if let Some((lo, hi)) = ends {
                 d.line((x.at(lo), y), (x.at(hi), y), "whisker sink");

@@ -1,4 +1,4 @@
-//! The few SVG elements that the plots are made of.
+//! The SVG elements that the plots use.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ pub struct Drawing {
     body: String,
 }
 
-/// Where a text's anchor is.
+/// The horizontal anchor of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -22,7 +22,7 @@ pub(super) enum Anchor {
 }
 
 impl Drawing {
-    /// `name` is what a screen reader says of it.
+    /// Creates an empty drawing. Screen readers read `name`.
     pub(super) fn new(width: f64, height: f64, name: &str) -> Self {
         Drawing { width, height, name: name.to_owned(), body: String::new() }
     }
@@ -66,7 +66,7 @@ impl Drawing {
         self.push(format_args!("<path d=\"{d}\" class=\"{class}\"/>"));
     }
 
-    /// Joins the points by straight lines.
+    /// Draws straight lines through the points.
     pub(super) fn polyline(&mut self, points: &[(f64, f64)], class: &str) {
         let mut d = String::new();
         for (i, (x, y)) in points.iter().enumerate() {
@@ -75,14 +75,14 @@ impl Drawing {
         self.path(&d, class);
     }
 
-    /// What `draw` draws says `tip` when pointed at.
+    /// Adds the tooltip `tip` to the elements that `draw` draws.
     pub(super) fn tip(&mut self, tip: &str, draw: impl FnOnce(&mut Drawing)) {
         self.push(format_args!("<g><title>{}</title>", escape::html(tip)));
         draw(self);
         self.push(format_args!("</g>"));
     }
 
-    /// The shape of series `i`, about `r` in radius. From the eighth on the shapes begin again in other colours.
+    /// Draws the marker of series `i` with radius `r`. From the eighth series on, the shapes repeat in other colours.
     pub(super) fn shape(&mut self, i: usize, x: f64, y: f64, r: f64) {
         let class = format!("dot s{}", colour(i));
         let at = |points: &[(f64, f64)]| {
@@ -127,12 +127,12 @@ impl Drawing {
         self.body.push('\n');
     }
 
-    /// For a page that carries the style already.
+    /// Returns SVG without its style, for a page that contains the style.
     pub fn inline(&self) -> String {
         self.element("", "")
     }
 
-    /// An SVG file with its style.
+    /// Returns an SVG file with its style.
     pub fn standalone(&self, style: &str) -> String {
         self.element(" xmlns=\"http://www.w3.org/2000/svg\"", &format!("<style>\n{style}</style>\n"))
     }
@@ -146,19 +146,19 @@ impl Drawing {
     }
 }
 
-/// The colour of series `i`: of 49 series no two share both colour and shape.
+/// Returns the colour of series `i`. No two of 49 series share both colour and shape.
 pub(super) fn colour(i: usize) -> usize {
     (i + i / 7) % 7
 }
 
-/// A coordinate with one decimal, and no "-0".
+/// Formats a coordinate with one decimal, without "-0".
 fn px(v: f64) -> String {
     let v = (v * 10.0).round() / 10.0 + 0.0;
     format!("{v}")
 }
 
-/// About how wide a text is at a font size, for placing what stands beside it. System fonts differ; narrow and
-/// wide letters of the usual sans-serif faces are not much wider than this.
+/// Estimates the width of a text in pixels at a font size, to place elements beside it. System fonts differ; narrow and
+/// wide letters of common sans-serif fonts are not much wider than this.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
     let em: f64 = text
         .chars()
@@ -174,7 +174,7 @@ pub(super) fn text_width(text: &str, size: f64) -> f64 {
     em * size
 }
 
-/// Cuts a text that would be wider than `width`, at its end.
+/// Truncates a text that would be wider than `width`.
 pub(super) fn fit(text: &str, size: f64, width: f64) -> String {
     if text_width(text, size) <= width {
         return text.to_owned();

@@ -1,11 +1,11 @@
-//! What the plots share: title, legend, axes and grid.
+//! The common elements of plots: title, legend, axes and grid.
 
 use std::cmp::Ordering;
 
 use super::draw::{Anchor, Drawing, fit, text_width};
 use super::scale::Scale;
 
-/// How a series is shown in the legend.
+/// The symbol of a series in the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Swatch {
     Shape(usize),
@@ -16,7 +16,7 @@ pub(super) enum Swatch {
     Chosen,
 }
 
-/// Title on top, then the legend; returns where the plot itself may begin.
+/// Draws the title and the legend. Returns the vertical position at which the plot may begin.
 pub(super) fn head(d: &mut Drawing, title: &str, sub: &str, legend: &[(Swatch, String)], width: f64) -> f64 {
     let mut y = 0.0;
     if !title.is_empty() {
@@ -56,12 +56,13 @@ fn draw_swatch(d: &mut Drawing, swatch: Swatch, x: f64, y: f64) {
     }
 }
 
-/// Colour and dash of line `i`: after the seventh the colours begin again with another dash.
+/// Returns the CSS class for colour and dash of line `i`. After the seventh line, the colours repeat with another dash.
 pub(super) fn line_class(i: usize) -> String {
     format!("line s{} d{}", i % 7, (i % 7 % 2 + i / 7) % 4)
 }
 
-/// Labels and grid of a vertical axis at `left`; its title stands above it, so that nobody has to turn the head.
+/// Draws labels and grid of a vertical axis at `left`. Its title is horizontal above the axis, so that it is easy to
+/// read.
 pub(super) fn y_axis(d: &mut Drawing, y: &Scale, left: f64, right: f64) {
     for tick in &y.ticks {
         let at = y.at(*tick);
@@ -70,14 +71,15 @@ pub(super) fn y_axis(d: &mut Drawing, y: &Scale, left: f64, right: f64) {
     }
 }
 
-/// Labels and grid of a horizontal axis at `bottom`, its title below. Labels that would touch are left out.
+/// Draws labels and grid of a horizontal axis at `bottom`, with its title below. Labels that would touch others are
+/// omitted.
 pub(super) fn x_axis(d: &mut Drawing, x: &Scale, top: f64, bottom: f64, middle: f64) {
     let mut free = f64::NEG_INFINITY;
     for tick in &x.ticks {
         let (at, label) = (x.at(*tick), x.label(*tick));
         d.line((at, top), (at, bottom), "grid");
         let half = text_width(&label, 12.0) / 2.0;
-        // the last one may stand at the very edge of the picture
+        // The last label may be at the very edge of the drawing.
         let (at, anchor) =
             if at + half > d.width() { (d.width(), Anchor::End) } else { (at, Anchor::Middle) };
         let begin = if anchor == Anchor::End { at - 2.0 * half } else { at - half };
@@ -89,15 +91,15 @@ pub(super) fn x_axis(d: &mut Drawing, x: &Scale, top: f64, bottom: f64, middle: 
     d.text(middle, bottom + 38.0, "axis", Anchor::Middle, &x.axis.title);
 }
 
-/// Room that a vertical axis' labels need.
+/// Returns the space that the labels of a vertical axis need, in pixels.
 pub(super) fn label_room(y: &Scale) -> f64 {
     y.ticks.iter().map(|t| text_width(&y.label(*t), 12.0)).fold(20.0, f64::max) + 12.0
 }
 
-/// What an arrow in a plot means.
+/// The legend's text for arrows.
 pub(super) const ARROWS: &str = "an arrow points to what lies beyond the axis";
 
-/// A mark at the edge of a plot for what lies beyond it, left or right.
+/// Draws a mark at the left or right edge of a plot for a value beyond it.
 pub(super) fn beside(d: &mut Drawing, side: Ordering, x: f64, y: f64) {
     match side {
         Ordering::Less => d.text(x - 1.0, y + 4.0, "label", Anchor::End, "◂"),
@@ -106,7 +108,7 @@ pub(super) fn beside(d: &mut Drawing, side: Ordering, x: f64, y: f64) {
     }
 }
 
-/// The same, below or above.
+/// Draws a mark at the lower or upper edge of a plot for a value beyond it.
 pub(super) fn above(d: &mut Drawing, side: Ordering, x: f64, y: f64) {
     match side {
         Ordering::Less => d.text(x, y + 11.0, "label", Anchor::Middle, "▾"),
@@ -115,7 +117,7 @@ pub(super) fn above(d: &mut Drawing, side: Ordering, x: f64, y: f64) {
     }
 }
 
-/// Says how many figures are not in the picture.
+/// Reports how many figures are not drawn.
 pub(super) fn left_out(d: &mut Drawing, count: usize, x: f64, y: f64) {
     if count > 0 {
         let what = if count == 1 { "1 figure is" } else { &format!("{count} figures are") };
@@ -123,7 +125,7 @@ pub(super) fn left_out(d: &mut Drawing, count: usize, x: f64, y: f64) {
     }
 }
 
-/// The picture of nothing.
+/// Draws an empty plot.
 pub(super) fn nothing(d: &mut Drawing, x: f64, y: f64) {
     d.text(x, y, "sub", Anchor::Middle, "nothing was measured");
 }

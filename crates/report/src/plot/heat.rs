@@ -1,4 +1,4 @@
-//! A grid of figures, such as recordsize × compression, each cell with its figure in it.
+//! A grid of figures, such as recordsize × compression, with the figure in each cell.
 
 use super::draw::{Anchor, Drawing, fit, text_width};
 use super::frame::{self, Swatch};
@@ -18,7 +18,7 @@ pub struct HeatMap {
 }
 
 impl HeatMap {
-    /// `rows` and `columns` are what they are and their names; every cell is empty yet.
+    /// Creates a grid of empty cells. `rows` and `columns` contain the title and the names of the rows and columns.
     pub fn new(title: &str, unit: Unit, rows: (&str, &[&str]), columns: (&str, &[&str])) -> Self {
         let own = |(what, names): (&str, &[&str])| {
             (what.to_owned(), names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>())
@@ -28,20 +28,21 @@ impl HeatMap {
         HeatMap { title: title.to_owned(), unit, rows, columns, values, marks: Vec::new(), width: WIDTH }
     }
 
-    /// Sets a cell; what is not finite leaves it empty.
+    /// Sets a cell. A value that is not finite leaves it empty.
     ///
     /// # Panics
-    /// If there is no such row or column.
+    ///
+    /// Panics if the row or column does not exist.
     pub fn set(&mut self, row: usize, column: usize, value: f64) {
         self.values[row][column] = Some(value).filter(|v| v.is_finite());
     }
 
-    /// Marks today's cell or the one advised.
+    /// Marks a cell as the current or the recommended one.
     pub fn mark(&mut self, row: usize, column: usize, mark: Mark) {
         self.marks.push((row, column, mark));
     }
 
-    /// Another width than [`WIDTH`]; the height follows from the rows.
+    /// Sets the width (default [`WIDTH`]). The height depends on the number of rows.
     pub fn width(mut self, width: f64) -> Self {
         self.width = width;
         self
@@ -53,7 +54,8 @@ impl HeatMap {
     }
 }
 
-/// Nine steps from least to most; a single value is in the middle. Halved first, so that the range cannot overflow.
+/// Returns the shade, one of nine steps from minimum to maximum; a single value gets the middle one. Values are halved
+/// first, so that the range cannot overflow.
 fn shade(v: f64, (lo, hi): (f64, f64)) -> usize {
     let range = hi / 2.0 - lo / 2.0;
     if range > 0.0 { (((v / 2.0 - lo / 2.0) / range * 8.0).round() as usize).min(8) } else { 4 }

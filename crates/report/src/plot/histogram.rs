@@ -6,7 +6,7 @@ use super::scale::{Axis, Scale};
 use super::{Plot, WIDTH};
 use crate::units::Unit;
 
-/// Bars per power-of-two bucket, one per series.
+/// Bars per power-of-two bucket, one for each series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     title: String,
@@ -17,25 +17,27 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// `bucket` is the unit of the buckets' lower ends, `axis` what they are ("size of one operation").
+    /// Creates an empty histogram. `bucket` is the unit of the buckets' lower bounds, `axis` describes them ("size of
+    /// one operation").
     pub fn new(title: &str, axis: &str, bucket: Unit) -> Self {
         let (title, axis) = (title.to_owned(), axis.to_owned());
         Histogram { title, bucket, axis, series: Vec::new(), size: (WIDTH, 280.0) }
     }
 
-    /// Adds a series of `(lower end, count)`; a count belongs to values from the lower end to below twice that.
+    /// Adds a series of `(lower bound, count)`. A bucket covers values from its lower bound to below twice that.
     pub fn series(mut self, name: &str, buckets: &[(u64, u64)]) -> Self {
         self.series.push((name.to_owned(), buckets.to_vec()));
         self
     }
 
-    /// Another size than [`WIDTH`] by 280.
+    /// Sets the size (default [`WIDTH`] by 280).
     pub fn size(mut self, width: f64, height: f64) -> Self {
         self.size = (width, height);
         self
     }
 
-    /// Every power of two between the smallest and the largest bucket that holds something: a gap is a finding.
+    /// Returns every power of two from the smallest to the largest non-empty bucket. Gaps are shown, because they are
+    /// informative.
     fn buckets(&self) -> Vec<u64> {
         let held =
             || self.series.iter().flat_map(|(_, b)| b).filter(|(_, n)| *n > 0).map(|(low, _)| floor(*low));
@@ -49,7 +51,7 @@ impl Histogram {
         all.filter(|(l, _)| floor(*l) == low).fold(0, |sum, (_, n)| sum.saturating_add(*n))
     }
 
-    /// The series that hold something; an empty one needs no room beside the bars of the other.
+    /// Returns the non-empty series; an empty one takes no space beside the bars of the others.
     fn held(&self) -> Vec<usize> {
         (0..self.series.len()).filter(|&s| self.series[s].1.iter().any(|(_, n)| *n > 0)).collect()
     }
@@ -67,7 +69,7 @@ impl Histogram {
     }
 }
 
-/// The power of two at or below, 0 for 0.
+/// Returns the largest power of two that is at most `v`, or 0 for 0.
 fn floor(v: u64) -> u64 {
     if v == 0 { 0 } else { 1 << v.ilog2() }
 }
@@ -110,7 +112,7 @@ impl Histogram {
                 if n == 0 {
                     continue;
                 }
-                // a bucket with one operation in a million is still there
+                // A bucket with one operation in a million must still be visible.
                 let top = y.at(n as f64).min(bottom - 1.0);
                 let total: f64 = self.series[s].1.iter().map(|(_, n)| *n as f64).sum();
                 let (shown, share) = (Unit::Count.format(n as f64), Unit::Fraction.format(n as f64 / total));

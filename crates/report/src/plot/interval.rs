@@ -1,4 +1,5 @@
-//! What would change, and how sure that is: one row per metric, from → to, and the 95 % interval of the change.
+//! Changes and their uncertainty: one row per metric, with the figures before and after and the 95 % interval of the
+//! change.
 
 use std::cmp::Ordering;
 
@@ -28,19 +29,19 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    /// Without rows yet.
+    /// Creates a plot without rows.
     pub fn new(title: &str) -> Self {
         let words = ["today", "then", "change against today"].map(str::to_owned);
         Intervals { title: title.to_owned(), rows: Vec::new(), words, width: WIDTH }
     }
 
-    /// Other words than "today" and "then" over the figures, and than "change against today" under the axis.
+    /// Replaces the headings "today" and "then" above the figures and "change against today" below the axis.
     pub fn words(mut self, from: &str, to: &str, axis: &str) -> Self {
         self.words = [from, to, axis].map(str::to_owned);
         self
     }
 
-    /// Adds a metric: its figures today and then in `unit`, the relative change as a fraction and its interval.
+    /// Adds a metric: its figures before and after in `unit`, the relative change as a fraction, and its interval.
     pub fn row(
         mut self,
         name: &str,
@@ -54,7 +55,7 @@ impl Intervals {
         self
     }
 
-    /// Another width than [`WIDTH`]; the height follows from the rows.
+    /// Sets the width (default [`WIDTH`]). The height depends on the number of rows.
     pub fn width(mut self, width: f64) -> Self {
         self.width = width;
         self
@@ -66,7 +67,7 @@ impl Row {
         [self.change, self.ci95.0, self.ci95.1].iter().all(|v| axis.takes(*v))
     }
 
-    /// The class of its colour, and the word for it.
+    /// Returns the CSS class of the colour, and the verdict in words.
     fn verdict(&self) -> (&'static str, &'static str) {
         let (lo, hi) = self.ci95;
         if lo <= 0.0 && hi >= 0.0 {
@@ -177,7 +178,7 @@ mod tests {
         let wild =
             plot.row("wild", Unit::None, (1.0, 9.0), (8.27, (-0.9, 40.0)), Better::Lower).draw().inline();
         assert!(wild.contains('▸') && wild.contains('◂') && wild.contains(frame::ARROWS));
-        // Its figures are there all the same, and the axis is that of the others.
+        // Its figures are still shown, and the axis is that of the others.
         assert!(wild.contains("+827.0 %") || wild.contains("+827 %"), "{wild}");
         assert!(!wild.contains(">+4000 %<") && !wild.contains(">+1000 %<"), "{wild}");
     }

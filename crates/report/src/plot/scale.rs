@@ -1,14 +1,14 @@
-//! From a figure to a place on the paper, and the ticks between.
+//! Maps figures to positions in the drawing, and chooses ticks.
 
 use std::cmp::Ordering;
 
 use crate::units::Unit;
 
-/// A yottabyte, thirty million years in nanoseconds: what is beyond is a mistake somewhere, and would squeeze
-/// everything else into a point.
+/// The largest value drawn: a yottabyte, or thirty million years in nanoseconds. A larger value is an error and would
+/// compress everything else into a point.
 const LIMIT: f64 = 1e24;
 
-/// An axis: what it shows and how.
+/// An axis: its title, unit and kind of scale.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     pub(super) title: String,
@@ -18,30 +18,30 @@ pub struct Axis {
     ends: Ends,
 }
 
-/// Where a linear axis ends.
+/// The ends of a linear axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
     /// On the first and last tick.
     Ticks,
-    /// A little beyond the data.
+    /// Slightly beyond the data.
     Padded,
-    /// With the data.
+    /// At the ends of the data.
     Tight,
 }
 
 impl Axis {
-    /// Linear, as far as the data go.
+    /// Creates a linear axis over the range of the data.
     pub fn new(title: &str, unit: Unit) -> Self {
         Axis { title: title.to_owned(), unit, log: false, zero: false, ends: Ends::Ticks }
     }
 
-    /// Logarithmic; only positive figures are drawn.
+    /// Makes the axis logarithmic; only positive figures are drawn.
     pub fn log(mut self) -> Self {
         self.log = true;
         self
     }
 
-    /// Begins at zero.
+    /// Makes the axis begin at zero.
     pub fn from_zero(mut self) -> Self {
         self.zero = true;
         self
@@ -57,13 +57,13 @@ impl Axis {
         self
     }
 
-    /// Whether a figure has a place on this axis.
+    /// Whether the axis can show a figure.
     pub(super) fn takes(&self, v: f64) -> bool {
         v.abs() <= LIMIT && (!self.log || v >= 1.0 / LIMIT)
     }
 }
 
-/// An axis with its range and its place on the paper.
+/// An axis with its range and its position in the drawing.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     pub axis: Axis,
@@ -75,7 +75,8 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Holds all `values` that the axis takes, from `from` to `to` on the paper, with about `count` ticks.
+    /// Creates a scale for all `values` that the axis can show, from position `from` to `to` in pixels, with about
+    /// `count` ticks.
     pub fn fit(
         axis: &Axis,
         values: impl IntoIterator<Item = f64>,
@@ -90,7 +91,7 @@ impl Scale {
             hi = hi.max(v);
         }
         if lo > hi {
-            (lo, hi) = (1.0, 10.0); // nothing to show: any range will do
+            (lo, hi) = (1.0, 10.0); // no values: any range works
         }
         let (lo, hi, ticks) =
             if axis.log { log_range(axis.unit, lo, hi, count) } else { linear_range(axis, lo, hi, count) };
@@ -106,7 +107,7 @@ impl Scale {
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Whether a figure lies below (`Less`) or above (`Greater`) what the axis shows; `Equal` where it is on it.
+    /// Returns `Less` or `Greater` if a figure is below or above the range of the axis, otherwise `Equal`.
     pub fn side(&self, v: f64) -> Ordering {
         if v < self.lo {
             Ordering::Less
@@ -122,16 +123,16 @@ impl Scale {
     }
 }
 
-/// Fewer figures than this are all shown.
+/// Up to this number of figures, all are shown.
 const FEW: usize = 12;
-/// How many interquartile ranges beyond a quartile an axis goes: Tukey's outer fences.
+/// The number of interquartile ranges beyond a quartile to which an axis extends: Tukey's outer fences.
 const FENCE: f64 = 3.0;
-/// A range is cut only where that makes it shorter by this factor.
+/// A range is cut only if that shortens it at least by this factor.
 const WORTH: f64 = 1.5;
 
-/// The range to show of `values`, so that a few of them far away do not squeeze the others: up to Tukey's outer fences
-/// (J. W. Tukey, *Exploratory Data Analysis*, 1977), in logarithms on a logarithmic axis. Without such figures it has no
-/// ends.
+/// Returns the range of `values` to show, so that a few outliers do not compress the others: up to Tukey's outer fences
+/// (J. W. Tukey, *Exploratory Data Analysis*, 1977), computed from logarithms on a logarithmic axis. Without outliers,
+/// the range is infinite.
 pub(super) fn robust(axis: &Axis, values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     let shown = |v: f64| if axis.log { v.ln() } else { v };
     let mut all: Vec<f64> = values.into_iter().filter(|v| axis.takes(*v)).map(shown).collect();
@@ -156,7 +157,7 @@ fn linear_range(axis: &Axis, lo: f64, hi: f64, count: usize) -> (f64, f64, Vec<f
     if axis.zero {
         (lo, hi) = (lo.min(0.0), hi.max(0.0));
     }
-    // identical values, or so close that the difference drowns in rounding
+    // The values are identical, or so close that rounding hides the difference.
     if hi - lo <= hi.abs().max(lo.abs()) * 1e-9 {
         let pad = if hi == 0.0 { 1.0 } else { hi.abs() * 0.1 };
         (lo, hi) = (if axis.zero && lo == 0.0 { 0.0 } else { lo - pad }, hi + pad);
@@ -164,7 +165,7 @@ fn linear_range(axis: &Axis, lo: f64, hi: f64, count: usize) -> (f64, f64, Vec<f
     let pad = if axis.ends == Ends::Tight { 0.0 } else { (hi - lo) * 0.04 };
     let low = if lo == 0.0 || (lo > 0.0 && lo < pad) { 0.0 } else { lo - pad };
     let high = if hi == 0.0 { 0.0 } else { hi + pad };
-    // shares of a whole end with the whole
+    // An axis of shares of a whole ends at the whole.
     let high = if axis.unit == Unit::Fraction && hi <= 1.0 && high > 1.0 { 1.0 } else { high };
     let step = step(high - low, count, axis.unit);
     let (first, last) = match axis.ends {
@@ -178,7 +179,7 @@ fn linear_range(axis: &Axis, lo: f64, hi: f64, count: usize) -> (f64, f64, Vec<f
     }
 }
 
-/// A round distance between ticks: 1, 2, 2.5 or 5 of a power of ten, or a power of two for bytes.
+/// Returns a round distance between ticks: 1, 2, 2.5 or 5 times a power of ten, or a power of two for bytes.
 fn step(range: f64, count: usize, unit: Unit) -> f64 {
     let rough = range / count.max(1) as f64;
     if matches!(unit, Unit::Bytes | Unit::BytesPerSecond) && rough >= 1.0 {
@@ -189,7 +190,7 @@ fn step(range: f64, count: usize, unit: Unit) -> f64 {
     ten * choices.into_iter().find(|c| c * ten >= rough * 0.999).unwrap_or(10.0)
 }
 
-/// Powers of two, as sizes of memory are: about `count` of them, or none if there are too few to hold on to.
+/// Returns about `count` powers of two, for sizes in bytes, or none if there are too few for orientation.
 fn powers_of_two(lo: f64, hi: f64, count: usize) -> Vec<f64> {
     let (first, last) = (lo.log2().ceil() as i32, hi.log2().floor() as i32);
     let stride = ((last - first) as f64 / count.max(1) as f64).ceil().max(1.0) as i32;
@@ -218,7 +219,7 @@ fn log_range(unit: Unit, lo: f64, hi: f64, count: usize) -> (f64, f64, Vec<f64>)
     if stride > 1 {
         return (lo, hi, within(&[1.0]));
     }
-    // the coarsest set that still gives a reader enough to hold on to
+    // Use the coarsest set that still has enough ticks for orientation.
     let sets: [&[f64]; 4] =
         [&[1.0], &[1.0, 3.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]];
     let enough = count.div_ceil(2).max(3);
@@ -274,12 +275,12 @@ mod tests {
         values.push(5000.0);
         let (lo, hi) = robust(&axis, values.iter().copied());
         assert!(lo < 0.0 && (30.0..200.0).contains(&hi), "{lo} {hi}");
-        // On a logarithmic axis a thousand times is far, ten times is not.
+        // On a logarithmic axis, a factor of a thousand is an outlier, a factor of ten is not.
         let log = || Axis::new("x", Unit::None).log();
         let powers = || (0..30).map(|i| f64::from(i % 5) + 1.0);
         assert_eq!(robust(&log(), powers().chain([50.0])).1, f64::INFINITY);
         assert!(robust(&log(), powers().chain([1e9])).1 < 1e6);
-        // Few figures, and figures that are all but alike, are all shown.
+        // Few or almost equal figures are all shown.
         assert_eq!(robust(&axis, [1.0, 2.0, 3.0, 1e6]).1, f64::INFINITY);
         assert_eq!(robust(&axis, [[1.0; 20], [9.0; 20]].concat()[..25].iter().copied()).1, f64::INFINITY);
     }

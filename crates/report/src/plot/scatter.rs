@@ -1,4 +1,4 @@
-//! The trade-off as a picture: one point per setting, and the line of those that nothing beats in both respects.
+//! A trade-off between two metrics: one point per setting, and the Pareto front.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use super::frame::{self, Swatch};
 use super::scale::{Axis, Scale, robust};
 use super::{Better, Mark, Plot, WIDTH};
 
-/// One setting.
+/// A setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     x: f64,
@@ -20,25 +20,25 @@ pub struct Point {
 }
 
 impl Point {
-    /// `group` decides colour and shape, `label` is the setting's name.
+    /// Creates a point. `group` determines colour and shape; `label` is the setting's name.
     pub fn new(x: f64, y: f64, group: &str, label: &str) -> Self {
         let (group, label) = (group.to_owned(), label.to_owned());
         Point { x, y, x_range: None, y_range: None, group, label, mark: Mark::None }
     }
 
-    /// Ends of the horizontal error bar.
+    /// Sets the ends of the horizontal error bar.
     pub fn x_range(mut self, low: f64, high: f64) -> Self {
         self.x_range = Some((low, high));
         self
     }
 
-    /// Ends of the vertical error bar.
+    /// Sets the ends of the vertical error bar.
     pub fn y_range(mut self, low: f64, high: f64) -> Self {
         self.y_range = Some((low, high));
         self
     }
 
-    /// Today's setting, or the one advised.
+    /// Marks the current or the recommended setting.
     pub fn mark(mut self, mark: Mark) -> Self {
         self.mark = mark;
         self
@@ -57,12 +57,12 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// `better` says which way each axis gets better, for the front.
+    /// Creates a plot. `better` is the direction in which each axis improves, for the Pareto front.
     pub fn new(title: &str, x: Axis, y: Axis, better: (Better, Better), points: Vec<Point>) -> Self {
         Scatter { title: title.to_owned(), x, y, better, points, size: (WIDTH, 460.0) }
     }
 
-    /// Another size than [`WIDTH`] by 460.
+    /// Sets the size (default [`WIDTH`] by 460).
     pub fn size(mut self, width: f64, height: f64) -> Self {
         self.size = (width, height);
         self
@@ -78,7 +78,8 @@ impl Scatter {
         groups
     }
 
-    /// Indices of the points that no other beats in one respect without losing in the other, from left to right.
+    /// Returns the indices of the points on the Pareto front, from left to right: no other point is better on one axis
+    /// without being worse on the other.
     fn front(&self, drawn: &[usize]) -> Vec<usize> {
         let beats = |a: &Point, b: &Point| {
             let (bx, by) = self.better;
@@ -161,15 +162,15 @@ impl Plot for Scatter {
     }
 }
 
-/// What an axis has to hold.
+/// The range of an axis.
 struct Shown {
     values: Vec<f64>,
-    /// Something lies beyond it.
+    /// Whether some value lies beyond it.
     cut: bool,
 }
 
 impl Shown {
-    /// Figures and the ends of their error bars up to a robust range; today's setting and the advised one in any case.
+    /// Returns the robust range of figures and error bars, extended to the current and the recommended setting.
     fn new(axis: &Axis, points: impl Iterator<Item = (f64, Option<(f64, f64)>, Mark)> + Clone) -> Shown {
         let ends = |(v, range, _): (f64, Option<(f64, f64)>, Mark)| {
             let (lo, hi) = range.unwrap_or((v, v));
@@ -186,7 +187,7 @@ impl Shown {
 }
 
 impl Scatter {
-    /// Steps, not slopes: between two settings there is no third.
+    /// Draws the front as steps, because there is no setting between two others.
     fn draw_front(&self, d: &mut Drawing, front: &[usize], x: &Scale, y: &Scale) {
         if front.len() < 2 {
             return;
@@ -195,7 +196,7 @@ impl Scatter {
         let mut line = vec![at(front[0])];
         for pair in front.windows(2) {
             let (a, b) = (at(pair[0]), at(pair[1]));
-            // the corner is the worst of both: every setting that is really there is no worse than the line
+            // The corner has the worse value on both axes, so that no real setting is worse than the line.
             line.push(if self.better.0 == Better::Higher { (a.0, b.1) } else { (b.0, a.1) });
             line.push(b);
         }
@@ -204,7 +205,7 @@ impl Scatter {
 
     fn draw_points(&self, d: &mut Drawing, drawn: &[usize], x: &Scale, y: &Scale) {
         let groups = self.groups();
-        // marked points last, so that they lie on top
+        // Draw marked points last, so that they are on top.
         let mut order = drawn.to_vec();
         order.sort_by_key(|&i| self.points[i].mark != Mark::None);
         for p in order.iter().map(|&i| &self.points[i]) {
@@ -235,7 +236,7 @@ impl Scatter {
 
 type Box4 = (f64, f64, f64, f64);
 
-/// Puts names beside points where there is room: marked ones always, those on the front if they fit.
+/// Places labels beside points: always for marked points, and for those on the front if there is space.
 struct Labels<'a> {
     plot: &'a Scatter,
     at: Vec<(usize, f64, f64)>,
@@ -279,7 +280,7 @@ impl<'a> Labels<'a> {
         let rings: &[f64] = if marked { &[14.0, 26.0, 42.0, 62.0] } else { &[9.0, 18.0] };
         for &r in rings {
             let s = r * 0.8;
-            // left edge and baseline of the text, in order of liking
+            // Left edge and baseline of the text, in order of preference.
             let places = [
                 (px + r, py + 4.0),
                 (px + s, py - s + 2.0),
@@ -330,7 +331,7 @@ mod tests {
         assert!(svg.contains('▴') && svg.contains(frame::ARROWS), "{svg}");
         assert!(!svg.contains(">10000<") && !svg.contains(">8000<") && !svg.contains(">8,000<"), "{svg}");
         assert!(svg.contains("wild"), "its figures are there when it is pointed at");
-        // The advised setting is never cut off.
+        // The recommended setting is never cut off.
         let chosen = plot(tame().chain([wild().mark(Mark::Chosen)]).collect()).draw().inline();
         assert!(!chosen.contains('▴') && !chosen.contains(frame::ARROWS), "{chosen}");
     }

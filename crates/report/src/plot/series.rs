@@ -5,7 +5,7 @@ use super::frame::{self, Swatch};
 use super::scale::{Axis, Scale};
 use super::{Plot, WIDTH};
 
-/// One line: a name and `(x, y)` in order of `x`. A `y` that is not a number is a gap.
+/// A line: a name and `(x, y)` in order of `x`. A `y` that is not finite is a gap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     name: String,
@@ -15,25 +15,25 @@ pub struct Line {
 }
 
 impl Line {
-    /// A named line.
+    /// Creates a named line.
     pub fn new(name: &str, points: Vec<(f64, f64)>) -> Self {
         Line { name: name.to_owned(), points, band: Vec::new(), dots: false }
     }
 
-    /// Where the line may be: `(x, low, high)` in order of `x`.
+    /// Sets the band of uncertainty: `(x, low, high)` in order of `x`.
     pub fn band(mut self, band: Vec<(f64, f64, f64)>) -> Self {
         self.band = band;
         self
     }
 
-    /// Each point is a figure of its own: has a dot, and says its values when pointed at.
+    /// Draws each point as a dot with a tooltip.
     pub fn dots(mut self) -> Self {
         self.dots = true;
         self
     }
 }
 
-/// Lines over a common axis, mostly time.
+/// Lines over a common axis, usually time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeSeries {
     title: String,
@@ -46,42 +46,42 @@ pub struct TimeSeries {
 }
 
 impl TimeSeries {
-    /// `x` is usually time, `y` the figure.
+    /// Creates a plot; `x` is usually time, `y` the figure.
     pub fn new(title: &str, x: Axis, y: Axis, lines: Vec<Line>) -> Self {
         let title = title.to_owned();
         TimeSeries { title, x, y, lines, right: None, events: Vec::new(), size: (WIDTH, 300.0) }
     }
 
-    /// Lines with an axis of their own, at the right: another unit over the same time.
+    /// Adds lines with a second axis at the right, for another unit over the same time.
     pub fn right(mut self, axis: Axis, lines: Vec<Line>) -> Self {
         self.right = Some((axis, lines));
         self
     }
 
-    /// Something that happened at `x`: a vertical line with its text.
+    /// Adds an event at `x`: a vertical line with a text.
     pub fn event(mut self, x: f64, text: &str) -> Self {
         self.events.push((x, text.to_owned()));
         self
     }
 
-    /// Another size than [`WIDTH`] by 300.
+    /// Sets the size (default [`WIDTH`] by 300).
     pub fn size(mut self, width: f64, height: f64) -> Self {
         self.size = (width, height);
         self
     }
 
-    /// Points of some lines that have a place in the picture.
+    /// Returns the points of some lines that can be drawn.
     fn drawn<'a>(&'a self, lines: &'a [Line], y: &'a Axis) -> impl Iterator<Item = &'a (f64, f64)> {
         lines.iter().flat_map(|l| &l.points).filter(|p| self.x.takes(p.0) && y.takes(p.1))
     }
 
-    /// How far the bands of some lines reach.
+    /// Returns the ends of the bands of some lines.
     fn reached<'a>(&'a self, lines: &'a [Line], y: &'a Axis) -> impl Iterator<Item = f64> {
         let bands = lines.iter().flat_map(|l| &l.band).filter(|b| self.x.takes(b.0));
         bands.flat_map(|b| [b.1, b.2]).filter(|v| y.takes(*v))
     }
 
-    /// The second axis, where it has anything to show.
+    /// Returns the second axis if it has anything to show.
     fn second(&self) -> Option<(&Axis, &[Line])> {
         let (axis, lines) = self.right.as_ref()?;
         self.drawn(lines, axis).next().is_some().then_some((axis, lines))
@@ -106,7 +106,7 @@ impl Plot for TimeSeries {
         let texts = self.events.len().min(EVENT_TEXTS) as f64;
         let axis = frame::head(&mut d, &self.title, "", &self.legend(), width) + 22.0;
         let top = axis + EVENT_LINE * texts;
-        // what the legend and the events take is added, not taken away from the curves
+        // Legend and events increase the height instead of reducing that of the curves.
         let height = height.max(top + 150.0);
         d.set_height(height);
         let bottom = height - 46.0;
@@ -146,12 +146,12 @@ impl Plot for TimeSeries {
     }
 }
 
-/// Room for the text of an event, and how many have a text; the others only show it when pointed at.
+/// The height of an event's text in pixels, and the maximum number of events with text; the others have only a tooltip.
 const EVENT_LINE: f64 = 15.0;
 const EVENT_TEXTS: usize = 4;
 
 impl TimeSeries {
-    /// Each text has a line of its own above the curves, so that no two can overlap.
+    /// Draws each event's text on a separate line above the curves, so that no two overlap.
     fn draw_events(&self, d: &mut Drawing, x: &Scale, (left, top, right, bottom): (f64, f64, f64, f64)) {
         for (i, (at, text)) in self.events.iter().enumerate().filter(|(_, e)| self.x.takes(e.0)) {
             let px = x.at(*at);
@@ -213,8 +213,8 @@ impl TimeSeries {
     }
 }
 
-/// At most four points per pixel column (first, lowest, highest, last): looks the same, and an hour of
-/// milliseconds does not make a page of 100 MB.
+/// Keeps at most four points per pixel column (first, lowest, highest, last). The line looks the same, and an hour of
+/// milliseconds does not produce a page of 100 MB.
 fn thin(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut out: Vec<(f64, f64)> = Vec::new();
     let mut column: Vec<(f64, f64)> = Vec::new();

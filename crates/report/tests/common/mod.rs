@@ -1,8 +1,8 @@
-//! Golden files of the crate whose test includes this.
+//! Golden files of the crate whose test includes this module.
 
 use std::path::PathBuf;
 
-/// Holds `got` against `tests/golden/NAME`; `REWRITE=1` takes it as good instead.
+/// Compares `got` with `tests/golden/NAME`; with `REWRITE=1`, writes it there instead.
 pub fn golden(name: &str, got: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("REWRITE").is_some_and(|v| v == "1") {
