@@ -9,7 +9,7 @@ use crate::objective::HIGHER_IS_BETTER;
 use crate::plan::{Cost, Gain, GainVerdict, Gains, Role, Verdict};
 
 /// The metrics that the headline names.
-const SAID: [(&str, &str); 3] = [
+const HEADLINE_METRICS: [(&str, &str); 3] = [
     ("allocated_bytes", "space"),
     ("work_rate", "work rate"),
     ("vdev_write_bytes", "bytes written to devices"),
@@ -19,7 +19,7 @@ const SAID: [(&str, &str); 3] = [
 const COST: f64 = 0.1;
 
 /// Metrics that duplicate another one: listed as a cost only if the other one is not.
-const SAME_AS: [(&str, &str); 3] = [
+const DUPLICATES: [(&str, &str); 3] = [
     ("space_ratio", "allocated_bytes"),
     ("vdev_write_bytes", "write_amplification"),
     ("vdev_read_bytes", "read_amplification"),
@@ -32,7 +32,7 @@ pub(crate) fn why(verdict: Verdict, roles: &[Role], gain: &Gains, costs: &[Cost]
     }
     let changes: Vec<String> = roles.iter().filter(|r| !r.gain.is_empty()).map(change).collect();
     let effects: Vec<String> =
-        SAID.iter().filter_map(|(metric, words)| effect(metric, words, roles, gain)).collect();
+        HEADLINE_METRICS.iter().filter_map(|(metric, words)| effect(metric, words, roles, gain)).collect();
     let mut text = format!("{}. ", changes.join("; "));
     if effects.is_empty() {
         text += "The whole plan could not be compared with today's settings.";
@@ -114,7 +114,7 @@ fn costs_of(role: Option<&str>, gain: &Gains) -> Vec<Cost> {
             if HIGHER_IS_BETTER.contains(&metric) { g.ci95.1 < -COST } else { g.ci95.0 > COST }
         })
     };
-    let twin = |metric: &str| SAME_AS.iter().any(|(name, of)| *name == metric && costly(of));
+    let twin = |metric: &str| DUPLICATES.iter().any(|(name, of)| *name == metric && costly(of));
     let found = gain.iter().filter(|(metric, _)| costly(metric) && !twin(metric));
     found
         .map(|(metric, g)| Cost { role: role.map(str::to_owned), metric: metric.clone(), gain: *g })
