@@ -121,7 +121,6 @@ const INDIRECT_LOG_FROM: u64 = 32768;
 ///
 /// # Errors
 /// Fails if the recordsize or the events are invalid input of the cache model.
-/// +115
 pub fn predict<'a>(
     trace: &'a Trace,
     events: impl Iterator<Item = &'a Event> + Clone,
