@@ -54,7 +54,6 @@ fn below<'a>(all: &'a [Process], root: i32, except: &[i32]) -> Vec<&'a Process> 
 ///
 /// A process counts itself while it runs or until it is waited for, and in its parent afterwards. In the end the
 /// parent is this process, because it adopts orphans.
-/// parent in the end, because it adopts orphans.
 pub fn used(except: &[i32]) -> Ticks {
     let all = all();
     let mut sum = Ticks::default();
