@@ -172,7 +172,7 @@ pub fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a S
                 [] => "none of the campaign's studies can run on a directory".to_owned(),
                 some => {
                     let names: Vec<&str> = some.iter().map(|s| s.name.as_str()).collect();
-                    format!("these studies can: {}", names.join(","))
+                    format!("these studies can: --only {}", names.join(","))
                 }
             };
             return Err(Error::Usage(format!(

@@ -130,7 +130,7 @@ fn take_capture(request: &Request, trace: &Trace) -> Result<Capture> {
     let capture = Capture::take(trace, &options, inside).map_err(|error| match error {
         poolwright_replay::Error::Nothing(_) => Error::Nothing(format!(
             "the recording of {} contains no reads or writes of files: put load on the database while it is recorded, or \
-             record for longer",
+             record for longer (--for 5m)",
             request.dir.display()
         )),
         other => other.into(),
