@@ -115,7 +115,7 @@ impl Default for PoolSpec {
     }
 }
 
-/// A question with a table of its own.
+/// A study: one question, whose results are one table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Study {
     /// Name, unique in the campaign.

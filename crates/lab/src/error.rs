@@ -31,7 +31,7 @@ pub enum Error {
     Usage(String),
     /// Another run uses the scratch directory.
     #[error(
-        "another run (process {holder}) uses {}\nhint: wait until it ends, or choose another scratch directory",
+        "another run (process {holder}) uses {}\nhint: wait until it ends, or choose another directory with --scratch",
         path.display()
     )]
     Locked {
@@ -41,7 +41,7 @@ pub enum Error {
         holder: String,
     },
     /// The scratch directory's predictable name is used by something that another user may have created.
-    #[error("cannot use {}: {why}\nhint: remove it, or choose another scratch directory", path.display())]
+    #[error("cannot use {}: {why}\nhint: remove it, or choose another directory with --scratch", path.display())]
     Unsafe {
         /// The scratch directory or its lock file.
         path: PathBuf,

@@ -172,7 +172,7 @@ pub fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a S
                 [] => "none of the campaign's studies can run on a directory".to_owned(),
                 some => {
                     let names: Vec<&str> = some.iter().map(|s| s.name.as_str()).collect();
-                    format!("these studies can: {}", names.join(","))
+                    format!("these studies can: --only {}", names.join(","))
                 }
             };
             return Err(Error::Usage(format!(
@@ -292,7 +292,7 @@ impl Work<'_> {
             let planned = self.blocks(study);
             let most =
                 study.stop.filter(|_| self.options.repeats.is_none()).map_or(planned, |stop| stop.most);
-            if block >= most || (block >= planned && enough(study, &self.trials)) {
+            if block >= most || (block >= planned && is_precise_enough(study, &self.trials)) {
                 return Ok(());
             }
             let keys = self.block(study, block);
@@ -398,7 +398,7 @@ impl Work<'_> {
 
 /// Whether every cell's interval of the leading measure is as narrow as the stop rule requires. A case that never
 /// succeeded does not count.
-fn enough(study: &Study, trials: &[Trial]) -> bool {
+fn is_precise_enough(study: &Study, trials: &[Trial]) -> bool {
     let (Some(stop), Some(measure)) = (study.stop, study.measures.first()) else { return true };
     let cells = statistics::cells(study, trials, measure);
     cells.iter().filter(|c| !c.values.is_empty()).all(|cell| match cell.interval {

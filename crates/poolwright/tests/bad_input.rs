@@ -152,7 +152,7 @@ fn a_recording_without_io_says_what_to_do() {
     let idle = dir.path().join("idle.parquet");
     Trace { files: vec![], ..Trace::default() }.save(&idle).unwrap();
     let before = snapshot(&data);
-    refused(&["tune", text(&data), "--trace", text(&idle)], 1, &["no read and no write", "--for"]);
+    refused(&["tune", text(&data), "--trace", text(&idle)], 1, &["no reads or writes", "--for"]);
     refused(&["replay", text(&idle)], 1, &["nothing to replay"]);
     assert_eq!(snapshot(&data), before);
 }

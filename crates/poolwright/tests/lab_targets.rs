@@ -102,7 +102,7 @@ fn set_one(target: &dyn Target, properties: bool) {
 fn recording(target: &mut dyn Target, db: &Path, able: bool) {
     assert!(target.recorded().unwrap().is_empty(), "nothing was recorded yet");
     if !able {
-        assert!(target.prepare(false, true).unwrap_err().to_string().contains("needs a pool"));
+        assert!(target.prepare(false, true).unwrap_err().to_string().contains("requires a pool"));
         return;
     }
     for cold in [false, true] {

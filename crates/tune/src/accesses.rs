@@ -24,8 +24,8 @@ pub(crate) struct Records {
 /// recordsizes are distinct and share one cache.
 pub(crate) struct Accesses {
     follow: Follow,
-    lanes: Vec<RecordStream>,
-    /// Index into `lanes` for each file.
+    streams: Vec<RecordStream>,
+    /// Index into `streams` for each file.
     stream: Vec<usize>,
     numbers: Intern,
     extents: Vec<Extent>,
@@ -52,11 +52,11 @@ impl Accesses {
             let unit = Unit::Bytes { recordsize: *recordsize };
             Ok(RecordStream::new(unit, None)?.with_sizes(Box::new(stored)))
         };
-        let lanes: Vec<RecordStream> = sizes.iter().map(new).collect::<Result<_>>()?;
+        let streams: Vec<RecordStream> = sizes.iter().map(new).collect::<Result<_>>()?;
         let stream = records.iter().filter_map(|r| sizes.binary_search(&r.recordsize).ok()).collect();
         Ok(Accesses {
             follow,
-            lanes,
+            streams,
             stream,
             numbers: Intern::default(),
             extents: Vec::new(),
@@ -88,7 +88,7 @@ impl Accesses {
         self.follow.event(event, &mut self.extents);
         // A rename affects two files.
         for extent in &self.extents {
-            let stream = &mut self.lanes[self.stream[extent.file as usize]];
+            let stream = &mut self.streams[self.stream[extent.file as usize]];
             let mut more = true;
             while more {
                 more = stream.cut(std::slice::from_ref(extent))?;

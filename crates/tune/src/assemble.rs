@@ -10,7 +10,7 @@ use crate::groups::Group;
 use crate::objective::Metrics;
 use crate::plan::{self, Plan, Verdict};
 use crate::race::Outcome;
-use crate::roles::{Files, place};
+use crate::roles::{Files, dataset_location};
 use crate::screen::Screened;
 use crate::tuner::{Tuner, recommended_ashift};
 use crate::{Result, database, evidence, headline, machine, memory, repeat, slice, track_record};
@@ -69,7 +69,7 @@ impl Tuner<'_> {
                 if n == 1 { "has" } else { "have" }
             ));
         }
-        let place = place(&self.inventory, &self.request.dir, name);
+        let place = dataset_location(&self.inventory, &self.request.dir, name);
         plan::Role {
             role: name.to_owned(),
             path: common_directory(files).unwrap_or_else(|| place.mountpoint.clone()),

@@ -78,7 +78,7 @@ pub fn grid(role: &str) -> &'static Grid {
 }
 
 /// Returns recordsize in bytes and compression as spelled; for missing properties OpenZFS's defaults (128K, `on`).
-pub fn of_interest(settings: &Settings) -> (u64, &str) {
+pub fn recordsize_and_compression(settings: &Settings) -> (u64, &str) {
     let recordsize = settings.get("recordsize").and_then(|v| parse_size(v).ok()).unwrap_or(128 << 10);
     (recordsize, settings.get("compression").map_or("on", String::as_str))
 }
@@ -143,7 +143,7 @@ mod tests {
         poolwright_openzfs::Engine::start(&poolwright_openzfs::Config::default()).unwrap();
         for settings in GRIDS.iter().flat_map(|grid| grid.combinations(u64::MAX)) {
             poolwright_openzfs::Compression::parse(&settings["compression"]).unwrap();
-            assert!(of_interest(&settings).0.is_power_of_two());
+            assert!(recordsize_and_compression(&settings).0.is_power_of_two());
         }
         let records = |run: u64| grid("data").combinations(run).len() / grid("data").compressions.len();
         assert_eq!((records(0), records(4 << 20), records(32 << 20)), (9, 10, 13));

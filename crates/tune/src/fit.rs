@@ -153,7 +153,7 @@ impl Fit {
                 let less = if written < 1.0 { "fewer" } else { "more" };
                 cuts.push(format!(
                         "these seconds have {:.0} % {less} bytes written per second than the whole recording, so changes of the bytes \
-                         written are uncertain",
+                         written are uncertain; a larger budget allows longer trials",
                     100.0 * (written - 1.0).abs()
                 ));
             }

@@ -11,7 +11,7 @@ use crate::metric;
 use crate::plan::{Cost, Gain, GainVerdict, Gains, Role, Verdict};
 
 /// The metrics that the headline names.
-const QUOTED: [&str; 3] = ["allocated_bytes", "work_rate", "vdev_write_bytes"];
+const HEADLINE_METRICS: [&str; 3] = ["allocated_bytes", "work_rate", "vdev_write_bytes"];
 
 /// A metric is a cost if its whole 95 % interval is worse by more than this fraction.
 const COST: f64 = 0.1;
@@ -22,7 +22,7 @@ pub(crate) fn why(verdict: Verdict, roles: &[Role], gain: &Gains, costs: &[Cost]
         return "None of the settings that were tried is better than today's beyond noise.".into();
     }
     let changes: Vec<String> = roles.iter().filter(|r| !r.gain.is_empty()).map(change).collect();
-    let effects: Vec<String> = QUOTED.iter().filter_map(|metric| effect(metric, roles, gain)).collect();
+    let effects: Vec<String> = HEADLINE_METRICS.iter().filter_map(|metric| effect(metric, roles, gain)).collect();
     let mut text = format!("{}. ", changes.join("; "));
     if effects.is_empty() {
         text += "The whole plan could not be compared with today's settings.";

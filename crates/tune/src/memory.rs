@@ -13,7 +13,7 @@ use poolwright_openzfs::property::Settings;
 use poolwright_trace::{File, Op, Trace, format_count, format_size};
 
 use crate::accesses::{Accesses, Records};
-use crate::candidates::{of_interest, same, with};
+use crate::candidates::{recordsize_and_compression, same, with};
 use crate::model::{arc, primarycache};
 use crate::plan::{EvidenceKind, Memory, Role};
 use crate::{Error, Result};
@@ -23,7 +23,7 @@ const LEAST_ARC: u64 = 64 << 20;
 /// Fewer reads than this give no usable curve.
 const LEAST_READS: u64 = 1000;
 /// If less than this share of the reads are repeated, the recording is too short to show what is used again.
-const LEAST_AGAIN: f64 = 0.1;
+const LEAST_REUSE: f64 = 0.1;
 /// Above this number of accesses, only the LRU curve is computed, which takes one pass for all sizes.
 const MOST_ACCESSES: u64 = 3_000_000;
 /// The same applies if the models of all sizes together would take more than this many bytes.
@@ -33,8 +33,8 @@ const RECORD_MEMORY: u64 = 64;
 /// Memory of the ARC in addition to the records, rounded up, in bytes. Per record: headers and dbufs. In total:
 /// indirect blocks, the pool's own blocks, and the excess over its size before eviction
 /// ([`poolwright_mrc::openzfs::Options`]).
-const BESIDE_A_RECORD: u64 = 1024;
-const BESIDE: u64 = 24 << 20;
+const OVERHEAD_PER_RECORD: u64 = 1024;
+const FIXED_OVERHEAD: u64 = 24 << 20;
 
 /// The records of one role, and whether the ARC may contain them.
 struct RoleRecords {
@@ -44,7 +44,7 @@ struct RoleRecords {
 
 /// Computes the miss-ratio curve of the recording with the recommended settings of `roles`.
 pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &AtomicBool) -> Result<Memory> {
-    let known: BTreeMap<&str, RoleRecords> = roles.iter().map(|r| (r.role.as_str(), known(r))).collect();
+    let known: BTreeMap<&str, RoleRecords> = roles.iter().map(|r| (r.role.as_str(), records_of(r))).collect();
     let recordsizes = roles
         .iter()
         .filter(|r| known[r.role.as_str()].cached)
@@ -54,15 +54,16 @@ pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &Atom
     // Roles are sorted by size, largest first: this is the recordsize of most of the data that can be cached.
     let cached = roles.iter().filter_map(|r| known.get(r.role.as_str())).find(|k| k.cached);
     let recordsize = cached.map_or(128 << 10, |k| k.records.recordsize);
-    let reading = Reading { trace, known: &known, recordsize, stop };
+    let recording = Recording { trace, known: &known, recordsize, stop };
     let mut memory = Memory { recordsizes, host, ..Memory::default() };
-    let first = reading.first()?;
-    if let Some(why) = reading.uncached().or_else(|| too_short(trace, &first)) {
+    let first = recording.count_accesses()?;
+    if let Some(why) = recording.uncached().or_else(|| too_short(trace, &first)) {
         memory.unknown = Some(why);
         return Ok(memory);
     }
     let footprint = first.footprint;
-    let run = reading.second(&first, sizes(footprint + first.records * BESIDE_A_RECORD + BESIDE, &host))?;
+    let run = recording
+        .simulate(&first, sizes(footprint + first.records * OVERHEAD_PER_RECORD + FIXED_OVERHEAD, &host))?;
     let one = one_recordsize(&known);
     let Some(curve) = run.curves(one, first.records).into_iter().next() else { return Ok(memory) };
     memory.miss_latency_ns = miss_latency(device, first.bytes / first.accesses.max(1));
@@ -78,9 +79,9 @@ pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &Atom
 
 /// Returns the records of a role under its recommended settings; the compression ratio comes from the space
 /// estimate.
-fn known(role: &Role) -> RoleRecords {
+fn records_of(role: &Role) -> RoleRecords {
     let settings = with(&role.current, &role.recommended);
-    let (recordsize, compression) = of_interest(&settings);
+    let (recordsize, compression) = recordsize_and_compression(&settings);
     let pair = |recordsize: &str, compression: &str| {
         Settings::from([
             ("recordsize".to_string(), recordsize.to_string()),
@@ -89,7 +90,7 @@ fn known(role: &Role) -> RoleRecords {
     };
     let wanted = pair(&recordsize.to_string(), compression);
     let estimate = role.evidence.iter().find(|e| {
-        let (recordsize, compression) = of_interest(&e.settings);
+        let (recordsize, compression) = recordsize_and_compression(&e.settings);
         e.kind == EvidenceKind::Estimate && same(&pair(&recordsize.to_string(), compression), &wanted)
     });
     let ratio = estimate.and_then(|e| Some(e.metrics.get("space_ratio")?.median)).unwrap_or(1.0);
@@ -141,7 +142,7 @@ impl Counted {
     }
 }
 
-struct Reading<'a> {
+struct Recording<'a> {
     trace: &'a Trace,
     known: &'a BTreeMap<&'a str, RoleRecords>,
     /// The recordsize that the model uses for its dbuf cache and its prefetch, of which it has only one.
@@ -149,14 +150,14 @@ struct Reading<'a> {
     stop: &'a AtomicBool,
 }
 
-impl Reading<'_> {
-    fn first(&self) -> Result<Counted> {
+impl Recording<'_> {
+    fn count_accesses(&self) -> Result<Counted> {
         let mut counted = Counted::default();
         let records = self.pass(|chunk, _| chunk.iter().for_each(|access| counted.see(access)))?;
         Ok(Counted { records, held: Vec::new(), ..counted })
     }
 
-    fn second(&self, first: &Counted, sizes: Vec<u64>) -> Result<Run> {
+    fn simulate(&self, first: &Counted, sizes: Vec<u64>) -> Result<Run> {
         let mut run = Run::new();
         let memory = first.records * RECORD_MEMORY * sizes.len() as u64;
         if first.accesses > MOST_ACCESSES || memory > MOST_MEMORY {
@@ -233,7 +234,7 @@ fn too_short(trace: &Trace, first: &Counted) -> Option<String> {
         ));
     }
     let again = 1.0 - first.cold as f64 / reads as f64;
-    if again < LEAST_AGAIN {
+    if again < LEAST_REUSE {
         return Some(format!(
             "of {} reads in {seconds:.0} s, only {:.1} % read data that was accessed before; record for longer to see which data is \
              used again",
@@ -247,7 +248,7 @@ fn too_short(trace: &Trace, first: &Counted) -> Option<String> {
     None
 }
 
-/// Returns the nanoseconds that reading a record of `bytes` takes on the device, or `None` if no device is
+/// Returns the nanoseconds that recording a record of `bytes` takes on the device, or `None` if no device is
 /// emulated.
 fn miss_latency(device: &Device, bytes: u64) -> Option<u64> {
     let wait = device.read_latency_ns + device.seek_ns;

@@ -20,7 +20,7 @@ use poolwright_trace::{Event, Flags, Op, Trace};
 
 use crate::Result;
 use crate::accesses::{Accesses, Records};
-use crate::candidates::of_interest;
+use crate::candidates::recordsize_and_compression;
 use crate::objective::Metrics;
 
 /// The effect of a codec on a role's data at one recordsize.
@@ -108,14 +108,19 @@ const MISS_NS: f64 = 20_000.0;
 /// A level-1 indirect block has 1024 pointers of 128 bytes and compresses to about a quarter. It is written twice
 /// (metadata has a second copy) when any record below it is written.
 const POINTERS: u64 = 1024;
+/// Bytes written for an indirect block: two compressed copies.
 const INDIRECT_BYTES: f64 = 2.0 * 32768.0;
 /// Bytes of labels, space maps, the dnode and the MOS in a transaction group.
 const TXG_BYTES: f64 = 400_000.0;
+/// Smallest log block in bytes.
 const LOG_BLOCK: u64 = 4096;
+/// Bytes from which the log refers to a record instead of containing the data (`zfs_immediate_write_sz`).
 const INDIRECT_LOG_FROM: u64 = 32768;
 
 /// Predicts the cost of one setting for the events of one role.
-/// +115
+///
+/// # Errors
+/// Fails if the recordsize or the events are invalid input of the cache model.
 pub fn predict<'a>(
     trace: &'a Trace,
     events: impl Iterator<Item = &'a Event> + Clone,
@@ -124,7 +129,7 @@ pub fn predict<'a>(
     around: &Surroundings,
     is_foreground: &dyn Fn(&Event) -> bool,
 ) -> Result<Prediction> {
-    let (recordsize, _) = of_interest(settings);
+    let (recordsize, _) = recordsize_and_compression(settings);
     let stored = recordsize as f64 / packing.ratio.max(1e-3);
     let records = Records { recordsize, ratio: packing.ratio };
     let arc = Options { primarycache: primarycache(settings), ..arc(around.arc_bytes, recordsize) };

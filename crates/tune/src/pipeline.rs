@@ -17,8 +17,8 @@ use crate::current::detect;
 use crate::findings::Findings;
 use crate::groups::{Load, Loads};
 use crate::plan::{self, Plan};
-use crate::roles::{Files, fitting, place, take_inventory};
-use crate::screen::{Forecast, Question, estimate};
+use crate::roles::{Files, dataset_location, files_in_directory, take_inventory};
+use crate::screen::{Forecast, ForecastInput, estimate};
 use crate::statistics::Scatter;
 use crate::trials::for_all;
 use crate::tuner::{Progress, Request, Tuner, recommended_ashift, together_with};
@@ -45,7 +45,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     }
     let warnings = check_files(&request.dir, &trace)?.into_iter().collect();
     progress(&Progress { doing: "copying the accessed regions".into(), share: 0.0 });
-    let capture = take(request, &trace)?;
+    let capture = take_capture(request, &trace)?;
     let current = detect(&request.dir, &request.stated);
     let ashift = request.ashift.unwrap_or_else(|| recommended_ashift(&request.dir).0.into());
     let foreground = foreground_threads(&trace);
@@ -75,7 +75,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
 
 /// Refuses a recording of other files; returns a warning for a recording that is partly of other files.
 fn check_files(dir: &Path, trace: &Trace) -> Result<Option<String>> {
-    let found = fitting(dir, trace);
+    let found = files_in_directory(dir, trace);
     let Some(example) = &found.example else { return Ok(None) };
     if found.inside == 0 {
         let subject = &trace.meta.subject;
@@ -119,7 +119,7 @@ fn with_roles(path: &Path) -> Result<Trace> {
     Ok(trace)
 }
 
-fn take(request: &Request, trace: &Trace) -> Result<Capture> {
+fn take_capture(request: &Request, trace: &Trace) -> Result<Capture> {
     let options = capture::Options {
         region: REGION,
         max_bytes: request.max_bytes,
@@ -130,7 +130,7 @@ fn take(request: &Request, trace: &Trace) -> Result<Capture> {
     let capture = Capture::take(trace, &options, inside).map_err(|error| match error {
         poolwright_replay::Error::Nothing(_) => Error::Nothing(format!(
             "the recording of {} contains no reads or writes of files: put load on the database while it is recorded, or \
-             record for longer",
+             record for longer (--for 5m)",
             request.dir.display()
         )),
         other => other.into(),
@@ -158,10 +158,11 @@ fn later_share(n: usize) -> f64 {
 }
 
 /// The plan has a warning if more than this share of the bytes is synthetic.
-const MADE_UP: f64 = 0.2;
+const SYNTHETIC_SHARE: f64 = 0.2;
 
 /// Why a role was not raced although it is busy enough.
-const NO_TIME: &str = "no settings were tried: busier files used up the time budget";
+const NO_TIME: &str =
+    "no settings were tried: busier files used up the time budget; a larger budget allows more trials";
 
 impl Tuner<'_> {
     fn run(&mut self) -> Result<Plan> {
@@ -178,7 +179,7 @@ impl Tuner<'_> {
         // The busiest first; each later group is raced beside the settings chosen so far. The other roles
         // are only estimated.
         for (i, group) in groups.iter().take(groups_with_time).enumerate() {
-            let budget = self.left().mul_f64(share_of_the_rest(groups_with_time, i));
+            let budget = self.remaining_time().mul_f64(share_of_the_rest(groups_with_time, i));
             let role = self.role(&group.roles, Some(budget))?;
             let chosen = with(&role.current, &role.recommended);
             self.chosen.extend(for_all(&group.roles, &chosen));
@@ -197,14 +198,16 @@ impl Tuner<'_> {
         }
         reconcile(&mut roles, &raced);
         roles.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.role.cmp(&b.role)));
-        let together = self.together(&roles)?;
+        let together = self.compare_whole_plan(&roles)?;
         self.plan(roles, together)
     }
 
     /// Returns the number of groups that the time budget allows to race, at least one.
     fn with_time(&self, groups: usize) -> usize {
         let enough = |n: &usize| {
-            self.is_enough_for_a_race(self.left().mul_f64(share_of_the_rest(*n, *n - 1) * later_share(*n)))
+            self.is_enough_for_a_race(
+                self.remaining_time().mul_f64(share_of_the_rest(*n, *n - 1) * later_share(*n)),
+            )
         };
         (2..=groups).rev().find(enough).unwrap_or(groups.min(1))
     }
@@ -213,7 +216,7 @@ impl Tuner<'_> {
     fn loads(&self) -> Loads {
         let load = |(role, files): (&String, &Files)| Load {
             role: role.clone(),
-            mountpoint: place(&self.inventory, &self.request.dir, role).mountpoint,
+            mountpoint: dataset_location(&self.inventory, &self.request.dir, role).mountpoint,
             ops: files.ops,
             bytes: files.io.bytes.values().sum(),
             captured: self.fills(role),
@@ -230,7 +233,7 @@ impl Tuner<'_> {
         if rate < 1.0 {
             self.warnings.push(format!(
                 "trials contain {:.1} % of the accessed regions, and their ARC is scaled accordingly: operations on other regions \
-                 are omitted, so changes of the work rate are understated",
+                 are omitted, so changes of the work rate are understated; a larger sample avoids this",
                 rate * 100.0
             ));
             if (self.request.arc_bytes as f64 * rate) < (64 << 20) as f64 {
@@ -239,16 +242,17 @@ impl Tuner<'_> {
         }
         if self.capture.image_bytes() < (self.request.arc_bytes as f64 * rate) as u64 {
             self.warnings.push(format!(
-                "all accessed data fits into the ARC of {}, so reads rarely miss in the trials",
+                "all accessed data fits into the ARC of {}, so reads rarely miss in the trials; try a smaller ARC",
                 poolwright_trace::format_size(self.request.arc_bytes)
             ));
         }
-        let (made_up, all) = (self.capture.synthetic_bytes as f64, self.capture.image_bytes().max(1) as f64);
-        if made_up > MADE_UP * all {
+        let (synthetic, all) =
+            (self.capture.synthetic_bytes as f64, self.capture.image_bytes().max(1) as f64);
+        if synthetic > SYNTHETIC_SHARE * all {
             self.warnings.push(format!(
                 "{:.0} % of the bytes in the trials are synthesised from files of the same kind, because the recorded ones were \
                  removed or are logs: space and codec speed are those of similar data",
-                made_up / all * 100.0
+                synthetic / all * 100.0
             ));
         }
         let n = self.inventory.skipped.len();
@@ -266,7 +270,7 @@ impl Tuner<'_> {
         let today = self.current.settings.clone();
         let files = self.inventory.roles[name].clone();
         let combinations = grid(name).combinations(self.run_bytes(roles));
-        self.say(format!("{name}: estimating space"));
+        self.report_progress(format!("{name}: estimating space"));
         let share = if budget.is_some() { 0.04 } else { 0.01 };
         let limit = self.request.budget.mul_f64(share).min(Duration::from_secs(20));
         let stop = &self.request.stop;
@@ -290,7 +294,7 @@ impl Tuner<'_> {
         };
         let (trace, capture) = (Arc::clone(&self.trace), Arc::clone(&self.capture));
         let (foreground, around) = (self.foreground.clone(), self.surroundings());
-        let question = Question {
+        let input = ForecastInput {
             trace: &trace,
             capture: &capture,
             roles,
@@ -300,7 +304,7 @@ impl Tuner<'_> {
             anchor: self.calibration.as_ref().and_then(|c| c.anchor),
             foreground: &foreground,
         };
-        let forecast = Forecast::new(&question, &today, space.as_ref())?;
+        let forecast = Forecast::new(&input, &today, space.as_ref())?;
         let screened = forecast.rank(&today, &combinations)?;
         let outcome = match budget {
             Some(budget) => {

@@ -389,7 +389,7 @@ pub struct DatasetLocation {
     /// The dataset mounted on the directory today.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<String>,
-    /// Whether the database allows the role a directory of its own.
+    /// Whether the database allows the role to have its own directory.
     pub separable: bool,
     /// How to move the role there: a setting of the database, or a symbolic link.
     #[serde(default, skip_serializing_if = "Option::is_none")]

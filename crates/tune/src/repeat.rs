@@ -125,8 +125,7 @@ fn same_trace(plan: &Plan, trace: Option<&Path>, record: &RequestRecord) -> Resu
     let named = trace.map(Path::to_owned).or_else(|| recorded?.path.as_ref().map(PathBuf::from));
     let Some(path) = named else {
         return refused(
-            "the plan's recording was not kept\nhint: keep the next one with --keep-trace FILE, or name a kept one with --trace \
-             FILE"
+            "the plan's recording was not kept\nhint: keep the recording of the next run, or name the file of a kept one"
                 .into(),
         );
     };
@@ -186,10 +185,15 @@ pub fn compare(old: &Plan, new: &Plan) -> Repetition {
     let (then, now) = (recommendations(old), recommendations(new));
     for (role, settings) in &then {
         let other = now.iter().find(|(name, _)| name == role).map(|(_, s)| s.clone());
-        differ(&mut differences, role, said(settings), other.map_or("nothing".into(), |s| said(&s)));
+        differ(
+            &mut differences,
+            role,
+            format_settings(settings),
+            other.map_or("nothing".into(), |s| format_settings(&s)),
+        );
     }
     for (role, settings) in now.iter().filter(|(name, _)| !then.iter().any(|(known, _)| known == name)) {
-        differ(&mut differences, role, "nothing".to_owned(), said(settings));
+        differ(&mut differences, role, "nothing".to_owned(), format_settings(settings));
     }
     Repetition {
         of: old.created.clone(),
@@ -207,7 +211,7 @@ fn recommendations(plan: &Plan) -> Vec<(String, Settings)> {
         .collect()
 }
 
-fn said(settings: &Settings) -> String {
+fn format_settings(settings: &Settings) -> String {
     if settings.is_empty() {
         return "keep".into();
     }
@@ -225,7 +229,7 @@ fn circumstances(old: &Plan, new: &Plan) -> Vec<String> {
     differ(&mut all, "CPU", &a.cpu, &b.cpu);
     differ(&mut all, "logical CPUs", a.cores, b.cores);
     differ(&mut all, "memory in bytes", a.memory_bytes, b.memory_bytes);
-    differ(&mut all, "file system of the trials", said_or_none(&a.backing), said_or_none(&b.backing));
+    differ(&mut all, "file system of the trials", or_unknown(&a.backing), or_unknown(&b.backing));
     differ(&mut all, "files", old.subject.files, new.subject.files);
     differ(&mut all, "bytes of the files", old.subject.bytes, new.subject.bytes);
     for role in &old.roles {
@@ -233,12 +237,17 @@ fn circumstances(old: &Plan, new: &Plan) -> Vec<String> {
             continue;
         };
         let what = format!("today's settings of {}", role.role);
-        differ(&mut all, &what, said(&spelled(&role.current)), said(&spelled(&now.current)));
+        differ(
+            &mut all,
+            &what,
+            format_settings(&spelled(&role.current)),
+            format_settings(&spelled(&now.current)),
+        );
     }
     all
 }
 
-fn said_or_none(text: &Option<String>) -> &str {
+fn or_unknown(text: &Option<String>) -> &str {
     text.as_deref().unwrap_or("unknown")
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn take_inventory(dir: &Path, trace: &Trace) -> Inventory {
 
 /// How many of the files that a recording read or wrote are in a directory.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Fitting {
+pub(crate) struct FilesInDirectory {
     pub inside: u64,
     pub outside: u64,
     /// Operations on files outside the directory.
@@ -75,12 +75,12 @@ pub(crate) struct Fitting {
 }
 
 /// Counts the trace's files inside and outside of `dir`, an absolute path without symbolic links.
-pub(crate) fn fitting(dir: &Path, trace: &Trace) -> Fitting {
+pub(crate) fn files_in_directory(dir: &Path, trace: &Trace) -> FilesInDirectory {
     let mut ops = vec![0u64; trace.files.len()];
     for event in trace.events.iter().filter(|e| matches!(e.op, Op::Read | Op::Write)) {
         ops[event.file as usize] += 1;
     }
-    let mut found = Fitting::default();
+    let mut found = FilesInDirectory::default();
     for (file, ops) in trace.files.iter().zip(ops).filter(|(_, ops)| *ops > 0) {
         let path = Path::new(&file.path);
         // For a removed file, the recorded path counts.
@@ -151,7 +151,7 @@ fn walk(
 
 /// Returns the directory on which a role's dataset would be mounted, and the change of the database that this
 /// requires.
-pub(crate) fn place(inventory: &Inventory, dir: &Path, role: &str) -> plan::DatasetLocation {
+pub(crate) fn dataset_location(inventory: &Inventory, dir: &Path, role: &str) -> plan::DatasetLocation {
     let root = inventory.found.as_ref().map_or(dir, |f| f.root.as_path());
     let layout = inventory.found.as_ref().map_or("", |f| f.layout.name);
     let own = SEPARABLE.iter().find(|(l, r, ..)| *l == layout && *r == role);
@@ -238,11 +238,11 @@ mod tests {
         let gone = text(db.join("gone"));
         let beside = text(dir.path().join("db2/table"));
         let all = trace(&[(&here, Op::Read), (&linked, Op::Read), (&gone, Op::Write), (&beside, Op::Read)]);
-        let found = fitting(&db, &all);
+        let found = files_in_directory(&db, &all);
         let expected =
-            Fitting { inside: 3, outside: 1, ops_outside: 1, ops: 4, example: Some(beside.clone()) };
+            FilesInDirectory { inside: 3, outside: 1, ops_outside: 1, ops: 4, example: Some(beside.clone()) };
         assert_eq!(found, expected);
         // A file that was only opened does not count.
-        assert_eq!(fitting(&db, &trace(&[(&beside, Op::Open)])), Fitting::default());
+        assert_eq!(files_in_directory(&db, &trace(&[(&beside, Op::Open)])), FilesInDirectory::default());
     }
 }

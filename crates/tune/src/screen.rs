@@ -12,7 +12,7 @@ use poolwright_replay::Capture;
 use poolwright_trace::{Event, Trace};
 use rayon::prelude::*;
 
-use crate::candidates::{of_interest, with};
+use crate::candidates::{recordsize_and_compression, with};
 use crate::model::{Anchor, Packing, Prediction, Surroundings, predict};
 use crate::objective::Metrics;
 use crate::requirement::Criteria;
@@ -49,12 +49,12 @@ pub(crate) fn estimate(
         return Ok(None);
     }
     let all: Vec<Settings> = combinations.iter().chain([today]).cloned().collect();
-    let mut recordsizes: Vec<u64> = all.iter().map(|s| of_interest(s).0).collect();
+    let mut recordsizes: Vec<u64> = all.iter().map(|s| recordsize_and_compression(s).0).collect();
     recordsizes.sort_unstable();
     recordsizes.dedup();
     let mut compressions: Vec<String> = Vec::new();
     for s in &all {
-        let name = canonical(of_interest(s).1);
+        let name = canonical(recordsize_and_compression(s).1);
         if !compressions.contains(&name) {
             compressions.push(name);
         }
@@ -82,7 +82,7 @@ fn canonical(compression: &str) -> String {
 }
 
 /// Input of the model.
-pub(crate) struct Question<'a> {
+pub(crate) struct ForecastInput<'a> {
     pub trace: &'a Trace,
     pub capture: &'a Capture,
     /// The roles that share the dataset.
@@ -99,7 +99,7 @@ pub(crate) struct Question<'a> {
 
 /// Predictions for single settings, relative to today's.
 pub(crate) struct Forecast<'a> {
-    question: &'a Question<'a>,
+    input: &'a ForecastInput<'a>,
     estimate: Option<&'a Estimate>,
     /// The prediction for today's settings.
     reference: Prediction,
@@ -115,34 +115,34 @@ type SpaceRatio = (f64, [f64; 2]);
 
 impl<'a> Forecast<'a> {
     pub fn new(
-        question: &'a Question<'a>,
+        input: &'a ForecastInput<'a>,
         today: &Settings,
         estimate: Option<&'a Estimate>,
     ) -> Result<Forecast<'a>> {
-        let writes = events(question).filter(|e| e.op == poolwright_trace::Op::Write);
+        let writes = events(input).filter(|e| e.op == poolwright_trace::Op::Write);
         let written = writes.map(|e| e.len).sum();
-        let reference = prediction(question, estimate, today)?;
-        let anchor = question.anchor.unwrap_or_else(|| without_think_time(&reference, question.around.cores));
+        let reference = prediction(input, estimate, today)?;
+        let anchor = input.anchor.unwrap_or_else(|| without_think_time(&reference, input.around.cores));
         let baseline = Metrics::new();
-        let mut forecast = Forecast { question, estimate, reference, anchor, written, baseline };
+        let mut forecast = Forecast { input, estimate, reference, anchor, written, baseline };
         forecast.baseline = forecast.figures(today, &forecast.reference).0;
         Ok(forecast)
     }
 
     /// Whether the space of a setting was estimated; otherwise its predictions mean little.
     pub fn knows(&self, settings: &Settings) -> bool {
-        cell(self.question, self.estimate, settings).is_some()
+        cell(self.input, self.estimate, settings).is_some()
     }
 
     /// Whether the predictions are calibrated with a trial of today's settings.
     pub fn is_anchored(&self) -> bool {
-        self.question.anchor.is_some()
+        self.input.anchor.is_some()
     }
 
     /// Predicts a setting, whose other properties are as today, relative to today's settings.
     pub fn screen(&self, today: &Settings, settings: &Settings) -> Result<Screened> {
         let (predicted, space) = self.of(&with(today, settings))?;
-        let criteria = self.question.criteria;
+        let criteria = self.input.criteria;
         let objective = criteria.objective(&predicted, &self.baseline);
         let penalty = criteria.penalty(&predicted, &self.baseline);
         Ok(Screened { settings: settings.clone(), space, predicted, objective, penalty })
@@ -158,11 +158,11 @@ impl<'a> Forecast<'a> {
 
     /// Returns the metrics of a setting and its space.
     pub fn of(&self, settings: &Settings) -> Result<(Metrics, SpaceRatio)> {
-        Ok(self.figures(settings, &prediction(self.question, self.estimate, settings)?))
+        Ok(self.figures(settings, &prediction(self.input, self.estimate, settings)?))
     }
 
     fn figures(&self, settings: &Settings, prediction: &Prediction) -> (Metrics, SpaceRatio) {
-        let cell = cell(self.question, self.estimate, settings);
+        let cell = cell(self.input, self.estimate, settings);
         let allocated = cell.map_or(0.0, |c| c.total_bytes as f64);
         let rate = self.anchor.work_rate(prediction, &self.reference);
         let space = cell.map_or((1.0, [1.0; 2]), |c| (c.ratio, c.ratio_ci95));
@@ -171,8 +171,8 @@ impl<'a> Forecast<'a> {
 }
 
 /// Returns the estimate's cell for a setting.
-fn cell<'a>(q: &Question<'_>, estimate: Option<&'a Estimate>, settings: &Settings) -> Option<&'a Cell> {
-    let (recordsize, compression) = of_interest(settings);
+fn cell<'a>(q: &ForecastInput<'_>, estimate: Option<&'a Estimate>, settings: &Settings) -> Option<&'a Cell> {
+    let (recordsize, compression) = recordsize_and_compression(settings);
     estimate?.cell(recordsize, &canonical(compression), q.ashift)
 }
 
@@ -184,8 +184,8 @@ fn speed(estimate: Option<&Estimate>, compression: &str, of: fn(&Cell) -> Option
     if all.is_empty() { f64::INFINITY } else { median(&all) * 1048576.0 }
 }
 
-fn prediction(q: &Question<'_>, estimate: Option<&Estimate>, settings: &Settings) -> Result<Prediction> {
-    let compression = canonical(of_interest(settings).1);
+fn prediction(q: &ForecastInput<'_>, estimate: Option<&Estimate>, settings: &Settings) -> Result<Prediction> {
+    let compression = canonical(recordsize_and_compression(settings).1);
     let packing = Packing {
         ratio: cell(q, estimate, settings).map_or(1.0, |c| c.ratio).clamp(0.01, 1e3),
         compress_bytes_s: speed(estimate, &compression, |c| c.compress_mib_s),
@@ -202,7 +202,7 @@ fn without_think_time(today: &Prediction, cores: f64) -> Anchor {
 }
 
 /// Returns the events of the roles in the first [`MODEL_S`] seconds.
-fn events<'a>(q: &Question<'a>) -> impl Iterator<Item = &'a Event> + Clone {
+fn events<'a>(q: &ForecastInput<'a>) -> impl Iterator<Item = &'a Event> + Clone {
     let (capture, roles) = (q.capture, q.roles);
     let in_time = q.trace.events.partition_point(|e| e.t_ns < MODEL_S * 1_000_000_000);
     let events = q.trace.events[..in_time].iter();

@@ -11,7 +11,7 @@
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use poolwright_openzfs::property::{Settings, canonical};
 
-use crate::candidates::{difference, of_interest};
+use crate::candidates::{difference, recordsize_and_compression};
 
 /// Octaves of record size over which the error loses most of its correlation.
 const OCTAVES: f64 = 2.0;
@@ -37,7 +37,7 @@ struct Point {
 
 impl Point {
     fn of(settings: &Settings, today: &Settings) -> Point {
-        let (recordsize, codec) = of_interest(settings);
+        let (recordsize, codec) = recordsize_and_compression(settings);
         let mut others = difference(settings, today);
         others.retain(|property, _| property != "recordsize" && property != "compression");
         Point { octave: (recordsize as f64).log2(), codec: canonical("compression", codec), others }

@@ -27,7 +27,7 @@ const PAIRS_TOGETHER: u32 = 2;
 const HINDRANCE: f64 = 0.95;
 /// Below this work rate of today's settings, the recording was much faster than the trials (`docs/predictions.md`,
 /// "What limits a replay").
-const OTHER_PACE: f64 = 0.5;
+const SLOW_WORK_RATE: f64 = 0.5;
 /// Seconds after which the pass of the calibration trial ends, however much of the work is done.
 const CALIBRATION_LONGEST_S: f64 = 20.0;
 /// The calibration trial is stopped after this time, or after twice the budget if that is longer.
@@ -88,7 +88,7 @@ impl Tuner<'_> {
     /// Runs one short trial of today's settings, which shows how long trials take and calibrates the model's
     /// predictions.
     pub(crate) fn calibrate(&mut self) -> Result<()> {
-        self.say("measuring how long a trial takes");
+        self.report_progress("measuring how long a trial takes");
         let seconds = CALIBRATION_S.min(self.recorded());
         let spec = self.spec(self.settings_so_far(), seconds, CALIBRATION_LONGEST_S);
         let began = Instant::now();
@@ -96,7 +96,7 @@ impl Tuner<'_> {
         // others.
         let replay = self.trial(&spec, CALIBRATION_LIMIT.max(2 * self.request.budget))?;
         let whole = began.elapsed().as_secs_f64();
-        self.warnings.extend(replay.work_rate.and_then(too_fast_a_recording));
+        self.warnings.extend(replay.work_rate.and_then(fast_recording_warning));
         let cores = self.surroundings().cores;
         self.calibration =
             Some(Calibration::of(&replay, seconds, whole, self.recorded().min(MODEL_S as f64), cores));
@@ -136,7 +136,7 @@ impl Tuner<'_> {
         let mut done = 0;
         let mut run = |settings: &Settings| {
             done += 1;
-            self.say(format!("{name}: trial {done}: {}", spelled(settings, &today)));
+            self.report_progress(format!("{name}: trial {done}: {}", changes_from_today(settings, &today)));
             let mut all = others.clone();
             all.extend(for_all(roles, settings));
             let spec = self.spec(all, fit.seconds, fit.longest_s());
@@ -194,7 +194,7 @@ impl Tuner<'_> {
 
     /// Compares the whole plan with today's settings in fresh pairs. If only one race changed anything, its
     /// confirmation pairs are used.
-    pub(crate) fn together(&mut self, roles: &[plan::Role]) -> Result<Vec<(Metrics, Metrics)>> {
+    pub(crate) fn compare_whole_plan(&mut self, roles: &[plan::Role]) -> Result<Vec<(Metrics, Metrics)>> {
         let mut pairs = Vec::new();
         let changed = roles.iter().filter(|r| !r.gain.is_empty()).count();
         if changed == 0 {
@@ -210,7 +210,10 @@ impl Tuner<'_> {
         let seconds = self.fits.values().map(|f| f.seconds).fold(0.0, f64::max);
         let (today, new) = (side(false), side(true));
         for i in 0..PAIRS_TOGETHER {
-            self.say(format!("the whole plan against today's settings: pair {} of {PAIRS_TOGETHER}", i + 1));
+            self.report_progress(format!(
+                "the whole plan against today's settings: pair {} of {PAIRS_TOGETHER}",
+                i + 1
+            ));
             pairs.extend(self.pair(i, &today, &new, seconds)?);
         }
         let (today, new): (Vec<Metrics>, Vec<Metrics>) = pairs.iter().cloned().unzip();
@@ -262,8 +265,8 @@ fn candidate(settings: Settings, screened: &Screened) -> Candidate {
 
 /// Returns a warning if the database was recorded so much faster than the emulated pool allows that it may behave
 /// differently there. `work_rate` is that of today's settings.
-fn too_fast_a_recording(work_rate: f64) -> Option<String> {
-    (work_rate < OTHER_PACE).then(|| {
+fn fast_recording_warning(work_rate: f64) -> Option<String> {
+    (work_rate < SLOW_WORK_RATE).then(|| {
         format!(
             "the database was recorded {:.1} times as fast as its trials under today's settings: when it is slower, it may do \
              fewer operations for the same work, so changes of the work rate are uncertain; `poolwright confirm` measures them",
@@ -278,19 +281,19 @@ pub(crate) fn for_all(roles: &[String], settings: &Settings) -> BTreeMap<String,
 }
 
 /// Formats the differences from today's settings as arguments of `zfs set`.
-fn spelled(settings: &Settings, today: &Settings) -> String {
+fn changes_from_today(settings: &Settings, today: &Settings) -> String {
     let changed = difference(settings, today);
     if changed.is_empty() { "today's".into() } else { assignments(&changed) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::too_fast_a_recording;
+    use super::fast_recording_warning;
 
     #[test]
     fn a_recording_of_another_pace_is_named() {
-        assert!(too_fast_a_recording(0.7).is_none());
-        let said = too_fast_a_recording(0.25).unwrap();
+        assert!(fast_recording_warning(0.7).is_none());
+        let said = fast_recording_warning(0.25).unwrap();
         assert!(said.contains("recorded 4.0 times as fast"), "{said}");
     }
 }

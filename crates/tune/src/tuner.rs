@@ -126,12 +126,12 @@ pub(crate) fn recommended_ashift(dir: &Path) -> (u8, String) {
 }
 
 impl Tuner<'_> {
-    pub(crate) fn say(&mut self, doing: impl Into<String>) {
+    pub(crate) fn report_progress(&mut self, doing: impl Into<String>) {
         let share = self.began.elapsed().as_secs_f64() / self.request.budget.as_secs_f64().max(1e-3);
         (self.progress)(&Progress { doing: doing.into(), share: share.min(1.0) });
     }
 
-    pub(crate) fn left(&self) -> Duration {
+    pub(crate) fn remaining_time(&self) -> Duration {
         self.request.budget.saturating_sub(self.began.elapsed())
     }
 

@@ -29,14 +29,14 @@ pub(crate) struct Decomposition {
 }
 
 /// A smaller variance of logarithms (a deviation of 0.003 %) counts as zero.
-const NOTHING: f64 = 1e-9;
+const NEGLIGIBLE_VARIANCE: f64 = 1e-9;
 
 /// Divides the variance, or returns `None` for fewer than three observations and for values that do not vary.
 pub(crate) fn decompose(all: &[Observation]) -> Option<Decomposition> {
     let values: Vec<f64> = all.iter().map(|o| o.value).collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let total: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-    if all.len() < 3 || total / all.len() as f64 <= NOTHING {
+    if all.len() < 3 || total / all.len() as f64 <= NEGLIGIBLE_VARIANCE {
         return None;
     }
     let factors = all[0].levels.len();

@@ -142,7 +142,7 @@ fn errors_name_the_line_and_what_is_allowed() {
         (
             "measures = [\"entries_per_s\", \"import/allocated.db\"]",
             "measures = [\"wall_s.db\"]",
-            "does not exist for each role",
+            "does not exist for a single role",
         ),
         ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"nothing\"]", "use all, metadata, none"),
         ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"all\"]", "duplicate level"),

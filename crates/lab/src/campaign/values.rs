@@ -170,9 +170,9 @@ pub(super) fn measure(
     match role {
         Some(role) if !BY_ROLE.contains(&base) => {
             let by_role = BY_ROLE.join(", ");
-            return Err(
-                node.error(format!("{whole:?}: {base} does not exist for each role; only {by_role} do"))
-            );
+            return Err(node.error(format!(
+                "{whole:?}: {base} does not exist for a single role such as {role}; only {by_role} do"
+            )));
         }
         Some(role) if !datasets.contains_key(role) => return Err(unknown_role(node, role, datasets)),
         _ => {}

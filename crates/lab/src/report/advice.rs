@@ -17,12 +17,12 @@ use crate::store::Trial;
 
 /// Dangerous values of a dataset's property or a driver's parameter, with the reason.
 const UNSAFE: &[(&str, &[&str], &str)] = &[
-    ("sync", &["disabled"], "a crash loses writes that the database was told are safe"),
+    ("sync", &["disabled"], "a crash loses writes that were reported to the database as durable"),
     ("checksum", &["off"], "silent corruption is neither seen nor repaired"),
     ("doublewrite", OFF, TORN),
     ("innodb_doublewrite", OFF, TORN),
     ("full_page_writes", OFF, TORN),
-    ("fsync", OFF, "a crash loses writes that the database was told are safe"),
+    ("fsync", OFF, "a crash loses writes that were reported to the database as durable"),
 ];
 /// `crates/openzfs/tests/torn.rs` demonstrates this.
 const TORN: &str =

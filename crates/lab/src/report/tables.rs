@@ -182,7 +182,7 @@ fn setting(advice: &[&Advice], property: &str) -> Cell {
         }
     }
     let reason = |by: &[&Advice]| {
-        let all = by.iter().map(|a| format!("{} in {}: {}", a.by, a.study, sure(a.verdict)));
+        let all = by.iter().map(|a| format!("{} in {}: {}", a.by, a.study, certainty(a.verdict)));
         all.collect::<Vec<_>>().join("; ")
     };
     match values.as_slice() {
@@ -199,7 +199,7 @@ fn setting(advice: &[&Advice], property: &str) -> Cell {
 }
 
 /// Formats the certainty of a recommendation.
-pub fn sure(choice: Choice) -> &'static str {
+pub fn certainty(choice: Choice) -> &'static str {
     match choice {
         Choice::Best => "best",
         Choice::AmongBest => "among the best",
@@ -219,7 +219,7 @@ pub fn evidence(advice: &[Advice]) -> Table {
             Cell::text(&a.dataset),
             Cell::text(&a.study),
             Cell::text(format::settings(&a.set)).tone(if firm { Tone::Strong } else { Tone::Muted }),
-            Cell::text(sure(a.verdict)),
+            Cell::text(certainty(a.verdict)),
             Cell::text(&a.line),
         ]);
     }

@@ -25,7 +25,7 @@ pub fn text(report: &Report, to: Terminal) -> String {
         out += "\nRecommended settings\n";
         for a in &report.advice {
             let set = if a.set.is_empty() { "–".to_owned() } else { format::settings(&a.set) };
-            out += &format!("  {}: {} ({})\n", line(&a.dataset), line(&set), tables::sure(a.verdict));
+            out += &format!("  {}: {} ({})\n", line(&a.dataset), line(&set), tables::certainty(a.verdict));
             out += &format!("    {}\n", line(&a.line));
         }
     }

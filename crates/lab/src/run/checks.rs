@@ -127,7 +127,7 @@ pub(crate) fn space(dir: &Path, needed: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::Missing(format!(
-        "{} has {} free, but a trial may need {}\nhint: choose another scratch directory",
+        "{} has {} free, but a trial may need {}\nhint: choose another directory with --scratch",
         dir.display(),
         format_size(free),
         format_size(needed)

@@ -71,7 +71,7 @@ pub fn run(
     let limit: Duration =
         spec.phases.iter().map(|p| Duration::from_nanos(p.limit_ns)).sum::<Duration>() + SLACK;
     let mut last = VecDeque::new();
-    let mut hear = |line: String| match serde_json::from_str::<Progress>(&line) {
+    let mut handle_line = |line: String| match serde_json::from_str::<Progress>(&line) {
         Ok(said) => progress(said),
         Err(_) if line.trim().is_empty() => {}
         Err(_) => {
@@ -83,7 +83,7 @@ pub fn run(
     let status = loop {
         // Wait for a line, or until it is time to check whether the trial has ended.
         if let Ok(line) = lines.recv_timeout(Duration::from_millis(100)) {
-            hear(line);
+            handle_line(line);
         }
         if let Some(status) = child.try_wait().map_err(Error::host("waiting for", program))? {
             break status;
@@ -103,7 +103,7 @@ pub fn run(
     // A process that the trial left running may keep the pipe open, so there may be no end of file after the
     // last line.
     while let Ok(line) = lines.recv_timeout(Duration::from_millis(200)) {
-        hear(line);
+        handle_line(line);
     }
     if !status.success() {
         return Ok(Err(reason(&status.to_string(), last.make_contiguous())));

@@ -13,7 +13,7 @@ use crate::{Error, Result, TrialKey};
 /// Version of the tables; a higher one was created by a later release.
 const FORMAT: i64 = 1;
 
-/// The tables; `IDENTITY` stands for the database's type of automatic row numbers.
+/// The tables; `IDENTITY` is replaced with the database's type of automatic row numbers.
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS lab_format (version BIGINT NOT NULL);
 CREATE TABLE IF NOT EXISTS lab_run (

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::sampler::{Delta, Drawing, Snapshot, Sums};
+use super::sampler::{Delta, SeriesByName, Snapshot, Sums};
 use super::target::Size;
 use crate::{Measure, Series};
 
@@ -18,7 +18,7 @@ pub fn put(measures: &mut Measures, name: impl Into<String>, value: f64, unit: &
 }
 
 /// Adds a point to a series.
-pub fn draw(series: &mut Drawing, name: impl Into<String>, unit: &str, at: f64, value: f64) {
+pub fn add_point(series: &mut SeriesByName, name: impl Into<String>, unit: &str, at: f64, value: f64) {
     if value.is_finite() {
         let series =
             series.entry(name.into()).or_insert_with(|| Series { unit: unit.into(), points: Vec::new() });
@@ -102,8 +102,8 @@ pub fn of_sizes(measures: &mut Measures, sizes: &BTreeMap<String, Size>) {
 }
 
 /// Returns the samples as time series; time 0 is `began`.
-pub fn of_looks(snapshots: &[Snapshot], began: Instant) -> Drawing {
-    let mut all = Drawing::new();
+pub fn of_snapshots(snapshots: &[Snapshot], began: Instant) -> SeriesByName {
+    let mut all = SeriesByName::new();
     for pair in snapshots.windows(2) {
         let between = Delta(&pair[0], &pair[1]);
         let (at, seconds) = (since(began, pair[1].at), between.seconds());
@@ -115,51 +115,51 @@ pub fn of_looks(snapshots: &[Snapshot], began: Instant) -> Drawing {
     all
 }
 
-fn levels(all: &mut Drawing, snapshot: &Snapshot, at: f64) {
+fn levels(all: &mut SeriesByName, snapshot: &Snapshot, at: f64) {
     if let Some(runnable) = snapshot.runnable {
-        draw(all, "run_queue", "count", at, runnable as f64);
+        add_point(all, "run_queue", "count", at, runnable as f64);
     }
     if let Some(bytes) = snapshot.memory {
-        draw(all, "memory_available", "bytes", at, bytes as f64);
+        add_point(all, "memory_available", "bytes", at, bytes as f64);
     }
     if let Some(counters) = &snapshot.counters {
-        draw(all, "arc_size", "bytes", at, counters.arc.size as f64);
-        draw(all, "arc_target", "bytes", at, counters.arc.target as f64);
+        add_point(all, "arc_size", "bytes", at, counters.arc.size as f64);
+        add_point(all, "arc_target", "bytes", at, counters.arc.target as f64);
     }
 }
 
-fn rates(all: &mut Drawing, between: Delta<'_>, at: f64, seconds: f64) {
+fn rates(all: &mut SeriesByName, between: Delta<'_>, at: f64, seconds: f64) {
     let (user, system) = between.driver();
-    draw(all, "driver_cpu", "percent", at, 100.0 * (user + system) / seconds);
+    add_point(all, "driver_cpu", "percent", at, 100.0 * (user + system) / seconds);
     if let Some(engine) = between.engine() {
-        draw(all, "engine_cpu", "percent", at, 100.0 * engine / seconds);
+        add_point(all, "engine_cpu", "percent", at, 100.0 * engine / seconds);
     }
     if let Some(percent) = between.host_cpu() {
-        draw(all, "host_cpu", "percent", at, percent);
+        add_point(all, "host_cpu", "percent", at, percent);
     }
     if let Some((busy, queue)) = between.disk() {
-        draw(all, "disk_busy", "percent", at, busy);
-        draw(all, "disk_queue", "count", at, queue);
+        add_point(all, "disk_busy", "percent", at, busy);
+        add_point(all, "disk_queue", "count", at, queue);
     }
     let Some(moved) = between.counters() else { return };
     let sums = Sums::of(&moved);
     if let Some(ratio) = sums.hit_ratio {
-        draw(all, "arc_hit_ratio", "ratio", at, ratio);
+        add_point(all, "arc_hit_ratio", "ratio", at, ratio);
     }
-    draw(all, "zil_commits", "1/s", at, sums.zil_commits as f64 / seconds);
-    draw(all, "zil_bytes", "bytes/s", at, sums.zil_bytes as f64 / seconds);
+    add_point(all, "zil_commits", "1/s", at, sums.zil_commits as f64 / seconds);
+    add_point(all, "zil_bytes", "bytes/s", at, sums.zil_bytes as f64 / seconds);
     let several = moved.vdevs.len() > 1;
     let named = moved.vdevs.iter().filter(|_| several).map(|(name, vdev)| (format!(".{name}"), vdev));
     for (suffix, vdev) in named.chain([(String::new(), &sums.vdevs)]) {
-        draw(all, format!("vdev_read_bytes{suffix}"), "bytes/s", at, vdev.read_bytes as f64 / seconds);
-        draw(all, format!("vdev_write_bytes{suffix}"), "bytes/s", at, vdev.write_bytes as f64 / seconds);
-        draw(all, format!("vdev_reads{suffix}"), "1/s", at, vdev.read_ops as f64 / seconds);
-        draw(all, format!("vdev_writes{suffix}"), "1/s", at, vdev.write_ops as f64 / seconds);
+        add_point(all, format!("vdev_read_bytes{suffix}"), "bytes/s", at, vdev.read_bytes as f64 / seconds);
+        add_point(all, format!("vdev_write_bytes{suffix}"), "bytes/s", at, vdev.write_bytes as f64 / seconds);
+        add_point(all, format!("vdev_reads{suffix}"), "1/s", at, vdev.read_ops as f64 / seconds);
+        add_point(all, format!("vdev_writes{suffix}"), "1/s", at, vdev.write_ops as f64 / seconds);
     }
     for (name, vdev) in &moved.vdevs {
         let waiting = (vdev.read_ns + vdev.write_ns + vdev.flush_ns) as f64 / 1e9;
         let suffix = if several { format!(".{name}") } else { String::new() };
-        draw(all, format!("vdev_queue{suffix}"), "count", at, waiting / seconds);
+        add_point(all, format!("vdev_queue{suffix}"), "count", at, waiting / seconds);
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
     fn series_begin_before_the_window() {
         let start = Instant::now();
         let snapshots: Vec<Snapshot> = (0..4).map(|second| snapshot(start, second)).collect();
-        let all = of_looks(&snapshots, snapshots[2].at);
+        let all = of_snapshots(&snapshots, snapshots[2].at);
         assert_eq!(all["driver_cpu"].points, [(-1.0, 100.0), (0.0, 100.0), (1.0, 100.0)]);
         assert_eq!(all["vdev_queue.a"].points[0], (-1.0, 1.5));
         assert_eq!(all["vdev_read_bytes"].points[1], (0.0, 2000.0));
@@ -236,7 +236,7 @@ mod tests {
             assert!(!all.contains_key(name), "{name}");
         }
         assert_eq!(all["run_queue"].value, 0.5);
-        assert!(!of_looks(&[bare(0), bare(1)], start).contains_key("arc_size"));
+        assert!(!of_snapshots(&[bare(0), bare(1)], start).contains_key("arc_size"));
     }
 
     #[test]

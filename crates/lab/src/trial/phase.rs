@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::driver::{Driver, Received};
-use super::figures::{self, draw, put, since};
+use super::figures::{self, add_point, put, since};
 use super::protocol::{self, DriverMessage, Edge, Latency, Progress};
 use super::sampler::{Sampler, Snapshot};
 use super::target::{Recorded, Target};
@@ -67,7 +67,7 @@ fn watched(
     phase: &Phase,
     target: &dyn Target,
     logs: &Logs,
-) -> Result<Notes> {
+) -> Result<PhaseRecorder> {
     let sampler = Sampler::new(target);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -88,7 +88,7 @@ fn with_driver(
     target: &dyn Target,
     sampler: &Sampler<'_>,
     logs: &Logs,
-) -> Result<Notes> {
+) -> Result<PhaseRecorder> {
     let paths: BTreeMap<&String, PathBuf> =
         spec.datasets.keys().map(|role| (role, target.path(role))).collect();
     let input = serde_json::json!({
@@ -96,7 +96,7 @@ fn with_driver(
         "scratch": logs.driver, "cache": spec.cache, "tools": spec.tools, "seed": spec.seed,
         "engine_pid": target.engine(),
     });
-    let mut notes = Notes::new(phase, Edged::of(sampler.snapshot()));
+    let mut notes = PhaseRecorder::new(phase, EdgeSnapshot::of(sampler.snapshot()));
     let mut driver =
         Driver::start(&spec.driver, &spec.driver_words, &input, &logs.driver, &logs.of(&phase.name))?;
     let run = listen(setting, phase, target, sampler, &mut driver, &mut notes);
@@ -110,7 +110,7 @@ fn with_driver(
     };
     let left = processes::settled(&sampler.except(), FAREWELL);
     if notes.last.is_none() {
-        notes.last = Some(Edged::of(sampler.snapshot()));
+        notes.last = Some(EdgeSnapshot::of(sampler.snapshot()));
     }
     if !left.is_empty() {
         processes::end(&sampler.except(), FAREWELL);
@@ -145,7 +145,7 @@ fn listen(
     target: &dyn Target,
     sampler: &Sampler<'_>,
     driver: &mut Driver,
-    notes: &mut Notes,
+    notes: &mut PhaseRecorder,
 ) -> Result<ExitStatus> {
     let limit = Duration::from_nanos(phase.limit_ns);
     let started = Instant::now();
@@ -199,25 +199,25 @@ fn failure(driver: &str, status: ExitStatus, words: &str) -> String {
 }
 
 /// An edge of the measured window: its time and the counters.
-struct Edged {
+struct EdgeSnapshot {
     at: Instant,
     snapshot: Snapshot,
 }
 
-impl Edged {
-    fn of(snapshot: Snapshot) -> Edged {
-        Edged { at: snapshot.at, snapshot }
+impl EdgeSnapshot {
+    fn of(snapshot: Snapshot) -> EdgeSnapshot {
+        EdgeSnapshot { at: snapshot.at, snapshot }
     }
 }
 
 /// Collects the data of a phase while the driver runs.
-struct Notes {
+struct PhaseRecorder {
     outcome: PhaseOutcome,
     versions: BTreeMap<String, String>,
     /// The window's edges: those of the whole phase until the driver reports others. The times are those of the
     /// driver's lines; the counters are read a moment later.
-    first: Edged,
-    last: Option<Edged>,
+    first: EdgeSnapshot,
+    last: Option<EdgeSnapshot>,
     opened: bool,
     snapshots: Vec<Snapshot>,
     progress: Vec<(Instant, Progress)>,
@@ -229,11 +229,11 @@ struct Notes {
     said: Option<Instant>,
 }
 
-impl Notes {
-    fn new(phase: &Phase, first: Edged) -> Notes {
+impl PhaseRecorder {
+    fn new(phase: &Phase, first: EdgeSnapshot) -> PhaseRecorder {
         let outcome =
             PhaseOutcome { name: phase.name.clone(), measured: phase.measure, ..PhaseOutcome::default() };
-        Notes {
+        PhaseRecorder {
             outcome,
             versions: BTreeMap::new(),
             first,
@@ -253,10 +253,10 @@ impl Notes {
         let line = protocol::parse(text).map_err(|why| Error::Trial(format!("the driver: {why}")))?;
         match line {
             DriverMessage::Measure(Edge::Start) if !self.opened => {
-                (self.opened, self.first) = (true, Edged { at, snapshot: sampler.snapshot() });
+                (self.opened, self.first) = (true, EdgeSnapshot { at, snapshot: sampler.snapshot() });
             }
             DriverMessage::Measure(Edge::Stop) if self.opened && self.last.is_none() => {
-                self.last = Some(Edged { at, snapshot: sampler.snapshot() });
+                self.last = Some(EdgeSnapshot { at, snapshot: sampler.snapshot() });
             }
             DriverMessage::Measure(edge) => {
                 return Err(Error::Trial(format!(
@@ -348,13 +348,13 @@ impl Notes {
         if let Some(rate) = rate(&self.progress, began, last.at) {
             self.outcome.measures.entry("rate".into()).or_insert(rate);
         }
-        self.outcome.series = figures::of_looks(&self.snapshots, began);
+        self.outcome.series = figures::of_snapshots(&self.snapshots, began);
         for (at, done, rate) in rates(&self.progress) {
-            draw(&mut self.outcome.series, "done", "count", since(began, at), done);
-            draw(&mut self.outcome.series, "rate", "1/s", since(began, at), rate);
+            add_point(&mut self.outcome.series, "done", "count", since(began, at), done);
+            add_point(&mut self.outcome.series, "rate", "1/s", since(began, at), rate);
         }
         for (at, figure) in &self.series {
-            draw(&mut self.outcome.series, &figure.name, &figure.unit, since(began, *at), figure.value);
+            add_point(&mut self.outcome.series, &figure.name, &figure.unit, since(began, *at), figure.value);
         }
         let lines = |all: Vec<(Instant, String)>| {
             all.into_iter().map(|(at, line)| (since(began, at), line)).collect()

@@ -19,7 +19,7 @@ pub fn adopt_orphans() -> std::io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
-fn myself() -> i32 {
+fn own_pid() -> i32 {
     std::process::id() as i32
 }
 
@@ -54,15 +54,14 @@ fn below<'a>(all: &'a [Process], root: i32, except: &[i32]) -> Vec<&'a Process> 
 ///
 /// A process counts itself while it runs or until it is waited for, and in its parent afterwards. In the end the
 /// parent is this process, because it adopts orphans.
-/// parent in the end, because it adopts orphans.
 pub fn used(except: &[i32]) -> Ticks {
     let all = all();
     let mut sum = Ticks::default();
-    for process in below(&all, myself(), except) {
+    for process in below(&all, own_pid(), except) {
         sum += process.own;
         sum += process.waited;
     }
-    if let Some(own) = all.iter().find(|process| process.pid == myself()) {
+    if let Some(own) = all.iter().find(|process| process.pid == own_pid()) {
         sum += own.waited;
     }
     sum
@@ -77,8 +76,8 @@ pub fn used_by(pid: i32) -> Option<Ticks> {
 pub fn left(except: &[i32]) -> Vec<Process> {
     let all = all();
     let (ended, alive): (Vec<&Process>, Vec<&Process>) =
-        below(&all, myself(), except).into_iter().partition(|process| process.state == 'Z');
-    for process in ended.iter().filter(|process| process.parent == myself()) {
+        below(&all, own_pid(), except).into_iter().partition(|process| process.state == 'Z');
+    for process in ended.iter().filter(|process| process.parent == own_pid()) {
         if let Some(pid) = Pid::from_raw(process.pid) {
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
         }

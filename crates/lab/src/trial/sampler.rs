@@ -207,4 +207,4 @@ impl Sums {
 }
 
 /// Series by name, while they grow.
-pub type Drawing = BTreeMap<String, crate::Series>;
+pub type SeriesByName = BTreeMap<String, crate::Series>;

@@ -13,7 +13,7 @@ use crate::objective::Metrics;
 use crate::observations::Observations;
 use crate::pareto::METRICS;
 use crate::plan::{AdviceSource, AdviceStatus, CheckedAdvice, MeasuredChange};
-use crate::screen::{Forecast, Question};
+use crate::screen::{Forecast, ForecastInput};
 use crate::tuner::Tuner;
 
 /// The properties that the model can predict.
@@ -43,7 +43,7 @@ impl Tuner<'_> {
 
     fn advice_for(&self, race: &RacedTrials) -> Result<Vec<CheckedAdvice>> {
         let surroundings = self.surroundings();
-        let question = Question {
+        let input = ForecastInput {
             trace: &self.trace,
             capture: &self.capture,
             roles: &race.roles,
@@ -54,7 +54,7 @@ impl Tuner<'_> {
             foreground: &self.foreground,
         };
         let today = &self.current.settings;
-        let forecast = Forecast::new(&question, today, race.space.as_ref())?;
+        let forecast = Forecast::new(&input, today, race.space.as_ref())?;
         let layout = self.inventory.found.as_ref().map(|f| f.layout.name);
         let roles: Vec<&str> = race.roles.iter().map(String::as_str).collect();
         let one = |rule: &Rule| {

@@ -71,7 +71,7 @@ impl Tuner<'_> {
         let seconds = if raced > 0.0 { raced } else { CALIBRATION_S.min(self.recorded()) };
         let mut pairs = Pairs::new();
         for i in 0..PAIRS {
-            self.say(format!(
+            self.report_progress(format!(
                 "published advice, {} with {}: pair {} of {PAIRS}",
                 entry.role,
                 assignments(&entry.settings),

@@ -73,7 +73,7 @@ fn random(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-fn nobody() -> AtomicBool {
+fn not_stopped() -> AtomicBool {
     AtomicBool::new(false)
 }
 
@@ -84,7 +84,7 @@ fn the_curve_is_that_of_the_recommended_records() {
     let mut draw = random(7);
     let trace = recording((0..6 * pages).map(|_| draw(pages)), pages);
     let device = Device::parse("nvme").unwrap();
-    let memory = advise(&trace, &[role(settings("16K", "zstd-3"))], &device, &nobody()).unwrap();
+    let memory = advise(&trace, &[role(settings("16K", "zstd-3"))], &device, &not_stopped()).unwrap();
     assert_eq!(memory.unknown, None);
     assert_eq!(memory.recordsizes, BTreeMap::from([("data".to_string(), "16K".to_string())]));
     // 80 µs, plus 8K at 3.2 GB/s.
@@ -100,7 +100,7 @@ fn the_curve_is_that_of_the_recommended_records() {
     assert_eq!(advice.steps[0].verdict, StepVerdict::Saves);
     assert!(advice.steps[0].wait_ms_s.unwrap().value > 0.0);
     // At 128K and without an estimate, a record contains eight pages and is not compressed.
-    let today = advise(&trace, &[role(Settings::new())], &device, &nobody()).unwrap();
+    let today = advise(&trace, &[role(Settings::new())], &device, &not_stopped()).unwrap();
     let today = today.curve.unwrap().curve;
     assert_eq!((today.recordsize, today.points.last().unwrap().cache_bytes), (Some(128 << 10), 768 << 20));
 }
@@ -108,7 +108,7 @@ fn the_curve_is_that_of_the_recommended_records() {
 #[test]
 fn a_recording_that_says_nothing_is_told_so() {
     let why = |trace: &Trace, role: Role| {
-        let memory = advise(trace, &[role], &Device::none(), &nobody()).unwrap();
+        let memory = advise(trace, &[role], &Device::none(), &not_stopped()).unwrap();
         assert_eq!(memory.curve, None);
         memory.unknown.unwrap()
     };

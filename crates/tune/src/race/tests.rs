@@ -26,7 +26,7 @@ fn no_model(_: &Settings) -> Result<f64> {
 fn noisy(seed: u64, noise: f64) -> impl FnMut(&Settings) -> Result<Replay> {
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     move |settings| {
-        let (recordsize, _) = crate::candidates::of_interest(settings);
+        let (recordsize, _) = crate::candidates::recordsize_and_compression(settings);
         let cost = 1.0 + (recordsize as f64 / 16384.0).log2().abs();
         let clock = (noise * (rng.random::<f64>() - 0.5) * 2.0).exp();
         Ok(Replay {

@@ -61,7 +61,7 @@ impl Directory {
     }
 }
 
-/// Bytes that are not in holes.
+/// Returns the bytes of a file that are not in holes.
 fn data_bytes(file: &File, len: u64) -> u64 {
     let (mut at, mut sum) = (0, 0);
     while at < len {
@@ -73,7 +73,7 @@ fn data_bytes(file: &File, len: u64) -> u64 {
     sum
 }
 
-/// Has a file's pages leave the host's page cache, after they are on disk.
+/// Evicts a file's pages from the host's page cache, after they are on disk.
 pub fn forget_pages(path: &Path) -> Result<()> {
     let file = File::open(path).map_err(Error::host("opening", path))?;
     file.sync_all().map_err(Error::host("syncing", path))?;

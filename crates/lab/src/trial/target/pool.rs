@@ -69,6 +69,10 @@ impl Owner {
 impl PoolTarget {
     /// Creates the pool and a dataset for every role, and mounts them in their `places`, or in a directory with
     /// the role's name. Everything is below `scratch`, including the registry of pools.
+    ///
+    /// # Errors
+    /// Fails if the path of the scratch directory is too long for a socket, or if the pool or a dataset cannot be created or
+    /// mounted.
     pub fn create(
         spec: &PoolSpec,
         datasets: &BTreeMap<String, Settings>,
@@ -206,7 +210,7 @@ impl PoolTarget {
     }
 
     fn exchange<T: DeserializeOwned + Send + 'static>(&self, request: Request) -> Result<T> {
-        let (socket, pool, what) = (self.socket(), self.name.clone(), words_of(&request));
+        let (socket, pool, what) = (self.socket(), self.name.clone(), describe_request(&request));
         let (to, answer) = channel();
         std::thread::spawn(move || {
             let reply = Client::connect_at(&socket, &pool).and_then(|client| match client {
@@ -335,7 +339,7 @@ impl PoolTarget {
 }
 
 /// Describes a request in messages.
-fn words_of(request: &Request) -> String {
+fn describe_request(request: &Request) -> String {
     match request {
         Request::Create { dataset, .. } => format!("creating {dataset}"),
         Request::Set { dataset, settings } => {

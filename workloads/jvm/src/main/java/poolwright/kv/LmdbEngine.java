@@ -14,7 +14,7 @@ import org.lmdbjava.Meta;
 import org.lmdbjava.Txn;
 import poolwright.driver.Failure;
 
-/** LMDB: a copy-on-write tree in one mapped file; every put and delete is a transaction of its own. */
+/** LMDB: a copy-on-write tree in one mapped file; every put and delete is a transaction. */
 final class LmdbEngine implements Engine {
     /** Limit of the file's size in bytes. It reserves only address space: the file is as long as its content. */
     private static final long MAP_BYTES = 1L << 40;

@@ -41,7 +41,7 @@ final class Database implements AutoCloseable {
     static Database create(Spec spec, Settings settings) throws IOException {
         Path folder = spec.path("data").resolve(NAME);
         if (Files.exists(folder)) {
-            throw new Failure("there is a database in " + folder + " already; import begins with empty datasets");
+            throw new Failure("a database already exists in " + folder + "; the import requires empty datasets");
         }
         Database database = new Database(spec, settings);
         database.orient.execute(

@@ -47,7 +47,7 @@ class TripleGeneratorTest {
         new Triples(generated(VERTICES, EDGES, 2), 0).forEach(triple -> {
             assertTrue(edges.add(triple.toString()), triple.toString());
             if (!triple.subject().equals(last[0])) {
-                assertTrue(articles.add(triple.subject()), "an article goes on later: " + triple);
+                assertTrue(articles.add(triple.subject()), "an article is continued later: " + triple);
             }
             last[0] = triple.subject();
             assertEquals(TripleGenerator.SUBJECT, triple.predicate());
