@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::exit;
 
-/// The packaged library is a debug build: without `ZFS_DEBUG` the layouts of its structures differ.
+/// The packaged library is a debug build: without `ZFS_DEBUG`, the layouts of its structures differ.
 const DEFINES: &[(&str, &str)] = &[
     ("_GNU_SOURCE", "1"),
     ("_REENTRANT", "1"),
@@ -37,7 +37,7 @@ const SOURCES: &[&str] = &[
     "log_check",
 ];
 
-/// With the feature `fault-injection` only.
+/// Compiled only with the feature `fault-injection`.
 const FAULT_INJECTION: &[&str] = &["inject", "power", "backlog"];
 
 fn main() {
@@ -45,8 +45,8 @@ fn main() {
         Ok(found) => found,
         Err(why) => {
             eprintln!(
-                "poolwright-openzfs needs the OpenZFS 2.3 development package (libzfslinux-dev; on Debian 12 from \
-                 backports/contrib, 2.1 will not do). `scripts/install.sh` installs it.\npkg-config said: {why}"
+                "poolwright-openzfs needs the development package of OpenZFS 2.3 (libzfslinux-dev; on Debian 12 from \
+                 backports/contrib, because 2.1 is too old): {why}\nhint: `scripts/install.sh` installs it"
             );
             exit(1);
         }
@@ -130,18 +130,18 @@ fn bindings(fault_injection: bool) {
     }
 }
 
-/// The shared library that the linker will find as `-lzpool`, without links.
+/// Returns the path of the shared library that the linker finds as `-lzpool`, with symbolic links resolved.
 fn library(build: &cc::Build) -> PathBuf {
     let asked = build.get_compiler().to_command().arg("-print-file-name=libzpool.so").output();
     let path = asked.ok().and_then(|out| String::from_utf8(out.stdout).ok()).unwrap_or_default();
     PathBuf::from(path.trim()).canonicalize().unwrap_or_else(|why| {
-        eprintln!("poolwright-openzfs cannot find libzpool.so, which the compiler calls {path:?}: {why}");
+        eprintln!("poolwright-openzfs cannot find libzpool.so (the compiler reports {path:?}): {why}");
         exit(1)
     })
 }
 
-/// The library's build id in hexadecimal, from its note of type 3 by "GNU" (elf(5)); empty if it has none. Structures of
-/// libzpool change between releases with the same soname, so the engine compares this with the library it runs on.
+/// Returns the library's build id in hexadecimal, from its note of type 3 by "GNU" (elf(5)); empty if it has none. Structures
+/// of libzpool change between releases with the same soname, so the engine compares this id with that of the loaded library.
 fn build_id(library: &PathBuf) -> String {
     let bytes = std::fs::read(library).unwrap_or_else(|why| {
         eprintln!("poolwright-openzfs cannot read {}: {why}", library.display());
@@ -155,8 +155,8 @@ fn build_id(library: &PathBuf) -> String {
     id.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// For a build with `--cfg poolwright_sanitize`: instruments the C side with the sanitizers of `POOLWRIGHT_SANITIZE`
-/// (`address,undefined`), if it is set (`scripts/sanitize.sh`).
+/// For builds with `--cfg poolwright_sanitize` (`scripts/sanitize.sh`): instruments the C code with the sanitizers that
+/// `POOLWRIGHT_SANITIZE` names (`address,undefined`), if it is set.
 fn sanitize(build: &mut cc::Build) {
     println!("cargo:rerun-if-env-changed=POOLWRIGHT_SANITIZE");
     if let Ok(sanitizers) = std::env::var("POOLWRIGHT_SANITIZE") {
@@ -166,19 +166,19 @@ fn sanitize(build: &mut cc::Build) {
             .flag("-g")
             .opt_level(1);
     }
-    // Nothing of ours calls it, so the linker would leave it out.
+    // Only libzpool calls it, so without this option the linker would drop it.
     cc::Build::new().file("csrc/aio.c").link_lib_modifier("+whole-archive,-bundle").compile("poolwright_aio");
 }
 
-/// Signatures that changed within 2.3 (2.3.2 in Debian 12's backports, a later one in Debian 13): header, function, what
-/// its later form takes, and the define that says so.
+/// Signatures that changed within 2.3 (2.3.2 in Debian 12's backports, a later release in Debian 13): header, function, an
+/// argument of the later form, and the define for that form.
 const SIGNATURES: &[(&str, &str, &str, &str)] = &[
     ("sys/zfs_file.h", "zfs_file_open(", "cred_t", "PW_FILE_OPEN_HAS_CRED"),
     ("sys/zfs_file.h", "zfs_file_pwrite(", "ashift", "PW_FILE_PWRITE_HAS_ASHIFT"),
     ("sys/dmu.h", "dmu_tx_hold_clone_by_dnode(", "blksz", "PW_HOLD_CLONE_HAS_BLKSZ"),
 ];
 
-/// The defines for the signatures that this package's headers have.
+/// Returns the defines for the signatures in the installed headers.
 fn signatures(include_paths: &[PathBuf]) -> Vec<&'static str> {
     let default = PathBuf::from("/usr/include/libzfs");
     let text = |header: &str| {

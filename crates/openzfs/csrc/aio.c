@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * Only in a build for a sanitizer. The library reads the four labels of a file with asynchronous requests, for which glibc
- * starts threads with the smallest stack there is. A sanitizer's own work is too much for that: such a thread dies now and
- * then, and the process with it. Here the thread that asks reads, one label after the other.
+ * Only in builds with a sanitizer. The library reads the four labels of a file with asynchronous requests, for which glibc
+ * starts threads with the smallest possible stack. That is too small for the sanitizer's own code: now and then a thread
+ * overflows it, and the process dies. With this function, the calling thread reads the labels one after the other.
  */
 
 #define	_GNU_SOURCE

@@ -1,4 +1,4 @@
-//! Text and paths for C.
+//! Strings and paths for C.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -6,22 +6,22 @@ use std::path::PathBuf;
 
 use crate::{Error, Result};
 
-/// `text` with a NUL at its end.
+/// Returns `text` as a C string.
 ///
 /// # Errors
-/// If it holds a NUL byte.
+/// [`Error::Invalid`] if it contains a NUL byte.
 pub(crate) fn c_text(text: &str) -> Result<CString> {
-    CString::new(text).map_err(|_| Error::Invalid(format!("{text:?} holds a NUL byte")))
+    CString::new(text).map_err(|_| Error::Invalid(format!("{text:?} contains a NUL byte")))
 }
 
-/// Each path with a NUL at its end.
+/// Returns the paths as C strings.
 ///
 /// # Errors
-/// If one holds a NUL byte.
+/// [`Error::Invalid`] if a path contains a NUL byte.
 pub(crate) fn c_paths(paths: &[PathBuf]) -> Result<Vec<CString>> {
     let one = |p: &PathBuf| CString::new(p.as_os_str().as_bytes());
     paths
         .iter()
-        .map(|p| one(p).map_err(|_| Error::Invalid(format!("{} holds a NUL byte", p.display()))))
+        .map(|p| one(p).map_err(|_| Error::Invalid(format!("{} contains a NUL byte", p.display()))))
         .collect()
 }

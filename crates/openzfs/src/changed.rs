@@ -1,7 +1,7 @@
-//! Files of an open pool that were removed, replaced, truncated or moved behind its back.
+//! Detects files of an open pool that were removed, replaced, truncated or moved by another program.
 //!
-//! A pool keeps a descriptor of each of its files, so it goes on writing to a file that has no name any more. What is
-//! written then is gone with the process. These checks compare the descriptor with the path.
+//! A pool keeps a descriptor of each of its files, so it continues to write to a file whose name was removed. This data is lost
+//! when the process ends. These checks compare the descriptor with the path.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 use crate::error::host;
 
-/// What happened to a file.
+/// A change of a pool file by another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileChange {
@@ -21,14 +21,14 @@ pub enum FileChange {
     Removed,
     /// Its last name was removed, and another file has that name now.
     Replaced,
-    /// It is shorter than it was when the pool was opened.
+    /// It is shorter than when the pool was opened.
     Truncated,
-    /// It has another name now.
+    /// It was renamed.
     Moved,
 }
 
 impl FileChange {
-    /// As the end of a sentence that begins with the file: `was removed`.
+    /// Returns the predicate of a sentence about the file: `was removed`.
     pub fn description(self) -> &'static str {
         match self {
             FileChange::Removed => "was removed",
@@ -39,18 +39,18 @@ impl FileChange {
     }
 }
 
-/// A file that is not what it was when the pool was opened.
+/// A pool file that another program changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedFile {
     /// Its path when the pool was opened.
     pub path: PathBuf,
-    /// What happened.
+    /// The change.
     pub change: FileChange,
-    /// A descriptor of this process through which its content can be read.
+    /// A descriptor of this process from which the content can be read.
     pub descriptor: i32,
 }
 
-/// A file as it was when the pool was opened.
+/// A pool file, and its size when the pool was opened.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     file: File,
@@ -60,13 +60,13 @@ pub(crate) struct OpenFile {
 impl OpenFile {
     pub(crate) fn all(paths: &[PathBuf], files: Vec<File>) -> Result<Vec<OpenFile>> {
         let one = |(path, file): (&PathBuf, File)| {
-            let size = file.metadata().map_err(|why| host("looking at", path, why))?.len();
+            let size = file.metadata().map_err(|why| host("inspecting", path, why))?.len();
             Ok(OpenFile { file, size })
         };
         paths.iter().zip(files).map(one).collect()
     }
 
-    /// What has happened to it; `None` if nothing did.
+    /// Returns the change of the file, or `None` if it is unchanged.
     pub(crate) fn changed(&self, path: &Path) -> Option<ChangedFile> {
         let change = self.change(path)?;
         Some(ChangedFile { path: path.to_owned(), change, descriptor: self.file.as_raw_fd() })

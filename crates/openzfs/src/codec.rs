@@ -1,9 +1,9 @@
-//! The engine's compressors on single records, and what a record then takes on disk.
+//! The engine's compressors on single records, and the space of a compressed record on disk.
 //!
-//! The rules are the write pipeline's (`zio_write_compress` in OpenZFS 2.3): an all-zero record is a hole under any
-//! codec but `off`; up to 112 bytes are embedded in the block pointer; a record must save an eighth, and a sector, or
-//! it is stored raw; sizes are rounded up to the vdev's allocation unit. The tests of `crates/estimate` hold them
-//! against pools and against `zdb`.
+//! The rules are those of the write pipeline (`zio_write_compress` in OpenZFS 2.3). With any codec except `off`, a record of
+//! zeros is a hole. Up to 112 bytes are embedded in the block pointer. A record that compression does not shrink by an eighth
+//! and by a sector is stored raw. Sizes are rounded up to the vdev's allocation unit. The tests of `crates/estimate` compare
+//! the results with pools and with `zdb`.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -11,10 +11,10 @@ use std::fmt;
 use crate::error::check;
 use crate::{Engine, Error, Result, ffi, property};
 
-/// The most a block pointer holds by itself (`BPE_PAYLOAD_SIZE`).
+/// The largest number of bytes that a block pointer can embed (`BPE_PAYLOAD_SIZE`).
 pub const EMBEDDED_BYTES: usize = 112;
 
-/// A value of the `compression` property, checked by the library's own table.
+/// A value of the property `compression`, checked with the library's table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Compression {
     name: String,
@@ -22,10 +22,10 @@ pub struct Compression {
 }
 
 impl Compression {
-    /// Parses what [`property::compressions`] lists. An alias compresses as its meaning does.
+    /// Parses one of [`property::compressions`]. An alias compresses as the value that it stands for.
     ///
     /// # Errors
-    /// If the library knows no such value; before the engine is started it knows none.
+    /// [`Error::Invalid`] if the library does not know the value, or the engine was not started.
     pub fn parse(name: &str) -> Result<Compression> {
         let number = property::number("compression", name).filter(|_| name != "inherit");
         let property = number.ok_or_else(|| {
@@ -35,7 +35,7 @@ impl Compression {
         Ok(Compression { name: name.to_owned(), property })
     }
 
-    /// As given.
+    /// Returns the value as it was given.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -47,48 +47,48 @@ impl fmt::Display for Compression {
     }
 }
 
-/// How a record ends up.
+/// How a record is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// Nothing but a hole in the block tree.
+    /// As a hole in the block tree.
     Hole,
-    /// Inside the block pointer; the compressed size in bytes.
+    /// Embedded in the block pointer; the compressed size in bytes.
     Embedded(usize),
     /// Compressed to this many bytes, rounded up to the allocation unit (`psize`).
     Compressed(usize),
-    /// As it is.
+    /// Uncompressed; the size in bytes.
     Raw(usize),
 }
 
-/// How a pool's top-level vdevs turn `psize` into `asize`. Sizes are bytes.
+/// The geometry of a pool's top-level vdevs, which determines `asize` from `psize`. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Geometry {
     /// Sector size as a power of two.
     pub ashift: u32,
-    /// Parity disks of raidz; 0 for single disks, stripes and mirrors (whose `asize` counts one copy).
+    /// Parity disks of raidz. 0 for single disks, stripes and mirrors, whose `asize` counts one copy.
     pub parity: u32,
-    /// Disks of a raidz vdev, parity included.
+    /// Disks of a raidz vdev, including parity.
     pub disks: u32,
 }
 
 impl Geometry {
-    /// Single disk, stripe or mirror.
+    /// Returns the geometry of a single disk, stripe or mirror.
     pub fn plain(ashift: u32) -> Geometry {
         Geometry { ashift, parity: 0, disks: 1 }
     }
 
-    /// A raidz vdev of `disks` with `parity` of them.
+    /// Returns the geometry of a raidz vdev of `disks` disks, of which `parity` hold parity.
     pub fn raidz(ashift: u32, disks: u32, parity: u32) -> Geometry {
         Geometry { ashift, parity, disks }
     }
 
-    /// Sector size.
+    /// Returns the sector size in bytes.
     pub fn sector(&self) -> u64 {
         1 << self.ashift
     }
 
-    /// Allocated bytes for a block of `psize` (`vdev_default_asize`, `vdev_raidz_asize`): whole sectors, and on raidz
-    /// parity for each row and padding to a multiple of parity + 1 sectors.
+    /// Returns the bytes allocated for a block of `psize` bytes (`vdev_default_asize`, `vdev_raidz_asize`): whole sectors and, on
+    /// raidz, parity for each row and padding to a multiple of parity + 1 sectors.
     pub fn asize(&self, psize: u64) -> u64 {
         let mut sectors = psize.div_ceil(self.sector());
         if self.parity > 0 {
@@ -101,7 +101,7 @@ impl Geometry {
     }
 }
 
-/// One compressor with its output buffer. Not shared between threads; make one per thread.
+/// A compressor with its output buffer. Each thread needs its own.
 #[derive(Debug)]
 pub struct Codec {
     compression: Compression,
@@ -110,20 +110,23 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// `max_record` is the longest record in bytes it will see.
+    /// Makes a compressor. `max_record` is the size in bytes of the largest record to expect.
     pub fn new(_engine: Engine, compression: &Compression, max_record: usize) -> Codec {
         Codec { compression: compression.clone(), out: vec![0; max_record], filled: 0 }
     }
 
-    /// What the engine would store of `record`, a multiple of 512 bytes long, on `geometry`.
+    /// Returns how the engine would store `record`, whose length is a multiple of 512 bytes, on `geometry`.
     ///
-    /// lzjb's result depends on the record's address modulo 1K; the engine's own buffers start at a page.
+    /// The result of lzjb depends on the record's address modulo 1K; the engine's own buffers start at a page boundary.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the length is not a multiple of 512 bytes; [`Error::Engine`] if the codec fails.
     pub fn store(&mut self, record: &[u8], geometry: &Geometry) -> Result<Stored> {
         let len = record.len();
         if len == 0 || !len.is_multiple_of(512) {
-            // the library asserts it, and an assertion ends the process
+            // The library asserts this, and a failed assertion ends the process.
             return Err(Error::Invalid(format!(
-                "a record of {len} bytes: records are multiples of 512 bytes long"
+                "a record of {len} bytes: the size must be a multiple of 512 bytes"
             )));
         }
         if self.out.len() < len {
@@ -148,12 +151,15 @@ impl Codec {
         Ok(classify(psize, len, geometry))
     }
 
-    /// The compressed bytes of the last [`Codec::store`] that compressed; empty for holes and raw records.
+    /// Returns the output of the last [`Codec::store`]. Empty for holes and raw records.
     pub fn compressed(&self) -> &[u8] {
         &self.out[..self.filled]
     }
 
-    /// Decompresses `from` (as [`Codec::compressed`] gave it) into `record`, which has the record's length.
+    /// Decompresses `from`, the output of [`Codec::compressed`], to `record`, which has the length of the record.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if `from` is damaged.
     pub fn load(&self, from: &[u8], record: &mut [u8]) -> Result<()> {
         // SAFETY: both slices are valid for their lengths; the codec checks that the output fits.
         let errno = unsafe {
@@ -184,7 +190,7 @@ fn classify(psize: usize, len: usize, geometry: &Geometry) -> Stored {
 }
 
 impl Stored {
-    /// Allocated bytes on `geometry`.
+    /// Returns the bytes allocated on `geometry`.
     pub fn asize(self, geometry: &Geometry) -> u64 {
         match self {
             Stored::Hole | Stored::Embedded(_) => 0,

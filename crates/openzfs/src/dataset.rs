@@ -1,4 +1,4 @@
-//! Datasets: create, open with log replay, properties, snapshots, figures.
+//! Datasets: creating, opening with replay of the intent log, properties, snapshots, statistics.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ const NAME_BYTES: usize = ffi::PW_NAME_BYTES as usize;
 /// How a dataset is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// For reading only; its log is not replayed.
+    /// Open the dataset read-only. Its intent log is not replayed.
     pub readonly: bool,
-    /// Serve nodes whose ACL says more than their mode as if they had none. Without this they cannot be opened.
+    /// Ignore ACLs that no mode can express. Otherwise nodes with such an ACL cannot be opened.
     pub ignore_acls: bool,
 }
 
-/// An open dataset. Closed when its last handle and file are gone.
+/// An open dataset. It is closed when the last handle to it and its files is dropped.
 #[derive(Clone, Debug)]
 pub struct Dataset {
     pub(crate) inner: Arc<Inner>,
@@ -33,19 +33,19 @@ pub(crate) struct Inner {
     _pool: Arc<pool::Inner>,
 }
 
-// SAFETY: the C side locks whatever it shares (node table, names, ranges); the pointer itself never changes.
+// SAFETY: the C side locks all shared data (node table, names, ranges), and the pointer never changes.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: opened once, closed once; every file holds this value, so none is open.
+        // SAFETY: opened and closed once. Every open file holds a reference to this value, so no file is open.
         unsafe { ffi::pw_dataset_close(self.raw) }
     }
 }
 
-/// The full name of a dataset or, with `@`, a snapshot; without the pool's name before it.
+/// Returns the full name of a dataset or, with `@`, a snapshot. `name` does not include the pool's name.
 fn full(pool: &Pool, name: &str) -> Result<CString> {
     let between = if name.is_empty() || name.starts_with('@') { "" } else { "/" };
     c_text(&format!("{}{between}{name}", pool.name()))
@@ -55,11 +55,11 @@ fn set_raw(name: &CStr, property: &str, value: &str) -> Result<()> {
     let known = property::find_settable(property)?;
     let plain = property::plain_value(known, value)?;
     let (p, v) = (c_text(known.name)?, c_text(&plain)?);
-    // SAFETY: three C strings; the library copies them.
+    // SAFETY: three C strings, which the library copies.
     let errno = unsafe { ffi::pw_dataset_set(name.as_ptr(), p.as_ptr(), v.as_ptr()) };
     if errno == libc::EINVAL {
         return Err(Error::Invalid(format!(
-            "{property}={value}: no such value; {} takes {}",
+            "{property}={value}: invalid value; {} accepts {}",
             known.name, known.values
         )));
     }
@@ -73,7 +73,7 @@ fn set_raw(name: &CStr, property: &str, value: &str) -> Result<()> {
 impl Dataset {
     pub(crate) fn create(pool: &Pool, name: &str, settings: &Settings) -> Result<Dataset> {
         let c = full(pool, name)?;
-        // SAFETY: a C string of a dataset in an imported pool.
+        // SAFETY: a C string, the name of a dataset in an imported pool.
         check("creating the dataset", c.to_string_lossy(), unsafe { ffi::pw_dataset_create(c.as_ptr()) })?;
         for (property, value) in settings {
             set_raw(&c, property, value)?;
@@ -92,7 +92,7 @@ impl Dataset {
         if access.ignore_acls {
             how |= ffi::PW_OPEN_IGNORE_ACLS;
         }
-        // SAFETY: a C string, a place for the pointer that is only used on success, and a writable struct.
+        // SAFETY: a C string, room for the pointer, which is only used after success, and a writable struct.
         let errno = unsafe { ffi::pw_dataset_open(c.as_ptr(), how as c_int, &mut raw, &mut trouble) };
         if errno != 0 && trouble.error != 0 {
             let dataset = c.to_string_lossy().into_owned();
@@ -102,22 +102,33 @@ impl Dataset {
         Ok(Dataset { inner: Arc::new(Inner { raw, name: c, _pool: pool.inner.clone() }) })
     }
 
-    /// Its full name, the pool's included.
+    /// Returns the full name, including the pool's.
     pub fn name(&self) -> &str {
         self.inner.name.to_str().expect("made from a str")
     }
 
-    /// Sets a property, at once: `set("recordsize", "16K")`.
+    /// Sets a property: `set("recordsize", "16K")`. Takes effect at once.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the property or the value is unknown; [`Error::LimitBelowUse`] if a quota is below the used space;
+    /// [`Error::Engine`] if the library refuses.
     pub fn set(&self, property: &str, value: &str) -> Result<()> {
         set_raw(&self.inner.name, property, value)
     }
 
-    /// A property's value; sizes in plain bytes.
+    /// Returns a property's value, sizes in bytes.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the property is unknown; [`Error::Engine`] if the library refuses.
     pub fn get(&self, property: &str) -> Result<String> {
         self.get_with_source(property).map(|(value, _)| value)
     }
 
-    /// The same, and where it comes from in `zfs get`'s words: `default`, `local`, `inherited from DATASET`, `received`.
+    /// Returns a property's value, and its source as `zfs get` names it: `default`, `local`, `inherited from DATASET` or
+    /// `received`.
+    ///
+    /// # Errors
+    /// As [`Dataset::get`].
     pub fn get_with_source(&self, property: &str) -> Result<(String, String)> {
         let (value, source) = self.get_raw(&c_text(property::find_settable(property)?.name)?)?;
         let source = match source {
@@ -129,15 +140,19 @@ impl Dataset {
         Ok((value, source))
     }
 
-    /// The kind of ACLs that a kernel serves in it: `off`, `posix` or `nfsv4`. This engine serves modes only.
+    /// Returns the type of ACLs that a kernel supports in this dataset: `off`, `posix` or `nfsv4`. This engine supports modes
+    /// only.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
     pub fn acl_type(&self) -> Result<String> {
         self.get_raw(c"acltype").map(|(value, _)| value)
     }
 
-    /// A property's value, and the dataset that has set it, as `pw_dataset_get` spells both.
+    /// Returns a property's value and the dataset that sets it, as `pw_dataset_get()` does.
     fn get_raw(&self, property: &CStr) -> Result<(String, String)> {
         let (mut value, mut source) = ([0u8; 1024], [0u8; NAME_BYTES]);
-        // SAFETY: `value` is writable for its length, `source` for the name of a dataset.
+        // SAFETY: `value` is writable for its length, and `source` has room for the name of a dataset.
         let errno = unsafe {
             let (name, room) = (self.inner.name.as_ptr(), value.len());
             let (value, source) = (value.as_mut_ptr().cast(), source.as_mut_ptr().cast());
@@ -151,7 +166,10 @@ impl Dataset {
         Ok((text(&value), text(&source)))
     }
 
-    /// Removes a property's own value: it is then inherited from the dataset above, or has its default.
+    /// Clears a property, which is then inherited from the parent, or has its default.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the property is unknown or cannot be inherited; [`Error::Engine`] if the library refuses.
     pub fn inherit(&self, property: &str) -> Result<()> {
         let known = property::find_settable(property)?;
         let p = c_text(known.name)?;
@@ -167,16 +185,22 @@ impl Dataset {
     }
 
     /// Takes a snapshot.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
     pub fn snapshot(&self, snapshot: &str) -> Result<()> {
         snapshot_all(&[c_text(&format!("{}@{snapshot}", self.name()))?])
     }
 
     /// Opens a snapshot of this dataset, read-only.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
     pub fn open_snapshot(&self, pool: &Pool, snapshot: &str) -> Result<Dataset> {
         pool.open_snapshot(self.name_in(pool), snapshot)
     }
 
-    /// Its name without the pool's; empty for the root dataset.
+    /// Returns the name without the pool's; empty for the root dataset.
     pub fn name_in(&self, pool: &Pool) -> &str {
         self.name().strip_prefix(pool.name()).unwrap_or_default().trim_start_matches('/')
     }
@@ -186,7 +210,10 @@ impl Dataset {
         Arc::try_unwrap(self.inner).map(drop).map_err(|inner| Dataset { inner })
     }
 
-    /// Space and ratios; up to date after [`Pool::sync`].
+    /// Returns space and compression ratios, which are current after [`Pool::sync`].
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
     pub fn stats(&self) -> Result<DatasetStats> {
         let mut raw = ffi::pw_dataset_stats::default();
         // SAFETY: an open dataset and a writable struct.
@@ -196,7 +223,7 @@ impl Dataset {
         Ok(DatasetStats::from(raw))
     }
 
-    /// Intent log traffic since the dataset was opened.
+    /// Returns the traffic of the intent log since the dataset was opened.
     pub fn zil_stats(&self) -> ZilStats {
         let mut raw = ffi::pw_zil_stats::default();
         // SAFETY: as above.
@@ -204,13 +231,14 @@ impl Dataset {
         ZilStats::from(raw)
     }
 
-    /// Records in its log that were not replayed, because it is open read-only: acknowledged changes that it does not show.
+    /// Returns the number of log records that were not replayed, because the dataset is open read-only. It does not show these
+    /// acknowledged changes.
     pub fn log_pending(&self) -> u64 {
         // SAFETY: an open dataset.
         unsafe { ffi::pw_dataset_log_pending(self.inner.raw) }
     }
 
-    /// Log records played back when it was opened.
+    /// Returns the number of log records that were replayed when the dataset was opened.
     pub fn replayed(&self) -> u64 {
         let mut n = 0;
         // SAFETY: as above.
@@ -219,17 +247,17 @@ impl Dataset {
     }
 }
 
-/// Takes snapshots, by their full names, of datasets of one pool: of all of them at one instant, or of none.
+/// Takes snapshots of datasets of one pool, by their full names: all at one instant, or none.
 fn snapshot_all(names: &[CString]) -> Result<()> {
     let raw: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
     let mut failed = 0;
-    // SAFETY: an array of C strings that lives over the call, and a writable number.
+    // SAFETY: an array of C strings that outlives the call, and a writable number.
     let errno = unsafe { ffi::pw_dataset_snapshot(raw.as_ptr(), raw.len(), &mut failed) };
     let on = names.get(failed).map_or_else(Default::default, |name| name.to_string_lossy());
     check("taking the snapshot", on, errno)
 }
 
-/// What is wrong with a log, in a sentence's part.
+/// Describes why a log cannot be replayed.
 fn log_trouble(trouble: &ffi::pw_log_trouble) -> String {
     // SAFETY: null, or a static C string of the C side.
     let what = unsafe { (!trouble.what.is_null()).then(|| CStr::from_ptr(trouble.what)) };
@@ -251,11 +279,11 @@ fn log_trouble(trouble: &ffi::pw_log_trouble) -> String {
 
 fn list(pool: &Pool) -> Result<Vec<String>> {
     extern "C" fn each(name: *const c_char, arg: *mut c_void) {
-        // SAFETY: called by pw_dataset_list below with the vector it was given and a C string.
+        // SAFETY: pw_dataset_list() calls this with a C string and the vector passed below.
         unsafe { (*arg.cast::<Vec<String>>()).push(CStr::from_ptr(name).to_string_lossy().into_owned()) }
     }
     let mut names: Vec<String> = Vec::new();
-    // SAFETY: the callback gets the vector, which outlives the call.
+    // SAFETY: the vector outlives the call.
     let errno = unsafe {
         ffi::pw_dataset_list(pool.inner.name.as_ptr(), Some(each), (&raw mut names).cast::<c_void>())
     };
@@ -265,44 +293,62 @@ fn list(pool: &Pool) -> Result<Vec<String>> {
 }
 
 impl Pool {
-    /// Creates and opens a dataset; `name` without the pool's.
+    /// Creates and opens a dataset. `name` does not include the pool's name.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if a setting is invalid; [`Error::Engine`] if the library refuses.
     pub fn create_dataset(&self, name: &str, settings: &Settings) -> Result<Dataset> {
         Dataset::create(self, name, settings)
     }
 
-    /// Opens a dataset, replaying its log if it has one.
+    /// Opens a dataset, and replays its intent log.
+    ///
+    /// # Errors
+    /// As [`Pool::open_dataset_with`].
     pub fn open_dataset(&self, name: &str) -> Result<Dataset> {
         Dataset::open(self, name, Access::default())
     }
 
-    /// The same with all options.
+    /// Opens a dataset with all options.
     ///
     /// # Errors
-    /// [`Error::Log`]: its log cannot be replayed whole.
+    /// [`Error::Log`] if its log cannot be replayed completely; [`Error::Engine`] if the library refuses.
     pub fn open_dataset_with(&self, name: &str, access: Access) -> Result<Dataset> {
         Dataset::open(self, name, access)
     }
 
-    /// Names of all datasets and snapshots, the root first.
+    /// Returns the names of all datasets and snapshots, the root first.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
     pub fn list(&self) -> Result<Vec<String>> {
         list(self)
     }
 
-    /// Takes a snapshot of each of these datasets, named without the pool's name, at one instant: of all of them, or after
-    /// an error of none.
+    /// Takes a snapshot of each of these datasets, named without the pool's name, at one instant. After an error, no snapshot
+    /// was taken.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
     pub fn snapshot_all(&self, datasets: &[&str], snapshot: &str) -> Result<()> {
         let names: Result<Vec<CString>> =
             datasets.iter().map(|dataset| full(self, &format!("{dataset}@{snapshot}"))).collect();
         snapshot_all(&names?)
     }
 
-    /// Opens a snapshot of a dataset, read-only; `dataset` without the pool's name.
+    /// Opens a snapshot of a dataset, read-only. `dataset` does not include the pool's name.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
     pub fn open_snapshot(&self, dataset: &str, snapshot: &str) -> Result<Dataset> {
         let readonly = Access { readonly: true, ignore_acls: true };
         Dataset::open(self, &format!("{dataset}@{snapshot}"), readonly)
     }
 
-    /// Name of a dataset's latest snapshot, without the dataset's; `None` if it has none.
+    /// Returns the name of a dataset's latest snapshot without the dataset's, or `None` if it has no snapshot.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
     pub fn latest_snapshot(&self, dataset: &str) -> Result<Option<String>> {
         let c = full(self, dataset)?;
         let mut out = [0u8; 1024];
@@ -311,25 +357,30 @@ impl Pool {
         if errno == libc::ENOENT {
             return Ok(None);
         }
-        check("looking for snapshots of", c.to_string_lossy(), errno)?;
+        check("finding the snapshots of", c.to_string_lossy(), errno)?;
         let end = out.iter().position(|b| *b == 0).unwrap_or(out.len());
         let full = String::from_utf8_lossy(&out[..end]);
         Ok(full.split_once('@').map(|(_, snapshot)| snapshot.to_owned()))
     }
 
-    /// Takes a dataset back to a snapshot of it, which must be its latest; what was written since is lost. `EBUSY` while
-    /// the dataset is open.
+    /// Rolls a dataset back to its latest snapshot. All later changes are lost.
+    ///
+    /// # Errors
+    /// [`Error::Engine`]: `EEXIST` if there is a later snapshot, `EBUSY` if the dataset is open.
     pub fn rollback(&self, dataset: &str, snapshot: &str) -> Result<()> {
         let (name, to) = (full(self, dataset)?, full(self, &format!("{dataset}@{snapshot}"))?);
-        // SAFETY: two C strings; the library refuses a dataset that is open.
+        // SAFETY: two C strings; the library refuses an open dataset.
         let errno = unsafe { ffi::pw_dataset_rollback(name.as_ptr(), to.as_ptr()) };
         check("rolling back", to.to_string_lossy(), errno)
     }
 
-    /// Destroys a dataset or, with `@`, a snapshot; `name` without the pool's.
+    /// Destroys a dataset or, with `@`, a snapshot. `name` does not include the pool's name.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
     pub fn destroy(&self, name: &str) -> Result<()> {
         let c = full(self, name)?;
-        // SAFETY: a C string; the library refuses what is open.
+        // SAFETY: a C string; the library refuses an open dataset.
         let errno = unsafe {
             if name.contains('@') {
                 ffi::pw_snapshot_destroy(c.as_ptr())

@@ -1,9 +1,9 @@
-//! Devices that the seam can behave like.
+//! Emulated devices of vdev files.
 //!
-//! The model: `queue_depth` requests are served at once, each taking its latency (plus a seek where it does not
-//! continue the last one) and its transfer; all share one pipe of the stated bandwidth and operations per second. Each
-//! vdev file is a device of its own. A device can be several disks that a RAID controller stripes and shows as one.
-//! `tests/device.rs` checks that the emulated figures come out.
+//! A device serves up to `queue_depth` requests at the same time. Each takes its latency, plus a seek if it does not continue the
+//! previous request, and its transfer. All share one channel with the given bandwidth and operations per second. Each vdev
+//! file has its own device. A device may be several disks that a RAID controller stripes and presents as one.
+//! `tests/device.rs` compares measured figures with the requested ones.
 
 use std::fs;
 use std::io;
@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 use crate::property::parse_size;
 use crate::{Error, Result, ffi};
 
-/// A device's figures. Latencies are nanoseconds of one request at depth 1 without its transfer; rates are bytes a
-/// second.
+/// The figures of a device. Latencies are those of a request at queue depth 1 without its transfer, in nanoseconds. Rates are in
+/// bytes per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// Profile name, or `custom`, or `measured`.
+    /// The name of a profile, `custom` or `measured`.
     pub name: String,
     /// Read latency.
     pub read_latency_ns: u64,
@@ -29,17 +29,17 @@ pub struct Device {
     pub write_latency_ns: u64,
     /// Cache flush latency.
     pub flush_latency_ns: u64,
-    /// Added to a request that does not start where the last one ended.
+    /// Added to a request that does not start where the previous one ended.
     pub seek_ns: u64,
     /// Read bandwidth; 0: no limit.
     pub read_bytes_s: u64,
     /// Write bandwidth; 0: no limit.
     pub write_bytes_s: u64,
-    /// Operations a second; 0: no limit.
+    /// Operations per second; 0: no limit.
     pub iops: u64,
-    /// Requests served at once.
+    /// Requests served at the same time.
     pub queue_depth: u32,
-    /// Disks of these figures, striped in chunks of 64K by a controller that itself costs nothing: RAID 0.
+    /// The number of disks with these figures, striped in chunks of 64K by a controller that takes no time (RAID 0).
     #[serde(default = "one")]
     pub disks: u32,
 }
@@ -56,9 +56,9 @@ const MIB: u64 = 1 << 20;
 /// The largest number of disks that the C side emulates behind one controller.
 const MOST_DISKS: u32 = ffi::PW_MOST_DISKS;
 
-/// Name, what it stands for, and the figures in the order read, write, flush latency, seek, read rate, write rate,
-/// iops, depth. Typical data-sheet figures of each class, not of one product; gp3 is Amazon's stated baseline
-/// (3,000 IOPS, 125 MiB/s) with the sub-millisecond latency seen on such volumes.
+/// Name, description, and figures in the order read latency, write latency, flush latency, seek, read rate, write rate, IOPS,
+/// queue depth. The figures are typical of the data sheets of each class; gp3 is Amazon's stated baseline (3,000 IOPS,
+/// 125 MiB/s) with the sub-millisecond latency measured on such volumes.
 type Row = (&'static str, &'static str, [u64; 7], u32);
 const PROFILES: &[Row] = &[
     (
@@ -82,7 +82,7 @@ const PROFILES: &[Row] = &[
     ),
     (
         "san",
-        "LUN of an array with a battery-backed cache that has what is asked for, behind one 2 Gbit/s Fibre Channel link",
+        "LUN of an array whose battery-backed cache contains all data, behind one 2 Gbit/s Fibre Channel link",
         [200 * US, 200 * US, 200 * US, 0, 200 * MB, 200 * MB, 0],
         32,
     ),
@@ -95,7 +95,7 @@ const PROFILES: &[Row] = &[
 ];
 
 impl Device {
-    /// No emulation: requests go to the host's file as they are, and flushes are real.
+    /// Returns the device without emulation: requests go to the host's file unchanged, and flushes are real.
     pub fn none() -> Device {
         Device {
             name: "none".into(),
@@ -111,14 +111,17 @@ impl Device {
         }
     }
 
-    /// Names and descriptions of the profiles.
+    /// Returns the names and descriptions of the profiles.
     pub fn profiles() -> impl Iterator<Item = (&'static str, &'static str)> {
         PROFILES.iter().map(|row| (row.0, row.1))
     }
 
-    /// `none` (or `host`, its older name), a profile's name (`ssd` is `sata-ssd`), one with a number of disks before it (`4xhdd`: RAID 0 of
-    /// four), or `read=80us,write=20us,flush=1ms,seek=0,read_bw=3G,write_bw=2G,iops=0,depth=32`
-    /// (what is left out is nvme's). `measured` needs a directory: see [`Device::measure`].
+    /// Parses `none` (or its older name `host`), the name of a profile (`ssd` is `sata-ssd`), a profile with a number of disks
+    /// (`4xhdd`: RAID 0 of four), or `read=80us,write=20us,flush=1ms,seek=0,read_bw=3G,write_bw=2G,iops=0,depth=32`, where omitted
+    /// figures are those of nvme. `measured` needs a directory: see [`Device::measure`].
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the text is none of these.
     pub fn parse(text: &str) -> Result<Device> {
         if text == "host" || text == "none" {
             return Ok(Device::none());
@@ -136,8 +139,9 @@ impl Device {
         }
         let mut device = Device { name: "custom".into(), ..Device::from_row(&PROFILES[0]) };
         for part in text.split(',') {
-            let (key, value) =
-                part.split_once('=').ok_or_else(|| Error::Invalid(format!("{part:?} is not key=value")))?;
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| Error::Invalid(format!("{part:?}: expected key=value")))?;
             match key {
                 "read" => device.read_latency_ns = parse_time(value)?,
                 "write" => device.write_latency_ns = parse_time(value)?,
@@ -147,7 +151,7 @@ impl Device {
                 "write_bw" => device.write_bytes_s = parse_size(value)?,
                 "iops" => device.iops = parse_size(value)?,
                 "depth" => device.queue_depth = parse_size(value)?.clamp(1, 256) as u32,
-                _ => return Err(Error::Invalid(format!("a device has no {key:?}"))),
+                _ => return Err(Error::Invalid(format!("unknown key {key:?} of a device"))),
             }
         }
         Ok(device)
@@ -182,11 +186,14 @@ impl Device {
         }
     }
 
-    /// Measures the device under `dir` with a scratch file of 256 MiB that is removed again: medians of direct 4K reads
-    /// and writes and of `fdatasync`, and the rate of direct 1 MiB requests. Takes about three seconds.
+    /// Measures the device of the directory `dir` with a scratch file of 256 MiB: medians of direct 4K reads, of direct 4K
+    /// writes and of `fdatasync`, and the rate of direct 1 MiB requests. Takes about three seconds.
+    ///
+    /// # Errors
+    /// [`Error::Host`] if the file cannot be created, written or read with direct I/O.
     pub fn measure(dir: &Path) -> Result<Device> {
         measure_in(dir).map_err(|why| Error::Host {
-            what: "measuring the device under",
+            what: "measuring the device of",
             path: dir.to_owned(),
             why,
         })
@@ -207,21 +214,23 @@ impl Device {
         }
     }
 
-    /// Sends one request to the device of all files, without a pool; for a test. `flush` ignores offset and length.
+    /// Sends a request (`read`, `write` or `flush`) to the device of all files, without a pool, for a test. `flush` ignores
+    /// offset and length.
     #[cfg(feature = "fault-injection")]
     pub fn exercise(_engine: crate::Engine, op: &str, offset: u64, bytes: u64) {
-        // SAFETY: takes numbers only; the seam has its own lock.
+        // SAFETY: takes only numbers; the callee locks.
         unsafe { ffi::pw_seam_exercise(number(op), offset, bytes) }
     }
 
-    /// The same by a clock of the caller's, and at once: when the request is done if it arrives at `began_ns`.
+    /// Returns when the device of all files would complete a request that arrives at `began_ns`, by the caller's clock, without
+    /// waiting.
     pub fn plan(_engine: crate::Engine, op: &str, offset: u64, bytes: u64, began_ns: u64) -> u64 {
         // SAFETY: as above.
         unsafe { ffi::pw_seam_plan(number(op), offset, bytes, began_ns) }
     }
 }
 
-/// Of an operation, as the seam has it.
+/// Returns the number of an operation on the C side.
 fn number(op: &str) -> std::ffi::c_int {
     match op {
         "read" => 0,
@@ -231,8 +240,8 @@ fn number(op: &str) -> std::ffi::c_int {
 }
 
 fn parse_time(text: &str) -> Result<u64> {
-    let bad = || Error::Invalid(format!("{text:?} is not a time; write 80us (or 80µs), 2ms or 0"));
-    // The micro sign, and the Greek letter that looks the same.
+    let bad = || Error::Invalid(format!("invalid time {text:?}; use for example 80us (or 80µs), 2ms or 0"));
+    // The micro sign, and the similar Greek letter.
     let units = [("us", 1e3), ("µs", 1e3), ("\u{3bc}s", 1e3), ("ms", 1e6), ("ns", 1.0), ("s", 1e9)];
     let (digits, unit) = units
         .iter()
@@ -254,7 +263,7 @@ impl Aligned {
         let raw = vec![0u8; len + SMALL];
         let skip = raw.as_ptr().align_offset(SMALL);
         let mut aligned = Aligned(raw, skip);
-        // Something a device cannot shrink to nothing, from a fixed generator.
+        // Data that a device cannot compress, from a fixed generator.
         let mut x = 0x9e37_79b9_7f4a_7c15u64;
         for byte in aligned.get(len) {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -277,7 +286,7 @@ fn measure_in(dir: &Path) -> io::Result<Device> {
         .mode(poolwright_host::private::FILE)
         .custom_flags(libc::O_DIRECT)
         .open(&path)?;
-    fs::remove_file(&path)?; // gone even if this process is killed
+    fs::remove_file(&path)?; // so that no file remains if the process is killed
     let mut buf = Aligned::new(BIG);
 
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! The library as a whole: one per process.
+//! The engine: libzpool, started once for each process.
 
 use std::ffi::CStr;
 use std::path::Path;
@@ -8,18 +8,18 @@ use crate::c_text::c_text;
 use crate::error::check;
 use crate::{ArcSizes, ArcStats, Device, Result, VdevStats, event, ffi, library};
 
-/// The engine's limits. Sizes are bytes.
+/// The engine's limits. Sizes are in bytes.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The ARC's size, held as minimum and maximum alike.
+    /// The size of the ARC: both its minimum and its maximum.
     pub arc_bytes: u64,
-    /// `zfs_dirty_data_max`: writes wait when this much is not yet on disk. Kernel default: a tenth of the memory,
-    /// 4 GiB at most.
+    /// `zfs_dirty_data_max`: writes wait while more than this is not yet on disk. Kernel default: a tenth of the memory, at
+    /// most 4 GiB.
     pub dirty_bytes: u64,
     /// `zfs_txg_timeout` in seconds; kernel default 5.
     pub txg_timeout_s: u32,
-    /// How many requests all vdevs together can have under way, if more than the library's 16; fixed when the engine
-    /// starts. For devices that are played, which each take their time.
+    /// The number of concurrent requests of all vdevs together, if more than the library's 16. Fixed when the engine starts.
+    /// Emulated devices need more, because each of their requests occupies a thread.
     pub vdev_threads: u32,
 }
 
@@ -35,16 +35,16 @@ pub struct Engine {
     _private: (),
 }
 
-/// Where the library would keep its list of pools. No file can be there, and pools are opened with `cachefile=none`.
+/// The path of the library's list of pools. No file can exist there, and pools are opened with `cachefile=none`.
 const NO_CACHE_FILE: &CStr = c"/proc/self/poolwright-keeps-no-cachefile";
 
 static RUNNING: Mutex<Option<Engine>> = Mutex::new(None);
 
 impl Engine {
-    /// Starts the engine, or gives the running one with the new limits.
+    /// Starts the engine, or applies the limits to the running one.
     ///
     /// # Errors
-    /// [`Error::OtherLibrary`]: the libzpool that is loaded is not the one that the engine was compiled for.
+    /// [`crate::Error::OtherLibrary`] if the engine was compiled for another libzpool than the loaded one.
     pub fn start(config: &Config) -> Result<Engine> {
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(engine) = *running {
@@ -61,7 +61,7 @@ impl Engine {
             txg_timeout_s: config.txg_timeout_s,
             vdev_threads: config.vdev_threads,
         };
-        // SAFETY: called once (RUNNING); the path is a static C string and the struct lives over the call.
+        // SAFETY: called once (RUNNING); the path is a static C string, and the struct outlives the call.
         unsafe {
             ffi::pw_fault_on_host_error(Some(event::host_refused));
             ffi::pw_engine_start(&c);
@@ -71,30 +71,30 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The engine, if it has been started in this process.
+    /// Returns the engine if it was started in this process.
     pub fn running() -> Option<Engine> {
         *RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The ARC limit, at once; the ARC itself follows as I/O happens.
+    /// Sets the ARC limit in bytes at once. The size of the ARC follows with the next I/O.
     pub fn set_arc(self, bytes: u64) {
-        // SAFETY: a plain store and a library call that takes its own locks; the engine runs.
+        // SAFETY: a plain store and a library call that takes its own locks; the engine was started.
         unsafe { ffi::pw_engine_set_arc(bytes) }
     }
 
-    /// `zfs_dirty_data_max`.
+    /// Sets `zfs_dirty_data_max`, in bytes.
     pub fn set_dirty(self, bytes: u64) {
-        // SAFETY: a plain store to a tunable that the library reads afresh each time.
+        // SAFETY: a plain store to a tunable that the library reads at each use.
         unsafe { ffi::pw_engine_set_dirty(bytes) }
     }
 
-    /// `zfs_txg_timeout`.
+    /// Sets `zfs_txg_timeout`, in seconds.
     pub fn set_txg_timeout(self, seconds: u32) {
         // SAFETY: as above.
         unsafe { ffi::pw_engine_set_txg_timeout(seconds) }
     }
 
-    /// The module parameters that [`Engine::set_tunable`] takes.
+    /// Returns the names of the module parameters that [`Engine::set_tunable`] accepts.
     pub fn tunables() -> impl Iterator<Item = &'static str> {
         // SAFETY: null, or a static C string.
         let name = |at| unsafe {
@@ -104,15 +104,18 @@ impl Engine {
         (0..).map_while(name).filter_map(|name| name.to_str().ok())
     }
 
-    /// Sets a module parameter, of those that [`Engine::tunables`] names, from now on. For where a kernel reads it once,
-    /// set it before the pool is opened.
+    /// Sets one of the module parameters of [`Engine::tunables`]. A parameter that the library reads only when it opens a pool
+    /// must be set before that.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] with `ENOENT` if the parameter cannot be set.
     pub fn set_tunable(self, name: &str, value: u64) -> Result<()> {
         let c = c_text(name)?;
-        // SAFETY: the name is a C string; unknown names are refused there.
+        // SAFETY: the name is a C string, and the callee refuses unknown names.
         check("setting the tunable", name, unsafe { ffi::pw_engine_set_tunable(c.as_ptr(), value) })
     }
 
-    /// The ARC's counters since the engine started.
+    /// Returns the ARC's counters since the engine started.
     pub fn arc_stats(self) -> ArcStats {
         let mut raw = ffi::pw_arc_stats::default();
         // SAFETY: `raw` is a writable struct of the C side's layout.
@@ -120,7 +123,7 @@ impl Engine {
         ArcStats::from(raw)
     }
 
-    /// What the ARC's bytes are, and how it is balanced.
+    /// Returns the ARC's bytes by state and type, and its balance.
     pub fn arc_sizes(self) -> ArcSizes {
         let mut raw = ffi::pw_arc_sizes::default();
         // SAFETY: as above.
@@ -128,7 +131,7 @@ impl Engine {
         ArcSizes::from(raw)
     }
 
-    /// What all vdevs moved since the engine started, counted at the seam.
+    /// Returns the I/O of all vdevs since the engine started.
     pub fn vdev_stats(self) -> VdevStats {
         let mut raw = ffi::pw_vdev_stats::default();
         // SAFETY: as above.
@@ -136,22 +139,25 @@ impl Engine {
         VdevStats::from(raw)
     }
 
-    /// Makes every vdev file behave like a device of this kind from now on, each with its own.
+    /// Emulates this device for every vdev file from now on. Each file has its own.
     pub fn set_device(self, device: &Device) {
-        // SAFETY: the struct is copied under the seam's lock; without a path nothing is allocated that could fail.
+        // SAFETY: the callee copies the struct under its lock; without a path it allocates nothing, so it cannot fail.
         let _ = unsafe { ffi::pw_seam_set_device(std::ptr::null(), &device.to_raw()) };
     }
 
-    /// The same for one file, open or not, by its absolute path; until the next [`Engine::set_device`].
+    /// Emulates this device for one file, open or not, by its absolute path, until the next [`Engine::set_device`].
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] if the path contains a NUL byte; [`crate::Error::Engine`] if there is no memory.
     pub fn set_device_of(self, file: &Path, device: &Device) -> Result<()> {
         let name = file.to_string_lossy();
         let c = c_text(&name)?;
-        // SAFETY: path and struct are copied under the seam's lock.
+        // SAFETY: the callee copies path and struct under its lock.
         let errno = unsafe { ffi::pw_seam_set_device(c.as_ptr(), &device.to_raw()) };
         check("setting the device of", &name, errno)
     }
 
-    /// The OpenZFS version of the library that is loaded.
+    /// Returns the OpenZFS version of the loaded library.
     pub fn version() -> String {
         library::version()
     }

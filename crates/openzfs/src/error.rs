@@ -1,43 +1,43 @@
-//! What can go wrong, with what was tried and what to do.
+//! The crate's errors, each with the operation that failed and, where there is one, a hint.
 
 use std::path::{Path, PathBuf};
 
-/// The crate's result.
+/// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An engine call that failed.
+/// A failed call of the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// libzpool refused; `errno` as the host numbers it.
+    /// libzpool returned an error.
     #[error("{what} {on}: {}", explain(*errno))]
     Engine {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// The pool, dataset or file it was tried on.
+        /// The pool, dataset or file.
         on: String,
-        /// Why.
+        /// The error number of Linux.
         errno: i32,
     },
-    /// A file of a pool cannot be opened, made or locked.
+    /// A file of a pool cannot be opened, created or locked.
     #[error("{what} {}: {why}", path.display())]
     Host {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The host's reason.
+        /// The host's error.
         why: std::io::Error,
     },
-    /// Another process has the pool.
-    #[error("{} is in use by another process; a pool file is opened by one at a time", .0.display())]
+    /// Another process has the pool open.
+    #[error("{} is in use by another process: only one process at a time can open a pool file", .0.display())]
     Locked(PathBuf),
-    /// A file that exists is never overwritten by a new pool.
-    #[error("{} exists and is not empty; a new pool would overwrite it: remove it or name another file", .0.display())]
+    /// The file for a new pool exists and is not empty. A new pool never overwrites a file.
+    #[error("{} exists and is not empty, and a new pool would overwrite it\nhint: remove it, or name another file", .0.display())]
     Exists(PathBuf),
-    /// A property, value or specification that makes no sense.
+    /// An invalid property, value or specification.
     #[error("{0}")]
     Invalid(String),
-    /// A quota that the dataset exceeds already.
+    /// A quota below the space that the dataset uses.
     #[error("setting {limit} of {on}: it is less than what {on} uses or has reserved")]
     LimitBelowUse {
         /// The property and its value.
@@ -45,82 +45,83 @@ pub enum Error {
         /// The dataset.
         on: String,
     },
-    /// The host's kernel has the pool open.
+    /// The kernel of this host has imported the pool.
     #[error(
         "opening {}: the kernel of this host has imported its pool, {pool}; two systems that write to one pool destroy it\n\
-         hint: use zpool and zfs for {pool}, or give it up there first: zpool export {pool}", file.display()
+         hint: use zpool and zfs for {pool}, or export it first: zpool export {pool}", file.display()
     )]
     ImportedByKernel {
         /// The pool's name.
         pool: String,
-        /// The file that was to be opened.
+        /// The file.
         file: PathBuf,
     },
-    /// A label says that the pool is open, and not by this engine on this host.
+    /// The label shows that the pool is open, but not in this engine on this host.
     #[error(
         "opening {}: its pool, {pool}, was not exported by its last user, the host {host:?}; it may be open there", file.display()
     )]
     NotExported {
         /// The pool's name.
         pool: String,
-        /// The file that was to be opened.
+        /// The file.
         file: PathBuf,
-        /// The host that had it open last, as the label spells it; empty if the label does not say.
+        /// The host that had the pool open last, from the label; empty if the label does not name it.
         host: String,
     },
-    /// The libzpool that is loaded is not the one that the engine was compiled for.
+    /// The engine was compiled for another libzpool than the loaded one.
     #[error(
-        "starting the engine: the loaded libzpool (build id {loaded}) is not the one that this program was compiled for \
-         (build id {built_for}, OpenZFS {version}); with another one it would damage pools\n\
-         hint: rebuild it with this library: cargo build --release"
+        "starting the engine: this program was compiled for another libzpool (build id {built_for}, OpenZFS {version}) than the \
+         loaded one (build id {loaded}), with which it would damage pools\n\
+         hint: rebuild the program with this library: cargo build --release"
     )]
     OtherLibrary {
         /// Build id of the loaded library, in hexadecimal; empty if it has none.
         loaded: String,
-        /// Build id that was there when the engine was compiled.
+        /// Build id of the library that the engine was compiled for, in hexadecimal.
         built_for: String,
-        /// Its OpenZFS version.
+        /// OpenZFS version of the library that the engine was compiled for.
         version: String,
     },
-    /// The intent log of a dataset cannot be replayed whole. It is left as it is.
+    /// The intent log of a dataset cannot be replayed completely. It is left unchanged.
     #[error(
-        "opening the dataset {dataset}: its intent log cannot be replayed: {why}. The log is left as it is, and nothing in \
-         the dataset was lost\n\
+        "opening the dataset {dataset}: its intent log cannot be replayed: {why}; the log is unchanged, and the \
+         dataset has lost nothing\n\
          hint: open {dataset} read-only to use it without the changes in its log; a kernel may be able to replay the log"
     )]
     Log {
-        /// Its full name.
+        /// The dataset's full name.
         dataset: String,
-        /// The record or the block, and what is wrong with it.
+        /// The record or the block, and its defect.
         why: String,
-        /// The errno behind it.
+        /// The error number of Linux.
         errno: i32,
     },
-    /// Files or datasets of the pool are still open.
+    /// A dataset or file of the pool is still open.
     #[error("{0} is busy: a dataset or file of it is still open")]
     Busy(String),
 }
 
-/// The host's words for an errno, and the engine's meaning where that is another.
+/// Returns the text of an errno: the engine's meaning where it differs from the host's.
 pub(crate) fn explain(errno: i32) -> String {
     match errno {
         libc::ENOTSUP => {
-            "not supported: it needs a feature, layout or log record this engine does not write".into()
+            "not supported: the engine does not implement a feature, layout or log record that this needs"
+                .into()
         }
         52 => "checksum error: the data on disk is damaged (EBADE)".into(),
-        libc::EEXIST => "it exists already".into(),
-        libc::ENOENT => "there is no such thing".into(),
+        libc::EEXIST => "already exists".into(),
+        libc::ENOENT => "does not exist".into(),
         _ => std::io::Error::from_raw_os_error(errno).to_string(),
     }
 }
 
-/// Turns a C return code into a result; `on` is only made into text on failure.
+/// Turns a C return code into a result. `on` is formatted only after a failure.
 pub(crate) fn check(what: &'static str, on: impl std::fmt::Display, errno: i32) -> Result<()> {
     if errno == 0 { Ok(()) } else { Err(Error::Engine { what, on: on.to_string(), errno }) }
 }
 
 impl Error {
-    /// The errno behind an engine error.
+    /// Returns the error number of Linux, or `None` if the error has none.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Error::Engine { errno, .. } => Some(*errno),
@@ -131,7 +132,7 @@ impl Error {
         }
     }
 
-    /// Whether the work was refused because it could do harm, and did not fail.
+    /// Whether the engine refused the operation because it could damage the pool.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,

@@ -35,20 +35,17 @@ fn text(raw: &[c_char]) -> String {
 }
 
 impl Label {
-    /// Reads it.
+    /// Reads the best label of a file.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the file holds no pool.
+    /// [`Error::Invalid`] if the file contains no pool; [`Error::Engine`] if it cannot be read.
     pub(crate) fn read(file: &Path) -> Result<Label> {
         let c = c_paths(&[file.to_owned()])?;
         let mut raw = ffi::pw_label::default();
-        // SAFETY: a C string and a writable struct; the callee ends the texts in it with a NUL.
+        // SAFETY: a C string and a writable struct, whose strings the callee ends with a NUL.
         let errno = unsafe { ffi::pw_pool_label(c[0].as_ptr(), &mut raw) };
         if errno == libc::ENOENT && file.exists() {
-            return Err(Error::Invalid(format!(
-                "{} holds no pool: none of its four labels is whole",
-                file.display()
-            )));
+            return Err(Error::Invalid(format!("{} holds no pool: it has no valid label", file.display())));
         }
         check("reading the pool labels of", file.display(), errno)?;
         let (pool, host) = (text(&raw.pool), text(&raw.host));
@@ -56,23 +53,24 @@ impl Label {
     }
 }
 
-/// The host's name as this engine writes it into labels.
+/// Returns the host's name as this engine writes it to labels.
 fn own_host() -> String {
-    // SAFETY: a C string that lives as long as the calling thread.
+    // SAFETY: a C string that exists as long as the calling thread.
     unsafe { CStr::from_ptr(ffi::pw_engine_host()) }.to_string_lossy().into_owned()
 }
 
-/// Refuses labels that would take all memory, the files of a pool that the host's kernel has imported and, without `force`, of one that was not exported by
-/// its last user, unless that was this engine on this host: two systems that write to one pool destroy it. Locks are of no
-/// help: a kernel's import takes none.
+/// Refuses files whose pool another system may have open: two systems that write to a pool destroy it. The locks of the files
+/// do not help, because a kernel takes none. Refused are pools that the host's kernel has imported and, without `force`, pools
+/// that their last user did not export, unless that was this engine on this host. Labels with so many vdevs that an import
+/// would take all memory are refused too.
 pub(crate) fn refuse_open_elsewhere(files: &[PathBuf], force: bool) -> Result<()> {
     let imported = kernel_pools(Path::new(KERNEL_POOLS)).map_err(|why| Error::Host {
-        what: "looking for the pools of the kernel in",
+        what: "listing the kernel's pools in",
         path: KERNEL_POOLS.into(),
         why,
     })?;
     for file in files {
-        // A cache vdev does not say whose it is; a file without a label is refused by the import.
+        // The import refuses a file without a label. A cache vdev's label does not name its pool.
         let Ok(label) = Label::read(file) else { continue };
         if label.tops > MOST_TOPS {
             let (file, tops) = (file.display(), label.tops);
@@ -96,7 +94,7 @@ pub(crate) fn refuse_open_elsewhere(files: &[PathBuf], force: bool) -> Result<()
 #[derive(Debug, PartialEq, Eq)]
 struct KernelPool {
     name: String,
-    /// `None` where the kernel does not show it (before OpenZFS 2.2): then the name has to do.
+    /// `None` if the kernel does not show it (before OpenZFS 2.2). Then the names are compared.
     guid: Option<u64>,
 }
 
@@ -106,7 +104,7 @@ impl KernelPool {
     }
 }
 
-/// The pools below `root`; none where there is no such directory, as without the kernel module.
+/// Returns the pools below `root`; none if the directory does not exist, as without the kernel module.
 fn kernel_pools(root: &Path) -> std::io::Result<Vec<KernelPool>> {
     let listing = match std::fs::read_dir(root) {
         Ok(listing) => listing,

@@ -1,12 +1,11 @@
 //! The OpenZFS engine in user space, behind a safe API.
 //!
-//! [`Engine`] starts libzpool once per process; a [`Pool`] on files holds [`Dataset`]s, a dataset holds [`File`]s in
-//! the layout a kernel mounts. Every byte a pool moves passes the seam (`csrc/seam.c`), where it is counted and may be
-//! delayed like a [`Device`] of another kind. [`codec`] runs the engine's own compressors on single records, without a
-//! pool.
+//! [`Engine`] starts libzpool once for each process. A [`Pool`] on files contains [`Dataset`]s, and a dataset contains
+//! [`File`]s and [`Node`]s in the layout that a kernel mounts. All I/O between a pool and its files passes through
+//! `csrc/seam.c`, which counts it and can delay it as an emulated [`Device`] would. [`codec`] runs the engine's compressors on
+//! single records, without a pool.
 //!
-//! A failed assertion inside libzpool ends the process. Whoever must survive that runs the engine in a child process,
-//! as `poolwright trial` does.
+//! A failed assertion inside libzpool ends the process. A program that must survive that runs the engine in a child process.
 //!
 //! The program chooses the allocator, which libzpool shares. It should be jemalloc with unprefixed symbols: glibc's
 //! allocator keeps several hundred megabytes that the ARC has freed. `malloc_conf` in `csrc/engine.c` configures jemalloc.

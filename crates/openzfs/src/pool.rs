@@ -1,4 +1,4 @@
-//! Pools on files: create, import, export, and the lock that keeps a second process out.
+//! Pools on files: create, import, export, and the lock against a second process.
 
 use std::ffi::{CString, c_char, c_int};
 use std::fs;
@@ -14,22 +14,22 @@ use crate::event::{self, Event};
 use crate::label::{self, Label};
 use crate::{Engine, Error, PoolStats, Result, VdevStats, ffi};
 
-/// A vdev file made without a size. Sparse. A small vdev forces a transaction group every few seconds of writing and
-/// so changes what is measured.
+/// The size in bytes of a vdev file that is created without one. The file is sparse. A small vdev forces a transaction group
+/// every few seconds of writing, which changes measurements.
 pub const DEFAULT_VDEV_BYTES: u64 = 200 << 30;
 
-/// How the files of a group make a vdev.
+/// How the files of a group form vdevs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Each file a top-level vdev of its own.
+    /// Each file is a top-level vdev.
     Stripe,
-    /// All files hold the same.
+    /// All files contain the same data.
     Mirror,
-    /// Parity on this many files, 1 to 3.
+    /// raidz with this number of parity files, 1 to 3.
     Raidz(u8),
 }
 
-/// What a group is for.
+/// The purpose of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Data and, without a separate log, the intent log.
@@ -40,30 +40,30 @@ pub enum Use {
     Cache,
 }
 
-/// Files that make one vdev (or, striped, several). A file that is missing is made, sparse, with `bytes`.
+/// Files that form one vdev or, striped, several. Missing files are created sparse.
 #[derive(Clone, Debug)]
 pub struct VdevGroup {
-    /// How they work together.
+    /// How the files form vdevs.
     pub layout: Layout,
-    /// What for.
+    /// Their purpose.
     pub usage: Use,
-    /// Path and size in bytes of each.
+    /// The path and size in bytes of each file.
     pub files: Vec<(PathBuf, u64)>,
 }
 
-/// A pool to be created.
+/// The specification of a new pool.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// Its name.
+    /// The pool's name.
     pub name: String,
     /// Sector size as a power of two, 9 to 16.
     pub ashift: u32,
-    /// Its vdevs.
+    /// The vdevs.
     pub groups: Vec<VdevGroup>,
 }
 
 impl Spec {
-    /// A pool on one sparse file of [`DEFAULT_VDEV_BYTES`].
+    /// Specifies a pool on one sparse file of [`DEFAULT_VDEV_BYTES`].
     pub fn single(name: &str, file: impl Into<PathBuf>, ashift: u32) -> Spec {
         let files = vec![(file.into(), DEFAULT_VDEV_BYTES)];
         Spec {
@@ -73,8 +73,11 @@ impl Spec {
         }
     }
 
-    /// Parses `zpool create`'s vdev grammar: `FILE… [mirror|raidz[1-3] FILE…] [log [mirror] FILE…] [cache FILE…]`, each
+    /// Parses the vdev grammar of `zpool create`: `FILE… [mirror|raidz[1-3] FILE…] [log [mirror] FILE…] [cache FILE…]`, each
     /// file with an optional `:SIZE`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if a size is invalid or too small, if a group has too few files, or if there is no data vdev.
     pub fn parse_vdevs(words: &[String]) -> Result<Vec<VdevGroup>> {
         let mut groups: Vec<VdevGroup> = Vec::new();
         let mut usage = Use::Data;
@@ -138,7 +141,7 @@ fn check_groups(groups: &[VdevGroup]) -> Result<()> {
         }
         if let Some((path, bytes)) = g.files.iter().find(|(_, bytes)| *bytes < 64 << 20) {
             return Err(Error::Invalid(format!(
-                "{}: {bytes} bytes; a vdev needs 64M at least",
+                "{}: {bytes} bytes; a vdev needs at least 64M",
                 path.display()
             )));
         }
@@ -149,13 +152,13 @@ fn check_groups(groups: &[VdevGroup]) -> Result<()> {
 /// How a pool is imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Import {
-    /// Nothing is written, not even the pool's state: logs are not replayed.
+    /// Write nothing, not even the pool's state. Intent logs are not replayed.
     pub readonly: bool,
-    /// Although its label says that another host has it open.
+    /// Import the pool even if its label shows that another host has it open.
     pub force: bool,
 }
 
-/// An imported pool. Exported when the last handle, dataset and file of it are gone.
+/// An imported pool. It is exported when the last handle to it, its datasets and its files is dropped.
 #[derive(Clone, Debug)]
 pub struct Pool {
     pub(crate) inner: Arc<Inner>,
@@ -165,7 +168,7 @@ pub struct Pool {
 pub(crate) struct Inner {
     pub(crate) name: CString,
     engine: Engine,
-    /// Held open and locked against a second process for as long as the pool is imported.
+    /// Open, and locked against a second process, while the pool is imported.
     pub(crate) files: Vec<OpenFile>,
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) readonly: bool,
@@ -173,12 +176,12 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// At most once: the second time there is nothing left to do.
+    /// Exports the pool. A second call does nothing.
     fn export(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.exported, true) {
             return Ok(());
         }
-        // SAFETY: every dataset holds this value, so none is open any more.
+        // SAFETY: every open dataset holds a reference to this value, so no dataset is open.
         let errno = unsafe { ffi::pw_pool_export(self.name.as_ptr()) };
         check("exporting the pool", self.name.to_string_lossy(), errno)
     }
@@ -193,7 +196,11 @@ impl Drop for Inner {
 }
 
 impl Pool {
-    /// Makes the files and the pool. Refuses files that hold anything.
+    /// Creates the files and the pool.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] if a file is not empty; [`Error::Locked`] if another process has it open; [`Error::Invalid`] if the
+    /// specification is invalid; [`Error::Host`] or [`Error::Engine`] if the host or the library refuses.
     pub fn create(engine: Engine, spec: &Spec) -> Result<Pool> {
         if !(9..=16).contains(&spec.ashift) {
             return Err(Error::Invalid(format!("ashift={} is outside 9…16", spec.ashift)));
@@ -211,7 +218,7 @@ impl Pool {
         Ok(Pool { inner: Arc::new(Inner { name, engine, files, paths, readonly: false, exported: false }) })
     }
 
-    /// Imports the pool that lives in these files, which must be all of its files. Read-only, no byte of them changes.
+    /// Imports the pool in these files, which must be all of its files. A read-only import does not change the files.
     ///
     /// # Errors
     /// As [`Pool::import_with`].
@@ -219,11 +226,11 @@ impl Pool {
         Pool::import_with(engine, files, Import { readonly, force: false })
     }
 
-    /// The same, with all options.
+    /// Imports a pool with all options.
     ///
     /// # Errors
-    /// [`Error::Locked`], [`Error::ImportedByKernel`] and [`Error::NotExported`] where something else has the pool open, or
-    /// may have; [`Error::Invalid`] where there is no pool.
+    /// [`Error::Locked`], [`Error::ImportedByKernel`] or [`Error::NotExported`] if another program has the pool open, or may
+    /// have; [`Error::Invalid`] if the files contain no pool; [`Error::Engine`] if the library refuses.
     pub fn import_with(engine: Engine, files: &[PathBuf], how: Import) -> Result<Pool> {
         let readonly = how.readonly;
         let first = files.first().ok_or_else(|| Error::Invalid("name the pool's files".into()))?;
@@ -234,20 +241,23 @@ impl Pool {
             locks.push(lock(file.map_err(|why| host("opening", path, why))?, path)?);
             paths.push(std::path::absolute(path).map_err(|why| host("resolving", path, why))?);
         }
-        // With the locks held: no other process of this engine changes the labels now.
+        // While the locks are held, no other process of this engine changes the labels.
         label::refuse_open_elsewhere(&paths, how.force)?;
         let files = OpenFile::all(&paths, locks)?;
         let c_name = c_text(&name)?;
         let c_paths = c_paths(&paths)?;
         let raw: Vec<*const c_char> = c_paths.iter().map(|p| p.as_ptr()).collect();
-        // SAFETY: the name and the array of C strings live over the call, which keeps none of them.
+        // SAFETY: the name and the array of C strings outlive the call, which keeps none of them.
         let errno =
             unsafe { ffi::pw_pool_import(c_name.as_ptr(), raw.as_ptr(), raw.len(), i32::from(readonly)) };
         check("importing the pool", &name, errno)?;
         Ok(Pool { inner: Arc::new(Inner { name: c_name, engine, files, paths, readonly, exported: false }) })
     }
 
-    /// The name of the pool whose label is in `file`.
+    /// Returns the name of the pool in `file`, from its label.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the file contains no pool, or is a cache vdev, whose label names no pool.
     pub fn name_in(file: &Path) -> Result<String> {
         match Label::read(file)?.pool {
             name if name.is_empty() => {
@@ -257,39 +267,47 @@ impl Pool {
         }
     }
 
-    /// Its name.
+    /// Returns the pool's name.
     pub fn name(&self) -> &str {
         self.inner.name.to_str().expect("pool names are UTF-8: they were made from a str")
     }
 
-    /// Whether it was imported read-only: then no byte of its files changes.
+    /// Whether the pool was imported read-only, so that its files do not change.
     pub fn is_readonly(&self) -> bool {
         self.inner.readonly
     }
 
-    /// The engine it runs on.
+    /// Returns the engine.
     pub fn engine(&self) -> Engine {
         self.inner.engine
     }
 
-    /// Exports it; fails if a dataset or file of it is still open.
+    /// Exports the pool.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if a dataset or file of the pool is open; [`Error::Engine`] if the library refuses.
     pub fn export(self) -> Result<()> {
         let name = self.name().to_owned();
         Arc::try_unwrap(self.inner).map_err(|_| Error::Busy(name))?.export()
     }
 
-    /// Destroys it: its labels say so, and it is found only where destroyed pools are looked for. Its files stay. Fails
-    /// if a dataset or file of it is still open.
+    /// Destroys the pool: marks it in its labels, so that only a search for destroyed pools finds it. The files remain.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if a dataset or file of the pool is open; [`Error::Engine`] if the library refuses.
     pub fn destroy_pool(self) -> Result<()> {
         let name = self.name().to_owned();
         let mut inner = Arc::try_unwrap(self.inner).map_err(|_| Error::Busy(name.clone()))?;
-        // SAFETY: every dataset holds the value that was just taken, so none is open any more.
+        // SAFETY: every open dataset holds a reference to the value that was just taken, so no dataset is open.
         let errno = unsafe { ffi::pw_pool_destroy(inner.name.as_ptr()) };
         inner.exported = errno == 0;
         check("destroying the pool", name, errno)
     }
 
-    /// Waits until all that was written is on disk in a transaction group.
+    /// Waits until all writes so far are on disk in a transaction group.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
     pub fn sync(&self) -> Result<()> {
         if self.is_readonly() {
             return Ok(());
@@ -298,7 +316,10 @@ impl Pool {
         check("syncing the pool", self.name(), unsafe { ffi::pw_pool_sync(self.inner.name.as_ptr()) })
     }
 
-    /// Closes the open transaction group and lets it sync, without waiting.
+    /// Closes the open transaction group and starts to sync it, without waiting.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
     pub fn kick(&self) -> Result<()> {
         if self.is_readonly() {
             return Ok(());
@@ -307,7 +328,10 @@ impl Pool {
         check("starting a txg of", self.name(), unsafe { ffi::pw_pool_kick(self.inner.name.as_ptr()) })
     }
 
-    /// Space and errors.
+    /// Returns the pool's space and errors.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
     pub fn stats(&self) -> Result<PoolStats> {
         let mut raw = ffi::pw_pool_stats::default();
         // SAFETY: see `sync`; `raw` has the C side's layout.
@@ -317,7 +341,7 @@ impl Pool {
         Ok(PoolStats::from(raw))
     }
 
-    /// What each vdev file moved since it was opened.
+    /// Returns the I/O of each vdev file since it was opened.
     pub fn vdev_stats(&self) -> Vec<(PathBuf, VdevStats)> {
         let one = |path: &PathBuf| {
             let c = c_paths(std::slice::from_ref(path)).ok()?;
@@ -329,22 +353,22 @@ impl Pool {
         self.inner.paths.iter().filter_map(one).collect()
     }
 
-    /// The files of the pool that were changed behind its back. Costs two system calls for each file.
+    /// Returns the pool files that another program changed. Takes two system calls for each file.
     pub fn changed_files(&self) -> Vec<ChangedFile> {
         self.inner.paths.iter().zip(&self.inner.files).filter_map(|(path, open)| open.changed(path)).collect()
     }
 
-    /// Takes a file out of use, if the pool has the same data elsewhere; its state is then `FAULTED`. True: it has not,
-    /// and nothing was done.
+    /// Faults the vdev of a file, if the pool has its data elsewhere. Returns whether the pool needs the file, in which case
+    /// nothing was done.
     ///
     /// # Errors
-    /// If the pool has no such file in use.
+    /// [`Error::Engine`] if the pool does not use the file.
     pub fn fault_file(&self, path: &Path) -> Result<bool> {
         let c = c_paths(&[path.to_owned()])?;
         let mut needed = 0;
         // SAFETY: the name of an imported pool, a C string and a place for the answer.
         let errno = unsafe { ffi::pw_pool_fault(self.inner.name.as_ptr(), c[0].as_ptr(), &mut needed) };
-        check("taking out of use", path.display(), errno)?;
+        check("faulting the vdev", path.display(), errno)?;
         Ok(needed != 0)
     }
 }
@@ -378,13 +402,13 @@ fn create_raw(name: &CString, spec: &Spec, paths: &[PathBuf]) -> Result<()> {
             }
         })
         .collect();
-    // SAFETY: groups, the pointers in them and the strings behind those live over the call, which copies them.
+    // SAFETY: the groups, their pointers and the strings outlive the call, which copies them.
     let errno = unsafe { ffi::pw_pool_create(name.as_ptr(), groups.as_ptr(), groups.len(), spec.ashift) };
     check("creating the pool", &spec.name, errno)
 }
 
-/// Files that are being made into a pool. Unless they are kept, dropping this removes those that it made, and empties those
-/// that were there and empty.
+/// The files of a pool that is being created. Unless they are kept, dropping this value removes those that it created and
+/// truncates those that existed.
 #[derive(Default)]
 struct NewFiles(Vec<NewFile>);
 
@@ -396,7 +420,7 @@ struct NewFile {
 
 impl NewFiles {
     fn add(&mut self, path: PathBuf, bytes: u64) -> Result<()> {
-        // Private from the start: the file will hold every page of the datasets, whatever their own permissions say.
+        // Private from the start: the file contains the data of all files in the pool, regardless of their permissions.
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).mode(poolwright_host::private::FILE);
         let mut open = |new: bool| options.create_new(new).open(&path);
@@ -405,12 +429,12 @@ impl NewFiles {
             made => (made, false),
         };
         let file = file.map_err(|why| host("creating", &path, why))?;
-        let meta = file.metadata().map_err(|why| host("looking at", &path, why))?;
+        let meta = file.metadata().map_err(|why| host("inspecting", &path, why))?;
         if !meta.is_file() || meta.len() != 0 {
             return Err(Error::Exists(path));
         }
         let file = lock(file, &path)?;
-        let sized = file.set_len(bytes).map_err(|why| host("making sparse", &path, why));
+        let sized = file.set_len(bytes).map_err(|why| host("resizing", &path, why));
         self.0.push(NewFile { path, file, existed });
         sized
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * The development package leaves this header out although sys/abd.h includes it. Two layouts, as libzpool in
- * user space has them: a scattered buffer is a list of iovecs, a linear one a pointer.
+ * The development package lacks this header, although sys/abd.h includes it. It declares libzpool's two layouts of a buffer
+ * in user space: a scattered buffer is a list of iovecs, a linear one a pointer.
  */
 #ifndef POOLWRIGHT_SHIM_ABD_OS_H
 #define POOLWRIGHT_SHIM_ABD_OS_H

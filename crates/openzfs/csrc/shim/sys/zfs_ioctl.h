@@ -1,2 +1,2 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
-/* Left out of the development package; other headers only include it, and need nothing from it here. */
+/* The development package lacks this header. Other headers include it, but use none of its declarations. */
