@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use poolwright_openzfs::property::Settings;
+use poolwright_stats::{PairedRatio, median};
 
 use crate::candidates::{same, with};
 use crate::objective::{Goal, HIGHER_IS_BETTER, Metrics};
 use crate::plan::{Evidence, EvidenceKind, Gain, GainVerdict, Gains, Measured, Outcome, Spread};
 use crate::race::{self, Runner};
+use crate::scatter::Scatter;
 use crate::screen::Screened;
-use crate::statistics::{Scatter, median, pooled_change};
 
 /// Median, smallest and largest of every metric over the trials.
-pub(crate) fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {
+pub fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (name, value) in trials.iter().flatten() {
         values.entry(name.clone()).or_default().push(*value);
@@ -96,14 +97,15 @@ pub(crate) fn verdict(metric: &str, change: f64, is_clear: bool) -> GainVerdict 
 }
 
 /// Every metric measured on both sides of the pairs; `scatter` is that of all trials, these included.
-pub(crate) fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
+pub fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
     let names: std::collections::BTreeSet<&String> =
         pairs.iter().flat_map(|(a, b)| a.keys().chain(b.keys())).collect();
     let mut gains = Gains::new();
     for name in names {
         let values: Vec<(f64, f64)> =
             pairs.iter().filter_map(|(a, b)| Some((*a.get(name)?, *b.get(name)?))).collect();
-        let Some(change) = pooled_change(&values, scatter.of_metric(name)) else { continue };
+        let ratio = PairedRatio::of_means(&values, scatter.of_metric(name));
+        let Some(change) = ratio.and_then(|ratio| ratio.change()) else { continue };
         let verdict = verdict(name, change.change, change.is_significant());
         let (from, to): (Vec<f64>, Vec<f64>) = values.iter().copied().unzip();
         gains.insert(

@@ -1,11 +1,12 @@
 //! What a level of a factor does against the factor's first level, everything else being equal.
 
 use poolwright_report::Better;
+use poolwright_stats::Direction;
 use serde::Serialize;
 
 use super::{format, measures};
 use crate::campaign::Study;
-use crate::statistics::{self, Direction};
+use crate::statistics;
 use crate::store::Trial;
 
 /// One level against the first.

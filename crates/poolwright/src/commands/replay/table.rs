@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use poolwright_replay::Replay;
 use poolwright_report::{Cell, Column, Table, Unit};
+use poolwright_stats::median;
 use poolwright_trace::{format_ns, format_size};
-use poolwright_tune::statistics::median;
 
 use super::Args;
 use crate::commands::options::PerRole;
@@ -14,7 +14,7 @@ use crate::commands::options::PerRole;
 pub fn label(args: &Args, per_role: &PerRole) -> String {
     match &args.dir {
         None => spelled(per_role),
-        Some(dir) => format!("{} in {}", poolwright_tune::machine::file_system(dir), dir.display()),
+        Some(dir) => format!("{} in {}", poolwright_host::mountinfo::file_system(dir), dir.display()),
     }
 }
 
