@@ -27,7 +27,7 @@ pub struct Run {
     pub target: String,
     /// When it was begun, RFC 3339.
     pub started: String,
-    /// What it ran on: [`poolwright_tune::machine::description`], and `host`, its name.
+    /// What it ran on: the fields of [`poolwright_host::machine::MachineInfo`], `openzfs`, `poolwright`, `scratch`, and `host`, its name.
     pub machine: BTreeMap<String, String>,
 }
 

@@ -3,11 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
 
+use poolwright_host::mountinfo::MountEntry;
 use poolwright_trace::layout::{self, Layout};
 use poolwright_trace::{Event, File, Flags, Op};
 
 use crate::error::Result;
-use crate::mounts::{self, Mount};
+use crate::mounts;
 use crate::sink::Sink;
 use crate::wire::{EntryPath, Io, Name, NewFile, Record};
 
@@ -32,7 +33,7 @@ pub(crate) struct Tracker {
     layout: Option<&'static Layout>,
     start_ns: u64,
     roots: Vec<PathBuf>,
-    mounts: Vec<Mount>,
+    mounts: Vec<MountEntry>,
     /// By the kernel side's number.
     known: Vec<Option<TrackedFile>>,
     by_path: HashMap<PathBuf, u32>,
@@ -71,7 +72,7 @@ impl Tracker {
     pub fn begin(
         &mut self,
         roots: Vec<PathBuf>,
-        mounts: Vec<Mount>,
+        mounts: Vec<MountEntry>,
         layout: Option<&'static Layout>,
         start_ns: u64,
     ) -> Result<()> {

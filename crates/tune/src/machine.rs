@@ -1,24 +1,28 @@
-//! What the measurements ran on.
+//! The plan's description of the machine and of the database server.
 
 use std::collections::BTreeMap;
-use std::fs::read_to_string;
 use std::path::Path;
 use std::process::Command;
 
+use poolwright_host::kernel;
+use poolwright_host::machine::MachineInfo;
+use poolwright_host::mountinfo::file_system;
+pub use poolwright_host::time::rfc3339;
 use poolwright_openzfs::{Device, Engine};
 
 use crate::plan;
 
-/// This machine.
+/// Describes this machine, the emulated device, and the file system `backing` of the scratch directory.
 pub(crate) fn describe(arc_bytes: u64, device: &Device, backing: &Path) -> plan::Machine {
+    let host = MachineInfo::read();
     plan::Machine {
-        os: os_release().unwrap_or_else(|| "unknown".into()),
-        kernel: read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+        os: host.os.unwrap_or_else(|| "unknown".into()),
+        kernel: host.kernel,
         openzfs: Engine::version(),
-        openzfs_kernel: read_to_string("/sys/module/zfs/version").ok().map(|v| v.trim().to_owned()),
-        cpu: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".into()),
-        cores: std::thread::available_parallelism().map_or(1, |n| n.get()) as u32,
-        memory_bytes: memory_bytes("MemTotal"),
+        openzfs_kernel: kernel::zfs_module_version(),
+        cpu: host.cpu.unwrap_or_else(|| "unknown".into()),
+        cores: host.cores,
+        memory_bytes: host.memory_bytes,
         arc_bytes: Some(arc_bytes),
         backing: Some(file_system(backing)),
         device: plan::Device {
@@ -36,71 +40,11 @@ pub(crate) fn describe(arc_bytes: u64, device: &Device, backing: &Path) -> plan:
     }
 }
 
-/// This machine in words, for what is not a plan: `os`, `kernel`, `cpu`, `cores`, `memory_bytes`, `openzfs`,
-/// `poolwright`.
-pub fn description() -> BTreeMap<String, String> {
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let known = [
-        ("os", os_release()),
-        ("kernel", read_to_string("/proc/sys/kernel/osrelease").ok().map(|v| v.trim().to_owned())),
-        ("cpu", field("/proc/cpuinfo", "model name")),
-        ("cores", Some(cores.to_string())),
-        ("memory_bytes", Some(memory_bytes("MemTotal").to_string())),
-        ("openzfs", Some(Engine::version())),
-        ("poolwright", Some(env!("CARGO_PKG_VERSION").to_owned())),
-    ];
-    known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
-}
-
 fn some(value: u64) -> Option<u64> {
     (value > 0).then_some(value)
 }
 
-fn field(path: &str, name: &str) -> Option<String> {
-    let text = read_to_string(path).ok()?;
-    let line = text.lines().find(|l| l.starts_with(name))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
-}
-
-/// The type of the file system that holds a directory: `ext4`, `zfs`.
-pub fn file_system(dir: &Path) -> String {
-    crate::current::detect(dir, &BTreeMap::new()).file_system
-}
-
-/// A line of `/proc/meminfo` in bytes; 0 if it is not there.
-pub fn memory_bytes(name: &str) -> u64 {
-    poolwright_host::memory::field(name).unwrap_or(0)
-}
-
-fn os_release() -> Option<String> {
-    let text = read_to_string("/etc/os-release").ok()?;
-    let value =
-        |key: &str| text.lines().find_map(|l| l.strip_prefix(key)).map(|v| v.trim_matches('"').to_owned());
-    value("PRETTY_NAME=")
-}
-
-/// Now, RFC 3339 in UTC.
-pub fn now() -> String {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    rfc3339(since.as_secs())
-}
-
-/// A time in seconds since 1970 as RFC 3339 in UTC. Civil date from days since 1970: Howard Hinnant, "chrono-Compatible
-/// Low-Level Date Algorithms".
-pub fn rfc3339(seconds: u64) -> String {
-    let days = (seconds / 86400) as i64 + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let (day, month) =
-        (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (h, m, s) = (seconds % 86400 / 3600, seconds % 3600 / 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}Z")
-}
-
-/// The server's version, for the plan's subject: asked of the program, not of the running server.
+/// The version of the database server, as its program reports it. The running server may be another version.
 pub(crate) fn database_version(layout: &str) -> Option<String> {
     let program = match layout {
         "mariadb" => "mariadbd",
@@ -111,14 +55,4 @@ pub(crate) fn database_version(layout: &str) -> Option<String> {
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let version = text.split_whitespace().find(|w| w.starts_with(|c: char| c.is_ascii_digit()))?;
     Some(version.split('-').next()?.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn dates() {
-        assert_eq!(super::rfc3339(0), "1970-01-01T00:00:00Z");
-        assert_eq!(super::rfc3339(951_827_696), "2000-02-29T12:34:56Z");
-        assert_eq!(super::rfc3339(4_102_444_799), "2099-12-31T23:59:59Z");
-    }
 }

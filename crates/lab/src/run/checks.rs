@@ -69,7 +69,10 @@ fn check(program: &Path, parameters: &Parameters) -> std::io::Result<Output> {
 }
 
 /// A mount needs the device, and an ordinary user's mount the set-user-id program `fusermount3`.
-pub(crate) fn fuse() -> Result<()> {
+///
+/// # Errors
+/// [`Error::Missing`] if one of them is missing.
+pub fn fuse() -> Result<()> {
     device()?;
     helper(rustix::process::geteuid().is_root(), std::env::var_os("PATH").as_deref())
 }
@@ -113,7 +116,10 @@ pub(crate) fn memory(arc: u64, memory: u64) -> Result<()> {
 }
 
 /// Free space where the trials work.
-pub(crate) fn space(dir: &Path, needed: u64) -> Result<()> {
+///
+/// # Errors
+/// [`Error::Missing`] if `dir` has less than `needed` bytes free.
+pub fn space(dir: &Path, needed: u64) -> Result<()> {
     let stat = rustix::fs::statvfs(dir).map_err(|e| Error::host("looking at", dir)(e.into()))?;
     let free = stat.f_bavail * stat.f_frsize;
     if free >= needed {

@@ -6,9 +6,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use poolwright_host::process::{self, CpuTicks, ProcessStat};
 use rustix::process::{Pid, Signal, WaitOptions};
-
-use super::procfs::{Process, Ticks, process};
 
 /// Has orphans of all generations become children of this process.
 pub fn adopt_orphans() -> std::io::Result<()> {
@@ -20,20 +19,13 @@ fn myself() -> i32 {
     std::process::id() as i32
 }
 
-/// All processes of the host that can be read.
-fn all() -> Vec<Process> {
-    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
-    let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number);
-    pids.filter_map(|pid| process(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).collect()
-}
-
 /// What is below `root`, without the trees of `except`.
-fn below<'a>(all: &'a [Process], root: i32, except: &[i32]) -> Vec<&'a Process> {
-    let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
+fn below<'a>(all: &'a [ProcessStat], root: i32, except: &[i32]) -> Vec<&'a ProcessStat> {
+    let mut children: HashMap<i32, Vec<&ProcessStat>> = HashMap::new();
     for process in all {
         children.entry(process.parent).or_default().push(process);
     }
-    let mut found: Vec<&Process> = Vec::new();
+    let mut found: Vec<&ProcessStat> = Vec::new();
     let mut parents = vec![root];
     while let Some(parent) = parents.pop() {
         for child in children.get(&parent).into_iter().flatten() {
@@ -50,9 +42,9 @@ fn below<'a>(all: &'a [Process], root: i32, except: &[i32]) -> Vec<&'a Process> 
 ///
 /// A process counts by itself while it lives or is not waited for, and in its parent afterwards; this process is the
 /// parent in the end, because it adopts orphans.
-pub fn used(except: &[i32]) -> Ticks {
-    let all = all();
-    let mut sum = Ticks::default();
+pub fn used(except: &[i32]) -> CpuTicks {
+    let all = process::all();
+    let mut sum = CpuTicks::default();
     for process in below(&all, myself(), except) {
         sum += process.own;
         sum += process.waited;
@@ -64,14 +56,14 @@ pub fn used(except: &[i32]) -> Ticks {
 }
 
 /// What one process has used itself.
-pub fn used_by(pid: i32) -> Option<Ticks> {
-    process(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?).map(|process| process.own)
+pub fn used_by(pid: i32) -> Option<CpuTicks> {
+    ProcessStat::read(pid).map(|process| process.own)
 }
 
 /// Who is alive below this process, without `except`; waits for those that have ended and have no other parent.
-pub fn left(except: &[i32]) -> Vec<Process> {
-    let all = all();
-    let (ended, alive): (Vec<&Process>, Vec<&Process>) =
+pub fn left(except: &[i32]) -> Vec<ProcessStat> {
+    let all = process::all();
+    let (ended, alive): (Vec<&ProcessStat>, Vec<&ProcessStat>) =
         below(&all, myself(), except).into_iter().partition(|process| process.state == 'Z');
     for process in ended.iter().filter(|process| process.parent == myself()) {
         if let Some(pid) = Pid::from_raw(process.pid) {
@@ -82,7 +74,7 @@ pub fn left(except: &[i32]) -> Vec<Process> {
 }
 
 /// Waits a moment for the end of everything below this process; who is still there then.
-pub fn settled(except: &[i32], patience: Duration) -> Vec<Process> {
+pub fn settled(except: &[i32], patience: Duration) -> Vec<ProcessStat> {
     let start = Instant::now();
     loop {
         let left = left(except);
@@ -111,14 +103,15 @@ pub fn end(except: &[i32], patience: Duration) {
 mod tests {
     use super::*;
 
-    fn one(pid: i32, parent: i32) -> Process {
-        Process {
+    fn one(pid: i32, parent: i32) -> ProcessStat {
+        ProcessStat {
             pid,
             name: String::new(),
             state: 'S',
             parent,
-            own: Ticks::default(),
-            waited: Ticks::default(),
+            flags: 0,
+            own: CpuTicks::default(),
+            waited: CpuTicks::default(),
         }
     }
 

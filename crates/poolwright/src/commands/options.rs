@@ -62,7 +62,7 @@ impl TrialOptions {
 
 /// This program as a child will run it: the running file itself, even if another was installed in its place since.
 pub fn this_program() -> PathBuf {
-    PathBuf::from("/proc/self/exe")
+    poolwright_host::process::own_executable()
 }
 
 /// The kernel's default of `zfs_dirty_data_max`: a tenth of the memory, 4 GiB at most.

@@ -43,8 +43,7 @@ fn lab(path: &Path, text: &[u8]) -> anyhow::Result<u8> {
     interrupt::watch_patiently()?;
     let spec: TrialSpec = serde_json::from_slice(text)
         .with_context(|| format!("{} is no trial's specification", path.display()))?;
-    // by this name it can be started by others too, and also after a new build
-    let program = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+    let program = poolwright_host::process::own_executable_for_others();
     let setting = Setting { program, interrupted: interrupt::requested, say };
     print(&poolwright_lab::trial::run(&spec, &setting)?)
 }

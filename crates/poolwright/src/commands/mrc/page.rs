@@ -1,6 +1,7 @@
 //! The page of an `mrc` run.
 
-use poolwright_tune::machine;
+use poolwright_host::machine::MachineInfo;
+use poolwright_openzfs::Engine;
 
 use super::analysis::Explanation;
 use super::result::MrcResult;
@@ -9,7 +10,10 @@ use crate::mrc_page::{self, Report};
 
 /// The whole page.
 pub fn html(found: &MrcResult, explanation: &Explanation) -> String {
-    let machine: Vec<(String, String)> = machine::description()
+    let mut fields = MachineInfo::read().fields();
+    fields.insert("openzfs".to_owned(), Engine::version());
+    fields.insert("poolwright".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    let machine: Vec<(String, String)> = fields
         .into_iter()
         .map(|(name, value)| match (name.as_str(), value.parse()) {
             ("memory_bytes", Ok(bytes)) => ("memory".to_owned(), mrc_page::format::bytes(bytes)),

@@ -1,8 +1,8 @@
 //! A scrub or resilver in `zpool status`'s words, and `poolwright pool scrub`.
 
+use poolwright_host::time::rfc3339;
 use poolwright_openzfs::{Scan, ScanKind, ScanState};
 use poolwright_trace::format_size;
-use poolwright_tune::machine::rfc3339;
 use poolwright_userpool::{Request, Scrub, ScrubHow, registry};
 
 use crate::commands::pool_connection::{PoolConnection, PoolFiles, parse_pool, print_json};
