@@ -54,16 +54,6 @@ pub enum Error {
     /// A trial failed.
     #[error("{0}")]
     Trial(String),
-    /// A process may be writing what is to be copied.
-    #[error("{} is open for writing in {name} (process {pid})\nhint: stop the database, or name a copy of a stopped one with --dir", path.display())]
-    InUse {
-        /// The process.
-        pid: i32,
-        /// Its name.
-        name: String,
-        /// The file.
-        path: PathBuf,
-    },
     /// Somebody still uses what is to be changed.
     #[error("{0}")]
     Busy(String),

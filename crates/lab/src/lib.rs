@@ -5,7 +5,6 @@
 
 pub mod assets;
 pub mod campaign;
-pub mod confirm;
 mod error;
 pub mod order;
 mod outcome;

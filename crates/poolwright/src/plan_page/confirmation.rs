@@ -1,8 +1,10 @@
 //! What the database itself measured, beside what the plan predicts: the same table on the page and at the terminal.
 
+use poolwright_confirm::MEASURED;
 use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
-use poolwright_tune::confirm::{MEASURED, OBJECTIVE};
-use poolwright_tune::plan::{Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, WorkUnit};
+use poolwright_tune::plan::{
+    Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, OBJECTIVE, WorkUnit,
+};
 
 use super::format;
 
