@@ -24,7 +24,6 @@ mod result;
 mod sample;
 mod source;
 mod statistics;
-pub mod student;
 
 use std::time::Instant;
 

@@ -1,12 +1,24 @@
-//! Access to the host: private files and directories, scratch directories, files that a trace names, memory.
+//! Access to the host: private files and directories, scratch directories, files that a trace names, and the facts that the
+//! kernel reports in `/proc` and `/sys`.
 //!
 //! Poolwright often runs as root on machines with other users, and its files contain a database's pages. Files and
 //! directories are therefore created with private modes, links that another user placed at a predictable name are not
 //! followed, and a path from a trace is opened only if it names a regular file.
+//!
+//! Each file of `/proc` has one reader: [`mountinfo`], [`process`], [`cpu`], [`memory`], [`block`], [`kernel`]. A reader skips
+//! lines that it cannot parse, and file names need not be UTF-8, because safety checks depend on the rest of the table. The
+//! tests parse files captured from real hosts.
 
+pub mod block;
+pub mod cpu;
+pub mod device;
+pub mod kernel;
+pub mod machine;
 pub mod memory;
+pub mod mountinfo;
 pub mod part;
 pub mod private;
+pub mod process;
 pub mod regular;
 pub mod room;
 pub mod scratch;

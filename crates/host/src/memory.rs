@@ -1,4 +1,4 @@
-//! The host's memory.
+//! The host's memory, from `/proc/meminfo` (`proc_meminfo(5)`).
 
 /// `MemAvailable` in bytes; `None` if the host does not report it.
 pub fn available() -> Option<u64> {
@@ -29,6 +29,9 @@ mod tests {
         let text = "MemTotal:       16 kB\nMemFree:   1 kB\nMemAvailable:   8 kB\n";
         assert_eq!(in_text(text, "MemAvailable"), Some(8192));
         assert_eq!(in_text(text, "MemAvail"), None);
+        let captured = include_str!("../fixtures/meminfo");
+        assert_eq!(in_text(captured, "MemTotal"), Some(24_684_084 << 10));
+        assert!(in_text(captured, "MemAvailable") < in_text(captured, "MemTotal"));
         assert!(available() <= total());
     }
 }

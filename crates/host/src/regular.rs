@@ -8,6 +8,7 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
 use crate::private::Unsafe;
+use crate::process;
 
 /// Opens a regular file for reading. Refuses all other types without opening them: opening a pipe can block for ever, and
 /// opening a device can have side effects (a watchdog, a tape). Follows links, because databases use them to place files.
@@ -20,7 +21,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     if !FileType::from_raw_mode(fstat(&named)?.st_mode).is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, Unsafe::NotAFile));
     }
-    File::open(format!("/proc/self/fd/{}", named.as_raw_fd()))
+    File::open(process::descriptor_path(std::process::id(), named.as_raw_fd()))
 }
 
 #[cfg(test)]

@@ -54,17 +54,7 @@ pub enum Error {
     /// A trial failed.
     #[error("{0}")]
     Trial(String),
-    /// A process may be writing to a file that is to be copied.
-    #[error("{} is open for writing in {name} (process {pid})\nhint: stop the database, or use a copy of a stopped one", path.display())]
-    InUse {
-        /// ID of the process.
-        pid: i32,
-        /// Name of the process.
-        name: String,
-        /// Path of the file.
-        path: PathBuf,
-    },
-    /// Something that is to be changed is in use.
+    /// The object to change is in use.
     #[error("{0}")]
     Busy(String),
     /// The results cannot be read or written.

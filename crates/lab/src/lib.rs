@@ -6,7 +6,6 @@
 
 pub mod assets;
 pub mod campaign;
-pub mod confirm;
 mod error;
 pub mod order;
 mod outcome;

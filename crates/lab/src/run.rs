@@ -1,6 +1,6 @@
 //! Runs a campaign: every trial that the results lack, one after another.
 
-pub(crate) mod checks;
+pub mod checks;
 pub mod child;
 pub mod scratch_dir;
 
@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use poolwright_openzfs::property;
-use poolwright_tune::machine;
+use poolwright_host::machine::MachineInfo;
+use poolwright_host::memory;
+use poolwright_host::time::now;
+use poolwright_openzfs::{Engine, property};
 
 pub use child::Progress;
 
@@ -198,7 +200,7 @@ fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study]) -> Result
     match &options.directory {
         None => {
             checks::fuse()?;
-            checks::memory(largest_arc(campaign, options, studies), machine::memory_bytes("MemTotal"))?;
+            checks::memory(largest_arc(campaign, options, studies), memory::total().unwrap_or(0))?;
         }
         Some(dir) => checks::space(dir, campaign.space(&options.scale))?,
     }
@@ -213,7 +215,9 @@ fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study]) -> Result
 }
 
 fn new_run(campaign: &Campaign, text: &str, options: &Options) -> Run {
-    let mut machine = machine::description();
+    let mut machine = MachineInfo::read().fields();
+    machine.insert("openzfs".into(), Engine::version());
+    machine.insert("poolwright".into(), env!("CARGO_PKG_VERSION").to_owned());
     machine.insert("host".into(), rustix::system::uname().nodename().to_string_lossy().into_owned());
     machine.insert("scratch".into(), options.scratch.display().to_string());
     Run {
@@ -225,7 +229,7 @@ fn new_run(campaign: &Campaign, text: &str, options: &Options) -> Run {
             None => "pool".into(),
             Some(dir) => format!("directory {}", dir.display()),
         },
-        started: machine::now(),
+        started: now(),
         machine,
     }
 }
@@ -325,7 +329,7 @@ impl Work<'_> {
         let position = self.trials.iter().map(|t| t.position + 1).max().unwrap_or(0);
         let scratch = self.scratch_dir.trial(position)?;
         let spec = self.plan.spec(study, &key.case, key.block, scratch);
-        let started = machine::now();
+        let started = now();
         let mut progress = |said: Progress| watch(Event::Progress(&said));
         let ran =
             child::run(&self.options.program, &spec, position, self.scratch_dir, interrupted, &mut progress);

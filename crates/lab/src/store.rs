@@ -27,7 +27,7 @@ pub struct Run {
     pub target: String,
     /// Start of the run, RFC 3339 in UTC.
     pub started: String,
-    /// The machine: [`poolwright_tune::machine::description`] and its name as `host`.
+    /// The machine: the fields of [`poolwright_host::machine::MachineInfo`], `openzfs`, `poolwright`, `scratch`, and its name as `host`.
     pub machine: BTreeMap<String, String>,
 }
 

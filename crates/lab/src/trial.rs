@@ -9,7 +9,6 @@ mod histogram;
 mod log_tail;
 mod phase;
 pub mod processes;
-mod procfs;
 pub mod protocol;
 mod sampler;
 pub mod target;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use poolwright_host::process;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
@@ -218,19 +219,12 @@ pub(crate) fn usable(path: &Path) -> Result<PathBuf> {
 /// Whether a process that this one may inspect has a file open, or its working directory, below `dir` but not below
 /// `inside`.
 fn is_used(dir: &Path, inside: &[&Path]) -> bool {
-    let below = |link: PathBuf| {
-        let at = std::fs::read_link(link);
-        at.is_ok_and(|at| at.starts_with(dir) && !inside.iter().any(|other| at.starts_with(other)))
-    };
-    let uses = |process: PathBuf| {
-        let open = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-        below(process.join("cwd"))
-            || below(process.join("root"))
-            || open.into_iter().any(|fd| below(fd.path()))
-    };
-    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let is_process = |name: &std::ffi::OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
-    all.filter(|entry| is_process(&entry.file_name())).any(|entry| uses(entry.path()))
+    let below = |at: PathBuf| at.starts_with(dir) && !inside.iter().any(|other| at.starts_with(other));
+    process::ids().unwrap_or_default().into_iter().any(|pid| {
+        process::working_directory(pid).is_some_and(below)
+            || process::root_directory(pid).is_some_and(below)
+            || process::open_files(pid).any(below)
+    })
 }
 
 enum Direct {

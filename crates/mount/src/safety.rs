@@ -4,8 +4,11 @@
 //! directories, directories that are not empty, mount points and the caller's working directory, unless the caller sets
 //! `overlay`. They always refuse `/` and the kernel's own file systems.
 
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+
+use poolwright_host::device::Device;
+use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_host::process::{self, ProcessStat};
 
 use crate::{Error, Result};
 
@@ -33,8 +36,8 @@ pub fn check_mount_point(path: &Path, overlay: bool) -> Result<PathBuf> {
     if overlay {
         return Ok(path);
     }
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    if let Some(source) = mounted_on(&mounts, &path) {
+    let mounts = mountinfo::read().unwrap_or_default();
+    if let Some(source) = mountinfo::on(&mounts, &path).map(MountEntry::describe) {
         let why = format!("{source} is mounted there already");
         let hint = "unmount that first, or mount over it with -O";
         return Err(Error::Covered { path, why, hint });
@@ -54,23 +57,17 @@ pub fn check_mount_point(path: &Path, overlay: bool) -> Result<PathBuf> {
 ///
 /// # Errors
 /// [`Error::Covered`], which names the process.
-pub fn refuse_working_directory(path: &Path, process: i32) -> Result<()> {
-    let mut next = Some(process);
+pub fn refuse_working_directory(path: &Path, pid: i32) -> Result<()> {
+    let mut next = Some(pid);
     while let Some(pid) = next.filter(|pid| *pid > 0) {
-        if std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == path) {
-            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            let why = format!("it is the working directory of process {pid} ({})", name.trim_end());
+        if process::working_directory(pid).is_some_and(|cwd| cwd == path) {
+            let why = format!("it is the working directory of process {pid} ({})", process::name(pid));
             let hint = "change to another directory first, or mount over it with -O";
             return Err(Error::Covered { path: path.to_owned(), why, hint });
         }
-        next = parent(&std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default());
+        next = ProcessStat::read(pid).map(|stat| stat.parent);
     }
     Ok(())
-}
-
-/// The parent's process ID in `/proc/PID/stat`: the second word after the name, which may contain any characters.
-fn parent(stat: &str) -> Option<i32> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Refuses system directories. `path` must be canonical.
@@ -86,66 +83,25 @@ fn refuse_system(path: &Path, overlay: bool) -> Result<()> {
     Ok(())
 }
 
-/// The topmost mount on a directory: source and type, as in `/proc/self/mountinfo`.
-fn mounted_on(mountinfo: &str, path: &Path) -> Option<String> {
-    let found = mountinfo
-        .lines()
-        .rev()
-        .find(|line| line.split(' ').nth(4).is_some_and(|at| unescape(at) == path.as_os_str().as_bytes()))?;
-    let mut words = found.split_once(" - ")?.1.split(' ');
-    let kind = words.next()?;
-    let source = String::from_utf8_lossy(&unescape(words.next()?)).into_owned();
-    Some(if source == "none" || source == kind { kind.to_owned() } else { format!("{source} ({kind})") })
-}
-
 /// The mount on top of the file system with this device number, on the same directory.
 pub(crate) fn covering(device: u64, path: &Path) -> Option<String> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    covering_in(&mounts, device, path)
+    covering_in(&mountinfo::read().unwrap_or_default(), device, path)
 }
 
-/// Relies on the order of `/proc/self/mountinfo`: mounts on one directory are listed bottom to top.
-fn covering_in(mountinfo: &str, device: u64, path: &Path) -> Option<String> {
-    let lines: Vec<&str> = mountinfo.lines().collect();
-    let own = lines.iter().rposition(|line| is_listed(line, device, path))?;
-    mounted_on(&lines[own + 1..].join("\n"), path)
+/// Relies on the order of the table: mounts on one directory are listed bottom to top.
+fn covering_in(mounts: &[MountEntry], device: u64, path: &Path) -> Option<String> {
+    let own = mounts.iter().rposition(|mount| is_mount_of(mount, device, path))?;
+    mountinfo::on(&mounts[own + 1..], path).map(MountEntry::describe)
 }
 
 /// Whether the file system with this device number is mounted on the directory. The number alone is not enough: the kernel
 /// reuses it for the next mount as soon as it is free.
 pub(crate) fn is_mounted(device: u64, path: &Path) -> bool {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo");
-    mounts.is_ok_and(|mounts| is_listed(&mounts, device, path))
+    mountinfo::read().is_ok_and(|mounts| mounts.iter().any(|mount| is_mount_of(mount, device, path)))
 }
 
-fn is_listed(mountinfo: &str, device: u64, path: &Path) -> bool {
-    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-    mountinfo.lines().any(|line| {
-        let mut words = line.split(' ').skip(2);
-        words.next() == Some(&number)
-            && words.nth(1).is_some_and(|at| unescape(at) == path.as_os_str().as_bytes())
-    })
-}
-
-/// Decodes octal escapes (`\040` is a space); mountinfo escapes spaces, tabs, newlines and backslashes.
-fn unescape(word: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(word.len());
-    let mut rest = word.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let octal =
-            after.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
-        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(code) => {
-                out.push(code);
-                rest = &after[3..];
-            }
-            None => {
-                out.push(byte);
-                rest = after;
-            }
-        }
-    }
-    out
+fn is_mount_of(mount: &MountEntry, device: u64, path: &Path) -> bool {
+    mount.device == Device::from_raw(device) && mount.point == path
 }
 
 #[cfg(test)]
@@ -206,13 +162,12 @@ mod tests {
         let info = "30 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
                     40 30 0:50 / /a\\040b\\134c rw shared:1 - fuse.poolwright tank/db rw\n\
                     41 30 0:51 / /t rw - tmpfs tmpfs rw\n42 41 0:52 / /t rw - tmpfs none rw\n";
-        assert_eq!(mounted_on(info, Path::new("/a b\\c")).unwrap(), "tank/db (fuse.poolwright)");
-        assert_eq!(mounted_on(info, Path::new("/t")).unwrap(), "tmpfs");
-        assert_eq!(mounted_on(info, Path::new("/a")), None);
+        let mounts = mountinfo::parse(info.as_bytes());
+        let is_listed = |device, path: &str| mounts.iter().any(|m| is_mount_of(m, device, Path::new(path)));
         let device = rustix::fs::makedev(0, 50);
-        assert!(is_listed(info, device, Path::new("/a b\\c")));
-        assert!(!is_listed(info, device, Path::new("/t")), "the number of another mount");
-        assert!(!is_listed(info, rustix::fs::makedev(0, 53), Path::new("/t")));
+        assert!(is_listed(device, "/a b\\c"));
+        assert!(!is_listed(device, "/t"), "the number of another mount");
+        assert!(!is_listed(rustix::fs::makedev(0, 53), "/t"));
         let proc = std::os::unix::fs::MetadataExt::dev(&std::fs::metadata("/proc").unwrap());
         assert!(is_mounted(proc, Path::new("/proc")) && !is_mounted(proc, Path::new("/")));
     }
@@ -238,7 +193,6 @@ mod tests {
         refuse_working_directory(&real, std::process::id() as i32).unwrap();
         drop(shell.stdin.take());
         shell.wait().unwrap();
-        assert_eq!(parent("7 (a) b (c) S 3 7 7 0"), Some(3));
     }
 
     #[test]
@@ -247,7 +201,8 @@ mod tests {
         let above = "37 36 0:32 / /mnt/a rw - tmpfs tmpfs rw\n";
         let beside = "38 25 0:33 / /mnt/b rw - tmpfs tmpfs rw\n";
         let device = rustix::fs::makedev(0, 31);
-        let on = |mounts: &str| covering_in(mounts, device, Path::new("/mnt/a"));
+        let on =
+            |mounts: &str| covering_in(&mountinfo::parse(mounts.as_bytes()), device, Path::new("/mnt/a"));
         assert_eq!(on(&format!("{below}{beside}")), None);
         assert_eq!(on(&format!("{below}{beside}{above}")).as_deref(), Some("tmpfs"));
         assert_eq!(on(&format!("{above}{below}")), None, "ours is on top");

@@ -278,7 +278,7 @@ fn a_failed_trial_of_a_later_block_is_left_out() {
     let said = String::from_utf8_lossy(&out.stderr);
     let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
     place.nothing_left();
-    assert!(said.contains("warning: the trial gave no result: the load command failed"), "{said}");
+    assert!(said.contains("warning: the trial failed: the load command failed"), "{said}");
     let found = &plan["confirmation"];
     assert_eq!(
         (found["failed_trials"].as_u64(), found["settings"][2]["blocks"].as_u64()),

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use poolwright_host::cpu::HostCpu;
+use poolwright_host::process::{self, ProcessStat};
 use poolwright_trace::CpuSecond;
-
-use crate::subject;
 
 /// `/proc` counts CPU time in hundredths of a second (`USER_HZ`, the same on every x86-64 kernel).
 const TICK_NS: u64 = 10_000_000;
@@ -34,7 +34,7 @@ impl CpuSampler {
     pub fn new(start: Instant) -> CpuSampler {
         CpuSampler {
             sampled: start,
-            host_ticks: host().ticks,
+            host_ticks: host_ticks(),
             process_ticks: BTreeMap::new(),
             other_ticks: others(&BTreeSet::new()),
             serves_fuse: BTreeMap::new(),
@@ -57,13 +57,13 @@ impl CpuSampler {
             return;
         }
         self.sampled += Duration::from_secs(seconds);
-        let host_ticks = host().ticks;
+        let host_ticks = host_ticks();
         let host = host_ticks.saturating_sub(self.host_ticks);
         self.host_ticks = host_ticks;
         let mut subject = 0;
         let mut process_ticks = BTreeMap::new();
         pids.retain(|&pid| {
-            let Some(ticks) = subject::cpu_ticks(pid) else { return false };
+            let Some(ticks) = cpu_ticks(pid) else { return false };
             subject += ticks.saturating_sub(self.process_ticks.get(&pid).copied().unwrap_or(ticks));
             process_ticks.insert(pid, ticks);
             true
@@ -90,56 +90,34 @@ impl CpuSampler {
     }
 }
 
-/// CPUs of the machine; 0 if `/proc/stat` cannot be read.
-pub(crate) fn cores() -> u32 {
-    host().cores
+/// Ticks that all CPUs of the machine have used since boot; 0 if `/proc/stat` cannot be read.
+fn host_ticks() -> u64 {
+    HostCpu::read().unwrap_or_default().times.used()
 }
 
-/// What `/proc/stat` says of the machine.
-#[derive(Debug, Default, PartialEq)]
-struct Host {
-    /// Used by all CPUs since boot: neither idle nor taken by the hypervisor.
-    ticks: u64,
-    cores: u32,
+/// Ticks that a process has used; `None` if it has ended.
+fn cpu_ticks(pid: u32) -> Option<u64> {
+    ProcessStat::read(pid as i32).map(|stat| stat.own.total())
 }
 
-fn host() -> Host {
-    std::fs::read_to_string("/proc/stat").map_or_else(|_| Host::default(), |text| parse(&text))
-}
-
-/// Parses `/proc/stat` (`proc_stat(5)`): user, nice, system, idle, iowait, irq, softirq, steal, …
-fn parse(text: &str) -> Host {
-    let mut host = Host::default();
-    for line in text.lines() {
-        let mut fields = line.split_whitespace();
-        match fields.next() {
-            Some("cpu") => {
-                let used = |(index, _): &(usize, u64)| matches!(index, 0 | 1 | 2 | 5 | 6);
-                let ticks = fields.map_while(|field| field.parse().ok()).enumerate();
-                host.ticks = ticks.filter(used).map(|(_, ticks)| ticks).sum();
-            }
-            Some(name) if name.starts_with("cpu") => host.cores += 1,
-            _ => {}
-        }
-    }
-    host
+/// The same; `None` also for a thread of the kernel.
+fn user_cpu_ticks(pid: u32) -> Option<u64> {
+    let stat = ProcessStat::read(pid as i32)?;
+    (!stat.is_kernel_thread()).then_some(stat.own.total())
 }
 
 /// Ticks of the processes that are neither in `subject` nor the recorder nor threads of the kernel: clients, as a rule, and
 /// servers of file systems.
 fn others(subject: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeMap::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pids = process::ids().unwrap_or_default().into_iter().filter_map(|pid| u32::try_from(pid).ok());
     let is_other = |pid: &u32| *pid != std::process::id() && !subject.contains(pid);
-    pids.filter(is_other).filter_map(|pid| Some((pid, subject::user_cpu_ticks(pid)?))).collect()
+    pids.filter(is_other).filter_map(|pid| Some((pid, user_cpu_ticks(pid)?))).collect()
 }
 
 /// Whether the process serves a file system in user space. What it does is the storage's part, which a replay does by itself,
 /// as it does that of the kernel's threads.
 fn serves_fuse(pid: u32) -> bool {
-    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    let mut opened = descriptors.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    opened.any(|target| target == Path::new(FUSE))
+    process::open_files(pid as i32).any(|file| file == Path::new(FUSE))
 }
 
 #[cfg(test)]
@@ -161,14 +139,6 @@ mod tests {
         server.kill().unwrap();
         server.wait().unwrap();
         assert!(serves);
-    }
-
-    #[test]
-    fn idle_time_is_not_used_time() {
-        let text = "cpu  1 20 300 4000 50000 600000 7000000 80000000 5 5\n\
-                    cpu0 1 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\nintr 5 0\n";
-        assert_eq!(parse(text), Host { ticks: 7_600_321, cores: 2 });
-        assert_eq!(parse(""), Host::default());
     }
 
     #[test]

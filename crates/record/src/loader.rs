@@ -11,6 +11,7 @@ use libbpf_rs::{
     ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
     RingBufferBuilder,
 };
+use poolwright_host::{kernel, process};
 
 use crate::error::{Error, Result};
 use crate::probes::{COUNTERS, Point, ProbeSet, When};
@@ -201,7 +202,7 @@ fn choose_programs(
         if wanted && !there {
             let Some(what) = point.unseen_without else {
                 let what = format!("tracepoint {}", point.tracepoint);
-                return Err(Error::Kernel { release: kernel_release(), what });
+                return Err(Error::Kernel { release: kernel::release(), what });
             };
             if !unseen.contains(&what) {
                 unseen.push(what);
@@ -228,23 +229,14 @@ fn renamed(point: &Point, has: &impl Fn(&str) -> bool) -> bool {
 fn check_capabilities() -> Result<()> {
     const NEEDED: [(u32, &str); 2] = [(39, "CAP_BPF"), (38, "CAP_PERFMON")];
     const CAP_SYS_ADMIN: u32 = 21;
-    let path = Path::new("/proc/self/status");
-    let status =
-        std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    let effective = process::effective_capabilities()
+        .map_err(|source| Error::Read { path: "/proc/self/status".into(), source })?;
     let has = |bit: u32| effective >> bit & 1 == 1;
     if has(CAP_SYS_ADMIN) {
         return Ok(());
     }
     let missing: Vec<&str> = NEEDED.iter().filter(|(bit, _)| !has(*bit)).map(|(_, name)| *name).collect();
     if missing.is_empty() { Ok(()) } else { Err(Error::Privilege { missing: missing.join(" and ") }) }
-}
-
-/// Returns the kernel's release, like `uname -r`.
-pub(crate) fn kernel_release() -> String {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    release.trim().to_owned()
 }
 
 fn keep_last_words(_: PrintLevel, text: String) {
@@ -266,7 +258,7 @@ fn refusal(what: &str, error: &libbpf_rs::Error) -> Error {
     let why = if words.is_empty() { error.to_string() } else { format!("{error} ({words})") };
     match error.kind() {
         ErrorKind::PermissionDenied => Error::Refused { what: what.to_owned(), why },
-        _ => Error::Refused { what: format!("{what} on kernel {}", kernel_release()), why },
+        _ => Error::Refused { what: format!("{what} on kernel {}", kernel::release()), why },
     }
 }
 

@@ -6,13 +6,15 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::RingBuffer;
+use poolwright_host::cpu::HostCpu;
+use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_host::{kernel, process};
 use poolwright_trace::layout::{self, Layout};
 use poolwright_trace::{Meta, Writer};
 
-use crate::cpu::{self, CpuSampler};
+use crate::cpu::CpuSampler;
 use crate::error::{Error, Result};
-use crate::loader::{self, Config, Probes};
-use crate::mounts;
+use crate::loader::{Config, Probes};
 use crate::probes::{COUNTER_REAPED, COUNTER_SILENT, COUNTERS};
 use crate::sink::{Sink, Watcher};
 use crate::subject::{self, Roots, Subject};
@@ -162,7 +164,8 @@ impl Recorder {
         // Create the trace second: if recording is refused, an older trace of that name must remain.
         let probes = first_permitted(|set| Probes::attach(set, config))?;
         let sink = create(meta(&subject))?;
-        let mounts = mounts::mounts()?;
+        let mounts =
+            mountinfo::read().map_err(|source| Error::Read { path: mountinfo::PATH.into(), source })?;
         let inbox =
             Rc::new(RefCell::new(Inbox { tracker: Some(Tracker::new(sink)), failed: None, taken: 0 }));
         let callback_inbox = Rc::clone(&inbox);
@@ -185,7 +188,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    fn begin(&mut self, mounts: Vec<mounts::Mount>, start_ns: u64) -> Result<()> {
+    fn begin(&mut self, mounts: Vec<MountEntry>, start_ns: u64) -> Result<()> {
         let layout = layout_of(&self.subject);
         let roots = self._roots.paths.clone();
         let set = self.probes.set;
@@ -332,8 +335,8 @@ fn meta(subject: &Subject) -> Meta {
     Meta {
         creator: format!("poolwright {}", env!("CARGO_PKG_VERSION")),
         subject: subject.describe(),
-        cores: cpu::cores(),
-        host: format!("Linux {} {}", loader::kernel_release(), std::env::consts::ARCH),
+        cores: HostCpu::read().unwrap_or_default().cores,
+        host: format!("Linux {} {}", kernel::release(), std::env::consts::ARCH),
         ..Meta::default()
     }
 }
@@ -343,7 +346,7 @@ fn layout_of(subject: &Subject) -> Option<&'static Layout> {
     match subject {
         Subject::Dir(dir) => layout::detect(dir),
         Subject::Pid(pid) => {
-            let cwd = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+            let cwd = process::working_directory(*pid as i32)?;
             layout::detect(&cwd).filter(|_| cwd.parent().is_some())
         }
     }

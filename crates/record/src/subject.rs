@@ -5,9 +5,11 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_host::process::{self, ProcessStat};
+
 use crate::error::{Error, Result};
 use crate::loader::Probes;
-use crate::mounts::{self, Mount};
 
 /// `O_PATH`: a descriptor that refers to the file without opening it (`open(2)`).
 const O_PATH: i32 = 0o10000000;
@@ -72,15 +74,16 @@ pub(crate) struct Roots {
 pub(crate) fn announce(
     subject: &Subject,
     probes: &Probes,
-    mounts: &[Mount],
+    mounts: &[MountEntry],
     mut drain: impl FnMut() -> Result<()>,
 ) -> Result<Roots> {
     probes.set_announcing(true)?;
     let mut roots = Roots { paths: Vec::new(), _open: Vec::new() };
     match subject {
         Subject::Dir(dir) => {
-            for path in std::iter::once(dir.as_path()).chain(mounts::below(mounts, dir)) {
-                // The mount is hidden by another one, or was unmounted since.
+            let below = mountinfo::below(mounts, dir).map(|mount| mount.point.as_path());
+            for path in std::iter::once(dir.as_path()).chain(below) {
+                // Skip a mount that another mount hides, or that has been removed since.
                 let Some(file) = show(path).filter(|_| !roots.paths.iter().any(|known| known == path)) else {
                     continue;
                 };
@@ -153,13 +156,10 @@ fn follow_family(pid: u32, probes: &Probes, drain: &mut impl FnMut() -> Result<(
         }
     }
     for pid in known {
-        for kind in ["fd", "map_files"] {
-            let Ok(entries) = fs::read_dir(format!("/proc/{pid}/{kind}")) else { continue };
-            for entry in entries.flatten() {
-                show(&entry.path());
-            }
-            drain()?;
-        }
+        process::descriptors(pid as i32).for_each(|link| drop(show(&link)));
+        drain()?;
+        process::mapped_files(pid as i32).for_each(|link| drop(show(&link)));
+        drain()?;
     }
     Ok(())
 }
@@ -202,71 +202,14 @@ impl Survivor {
 
 /// Whether any thread of the process still runs.
 fn alive(pid: u32) -> bool {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
-    threads.flatten().filter_map(|thread| stat(&thread.path())).any(|stat| stat.runs())
-}
-
-/// Fields of `/proc/PID/stat` of a process or thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stat {
-    state: char,
-    parent: u32,
-    /// The kernel's `PF_*` flags.
-    flags: u32,
-    /// CPU time in user and kernel mode, in ticks. For a process, the sum over its threads, including those that have
-    /// ended.
-    cpu_ticks: u64,
-}
-
-/// Set when a thread begins to exit, before the tracepoint `sched_process_exit` (`include/linux/sched.h`).
-const PF_EXITING: u32 = 0x4;
-const PF_KTHREAD: u32 = 0x0020_0000;
-
-impl Stat {
-    /// Parses a line of `/proc/PID/stat` (`proc_pid_stat(5)`).
-    fn parse(text: &str) -> Option<Stat> {
-        // The name in parentheses may contain any characters; the other fields follow the last parenthesis.
-        let (_, rest) = text.rsplit_once(')')?;
-        let fields: Vec<&str> = rest.split_whitespace().collect();
-        Some(Stat {
-            state: fields.first()?.chars().next()?,
-            parent: fields.get(1)?.parse().ok()?,
-            flags: fields.get(6)?.parse().ok()?,
-            cpu_ticks: fields.get(11)?.parse::<u64>().ok()?.checked_add(fields.get(12)?.parse().ok()?)?,
-        })
-    }
-
-    /// Whether the thread may still issue system calls. A zombie cannot. Neither can an exiting thread, which may have
-    /// passed the tracepoint `sched_process_exit` and remain in state `R` for a while.
-    fn runs(self) -> bool {
-        !matches!(self.state, 'Z' | 'X') && self.flags & PF_EXITING == 0
-    }
-}
-
-fn stat(dir: &Path) -> Option<Stat> {
-    Stat::parse(&fs::read_to_string(dir.join("stat")).ok()?)
-}
-
-/// Returns the CPU time that a process has used so far, in ticks, or `None` if it has ended.
-pub(crate) fn cpu_ticks(pid: u32) -> Option<u64> {
-    stat(Path::new(&format!("/proc/{pid}"))).map(|stat| stat.cpu_ticks)
-}
-
-/// Returns the CPU time of a process in ticks, or `None` if it has ended or is a kernel thread.
-pub(crate) fn user_cpu_ticks(pid: u32) -> Option<u64> {
-    let stat = stat(Path::new(&format!("/proc/{pid}")))?;
-    (stat.flags & PF_KTHREAD == 0).then_some(stat.cpu_ticks)
+    process::is_running(pid as i32)
 }
 
 /// Returns all processes with their parents.
 fn parents() -> Result<Vec<(u32, u32)>> {
-    let proc = Path::new("/proc");
-    let entries = fs::read_dir(proc).map_err(|source| Error::Read { path: proc.to_owned(), source })?;
-    let process = |entry: fs::DirEntry| {
-        let pid = entry.file_name().to_str()?.parse::<u32>().ok()?;
-        Some((pid, stat(&entry.path())?.parent))
-    };
-    Ok(entries.flatten().filter_map(process).collect())
+    let ids = process::ids().map_err(|source| Error::Read { path: "/proc".into(), source })?;
+    let stats = ids.into_iter().filter_map(ProcessStat::read);
+    Ok(stats.map(|stat| (stat.pid as u32, stat.parent as u32)).collect())
 }
 
 #[cfg(test)]
@@ -276,19 +219,6 @@ mod tests {
     use super::*;
     use crate::loader::Config;
     use crate::support::first_permitted;
-
-    #[test]
-    fn an_exiting_thread_does_not_run() {
-        let line = |state, flags| format!("77 (a) b (c) {state} 12 77 77 0 -1 {flags} 0 0 0 0 1 2");
-        let stat = |state, flags: u32| Stat::parse(&line(state, flags)).unwrap();
-        assert_eq!(stat('S', 4_194_304), Stat { state: 'S', parent: 12, flags: 4_194_304, cpu_ticks: 3 });
-        assert!(stat('S', 4_194_304).runs());
-        assert!(!stat('Z', 0).runs());
-        // A thread between the tracepoint and its end is running, with this flag set.
-        assert!(!stat('R', 4_194_304 | PF_EXITING).runs());
-        assert_eq!(Stat::parse("77 (a) S"), None);
-        assert!(alive(std::process::id()));
-    }
 
     #[test]
     fn an_entry_of_a_process_that_has_ended_is_removed() {

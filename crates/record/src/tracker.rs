@@ -3,11 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
 
+use poolwright_host::mountinfo::MountEntry;
 use poolwright_trace::layout::{self, Layout};
 use poolwright_trace::{Event, File, Flags, Op};
 
 use crate::error::Result;
-use crate::mounts::{self, Mount};
+use crate::mounts;
 use crate::sink::Sink;
 use crate::wire::{EntryPath, Io, Name, NewFile, Record};
 
@@ -32,8 +33,8 @@ pub(crate) struct Tracker {
     layout: Option<&'static Layout>,
     start_ns: u64,
     roots: Vec<PathBuf>,
-    mounts: Vec<Mount>,
-    /// The known files, indexed by the programs' file number.
+    mounts: Vec<MountEntry>,
+    /// Indexed by the number that the BPF programs assign.
     known: Vec<Option<TrackedFile>>,
     by_path: HashMap<PathBuf, u32>,
     /// Records that arrived before the followed directories were known.
@@ -71,7 +72,7 @@ impl Tracker {
     pub fn begin(
         &mut self,
         roots: Vec<PathBuf>,
-        mounts: Vec<Mount>,
+        mounts: Vec<MountEntry>,
         layout: Option<&'static Layout>,
         start_ns: u64,
     ) -> Result<()> {

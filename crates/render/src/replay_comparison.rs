@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use poolwright_replay::Replay;
 use poolwright_report::{Cell, Column, Table, Terminal};
+use poolwright_stats::PairedRatio;
 use poolwright_tune::metric;
 use poolwright_tune::objective::metrics;
-use poolwright_tune::statistics::paired_change;
 
 use crate::replay_table::{self, PerRole};
 
@@ -41,7 +41,7 @@ pub fn compare(settings: &[PerRole], runs: &[Vec<Replay>]) -> Vec<Comparison> {
                 .zip(&other)
                 .filter_map(|(a, b)| Some((*a.get(metric)?, *b.get(metric)?)))
                 .collect();
-            let c = paired_change(&pairs)?;
+            let c = PairedRatio::of_means(&pairs, None)?.change()?;
             Some((metric.to_owned(), Change { change: c.change, ci95: c.ci95, pairs: pairs.len() }))
         };
         let changes = COMPARED.iter().filter_map(|metric| change(metric)).collect();

@@ -106,7 +106,7 @@ impl Tuner<'_> {
             format: plan::FORMAT.into(),
             version: plan::VERSION,
             creator: concat!("poolwright ", env!("CARGO_PKG_VERSION")).into(),
-            created: machine::now(),
+            created: poolwright_host::time::now(),
             subject,
             goal: self.request.goal.to_plan(),
             machine: machine::describe(self.request.arc_bytes, &self.request.device, &self.request.scratch),

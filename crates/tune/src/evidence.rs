@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use poolwright_openzfs::property::Settings;
 use poolwright_report::Better;
+use poolwright_stats::{PairedRatio, median};
 
 use crate::candidates::{same, with};
 use crate::metric;
 use crate::objective::{Goal, Metrics};
 use crate::plan::{Evidence, EvidenceKind, Gain, GainVerdict, Gains, Measured, Outcome, Spread};
 use crate::race::{self, Runner};
+use crate::scatter::Scatter;
 use crate::screen::Screened;
-use crate::statistics::{Scatter, median, pooled_change};
 
 /// Returns the median, smallest and largest value of every metric over the trials.
 pub(crate) fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {
@@ -107,7 +108,8 @@ pub(crate) fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
     for name in names {
         let values: Vec<(f64, f64)> =
             pairs.iter().filter_map(|(a, b)| Some((*a.get(name)?, *b.get(name)?))).collect();
-        let Some(change) = pooled_change(&values, scatter.of_metric(name)) else { continue };
+        let ratio = PairedRatio::of_means(&values, scatter.of_metric(name));
+        let Some(change) = ratio.and_then(|ratio| ratio.change()) else { continue };
         let verdict = verdict(name, change.change, change.is_significant());
         let (from, to): (Vec<f64>, Vec<f64>) = values.iter().copied().unzip();
         gains.insert(

@@ -1,25 +1,28 @@
-//! What the measurements ran on.
+//! The plan's description of the machine and of the database server.
 
 use std::collections::BTreeMap;
-use std::fs::read_to_string;
 use std::path::Path;
 use std::process::Command;
 
-use poolwright_host::time::rfc3339;
+use poolwright_host::kernel;
+use poolwright_host::machine::MachineInfo;
+use poolwright_host::mountinfo::file_system;
+pub use poolwright_host::time::rfc3339;
 use poolwright_openzfs::{Device, Engine};
 
 use crate::plan;
 
-/// This machine.
+/// Describes this machine, the emulated device, and the file system `backing` of the scratch directory.
 pub(crate) fn describe(arc_bytes: u64, device: &Device, backing: &Path) -> plan::Machine {
+    let host = MachineInfo::read();
     plan::Machine {
-        os: os_release().unwrap_or_else(|| "unknown".into()),
-        kernel: read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+        os: host.os.unwrap_or_else(|| "unknown".into()),
+        kernel: host.kernel,
         openzfs: Engine::version(),
-        openzfs_kernel: read_to_string("/sys/module/zfs/version").ok().map(|v| v.trim().to_owned()),
-        cpu: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".into()),
-        cores: std::thread::available_parallelism().map_or(1, |n| n.get()) as u32,
-        memory_bytes: memory_bytes("MemTotal"),
+        openzfs_kernel: kernel::zfs_module_version(),
+        cpu: host.cpu.unwrap_or_else(|| "unknown".into()),
+        cores: host.cores,
+        memory_bytes: host.memory_bytes,
         arc_bytes: Some(arc_bytes),
         backing: Some(file_system(backing)),
         device: plan::Device {
@@ -37,56 +40,11 @@ pub(crate) fn describe(arc_bytes: u64, device: &Device, backing: &Path) -> plan:
     }
 }
 
-/// This machine in words, for what is not a plan: `os`, `kernel`, `cpu`, `cores`, `memory_bytes`, `openzfs`,
-/// `poolwright`.
-pub fn description() -> BTreeMap<String, String> {
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let known = [
-        ("os", os_release()),
-        ("kernel", read_to_string("/proc/sys/kernel/osrelease").ok().map(|v| v.trim().to_owned())),
-        ("cpu", field("/proc/cpuinfo", "model name")),
-        ("cores", Some(cores.to_string())),
-        ("memory_bytes", Some(memory_bytes("MemTotal").to_string())),
-        ("openzfs", Some(Engine::version())),
-        ("poolwright", Some(env!("CARGO_PKG_VERSION").to_owned())),
-    ];
-    known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
-}
-
 fn some(value: u64) -> Option<u64> {
     (value > 0).then_some(value)
 }
 
-fn field(path: &str, name: &str) -> Option<String> {
-    let text = read_to_string(path).ok()?;
-    let line = text.lines().find(|l| l.starts_with(name))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
-}
-
-/// The type of the file system that holds a directory: `ext4`, `zfs`.
-pub fn file_system(dir: &Path) -> String {
-    crate::current::detect(dir, &BTreeMap::new()).file_system
-}
-
-/// A line of `/proc/meminfo` in bytes; 0 if it is not there.
-pub fn memory_bytes(name: &str) -> u64 {
-    poolwright_host::memory::field(name).unwrap_or(0)
-}
-
-fn os_release() -> Option<String> {
-    let text = read_to_string("/etc/os-release").ok()?;
-    let value =
-        |key: &str| text.lines().find_map(|l| l.strip_prefix(key)).map(|v| v.trim_matches('"').to_owned());
-    value("PRETTY_NAME=")
-}
-
-/// Now, RFC 3339 in UTC.
-pub fn now() -> String {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    rfc3339(since.as_secs())
-}
-
-/// The server's version, for the plan's subject: asked of the program, not of the running server.
+/// The version of the database server, as its program reports it. The running server may be another version.
 pub(crate) fn database_version(layout: &str) -> Option<String> {
     let program = match layout {
         "mariadb" => "mariadbd",

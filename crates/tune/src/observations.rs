@@ -4,12 +4,12 @@
 //! Figures are compared as logarithms, so that a change is relative.
 
 use poolwright_openzfs::property::{Settings, canonical};
+use poolwright_stats::{Deviation, mean, t975};
 
 use crate::evidence::verdict;
 use crate::objective::{Metrics, name_in};
 use crate::plan::MeasuredChange;
 use crate::race::Outcome;
-use crate::statistics::{Deviation, t975};
 
 /// One setting and its trials.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ const ROUNDING: f64 = 1e-9;
 impl Difference {
     /// Returns the relative change with its 95 % interval by Student's t.
     pub fn effect(&self, metric: &str) -> MeasuredChange {
-        let half = t975(self.freedom) * self.error;
+        let half = t975(self.freedom as f64) * self.error;
         let change = |log: f64| log.exp() - 1.0;
         let ci95 = (change(self.log - half), change(self.log + half));
         let is_clear = (ci95.0 > 0.0 || ci95.1 < 0.0) && self.log.abs() > ROUNDING;
@@ -126,9 +126,6 @@ pub(crate) fn spelled(settings: &Settings) -> Settings {
     settings.iter().map(|(k, v)| (k.clone(), canonical(k, v))).collect()
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
 
 /// Invented trials for tests.
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use poolwright_report::Better;
+use poolwright_stats::{median, t975};
 
 use crate::candidates::difference;
 use crate::metric;
 use crate::observations::Observations;
 use crate::plan::{Evidence, EvidenceKind, Outcome, Pareto, ParetoSetting, Settings};
-use crate::statistics::{median, t975};
 
 /// The metrics by which settings are compared; a metric that is missing is replaced by its stand-in.
 pub(crate) const METRICS: [&str; 3] = ["work_rate", "allocated_bytes", "vdev_write_bytes"];
@@ -134,10 +134,9 @@ impl Contest<'_> {
     /// The smallest difference of logarithms that counts between medians of so many trials.
     fn least(&self, name: &str, a: u32, b: u32) -> f64 {
         let trials = |n: u32| 1.0 / f64::from(n.max(1));
-        let noise = self
-            .noise
-            .get(name)
-            .map_or(0.0, |(deviation, freedom)| t975(*freedom) * deviation * (trials(a) + trials(b)).sqrt());
+        let noise = self.noise.get(name).map_or(0.0, |(deviation, freedom)| {
+            t975(*freedom as f64) * deviation * (trials(a) + trials(b)).sqrt()
+        });
         noise.max(SAME)
     }
 }

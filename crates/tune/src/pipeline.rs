@@ -19,7 +19,7 @@ use crate::groups::{Load, Loads};
 use crate::plan::{self, Plan};
 use crate::roles::{Files, dataset_location, files_in_directory, take_inventory};
 use crate::screen::{Forecast, ForecastInput, estimate};
-use crate::statistics::Scatter;
+use crate::scatter::Scatter;
 use crate::trials::for_all;
 use crate::tuner::{Progress, Request, Tuner, recommended_ashift, together_with};
 use crate::{Error, Result};

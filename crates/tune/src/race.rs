@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::Replay;
+use poolwright_stats::{Deviation, PairedRatio, RelativeChange, median, t975};
 
 use crate::candidates::{assignments, difference, same, with};
 use crate::objective::{Metrics, metrics};
 use crate::requirement::Criteria;
-use crate::statistics::{Change, Deviation, Scatter, median, pooled_change, t975};
+use crate::scatter::Scatter;
 use crate::{Error, Result};
 
 mod search;
@@ -108,8 +109,8 @@ pub struct Outcome {
     /// The pairs of the confirmation: today's metrics and those of the best setting, from trials that ran one
     /// after the other.
     pub pairs: Vec<(Metrics, Metrics)>,
-    /// The change of the objective in the confirmation; below 0 is better than today.
-    pub change: Option<Change>,
+    /// The objective's change in the confirmation; below 0 is better than today.
+    pub change: Option<RelativeChange>,
     /// Why the search ended.
     pub ended: Ended,
     /// Number of trials run.
@@ -402,18 +403,19 @@ impl Race<'_> {
         Ok(())
     }
 
-    fn change(&self, o: &Outcome) -> Option<Change> {
+    fn change(&self, o: &Outcome) -> Option<RelativeChange> {
         let scores: Vec<(f64, f64)> =
             o.pairs.iter().map(|(a, b)| (1.0, self.criteria.goal.objective(b, a))).collect();
-        pooled_change(&scores, noise(o, &self.criteria, &o.today.median()))
+        PairedRatio::of_means(&scores, noise(o, &self.criteria, &o.today.median()))?.change()
     }
 
     /// Whether more pairs would add little: the intervals of objective and work rate are within [`SETTLED`].
     fn is_settled(&self, o: &Outcome) -> bool {
-        let is_narrow = |c: &Change| (c.ci95.1 - c.ci95.0) / 2.0 <= SETTLED;
+        let is_narrow = |c: &RelativeChange| (c.ci95.1 - c.ci95.0) / 2.0 <= SETTLED;
         let rates: Vec<(f64, f64)> =
             o.pairs.iter().filter_map(|(a, b)| Some((*a.get("work_rate")?, *b.get("work_rate")?))).collect();
-        let rate = pooled_change(&rates, o.scatter().of_metric("work_rate"));
+        let rate =
+            PairedRatio::of_means(&rates, o.scatter().of_metric("work_rate")).and_then(|rate| rate.change());
         rate.is_none_or(|c| is_narrow(&c))
             && self.change(o).is_some_and(|c| is_narrow(&c) && c.is_significant())
     }
@@ -446,7 +448,7 @@ fn simplest(o: &Outcome, best: usize, criteria: &Criteria<'_>) -> usize {
         let part =
             !some.is_empty() && some.len() < all.len() && some.iter().all(|(k, v)| all.get(k) == Some(v));
         let error = deviation * (1.0 / trials(best) as f64 + 1.0 / trials(i).max(1) as f64).sqrt();
-        part && trials(i) >= REPEATS && log(i) - reference <= t975(freedom) * error
+        part && trials(i) >= REPEATS && log(i) - reference <= t975(freedom as f64) * error
     };
     let simpler = (0..o.others.len()).filter(|i| within(*i));
     simpler

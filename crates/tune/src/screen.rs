@@ -9,6 +9,7 @@ use std::time::Duration;
 use poolwright_estimate::{Cell, Estimate, Input, Options};
 use poolwright_openzfs::property::{self, Settings};
 use poolwright_replay::Capture;
+use poolwright_stats::median;
 use poolwright_trace::{Event, Trace};
 use rayon::prelude::*;
 
@@ -16,7 +17,6 @@ use crate::candidates::{recordsize_and_compression, with};
 use crate::model::{Anchor, Packing, Prediction, Surroundings, predict};
 use crate::objective::Metrics;
 use crate::requirement::Criteria;
-use crate::statistics::median;
 use crate::{Error, Result};
 
 /// Recorded seconds that the model evaluates: two transaction groups, about as long as a trial.

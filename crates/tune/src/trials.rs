@@ -15,9 +15,9 @@ use crate::fit::{self, CALIBRATION_S, Calibration, Fit, LEAST_TRIALS, PAIRS, WAR
 use crate::objective::{Metrics, metrics};
 use crate::plan;
 use crate::race::{Candidate, Limits, Outcome, Race, Runner};
+use crate::scatter::Scatter;
 use crate::screen::{Forecast, MODEL_S, Screened};
 use crate::slice;
-use crate::statistics::Scatter;
 use crate::tuner::Tuner;
 
 /// Pairs that compare the whole plan with today's settings.

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use poolwright_host::block::physical_sector;
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::Capture;
 use poolwright_trace::Trace;
 
-use crate::current::{Current, physical_sector};
+use crate::current::Current;
 use crate::findings::Findings;
 use crate::fit::{Calibration, Fit};
 use crate::groups::Group;
@@ -19,7 +20,7 @@ use crate::model::Surroundings;
 use crate::objective::{Goal, Metrics};
 use crate::requirement::{Criteria, Requirement};
 use crate::roles::Inventory;
-use crate::statistics::Scatter;
+use crate::scatter::Scatter;
 
 /// Input of one tuning run.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 
 use crate::error::io;
-use crate::{Error, Reply, Request, Result, dirs, lock_owner, socket_path};
+use crate::{Error, Reply, Request, Result, dirs, socket_path};
 
 /// A connection to the process that owns a pool.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Client {
 
     /// The owner's command line; empty if it cannot be read.
     pub fn command(&self) -> String {
-        lock_owner::command_of(self.pid)
+        poolwright_host::process::command_line(self.pid)
     }
 
     /// Sends a request and waits for the answer, without a time limit.

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use poolwright_host::process;
 use rustix::fs::{major, minor};
 
 /// A process that has a pool's file open and locked.
@@ -21,16 +22,8 @@ impl LockOwner {
         let meta = fs::metadata(file).ok()?;
         let locks = fs::read_to_string("/proc/locks").ok()?;
         let pid = owner_in(&locks, major(meta.dev()), minor(meta.dev()), meta.ino())?;
-        Some(LockOwner { pid, command: command_of(pid) })
+        Some(LockOwner { pid, command: process::command_line(pid) })
     }
-}
-
-/// The command line of a process.
-pub(crate) fn command_of(pid: i32) -> String {
-    let raw = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words: Vec<_> =
-        raw.split(|b| *b == 0).filter(|w| !w.is_empty()).map(String::from_utf8_lossy).collect();
-    words.join(" ")
 }
 
 /// Finds the owner in lines such as `1: FLOCK  ADVISORY  WRITE 705 00:17:1234 0 EOF`. Lines with `->` are of waiters.

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use poolwright_openzfs::property;
+use poolwright_stats::Direction;
 use serde::Serialize;
 
 use super::cells;
 use super::figure::Figure;
 use super::format;
 use crate::campaign::{Case, Claim, ParameterPath, Recommend, Study};
-use crate::statistics::{self, Direction};
+use crate::statistics;
 use crate::store::Trial;
 
 /// Dangerous values of a dataset's property or a driver's parameter, with the reason.

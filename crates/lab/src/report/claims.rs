@@ -1,10 +1,11 @@
 //! Compares the original's statements with the measurements.
 
+use poolwright_stats::{Direction, PairedRatio};
 use serde::Serialize;
 
 use super::{format, measures};
 use crate::campaign::{Case, Claim, Study, Times};
-use crate::statistics::{self, Direction, Ratio};
+use crate::statistics;
 use crate::store::Trial;
 
 /// The result of testing a claim.
@@ -126,7 +127,7 @@ fn result(study: &Study, trials: &[Trial], claim: &Claim) -> ClaimResult {
     }
 }
 
-fn verdict(claim: &Claim, ratio: Option<&Ratio>, pairs: &[(f64, f64)]) -> ClaimVerdict {
+fn verdict(claim: &Claim, ratio: Option<&PairedRatio>, pairs: &[(f64, f64)]) -> ClaimVerdict {
     let Some(ratio) = ratio else { return ClaimVerdict::NotMeasured };
     let Some((low, high)) = ratio.interval else { return ClaimVerdict::TooFew };
     if let Some(limit) = claim.limit {
@@ -153,7 +154,7 @@ fn verdict(claim: &Claim, ratio: Option<&Ratio>, pairs: &[(f64, f64)]) -> ClaimV
 fn on_both_sides(pairs: &[(f64, f64)], limit: f64, lower: bool) -> ClaimVerdict {
     let side = |pick: fn(&(f64, f64)) -> f64| {
         let figures: Vec<(f64, f64)> = pairs.iter().map(|pair| (limit, pick(pair))).collect();
-        Ratio::of(&figures).map_or(Direction::TooFew, |r| r.direction())
+        PairedRatio::of_medians(&figures).map_or(Direction::TooFew, |r| r.direction())
     };
     let (than, better) = (side(|p| p.0), side(|p| p.1));
     let (inside, outside) =
@@ -173,7 +174,7 @@ fn line(
     verdict: ClaimVerdict,
     unit: &str,
     ours: Option<[f64; 2]>,
-    ratio: Option<&Ratio>,
+    ratio: Option<&PairedRatio>,
 ) -> String {
     let mut line = format!("{}: {}", verdict.label(), claim.text);
     let show = |v| measures::format(&claim.measure, unit, v);

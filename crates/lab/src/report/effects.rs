@@ -1,11 +1,12 @@
 //! The effect of a factor's levels relative to its first level, with all other factors equal.
 
 use poolwright_report::Better;
+use poolwright_stats::Direction;
 use serde::Serialize;
 
 use super::{format, measures};
 use crate::campaign::Study;
-use crate::statistics::{self, Direction};
+use crate::statistics;
 use crate::store::Trial;
 
 /// The effect of one level relative to the first.

@@ -1,9 +1,10 @@
 //! Formats figures, cases and settings as text, identically on the page, in Markdown and on the terminal.
 
+use poolwright_stats::{PairedRatio, median};
+
 use super::figure::Figure;
 use super::measures;
 use crate::campaign::{Case, Study, Times};
-use crate::statistics::{self, Ratio};
 use crate::store::Trial;
 
 /// Formats a case as the levels of the factors that have more than one: `lz4, 16K`.
@@ -63,7 +64,7 @@ pub fn note(figure: &Figure) -> String {
 }
 
 /// Formats a ratio with its interval: `4.27x (4.10x to 4.41x)`.
-pub fn ratio(ratio: &Ratio) -> String {
+pub fn ratio(ratio: &PairedRatio) -> String {
     let show = |v| poolwright_report::Unit::Ratio.format(v);
     match interval(ratio.interval, show) {
         Some(interval) => format!("{} ({interval})", show(ratio.ratio)),
@@ -92,6 +93,6 @@ pub fn unit(study: &Study, trials: &[Trial], measure: &str) -> String {
 
 /// Returns the medians of the first and of the second values of the pairs.
 pub fn medians(pairs: &[(f64, f64)]) -> Option<(f64, f64)> {
-    let side = |of: fn(&(f64, f64)) -> f64| statistics::median(&pairs.iter().map(of).collect::<Vec<_>>());
+    let side = |of: fn(&(f64, f64)) -> f64| median(&pairs.iter().map(of).collect::<Vec<_>>());
     (!pairs.is_empty()).then(|| (side(|p| p.0), side(|p| p.1)))
 }

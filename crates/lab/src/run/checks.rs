@@ -74,6 +74,9 @@ fn check(program: &Path, parameters: &Parameters) -> std::io::Result<Output> {
 
 /// Checks that datasets can be mounted: this requires `/dev/fuse`, and for ordinary users the set-user-id program
 /// `fusermount3`.
+///
+/// # Errors
+/// [`Error::Missing`] if one of them is missing.
 pub(crate) fn fuse() -> Result<()> {
     device()?;
     helper(rustix::process::geteuid().is_root(), std::env::var_os("PATH").as_deref())
@@ -120,6 +123,9 @@ pub(crate) fn memory(arc: u64, memory: u64) -> Result<()> {
 }
 
 /// Checks that `dir` has `needed` bytes of free space.
+///
+/// # Errors
+/// [`Error::Missing`] if `dir` has less than `needed` bytes free.
 pub(crate) fn space(dir: &Path, needed: u64) -> Result<()> {
     let stat = rustix::fs::statvfs(dir).map_err(|e| Error::host("inspecting", dir)(e.into()))?;
     let free = stat.f_bavail * stat.f_frsize;

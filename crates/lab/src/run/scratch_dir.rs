@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use poolwright_host::mountinfo;
 use poolwright_host::private::{self, OwnDir, is_at};
+use poolwright_host::process::{self, ProcessStat};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getuid, pidfd_open, pidfd_send_signal};
 
@@ -154,9 +156,8 @@ impl ScratchDir {
 
     fn processes(&self) -> BTreeSet<i32> {
         let own = getpid().as_raw_nonzero().get();
-        let names = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|e| e.file_name());
         let all: Vec<i32> =
-            names.filter_map(|n| n.to_str()?.parse().ok()).filter(|pid| *pid != own).collect();
+            process::ids().unwrap_or_default().into_iter().filter(|pid| *pid != own).collect();
         let mut found = BTreeSet::new();
         loop {
             let more: Vec<i32> = all
@@ -174,26 +175,24 @@ impl ScratchDir {
     /// Whether a process is alive and has the mark, or is an orphan (or a child of `known`) that works in a
     /// trial's directory.
     fn is_ours(&self, pid: i32, known: &BTreeSet<i32>) -> bool {
-        let Some((state, parent)) = state_and_parent(pid) else { return false };
-        if state == 'Z' || state == 'X' || !self.is_seen_by(pid) {
+        let Some(stat) = ProcessStat::read(pid) else { return false };
+        if stat.has_ended() || !self.is_seen_by(pid) {
             return false;
         }
-        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let mark = [MARK.as_bytes(), b"=", self.root.as_os_str().as_bytes()].concat();
-        if environ.split(|b| *b == 0).any(|variable| variable == mark) {
+        if process::environment(pid).iter().any(|variable| variable.as_bytes() == mark) {
             return true;
         }
-        let works_in = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+        let works_in = process::working_directory(pid).unwrap_or_default();
         let in_a_trial = works_in.strip_prefix(&self.root).ok().and_then(|rest| rest.iter().next());
-        in_a_trial.is_some_and(is_of_a_trial) && (parent == 1 || known.contains(&parent))
+        in_a_trial.is_some_and(is_of_a_trial) && (stat.parent == 1 || known.contains(&stat.parent))
     }
 
     /// Whether the directory's path names the same directory for that process: in a container it may be that of
     /// another lab.
     fn is_seen_by(&self, pid: i32) -> bool {
-        let there = Path::new("/proc").join(pid.to_string()).join("root");
-        let name = self.root.strip_prefix("/").unwrap_or(&self.root);
-        File::open(&self.root).is_ok_and(|here| is_at(&here, &there.join(name)))
+        let there = process::path_as_seen_by(pid, &self.root);
+        File::open(&self.root).is_ok_and(|here| is_at(&here, &there))
     }
 }
 
@@ -234,42 +233,13 @@ fn is_of_a_trial(name: &OsStr) -> bool {
     stem.is_some_and(|digits| digits.parse::<u32>().is_ok())
 }
 
-/// Parses `/proc/PID/stat`, whose second field may contain spaces and parentheses.
-fn state_and_parent(pid: i32) -> Option<(char, i32)> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
-}
-
 /// Returns the mount points below a directory, the deepest first.
 fn mounts_below(root: &Path) -> Vec<PathBuf> {
-    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let points =
-        table.split(|b| *b == b'\n').filter_map(|line| line.split(|b| *b == b' ').nth(4)).map(unescaped);
-    let mut below: Vec<PathBuf> = points.filter(|p| p.starts_with(root) && p != root).collect();
+    let mounts = mountinfo::read().unwrap_or_default();
+    let mut below: Vec<PathBuf> = mountinfo::below(&mounts, root).map(|mount| mount.point.clone()).collect();
     below.sort();
     below.reverse();
     below
-}
-
-/// Decodes octal escapes of mountinfo: a space is `\040`.
-fn unescaped(field: &[u8]) -> PathBuf {
-    let mut bytes = Vec::new();
-    let mut rest = field;
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..3).and_then(|d| std::str::from_utf8(d).ok());
-        match digits.and_then(|d| u8::from_str_radix(d, 8).ok()) {
-            Some(byte) if *first == b'\\' => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    PathBuf::from(OsStr::from_bytes(&bytes))
 }
 
 /// Unmounts lazily, because the process that served the mount is gone.
@@ -363,12 +333,5 @@ mod tests {
         assert!(container.try_wait().unwrap().is_none(), "the process of another lab is not killed");
         container.kill().unwrap();
         container.wait().unwrap();
-    }
-
-    #[test]
-    fn mount_points_are_unescaped() {
-        assert_eq!(unescaped(br"/a\040b\134c"), Path::new(r"/a b\c"));
-        assert_eq!(unescaped(br"/plain\"), Path::new(r"/plain\"));
-        assert!(mounts_below(Path::new("/")).contains(&PathBuf::from("/proc")));
     }
 }

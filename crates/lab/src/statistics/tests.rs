@@ -1,72 +1,7 @@
+use poolwright_stats::Direction;
+
 use super::*;
 use crate::{Measure, Outcome, PhaseOutcome, TrialKey};
-
-/// Nearly normal noise.
-fn noise(rng: &mut ChaCha8Rng) -> f64 {
-    (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
-}
-
-fn share_of(times: usize, mut holds: impl FnMut(&mut ChaCha8Rng) -> bool) -> f64 {
-    let mut rng = ChaCha8Rng::seed_from_u64(5);
-    (0..times).filter(|_| holds(&mut rng)).count() as f64 / times as f64
-}
-
-#[test]
-fn an_interval_holds_the_truth_in_nineteen_of_twenty() {
-    for n in [3, 4, 5, 8, 12, 20, 30] {
-        let covered = share_of(if n < 20 { 1000 } else { 400 }, |rng| {
-            let values: Vec<f64> = (0..n).map(|_| 100.0 * (0.1 * noise(rng)).exp()).collect();
-            let (low, high) = interval(&values, 1).unwrap();
-            low <= 100.0 && 100.0 <= high
-        });
-        assert!(covered >= 0.93, "{n} values: {covered}");
-    }
-    assert_eq!(interval(&[1.0, 2.0], 1), None);
-    assert_eq!(interval(&[0.0, 0.0, 0.0], 1), Some((0.0, 0.0)));
-    let many: Vec<f64> = (0..40).map(f64::from).collect();
-    assert_eq!(interval(&many, 7), interval(&many, 7));
-}
-
-#[test]
-fn two_runs_agree_within_their_intervals() {
-    for n in [3, 5] {
-        let agree = share_of(1000, |rng| {
-            let mut run = || {
-                let values: Vec<f64> = (0..n).map(|_| 50.0 * (0.05 * noise(rng)).exp()).collect();
-                interval(&values, 1).unwrap()
-            };
-            let (a, b) = (run(), run());
-            a.0 <= b.1 && b.0 <= a.1
-        });
-        assert!(agree > 0.97, "{n} values: {agree}");
-    }
-}
-
-#[test]
-fn a_setting_that_does_nothing_is_no_difference() {
-    for n in [3, 6, 12, 24] {
-        let none = share_of(if n < 20 { 1000 } else { 400 }, |rng| {
-            let pair = |rng: &mut ChaCha8Rng| {
-                let drift = (0.3 * noise(rng)).exp();
-                (drift * (0.05 * noise(rng)).exp(), drift * (0.05 * noise(rng)).exp())
-            };
-            let pairs: Vec<_> = (0..n).map(|_| pair(rng)).collect();
-            Ratio::of(&pairs).unwrap().direction() == Direction::NoDifference
-        });
-        assert!(none >= 0.94, "{n} pairs: {none}");
-    }
-}
-
-#[test]
-fn few_pairs_say_so_and_zeros_are_equal() {
-    let few = Ratio::of(&[(1.0, 2.0), (1.0, 2.0)]).unwrap();
-    assert_eq!((few.direction(), few.ratio, few.pairs), (Direction::TooFew, 2.0, 2));
-    assert_eq!(Ratio::of(&[(0.0, 0.0); 3]).unwrap().direction(), Direction::NoDifference);
-    assert_eq!(Ratio::of(&[(0.0, 1.0), (f64::NAN, 1.0)]), None);
-    assert_eq!(Ratio::of(&[(1.0, 2.0); 3]).unwrap().direction(), Direction::Higher);
-    assert_eq!(variation(&[1.0, 1.0]), Some(0.0));
-    assert_eq!(variation(&[1.0]), None);
-}
 
 fn trial(study: &str, levels: &[(&str, &str)], block: u32, value: f64) -> Trial {
     let measures = BTreeMap::from([("wall_s".to_owned(), Measure { value, unit: "s".into() })]);

@@ -170,8 +170,10 @@ mod tests {
     use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
 
     use super::*;
-    use crate::trial::procfs::{Disk, HostCpu, Ticks};
     use crate::trial::target::Counters;
+    use poolwright_host::block::DiskStats;
+    use poolwright_host::cpu::CpuTimes;
+    use poolwright_host::process::CpuTicks;
 
     fn snapshot(start: Instant, second: u64) -> Snapshot {
         let n = second;
@@ -184,12 +186,12 @@ mod tests {
         };
         Snapshot {
             at: start + Duration::from_secs(second),
-            host: Some(HostCpu { busy: 50 * n, total: 200 * n }),
+            host: Some(CpuTimes { user: 50 * n, idle: 150 * n, ..CpuTimes::default() }),
             runnable: Some(n),
             memory: Some(1 << 30),
-            disk: Some(Disk { busy_ms: 250 * n, queued_ms: 3000 * n }),
-            driver: Ticks { user: 60 * n, system: 40 * n },
-            engine: Some(Ticks { user: 10 * n, system: 10 * n }),
+            disk: Some(DiskStats { busy_ms: 250 * n, queued_ms: 3000 * n }),
+            driver: CpuTicks { user: 60 * n, system: 40 * n },
+            engine: Some(CpuTicks { user: 10 * n, system: 10 * n }),
             counters: Some(Counters {
                 arc: ArcStats { hits: 30 * n, misses: 10 * n, size: n << 20, ..ArcStats::default() },
                 vdevs: BTreeMap::from([("a".to_owned(), vdev), ("b".to_owned(), vdev)]),

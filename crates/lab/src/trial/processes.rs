@@ -6,14 +6,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use poolwright_host::process::{self, CpuTicks, ProcessStat};
 use rustix::process::{Pid, Signal, WaitOptions};
 
-use super::procfs::{Process, Ticks, process};
-
-/// Makes orphaned descendants children of this process.
-///
-/// # Errors
-/// Fails if the system call fails.
+/// Makes this process the parent of all orphaned descendants (`PR_SET_CHILD_SUBREAPER`).
 pub fn adopt_orphans() -> std::io::Result<()> {
     // Any ID other than 0 enables it.
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
@@ -23,20 +19,13 @@ fn own_pid() -> i32 {
     std::process::id() as i32
 }
 
-/// Returns all processes of the host that can be read.
-fn all() -> Vec<Process> {
-    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
-    let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number);
-    pids.filter_map(|pid| process(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).collect()
-}
-
-/// Returns the descendants of `root`, without the trees of `except`.
-fn below<'a>(all: &'a [Process], root: i32, except: &[i32]) -> Vec<&'a Process> {
-    let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
+/// Returns the descendants of `root`, without the trees below `except`.
+fn below<'a>(all: &'a [ProcessStat], root: i32, except: &[i32]) -> Vec<&'a ProcessStat> {
+    let mut children: HashMap<i32, Vec<&ProcessStat>> = HashMap::new();
     for process in all {
         children.entry(process.parent).or_default().push(process);
     }
-    let mut found: Vec<&Process> = Vec::new();
+    let mut found: Vec<&ProcessStat> = Vec::new();
     let mut parents = vec![root];
     while let Some(parent) = parents.pop() {
         for child in children.get(&parent).into_iter().flatten() {
@@ -52,12 +41,12 @@ fn below<'a>(all: &'a [Process], root: i32, except: &[i32]) -> Vec<&'a Process> 
 /// Returns the CPU time of all descendants, including those that ended, without `except`. Only differences are
 /// meaningful.
 ///
-/// A process counts itself while it runs or until it is waited for, and in its parent afterwards. In the end the
-/// parent is this process, because it adopts orphans.
-pub fn used(except: &[i32]) -> Ticks {
-    let all = all();
-    let mut sum = Ticks::default();
-    for process in below(&all, own_pid(), except) {
+/// Returns the CPU time of all descendants, without the trees below `except`. The kernel adds the time of a process to its
+/// parent when the parent waits for it; this process is the last parent, because it adopts orphans.
+pub fn used(except: &[i32]) -> CpuTicks {
+    let all = process::all();
+    let mut sum = CpuTicks::default();
+    for process in below(&all, myself(), except) {
         sum += process.own;
         sum += process.waited;
     }
@@ -67,17 +56,18 @@ pub fn used(except: &[i32]) -> Ticks {
     sum
 }
 
-/// Returns the CPU time of one process itself.
-pub fn used_by(pid: i32) -> Option<Ticks> {
-    process(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?).map(|process| process.own)
+/// Returns the CPU time of one process, without its children.
+pub fn used_by(pid: i32) -> Option<CpuTicks> {
+    ProcessStat::read(pid).map(|process| process.own)
 }
 
-/// Returns the live descendants of this process, without `except`; reaps those that have ended.
-pub fn left(except: &[i32]) -> Vec<Process> {
-    let all = all();
-    let (ended, alive): (Vec<&Process>, Vec<&Process>) =
-        below(&all, own_pid(), except).into_iter().partition(|process| process.state == 'Z');
-    for process in ended.iter().filter(|process| process.parent == own_pid()) {
+/// Returns the live descendants of this process, without the trees below `except`. Reaps those that have ended and have no other
+/// parent.
+pub fn left(except: &[i32]) -> Vec<ProcessStat> {
+    let all = process::all();
+    let (ended, alive): (Vec<&ProcessStat>, Vec<&ProcessStat>) =
+        below(&all, myself(), except).into_iter().partition(|process| process.state == 'Z');
+    for process in ended.iter().filter(|process| process.parent == myself()) {
         if let Some(pid) = Pid::from_raw(process.pid) {
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
         }
@@ -85,8 +75,8 @@ pub fn left(except: &[i32]) -> Vec<Process> {
     alive.into_iter().cloned().collect()
 }
 
-/// Waits up to `patience` for all descendants to end. Returns those that are still running.
-pub fn settled(except: &[i32], patience: Duration) -> Vec<Process> {
+/// Waits up to `patience` for all descendants to end; returns those that are still alive.
+pub fn settled(except: &[i32], patience: Duration) -> Vec<ProcessStat> {
     let start = Instant::now();
     loop {
         let left = left(except);
@@ -115,14 +105,15 @@ pub fn end(except: &[i32], patience: Duration) {
 mod tests {
     use super::*;
 
-    fn one(pid: i32, parent: i32) -> Process {
-        Process {
+    fn one(pid: i32, parent: i32) -> ProcessStat {
+        ProcessStat {
             pid,
             name: String::new(),
             state: 'S',
             parent,
-            own: Ticks::default(),
-            waited: Ticks::default(),
+            flags: 0,
+            own: CpuTicks::default(),
+            waited: CpuTicks::default(),
         }
     }
 

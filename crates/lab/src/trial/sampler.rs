@@ -1,13 +1,16 @@
 //! Samples the host, the driver and the pool, at single moments and once a second.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use poolwright_host::block::{DiskStats, device_below};
+use poolwright_host::cpu::{CpuTimes, HostCpu};
+use poolwright_host::device::Device;
+use poolwright_host::memory;
+use poolwright_host::process::{CpuTicks, clock_ticks_per_second};
+
 use super::processes;
-use super::procfs::{Disk, HostCpu, Ticks, disk, host_cpu, memory, mount_source, run_queue};
 use super::target::{Counters, Target};
 
 /// Interval between two samples.
@@ -19,32 +22,32 @@ pub struct Snapshot {
     /// Time of the snapshot.
     pub at: Instant,
     /// CPU time of the host.
-    pub host: Option<HostCpu>,
-    /// Number of runnable processes.
+    pub host: Option<CpuTimes>,
+    /// Runnable threads of the host.
     pub runnable: Option<u64>,
     /// `MemAvailable` in bytes.
     pub memory: Option<u64>,
-    /// The device below the target.
-    pub disk: Option<Disk>,
-    /// CPU time of the driver and of all its descendants, including those that ended.
-    pub driver: Ticks,
+    /// Counters of the device below the target.
+    pub disk: Option<DiskStats>,
+    /// CPU time of the driver and its descendants, including those that have ended.
+    pub driver: CpuTicks,
     /// CPU time of the process that serves the datasets.
-    pub engine: Option<Ticks>,
-    /// Counters of the pool.
+    pub engine: Option<CpuTicks>,
+    /// The pool.
     pub counters: Option<Counters>,
 }
 
 /// Samples the host, the driver and the pool of one target.
 pub struct Sampler<'a> {
     target: &'a dyn Target,
-    disk: Option<(u32, u32)>,
+    disk: Option<Device>,
     engine: Option<i32>,
 }
 
 impl<'a> Sampler<'a> {
     /// Creates a sampler for a target that stays mounted while the sampler exists.
     pub fn new(target: &'a dyn Target) -> Sampler<'a> {
-        Sampler { target, disk: device_of(target.place()), engine: target.engine() }
+        Sampler { target, disk: device_below(target.place()), engine: target.engine() }
     }
 
     /// Returns the processes that must not be ended or counted with the driver's.
@@ -54,14 +57,14 @@ impl<'a> Sampler<'a> {
 
     /// Reads all counters.
     pub fn snapshot(&self) -> Snapshot {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let stat = read("/proc/stat");
+        let host = HostCpu::read();
         Snapshot {
             at: Instant::now(),
-            host: host_cpu(&stat),
-            runnable: run_queue(&stat),
-            memory: memory(&read("/proc/meminfo"), "MemAvailable"),
-            disk: self.disk.and_then(|device| disk(&read("/proc/diskstats"), device)),
+            host: host.map(|host| host.times),
+            // Without this thread, as `sar -q` counts.
+            runnable: host.and_then(|host| host.runnable).map(|threads| threads.saturating_sub(1)),
+            memory: memory::available(),
+            disk: self.disk.and_then(DiskStats::read),
             driver: processes::used(&self.except()),
             engine: self.engine.and_then(processes::used_by),
             counters: self.target.counters().ok().flatten(),
@@ -93,26 +96,9 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// Returns the number of the device below a path in `/proc/diskstats`, or `None` for memory, the network and
-/// similar.
-fn device_of(path: &Path) -> Option<(u32, u32)> {
-    let split = |number: u64| (rustix::fs::major(number), rustix::fs::minor(number));
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let device = split(std::fs::metadata(path).ok()?.dev());
-    if disk(&read("/proc/diskstats"), device).is_some() {
-        return Some(device);
-    }
-    let source = mount_source(&read("/proc/self/mountinfo"), device)?;
-    if !source.starts_with("/dev/") {
-        return None;
-    }
-    let device = split(std::fs::metadata(source).ok()?.rdev());
-    disk(&read("/proc/diskstats"), device).map(|_| device)
-}
-
-/// Converts clock ticks to seconds.
+/// Converts ticks to seconds.
 pub fn seconds(ticks: u64) -> f64 {
-    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+    ticks as f64 / clock_ticks_per_second() as f64
 }
 
 /// The difference between two snapshots. A counter that went backwards was reset and yields no value.
@@ -132,7 +118,8 @@ impl Delta<'_> {
     /// CPU usage of the host in per cent.
     pub fn host_cpu(&self) -> Option<f64> {
         let (before, after) = (self.0.host?, self.1.host?);
-        share(after.busy.checked_sub(before.busy)?, after.total.checked_sub(before.total)?).map(|s| 100.0 * s)
+        share(after.busy().checked_sub(before.busy())?, after.total().checked_sub(before.total())?)
+            .map(|s| 100.0 * s)
     }
 
     /// CPU time of the driver in seconds, in user mode and in the kernel.

@@ -66,7 +66,7 @@ impl TrialOptions {
 
 /// The path by which a child process executes this program: the running file, even if it has been replaced since.
 pub fn this_program() -> PathBuf {
-    PathBuf::from("/proc/self/exe")
+    poolwright_host::process::own_executable()
 }
 
 /// The default of `zfs_dirty_data_max` in the kernel (zfs(4)), in bytes: a tenth of the memory, at most 4 GiB.

@@ -46,8 +46,7 @@ fn lab(path: &Path, text: &[u8]) -> anyhow::Result<u8> {
     interrupt::watch_patiently()?;
     let spec: TrialSpec = serde_json::from_slice(text)
         .with_context(|| format!("invalid trial specification {}", path.display()))?;
-    // Other processes can execute this path, also after the program has been rebuilt.
-    let program = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+    let program = poolwright_host::process::own_executable_for_others();
     let setting = Setting { program, interrupted: interrupt::requested, say };
     print(&poolwright_lab::trial::run(&spec, &setting)?)
 }

@@ -1,9 +1,11 @@
 //! A confirmation: the changes that the database itself showed, beside the plan's predictions. The page and the terminal have the
 //! same table.
 
+use poolwright_confirm::MEASURED;
 use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
-use poolwright_tune::confirm::{MEASURED, OBJECTIVE};
-use poolwright_tune::plan::{Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, WorkUnit};
+use poolwright_tune::plan::{
+    Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, OBJECTIVE, WorkUnit,
+};
 
 use super::format;
 

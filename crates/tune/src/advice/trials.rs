@@ -13,7 +13,7 @@ use crate::fit::CALIBRATION_S;
 use crate::objective::{Metrics, name_in};
 use crate::pareto::METRICS;
 use crate::plan::{AdviceStatus, CheckedAdvice, MeasuredChange};
-use crate::statistics::Scatter;
+use crate::scatter::Scatter;
 use crate::trials::for_all;
 use crate::tuner::Tuner;
 

@@ -1,8 +1,8 @@
 //! Detection of pool files that were removed, replaced, truncated or moved while the pool is open.
 
-use std::path::PathBuf;
 use std::sync::{MutexGuard, PoisonError};
 
+use poolwright_host::process;
 use poolwright_openzfs::{ChangedFile, FileChange};
 
 use super::{Answer, LocalPool};
@@ -10,7 +10,7 @@ use crate::{Fault, FileFault};
 
 impl FileFault {
     fn new(found: &ChangedFile, lost: bool) -> FileFault {
-        let content = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), found.descriptor));
+        let content = process::descriptor_path(std::process::id(), found.descriptor);
         let moved_to =
             (found.change == FileChange::Moved).then(|| std::fs::read_link(&content).ok()).flatten();
         FileFault { path: found.path.clone(), change: found.change, lost, content, moved_to }

@@ -22,7 +22,7 @@ fn pairs(than: f64, better: f64) -> Vec<(f64, f64)> {
 }
 
 fn judged(claim: &Claim, pairs: &[(f64, f64)]) -> (ClaimVerdict, String) {
-    let ratio = Ratio::of(pairs);
+    let ratio = PairedRatio::of_medians(pairs);
     let verdict = verdict(claim, ratio.as_ref(), pairs);
     let ours = format::medians(pairs).map(|(than, better)| [better, than]);
     (verdict, line(claim, verdict, "s", ours, ratio.as_ref()))

@@ -13,6 +13,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::Settings;
 use poolwright_userpool::{Client, Counters as PoolCounters, Mounted, PoolInfo, Request, Value};
 use serde::de::DeserializeOwned;
@@ -20,9 +21,9 @@ use serde::de::DeserializeOwned;
 use super::directory::forget_pages;
 use super::{Counters, Recorded, Size, Target};
 use crate::campaign::PoolSpec;
+use crate::trial::Setting;
 use crate::trial::driver::bound;
 use crate::trial::log_tail::LogTail;
-use crate::trial::{Setting, procfs};
 use crate::{Error, Result};
 
 /// Time limit for an answer of the owner: writing a full ARC to an emulated disk takes minutes.
@@ -331,9 +332,10 @@ impl PoolTarget {
             let _ = child.kill();
             let _ = child.wait();
         }
-        let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        for path in procfs::mounts_below(&text, &self.dir.to_string_lossy()).iter().rev() {
-            let _ = unmount_lazily(Path::new(path));
+        let mounts = mountinfo::read().unwrap_or_default();
+        let below: Vec<&MountEntry> = mountinfo::below(&mounts, &self.dir).collect();
+        for mount in below.iter().rev() {
+            let _ = unmount_lazily(&mount.point);
         }
     }
 }

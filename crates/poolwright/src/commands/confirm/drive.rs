@@ -1,36 +1,36 @@
-//! `poolwright drive run`: the driver of a confirmation's trials. Started by the trial, never by a user.
+//! `poolwright drive run`: the driver of a confirmation's trials. The trial starts it; users do not.
 
 use std::io::{Read as _, Write as _};
 
-use poolwright_lab::confirm::driver;
+use poolwright_confirm::{Error, driver};
 
 use crate::{failure, interrupt};
 
-/// The verb.
+/// The name of the verb.
 pub const VERB: &str = "drive";
 
-/// Run one phase of a confirmation's trial, as the lab's protocol of drivers has it
+/// Run one phase of a confirmation's trial, by the lab's protocol of drivers
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// As every driver is called
+    /// The argument that every driver gets
     #[arg(value_parser = ["run"])]
     word: String,
 }
 
-/// Drives; the value is the exit code.
+/// Runs the verb, and returns its exit code.
 pub fn run(_: Args) -> anyhow::Result<u8> {
     interrupt::watch_patiently()?;
     let mut input = String::new();
     std::io::stdin().read_to_string(&mut input)?;
     let mut say = |line: &serde_json::Value| {
-        // The trial has closed the pipe: it is ending, and ends this process too.
+        // If the trial has closed the pipe, it is ending and will end this process too.
         let _ = writeln!(std::io::stdout(), "{line}");
     };
     match driver::run(&input, &interrupt::requested, &mut say) {
         Ok(()) => Ok(0),
-        Err(poolwright_lab::Error::Interrupted) => Ok(130),
+        Err(Error::Interrupted) => Ok(130),
         Err(error) => {
-            // The trial quotes the last line: no hints behind it.
+            // The trial quotes the last line, so no hint may follow the message.
             let message = failure::message(&error.into());
             tell!("{}", message.lines().next().unwrap_or_default());
             Ok(1)

@@ -1,28 +1,28 @@
-//! How far a confirmation is: one line that changes on a terminal, plain lines elsewhere.
+//! The progress of a confirmation: one changing line on a terminal, separate lines elsewhere.
 
 use indicatif::ProgressBar;
-use poolwright_lab::confirm::Event;
+use poolwright_confirm::Event;
 use poolwright_report::Unit;
 use poolwright_trace::{counted, format_size};
 
 use crate::commands::lab::progress::{human_duration, phase, spinner};
 
-/// Shows events on standard error.
-pub struct Shown {
+/// Prints events to standard error.
+pub struct ProgressLine {
     bar: Option<ProgressBar>,
-    /// What runs, and how long the rest will take.
+    /// The current trial, with the estimated remaining time.
     head: String,
-    /// What runs.
+    /// The block and setting of the current trial.
     which: String,
 }
 
-impl Shown {
-    /// Shows nothing yet.
-    pub fn new() -> Shown {
-        Shown { bar: spinner(), head: String::new(), which: String::new() }
+impl ProgressLine {
+    /// A line that is still empty.
+    pub fn new() -> ProgressLine {
+        ProgressLine { bar: spinner(), head: String::new(), which: String::new() }
     }
 
-    /// Removes the line that changes.
+    /// Removes the changing line.
     pub fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -30,10 +30,10 @@ impl Shown {
     }
 
     /// Shows one event.
-    pub fn event(&mut self, event: Event<'_>) {
+    pub fn show(&mut self, event: Event<'_>) {
         match event {
             Event::Begun { trials, bytes, overhead } => self.line(&format!(
-                "{}, each on a copy of {}: about {} and {trials} times your commands",
+                "{}, each on a copy of {}: about {}, plus {trials} runs of your commands",
                 counted(trials.into(), "trial"),
                 format_size(bytes),
                 human_duration(overhead)
@@ -51,11 +51,11 @@ impl Shown {
             Event::Progress(progress) => self.progress(progress),
             Event::Ended { load_s, work_rate } => {
                 let (load, rate) = (Unit::Seconds.format(load_s), Unit::PerSecond.format(work_rate));
-                // On a terminal, the line that says which trial it was goes with the next one.
+                // On a terminal, the next trial replaces the line that names this one.
                 let which = if self.bar.is_some() { &self.which } else { "" };
                 self.line(&format!("{which}  load of {load}, {rate}"));
             }
-            Event::Failed { why } => self.line(&format!("warning: the trial gave no result: {why}")),
+            Event::Failed { why } => self.line(&format!("warning: the trial failed: {why}")),
         }
     }
 

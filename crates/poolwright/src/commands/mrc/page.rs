@@ -1,8 +1,9 @@
 //! The outcome of an `mrc` run, in the form that is rendered.
 
+use poolwright_host::machine::MachineInfo;
+use poolwright_openzfs::Engine;
 use poolwright_render::mrc_page::{self, Report};
 use poolwright_render::mrc_text::{self, Run};
-use poolwright_tune::machine;
 
 use super::analysis::Explanation;
 use super::result::{Ended, MrcResult};
@@ -33,7 +34,10 @@ pub fn to_run<'a>(found: &'a MrcResult, explanation: &'a Explanation) -> Run<'a>
 
 /// Renders the page.
 pub fn html(run: &Run<'_>) -> String {
-    let machine: Vec<(String, String)> = machine::description()
+    let mut fields = MachineInfo::read().fields();
+    fields.insert("openzfs".to_owned(), Engine::version());
+    fields.insert("poolwright".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    let machine: Vec<(String, String)> = fields
         .into_iter()
         .map(|(name, value)| match (name.as_str(), value.parse()) {
             ("memory_bytes", Ok(bytes)) => ("memory".to_owned(), mrc_page::format::bytes(bytes)),

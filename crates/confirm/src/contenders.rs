@@ -1,69 +1,69 @@
-//! The settings that are run: today's, the recommended ones, and the best of the other raced ones.
+//! The settings that a confirmation compares: today's, the recommended settings, and the runner-up.
 
 use std::collections::BTreeMap;
 
 use poolwright_openzfs::property::Settings;
+use poolwright_tune::candidates::{same, with};
+use poolwright_tune::objective::{Metrics, weighted};
+use poolwright_tune::plan::{
+    Contender, Evidence, EvidenceKind, Gains, OBJECTIVE, Outcome, Plan, PredictedChange, Role,
+};
 
-use super::places::{Dataset, Places};
-use super::{MEASURED, OBJECTIVE};
-use crate::candidates::{same, with};
-use crate::metric;
-use crate::objective::{Metrics, weighted};
-use crate::plan::{Contender, Evidence, EvidenceKind, Gains, Outcome, Plan, PredictedChange, Role};
-use crate::{Error, Result};
+use crate::{Dataset, DatasetLayout, Error, MEASURED, Result};
 
-/// A setting to be run.
+/// A setting that the confirmation runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chosen {
-    /// Which one.
+    /// Its name.
     pub name: Contender,
     /// Dataset → properties.
     pub datasets: BTreeMap<String, Settings>,
-    /// Metric → change against today's that the plan predicts; empty for today's.
+    /// Metric → the change from today's settings that the plan predicts. Empty for today's settings.
     pub predicted: BTreeMap<String, PredictedChange>,
 }
 
-/// Today's settings first, then what the plan advises (if it says change), then the runner-up (if it raced another).
+/// Selects today's settings, the recommended settings if the plan recommends a change, and the runner-up if the plan raced other
+/// settings, in this order.
 ///
 /// # Errors
-/// If there is nothing to hold against today's settings.
-pub fn contenders(plan: &Plan, places: &Places) -> Result<Vec<Chosen>> {
+/// [`Error::NothingToCompare`] if there are only today's settings.
+pub fn contenders(plan: &Plan, layout: &DatasetLayout) -> Result<Vec<Chosen>> {
     let today = Chosen {
         name: Contender::Today,
-        datasets: all(plan, places, &|role| role.current.clone()),
+        datasets: all(plan, layout, &|role| role.current.clone()),
         predicted: BTreeMap::new(),
     };
-    let applied = all(plan, places, &|role| with(&role.current, &role.recommended));
+    let applied = all(plan, layout, &|role| with(&role.current, &role.recommended));
     let recommended = (applied != today.datasets).then(|| Chosen {
         name: Contender::Recommended,
         datasets: applied,
         predicted: of_gains(plan, recommended_gains(plan)),
     });
-    let runner_up = runner_up(plan, places, &today.datasets);
+    let runner_up = runner_up(plan, layout, &today.datasets);
     let chosen: Vec<Chosen> = [Some(today), recommended, runner_up].into_iter().flatten().collect();
     if chosen.len() < 2 {
-        return Err(Error::Nothing(
-            "the plan holds no setting to compare with today's: nothing is recommended, and none was replayed".into(),
-        ));
+        return Err(Error::NothingToCompare);
     }
     Ok(chosen)
 }
 
-/// The settings of every dataset, from those of its lead; today's of any role where it has none.
-fn all(plan: &Plan, places: &Places, of: &dyn Fn(&Role) -> Settings) -> BTreeMap<String, Settings> {
+/// The settings of each dataset: those of its lead role, or of the first role if it has no lead. `of` returns a role's
+/// settings.
+fn all(plan: &Plan, layout: &DatasetLayout, of: &dyn Fn(&Role) -> Settings) -> BTreeMap<String, Settings> {
     let one = |dataset: &Dataset| match dataset.lead {
         Some(lead) => of(&plan.roles[lead]),
         None => plan.roles.first().map(|role| role.current.clone()).unwrap_or_default(),
     };
-    places.datasets.iter().map(|d| (d.name.clone(), one(d))).collect()
+    layout.datasets.iter().map(|d| (d.name.clone(), one(d))).collect()
 }
 
-/// Of the whole plan, or of the one role that changes.
+/// The gains of the whole plan, or of the one role that changes.
 fn recommended_gains(plan: &Plan) -> &Gains {
     let role = plan.roles.iter().find(|r| !r.gain.is_empty()).filter(|_| plan.gain.is_empty());
     role.map_or(&plan.gain, |role| &role.gain)
 }
 
+/// Predicted changes from the gains of a race.
 fn of_gains(plan: &Plan, gains: &Gains) -> BTreeMap<String, PredictedChange> {
     let metrics: Metrics = gains.iter().map(|(name, gain)| (name.clone(), 1.0 + gain.change)).collect();
     let mut predicted = BTreeMap::new();
@@ -83,10 +83,10 @@ fn of_gains(plan: &Plan, gains: &Gains) -> BTreeMap<String, PredictedChange> {
     predicted
 }
 
-/// The best raced setting besides today's and the recommended one: of a role that changes, or of any where none does. All
-/// other datasets have today's settings.
-fn runner_up(plan: &Plan, places: &Places, today: &BTreeMap<String, Settings>) -> Option<Chosen> {
-    let leads = || places.datasets.iter().filter_map(|d| Some((d, &plan.roles[d.lead?])));
+/// The best raced setting besides today's and the recommended one, of a role that changes; of any role if none changes. All other
+/// datasets get today's settings.
+fn runner_up(plan: &Plan, layout: &DatasetLayout, today: &BTreeMap<String, Settings>) -> Option<Chosen> {
+    let leads = || layout.datasets.iter().filter_map(|d| Some((d, &plan.roles[d.lead?])));
     let changes = leads().any(|(_, role)| !role.recommended.is_empty());
     let of_interest = leads().filter(|(_, role)| !changes || !role.recommended.is_empty());
     let mut best: Option<(f64, &Dataset, &Role, &Evidence)> = None;
@@ -104,7 +104,7 @@ fn runner_up(plan: &Plan, places: &Places, today: &BTreeMap<String, Settings>) -
     Some(Chosen { name: Contender::RunnerUp, datasets, predicted: of_evidence(role, evidence, objective) })
 }
 
-/// Whether it was raced, and is neither today's setting nor the recommended one.
+/// Whether the setting was raced, and is neither today's setting nor the recommended one.
 fn is_other(role: &Role, evidence: &Evidence) -> bool {
     let settings = with(&role.current, &evidence.settings);
     evidence.kind == EvidenceKind::Trial
@@ -113,7 +113,7 @@ fn is_other(role: &Role, evidence: &Evidence) -> bool {
         && !same(&settings, &with(&role.current, &role.recommended))
 }
 
-/// Ratios of medians: the trials of a race are not paired, so there is no interval.
+/// Predicted changes from the medians of a race. Its trials are not paired, so there is no interval.
 fn of_evidence(role: &Role, evidence: &Evidence, objective: f64) -> BTreeMap<String, PredictedChange> {
     let change = |change: f64| PredictedChange { change, ci95: None };
     let mut predicted = BTreeMap::from([(OBJECTIVE.to_owned(), change(objective - 1.0))]);

@@ -1,4 +1,4 @@
-//! What is below a database's directory: how much it is, and where it lies.
+//! The files below a database's directory.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// The deepest nesting that is followed: more is a loop of links.
+/// The deepest nesting that is followed; a deeper one is taken for a loop of links.
 const DEEPEST: usize = 64;
 
 /// A database's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
-    /// Lengths of all regular files.
+    /// The sum of the lengths of all regular files.
     pub bytes: u64,
-    /// Regular files.
+    /// The number of regular files.
     pub files: u64,
-    /// The directory, and what symbolic links in it point at outside.
+    /// The directory, and the targets of symbolic links in it that are outside.
     pub roots: Vec<PathBuf>,
 }
 
 impl Tree {
-    /// Looks at the directory, an absolute path without symbolic links.
+    /// Scans a directory, which must be an absolute path without symbolic links.
     ///
     /// # Errors
-    /// As the host says of a directory or file; a loop of symbolic links.
-    pub fn look(dir: &Path) -> Result<Tree> {
+    /// [`Error::Host`]; [`Error::Trial`] for a loop of symbolic links.
+    pub fn scan(dir: &Path) -> Result<Tree> {
         let mut tree = Tree { roots: vec![dir.to_owned()], ..Tree::default() };
         tree.add(dir, dir, 0)?;
         Ok(tree)
@@ -47,7 +47,7 @@ impl Tree {
     }
 
     fn outside(&mut self, target: PathBuf, top: &Path, depth: usize) -> Result<()> {
-        let meta = fs::metadata(&target).map_err(Error::host("looking at", &target))?;
+        let meta = fs::metadata(&target).map_err(Error::host("inspect", &target))?;
         if meta.is_dir() {
             self.add(&target, top, depth + 1)?;
         } else if meta.is_file() {
@@ -59,26 +59,28 @@ impl Tree {
     }
 }
 
-/// What an entry of a directory is to a copy.
+/// The kind of a directory entry, as a copy treats it.
 #[derive(Debug)]
 pub(super) enum Kind {
     Directory,
     /// With its length in bytes.
     File(u64),
-    /// A link to something in the database's directory, and its place there.
+    /// A link to a file in the database's directory, and the path relative to it.
     Inside(PathBuf),
-    /// A link to something elsewhere, which a copy holds itself: programs that write through the link would change the
-    /// original.
+    /// A link to a file elsewhere, and its path. A copy contains the file instead of the link.
     Outside(PathBuf),
-    /// A link to nothing, and its text.
+    /// A link whose target does not exist, and its text.
     Dangling(PathBuf),
     /// A socket, a pipe or a device.
     Other,
 }
 
-/// What an entry is; `top` is the database's directory.
+/// The kind of an entry; `top` is the database's directory.
+///
+/// # Errors
+/// [`Error::Host`].
 pub(super) fn kind(path: &Path, top: &Path) -> Result<Kind> {
-    let meta = fs::symlink_metadata(path).map_err(Error::host("looking at", path))?;
+    let meta = fs::symlink_metadata(path).map_err(Error::host("inspect", path))?;
     if meta.is_dir() {
         return Ok(Kind::Directory);
     }
@@ -89,7 +91,7 @@ pub(super) fn kind(path: &Path, top: &Path) -> Result<Kind> {
         return Ok(Kind::Other);
     }
     let Ok(target) = path.canonicalize() else {
-        return Ok(Kind::Dangling(fs::read_link(path).map_err(Error::host("reading", path))?));
+        return Ok(Kind::Dangling(fs::read_link(path).map_err(Error::host("read", path))?));
     };
     Ok(match target.strip_prefix(top) {
         Ok(inside) => Kind::Inside(inside.to_owned()),
@@ -97,14 +99,20 @@ pub(super) fn kind(path: &Path, top: &Path) -> Result<Kind> {
     })
 }
 
-/// The entries of a directory, by name.
+/// The entries of a directory in the order of their names; `depth` is its nesting below the database's directory.
+///
+/// # Errors
+/// [`Error::Host`]; [`Error::Trial`] if `depth` exceeds [`DEEPEST`].
 pub(super) fn entries(dir: &Path, depth: usize) -> Result<Vec<PathBuf>> {
     if depth > DEEPEST {
-        return Err(Error::Trial(format!("{}: nested too deep, or a loop of symbolic links", dir.display())));
+        return Err(Error::Trial(format!(
+            "{}: directories are nested too deeply, or in a loop of symbolic links",
+            dir.display()
+        )));
     }
     let listed = fs::read_dir(dir).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
     let mut paths: Vec<PathBuf> =
-        listed.map_err(Error::host("listing", dir))?.into_iter().map(|entry| entry.path()).collect();
+        listed.map_err(Error::host("list", dir))?.into_iter().map(|entry| entry.path()).collect();
     paths.sort();
     Ok(paths)
 }

@@ -1,4 +1,4 @@
-//! Copies a database's files, holes, modes, times and (as root) owners included. The original is only read.
+//! Copies a database's files with their holes, modes, times and, as root, owners. The original is only read.
 
 use std::fs::{self, File, FileTimes};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -7,23 +7,24 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use super::tree::{Kind, entries, kind};
+use crate::tree::{Kind, entries, kind};
 use crate::{Error, Result};
 
-/// Read and written at once.
+/// The number of bytes in one read and write.
 const CHUNK: usize = 1 << 20;
 
-/// Called with the bytes copied so far; `false` ends the copy.
-pub type Goes<'a> = dyn FnMut(u64) -> bool + 'a;
+/// Called with the bytes copied so far; returns whether to continue.
+pub type Continue<'a> = dyn FnMut(u64) -> bool + 'a;
 
-/// Copies what is in `from` into the directory `to`, which may hold empty directories already.
+/// Copies the content of `from` into the directory `to`, which may already contain empty directories.
 ///
-/// Symbolic links into `from` become links into the copy. What other links point at is copied in their place.
+/// Symbolic links into `from` become links into the copy. Other links are replaced by a copy of their target, so that programs
+/// that write through the link do not change the original.
 ///
 /// # Errors
-/// As the host says; [`Error::Interrupted`] once `goes` says so.
-pub fn copy(from: &Path, to: &Path, goes: &mut Goes<'_>) -> Result<()> {
-    Copy { top: from, copy: to, done: 0, buffer: vec![0; CHUNK], goes }.directory(from, to, 0)
+/// [`Error::Host`]; [`Error::Interrupted`] if `proceed` returns `false`.
+pub fn copy(from: &Path, to: &Path, proceed: &mut Continue<'_>) -> Result<()> {
+    Copy { top: from, copy: to, done: 0, buffer: vec![0; CHUNK], proceed }.directory(from, to, 0)
 }
 
 struct Copy<'a, 'b> {
@@ -31,21 +32,21 @@ struct Copy<'a, 'b> {
     copy: &'a Path,
     done: u64,
     buffer: Vec<u8>,
-    goes: &'a mut Goes<'b>,
+    proceed: &'a mut Continue<'b>,
 }
 
 impl Copy<'_, '_> {
     fn directory(&mut self, from: &Path, to: &Path, depth: usize) -> Result<()> {
         match fs::create_dir(to) {
             Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {}
-            made => made.map_err(Error::host("making", to))?,
+            made => made.map_err(Error::host("create", to))?,
         }
         for entry in entries(from, depth)? {
             let target = to.join(entry.file_name().expect("an entry has a name"));
             match kind(&entry, self.top)? {
                 Kind::Directory => self.directory(&entry, &target, depth + 1)?,
                 Kind::File(_) => self.file(&entry, &target)?,
-                Kind::Inside(place) => link(&self.copy.join(place), &target)?,
+                Kind::Inside(path) => link(&self.copy.join(path), &target)?,
                 Kind::Dangling(text) => link(&text, &target)?,
                 Kind::Outside(original) if original.is_dir() => {
                     self.directory(&original, &target, depth + 1)?
@@ -54,23 +55,22 @@ impl Copy<'_, '_> {
                 Kind::Outside(_) | Kind::Other => {}
             }
         }
-        // Last: a directory without write permission could not be filled.
-        let meta = fs::metadata(from).map_err(Error::host("looking at", from))?;
+        // The mode is set last, because a directory without write permission cannot be filled.
+        let meta = fs::metadata(from).map_err(Error::host("inspect", from))?;
         if is_root() {
-            lchown(to, Some(meta.uid()), Some(meta.gid()))
-                .map_err(Error::host("changing the owner of", to))?;
+            lchown(to, Some(meta.uid()), Some(meta.gid())).map_err(Error::host("change the owner of", to))?;
         }
         let mode = fs::Permissions::from_mode(meta.mode() & 0o7777);
-        fs::set_permissions(to, mode).map_err(Error::host("changing the mode of", to))
+        fs::set_permissions(to, mode).map_err(Error::host("change the mode of", to))
     }
 
     fn file(&mut self, from: &Path, to: &Path) -> Result<()> {
-        let mut source = poolwright_host::regular::open(from).map_err(Error::host("opening", from))?;
-        let meta = source.metadata().map_err(Error::host("looking at", from))?;
+        let mut source = poolwright_host::regular::open(from).map_err(Error::host("open", from))?;
+        let meta = source.metadata().map_err(Error::host("inspect", from))?;
         let mut target =
-            File::options().write(true).create_new(true).open(to).map_err(Error::host("making", to))?;
+            File::options().write(true).create_new(true).open(to).map_err(Error::host("create", to))?;
         let mut at = 0;
-        while let Some((start, end)) = data(&source, at, meta.len()).map_err(Error::host("reading", from))? {
+        while let Some((start, end)) = data(&source, at, meta.len()).map_err(Error::host("read", from))? {
             self.extent((&mut source, from), (&mut target, to), start, end)?;
             at = end;
         }
@@ -82,7 +82,7 @@ impl Copy<'_, '_> {
             target.set_permissions(fs::Permissions::from_mode(meta.mode() & 0o7777))?;
             target.set_times(FileTimes::new().set_modified(meta.modified()?).set_accessed(meta.accessed()?))
         };
-        finish().map_err(Error::host("writing", to))
+        finish().map_err(Error::host("write", to))
     }
 
     fn extent(
@@ -92,19 +92,19 @@ impl Copy<'_, '_> {
         start: u64,
         end: u64,
     ) -> Result<()> {
-        source.seek(SeekFrom::Start(start)).map_err(Error::host("reading", from))?;
-        target.seek(SeekFrom::Start(start)).map_err(Error::host("writing", to))?;
+        source.seek(SeekFrom::Start(start)).map_err(Error::host("read", from))?;
+        target.seek(SeekFrom::Start(start)).map_err(Error::host("write", to))?;
         let mut left = end - start;
         while left > 0 {
             let most = self.buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            let n = source.read(&mut self.buffer[..most]).map_err(Error::host("reading", from))?;
+            let n = source.read(&mut self.buffer[..most]).map_err(Error::host("read", from))?;
             if n == 0 {
-                return Ok(()); // it has become shorter
+                return Ok(()); // the file was truncated meanwhile
             }
-            target.write_all(&self.buffer[..n]).map_err(Error::host("writing", to))?;
+            target.write_all(&self.buffer[..n]).map_err(Error::host("write", to))?;
             left -= n as u64;
             self.done += n as u64;
-            if !(self.goes)(self.done) {
+            if !(self.proceed)(self.done) {
                 return Err(Error::Interrupted);
             }
         }
@@ -117,10 +117,10 @@ fn is_root() -> bool {
 }
 
 fn link(text: &Path, at: &Path) -> Result<()> {
-    symlink(text, at).map_err(Error::host("making", at))
+    symlink(text, at).map_err(Error::host("create", at))
 }
 
-/// The next extent with data at or behind `at`, of a file of this length.
+/// The next extent with data at or after `at`, of a file of this length.
 fn data(file: &File, at: u64, length: u64) -> std::io::Result<Option<(u64, u64)>> {
     if at >= length {
         return Ok(None);
@@ -128,7 +128,7 @@ fn data(file: &File, at: u64, length: u64) -> std::io::Result<Option<(u64, u64)>
     let start = match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
         Ok(start) => start,
         Err(Errno::NXIO) => return Ok(None),
-        Err(Errno::INVAL) => return Ok(Some((at, length))), // a file system that does not tell
+        Err(Errno::INVAL) => return Ok(Some((at, length))), // the file system does not report holes
         Err(why) => return Err(why.into()),
     };
     let end = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(start)).unwrap_or(length);
@@ -140,7 +140,7 @@ mod tests {
     use std::os::unix::fs::FileExt as _;
 
     use super::*;
-    use crate::confirm::Tree;
+    use crate::tree::Tree;
 
     #[test]
     fn holes_modes_and_links() {
@@ -161,7 +161,7 @@ mod tests {
         symlink("/nowhere/at/all", from.join("dangling")).unwrap();
         drop(std::os::unix::net::UnixListener::bind(from.join("socket")).unwrap());
 
-        let tree = Tree::look(&from).unwrap();
+        let tree = Tree::scan(&from).unwrap();
         assert_eq!((tree.files, tree.bytes), (3, 4 + (64 << 20) + 15));
         assert_eq!(tree.roots, [from.clone(), log.clone()]);
         let mut done = 0;
@@ -206,7 +206,7 @@ mod tests {
         fs::create_dir_all(base.join("other")).unwrap();
         symlink(base.join("other"), base.join("db/out")).unwrap();
         symlink(base.join("other"), base.join("other/again")).unwrap();
-        let why = Tree::look(&base.join("db")).unwrap_err().to_string();
+        let why = Tree::scan(&base.join("db")).unwrap_err().to_string();
         assert!(why.contains("loop of symbolic links"), "{why}");
     }
 }

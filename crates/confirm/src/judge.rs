@@ -1,40 +1,41 @@
-//! The verdict: what the database measured, against today's settings and against the prediction.
+//! The verdict: compares the measured figures with those of today's settings and with the prediction.
 
 use std::collections::BTreeMap;
 
-use super::OBJECTIVE;
-use super::contenders::Chosen;
-use crate::evidence::{gains, measured};
-use crate::objective::{Metrics, weighted};
-use crate::plan::{
-    ConfirmationVerdict, ConfirmedSetting, Contender, Gain, GainVerdict, Gains, Plan, PredictedChange,
+use poolwright_tune::evidence::{gains, measured};
+use poolwright_tune::objective::{Metrics, weighted};
+use poolwright_tune::plan::{
+    Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, Gain, GainVerdict, Gains, OBJECTIVE,
+    Plan, PredictedChange,
 };
-use crate::requirement::{Fulfilment, Requirement};
-use crate::statistics::Scatter;
+use poolwright_tune::requirement::{Fulfilment, Requirement};
+use poolwright_tune::scatter::Scatter;
 
-/// How far the work rate's change may be from the predicted one and still count as predicted, in percentage points; or
-/// within the predicted interval, if that is wider.
+use crate::Chosen;
+
+/// The largest difference between the measured and the predicted change of the work rate that counts as predicted, in
+/// percentage points. A change within the predicted interval counts as predicted in any case.
 const POINTS: f64 = 10.0;
 
-/// The trials of one block: what each setting measured, those that failed left out.
+/// The metrics of the trials of one block, without failed trials.
 pub type Block = BTreeMap<Contender, Metrics>;
 
 /// The outcome of a confirmation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
-    /// In the order of the contenders; without datasets, which the caller knows.
+    /// The results of the settings, in the order of the contenders, without their datasets.
     pub settings: Vec<ConfirmedSetting>,
-    /// Whether the plan holds.
+    /// Whether the database confirms the plan.
     pub verdict: ConfirmationVerdict,
     /// Measured minus predicted change of the work rate, in percentage points.
     pub error_points: Option<f64>,
     /// Requirements of the plan that the recommended settings miss.
     pub missed: Vec<String>,
-    /// In words.
+    /// The reasons, as sentences.
     pub why: String,
 }
 
-/// Judges the blocks.
+/// Judges the plan by the trials of all blocks.
 pub fn judge(plan: &Plan, contenders: &[Chosen], blocks: &[Block]) -> Judgement {
     let settings: Vec<ConfirmedSetting> = contenders.iter().map(|c| setting(plan, c, blocks)).collect();
     let of = |name| settings.iter().find(|s| s.name == name);
@@ -43,7 +44,7 @@ pub fn judge(plan: &Plan, contenders: &[Chosen], blocks: &[Block]) -> Judgement 
         (None, other) => (other, true),
     };
     let Some(subject) = subject else {
-        let why = "Nothing was run besides today's settings.".to_owned();
+        let why = "Only today's settings were run.".to_owned();
         let verdict = ConfirmationVerdict::NotConfirmed;
         return Judgement { settings, verdict, error_points: None, missed: Vec::new(), why };
     };
@@ -52,7 +53,7 @@ pub fn judge(plan: &Plan, contenders: &[Chosen], blocks: &[Block]) -> Judgement 
         rate.zip(subject.predicted.get("work_rate")).map(|(m, p)| 100.0 * (m.change - p.change));
     let verdict = verdict(subject, keep);
     let mut why = why(subject, keep, error_points);
-    // A plan that keeps today's settings meets its requirements; the runner-up's matter where it would be the better choice.
+    // Today's settings meet the requirements of a plan that keeps them. Those of the runner-up matter only if it misses one.
     for r in required(plan, &subject.changes).iter().filter(|r| !keep || r.missed) {
         why += &r.sentence;
     }
@@ -64,6 +65,12 @@ pub fn judge(plan: &Plan, contenders: &[Chosen], blocks: &[Block]) -> Judgement 
         };
     }
     Judgement { settings, verdict, error_points, missed, why }
+}
+
+/// Whether a setting that meets the requirements is better than today's beyond noise, and the recommended settings miss no
+/// requirement.
+pub fn is_improvement(confirmation: &Confirmation) -> bool {
+    confirmation.missed.is_empty() && confirmation.settings.iter().any(ConfirmedSetting::is_acceptable)
 }
 
 fn verdict(subject: &ConfirmedSetting, keep: bool) -> ConfirmationVerdict {
@@ -80,23 +87,23 @@ fn verdict(subject: &ConfirmedSetting, keep: bool) -> ConfirmationVerdict {
     }
 }
 
-/// A requirement of the plan, held against what the database measured.
+/// A requirement of the plan, compared with the measured changes.
 struct Required {
     requirement: String,
     missed: bool,
-    /// Begins with a space.
+    /// The result as a sentence, which begins with a space.
     sentence: String,
 }
 
 fn required(plan: &Plan, changes: &Gains) -> Vec<Required> {
     let texts = plan.request.iter().flat_map(|request| &request.requirements);
-    texts.map(|text| against(text, changes)).collect()
+    texts.map(|text| check(text, changes)).collect()
 }
 
-fn against(text: &str, changes: &Gains) -> Required {
+fn check(text: &str, changes: &Gains) -> Required {
     let outcome = |missed, sentence| Required { requirement: text.to_owned(), missed, sentence };
     let Ok(requirement) = Requirement::parse(text) else {
-        // Another release's, or the plan was edited.
+        // Another release wrote the plan, or a user edited it.
         return outcome(
             false,
             format!(" {text} was not checked: this release does not know that requirement."),
@@ -107,7 +114,7 @@ fn against(text: &str, changes: &Gains) -> Required {
         Some(Fulfilment::Met) => outcome(false, format!(" {requirement} is met: {measured}.")),
         Some(Fulfilment::Missed) => outcome(true, format!(" {requirement} is NOT met: {measured}.")),
         Some(Fulfilment::Unclear) => {
-            let more = "more blocks may tell";
+            let more = "more blocks may decide it";
             outcome(false, format!(" Whether {requirement} is met is unclear: {measured}; {more}."))
         }
         None => outcome(false, format!(" {requirement} was not measured.")),
@@ -125,7 +132,7 @@ fn setting(plan: &Plan, chosen: &Chosen, blocks: &[Block]) -> ConfirmedSetting {
         Contender::Today => Gains::new(),
         name => changes(plan, name, blocks),
     };
-    // Today's settings have no changes: nothing is held against them.
+    // Today's settings have no changes, so no requirement is checked.
     let missed = required(plan, &changes).into_iter().filter(|r| r.missed).map(|r| r.requirement).collect();
     ConfirmedSetting {
         name: chosen.name,
@@ -138,11 +145,15 @@ fn setting(plan: &Plan, chosen: &Chosen, blocks: &[Block]) -> ConfirmedSetting {
     }
 }
 
-/// Paired by block, the objective included.
+/// The changes from today's settings, paired by block, including that of the objective.
 fn changes(plan: &Plan, name: Contender, blocks: &[Block]) -> Gains {
     let pair = |block: &Block| {
         let (mut today, mut other) = (block.get(&Contender::Today)?.clone(), block.get(&name)?.clone());
-        let objective = weighted(&plan.goal.weights, &with_wear(&other), &with_wear(&today));
+        let objective = weighted(
+            &plan.goal.weights,
+            &with_write_amplification(&other),
+            &with_write_amplification(&today),
+        );
         today.insert(OBJECTIVE.to_owned(), 1.0);
         other.insert(OBJECTIVE.to_owned(), objective);
         Some((today, other))
@@ -151,9 +162,9 @@ fn changes(plan: &Plan, name: Contender, blocks: &[Block]) -> Gains {
     gains(&pairs, &Scatter::default())
 }
 
-/// The database writes as much per unit of work under every setting, so the ratio of two write amplifications is that of
-/// the bytes that reach the devices.
-fn with_wear(metrics: &Metrics) -> Metrics {
+/// Adds the bytes written to the devices as write amplification: the database writes the same number of bytes per unit of work under
+/// every setting, so the ratio of two write amplifications equals the ratio of these bytes.
+fn with_write_amplification(metrics: &Metrics) -> Metrics {
     let mut all = metrics.clone();
     if let Some(bytes) = metrics.get("vdev_write_bytes") {
         all.insert("write_amplification".into(), *bytes);
@@ -163,7 +174,7 @@ fn with_wear(metrics: &Metrics) -> Metrics {
 
 fn why(subject: &ConfirmedSetting, keep: bool, error_points: Option<f64>) -> String {
     let Some(objective) = subject.changes.get(OBJECTIVE) else {
-        return "Too few blocks gave a result with both settings: two are needed for an interval.".to_owned();
+        return "Too few blocks have a result of both settings: an interval needs two.".to_owned();
     };
     let whom = if keep { "the runner-up" } else { "the recommended settings" };
     let measured = match objective.verdict {
@@ -192,7 +203,7 @@ fn percent(change: f64) -> String {
     format!("{} %", signed(100.0 * change))
 }
 
-/// One decimal, with the sign of a minus.
+/// One decimal with a sign; the minus is U+2212.
 fn signed(value: f64) -> String {
     format!("{value:+.1}").replace('-', "−")
 }

@@ -1,26 +1,25 @@
-//! The driver of a confirmation's trials: copies the database into the trial's datasets, and runs the user's commands on it.
-//! It speaks the protocol of all drivers (`docs/lab.md`).
+//! The driver of a confirmation's trials: copies the database into the trial's datasets, and runs the user's commands on the copy.
+//! `docs/lab.md` describes the protocol of drivers.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use poolwright_lab::trial::processes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::command::{Shell, make_dir, stated_work};
-use super::tree::Tree;
-use super::writers::writer;
-use super::{COPY, DATASET, LOAD, LOAD_S, STATED, Task, WORK, copy};
-use crate::trial::processes;
-use crate::{Error, Result};
+use crate::command::{Shell, make_dir, stated_work};
+use crate::tree::Tree;
+use crate::writers::find_writer;
+use crate::{COPY, DATASET, Error, LOAD, LOAD_S, Result, STATED, Task, WORK, copy};
 
-/// How long what the stop command ends may take to be gone.
-const FAREWELL: Duration = Duration::from_secs(10);
-/// Between two words of progress.
-const SAY_EVERY: Duration = Duration::from_millis(500);
+/// The time that processes have to disappear after the stop command.
+const EXIT_TIME: Duration = Duration::from_secs(10);
+/// The interval between two reports of progress.
+const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
-/// What a driver reads, as far as this one needs it.
+/// The part of a driver's input that this driver needs.
 #[derive(Debug, Deserialize)]
 struct Input {
     phase: String,
@@ -29,33 +28,33 @@ struct Input {
     scratch: PathBuf,
 }
 
-/// Runs one phase. `input` is what a driver reads, and `say` takes the lines that it prints.
+/// Runs one phase. `input` is the driver's standard input; `say` prints a line of its output.
 ///
 /// # Errors
-/// If the database is in use or cannot be copied, or a command fails; [`Error::Interrupted`].
+/// If the database is in use or cannot be copied, or if a command fails; [`Error::Interrupted`].
 pub fn run(input: &str, interrupted: &dyn Fn() -> bool, say: &mut dyn FnMut(&Value)) -> Result<()> {
     let input: Input =
         serde_json::from_str(input).map_err(|why| Error::Trial(format!("invalid driver input: {why}")))?;
-    let place = input.paths.get(DATASET).ok_or_else(|| Error::Trial("the trial has no dataset".into()))?;
+    let dir = input.paths.get(DATASET).ok_or_else(|| Error::Trial("the trial has no dataset".into()))?;
     match input.phase.as_str() {
-        COPY => copy_database(&input.parameters, place, interrupted, say),
-        LOAD => load(&input, place, interrupted, say),
+        COPY => copy_database(&input.parameters, dir, interrupted, say),
+        LOAD => load(&input, dir, interrupted, say),
         other => Err(Error::Trial(format!("unknown phase {other:?}"))),
     }
 }
 
 fn copy_database(
     task: &Task,
-    place: &std::path::Path,
+    to: &Path,
     interrupted: &dyn Fn() -> bool,
     say: &mut dyn FnMut(&Value),
 ) -> Result<()> {
-    let tree = Tree::look(&task.dir)?;
+    let tree = Tree::scan(&task.dir)?;
     check_unused(&tree)?;
-    let mut said: Option<Instant> = None;
-    copy::copy(&task.dir, place, &mut |done| {
-        if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) {
-            said = Some(Instant::now());
+    let mut reported: Option<Instant> = None;
+    copy::copy(&task.dir, to, &mut |done| {
+        if reported.is_none_or(|at| at.elapsed() >= PROGRESS_EVERY) {
+            reported = Some(Instant::now());
             say(&json!({"progress": {"done": done as f64, "of": tree.bytes as f64, "unit": "bytes"}}));
         }
         !interrupted()
@@ -63,30 +62,29 @@ fn copy_database(
 }
 
 /// Refuses a database that a process may be writing.
-pub(super) fn check_unused(tree: &Tree) -> Result<()> {
-    match writer(&tree.roots) {
+///
+/// # Errors
+/// [`Error::InUse`].
+pub(crate) fn check_unused(tree: &Tree) -> Result<()> {
+    match find_writer(&tree.roots) {
         None => Ok(()),
         Some(found) => Err(Error::InUse { pid: found.pid, name: found.name, path: found.path }),
     }
 }
 
-fn load(
-    input: &Input,
-    place: &std::path::Path,
-    interrupted: &dyn Fn() -> bool,
-    say: &mut dyn FnMut(&Value),
-) -> Result<()> {
+/// Runs the start command, the load and the stop command.
+fn load(input: &Input, to: &Path, interrupted: &dyn Fn() -> bool, say: &mut dyn FnMut(&Value)) -> Result<()> {
     processes::adopt_orphans()
-        .map_err(Error::host("becoming the reaper of", std::path::Path::new("the commands")))?;
+        .map_err(|why| Error::Trial(format!("cannot adopt the commands' processes: {why}")))?;
     let task = &input.parameters;
-    let dir = input.scratch.join("commands");
-    make_dir(&dir)?;
+    let own_dir = input.scratch.join("commands");
+    make_dir(&own_dir)?;
     let shell = |reaps| Shell {
         environment: vec![
-            ("POOLWRIGHT_DIR", place.display().to_string()),
+            ("POOLWRIGHT_DIR", to.display().to_string()),
             ("POOLWRIGHT_SETTING", task.setting.clone()),
             ("POOLWRIGHT_BLOCK", (task.block + 1).to_string()),
-            ("POOLWRIGHT_SCRATCH", dir.display().to_string()),
+            ("POOLWRIGHT_SCRATCH", own_dir.display().to_string()),
         ],
         working_dir: &task.working_dir,
         dir: &input.scratch,
@@ -114,25 +112,26 @@ fn load(
     check_stopped(task.commands.stop.is_some())
 }
 
+/// Waits until the database has settled after its start.
 fn settle(time: Duration, interrupted: &dyn Fn() -> bool) -> Result<()> {
-    const LOOK: Duration = Duration::from_millis(50);
+    const POLL: Duration = Duration::from_millis(50);
     let began = Instant::now();
     while let Some(left) = time.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
         if interrupted() {
             return Err(Error::Interrupted);
         }
-        std::thread::sleep(left.min(LOOK));
+        std::thread::sleep(left.min(POLL));
     }
     Ok(())
 }
 
-/// The pool can only be exported, and its space be read, once nothing uses it.
+/// Fails if a process is still running: the pool cannot be exported while a process uses it.
 fn check_stopped(has_stop: bool) -> Result<()> {
-    let left = processes::settled(&[], FAREWELL);
-    if left.is_empty() {
+    let running = processes::settled(&[], EXIT_TIME);
+    if running.is_empty() {
         return Ok(());
     }
-    let names: Vec<String> = left.iter().map(|p| format!("{} (process {})", p.name, p.pid)).collect();
+    let names: Vec<String> = running.iter().map(|p| format!("{} (process {})", p.name, p.pid)).collect();
     let which = if has_stop { "stop" } else { "load" };
     Err(Error::Trial(format!("{} still running after the {which} command", names.join(", "))))
 }

@@ -1,4 +1,4 @@
-//! One of the user's commands: run by a shell in a process group of its own, within a limit.
+//! Runs one of the user's commands by a shell, in its own process group and with a time limit.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -9,37 +9,37 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use poolwright_host::private;
+use poolwright_lab::trial::driver::bound;
+use poolwright_lab::trial::processes;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::trial::driver::bound;
-use crate::trial::processes;
 use crate::{Error, Result};
 
-/// How often Ctrl-C and the limit are looked at.
-const LOOK: Duration = Duration::from_millis(50);
-/// From SIGTERM to SIGKILL, for a command over its limit.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// As much of the end of a command's output as is searched for `work N`.
+/// The interval at which an interruption and the time limit are checked.
+const POLL: Duration = Duration::from_millis(50);
+/// The time from SIGTERM to SIGKILL for a command that exceeds its limit.
+const GRACE: Duration = Duration::from_secs(5);
+/// The number of bytes at the end of a command's output that are searched for `work N`.
 const SEARCHED: u64 = 64 << 10;
 
-/// A command's surroundings.
+/// The environment of commands.
 pub struct Shell<'a> {
-    /// Variables of its environment.
+    /// Environment variables.
     pub environment: Vec<(&'static str, String)>,
-    /// Where it runs.
+    /// The working directory.
     pub working_dir: &'a Path,
-    /// Where its output is kept.
+    /// The directory in which the commands' output is kept.
     pub dir: &'a Path,
-    /// The longest that it may take.
+    /// The time limit.
     pub limit: Duration,
-    /// Whether a signal came.
+    /// Whether the user has interrupted the run.
     pub interrupted: &'a dyn Fn() -> bool,
-    /// Whether to wait, while a command runs, for servers that have ended and that this process adopted: until then they
-    /// look alive to a stop command. It takes some CPU time, so not while a load is measured.
+    /// Whether to reap adopted processes while a command runs. A stop command that waits for a server to disappear would
+    /// otherwise wait for ever. Reaping takes some CPU time, so it is off while a load is measured.
     pub reaps: bool,
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ran {
     /// Wall time.
@@ -49,16 +49,16 @@ pub struct Ran {
 }
 
 impl Shell<'_> {
-    /// Runs `sh -c TEXT`. Standard error goes to this process's; standard output is kept, and then goes there too. `name`
-    /// is for messages.
+    /// Runs `sh -c TEXT`. Standard error is this process's own. Standard output is kept, and copied to standard error when the
+    /// command ends. `name` is for messages.
     ///
     /// # Errors
-    /// If it fails or takes longer than the limit; [`Error::Interrupted`].
+    /// If the command fails or exceeds the time limit; [`Error::Interrupted`].
     pub fn run(&self, name: &str, text: &str) -> Result<Ran> {
         let path = self.dir.join(format!("{name}.out"));
         let output =
-            File::options().append(true).create(true).open(&path).map_err(Error::host("opening", &path))?;
-        let log = std::io::stderr().as_fd().try_clone_to_owned().map_err(Error::host("opening", &path))?;
+            File::options().append(true).create(true).open(&path).map_err(Error::host("open", &path))?;
+        let log = std::io::stderr().as_fd().try_clone_to_owned().map_err(Error::host("open", &path))?;
         let sh = Path::new("/bin/sh");
         let began = Instant::now();
         let mut child = bound(sh)
@@ -69,7 +69,7 @@ impl Shell<'_> {
             .stdout(output)
             .stderr(Stdio::from(log))
             .spawn()
-            .map_err(Error::host("starting", sh))?;
+            .map_err(Error::host("start", sh))?;
         let group = Pid::from_child(&child);
         let (to, ended) = channel();
         std::thread::spawn(move || {
@@ -77,9 +77,11 @@ impl Shell<'_> {
             let _ = to.send((status, Instant::now()));
         });
         let status = loop {
-            match ended.recv_timeout(LOOK) {
+            match ended.recv_timeout(POLL) {
                 Ok((status, at)) => break status.map(|status| (status, at - began)),
-                Err(RecvTimeoutError::Disconnected) => break Err(std::io::Error::other("its thread failed")),
+                Err(RecvTimeoutError::Disconnected) => {
+                    break Err(std::io::Error::other("the waiting thread panicked"));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.reaps {
@@ -87,14 +89,14 @@ impl Shell<'_> {
             }
             let late = began.elapsed() > self.limit;
             if late || (self.interrupted)() {
-                end(group, &|| ended.recv_timeout(LOOK).is_ok());
-                tell(&tail(&path));
+                end(group, &|| ended.recv_timeout(POLL).is_ok());
+                log_output(&tail(&path));
                 return Err(if late { self.too_long(name) } else { Error::Interrupted });
             }
         };
-        let (status, took) = status.map_err(Error::host("waiting for", sh))?;
+        let (status, took) = status.map_err(Error::host("wait for", sh))?;
         let output = tail(&path);
-        tell(&output);
+        log_output(&output);
         if status.success() { Ok(Ran { took, output }) } else { Err(failed(name, status)) }
     }
 
@@ -108,12 +110,12 @@ fn failed(name: &str, status: ExitStatus) -> Error {
     Error::Trial(format!("the {name} command failed ({status})"))
 }
 
-/// Into the log.
-fn tell(output: &str) {
+/// Writes to standard error, which is the trial's log.
+fn log_output(output: &str) {
     let _ = std::io::stderr().write_all(output.as_bytes());
 }
 
-/// The end of a file; nothing of one that cannot be read.
+/// The last [`SEARCHED`] bytes of a file; empty if it cannot be read.
 fn tail(path: &Path) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
@@ -126,11 +128,11 @@ fn tail(path: &Path) -> String {
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 
-/// Ends a process group: SIGTERM, then SIGKILL for those that do not follow.
+/// Ends a process group with SIGTERM, and after [`GRACE`] with SIGKILL.
 fn end(group: Pid, has_ended: &dyn Fn() -> bool) {
     let _ = kill_process_group(group, Signal::TERM);
-    let asked = Instant::now();
-    while asked.elapsed() < PATIENCE {
+    let began = Instant::now();
+    while began.elapsed() < GRACE {
         if has_ended() {
             break;
         }
@@ -138,19 +140,25 @@ fn end(group: Pid, has_ended: &dyn Fn() -> bool) {
     let _ = kill_process_group(group, Signal::KILL);
 }
 
-/// Units of work that a load command stated: N of the last line `work N` of its output.
+/// The units of work that a load command printed: N of the last line `work N` of its output. Returns `None` if there is no such
+/// line, or N is not a positive number.
 pub fn stated_work(output: &str) -> Option<f64> {
     let stated = |line: &str| line.trim().strip_prefix("work ")?.trim().parse::<f64>().ok();
     output.lines().rev().find_map(stated).filter(|n| n.is_finite() && *n > 0.0)
 }
 
-/// A directory for a trial's own files: sockets, logs.
+/// Creates the directory for the commands' own files, such as sockets and logs.
+///
+/// # Errors
+/// If it cannot be created.
 pub fn make_dir(path: &Path) -> Result<()> {
-    private::make_dirs(path).map_err(Error::host("making", path))
+    private::make_dirs(path).map_err(Error::host("create", path))
 }
 
 #[cfg(test)]
 mod tests {
+    use poolwright_host::process::ProcessStat;
+
     use super::*;
 
     fn shell<'a>(dir: &'a Path, limit: Duration, interrupted: &'a dyn Fn() -> bool) -> Shell<'a> {
@@ -194,11 +202,11 @@ mod tests {
         let why = shell.run("load", "sleep 600 & echo $! > child; wait").unwrap_err().to_string();
         assert!(why.contains("still running after 0.3 s"), "{why}");
         let child = std::fs::read_to_string(dir.path().join("child")).unwrap();
-        let stat = format!("/proc/{}/stat", child.trim());
-        let gone = || std::fs::read_to_string(&stat).map_or(true, |text| text.contains(") Z"));
+        let child: i32 = child.trim().parse().unwrap();
+        let gone = || ProcessStat::read(child).is_none_or(|stat| stat.has_ended());
         let began = Instant::now();
         while !gone() {
-            assert!(began.elapsed() < Duration::from_secs(60), "the child lives on");
+            assert!(began.elapsed() < Duration::from_secs(60), "the child is still running");
             std::thread::sleep(Duration::from_millis(10));
         }
     }

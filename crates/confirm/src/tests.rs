@@ -1,15 +1,18 @@
-//! From a plan to what is run, and from what was measured to the verdict.
+//! The selection of settings and datasets, and the verdict.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use poolwright_tune::objective::Metrics;
+use poolwright_tune::plan::{
+    ConfirmationVerdict, Contender, GainVerdict, OBJECTIVE, Outcome, Plan, Settings, Verdict,
+};
+
 use super::*;
-use crate::objective::Metrics;
-use crate::plan::{ConfirmationVerdict, Contender, GainVerdict, Plan, Settings, Verdict};
 
 /// The example of the format's description, with one more raced setting.
 fn plan() -> Plan {
-    let page = include_str!("../../../../docs/plan-format.md");
+    let page = include_str!("../../../docs/plan-format.md");
     let (_, rest) = page.split_once("```json\n").unwrap();
     let mut plan: Plan = serde_json::from_str(rest.split_once("\n```").unwrap().0).unwrap();
     plan.subject.directory = "/srv/mariadb/data".into();
@@ -20,7 +23,7 @@ fn plan() -> Plan {
     let role = &mut plan.roles[0];
     let mut raced = role.evidence[1].clone();
     raced.settings.insert("recordsize".into(), "32K".into());
-    (raced.objective, raced.outcome) = (Some(0.8), crate::plan::Outcome::Raced);
+    (raced.objective, raced.outcome) = (Some(0.8), Outcome::Raced);
     raced.metrics.get_mut("allocated_bytes").unwrap().median /= 2.0;
     let mut worse = raced.clone();
     worse.settings.insert("recordsize".into(), "1M".into());
@@ -36,7 +39,7 @@ fn settings(pairs: &[(&str, &str)]) -> Settings {
 #[test]
 fn today_the_recommended_one_and_the_best_of_the_others_are_run() {
     let plan = plan();
-    let found = contenders(&plan, &places(&plan)).unwrap();
+    let found = contenders(&plan, &dataset_layout(&plan)).unwrap();
     let names: Vec<&str> = found.iter().map(|c| c.name.name()).collect();
     assert_eq!(names, ["today", "recommended", "runner-up"]);
     assert_eq!(found[0].datasets["db"], plan.roles[0].current);
@@ -57,12 +60,12 @@ fn a_plan_that_says_keep_is_tried_against_the_best_other_setting() {
     plan.verdict = Verdict::Keep;
     plan.gain.clear();
     plan.roles[0].recommended.clear();
-    plan.roles[0].evidence[0].outcome = crate::plan::Outcome::Raced;
-    let found = contenders(&plan, &places(&plan)).unwrap();
+    plan.roles[0].evidence[0].outcome = Outcome::Raced;
+    let found = contenders(&plan, &dataset_layout(&plan)).unwrap();
     assert_eq!(found.iter().map(|c| c.name).collect::<Vec<_>>(), [Contender::Today, Contender::RunnerUp]);
     assert_eq!(found[1].datasets["db"]["recordsize"], "16K");
     plan.roles[0].evidence.clear();
-    let why = contenders(&plan, &places(&plan)).unwrap_err().to_string();
+    let why = contenders(&plan, &dataset_layout(&plan)).unwrap_err().to_string();
     assert!(why.contains("no setting to compare"), "{why}");
 }
 
@@ -88,9 +91,9 @@ fn a_role_has_a_dataset_of_its_own_where_its_files_lie_alone() {
     add(&mut plan, "temp", "/pg/tmp", &["/pg/tmp/a", "/pg/tmp/b"], "/pg/tmp");
     // Files beside the data: no dataset can hold them alone.
     add(&mut plan, "backup", "/pg", &["/pg/x.old", "/pg/base/y.old"], "/pg-backup");
-    let found = places(&plan);
+    let found = dataset_layout(&plan);
     let all: Vec<(&str, &Path, &[usize])> =
-        found.datasets.iter().map(|d| (d.name.as_str(), d.place.as_path(), &*d.roles)).collect();
+        found.datasets.iter().map(|d| (d.name.as_str(), d.path.as_path(), &*d.roles)).collect();
     assert_eq!(
         all,
         [
@@ -111,7 +114,7 @@ fn a_role_has_a_dataset_of_its_own_where_its_files_lie_alone() {
     assert_eq!(chosen[1].datasets["db"]["logbias"], "latency");
     // Another role's file in it: it is not alone.
     plan.roles[0].paths.push("/pg/pg_wal/stray".into());
-    assert_eq!(places(&plan).datasets.len(), 2);
+    assert_eq!(dataset_layout(&plan).datasets.len(), 2);
 }
 
 /// Blocks in which a setting does `rate` times today's work, with `wear` times the bytes; `noise` alternates.
@@ -132,7 +135,7 @@ fn blocks(name: Contender, rate: f64, wear: f64, noise: f64) -> Vec<Block> {
 fn a_verdict_compares_with_today_and_with_the_prediction() {
     use ConfirmationVerdict::{BetterThanToday, Confirmed, NotConfirmed};
     let plan = plan();
-    let all = contenders(&plan, &places(&plan)).unwrap();
+    let all = contenders(&plan, &dataset_layout(&plan)).unwrap();
     let of = |rate, wear, noise| judge(&plan, &all, &blocks(Contender::Recommended, rate, wear, noise));
     // Predicted are 20 % (15 to 25).
     for (rate, verdict, points) in
@@ -167,7 +170,7 @@ fn a_requirement_that_the_database_misses_is_a_contradiction() {
     let request = plan.request.as_mut().expect("the example has a request");
     request.requirements =
         ["write_bytes<=-40%", "work_rate>=30%", "cpu<=10%", "joy>=1%"].map(str::to_owned).to_vec();
-    let all = contenders(&plan, &places(&plan)).unwrap();
+    let all = contenders(&plan, &dataset_layout(&plan)).unwrap();
     let of = |rate, noise| judge(&plan, &all, &blocks(Contender::Recommended, rate, 0.5, noise));
     let missed = of(1.22, 0.0);
     assert_eq!(
@@ -194,7 +197,7 @@ fn a_runner_up_that_misses_a_requirement_does_not_contradict_keep() {
     plan.verdict = Verdict::Keep;
     plan.roles[0].recommended.clear();
     let of = |plan: &Plan| {
-        let all = contenders(plan, &places(plan)).unwrap();
+        let all = contenders(plan, &dataset_layout(plan)).unwrap();
         judge(plan, &all, &blocks(Contender::RunnerUp, 1.3, 0.5, 0.0))
     };
     let better = of(&plan);
@@ -215,7 +218,7 @@ fn keep_is_confirmed_if_the_runner_up_is_no_better() {
     let mut plan = plan();
     plan.verdict = Verdict::Keep;
     plan.roles[0].recommended.clear();
-    let all = contenders(&plan, &places(&plan)).unwrap();
+    let all = contenders(&plan, &dataset_layout(&plan)).unwrap();
     let same = judge(&plan, &all, &blocks(Contender::RunnerUp, 1.0, 1.0, 0.05));
     assert_eq!(same.verdict, ConfirmationVerdict::Confirmed, "{}", same.why);
     let better = judge(&plan, &all, &blocks(Contender::RunnerUp, 1.5, 0.5, 0.05));
@@ -226,7 +229,7 @@ fn keep_is_confirmed_if_the_runner_up_is_no_better() {
 #[test]
 fn one_block_is_too_few_for_a_verdict() {
     let plan = plan();
-    let all = contenders(&plan, &places(&plan)).unwrap();
+    let all = contenders(&plan, &dataset_layout(&plan)).unwrap();
     let found = judge(&plan, &all, &blocks(Contender::Recommended, 1.5, 0.5, 0.0)[..1]);
     assert_eq!(found.verdict, ConfirmationVerdict::NotConfirmed);
     assert!(found.why.starts_with("Too few blocks"), "{}", found.why);

@@ -1,0 +1,105 @@
+use std::path::{Path, PathBuf};
+
+use poolwright_trace::format_size;
+
+/// An error of a confirmation.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file is not a plan of this format.
+    #[error("{} is not a plan of `poolwright tune`: {why}", path.display())]
+    NotAPlan {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        why: String,
+    },
+    /// The plan was written by a newer release.
+    #[error(
+        "{} has format version {version}, and this release reads {}\nhint: use the release that wrote it ({creator})",
+        path.display(),
+        poolwright_tune::plan::VERSION
+    )]
+    PlanVersion {
+        /// The plan's file.
+        path: PathBuf,
+        /// Its format version.
+        version: String,
+        /// The release that wrote it.
+        creator: String,
+    },
+    /// Following the plan could lose data.
+    #[error("{} must not be followed: {}", path.display(), problems.join("; "))]
+    UnsafePlan {
+        /// The plan's file.
+        path: PathBuf,
+        /// Its problems.
+        problems: Vec<String>,
+    },
+    /// The plan contains no setting that could be compared with today's.
+    #[error(
+        "the plan contains no setting to compare with today's: nothing is recommended, and none was replayed"
+    )]
+    NothingToCompare,
+    /// The machine has less memory than the ARC of the plan's trials.
+    #[error(
+        "the plan's trials had an ARC of {}, and this machine has only {} of memory",
+        format_size(*arc),
+        format_size(*memory)
+    )]
+    Memory {
+        /// The ARC in bytes.
+        arc: u64,
+        /// The memory in bytes.
+        memory: u64,
+    },
+    /// A process has one of the database's files open for writing.
+    #[error("{} is open for writing in {name} (process {pid})", path.display())]
+    InUse {
+        /// The process.
+        pid: i32,
+        /// Its name.
+        name: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// A system call failed.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Host {
+        /// The action: `open`, `copy`.
+        action: &'static str,
+        /// Its object.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// A trial failed.
+    #[error("{0}")]
+    Trial(String),
+    /// The caller asked for an early end.
+    #[error("interrupted")]
+    Interrupted,
+    /// The lab could not run a trial.
+    #[error(transparent)]
+    Lab(poolwright_lab::Error),
+}
+
+impl From<poolwright_lab::Error> for Error {
+    fn from(error: poolwright_lab::Error) -> Error {
+        match error {
+            poolwright_lab::Error::Interrupted => Error::Interrupted,
+            other => Error::Lab(other),
+        }
+    }
+}
+
+impl Error {
+    /// For `map_err` after a system call.
+    pub(crate) fn host(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::Host { action, path, source }
+    }
+}
+
+/// A result with [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,83 @@
+//! Figures and failures of one trial.
+
+use std::path::Path;
+
+use poolwright_lab::Outcome;
+use poolwright_tune::objective::Metrics;
+
+use crate::{COPY, Error, LOAD, LOAD_S, Result, WORK};
+
+/// The number of lines of a failed trial's log that are shown.
+const LAST_LINES: usize = 12;
+/// The number of bytes at the end of a log that are searched for them.
+const LAST_BYTES: u64 = 8 << 10;
+
+/// A figure of the measured phase.
+///
+/// # Errors
+/// [`Error::Trial`] if the trial did not report it.
+pub(crate) fn figure(outcome: &Outcome, name: &str) -> Result<f64> {
+    let found = outcome.measure(&format!("{LOAD}/{name}")).map(|m| m.value);
+    found.ok_or_else(|| Error::Trial(format!("the trial reported no {name}")))
+}
+
+/// The metrics of a trial, in the units of [`MEASURED`](crate::MEASURED).
+///
+/// # Errors
+/// [`Error::Trial`] if the trial did not report a figure.
+pub(crate) fn metrics(outcome: &Outcome) -> Result<Metrics> {
+    let (seconds, work) = (figure(outcome, LOAD_S)?, figure(outcome, WORK)?);
+    let mut metrics = Metrics::new();
+    let mut put = |name: &str, value: f64| {
+        if value.is_finite() && value > 0.0 {
+            metrics.insert(name.to_owned(), value);
+        }
+    };
+    put("work_rate", work / seconds);
+    put("allocated_bytes", figure(outcome, "allocated")?);
+    put("vdev_write_bytes", figure(outcome, "vdev_write_bytes")? / work);
+    put("vdev_read_bytes", figure(outcome, "vdev_read_bytes")? / work);
+    let cpu =
+        ["user_s", "system_s", "engine_s"].iter().map(|name| figure(outcome, name)).sum::<Result<f64>>()?;
+    put("cpu_ns_per_op", cpu * 1e9 / work);
+    Ok(metrics)
+}
+
+/// The message of a failed trial: the cause, and the last lines of its log.
+pub(crate) fn failure(why: &str, log: &str) -> String {
+    // The last line of the log is the driver's message, which `why` quotes.
+    let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+    let said = lines.iter().rposition(|line| line.starts_with("poolwright: ")).unwrap_or(lines.len());
+    let said = &lines[said.saturating_sub(LAST_LINES)..said];
+    let why = why.rsplit_once("): ").map_or(why, |(_, last)| last).trim_start_matches("poolwright: ");
+    if said.is_empty() {
+        return why.to_owned();
+    }
+    format!("{why}\nthe last lines of its log:\n  {}", said.join("\n  "))
+}
+
+/// The end of the log of the phase that ran last.
+pub(crate) fn last_lines(scratch: &Path) -> String {
+    let read = |phase: &str| -> Option<String> {
+        let text = std::fs::read(scratch.join("log").join(format!("{phase}.log"))).ok()?;
+        let from = text.len().saturating_sub(LAST_BYTES as usize);
+        Some(String::from_utf8_lossy(&text[from..]).into_owned())
+    };
+    read(LOAD).or_else(|| read(COPY)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_shows_the_log_without_saying_things_twice() {
+        let why = "phase load: /proc/1/exe failed (exit status: 1): poolwright: the start command failed (exit status: 3)";
+        let log = "starting\n\nno such table\npoolwright: the start command failed (exit status: 3)\n";
+        let text = failure(why, log);
+        assert_eq!(
+            text,
+            "the start command failed (exit status: 3)\nthe last lines of its log:\n  starting\n  no such table"
+        );
+    }
+}

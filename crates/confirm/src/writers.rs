@@ -1,0 +1,50 @@
+//! Finds processes that may write a database's files. A copy made meanwhile would not be a consistent state.
+
+use std::path::{Path, PathBuf};
+
+use poolwright_host::process;
+
+/// A process with a file open for writing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// Its process ID.
+    pub pid: i32,
+    /// The name of its program.
+    pub name: String,
+    /// One of the files.
+    pub path: PathBuf,
+}
+
+/// The first process that has a file below one of `roots` open, or mapped, for writing. Only root sees the processes of other
+/// users.
+pub fn find_writer(roots: &[PathBuf]) -> Option<Writer> {
+    let is_below = |path: &PathBuf| roots.iter().any(|root| Path::new(path).starts_with(root));
+    process::ids().unwrap_or_default().into_iter().find_map(|pid| {
+        let open = process::open_for_writing(pid).find(is_below);
+        let path = open.or_else(|| process::mapped_for_writing(pid).into_iter().find(is_below))?;
+        Some(Writer { pid, name: process::name(pid), path })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_open_for_writing_is_found_and_one_for_reading_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let roots = [dir.path().canonicalize().unwrap()];
+        let path = roots[0].join("table");
+        fs::write(&path, "rows").unwrap();
+        let reader = fs::File::open(&path).unwrap();
+        assert_eq!(find_writer(&roots), None);
+        drop(reader);
+        let open = fs::File::options().append(true).open(&path).unwrap();
+        let found = find_writer(&roots).unwrap();
+        assert_eq!((found.pid, &found.path), (std::process::id() as i32, &path));
+        drop(open);
+        assert_eq!(find_writer(&roots), None);
+    }
+}

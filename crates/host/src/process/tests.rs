@@ -1,0 +1,58 @@
+use super::*;
+
+#[test]
+fn processes_with_names_of_any_kind() {
+    let line =
+        "7163 (a (b) c) S 7152 7152 31101 0 -1 4194304 99 0 0 0 12 34 56 78 20 0 1 0 3549611 3133440 394";
+    let found = ProcessStat::parse(line).unwrap();
+    assert_eq!((found.pid, found.parent, found.state), (7163, 7152, 'S'));
+    assert_eq!((found.name.as_str(), found.flags), ("a (b) c", 4_194_304));
+    assert_eq!(found.own, CpuTicks { user: 12, system: 34 });
+    assert_eq!(found.waited, CpuTicks { user: 56, system: 78 });
+    assert_eq!(found.own.total(), 46);
+    assert_eq!(ProcessStat::read(std::process::id() as i32).unwrap().pid, std::process::id() as i32);
+    assert_eq!(ProcessStat::parse("7163 (cat"), None);
+    assert_eq!(ProcessStat::parse("77 (a) S"), None);
+}
+
+#[test]
+fn an_exiting_thread_does_not_run() {
+    let stat = |state: char, flags: u32| {
+        let line = format!("77 (a) b (c) {state} 12 77 77 0 -1 {flags} 0 0 0 0 1 2 3 4");
+        ProcessStat::parse(&line).unwrap()
+    };
+    assert!(stat('S', 4_194_304).is_running() && !stat('S', 4_194_304).is_kernel_thread());
+    assert!(!stat('Z', 0).is_running() && stat('Z', 0).has_ended());
+    // Between the tracepoint and its end a thread is running, with this flag set.
+    assert!(!stat('R', 4_194_304 | PF_EXITING).is_running());
+    assert!(stat('S', PF_KTHREAD).is_kernel_thread());
+    assert!(is_running(std::process::id() as i32) && !is_running(-1));
+}
+
+#[test]
+fn lines_of_maps_and_fdinfo() {
+    let line =
+        |mode: &str| format!("7f00-7f01 {mode} 00000000 fd:01 1234    /srv/my db/data.mdb").into_bytes();
+    assert_eq!(shared_writable(&line("rw-s")), Some(Path::new("/srv/my db/data.mdb")));
+    for mode in ["rw-p", "r--s", "r-xp"] {
+        assert_eq!(shared_writable(&line(mode)), None, "{mode}");
+    }
+    assert_eq!(shared_writable(b"7f00-7f01 rw-s 00000000 00:00 0"), None);
+    assert!(is_writable("pos:\t0\nflags:\t0100002\n") && is_writable("flags:\t0100001"));
+    assert!(!is_writable("pos:\t0\nflags:\t0100000\n") && !is_writable(""));
+}
+
+#[test]
+fn this_process() {
+    let pid = std::process::id() as i32;
+    assert!(ids().unwrap().contains(&pid) && all().iter().any(|process| process.pid == pid));
+    assert_eq!(working_directory(pid), std::env::current_dir().ok());
+    assert!(!command_line(pid).is_empty() && !name(pid).is_empty());
+    assert_eq!(path_as_seen_by(7, Path::new("/a/b")), Path::new("/proc/7/root/a/b"));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().canonicalize().unwrap();
+    assert!(open_for_writing(pid).any(|open| open == path));
+    drop(file);
+    assert_eq!(own_executable().canonicalize().unwrap(), own_executable_for_others().canonicalize().unwrap());
+    assert!(effective_capabilities().is_ok());
+}

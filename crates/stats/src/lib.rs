@@ -1,0 +1,20 @@
+//! Statistics of repeated measurements: medians, 95 % intervals, paired ratios, Student's t.
+//!
+//! `docs/method.md` says which figure is obtained by which function. Every interval is two-sided and covers 95 %.
+//! Figures of trials (times, rates, sizes) are compared as natural logarithms: differences of logarithms are relative
+//! changes, and their distribution is closer to a normal one.
+
+mod deviation;
+mod interval;
+mod ratio;
+mod student;
+mod summary;
+
+pub use deviation::Deviation;
+pub use interval::median_interval;
+pub use ratio::{Direction, PairedRatio, RelativeChange};
+pub use student::{Z975, t975};
+pub use summary::{coefficient_of_variation, mean, median, standard_deviation};
+
+#[cfg(test)]
+mod sample;

@@ -1,0 +1,136 @@
+//! The ratio of two figures from pairs of trials.
+//!
+//! The two trials of a pair run one after the other, so they share the machine's slow drifts, which cancel in their ratio.
+//! The estimate is made from the logarithms of the pairs' ratios.
+
+use crate::interval::{BOOTSTRAP, around_median, bootstrap};
+use crate::{Deviation, mean, median, t975};
+
+/// An estimate of second divided by first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PairedRatio {
+    /// The ratio; 1 is no difference.
+    pub ratio: f64,
+    /// Its 95 % interval; `None` for too few pairs.
+    pub interval: Option<(f64, f64)>,
+    /// The number of usable pairs.
+    pub pairs: usize,
+}
+
+/// The direction of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The second figure is higher, beyond noise.
+    Higher,
+    /// The second figure is lower, beyond noise.
+    Lower,
+    /// The interval contains 1.
+    NoDifference,
+    /// There are too few pairs for an interval.
+    TooFew,
+}
+
+/// A relative change with its 95 % interval, as fractions: -0.25 is a decrease by a quarter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RelativeChange {
+    /// The estimate.
+    pub change: f64,
+    /// The lower and the upper end of the interval.
+    pub ci95: (f64, f64),
+}
+
+impl RelativeChange {
+    /// Whether the interval excludes 0.
+    pub fn is_significant(&self) -> bool {
+        self.ci95.0 > 0.0 || self.ci95.1 < 0.0
+    }
+}
+
+impl PairedRatio {
+    /// The median of the ratios of the pairs (first, second), which one outlying trial does not move. The interval needs
+    /// three pairs: Student's t around the median below 20 pairs, a bootstrap from there on (see
+    /// [`median_interval`](crate::median_interval)).
+    ///
+    /// Returns `None` without a usable pair.
+    pub fn of_medians(pairs: &[(f64, f64)]) -> Option<PairedRatio> {
+        let logs = log_ratios(pairs);
+        let interval = match logs.len() {
+            0 => return None,
+            1 | 2 => None,
+            n if n < BOOTSTRAP => Some(around_median(&logs)),
+            n => Some(bootstrap(&logs, n as u64)),
+        };
+        Some(PairedRatio::from_logs(median(&logs), interval, logs.len()))
+    }
+
+    /// The geometric mean of the ratios of the pairs (first, second). The interval needs two pairs: Student's t of the mean
+    /// logarithm.
+    ///
+    /// `pooled` is the deviation of one trial from all trials, those of the pairs included. If it has more degrees of freedom
+    /// than the pairs, it determines the interval, because the difference of two trials has twice the variance of one. That
+    /// interval is wider than necessary if drifts cancel in the pairs.
+    ///
+    /// Returns `None` without a usable pair.
+    pub fn of_means(pairs: &[(f64, f64)], pooled: Option<Deviation>) -> Option<PairedRatio> {
+        let logs = log_ratios(pairs);
+        let n = logs.len();
+        if n == 0 {
+            return None;
+        }
+        let mean = mean(&logs);
+        let half = (n >= 2).then(|| {
+            let (variance, freedom) = match pooled.filter(|pooled| pooled.freedom > n - 1) {
+                Some(pooled) => (2.0 * pooled.deviation.powi(2), pooled.freedom),
+                None => (logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1) as f64, n - 1),
+            };
+            t975(freedom as f64) * (variance / n as f64).sqrt()
+        });
+        Some(PairedRatio::from_logs(mean, half.map(|half| (mean - half, mean + half)), n))
+    }
+
+    fn from_logs(log: f64, interval: Option<(f64, f64)>, pairs: usize) -> PairedRatio {
+        let interval = interval.map(|(low, high)| (low.exp(), high.exp()));
+        PairedRatio { ratio: log.exp(), interval, pairs }
+    }
+
+    /// First divided by second.
+    pub fn inverse(&self) -> PairedRatio {
+        PairedRatio {
+            ratio: 1.0 / self.ratio,
+            interval: self.interval.map(|(low, high)| (1.0 / high, 1.0 / low)),
+            pairs: self.pairs,
+        }
+    }
+
+    /// The change from first to second. Returns `None` without an interval.
+    pub fn change(&self) -> Option<RelativeChange> {
+        let (low, high) = self.interval?;
+        Some(RelativeChange { change: self.ratio - 1.0, ci95: (low - 1.0, high - 1.0) })
+    }
+
+    /// Whether the second figure differs from the first beyond noise.
+    pub fn direction(&self) -> Direction {
+        match self.interval {
+            None => Direction::TooFew,
+            Some((low, _)) if low > 1.0 => Direction::Higher,
+            Some((_, high)) if high < 1.0 => Direction::Lower,
+            Some(_) => Direction::NoDifference,
+        }
+    }
+}
+
+/// The logarithms of second divided by first. Equal figures, also two zeros, have the ratio 1. Ignores other pairs with a
+/// figure that is not positive and finite.
+fn log_ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
+    let log = |(first, second): &(f64, f64)| {
+        if first == second {
+            return Some(0.0);
+        }
+        let log = (second / first).ln();
+        (*first > 0.0 && *second > 0.0 && log.is_finite()).then_some(log)
+    };
+    pairs.iter().filter_map(log).collect()
+}
+
+#[cfg(test)]
+mod tests;
