@@ -243,7 +243,7 @@ fn a_driver_that_is_not_there() {
     let target = json!({"directory": place.scratch});
     place.fails(
         json!({"target": target, "driver": "/nonexistent/driver"}),
-        &["no driver /nonexistent/driver"],
+        &["no such driver: /nonexistent/driver"],
     );
 }
 
