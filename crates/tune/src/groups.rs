@@ -132,7 +132,7 @@ mod tests {
         let raced = loads.to_race();
         let roles: Vec<Vec<String>> = raced.iter().map(|g| g.roles.clone()).collect();
         assert_eq!(roles, [vec!["wal".to_owned()], vec!["data".into(), "binlog".into()]]);
-        assert!(loads.why_not("temp", &raced).starts_with("9 of the 6412 recorded reads"));
+        assert!(loads.why_not("temp", &raced).starts_with("9 of 6412 recorded reads"));
         assert!(loads.why_not("backup", &raced).starts_with("no read, write or sync"));
         assert!(loads.why_not("index", &raced).contains("only syncs"));
         assert!(loads.why_not("backup", &raced).ends_with("nothing is recommended"));

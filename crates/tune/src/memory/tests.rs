@@ -121,7 +121,7 @@ fn a_recording_that_says_nothing_is_told_so() {
     let mut draw = random(3);
     let busy = recording((0..50_000).map(|_| draw(20_000)), 20_000);
     let said = why(&busy, role(metadata.collect()));
-    assert!(said.contains("primarycache") && said.contains("50,000 reads"), "{said}");
+    assert!(said.contains("primarycache") && said.contains("50,000 recorded reads"), "{said}");
     assert!(!said.contains("contains 0 reads") && !said.contains("record for longer"), "{said}");
 }
 
