@@ -45,7 +45,10 @@ impl Label {
         // SAFETY: a C string and a writable struct, whose strings the callee ends with a NUL.
         let errno = unsafe { ffi::pw_pool_label(c[0].as_ptr(), &mut raw) };
         if errno == libc::ENOENT && file.exists() {
-            return Err(Error::Invalid(format!("{} holds no pool: none of its four labels is valid", file.display())));
+            return Err(Error::Invalid(format!(
+                "{} holds no pool: none of its four labels is valid",
+                file.display()
+            )));
         }
         check("reading the pool labels of", file.display(), errno)?;
         let (pool, host) = (text(&raw.pool), text(&raw.host));
