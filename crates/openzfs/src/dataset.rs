@@ -205,7 +205,10 @@ impl Dataset {
         self.name().strip_prefix(pool.name()).unwrap_or_default().trim_start_matches('/')
     }
 
-    /// Closes it, if this is its last handle and none of its nodes and files is held. Else gives it back, still open.
+    /// Closes the dataset.
+    ///
+    /// # Errors
+    /// Returns the dataset, still open, if another handle to it, its nodes or its files exists.
     pub fn close(self) -> std::result::Result<(), Dataset> {
         Arc::try_unwrap(self.inner).map(drop).map_err(|inner| Dataset { inner })
     }

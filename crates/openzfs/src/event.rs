@@ -103,7 +103,7 @@ pub fn set_handler(handler: fn(&Event)) {
 /// reason.
 fn report_end(event: &Event) {
     if event.is_fatal() {
-        let _ = writeln!(std::io::stderr(), "{event}");
+        let _ = writeln!(std::io::stderr(), "poolwright: {event}");
     }
 }
 

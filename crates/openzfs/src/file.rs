@@ -1,4 +1,4 @@
-//! Files of a dataset.
+//! Files in the root directory of a dataset: the simple interface for replays.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,31 +6,31 @@ use crate::error::check;
 use crate::node::{self, Entry, New, Node, NodeResult};
 use crate::{Dataset, Result, ffi};
 
-/// An open file. Offsets and lengths are bytes; calls from several threads are ordered by range locks as in a kernel.
+/// An open file. Offsets and lengths are in bytes. Range locks order the calls of several threads, as in a kernel.
 #[derive(Clone, Debug)]
 pub struct File {
     node: Node,
     name: String,
 }
 
-/// What a file's blocks take on disk, after a [`crate::Pool::sync`]. Sizes are bytes.
+/// The space of a file's blocks on disk, current after a [`crate::Pool::sync`]. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocks {
     /// Data blocks that are not holes.
     pub count: u64,
     /// Their size before compression.
     pub lsize: u64,
-    /// Their size after compression, embedded ones left out.
+    /// Their size after compression, without embedded blocks.
     pub psize: u64,
-    /// What is allocated for them, as `zdb` counts `asize` at level 0.
+    /// Their allocated size, as `zdb` counts `asize` at level 0.
     pub asize: u64,
     /// Holes that have a block pointer.
     pub holes: u64,
-    /// Blocks that live inside their block pointer.
+    /// Blocks embedded in their block pointer.
     pub embedded: u64,
     /// Indirect blocks.
     pub indirect_count: u64,
-    /// What is allocated for them.
+    /// Their allocated size.
     pub indirect_asize: u64,
     /// The file's record size.
     pub block_size: u64,
@@ -38,28 +38,40 @@ pub struct Blocks {
     pub size: u64,
 }
 
-/// An error of a node with what was tried on which file.
+/// Adds the operation and the file to an error of a node.
 fn named<T>(what: &'static str, name: &str, result: NodeResult<T>) -> Result<T> {
     result.map_err(|errno| check(what, name, errno.0).expect_err("an errno is not zero"))
 }
 
 impl Dataset {
     /// Creates a file in the root directory.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn create_file(&self, name: &str) -> Result<File> {
         File::create(self, name)
     }
 
-    /// Opens a file of the root directory.
+    /// Opens a file in the root directory.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn open_file(&self, name: &str) -> Result<File> {
         File::open(self, name)
     }
 
-    /// Removes a file's name; its space is freed when nobody has it open.
+    /// Removes a file's name. Its space is freed when its last handle is dropped.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn remove_file(&self, name: &str) -> Result<()> {
         File::remove(self, name)
     }
 
-    /// Names in the root directory, in the directory's own order.
+    /// Returns the names in the root directory, in the order of the directory.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn files(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         let mut each = |entry: Entry<'_>| {
@@ -92,62 +104,83 @@ impl File {
         named("removing the file", name, removed).map(|_| ())
     }
 
-    /// Its name in the root directory.
+    /// Returns the name in the root directory.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The node behind it.
+    /// Returns the file's node.
     pub fn node(&self) -> &Node {
         &self.node
     }
 
-    /// Reads up to `buf.len()` bytes; fewer only at the end of the file.
+    /// Reads up to `buf.len()` bytes; fewer only at the end of the file. Returns their number.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         named("reading", &self.name, self.node.read_at(offset, buf))
     }
 
-    /// Writes all of `buf`. It is in a transaction group afterwards, not on disk.
+    /// Writes all of `buf` to the open transaction group, which is not yet on disk.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
         named("writing", &self.name, self.node.write_at(offset, buf, false))
     }
 
-    /// Writes all of `buf` and returns when it is on disk, in the intent log or in its place (`O_DSYNC`).
+    /// Writes all of `buf`, and returns when it is on disk, in the intent log or at its final place (`O_DSYNC`).
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn write_sync_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
         named("writing", &self.name, self.node.write_at(offset, buf, true))
     }
 
     /// Sets the length.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn truncate(&self, size: u64) -> Result<()> {
         named("truncating", &self.name, self.node.truncate(size))
     }
 
-    /// Makes a hole.
+    /// Frees a range, which then reads as zeros.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn punch(&self, offset: u64, len: u64) -> Result<()> {
         named("punching a hole in", &self.name, self.node.punch(offset, len))
     }
 
     /// Makes all acknowledged writes durable through the intent log (`fsync`).
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn sync(&self) -> Result<()> {
         named("syncing", &self.name, self.node.sync())
     }
 
-    /// Length in bytes.
+    /// Returns the length.
     pub fn size(&self) -> u64 {
         self.node.size()
     }
 
-    /// Object number in its dataset, as `zdb` shows it.
+    /// Returns the object number, as `zdb` shows it.
     pub fn object(&self) -> u64 {
         self.node.object()
     }
 
-    /// The file's record size now.
+    /// Returns the current record size.
     pub fn block_size(&self) -> u64 {
         self.node.block_size()
     }
 
-    /// What its blocks take. Walks the dataset's block tree: for files, not for hot paths.
+    /// Returns the space of the file's blocks. Slow, because it walks the block tree.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn blocks(&self) -> Result<Blocks> {
         let mut raw = ffi::pw_blocks::default();
         // SAFETY: an open node and a writable struct.

@@ -1,4 +1,4 @@
-//! How a pool is: scrubs, the state and errors of its vdevs.
+//! The health of a pool: scrubs, and the state and errors of its vdevs.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -7,66 +7,66 @@ use serde::{Deserialize, Serialize};
 use crate::error::check;
 use crate::{Pool, Result, ffi};
 
-/// What a scan does.
+/// The kind of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ScanKind {
-    /// Reads and checks everything.
+    /// Reads and verifies all blocks.
     Scrub,
-    /// Brings a vdev that was away up to date.
+    /// Brings a vdev that was missing up to date.
     Resilver,
 }
 
-/// How far a scan is.
+/// The state of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ScanState {
-    /// Under way, or waiting for the pool to be open again.
+    /// In progress, or interrupted until the pool is open again.
     Scanning,
-    /// Done.
+    /// Complete.
     Finished,
-    /// Ended before it was done.
+    /// Ended before it was complete.
     Canceled,
 }
 
-/// The pool's last scrub or resilver, as the pool itself remembers it. Sizes are bytes.
+/// The pool's last scrub or resilver, as the pool records it. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scan {
-    /// What.
+    /// The kind.
     pub kind: ScanKind,
-    /// How far.
+    /// The state.
     pub state: ScanState,
-    /// Begin, in seconds since 1970.
+    /// The start, in seconds since 1970.
     pub start_unix_s: u64,
-    /// End, in seconds since 1970; 0 while it goes on.
+    /// The end, in seconds since 1970; 0 while the scan is in progress.
     pub end_unix_s: u64,
-    /// What there is to read.
+    /// Bytes to examine.
     pub to_examine: u64,
-    /// What was found to need no reading.
+    /// Bytes that need no reading.
     pub skipped: u64,
-    /// What was found to read so far.
+    /// Bytes examined so far.
     pub examined: u64,
-    /// What was read so far.
+    /// Bytes read so far.
     pub issued: u64,
-    /// What was wrong and was put right from elsewhere.
+    /// Bytes repaired from another copy.
     pub repaired: u64,
-    /// Blocks that are lost.
+    /// Blocks that cannot be repaired.
     pub errors: u64,
-    /// Whether it was asked to pause.
+    /// Whether the scan is paused.
     pub paused: bool,
 }
 
-/// A vdev of an open pool. Errors are counted since it was opened.
+/// A vdev of an open pool. Errors are counted since the pool was opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VdevHealth {
-    /// Its number as text, as its label has it: not every JSON reader keeps numbers of that size.
+    /// The GUID in its label, as text, because not every JSON reader represents numbers of this size.
     pub guid: String,
-    /// `ONLINE`, `DEGRADED`, `FAULTED`, `OFFLINE`, `REMOVED` or `UNAVAIL`, as `zpool status` has it.
+    /// `ONLINE`, `DEGRADED`, `FAULTED`, `OFFLINE`, `REMOVED` or `UNAVAIL`, as in `zpool status`.
     pub state: String,
-    /// Bytes allocated, of the root, a top-level vdev or a cache vdev; 0 of all others.
+    /// Bytes allocated, for the root, top-level vdevs and cache vdevs; otherwise 0.
     #[serde(default)]
     pub allocated: u64,
-    /// Bytes it has room for, of the same.
+    /// Capacity in bytes, for the same vdevs; otherwise 0.
     #[serde(default)]
     pub size: u64,
     /// Reads that failed.
@@ -78,20 +78,29 @@ pub struct VdevHealth {
 }
 
 impl Pool {
-    /// Reads every block and checks it, to the end; one that is running already is waited for.
+    /// Scrubs the pool, or waits for the scrub that is running.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn scrub(&self) -> Result<()> {
         // SAFETY: a NUL-terminated name of an imported pool, as in the calls below.
         check("scrubbing the pool", self.name(), unsafe { ffi::pw_pool_scrub(self.inner.name.as_ptr(), 1) })
     }
 
-    /// Starts a scrub. `EBUSY` if one is running.
+    /// Starts a scrub.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] with `EBUSY` if a scrub is running.
     pub fn start_scrub(&self) -> Result<()> {
         // SAFETY: see `scrub`.
         let errno = unsafe { ffi::pw_pool_scrub(self.inner.name.as_ptr(), 0) };
         check("starting a scrub of", self.name(), errno)
     }
 
-    /// Ends the scrub that is running. `ENOENT` if there is none.
+    /// Stops the scrub that is running.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] with `ENOENT` if no scrub is running.
     pub fn stop_scrub(&self) -> Result<()> {
         // SAFETY: see `scrub`.
         let errno = unsafe { ffi::pw_pool_scrub_stop(self.inner.name.as_ptr()) };
@@ -106,7 +115,10 @@ impl Pool {
         Ok(raw)
     }
 
-    /// The last scrub or resilver; `None` if there never was one.
+    /// Returns the last scrub or resilver, or `None` if there was none.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn scan(&self) -> Result<Option<Scan>> {
         let raw = self.raw_scan()?;
         let kind = match raw.function as u32 {
@@ -134,15 +146,21 @@ impl Pool {
         }))
     }
 
-    /// Blocks in the pool's error log: what could not be read whole by anybody.
+    /// Returns the number of blocks in the pool's error log, which no program can read.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn data_errors(&self) -> Result<u64> {
         Ok(self.raw_scan()?.data_errors)
     }
 
-    /// All vdevs, the root first and each before what it is made of, then those of the cache.
+    /// Returns all vdevs: the root first, each before its children, then the cache vdevs.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library refuses.
     pub fn vdevs(&self) -> Result<Vec<VdevHealth>> {
         extern "C" fn each(vdev: *const ffi::pw_vdev_health, state: *const c_char, arg: *mut c_void) {
-            // SAFETY: called by pw_pool_vdevs below with a vdev, a C string and the vector it was given.
+            // SAFETY: pw_pool_vdevs() calls this with a vdev, a C string and the vector passed below.
             let (all, state, vdev) =
                 unsafe { (&mut *arg.cast::<Vec<VdevHealth>>(), CStr::from_ptr(state), *vdev) };
             all.push(VdevHealth {
@@ -156,7 +174,7 @@ impl Pool {
             });
         }
         let mut all: Vec<VdevHealth> = Vec::new();
-        // SAFETY: the callback gets the vector, which outlives the call.
+        // SAFETY: the vector outlives the call.
         let errno = unsafe {
             ffi::pw_pool_vdevs(self.inner.name.as_ptr(), Some(each), (&raw mut all).cast::<c_void>())
         };

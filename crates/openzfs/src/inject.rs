@@ -1,7 +1,6 @@
-//! Faults of the host, injected at the seam between vdevs and their files: a testing facility, which exists only with the
-//! cargo feature `fault-injection`.
+//! Injected I/O errors of the host, for tests. Exists only with the cargo feature `fault-injection`.
 //!
-//! One [`Injection`] at a time. Its calls are counted from 1, so that a test can try each of them in turn.
+//! There is one [`Injection`] at a time. Matching calls are counted from 1, so that a test can let each of them fail in turn.
 
 use std::ffi::{CString, c_int};
 use std::path::Path;
@@ -20,33 +19,36 @@ pub enum Call {
     Flush,
 }
 
-/// What goes wrong.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The call fails with this errno.
     Error(i32),
-    /// A read returns half of its bytes.
+    /// A read returns half of the requested bytes.
     Short,
-    /// A bit of what was read is wrong.
+    /// A bit of the data read is flipped.
     Damage,
 }
 
 /// Which calls fail, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Injection<'a> {
-    /// Only those of this file, by its absolute path.
+    /// Only calls to this file, by its absolute path; otherwise calls to all files.
     pub file: Option<&'a Path>,
-    /// Their kind.
+    /// The kind of call.
     pub call: Call,
     /// How they fail.
     pub fault: Fault,
-    /// The first that fails, counted from now; 1 is the next. [`u64::MAX`]: none, calls are only counted.
+    /// The first call that fails, counted from now; 1 is the next. With [`u64::MAX`], calls are only counted.
     pub first: u64,
-    /// How many fail; 0: all from there on.
+    /// The number of calls that fail; 0: all from `first` on.
     pub times: u64,
 }
 
-/// Replaces the injection that there was.
+/// Starts an injection, which replaces the current one.
+///
+/// # Errors
+/// [`crate::Error::Invalid`] if the path contains a NUL byte; [`crate::Error::Engine`] if there is no memory.
 pub fn start(injection: &Injection<'_>) -> Result<()> {
     let file = injection.file.map(|file| crate::c_text::c_paths(&[file.to_owned()])).transpose()?;
     let (how, error) = match injection.fault {
@@ -62,18 +64,18 @@ pub fn start(injection: &Injection<'_>) -> Result<()> {
         how: how as c_int,
         error,
     };
-    // SAFETY: the struct and its path live over the call, which copies both.
-    check("injecting faults", "the seam", unsafe { ffi::pw_inject(&raw) })
+    // SAFETY: the struct and its path outlive the call, which copies both.
+    check("injecting faults into", "the pool files", unsafe { ffi::pw_inject(&raw) })
 }
 
-/// Calls of the injection's kind, to its files, since it was set.
+/// Returns the number of matching calls since the injection started.
 pub fn calls() -> u64 {
-    // SAFETY: takes its own lock.
+    // SAFETY: the callee locks.
     unsafe { ffi::pw_inject_calls() }
 }
 
-/// From now on nothing fails.
+/// Ends the injection.
 pub fn stop() {
-    // SAFETY: takes its own lock.
+    // SAFETY: the callee locks.
     unsafe { ffi::pw_inject_stop() }
 }

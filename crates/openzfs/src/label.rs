@@ -1,4 +1,4 @@
-//! What the label of a pool's file says, and whether another system may have the pool open.
+//! Reads the label of a pool file, and decides whether another system may have the pool open.
 
 use std::ffi::{CStr, c_char};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use crate::c_text::c_paths;
 use crate::error::check;
 use crate::{Error, Result, ffi};
 
-/// Where OpenZFS's kernel module shows the pools that it has imported: a directory for each, by its name.
+/// Where the OpenZFS kernel module shows imported pools: a directory for each pool, with the pool's name.
 const KERNEL_POOLS: &str = "/proc/spl/kstat/zfs";
 
 /// The best label of a file.
@@ -15,18 +15,18 @@ const KERNEL_POOLS: &str = "/proc/spl/kstat/zfs";
 pub(crate) struct Label {
     /// The pool's name; empty in the label of a cache vdev.
     pub(crate) pool: String,
-    /// The pool's number; 0 in the label of a cache vdev.
+    /// The pool's GUID; 0 in the label of a cache vdev.
     guid: u64,
-    /// It was not exported: it is open now, or its last user was killed.
+    /// Whether the pool was not exported: it is open, or its last user was killed.
     active: bool,
-    /// The host that had it open last.
+    /// The host that had the pool open last.
     host: String,
-    /// Top-level vdevs that the pool has, or the number of this file's if that is higher.
+    /// The number of the pool's top-level vdevs, or the index of this file's if that is higher.
     tops: u64,
 }
 
-/// Of a pool's top-level vdevs, those that were removed included. For each that a label counts, the library makes an entry,
-/// whether it is there or not.
+/// The largest accepted number of top-level vdevs, including removed ones. The library allocates an entry for each that a
+/// label counts, whether it exists or not.
 const MOST_TOPS: u64 = 4096;
 
 fn text(raw: &[c_char]) -> String {
@@ -45,7 +45,10 @@ impl Label {
         // SAFETY: a C string and a writable struct, whose strings the callee ends with a NUL.
         let errno = unsafe { ffi::pw_pool_label(c[0].as_ptr(), &mut raw) };
         if errno == libc::ENOENT && file.exists() {
-            return Err(Error::Invalid(format!("{} holds no pool: it has no valid label", file.display())));
+            return Err(Error::Invalid(format!(
+                "{} holds no pool: none of its four labels is valid",
+                file.display()
+            )));
         }
         check("reading the pool labels of", file.display(), errno)?;
         let (pool, host) = (text(&raw.pool), text(&raw.host));

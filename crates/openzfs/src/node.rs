@@ -1,7 +1,7 @@
-//! Nodes of a dataset's tree: files, directories, symbolic links and devices, by object number and by name.
+//! Nodes of a dataset: files, directories, symbolic links and devices, by object number and by name.
 //!
-//! This is the face for a file system front end: calls are many and mostly small, names are C strings as a kernel
-//! hands them over, and an error is a plain [`Errno`] that goes back to whoever made the system call.
+//! This is the interface for a file system. Names are C strings, as the kernel passes them, and an error is an [`Errno`], which
+//! the file system returns to the program that made the system call.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::{Dataset, ffi};
 mod attr;
 pub use attr::{Attr, New, SetAttr, Time};
 
-/// Why a call on a node failed, as Linux numbers it. The engine's checksum error comes as `EIO`.
+/// The error number of Linux for a failed call. A checksum error of the engine is `EIO`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
@@ -25,45 +25,45 @@ impl fmt::Display for Errno {
 
 impl std::error::Error for Errno {}
 
-/// What a call on a node gives.
+/// The result of a call on a node.
 pub type NodeResult<T> = Result<T, Errno>;
 
 fn checked(errno: c_int) -> NodeResult<()> {
     match errno {
         0 => Ok(()),
-        // ECKSUM of the engine, which is EBADE on Linux: the reader gets no bytes and EIO, as from a kernel
+        // ECKSUM of the engine, which is EBADE on Linux: the reader gets EIO and no data, as from a kernel.
         libc::EBADE => Err(Errno(libc::EIO)),
         other => Err(Errno(other)),
     }
 }
 
-/// One entry of a directory.
+/// An entry of a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Its name; `.` and `..` are listed first.
+    /// The name. `.` and `..` are listed first.
     pub name: &'a CStr,
-    /// Where it leads.
+    /// The object number of its node.
     pub object: u64,
     /// `DT_REG`, `DT_DIR`, … as in `readdir(3)`.
     pub kind: u8,
-    /// Where a listing goes on behind this entry.
+    /// The position from which a listing continues after this entry.
     pub next: u64,
 }
 
-/// Room of a dataset, as `statfs` shows it.
+/// The space of a dataset, as `statfs` reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// Bytes it refers to.
+    /// Bytes that the dataset references.
     pub referenced: u64,
-    /// Bytes that can still be written, by quota or pool.
+    /// Bytes available within the quota and the pool.
     pub available: u64,
-    /// Objects it has.
+    /// Objects in use.
     pub objects_used: u64,
-    /// Objects that could still be made.
+    /// Objects available.
     pub objects_free: u64,
 }
 
-/// A node that is held: its object stays allocated, even when its last name goes, until the last handle is dropped.
+/// A reference to a node. Its object stays allocated until the last reference is dropped, even without a name.
 #[derive(Clone)]
 pub struct Node {
     pub(crate) inner: Arc<Inner>,
@@ -74,14 +74,14 @@ pub(crate) struct Inner {
     _dataset: Arc<dataset::Inner>,
 }
 
-// SAFETY: the C side orders access by the node's own locks; the pointer itself never changes.
+// SAFETY: the C side locks the node, and the pointer never changes.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: opened once, closed once, while its dataset is held open.
+        // SAFETY: opened and closed once, while the dataset is open.
         unsafe { ffi::pw_node_close(self.raw) }
     }
 }
@@ -93,24 +93,36 @@ impl fmt::Debug for Node {
 }
 
 impl Dataset {
-    /// The root directory.
+    /// Returns the root directory.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn root(&self) -> NodeResult<Node> {
         self.node(0)
     }
 
-    /// A node by its object number; 0 is the root directory. `ESTALE` if there is none.
+    /// Returns a node by its object number; 0 is the root directory.
+    ///
+    /// # Errors
+    /// `ESTALE` if there is no such node; otherwise the [`Errno`] of the failed call.
     pub fn node(&self, object: u64) -> NodeResult<Node> {
-        // SAFETY: an open dataset, and a place for the pointer that is only used on success.
+        // SAFETY: an open dataset, and room for the pointer, which is only used after success.
         Node::wrap(&self.inner, |out| unsafe { ffi::pw_node_open(self.inner.raw, object, out) })
     }
 
-    /// Makes everything acknowledged so far durable, names included (`syncfs`).
+    /// Makes all acknowledged changes durable, including those of names (`syncfs`).
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn commit(&self) -> NodeResult<()> {
         // SAFETY: an open dataset.
         checked(unsafe { ffi::pw_dataset_commit(self.inner.raw) })
     }
 
-    /// Room used and left.
+    /// Returns the used and available space.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn room(&self) -> NodeResult<Room> {
         let mut raw = ffi::pw_space::default();
         // SAFETY: an open dataset and a writable struct.
@@ -138,25 +150,28 @@ impl Node {
         self.inner.raw
     }
 
-    /// Its object number, as `zdb` shows it.
+    /// Returns the object number, as `zdb` shows it.
     pub fn object(&self) -> u64 {
         // SAFETY: an open node, as in all calls below.
         unsafe { ffi::pw_node_object(self.raw()) }
     }
 
-    /// Transaction group of its creation.
+    /// Returns the transaction group in which the node was created.
     pub fn generation(&self) -> u64 {
         // SAFETY: see `object`.
         unsafe { ffi::pw_node_gen(self.raw()) }
     }
 
-    /// Type and permissions.
+    /// Returns type and permissions, as `st_mode`.
     pub fn mode(&self) -> u32 {
         // SAFETY: see `object`.
         unsafe { ffi::pw_node_mode(self.raw()) }
     }
 
-    /// All attributes.
+    /// Returns all attributes.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn attr(&self) -> NodeResult<Attr> {
         let mut raw = ffi::pw_attr::default();
         // SAFETY: a writable struct.
@@ -164,7 +179,10 @@ impl Node {
         Ok(Attr::from(&raw))
     }
 
-    /// Changes attributes and gives them all back.
+    /// Changes attributes, and returns all of them.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn set_attr(&self, set: &SetAttr) -> NodeResult<Attr> {
         let mut raw = ffi::pw_attr::default();
         // SAFETY: a readable and a writable struct.
@@ -172,7 +190,10 @@ impl Node {
         Ok(Attr::from(&raw))
     }
 
-    /// Where a symbolic link leads.
+    /// Returns the target of a symbolic link.
+    ///
+    /// # Errors
+    /// `EINVAL` if the node is not a symbolic link; otherwise the [`Errno`] of the failed call.
     pub fn target(&self) -> NodeResult<Vec<u8>> {
         let mut out = vec![0u8; libc::PATH_MAX as usize];
         let mut len = 0;
@@ -182,13 +203,19 @@ impl Node {
         Ok(out)
     }
 
-    /// Looks a name up in this directory. `.` and `..` are names too.
+    /// Looks up a name in this directory, which may be `.` or `..`.
+    ///
+    /// # Errors
+    /// `ENOENT` if there is no such name; otherwise the [`Errno`] of the failed call.
     pub fn lookup(&self, name: &CStr) -> NodeResult<Node> {
-        // SAFETY: a C string, and a place for the pointer that is only used on success.
+        // SAFETY: a C string, and room for the pointer, which is only used after success.
         Node::wrap(&self.inner._dataset, |out| unsafe { ffi::pw_dir_lookup(self.raw(), name.as_ptr(), out) })
     }
 
-    /// Makes a node of any type in this directory. `EEXIST` if the name is taken.
+    /// Makes a node of any type in this directory.
+    ///
+    /// # Errors
+    /// `EEXIST` if the name exists; otherwise the [`Errno`] of the failed call.
     pub fn make(&self, name: &CStr, new: &New<'_>) -> NodeResult<Node> {
         let raw = new.raw();
         // SAFETY: a C string and a struct whose target outlives the call.
@@ -197,32 +224,44 @@ impl Node {
         })
     }
 
-    /// Makes a file without a name (`O_TMPFILE`); [`Node::link`] may give it one.
+    /// Makes a file without a name (`O_TMPFILE`), to which [`Node::link`] can give one.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn make_unnamed(&self, new: &New<'_>) -> NodeResult<Node> {
         let raw = new.raw();
         // SAFETY: as above.
         Node::wrap(&self.inner._dataset, |out| unsafe { ffi::pw_dir_make_unnamed(self.raw(), &raw, out) })
     }
 
-    /// Lists this directory from a position on (0: the start) until `each` says no.
+    /// Lists this directory from a position (0: the start) until `each` returns false.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn read_dir(&self, from: u64, each: &mut dyn FnMut(Entry<'_>) -> bool) -> NodeResult<()> {
         extern "C" fn one(name: *const c_char, object: u64, kind: u32, next: u64, arg: *mut c_void) -> c_int {
-            // SAFETY: called by pw_dir_read below with the closure it was given and a C string.
+            // SAFETY: pw_dir_read() calls this with a C string and the closure passed below.
             let (each, name) =
                 unsafe { (&mut *arg.cast::<&mut dyn FnMut(Entry<'_>) -> bool>(), CStr::from_ptr(name)) };
             c_int::from(!each(Entry { name, object, kind: kind as u8, next }))
         }
         let mut each = each;
-        // SAFETY: the callback gets the closure, which outlives the call.
+        // SAFETY: the closure outlives the call.
         checked(unsafe { ffi::pw_dir_read(self.raw(), from, Some(one), (&raw mut each).cast::<c_void>()) })
     }
 
-    /// Removes a name that does not lead to a directory. Gives the object if that was its last name.
+    /// Removes a name of a node that is not a directory. Returns the object number if this was its last name.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn unlink(&self, name: &CStr) -> NodeResult<Option<u64>> {
         self.remove(name, false)
     }
 
-    /// Removes an empty directory.
+    /// Removes an empty directory. Returns its object number.
+    ///
+    /// # Errors
+    /// `ENOTEMPTY` if it has entries; otherwise the [`Errno`] of the failed call.
     pub fn rmdir(&self, name: &CStr) -> NodeResult<Option<u64>> {
         self.remove(name, true)
     }
@@ -236,14 +275,20 @@ impl Node {
         Ok((gone != 0).then_some(gone))
     }
 
-    /// Gives a node one more name, in this directory.
+    /// Adds a name for a node to this directory.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn link(&self, name: &CStr, node: &Node) -> NodeResult<()> {
-        // SAFETY: two open nodes of one dataset, or the C side says EXDEV.
+        // SAFETY: two open nodes; the C side returns EXDEV for nodes of two datasets.
         checked(unsafe { ffi::pw_name_link(self.raw(), name.as_ptr(), node.raw()) })
     }
 
-    /// Moves a name from this directory to another place. Flags as `renameat2` has them; gives the object of a replaced
-    /// target that has no other name.
+    /// Renames an entry of this directory. `flags` are those of `renameat2(2)`. Returns the object number of a replaced target
+    /// that has no other name.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn rename(&self, name: &CStr, to: &Node, new_name: &CStr, flags: u32) -> NodeResult<Option<u64>> {
         let mut gone = 0;
         // SAFETY: two open directories, two C strings, a writable number.
@@ -253,7 +298,10 @@ impl Node {
         Ok((gone != 0).then_some(gone))
     }
 
-    /// An extended attribute's value. `ENODATA` if there is none of that name.
+    /// Returns the value of an extended attribute.
+    ///
+    /// # Errors
+    /// `ENODATA` if there is no such attribute; otherwise the [`Errno`] of the failed call.
     pub fn xattr(&self, name: &CStr) -> NodeResult<Vec<u8>> {
         fill(|out, room, len| {
             // SAFETY: `out` is writable for `room` bytes.
@@ -261,27 +309,39 @@ impl Node {
         })
     }
 
-    /// Sets an extended attribute; flags as `setxattr` has them.
+    /// Sets an extended attribute. `flags` are those of `setxattr(2)`.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn set_xattr(&self, name: &CStr, value: &[u8], flags: u32) -> NodeResult<()> {
-        // SAFETY: `value` is readable for its length and copied.
+        // SAFETY: `value` is readable for its length, and the callee copies it.
         checked(unsafe {
             ffi::pw_xattr_set(self.raw(), name.as_ptr(), value.as_ptr().cast(), value.len(), flags)
         })
     }
 
     /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// `ENODATA` if there is no such attribute; otherwise the [`Errno`] of the failed call.
     pub fn remove_xattr(&self, name: &CStr) -> NodeResult<()> {
         // SAFETY: a C string.
         checked(unsafe { ffi::pw_xattr_remove(self.raw(), name.as_ptr()) })
     }
 
-    /// Names of all extended attributes, each ended by a zero byte, as `listxattr` gives them.
+    /// Returns the names of all extended attributes, each followed by a NUL, as `listxattr(2)` does.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn xattr_names(&self) -> NodeResult<Vec<u8>> {
         // SAFETY: `out` is writable for `room` bytes.
         fill(|out, room, len| unsafe { ffi::pw_xattr_list(self.raw(), out.cast(), room, len) })
     }
 
-    /// Reads up to `buf.len()` bytes; fewer only at the end of the file.
+    /// Reads up to `buf.len()` bytes; fewer only at the end of the file. Returns their number.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> NodeResult<usize> {
         let mut done = 0;
         // SAFETY: `buf` is writable for its length.
@@ -291,15 +351,21 @@ impl Node {
         Ok(done as usize)
     }
 
-    /// Writes all of `buf`; with `sync` it is durable when this returns (`O_DSYNC`).
+    /// Writes all of `buf`. With `sync`, the data is durable when this returns (`O_DSYNC`).
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn write_at(&self, offset: u64, buf: &[u8], sync: bool) -> NodeResult<()> {
-        // SAFETY: `buf` is readable for its length and copied.
+        // SAFETY: `buf` is readable for its length, and the callee copies it.
         checked(unsafe {
             ffi::pw_file_write(self.raw(), offset, buf.as_ptr().cast(), buf.len() as u64, c_int::from(sync))
         })
     }
 
-    /// Writes behind the end of the file, wherever that is at that moment, and says where it went.
+    /// Appends to the file. Returns the offset of the data.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn append(&self, buf: &[u8], sync: bool) -> NodeResult<u64> {
         let mut offset = 0;
         // SAFETY: as above.
@@ -310,36 +376,51 @@ impl Node {
         Ok(offset)
     }
 
-    /// Sets the length.
+    /// Sets the length in bytes.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn truncate(&self, size: u64) -> NodeResult<()> {
         // SAFETY: see `object`.
         checked(unsafe { ffi::pw_file_truncate(self.raw(), size) })
     }
 
-    /// Makes it at least so long; a file that is longer stays as it is.
+    /// Extends the file to at least `size` bytes.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn extend(&self, size: u64) -> NodeResult<()> {
         // SAFETY: see `object`.
         checked(unsafe { ffi::pw_file_extend(self.raw(), size) })
     }
 
-    /// Makes a hole; the length stays.
+    /// Frees a range, which then reads as zeros. The length does not change.
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn punch(&self, offset: u64, len: u64) -> NodeResult<()> {
         // SAFETY: see `object`.
         checked(unsafe { ffi::pw_file_punch(self.raw(), offset, len) })
     }
 
-    /// Copies up to `len` bytes from `at` to `to_offset` in another file of the pool, by cloning blocks where that works.
-    /// Gives how many, which may be fewer; 0: there is nothing behind `at`. `EINVAL`: two halves of one file that overlap.
+    /// Copies up to `len` bytes from `at` to `to_offset` in a file of the same pool, by cloning blocks where possible. Returns the
+    /// number of bytes, which may be less than `len`, and is 0 if the file ends at `at`.
+    ///
+    /// # Errors
+    /// `EINVAL` if the ranges are in the same file and overlap; otherwise the [`Errno`] of the failed call.
     pub fn copy_to(&self, at: u64, to: &Node, to_offset: u64, len: u64, sync: bool) -> NodeResult<u64> {
         let mut done = 0;
-        // SAFETY: two open nodes, maybe the same, and a writable number.
+        // SAFETY: two open nodes, which may be the same, and a writable number.
         checked(unsafe {
             ffi::pw_file_copy(self.raw(), at, to.raw(), to_offset, len, c_int::from(sync), &mut done)
         })?;
         Ok(done)
     }
 
-    /// The next hole or the next data at or behind `offset`; `ENXIO` if there is none.
+    /// Returns the offset of the next hole or the next data from `offset`.
+    ///
+    /// # Errors
+    /// `ENXIO` if there is none; otherwise the [`Errno`] of the failed call.
     pub fn seek(&self, offset: u64, hole: bool) -> NodeResult<u64> {
         let mut out = 0;
         // SAFETY: a writable number.
@@ -348,25 +429,28 @@ impl Node {
     }
 
     /// Makes this node's acknowledged changes durable through the intent log (`fsync`).
+    ///
+    /// # Errors
+    /// The [`Errno`] of the failed call.
     pub fn sync(&self) -> NodeResult<()> {
         // SAFETY: see `object`.
         checked(unsafe { ffi::pw_file_sync(self.raw()) })
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn size(&self) -> u64 {
         // SAFETY: see `object`.
         unsafe { ffi::pw_file_size(self.raw()) }
     }
 
-    /// Its record size now.
+    /// Returns the current record size in bytes.
     pub fn block_size(&self) -> u64 {
         // SAFETY: see `object`.
         unsafe { ffi::pw_file_block_size(self.raw()) }
     }
 }
 
-/// Asks for a length, then for the content, until both agree.
+/// Repeats the call with a larger buffer until the value fits.
 fn fill(mut call: impl FnMut(*mut c_void, usize, *mut usize) -> c_int) -> NodeResult<Vec<u8>> {
     let mut out = vec![0u8; 256];
     loop {
@@ -382,7 +466,10 @@ fn fill(mut call: impl FnMut(*mut c_void, usize, *mut usize) -> c_int) -> NodeRe
     }
 }
 
-/// A name for the calls above; `EINVAL` if it has a zero byte in it.
+/// Makes a name for calls on nodes.
+///
+/// # Errors
+/// `EINVAL` if it contains a NUL byte.
 pub fn name(text: impl Into<Vec<u8>>) -> NodeResult<CString> {
     CString::new(text).map_err(|_| Errno(libc::EINVAL))
 }

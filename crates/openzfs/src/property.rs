@@ -1,4 +1,4 @@
-//! Dataset properties in `zfs`'s spelling: the table of those that matter here, and `property=value` parsing.
+//! Dataset properties as `zfs` spells them: the table of supported properties, and parsing of `property=value`.
 
 mod spelling;
 
@@ -9,25 +9,25 @@ pub use spelling::{canonical, compressions};
 
 use crate::{Error, Result};
 
-/// A set of `property → value`, in `zfs`'s spelling; numbers as `16K` or plain bytes.
+/// Values by property, as `zfs` spells both. Sizes are written as `16K` or in bytes.
 pub type Settings = BTreeMap<String, String>;
 
-/// One property that the engine honours.
+/// A property that the engine supports.
 #[derive(Debug)]
 pub struct Property {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// OpenZFS 2.3's default.
+    /// The default of OpenZFS 2.3.
     pub default: &'static str,
-    /// The values a person may try, for messages; the engine itself decides.
+    /// The accepted values, for messages. The engine decides.
     pub values: &'static str,
-    /// Whether it takes a size.
+    /// Whether the value is a size.
     pub size: bool,
-    /// What it does.
+    /// A description.
     pub about: &'static str,
 }
 
-/// Every property the engine is asked to honour, with OpenZFS 2.3's defaults.
+/// The supported properties, with the defaults of OpenZFS 2.3.
 pub const PROPERTIES: &[Property] = &[
     Property {
         name: "recordsize",
@@ -102,8 +102,7 @@ pub const PROPERTIES: &[Property] = &[
     },
 ];
 
-/// Limits on what a dataset may take. They belong to a dataset, not to how data is stored: no trial tries them, and they
-/// are not inherited.
+/// Limits on the space of a dataset. They do not affect how data is stored, so no trial varies them. They are not inherited.
 pub const LIMITS: &[Property] = &[
     Property {
         name: "quota",
@@ -126,7 +125,10 @@ pub fn is_limit(property: &Property) -> bool {
     LIMITS.iter().any(|p| p.name == property.name)
 }
 
-/// The property of this name, limits included: what can be set on a dataset.
+/// Returns the property of this name, which may be one of [`LIMITS`].
+///
+/// # Errors
+/// [`Error::Invalid`] if there is no such property.
 pub fn find_settable(name: &str) -> Result<&'static Property> {
     if let Some(limit) = LIMITS.iter().find(|p| p.name == name) {
         return Ok(limit);
@@ -137,7 +139,10 @@ pub fn find_settable(name: &str) -> Result<&'static Property> {
     })
 }
 
-/// The property of this name.
+/// Returns the property of this name.
+///
+/// # Errors
+/// [`Error::Invalid`] if there is no such property.
 pub fn find(name: &str) -> Result<&'static Property> {
     let wanted = spelling::canonical_name(name);
     PROPERTIES.iter().find(|p| p.name == wanted).ok_or_else(|| {
@@ -146,7 +151,11 @@ pub fn find(name: &str) -> Result<&'static Property> {
     })
 }
 
-/// Bytes from `16K`, `1.5G`, `4096`, `128KiB` or `2gb`; suffixes are binary, in either case, as ZFS takes them.
+/// Parses a size such as `16K`, `1.5G`, `4096`, `128KiB` or `2gb`. Returns bytes. Suffixes are binary, in upper or lower case, as
+/// in ZFS.
+///
+/// # Errors
+/// [`Error::Invalid`] if the text is not a size or exceeds 64 bits.
 pub fn parse_size(text: &str) -> Result<u64> {
     let error = || Error::Invalid(format!("{text:?} is not a size; write 8192, 16K, 1M or 2G"));
     let trimmed = text.trim();
@@ -173,6 +182,9 @@ fn suffix_shift(suffix: &str) -> Option<u32> {
 }
 
 /// Parses `property=value` and checks the name.
+///
+/// # Errors
+/// [`Error::Invalid`] if there is no `=` or no such property.
 pub fn parse_assignment(text: &str) -> Result<(String, String)> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
         Error::Invalid(format!("{text:?} is not property=value, for instance recordsize=16K"))
@@ -180,7 +192,10 @@ pub fn parse_assignment(text: &str) -> Result<(String, String)> {
     Ok((find(name)?.name.to_owned(), value.to_owned()))
 }
 
-/// Checks a value without an engine, so that a typing error shows before any work.
+/// Checks a value without the engine, so that a mistake is reported before any work starts.
+///
+/// # Errors
+/// [`Error::Invalid`] if the property or the value is unknown.
 pub fn check(name: &str, value: &str) -> Result<()> {
     let known = find_settable(name)?;
     let fine = match known.name {
@@ -194,7 +209,7 @@ pub fn check(name: &str, value: &str) -> Result<()> {
     if fine { Ok(()) } else { Err(Error::Invalid(format!("{name}={value}: use {}", known.values))) }
 }
 
-/// The value as the engine takes it: sizes in plain bytes.
+/// Returns the value in the engine's spelling: sizes in bytes.
 pub(crate) fn plain_value(property: &Property, value: &str) -> Result<String> {
     if is_limit(property) && value == "none" {
         return Ok("0".to_owned());
@@ -202,7 +217,7 @@ pub(crate) fn plain_value(property: &Property, value: &str) -> Result<String> {
     if property.size { Ok(parse_size(value)?.to_string()) } else { Ok(value.to_owned()) }
 }
 
-/// OpenZFS 2.3's defaults of every property in the table.
+/// Returns the defaults of OpenZFS 2.3 for all of [`PROPERTIES`].
 pub fn defaults() -> Settings {
     PROPERTIES.iter().map(|p| (p.name.to_owned(), p.default.to_owned())).collect()
 }

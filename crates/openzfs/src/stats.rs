@@ -1,4 +1,4 @@
-//! The engine's counters, as plain serialisable values.
+//! The engine's counters as serialisable values.
 
 use crate::ffi;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ macro_rules! counters {
         }
 
         impl $name {
-            /// What happened since `before`: counters as differences, levels (sizes, states) as they are now.
+            /// Returns the change since `before`: the differences of counters, and the current levels (sizes, states).
             pub fn since(&self, before: &Self) -> Self {
                 $name { $($field: counters!(@since $($kind)? self.$field, before.$field)),* }
             }
@@ -32,51 +32,51 @@ counters!(
     ArcStats from pw_arc_stats {
         /// Accesses found in the ARC.
         hits,
-        /// Accesses that waited for a read already under way.
+        /// Accesses that waited for a read in progress.
         iohits,
         /// Accesses that went to a vdev.
         misses,
         /// Hits of demand reads on data.
         demand_data_hits,
-        /// Demand reads on data that joined a read under way.
+        /// Demand reads on data that waited for a read in progress.
         demand_data_iohits,
         /// Misses of demand reads on data.
         demand_data_misses,
         /// Hits of demand reads on metadata.
         demand_metadata_hits,
-        /// Demand reads on metadata that joined a read under way.
+        /// Demand reads on metadata that waited for a read in progress.
         demand_metadata_iohits,
         /// Misses of demand reads on metadata.
         demand_metadata_misses,
         /// Prefetches of data found in the ARC.
         prefetch_data_hits,
-        /// Prefetches of data that read.
+        /// Prefetches of data that read from a vdev.
         prefetch_data_misses,
         /// Prefetches of metadata found in the ARC.
         prefetch_metadata_hits,
-        /// Prefetches of metadata that read.
+        /// Prefetches of metadata that read from a vdev.
         prefetch_metadata_misses,
         /// Hits in the recently used state.
         mru_hits,
-        /// Accesses to what was evicted from the recently used state.
+        /// Accesses to blocks that were evicted from the recently used state.
         mru_ghost_hits,
         /// Hits in the frequently used state.
         mfu_hits,
-        /// Accesses to what was evicted from the frequently used state.
+        /// Accesses to blocks that were evicted from the frequently used state.
         mfu_ghost_hits,
         /// Bytes in use.
         size: level,
-        /// Bytes aimed at (`c`).
+        /// Target size in bytes (`c`).
         target: level,
-        /// Bytes allowed (`c_max`).
+        /// Maximum size in bytes (`c_max`).
         max: level,
-        /// Bytes of buffers, as compressed on disk.
+        /// Bytes of buffers at their compressed size.
         compressed_size: level,
-        /// Bytes of the same buffers, uncompressed.
+        /// Bytes of the same buffers at their uncompressed size.
         uncompressed_size: level,
         /// Reads answered by a cache vdev.
         l2_hits,
-        /// Reads that a cache vdev did not have.
+        /// Reads that no cache vdev answered.
         l2_misses,
         /// Bytes on cache vdevs.
         l2_size: level,
@@ -84,43 +84,43 @@ counters!(
 );
 
 counters!(
-    /// What the bytes of the ARC are, now.
+    /// The current bytes of the ARC by state and type, and its balance.
     ArcSizes from pw_arc_sizes {
         /// Data not yet written, or being written.
         anon_data: level,
         /// The same of metadata.
         anon_metadata: level,
-        /// Data used once of late, in buffers and uncompressed copies of them.
+        /// Data used once recently, in buffers and their uncompressed copies.
         mru_data: level,
         /// The same of metadata.
         mru_metadata: level,
-        /// Of that data, what nobody holds.
+        /// The part of that data without references.
         mru_evictable_data: level,
         /// The same of metadata.
         mru_evictable_metadata: level,
-        /// Data used again.
+        /// Data used more than once.
         mfu_data: level,
         /// The same of metadata.
         mfu_metadata: level,
-        /// Of that data, what nobody holds.
+        /// The part of that data without references.
         mfu_evictable_data: level,
         /// The same of metadata.
         mfu_evictable_metadata: level,
-        /// Evicted data used once that is remembered, uncompressed.
+        /// Ghosts of evicted data that was used once, at its uncompressed size.
         mru_ghost_data: level,
         /// The same of metadata.
         mru_ghost_metadata: level,
-        /// Evicted data used again that is remembered, uncompressed.
+        /// Ghosts of evicted data that was used more than once, at its uncompressed size.
         mfu_ghost_data: level,
         /// The same of metadata.
         mfu_ghost_metadata: level,
-        /// Data that is not to be kept.
+        /// Data that will not be kept.
         uncached_data: level,
         /// The same of metadata.
         uncached_metadata: level,
-        /// Uncompressed copies for those who hold a compressed buffer.
+        /// Uncompressed copies for users of compressed buffers.
         overhead_size: level,
-        /// Headers of all buffers, the remembered ones included.
+        /// Headers of all buffers, including ghosts.
         hdr_size: level,
         /// Dbufs.
         dbuf_size: level,
@@ -128,17 +128,17 @@ counters!(
         dnode_size: level,
         /// Bonus buffers of dnodes.
         bonus_size: level,
-        /// Share aimed at for metadata, in units of 2^-32, as the next two.
+        /// Target share of metadata, in units of 2^-32, as are the next two.
         meta: level,
-        /// Share of the data aimed at for what is used once.
+        /// Target share of data used once among all data.
         pd: level,
-        /// Share of the metadata aimed at for what is used once.
+        /// Target share of metadata used once among all metadata.
         pm: level,
     }
 );
 
 counters!(
-    /// What vdevs moved, labels and uberblocks included, counted at the seam; times are summed over requests.
+    /// The I/O of vdev files, including labels and uberblocks. Times are totals of all requests.
     VdevStats from pw_vdev_stats {
         /// Bytes read.
         read_bytes,
@@ -178,7 +178,7 @@ counters!(
         checksum_errors,
         /// `bcloneused`: bytes on disk that clones share.
         bclone_used: level,
-        /// `bclonesaved`: bytes that they would take if they did not.
+        /// `bclonesaved`: bytes that clones save.
         bclone_saved: level,
         /// Sizes above `min_alloc` are rounded up to a multiple of this.
         gcd_alloc: level,
@@ -192,7 +192,7 @@ counters!(
 counters!(
     /// Intent log traffic of one dataset since it was opened, by kind of record and by where the log blocks went.
     ZilStats from pw_zil_stats {
-        /// Commits asked for (`fsync`).
+        /// Commits (`fsync`).
         commits,
         /// Records that reached the log.
         itxs,
@@ -214,11 +214,11 @@ counters!(
         normal_write,
         /// Log bytes allocated in the main pool.
         normal_alloc,
-        /// Log bytes used in blocks of a separate log.
+        /// Log bytes used in blocks of a separate log device.
         slog_bytes,
-        /// Log bytes written to a separate log.
+        /// Log bytes written to a separate log device.
         slog_write,
-        /// Log bytes allocated in a separate log.
+        /// Log bytes allocated in a separate log device.
         slog_alloc,
     }
 );
@@ -234,7 +234,7 @@ counters!(
         logicalused: level,
         /// `logicalreferenced`.
         logicalreferenced: level,
-        /// `compressratio` × 100, indirect blocks included.
+        /// `compressratio` × 100, including indirect blocks.
         compressratio_x100: level,
         /// `refcompressratio` × 100.
         refcompressratio_x100: level,

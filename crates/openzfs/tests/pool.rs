@@ -327,7 +327,7 @@ fn a_pool_whose_labels_are_gone_is_named() {
         file.write_all_at(&vec![0u8; 256 << 10], at).unwrap();
     }
     let error = Pool::import(engine(), &[path], false).unwrap_err().to_string();
-    assert!(error.contains("none of its four labels is whole"), "{error}");
+    assert!(error.contains("none of its four labels is valid"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a node is: read, to be changed, to be made.
+//! Attributes of a node: read, changed, or given to a new node.
 
 use std::ffi::CStr;
 
@@ -26,33 +26,33 @@ impl Time {
 /// A node's attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attr {
-    /// Object number; with `generation`, never given twice in a dataset.
+    /// The object number. Together with `generation`, it is unique in the dataset for ever.
     pub object: u64,
-    /// Transaction group of its creation.
+    /// The transaction group in which it was created.
     pub generation: u64,
-    /// The directory it was last entered in.
+    /// The directory in which it last got a name.
     pub parent: u64,
     /// Type and permissions, as `st_mode`.
     pub mode: u32,
-    /// Names it has; 0: unlinked, and still open somewhere.
+    /// The number of its names. 0: unlinked, and still open.
     pub links: u32,
     /// Owner.
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Of a device: major and minor number.
+    /// The major and minor number of a device.
     pub device: (u32, u32),
-    /// Bytes; of a directory: entries, `.` and `..` included.
+    /// The length in bytes; for a directory, the number of entries, including `.` and `..`.
     pub size: u64,
     /// Allocated space in units of 512 bytes.
     pub blocks: u64,
-    /// Its record size now.
+    /// The current record size in bytes.
     pub block_size: u64,
-    /// Last access, as far as it is kept (`atime=off` is the default here).
+    /// Last access. Not updated with `atime=off`, the default of this engine.
     pub atime: Time,
     /// Last change of content.
     pub mtime: Time,
-    /// Last change of anything.
+    /// Last change of data or attributes.
     pub ctime: Time,
     /// Creation.
     pub crtime: Time,
@@ -80,10 +80,10 @@ impl From<&ffi::pw_attr> for Attr {
     }
 }
 
-/// What to change of a node's attributes; what is `None` stays.
+/// A change of a node's attributes. `None` leaves an attribute unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SetAttr {
-    /// Permissions, set-id bits and sticky bit; the type stays.
+    /// Permissions, set-id bits and sticky bit. The type does not change.
     pub mode: Option<u32>,
     /// Owner.
     pub uid: Option<u32>,
@@ -117,26 +117,26 @@ impl SetAttr {
     }
 }
 
-/// A node to be made.
+/// The attributes of a new node.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct New<'a> {
-    /// Type (`S_IFREG`, `S_IFDIR`, …) and permissions, with the umask applied. A set-group-id directory hands on its
-    /// group whatever `gid` says.
+    /// Type (`S_IFREG`, `S_IFDIR`, …) and permissions, with the umask applied. In a set-group-id directory, the node gets the
+    /// directory's group instead of `gid`.
     pub mode: u32,
     /// Owner.
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Of a device: major and minor number.
+    /// The major and minor number of a device.
     pub device: (u32, u32),
-    /// Of a symbolic link: where it leads.
+    /// The target of a symbolic link.
     pub target: Option<&'a CStr>,
 }
 
 impl New<'_> {
-    /// Nothing yet, owned by this process's user.
+    /// Returns empty attributes with the user and group of this process.
     pub fn owned() -> Self {
-        // SAFETY: these two never fail and touch no memory.
+        // SAFETY: these functions never fail and access no memory.
         let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
         New { uid, gid, ..New::default() }
     }

@@ -1,15 +1,15 @@
-//! The spellings that `zfs` takes for one property or value: which name stands for which, and every value of
-//! `compression`. `zfsprops(7)` documents them; the tests hold them against the library's own tables.
+//! The spellings that `zfs` accepts: equivalent names and values, and all values of `compression`. `zfsprops(7)` documents them;
+//! the tests compare them with the library's tables.
 
 use super::parse_size;
 use crate::c_text::c_text;
 use crate::ffi;
 
-/// Other names of properties: the column titles of `zfs list` and `zfs get`, in lower case.
+/// Short names of properties: the column titles of `zfs list` and `zfs get`, in lower case.
 const NAMES: &[(&str, &str)] =
     &[("recsize", "recordsize"), ("compress", "compression"), ("redund_md", "redundant_metadata")];
 
-/// Values that stand for another one: property, value, meaning.
+/// Values that are aliases: property, alias, value.
 const VALUES: &[(&str, &str, &str)] = &[
     ("compression", "on", "lz4"),
     ("compression", "gzip", "gzip-6"),
@@ -21,7 +21,7 @@ const VALUES: &[(&str, &str, &str)] = &[
 /// The levels of `zstd-fast`, which have gaps.
 const ZSTD_FAST: &[u32] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 500, 1000];
 
-/// Every value that `zfs set compression=` takes, aliases included.
+/// Returns all values that `zfs set compression=` accepts, including aliases.
 pub fn compressions() -> Vec<String> {
     let plain = ["off", "on", "lz4", "lzjb", "zle", "gzip", "zstd", "zstd-fast"].map(str::to_owned);
     let gzip = (1..=9).map(|level| format!("gzip-{level}"));
@@ -30,8 +30,8 @@ pub fn compressions() -> Vec<String> {
     plain.into_iter().chain(gzip).chain(zstd).chain(fast).collect()
 }
 
-/// The one spelling of all that mean the same to the engine: sizes in plain bytes, `lz4` for `compression=on`. A value
-/// that is unknown comes back as it is.
+/// Returns the canonical one of equivalent spellings: sizes in bytes, `lz4` for `compression=on`. Returns an unknown value
+/// unchanged.
 pub fn canonical(property: &str, value: &str) -> String {
     let property = canonical_name(property);
     if super::PROPERTIES.iter().any(|known| known.name == property && known.size) {
@@ -41,13 +41,13 @@ pub fn canonical(property: &str, value: &str) -> String {
     alias.map_or(value, |(_, _, meaning)| meaning).to_owned()
 }
 
-/// The name by which the table knows a property.
+/// Returns the name of a property in the table.
 pub(super) fn canonical_name(name: &str) -> &str {
     NAMES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, known)| known)
 }
 
-/// The number that a pool keeps for a property's value; `None` if the library's table lacks one of them, and for
-/// properties that are numbers. The library fills its tables when the engine starts.
+/// Returns the number that a pool stores for a property's value, or `None` if the library does not know the property or the
+/// value, or the property is numeric. The library fills its tables when the engine starts.
 pub(crate) fn number(property: &str, value: &str) -> Option<u64> {
     let (property, value) = (c_text(property).ok()?, c_text(value).ok()?);
     let mut number = 0;
@@ -84,7 +84,7 @@ mod tests {
         engine();
         for property in PROPERTIES.iter().filter(|p| !p.size && p.name != "copies") {
             let name = c_text(property.name).unwrap();
-            // SAFETY: a C string; the library answers with a static one for every property that it knows.
+            // SAFETY: a C string; for a known property, the library returns a static one.
             let words = unsafe { CStr::from_ptr(ffi::pw_property_values(name.as_ptr())) }.to_str().unwrap();
             let listed = words.split(" | ").map(str::trim).filter(|word| !word.contains(['[', ']', '<']));
             for word in listed.chain(["", "sometimes", "inherit", "ON"]) {
