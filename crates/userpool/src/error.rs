@@ -114,7 +114,7 @@ pub enum Error {
     #[error("{} is not a regular file; a pool consists of regular files", .0.display())]
     NotAFile(PathBuf),
     /// The directory of a new pool's file does not exist.
-    #[error("cannot create {}: its directory does not exist", .0.display())]
+    #[error("cannot create {}: no such directory", .0.display())]
     NoDirectory(PathBuf),
     /// A new pool has the same file twice.
     #[error("{} is named twice", .0.display())]

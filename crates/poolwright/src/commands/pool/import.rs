@@ -153,9 +153,7 @@ pub fn export(args: ExportArgs) -> anyhow::Result<u8> {
     let pool = args.pool.as_str();
     let ExportedPool { files, is_gone } = lifecycle::export(pool, &args.files)?;
     if is_gone {
-        eprintln!(
-            "poolwright: warning: none of the files of {pool} exists any more; removed its registry entry"
-        );
+        eprintln!("poolwright: warning: none of the files of {pool} exists any more; the pool is forgotten");
     }
     note_kept_log(pool);
     if args.json {
