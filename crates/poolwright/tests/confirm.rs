@@ -57,7 +57,7 @@ impl Place {
 
     /// The made-up plan, of this database.
     fn plan(&self) -> Value {
-        let text = include_str!("fixtures/plan.json");
+        let text = include_str!("../../render/tests/fixtures/plan.json");
         let mut plan: Value = serde_json::from_str(text).unwrap();
         let (dir, file) = (self.at("db"), self.at("db/app.db"));
         plan["subject"]["directory"] = json!(dir);

@@ -270,7 +270,7 @@ impl<W: Write> Text<'_, W> {
         if plan.database.is_empty() {
             return Ok(());
         }
-        self.heading("database", "settings of the database to go with the plan; poolwright never sets them")?;
+        self.heading("database", "settings to go with the plan; poolwright never sets them")?;
         for s in &plan.database {
             let mut now: Vec<String> = s.current.iter().map(|v| format!("now {v}")).collect();
             now.extend(s.restart.then(|| "needs a restart".to_owned()));

@@ -99,7 +99,7 @@ fn remarks(rows: &[Row<'_>]) -> String {
     let Some(one) = rows.iter().flat_map(|row| row.trials).next() else { return String::new() };
     let trials = rows.iter().map(|row| row.trials.len()).max().unwrap_or(0);
     let mut out = format!(
-        "\n{} operations on {}; medians of {} per setting; filled with {}, {:.1} % of the written bytes are the files' \
+        "\n{} on {}; medians of {} per setting; filled with {}, {:.1} % of the written bytes are the files' \
          own.\n",
         counted(one.ops, "operation"),
         one.target,

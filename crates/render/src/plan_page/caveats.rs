@@ -32,18 +32,18 @@ fn times(n: u64) -> String {
     if n == 1 { "once".to_owned() } else { format::counted(n, "time") }
 }
 
-/// Returns a line for each metric that the plan makes much worse.
+/// Returns a line for each metric that the plan makes much worse. A line without a role is about the whole plan.
 pub fn costs(plan: &Plan) -> Vec<String> {
     let line = |cost: &poolwright_tune::plan::Cost| {
         let whose = match &cost.role {
-            None => "the whole plan".to_owned(),
+            None => String::new(),
             Some(name) => {
                 let role = plan.roles.iter().find(|r| r.role == *name);
-                role.map_or_else(|| name.clone(), format::replayed) + " alone"
+                format!(": {} alone", role.map_or_else(|| name.clone(), format::replayed))
             }
         };
         format!(
-            "{} {} ({}), {}: {whose}",
+            "{} {} ({}), {}{whose}",
             format::title(&cost.metric),
             Unit::Change.format(cost.gain.change),
             format::interval(&cost.gain),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use poolwright_render::pool_status::tree;
 use poolwright_render::pool_status::{self, ListRow, PoolStatus};
 use poolwright_userpool::label::{self, FoundPool, Label};
 use poolwright_userpool::{FileFault, PoolInfo, Request, registry};
