@@ -267,7 +267,7 @@ mod tests {
             child.wait().unwrap();
         }
         // Where orphans go to another than process 1 (a subreaper), the last rule cannot tell.
-        let adopted = state_and_parent(orphan).is_some_and(|(state, parent)| state != 'Z' && parent != 1);
+        let adopted = ProcessStat::read(orphan).is_some_and(|stat| stat.state != 'Z' && stat.parent != 1);
         if adopted {
             let _ = Command::new("kill").arg(orphan.to_string()).status();
         } else {
