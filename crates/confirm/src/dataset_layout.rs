@@ -52,8 +52,8 @@ pub fn dataset_layout(plan: &Plan) -> DatasetLayout {
     DatasetLayout { datasets, warnings }
 }
 
-/// The path, relative to the database's directory, of a role's own dataset: where the plan mounts it, or the directory that contains
-/// its files and no others. Returns `None` if the role cannot have its own dataset.
+/// The path, relative to the database's directory, of a role's own dataset: the plan's mount point, or the directory that
+/// contains its files and no others. Returns `None` if the role cannot have its own dataset.
 fn own_path(plan: &Plan, role: &Role) -> Option<PathBuf> {
     let top = Path::new(&plan.subject.directory);
     let below = |path: &Path| path.strip_prefix(top).ok().map(Path::to_owned);

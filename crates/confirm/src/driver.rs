@@ -1,5 +1,5 @@
-//! The driver of a confirmation's trials: copies the database into the trial's datasets, and runs the user's commands on the copy.
-//! `docs/lab.md` describes the protocol of drivers.
+//! The driver of a confirmation's trials: copies the database into the trial's datasets, and runs the user's commands on the
+//! copy. `docs/lab.md` describes the protocol of drivers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

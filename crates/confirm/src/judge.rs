@@ -162,8 +162,8 @@ fn changes(plan: &Plan, name: Contender, blocks: &[Block]) -> Gains {
     gains(&pairs, &Scatter::default())
 }
 
-/// Adds the bytes written to the devices as write amplification: the database writes the same number of bytes per unit of work under
-/// every setting, so the ratio of two write amplifications equals the ratio of these bytes.
+/// Adds the bytes written to the devices as write amplification: the database writes the same number of bytes per unit of work
+/// under every setting, so the ratio of two write amplifications equals the ratio of these bytes.
 fn with_write_amplification(metrics: &Metrics) -> Metrics {
     let mut all = metrics.clone();
     if let Some(bytes) = metrics.get("vdev_write_bytes") {

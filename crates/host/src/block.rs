@@ -21,8 +21,8 @@ impl DiskStats {
         DiskStats::parse(&std::fs::read_to_string("/proc/diskstats").ok()?, device)
     }
 
-    /// Parses the content of `/proc/diskstats` (`proc_diskstats(5)`; the fields are those of `Documentation/admin-guide/iostats.rst`
-    /// in the kernel's sources).
+    /// Parses the content of `/proc/diskstats` (`proc_diskstats(5)`; `Documentation/admin-guide/iostats.rst` in the kernel's
+    /// sources describes the fields).
     pub fn parse(table: &str, device: Device) -> Option<DiskStats> {
         table.lines().find_map(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
@@ -56,7 +56,7 @@ pub fn physical_sector(dir: &Path) -> Option<u64> {
     let Device { major, minor } = Device::of_file(dir)?;
     let device = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     let read = |file: &str| std::fs::read_to_string(device.join(file)).ok()?.trim().parse().ok();
-    // A partition has no queue of its own; its parent directory is the disk's.
+    // A partition has no queue; its parent directory is that of the disk.
     read("queue/physical_block_size").or_else(|| read("../queue/physical_block_size"))
 }
 
@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn a_disk_by_its_number() {
-        let text = " 254       0 vda 11 2 33 4 55 6 77 8 9 1000 2000 0 0 0 0 0 0\n   7       1 loop1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+        let text = " 254       0 vda 11 2 33 4 55 6 77 8 9 1000 2000 0 0 0 0 0 0\n\
+                    \x20  7       1 loop1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
         let disk = |major, minor| DiskStats::parse(text, Device { major, minor });
         assert_eq!(disk(254, 0), Some(DiskStats { busy_ms: 1000, queued_ms: 2000 }));
         assert_eq!(disk(7, 1), Some(DiskStats::default()));

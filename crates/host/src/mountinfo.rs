@@ -24,7 +24,7 @@ pub struct MountEntry {
     pub point: PathBuf,
     /// The type of the file system, with its subtype: `ext4`, `fuse.poolwright`.
     pub file_system: String,
-    /// What is mounted: a device, a dataset, or a word such as `none`.
+    /// The mounted object: a device, a dataset, or a word such as `none`.
     pub source: OsString,
 }
 

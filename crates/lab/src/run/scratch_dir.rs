@@ -290,7 +290,7 @@ mod tests {
             child.wait().unwrap();
         }
         // If orphans become children of another process than 1 (a subreaper), the last rule does not apply.
-        let adopted = state_and_parent(orphan).is_some_and(|(state, parent)| state != 'Z' && parent != 1);
+        let adopted = ProcessStat::read(orphan).is_some_and(|stat| stat.state != 'Z' && stat.parent != 1);
         if adopted {
             let _ = Command::new("kill").arg(orphan.to_string()).status();
         } else {

@@ -38,15 +38,15 @@ fn below<'a>(all: &'a [ProcessStat], root: i32, except: &[i32]) -> Vec<&'a Proce
     found
 }
 
-/// Returns the CPU time of all descendants, including those that ended, without `except`. Only differences are
+/// Returns the CPU time of all descendants, including those that ended, without the trees below `except`. Only differences are
 /// meaningful.
 ///
-/// Returns the CPU time of all descendants, without the trees below `except`. The kernel adds the time of a process to its
+/// The kernel adds the time of a process to its
 /// parent when the parent waits for it; this process is the last parent, because it adopts orphans.
 pub fn used(except: &[i32]) -> CpuTicks {
     let all = process::all();
     let mut sum = CpuTicks::default();
-    for process in below(&all, myself(), except) {
+    for process in below(&all, own_pid(), except) {
         sum += process.own;
         sum += process.waited;
     }
@@ -66,8 +66,8 @@ pub fn used_by(pid: i32) -> Option<CpuTicks> {
 pub fn left(except: &[i32]) -> Vec<ProcessStat> {
     let all = process::all();
     let (ended, alive): (Vec<&ProcessStat>, Vec<&ProcessStat>) =
-        below(&all, myself(), except).into_iter().partition(|process| process.state == 'Z');
-    for process in ended.iter().filter(|process| process.parent == myself()) {
+        below(&all, own_pid(), except).into_iter().partition(|process| process.state == 'Z');
+    for process in ended.iter().filter(|process| process.parent == own_pid()) {
         if let Some(pid) = Pid::from_raw(process.pid) {
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
         }

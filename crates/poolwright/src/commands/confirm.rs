@@ -129,7 +129,7 @@ fn options(args: &Args, plan: &Plan) -> anyhow::Result<Options> {
     let dir = args.dir.as_deref().unwrap_or(Path::new(&plan.subject.directory));
     let dir = dir
         .canonicalize()
-        .with_context(|| format!("open the database's directory {}", dir.display()))
+        .with_context(|| format!("cannot open the database's directory {}", dir.display()))
         .context(hint("--dir names a copy of it"))?;
     if !dir.is_dir() {
         bail!("{} is not a directory", dir.display());
@@ -140,7 +140,7 @@ fn options(args: &Args, plan: &Plan) -> anyhow::Result<Options> {
             load: args.load.clone(),
             stop: args.stop.clone(),
         },
-        working_dir: std::env::current_dir().context("find the working directory")?,
+        working_dir: std::env::current_dir().context("cannot determine the working directory")?,
         blocks: args.blocks,
         settle: args.settle.unwrap_or_default(),
         limit: args.limit,
