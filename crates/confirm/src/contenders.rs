@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use poolwright_openzfs::property::Settings;
 use poolwright_tune::candidates::{same, with};
+use poolwright_tune::metric::{self, CONFIRMED};
 use poolwright_tune::objective::{Metrics, weighted};
 use poolwright_tune::plan::{
     Contender, Evidence, EvidenceKind, Gains, OBJECTIVE, Outcome, Plan, PredictedChange, Role,
 };
 
-use crate::{Dataset, DatasetLayout, Error, MEASURED, Result};
+use crate::{Dataset, DatasetLayout, Error, Result};
 
 /// A setting that the confirmation runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +68,7 @@ fn recommended_gains(plan: &Plan) -> &Gains {
 fn of_gains(plan: &Plan, gains: &Gains) -> BTreeMap<String, PredictedChange> {
     let metrics: Metrics = gains.iter().map(|(name, gain)| (name.clone(), 1.0 + gain.change)).collect();
     let mut predicted = BTreeMap::new();
-    for name in MEASURED {
+    for name in CONFIRMED {
         let stand_in = || gains.get(metric::find(name)?.stand_in?);
         let gain = gains.get(name).or_else(stand_in);
         if let Some(gain) = gain {
@@ -118,7 +119,7 @@ fn of_evidence(role: &Role, evidence: &Evidence, objective: f64) -> BTreeMap<Str
     let change = |change: f64| PredictedChange { change, ci95: None };
     let mut predicted = BTreeMap::from([(OBJECTIVE.to_owned(), change(objective - 1.0))]);
     let today = role.evidence.iter().find(|e| e.outcome == Outcome::Current);
-    for name in MEASURED {
+    for name in CONFIRMED {
         let stand_in = metric::find(name).and_then(|m| m.stand_in);
         let source = stand_in.filter(|_| !evidence.metrics.contains_key(name)).unwrap_or(name);
         let (Some(from), Some(to)) =

@@ -39,11 +39,6 @@ pub use plan_file::read_plan;
 pub use pool::memory_bytes;
 pub use run::run;
 
-/// The metrics that a confirmation measures, in the units of a plan's trials: the work rate in units of work per second, the
-/// space in bytes, the others per unit of work.
-pub const MEASURED: [&str; 5] =
-    ["work_rate", "allocated_bytes", "vdev_write_bytes", "vdev_read_bytes", "cpu_ns_per_op"];
-
 /// Input of one confirmation.
 #[derive(Clone, Debug)]
 pub struct Options {

@@ -21,7 +21,7 @@ pub(crate) fn figure(outcome: &Outcome, name: &str) -> Result<f64> {
     found.ok_or_else(|| Error::Trial(format!("the trial reported no {name}")))
 }
 
-/// The metrics of a trial, in the units of [`MEASURED`](crate::MEASURED).
+/// The metrics of a trial, in the units of [`CONFIRMED`](poolwright_tune::metric::CONFIRMED).
 ///
 /// # Errors
 /// [`Error::Trial`] if the trial did not report a figure.

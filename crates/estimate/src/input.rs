@@ -170,7 +170,10 @@ impl Input {
                         ""
                     };
                     let (path, why) = (first.path.display(), &first.why);
-                    format!("{} files cannot be read, the first of them {path}: {why}{hint}", self.skipped.len())
+                    format!(
+                        "{} files cannot be read, the first of them {path}: {why}{hint}",
+                        self.skipped.len()
+                    )
                 }
                 None if self.empty == 1 => "the only file has no content".into(),
                 None if self.empty > 0 => format!("all {} files have no content", self.empty),

@@ -6,7 +6,7 @@ use poolwright_estimate::{Cell, Ended, Estimate, Method, Progress};
 use poolwright_report::{Cell as TableCell, Column, Table, Terminal, Tone, Unit};
 use poolwright_trace::{counted, format_size};
 
-/// The sector size that [`Choice::Short`] shows: 4K, that of most disks.
+/// The sector size that [`Detail::Short`] shows: 4K, that of most disks.
 const SHOWN_ASHIFT: u32 = 12;
 
 /// Skipped files that the warnings name.
@@ -14,7 +14,7 @@ const NAMED_FILES: usize = 10;
 
 /// Which settings the text shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum Detail {
     /// One sector size as a table, and the best setting of each other one. This fits a screen.
     Short,
     /// All sector sizes and layouts.
@@ -41,7 +41,7 @@ pub fn status(p: &Progress<'_>) -> String {
 }
 
 /// Renders an estimate.
-pub fn text(found: &Estimate, choice: Choice, to: Terminal) -> String {
+pub fn text(found: &Estimate, choice: Detail, to: Terminal) -> String {
     let how = match found.method {
         Method::Full => "all of it read".to_owned(),
         Method::Sampled => {
@@ -72,11 +72,11 @@ fn groups(cells: &[Cell]) -> Vec<Group<'_>> {
 }
 
 /// Renders one table for each layout and ashift, with a row for each record size and a column for each codec.
-pub fn tables(cells: &[Cell], choice: Choice, to: Terminal) -> String {
+pub fn tables(cells: &[Cell], choice: Detail, to: Terminal) -> String {
     let mut groups = groups(cells);
     let shown = groups.iter().position(|((_, ashift), _)| *ashift == SHOWN_ASHIFT).unwrap_or(0);
     let others = match choice {
-        Choice::Short if shown < groups.len() => {
+        Detail::Short if shown < groups.len() => {
             let one = groups.remove(shown);
             std::mem::replace(&mut groups, vec![one])
         }
@@ -103,12 +103,12 @@ fn best(cells: &[&Cell]) -> Option<String> {
     Some(format!("{} ({} {})", ratio(best), format_size(best.recordsize), best.compression))
 }
 
-fn section(((layout, ashift), cells): &Group<'_>, choice: Choice, to: Terminal) -> String {
+fn section(((layout, ashift), cells): &Group<'_>, choice: Detail, to: Terminal) -> String {
     // If the table is wider than the terminal, or than 80 columns of a pipe, drop first the intervals, then the space.
     let limit = to.width.unwrap_or(80);
     let styles = [Style::Full, Style::Space, Style::Ratio];
     let fits =
-        styles.into_iter().find(|style| choice == Choice::Long || table(cells, *style).width() <= limit);
+        styles.into_iter().find(|style| choice == Detail::Long || table(cells, *style).width() <= limit);
     let style = fits.unwrap_or(Style::Ratio);
     let widest = cells.iter().map(|cell| cell.error()).fold(0.0, f64::max);
     let interval = match style {
@@ -116,7 +116,7 @@ fn section(((layout, ashift), cells): &Group<'_>, choice: Choice, to: Terminal) 
         _ => String::new(),
     };
     let space = if style == Style::Ratio { "" } else { " and space" };
-    let width = if choice == Choice::Long { to.width } else { Some(limit) };
+    let width = if choice == Detail::Long { to.width } else { Some(limit) };
     format!(
         "\nashift={ashift}, {layout}: ratio{space} of the records{interval} (* best within the intervals)\n{}",
         table(cells, style).terminal_in_parts(Terminal { width, ..to }, 1)

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use poolwright_replay::Replay;
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
+use poolwright_stats::median;
 use poolwright_trace::{counted, format_ns, format_size};
-use poolwright_tune::statistics::median;
 
 /// Properties for each role; the role `*` stands for all roles.
 pub type PerRole = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The trials of one setting.
 #[derive(Debug)]
-pub struct Row<'a> {
+pub struct TrialRow<'a> {
     /// The name of the setting, as from [`settings`].
     pub label: String,
     /// Its trials.
@@ -30,7 +30,7 @@ pub fn settings(per_role: &PerRole) -> String {
 }
 
 /// Renders the medians of each setting, then a few lines that apply to all trials.
-pub fn text(rows: &[Row<'_>], terminal: Terminal) -> String {
+pub fn text(rows: &[TrialRow<'_>], terminal: Terminal) -> String {
     let has_work_rate = rows.iter().flat_map(|row| row.trials).any(|trial| trial.work_rate.is_some());
     let mut columns = vec![Column::left("settings")];
     columns.extend(has_work_rate.then(|| Column::right("work rate")));
@@ -56,7 +56,7 @@ const TITLES: [&str; 11] = [
     "CPU",
 ];
 
-fn cells(row: &Row<'_>, has_work_rate: bool) -> Vec<Cell> {
+fn cells(row: &TrialRow<'_>, has_work_rate: bool) -> Vec<Cell> {
     let of = |f: &dyn Fn(&Replay) -> Option<f64>, unit: Unit| {
         let values: Vec<f64> = row.trials.iter().filter_map(f).collect();
         if values.is_empty() { Cell::missing() } else { Cell::num(median(&values), unit) }
@@ -95,7 +95,7 @@ fn arc_hit_ratio(trial: &Replay) -> Option<f64> {
 }
 
 /// The work, the target and the fidelity of the trials, from the first of them.
-fn remarks(rows: &[Row<'_>]) -> String {
+fn remarks(rows: &[TrialRow<'_>]) -> String {
     let Some(one) = rows.iter().flat_map(|row| row.trials).next() else { return String::new() };
     let trials = rows.iter().map(|row| row.trials.len()).max().unwrap_or(0);
     let mut out = format!(
@@ -141,7 +141,8 @@ mod tests {
     #[test]
     fn columns_without_figures_are_dashes() {
         let trials = [Replay { ops: 1, ops_per_second: 10.0, ..Replay::default() }];
-        let rows = [Row { label: "16K".into(), trials: &trials }, Row { label: "8K".into(), trials: &[] }];
+        let rows =
+            [TrialRow { label: "16K".into(), trials: &trials }, TrialRow { label: "8K".into(), trials: &[] }];
         let text = text(&rows, Terminal::PLAIN);
         assert!(text.contains("1 operation on ; medians of 1 trial per setting"), "{text}");
         assert!(!text.contains("work rate") && text.contains('–'), "{text}");

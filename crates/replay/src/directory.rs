@@ -37,8 +37,7 @@ impl Directory {
     ///
     /// Returns an error if the directory cannot be created.
     pub fn create(parent: &Path, files: usize) -> Result<Directory> {
-        let root =
-            Scratch::create(parent, PREFIX).map_err(host("create a scratch directory in", parent))?;
+        let root = Scratch::create(parent, PREFIX).map_err(host("create a scratch directory in", parent))?;
         let dev = fs::metadata(root.path()).map_err(host("inspect", root.path()))?.dev();
         let device = format!("{}:{}", nix::sys::stat::major(dev), nix::sys::stat::minor(dev));
         let known = Path::new("/sys/dev/block").join(&device).exists();

@@ -109,7 +109,8 @@ impl Progress {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut guard = self.lock.lock().expect("lock is not poisoned");
         while self.done.load(Ordering::SeqCst) < done && !stop.load(Ordering::Relaxed) {
-            guard = self.moved.wait_timeout(guard, Duration::from_millis(50)).expect("lock is not poisoned").0;
+            guard =
+                self.moved.wait_timeout(guard, Duration::from_millis(50)).expect("lock is not poisoned").0;
         }
         drop(guard);
         self.waiting.fetch_sub(1, Ordering::SeqCst);
@@ -244,9 +245,7 @@ pub fn drive(
 fn pacer(schedule: &Schedule, pace: Pace) -> Result<Option<Pacer<'_>>> {
     let Pace::Application { warm_share, call_ns, longest, .. } = pace else { return Ok(None) };
     let Some(application) = &schedule.application else {
-        return Err(Error::Nothing(
-            "the schedule contains no application behaviour".into(),
-        ));
+        return Err(Error::Nothing("the schedule contains no application behaviour".into()));
     };
     Ok(Some(Pacer::new(application, warm_share, call_ns, longest.map(|longest| longest / 4))))
 }

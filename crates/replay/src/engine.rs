@@ -83,7 +83,6 @@ impl EngineTarget {
         self.engine.set_device(device);
     }
 
-
     /// Returns the bytes referenced by each role's dataset.
     ///
     /// # Errors

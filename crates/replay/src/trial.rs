@@ -33,7 +33,10 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
         *taken &= spec.roles.is_empty() || spec.roles.contains(role);
     }
     if !(0.0..=0.9).contains(&spec.warm_share) {
-        return Err(Error::Nothing(format!("warm_share is {}, but must be between 0 and 0.9", spec.warm_share)));
+        return Err(Error::Nothing(format!(
+            "warm_share is {}, but must be between 0 and 0.9",
+            spec.warm_share
+        )));
     }
     if spec.application.is_some() {
         limit_cpus(trace.meta.cores);

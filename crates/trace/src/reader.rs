@@ -249,7 +249,11 @@ impl Reader {
         let flags = take::<Int32Type>(&reader, at.flags, rows)?;
         let gaps = at.gap.map(|at| decode_gaps(&reader, at, rows)).transpose()?;
         if let Some(id) = file.iter().find(|&&id| id as u32 as usize >= self.files.len()) {
-            return Err(format!("an event refers to file {}, but the trace has only {} files", *id as u32, self.files.len()));
+            return Err(format!(
+                "an event refers to file {}, but the trace has only {} files",
+                *id as u32,
+                self.files.len()
+            ));
         }
         let event = |i: usize| Event {
             t_ns: t_ns[i].max(0) as u64,
@@ -310,7 +314,8 @@ impl Columns {
         let ours = schema::descriptor();
         let theirs = metadata.file_metadata().schema_descr();
         let at = |name: &str| {
-            let wanted = ours.columns().iter().find(|c| c.name() == name).expect("column of the column table");
+            let wanted =
+                ours.columns().iter().find(|c| c.name() == name).expect("column of the column table");
             let found = theirs.columns().iter().position(|c| {
                 c.path().parts() == [name]
                     && c.physical_type() == wanted.physical_type()

@@ -149,7 +149,6 @@ impl Writer {
         (self.files.len() - 1) as u32
     }
 
-
     /// Returns a file's table entry for modification. Rows that are already encoded keep the earlier path and role.
     ///
     /// # Errors

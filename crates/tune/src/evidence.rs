@@ -15,7 +15,7 @@ use crate::scatter::Scatter;
 use crate::screen::Screened;
 
 /// Returns the median, smallest and largest value of every metric over the trials.
-pub(crate) fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {
+pub fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (name, value) in trials.iter().flatten() {
         values.entry(name.clone()).or_default().push(*value);
@@ -101,7 +101,7 @@ pub(crate) fn verdict(metric: &str, change: f64, is_clear: bool) -> GainVerdict 
 
 /// Returns the change of every metric that was measured on both sides of the pairs; `scatter` is that of all
 /// trials, including these.
-pub(crate) fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
+pub fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
     let names: std::collections::BTreeSet<&String> =
         pairs.iter().flat_map(|(a, b)| a.keys().chain(b.keys())).collect();
     let mut gains = Gains::new();

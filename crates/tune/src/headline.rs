@@ -22,7 +22,8 @@ pub(crate) fn why(verdict: Verdict, roles: &[Role], gain: &Gains, costs: &[Cost]
         return "None of the settings that were tried is better than today's beyond noise.".into();
     }
     let changes: Vec<String> = roles.iter().filter(|r| !r.gain.is_empty()).map(change).collect();
-    let effects: Vec<String> = HEADLINE_METRICS.iter().filter_map(|metric| effect(metric, roles, gain)).collect();
+    let effects: Vec<String> =
+        HEADLINE_METRICS.iter().filter_map(|metric| effect(metric, roles, gain)).collect();
     let mut text = format!("{}. ", changes.join("; "));
     if effects.is_empty() {
         text += "The whole plan could not be compared with today's settings.";

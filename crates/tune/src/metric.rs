@@ -6,7 +6,7 @@ use poolwright_report::{Better, Unit};
 
 /// The aspect of the storage that a metric describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub enum MetricFamily {
     /// Space on the pool.
     Space,
     /// Progress of the database and the latency of its operations.
@@ -31,7 +31,7 @@ pub struct Metric {
     /// Which direction is an improvement.
     pub better: Better,
     /// The aspect of the storage that the metric describes.
-    pub family: Family,
+    pub family: MetricFamily,
     /// The definition of the metric, in Markdown.
     pub meaning: &'static str,
     /// Precedence when one metric has to represent the family: 1 is preferred. `None` if the metric never does.
@@ -51,7 +51,7 @@ impl Metric {
         title: &'static str,
         unit: Unit,
         better: Better,
-        family: Family,
+        family: MetricFamily,
         meaning: &'static str,
     ) -> Metric {
         Metric {
@@ -85,10 +85,14 @@ impl Metric {
     }
 }
 
+/// The metrics that a confirmation measures on the database itself, and that a plan predicts.
+pub const CONFIRMED: [&str; 5] =
+    ["work_rate", "allocated_bytes", "vdev_write_bytes", "vdev_read_bytes", "cpu_ns_per_op"];
+
 /// All metrics in the order in which tables and pages show them.
 pub const METRICS: &[Metric] = {
     use Better::{Higher, Lower};
-    use Family::{Cache, Cpu, Space, Speed, Wear};
+    use MetricFamily::{Cache, Cpu, Space, Speed, Wear};
     use Unit::{Bytes, Fraction, Nanoseconds, PerSecond, Ratio};
     &[
         Metric::new(
@@ -304,7 +308,7 @@ pub fn better(name: &str) -> Better {
 }
 
 /// The names of a family's representatives, the preferred one first.
-pub fn representatives(family: Family) -> Vec<&'static str> {
+pub fn representatives(family: MetricFamily) -> Vec<&'static str> {
     let mut all: Vec<(u8, &str)> = METRICS
         .iter()
         .filter(|metric| metric.family == family)

@@ -126,7 +126,6 @@ pub(crate) fn spelled(settings: &Settings) -> Settings {
     settings.iter().map(|(k, v)| (k.clone(), canonical(k, v))).collect()
 }
 
-
 /// Invented trials for tests.
 #[cfg(test)]
 pub(crate) mod fixture {

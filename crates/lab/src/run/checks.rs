@@ -77,7 +77,7 @@ fn check(program: &Path, parameters: &Parameters) -> std::io::Result<Output> {
 ///
 /// # Errors
 /// [`Error::Missing`] if one of them is missing.
-pub(crate) fn fuse() -> Result<()> {
+pub fn fuse() -> Result<()> {
     device()?;
     helper(rustix::process::geteuid().is_root(), std::env::var_os("PATH").as_deref())
 }
@@ -126,7 +126,7 @@ pub(crate) fn memory(arc: u64, memory: u64) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Missing`] if `dir` has less than `needed` bytes free.
-pub(crate) fn space(dir: &Path, needed: u64) -> Result<()> {
+pub fn space(dir: &Path, needed: u64) -> Result<()> {
     let stat = rustix::fs::statvfs(dir).map_err(|e| Error::host("inspecting", dir)(e.into()))?;
     let free = stat.f_bavail * stat.f_frsize;
     if free >= needed {

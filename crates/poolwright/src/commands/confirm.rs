@@ -112,7 +112,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         }
         Err(error) => return Err(marked(error)),
     };
-    let code = if is_improvement(&confirmation) { 0 } else { 4 };
+    let code = if is_improvement(&confirmation) { 0 } else { NOTHING_BETTER };
     plan.confirmation = Some(confirmation);
     output.write(&(serde_json::to_string_pretty(&plan)? + "\n"))?;
     report.write(&plan_page::html(&plan))?;

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_estimate as estimate;
 use poolwright_estimate::{Ended, Estimate, Input, Layout, Options, Progress};
 use poolwright_openzfs::property;
-use poolwright_render::estimate_text::{self, Choice, status, tables, text};
+use poolwright_render::estimate_text::{self, Detail, status, tables, text};
 
 use super::options::{parse_size, parse_time};
 use crate::{interrupt, stdout};
@@ -157,13 +157,13 @@ fn parse_rate(text: &str) -> Result<u64, String> {
 /// The table so far on a terminal, redrawn in place.
 struct Screen {
     bar: Option<ProgressBar>,
-    choice: Choice,
+    choice: Detail,
     began: Instant,
     drawn: Instant,
 }
 
 impl Screen {
-    fn new(choice: Choice) -> Screen {
+    fn new(choice: Detail) -> Screen {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new_spinner();
             bar.set_style(ProgressStyle::with_template("{msg}").expect("a constant template"));
@@ -189,11 +189,11 @@ impl Screen {
     }
 }
 
-fn choice(args: &Args) -> Choice {
+fn choice(args: &Args) -> Detail {
     match args.ashift {
-        _ if args.long => Choice::Long,
-        None if args.layout.len() == 1 => Choice::Short,
-        _ => Choice::All,
+        _ if args.long => Detail::Long,
+        None if args.layout.len() == 1 => Detail::Short,
+        _ => Detail::All,
     }
 }
 

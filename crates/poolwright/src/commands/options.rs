@@ -1,14 +1,15 @@
 //! Options that several verbs share.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use poolwright_openzfs::Device;
-use poolwright_openzfs::property::{self, Settings};
+use poolwright_openzfs::property;
 use poolwright_trace::layout::Role;
 use poolwright_trace::{Reader, counted};
+
+pub use poolwright_render::replay_table::PerRole;
 
 pub use crate::failure::Usage;
 
@@ -165,9 +166,6 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
         _ => Err(format!("{text:?} is not a time; write 30s, 5m or 1h")),
     }
 }
-
-/// Properties of each role; the role `*` stands for all roles.
-pub type PerRole = BTreeMap<String, Settings>;
 
 /// Every combination of `[role:]property=value[,value…]` options, checked against the engine's property table.
 ///

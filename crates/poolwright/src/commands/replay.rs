@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_render::replay_comparison::{self, Comparison, compare};
-use poolwright_render::replay_table::{self, Row};
+use poolwright_render::replay_table::{self, TrialRow};
 use poolwright_replay::{
     ApplicationSpec, Capture, EngineOptions, Error, Replay, Spec, TargetSpec, capture, child,
 };
@@ -180,8 +180,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         print_json(&runs, &comparisons, &stopped)?;
     } else {
         let rows = settings.iter().zip(&runs);
-        let rows: Vec<Row<'_>> =
-            rows.map(|(settings, trials)| Row { label: label(&args, settings), trials }).collect();
+        let rows: Vec<TrialRow<'_>> =
+            rows.map(|(settings, trials)| TrialRow { label: label(&args, settings), trials }).collect();
         print!("{}", replay_table::text(&rows, stdout::terminal()));
         print!("{}", replay_comparison::text(&settings[0], &comparisons, stdout::terminal()));
         for one in &stopped {
@@ -202,7 +202,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 fn label(args: &Args, per_role: &PerRole) -> String {
     match &args.dir {
         None => replay_table::settings(per_role),
-        Some(dir) => format!("{} in {}", poolwright_tune::machine::file_system(dir), dir.display()),
+        Some(dir) => format!("{} in {}", poolwright_host::mountinfo::file_system(dir), dir.display()),
     }
 }
 

@@ -1,8 +1,8 @@
 //! A confirmation: the changes that the database itself showed, beside the plan's predictions. The page and the terminal have the
 //! same table.
 
-use poolwright_confirm::MEASURED;
 use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
+use poolwright_tune::metric::CONFIRMED;
 use poolwright_tune::plan::{
     Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, OBJECTIVE, WorkUnit,
 };
@@ -63,7 +63,7 @@ pub fn table(found: &Confirmation) -> Table {
         Column::right("error"),
     ]);
     for setting in &found.settings {
-        for (i, metric) in MEASURED.iter().chain([&OBJECTIVE]).enumerate() {
+        for (i, metric) in CONFIRMED.iter().chain([&OBJECTIVE]).enumerate() {
             let name = if i == 0 { label(setting) } else { String::new() };
             let has = setting.metrics.contains_key(*metric) || setting.changes.contains_key(*metric);
             if i == 0 || has {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use poolwright_report::{Tone, Unit};
-use poolwright_tune::metric::{Family, representatives};
+use poolwright_tune::metric::{MetricFamily, representatives};
 pub use poolwright_tune::metric::{better, ordered, title, unit};
 use poolwright_tune::plan::{Evidence, Gain, GainVerdict, Goal, Role, Settings};
 
@@ -14,7 +14,7 @@ pub fn short_title(name: &str) -> String {
 
 /// Returns the available metric of the family that the goal weighs most. If the goal weighs none, returns the one with
 /// the highest precedence.
-pub fn pick(family: Family, goal: &Goal, has: impl Fn(&str) -> bool) -> Option<&'static str> {
+pub fn pick(family: MetricFamily, goal: &Goal, has: impl Fn(&str) -> bool) -> Option<&'static str> {
     let weight = |name: &str| goal.weights.get(name).copied().filter(|w| *w > 0.0).unwrap_or(0.0);
     let available = representatives(family).into_iter().filter(|name| has(name));
     // min_by keeps the first of equals, and the representatives are in order of precedence
@@ -23,7 +23,7 @@ pub fn pick(family: Family, goal: &Goal, has: impl Fn(&str) -> bool) -> Option<&
 
 /// Returns the metrics to show first: one each for space, speed and wear, and all others that the goal weighs.
 pub fn headline(goal: &Goal, has: impl Fn(&str) -> bool + Copy) -> Vec<&str> {
-    let families = [Family::Space, Family::Speed, Family::Wear];
+    let families = [MetricFamily::Space, MetricFamily::Speed, MetricFamily::Wear];
     let picked = families.into_iter().filter_map(|family| pick(family, goal, has));
     let weighed = goal.weights.keys().map(String::as_str).filter(|name| has(name));
     ordered(picked.chain(weighed))
@@ -197,13 +197,16 @@ mod tests {
             weights: names.iter().map(|(n, w)| ((*n).to_owned(), *w)).collect(),
             ..Goal::default()
         };
-        assert_eq!(pick(Family::Speed, &goal(&[("fsync_p99_ns", 0.5)]), |_| true), Some("fsync_p99_ns"));
         assert_eq!(
-            pick(Family::Speed, &goal(&[("fsync_p99_ns", 0.5)]), |n| n == "read_p99_ns"),
+            pick(MetricFamily::Speed, &goal(&[("fsync_p99_ns", 0.5)]), |_| true),
+            Some("fsync_p99_ns")
+        );
+        assert_eq!(
+            pick(MetricFamily::Speed, &goal(&[("fsync_p99_ns", 0.5)]), |n| n == "read_p99_ns"),
             Some("read_p99_ns")
         );
-        assert_eq!(pick(Family::Speed, &goal(&[]), |_| true), Some("work_rate"));
-        assert_eq!(pick(Family::Speed, &goal(&[]), |n| n != "work_rate"), Some("mean_latency_ns"));
-        assert_eq!(pick(Family::Speed, &goal(&[]), |_| false), None);
+        assert_eq!(pick(MetricFamily::Speed, &goal(&[]), |_| true), Some("work_rate"));
+        assert_eq!(pick(MetricFamily::Speed, &goal(&[]), |n| n != "work_rate"), Some("mean_latency_ns"));
+        assert_eq!(pick(MetricFamily::Speed, &goal(&[]), |_| false), None);
     }
 }

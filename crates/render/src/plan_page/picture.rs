@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use poolwright_report::plot::{HALF, HeatMap, Intervals, Point, Scatter, WIDTH};
 use poolwright_report::{Axis, Better, Mark, Section, Unit};
-use poolwright_tune::metric::Family;
+use poolwright_tune::metric::MetricFamily;
 use poolwright_tune::plan::{Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Spread};
 
 use super::format;
@@ -32,9 +32,9 @@ pub fn gains(all: &Gains) -> Option<Intervals> {
 pub fn trade_off(section: &mut Section, plan: &Plan, role: &Role) {
     let (points, source) = comparable(role);
     let has = |name: &str| points.iter().filter(|e| e.metrics.contains_key(name)).count() > 1;
-    let space = format::pick(Family::Space, &plan.goal, has);
-    let latency = format::pick(Family::Speed, &plan.goal, has);
-    let wear = format::pick(Family::Wear, &plan.goal, has);
+    let space = format::pick(MetricFamily::Space, &plan.goal, has);
+    let latency = format::pick(MetricFamily::Speed, &plan.goal, has);
+    let wear = format::pick(MetricFamily::Wear, &plan.goal, has);
     let both = |x: Option<&'static str>, y| x.zip(y).map(|(x, y)| scatter(role, &points, x, y));
     let mut plots: Vec<Scatter> = [both(space, latency), both(space, wear)].into_iter().flatten().collect();
     if space.is_some_and(|name| same(&points, name)) {

@@ -129,12 +129,9 @@ fn all_warnings_stand_in_one_place() {
     let text = printed(&plan, None);
     assert_eq!(text.matches("before you trust this").count(), 1, "{text}");
     let section = &text[text.find("before you trust this").unwrap()..text.find("\nnext").unwrap()];
-    for part in [
-        "sync=disabled is unsafe",
-        "lost 17 events",
-        "warning 4",
-        "not in the trace: direct maps (2 times)",
-    ] {
+    for part in
+        ["sync=disabled is unsafe", "lost 17 events", "warning 4", "not in the trace: direct maps (2 times)"]
+    {
         assert!(section.contains(part), "{part:?} is not in {section}");
     }
 }

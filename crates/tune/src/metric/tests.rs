@@ -44,7 +44,7 @@ fn the_table_has_exactly_the_metrics_of_a_trial() {
 fn every_name_that_is_used_is_in_the_table() {
     let of_goals = GOALS.iter().flat_map(|(_, _, weights)| weights.iter().map(|(name, _)| *name));
     let related = METRICS.iter().flat_map(|metric| metric.stand_in.into_iter().chain(metric.same_cost_as));
-    let selected = crate::pareto::METRICS.into_iter().chain(crate::confirm::MEASURED);
+    let selected = crate::pareto::METRICS.into_iter().chain(super::CONFIRMED);
     for name in of_goals.chain(related).chain(selected) {
         assert!(find(name).is_some(), "{name}");
     }
@@ -54,7 +54,7 @@ fn every_name_that_is_used_is_in_the_table() {
 fn requirements_and_precedences_are_unambiguous() {
     let requirements: Vec<&str> = METRICS.iter().filter_map(|metric| metric.requirement).collect();
     assert_eq!(requirements.iter().collect::<BTreeSet<_>>().len(), requirements.len());
-    for family in [Family::Space, Family::Speed, Family::Wear] {
+    for family in [MetricFamily::Space, MetricFamily::Speed, MetricFamily::Wear] {
         let ranks: BTreeSet<u8> = METRICS
             .iter()
             .filter(|metric| metric.family == family)
