@@ -16,16 +16,6 @@ pub enum Ended {
     Empty,
 }
 
-impl Ended {
-    pub fn name(self) -> &'static str {
-        match self {
-            Ended::Done => "done",
-            Ended::Interrupted => "interrupted",
-            Ended::Empty => "empty",
-        }
-    }
-}
-
 /// All that is known at the end.
 pub struct MrcResult {
     /// The file, or what was recorded.
