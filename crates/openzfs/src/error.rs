@@ -132,6 +132,11 @@ impl Error {
         }
     }
 
+    /// Whether the pool was not opened because its label shows that another host has it open.
+    pub fn is_not_exported(&self) -> bool {
+        matches!(self, Error::NotExported { .. })
+    }
+
     /// Whether the engine refused the operation because it could damage the pool.
     pub fn is_refusal(&self) -> bool {
         matches!(

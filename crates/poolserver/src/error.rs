@@ -91,6 +91,15 @@ impl Error {
         }
     }
 
+    /// Whether the pool was not opened because its label shows that another host has it open.
+    pub fn is_not_exported(&self) -> bool {
+        match self {
+            Error::Pool(why) | Error::Adding { why, .. } => why.is_not_exported(),
+            Error::Engine(why) => why.is_not_exported(),
+            _ => false,
+        }
+    }
+
     /// Whether the request itself was wrong.
     pub fn is_invalid(&self) -> bool {
         match self {

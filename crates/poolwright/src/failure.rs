@@ -106,7 +106,9 @@ fn is_invalid(cause: &(dyn std::error::Error + 'static)) -> bool {
 
 /// Whether a pool was not opened because its label says that another host has it open.
 fn is_not_exported(cause: &(dyn std::error::Error + 'static)) -> bool {
-    matches!(cause.downcast_ref(), Some(poolwright_openzfs::Error::NotExported { .. }))
+    cause.downcast_ref().is_some_and(poolwright_openzfs::Error::is_not_exported)
+        || cause.downcast_ref().is_some_and(poolwright_userpool::Error::is_not_exported)
+        || cause.downcast_ref().is_some_and(poolwright_poolserver::Error::is_not_exported)
 }
 
 /// The message on standard error: what failed, its causes, then the hints, a line each.

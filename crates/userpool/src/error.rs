@@ -146,6 +146,11 @@ impl Error {
         }
     }
 
+    /// Whether the pool was not opened because its label shows that another host has it open.
+    pub fn is_not_exported(&self) -> bool {
+        matches!(self, Error::Engine(why) if why.is_not_exported())
+    }
+
     /// Whether the request itself was wrong: an unknown property, an invalid value or an invalid name.
     pub fn is_invalid(&self) -> bool {
         match self {
