@@ -28,12 +28,12 @@ script_tests() {
 # other cases.
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 
-# limited_tests ARGUMENTS...: `cargo test`. Cargo starts each test program through limit.py, which reports and kills a test that
-# hangs.
+# limited_tests ARGUMENTS...: `cargo test`, with all test programs even if one fails. Cargo starts each through limit.py, which
+# reports and kills a test that hangs.
 limited_tests() {
     local runner
     runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
-    env "$runner=$POOLWRIGHT_ROOT/scripts/limit.py" cargo test --release --locked "$@"
+    env "$runner=$POOLWRIGHT_ROOT/scripts/limit.py" cargo test --release --locked --no-fail-fast "$@"
 }
 
 # Tests with injected I/O errors and simulated power cuts, which need a feature that shipped programs lack.
