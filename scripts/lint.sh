@@ -57,6 +57,7 @@ main() {
     step "Licences, sources and advisories of the dependencies (cargo deny)" dependencies
     step "Lints (clippy)" cargo clippy --release --locked --workspace --all-targets -- -D warnings
     step "Lints of the feature fault-injection (clippy)" cargo clippy --release --locked -p poolwright-openzfs --features fault-injection --all-targets -- -D warnings
+    step "The lab without PostgreSQL (cargo check)" cargo check --release --locked -p poolwright-lab --no-default-features --all-targets
 }
 
 main "$@"

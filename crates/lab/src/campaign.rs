@@ -1,13 +1,14 @@
 //! Campaigns: the checked content of `campaigns/NAME.toml`, whose format `docs/lab.md` describes.
 
 mod cases;
-mod entry;
-mod parse;
+mod check;
+mod fault;
+mod file;
+mod setting;
 mod study;
 #[cfg(test)]
 mod tests;
-mod text;
-mod values;
+mod value;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -67,9 +68,10 @@ impl Campaign {
     /// Parses and checks a text; `path` is used in messages.
     ///
     /// # Errors
-    /// Returns [`Error::Campaign`] with the line of the first invalid entry.
+    /// Returns [`Error::Campaign`] with the line and the column of the first invalid entry.
     pub fn parse(path: &Path, text: &str) -> Result<Campaign> {
-        parse::campaign(&text::Source { path, text })
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        check::campaign(&stem, text).map_err(|fault| fault.in_file(path, text))
     }
 
     /// Returns the study of this name.
@@ -173,8 +175,7 @@ impl Study {
 
 /// The stop rule: blocks are added until every cell's interval of the leading measure is narrow enough, or `most`
 /// is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Stop {
     /// Half-width of the 95 % interval, relative to the median.
     pub interval: f64,
@@ -260,8 +261,7 @@ pub struct Change {
 }
 
 /// A statement of the original.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
     /// The statement in our words.
     pub text: String,
@@ -270,54 +270,49 @@ pub struct Claim {
     /// Factor → level of the case that is better …
     pub better: Case,
     /// … than this case, which names the same factors. Empty if `least` is set.
-    #[serde(default)]
     pub than: Case,
     /// Instead of another case: the value that `better` reaches at least (at most, with `lower`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<f64>,
     /// Whether a lower value is better (time, space).
-    #[serde(default)]
     pub lower: bool,
     /// How many times better `better` is, if the statement says more than a direction: `far`, `hardly`, `as
     /// well as`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,
     /// A figure within which `better` stays and which `than` exceeds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
     /// Whether the statement names `than` first; the figures then follow this order.
-    #[serde(default)]
     pub than_first: bool,
     /// The original's figures for `better` and `than`; with `least`, the second one is that bound.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<[f64; 2]>,
 }
 
 /// The range of factors by which one case has to be better.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Times {
     /// The smallest factor that agrees with the statement.
     pub least: f64,
     /// The largest one, if there is a limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<f64>,
 }
 
 /// A row of the closing table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recommend {
     /// Role of the dataset.
     pub dataset: String,
     /// The measure that decides.
     pub by: String,
     /// Whether a higher value is better.
-    #[serde(default)]
     pub higher: bool,
     /// Properties that are recommended from the best case.
     pub properties: Vec<String>,
     /// Factor → levels: the cases that are considered; an empty map means all. The others answer a different
     /// question, for example about another engine.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub only: BTreeMap<String, Vec<String>>,
 }

@@ -7,12 +7,14 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// A campaign's file is invalid.
-    #[error("{}:{line}: {why}", path.display())]
+    #[error("{}:{line}:{column}: {why}", path.display())]
     Campaign {
         /// Path of the file.
         path: PathBuf,
         /// Line number, from 1.
         line: usize,
+        /// Column in characters, from 1.
+        column: usize,
         /// What is wrong, and what is allowed.
         why: String,
     },

@@ -1,5 +1,6 @@
 //! Storage of results: one trait with implementations for SQLite and PostgreSQL.
 
+#[cfg(feature = "postgres")]
 mod postgres;
 mod sql;
 mod sqlite;
@@ -41,17 +42,39 @@ impl Run {
 /// Opens a results database: a file, which is created if it does not exist, or `postgres://…`.
 ///
 /// # Errors
-/// Returns [`Error::Store`](crate::Error::Store) if the database cannot be opened or has another format.
+/// Returns [`Error::Store`](crate::Error::Store) if the database cannot be opened or has another format, or if it is
+/// a PostgreSQL database and the crate is built without the feature `postgres`.
 pub fn open(place: &str) -> Result<Box<dyn Store>> {
     if is_url(place) {
+        #[cfg(feature = "postgres")]
         return Ok(Box::new(postgres::open(place)?));
+        #[cfg(not(feature = "postgres"))]
+        return Err(crate::Error::Store {
+            place: without_password(place),
+            why: "this program was built without PostgreSQL (cargo feature `postgres`)".to_owned(),
+        });
     }
     Ok(Box::new(sqlite::open(std::path::Path::new(place))?))
 }
 
 /// Returns the path or URL for messages, without a password.
 pub fn shown(place: &str) -> String {
-    if is_url(place) { postgres::without_password(place) } else { place.to_owned() }
+    if is_url(place) { without_password(place) } else { place.to_owned() }
+}
+
+/// Returns `postgres://user:secret@host/db` without the password and the options.
+fn without_password(url: &str) -> String {
+    let Some((head, rest)) = url.split_once("://") else { return url.to_owned() };
+    // Everything before the first `@` is user and password, even a `?`, unless a `/` ends the host before it.
+    let Some((user, rest)) = rest.split_once('@').filter(|(user, _)| !user.contains('/')) else {
+        return format!("{head}://{}", rest.split('?').next().unwrap_or_default());
+    };
+    let user = user.split(':').next().unwrap_or_default();
+    // A password that contains an `@` extends to the host's `@`.
+    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let host = host.rsplit('@').next().unwrap_or_default();
+    let place = [host, path].concat();
+    format!("{head}://{user}@{}", place.split('?').next().unwrap_or_default())
 }
 
 fn is_url(place: &str) -> bool {

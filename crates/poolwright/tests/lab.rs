@@ -148,7 +148,7 @@ fn wrong_arguments_say_what_is_allowed() {
     );
     lab.fails("report smoke --results none.db", 1, &["no results none.db", "lab run smoke"]);
     lab.campaign(&SMOKE.replace("repeats = 3", "repeats = \"three\""));
-    lab.fails("run ./smoke.toml", 1, &["smoke.toml:26: ", "a whole number"]);
+    lab.fails("run ./smoke.toml", 1, &["smoke.toml:26:11: ", "a whole number"]);
     lab.campaign(&SMOKE.replace("driver = \"files\"", "driver = \"oracle\""));
     lab.fails("run ./smoke.toml", 1, &["no such driver", "workloads/lab/oracle"]);
     lab.campaign(&SMOKE.replace("300M", "300P"));

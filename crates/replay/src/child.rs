@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use poolwright_host::{Transient, room};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use crate::directory::Directory;
 use crate::error::host;
@@ -147,19 +148,19 @@ pub fn last_words<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option
 
 /// Asks the kernel to kill this process when its parent dies. A trial process calls this first.
 pub fn die_with_parent() {
-    heed_parent(nix::sys::signal::Signal::SIGKILL);
+    heed_parent(Signal::KILL);
 }
 
 /// Asks the kernel to send SIGTERM when the parent dies, for a trial that must clean up.
 pub fn end_with_parent() {
-    heed_parent(nix::sys::signal::Signal::SIGTERM);
+    heed_parent(Signal::TERM);
 }
 
-fn heed_parent(signal: nix::sys::signal::Signal) {
-    let _ = nix::sys::prctl::set_pdeathsig(signal);
+fn heed_parent(signal: Signal) {
+    let _ = set_parent_process_death_signal(Some(signal));
     // The parent may have died before the call above. A trial started by hand has no such parent.
     let expected = std::env::var(PARENT).ok().and_then(|pid| pid.parse::<i32>().ok());
-    if expected.is_some_and(|pid| nix::unistd::getppid().as_raw() != pid) {
+    if expected.is_some_and(|pid| Pid::as_raw(getppid()) != pid) {
         std::process::exit(1);
     }
 }

@@ -5,9 +5,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 
-use nix::fcntl::{FallocateFlags, OFlag, fallocate};
 use poolwright_host::{Scratch, Transient, private, scratch};
 use poolwright_openzfs::VdevStats;
+use rustix::fs::{FallocateFlags, OFlags, fallocate, major, minor};
 
 use crate::clock::cpu_seconds;
 use crate::error::host;
@@ -39,7 +39,7 @@ impl Directory {
     pub fn create(parent: &Path, files: usize) -> Result<Directory> {
         let root = Scratch::create(parent, PREFIX).map_err(host("create a scratch directory in", parent))?;
         let dev = fs::metadata(root.path()).map_err(host("inspect", root.path()))?.dev();
-        let device = format!("{}:{}", nix::sys::stat::major(dev), nix::sys::stat::minor(dev));
+        let device = format!("{}:{}", major(dev), minor(dev));
         let known = Path::new("/sys/dev/block").join(&device).exists();
         let files = (0..files).map(|_| RwLock::new(None)).collect();
         Ok(Directory { root, device: known.then_some(device), files })
@@ -85,7 +85,7 @@ impl Open {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(private::FILE);
         let cached = options.open(path)?;
-        Ok(Open { cached, direct: options.custom_flags(OFlag::O_DIRECT.bits()).open(path).ok() })
+        Ok(Open { cached, direct: options.custom_flags(OFlags::DIRECT.bits() as i32).open(path).ok() })
     }
 
     /// Returns the descriptor to use: requests that direct I/O does not support (unaligned offset, length or memory)
@@ -144,10 +144,8 @@ impl Target for Directory {
         if len == 0 {
             return Ok(());
         }
-        let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        self.with(file, "punch a hole in", |open| {
-            Ok(fallocate(&open.cached, flags, offset as i64, len as i64)?)
-        })
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        self.with(file, "punch a hole in", |open| Ok(fallocate(&open.cached, flags, offset, len)?))
     }
 
     fn unlink(&self, file: u32) -> Result<()> {

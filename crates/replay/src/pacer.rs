@@ -1,12 +1,14 @@
 //! Paces the replay of an application by what its threads did between their operations.
 
 use std::collections::BinaryHeap;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use nix::time::{ClockId, clock_gettime};
+use rustix::thread::set_current_timer_slack;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::application::{AHEAD_NS, Application, Think};
 use crate::lock_range::LockRange;
@@ -299,13 +301,12 @@ impl<'a> Pacer<'a> {
 /// Reduces the thread's timer slack from the kernel's default of 50 µs, so that its sleeps end within about a
 /// microsecond of their time.
 pub(crate) fn sleep_precisely() {
-    let _ = nix::sys::prctl::set_timerslack(1);
+    let _ = set_current_timer_slack(Some(NonZeroU64::MIN));
 }
 
 fn thread_cpu_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
-        .map(|t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
-        .unwrap_or(0)
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }
 
 /// Uses the given CPU time of this thread. Time during which other threads run does not count.

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
 use poolwright_trace::{Event, Trace};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::application::Others;
 use crate::drive::{Pace, Pass};
@@ -90,16 +89,16 @@ fn others(trace: &Trace) -> Others {
 /// Restricts this process to as many CPUs as the recorded machine had, if that is fewer, so that the application's
 /// threads and OpenZFS's threads compete for them as in the recording.
 fn limit_cpus(cores: u32) {
-    let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return };
-    let mine: Vec<usize> = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect();
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let mine: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
     if cores == 0 || cores as usize >= mine.len() {
         return;
     }
     let mut fewer = CpuSet::new();
     for cpu in &mine[..cores as usize] {
-        let _ = fewer.set(*cpu);
+        fewer.set(*cpu);
     }
-    let _ = sched_setaffinity(Pid::from_raw(0), &fewer);
+    let _ = sched_setaffinity(None, &fewer);
 }
 
 fn on<T: Target>(

@@ -1,27 +1,9 @@
-//! CRC-32 (IEEE 802.3, reflected, as in gzip). The reader compares it before it decodes a row group or footer, and so
+//! Checksums of row groups and footers: CRC-32 (IEEE 802.3, as in gzip). The reader compares them before it decodes, and so
 //! detects damaged data.
-
-const POLYNOMIAL: u32 = 0xedb8_8320;
-
-const TABLE: [u32; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut crc = byte as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 1 == 1 { (crc >> 1) ^ POLYNOMIAL } else { crc >> 1 };
-            bit += 1;
-        }
-        table[byte] = crc;
-        byte += 1;
-    }
-    table
-};
 
 /// Returns the CRC-32 of `bytes`.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |crc, byte| TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize] ^ (crc >> 8))
+    crc32fast::hash(bytes)
 }
 
 /// The start of the seal that precedes each footer of a trace: these 8 bytes, then the footer's CRC-32 and its length,

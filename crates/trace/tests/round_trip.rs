@@ -44,7 +44,7 @@ fn the_format_page_names_every_operation_and_flag() {
     assert!(
         page.contains("1 `O_DIRECT`, 2 synchronous") && page.contains("4 appended, 8 libaio, 16 io_uring")
     );
-    assert!(page.contains("of a `lock`: 32 shared, 64 refused") && page.contains("of a page fault: 128"));
+    assert!(page.contains("for `lock`: 32 shared, 64 refused") && page.contains("for a page fault: 128"));
     assert_eq!(poolwright_trace::FORMAT_VERSION, 1);
 }
 

@@ -1,446 +1,303 @@
-//! Parses one study: its factors, phases, claims and recommendations.
+//! Checks one study: its factors, phases, claims and recommendations.
 
 use std::collections::BTreeMap;
 
-use poolwright_openzfs::property::Settings;
+use serde::Deserialize as _;
 use serde_json::Value as Json;
+use toml::{Spanned, Value};
 
-use super::entry::{dataset, known_scale};
-use super::text::{Fields, Node};
-use super::values::{self, unknown_role};
-use super::{
-    Campaign, Case, Change, Claim, Factor, Level, ParameterPath, Parameters, Phase, Recommend, Stop, Study,
-    Times,
+use super::fault::{Result, fault};
+use super::file::{
+    CampaignFile, CaseEntries, ChangeEntry, ClaimEntry, FactorEntry, MeasureEntries, NamedLevel,
+    PhaseEntries, RecommendEntry, StudyEntry,
 };
-use crate::Result;
+use super::setting::{self, Roles, datasets, known_scale, measure};
+use super::value::{self, Checked, Figure, MOST_BLOCKS, OneOrMany, Spelled, unknown};
+use super::{Campaign, Case, Change, Claim, Factor, Level, ParameterPath, Phase, Recommend, Stop, Study};
 
-const MOST_BLOCKS: u32 = 1000;
-/// Limit of cases in a study, including excluded ones: each one takes memory and runs once in each block.
+/// Limit of cases in a study, including excluded ones: each one takes memory and runs once in each block. A short
+/// file could otherwise describe more than fits into memory.
 const MOST_CASES: usize = 10_000;
 
-/// Parses a study. `shared` is the file's top level, whose measures, factors and phases apply to studies without
-/// their own.
-pub(super) fn study<'a>(node: &Node<'a>, campaign: &Campaign, shared: &Fields<'a>) -> Result<Study> {
-    let fields = node.fields("a study")?;
-    let name = fields.need("name")?.word()?;
-    let repeats = fields.get("repeats").map_or(Ok(3), |n| n.whole(1..=MOST_BLOCKS))?;
+/// Checks a study. The measures, factors and phases of `file` apply to studies without their own.
+pub(super) fn study(at: &Spanned<StudyEntry>, file: &CampaignFile, campaign: &Campaign) -> Result<Study> {
+    let entry = at.get_ref();
+    let lacks = |key: &str| fault(at, format!("missing field `{key}`, in the study or the campaign"));
+    let roles = roles(at, campaign)?;
+    let phases = phases(entry.phase.as_ref().or(file.phase.as_ref()).ok_or_else(|| lacks("phase"))?, &roles)?;
+    let columns = entry.measures.as_ref().or(file.measures.as_ref()).ok_or_else(|| lacks("measures"))?;
+    let scale = |(name, parameters): (&Spanned<String>, &value::DriverParameters)| {
+        Ok((known_scale(name, &campaign.scale)?, parameters.0.clone()))
+    };
     let mut study = Study {
-        title: fields.need("title")?.line()?,
-        driver: fields.need("driver")?.word()?,
-        stop: fields.get("stop").map(|n| stop(&n, repeats)).transpose()?,
-        repeats,
-        parameters: fields.get("parameters").map_or(Ok(Parameters::new()), |n| n.object())?,
-        scale: BTreeMap::new(),
-        scales: Vec::new(),
-        datasets: campaign.datasets.clone(),
-        pool: campaign.pool.clone(),
-        measures: Vec::new(),
+        name: entry.name.0.clone(),
+        title: entry.title.0.clone(),
+        driver: entry.driver.0.clone(),
+        repeats: entry.repeats.0,
+        stop: stop(entry)?,
+        parameters: entry.parameters.clone().map(|parameters| parameters.0).unwrap_or_default(),
+        scale: entry.scale.iter().map(scale).collect::<Result<_>>()?,
+        scales: entry.scales.iter().map(|name| known_scale(name, &campaign.scale)).collect::<Result<_>>()?,
+        pool: entry.pool.over(&campaign.pool),
+        measures: measures(columns, &phases, &roles)?,
+        datasets: roles,
         factors: Vec::new(),
         exclude: Vec::new(),
-        phases: Vec::new(),
+        phases,
         claims: Vec::new(),
         recommend: Vec::new(),
-        name,
     };
-    if let Some(node) = fields.get("scale") {
-        for entry in node.entries()? {
-            known_scale(&entry, entry.key(), &campaign.scale)?;
-            study.scale.insert(entry.key().to_owned(), entry.object()?);
-        }
-    }
-    if let Some(node) = fields.get("scales") {
-        for scale in node.list()? {
-            known_scale(&scale, &scale.text()?, &campaign.scale)?;
-            study.scales.push(scale.text()?);
-        }
-    }
-    if let Some(node) = fields.get("datasets") {
-        datasets(&node, &mut study, campaign)?;
-    }
-    if study.datasets.is_empty() {
-        return Err(node.error(format!(
-            "study {:?} has no dataset; add [datasets.data] or datasets of the study",
-            study.name
-        )));
-    }
-    if let Some(node) = fields.get("pool") {
-        study.pool = values::pool(node.fields("the pool")?, &study.pool)?;
-    }
-    study.phases = phases(&fields.need_or_shared(shared, "phase")?, &study.datasets)?;
-    study.measures = measures(&fields.need_or_shared(shared, "measures")?, &study)?;
-    let factors = fields.get_or_shared(shared, "factor").map_or(Ok(Vec::new()), |node| node.list())?;
-    for node in factors {
-        let factor = factor(&node, &study, campaign)?;
+    for factor in entry.factor.as_ref().or(file.factor.as_ref()).into_iter().flatten() {
+        let factor = self::factor(factor, &study, campaign)?;
         study.factors.push(factor);
     }
-    check_cases(node, &study)?;
-    for node in fields.tables("exclude")? {
-        let case = case(&node, &study)?;
-        study.exclude.push(case);
+    let cases = study.factors.iter().fold(1usize, |cases, factor| cases.saturating_mul(factor.levels.len()));
+    if cases > MOST_CASES {
+        return Err(fault(
+            at,
+            format!("the study's factors have {cases} combinations; the limit is {MOST_CASES}"),
+        ));
     }
+    study.exclude = entry.exclude.iter().map(|at| case(at, &study)).collect::<Result<_>>()?;
     if super::cases(&study).is_empty() {
-        return Err(node.error(format!("study {:?}: every case is excluded", study.name)));
+        return Err(fault(at, "every case is excluded"));
     }
-    for node in fields.tables("claim")? {
-        let claim = claim(&node, &study)?;
-        study.claims.push(claim);
-    }
-    for node in fields.tables("recommend")? {
-        let line = recommend(&node, &study)?;
-        study.recommend.push(line);
-    }
-    fields.end()?;
+    study.claims = entry.claim.iter().map(|at| claim(at, &study)).collect::<Result<_>>()?;
+    study.recommend = entry.recommend.iter().map(|entry| recommend(entry, &study)).collect::<Result<_>>()?;
     Ok(study)
 }
 
-/// Cases are the product of all factors' levels, so a short file could otherwise describe more than fits into
-/// memory.
-fn check_cases(node: &Node<'_>, study: &Study) -> Result<()> {
-    let cases = study.factors.iter().fold(1usize, |cases, factor| cases.saturating_mul(factor.levels.len()));
-    if cases <= MOST_CASES {
-        return Ok(());
+/// Returns a study's datasets. Those that it names are the campaign's, if the campaign has any.
+fn roles(at: &Spanned<StudyEntry>, campaign: &Campaign) -> Result<Roles> {
+    let entry = at.get_ref();
+    let new = entry.datasets.keys().find(|role| !campaign.datasets.contains_key(role.get_ref()));
+    if let Some(role) = new.filter(|_| !campaign.datasets.is_empty()) {
+        return Err(fault(role, unknown("dataset", role.get_ref(), campaign.datasets.keys())));
     }
-    let why =
-        format!("study {:?}: its factors have {cases} combinations; the limit is {MOST_CASES}", study.name);
-    Err(node.error(why))
-}
-
-fn stop(node: &Node<'_>, repeats: u32) -> Result<Stop> {
-    let fields = node.fields("stop")?;
-    let stop = Stop {
-        interval: fields.need("interval")?.number_in(0.001, 1.0)?,
-        most: fields.need("most")?.whole(repeats..=MOST_BLOCKS)?,
-    };
-    fields.end()?;
-    Ok(stop)
-}
-
-/// Parses a study's datasets: only those of the campaign, if it names any; otherwise any.
-fn datasets(node: &Node<'_>, study: &mut Study, campaign: &Campaign) -> Result<()> {
-    for entry in node.entries()? {
-        if !campaign.datasets.is_empty() && !campaign.datasets.contains_key(entry.key()) {
-            return Err(unknown_role(&entry, entry.key(), &campaign.datasets));
-        }
-        dataset(&entry, &mut study.datasets)?;
+    let mut roles = campaign.datasets.clone();
+    datasets(&entry.datasets, &mut roles)?;
+    if roles.is_empty() {
+        return Err(fault(at, "the study has no dataset; add [datasets.data] or datasets of the study"));
     }
-    Ok(())
+    Ok(roles)
 }
 
-fn phases(list: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Vec<Phase>> {
+fn stop(study: &StudyEntry) -> Result<Option<Stop>> {
+    let Some(entry) = &study.stop else { return Ok(None) };
+    let (least, most) = (study.repeats.0, entry.most.get_ref().0);
+    if most < least {
+        let why = format!("expected a whole number from {least} to {MOST_BLOCKS}, not {most}");
+        return Err(fault(&entry.most, why));
+    }
+    Ok(Some(Stop { interval: entry.interval.0, most }))
+}
+
+fn phases(entries: &PhaseEntries, roles: &Roles) -> Result<Vec<Phase>> {
     let mut phases: Vec<Phase> = Vec::new();
-    for node in list.list()? {
-        let phase = phase(&node, datasets)?;
-        if phases.iter().any(|p| p.name == phase.name) {
-            return Err(node.error(format!("duplicate phase {:?}", phase.name)));
+    for at in entries.get_ref() {
+        let entry = at.get_ref();
+        if phases.iter().any(|phase| phase.name == entry.name.0) {
+            return Err(fault(at, format!("duplicate phase {:?}", entry.name.0)));
         }
-        phases.push(phase);
+        phases.push(Phase {
+            name: entry.name.0.clone(),
+            measure: entry.measure,
+            cold: entry.cold,
+            record: entry.record,
+            limit_ns: entry.limit.as_ref().map_or_else(super::an_hour, |limit| limit.0),
+            at: entry.at.iter().map(|at| change(at, roles)).collect::<Result<_>>()?,
+        });
     }
-    if !phases.iter().any(|p| p.measure) {
-        return Err(list.error("no phase is measured"));
+    if !phases.iter().any(|phase| phase.measure) {
+        return Err(fault(entries, "no phase is measured"));
     }
     Ok(phases)
 }
 
-fn phase(node: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Phase> {
-    let fields = node.fields("a phase")?;
-    let flag = |key, default| fields.get(key).map_or(Ok(default), |n| n.flag());
-    let phase = Phase {
-        name: fields.need("name")?.word()?,
-        measure: flag("measure", true)?,
-        cold: flag("cold", false)?,
-        record: flag("record", false)?,
-        limit_ns: fields.get("limit").map_or(Ok(super::an_hour()), |n| values::time_ns(&n))?,
-        at: fields.tables("at")?.iter().map(|n| change(n, datasets)).collect::<Result<_>>()?,
-    };
-    fields.end()?;
-    Ok(phase)
-}
-
-fn change(node: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Change> {
-    let fields = node.fields("a change")?;
-    let progress = fields.get("progress").map(|n| n.number_in(0.0, 1.0)).transpose()?;
-    let seconds = fields.get("seconds").map(|n| n.number_in(0.0, 1e6)).transpose()?;
+fn change(at: &Spanned<ChangeEntry>, roles: &Roles) -> Result<Change> {
+    let ChangeEntry { progress, seconds, set } = at.get_ref();
     if progress.is_some() == seconds.is_some() {
-        return Err(node.error("a change has either progress (0 to 1) or seconds"));
+        return Err(fault(at, "a change has either progress (0 to 1) or seconds"));
     }
-    let set = fields.need("set")?;
     let mut changes = BTreeMap::new();
-    for (place, value) in places(&set, datasets)? {
-        let ParameterPath::Dataset(role, name) = &place else {
-            return Err(
-                value.error("only a property of a dataset (ROLE.property) can be changed during a phase")
-            );
+    for (path, value) in setting::settings(set.get_ref(), roles).map_err(|why| fault(set, why))? {
+        let (ParameterPath::Dataset(role, name), Json::String(value)) = (path, value) else {
+            return Err(fault(
+                set,
+                "only a property of a dataset (ROLE.property) can be changed during a phase",
+            ));
         };
-        let (_, value) = values::property(&value, name)?;
         changes.insert(format!("{role}.{name}"), value);
     }
     if changes.is_empty() {
-        return Err(set.error("the change sets no property"));
+        return Err(fault(set, "the change sets no property"));
     }
-    fields.end()?;
+    let (progress, seconds) = (progress.as_ref().map(|p| p.0), seconds.as_ref().map(|s| s.0));
     Ok(Change { progress, seconds, set: changes })
 }
 
-fn measures(node: &Node<'_>, study: &Study) -> Result<Vec<String>> {
-    let names = node.list()?;
-    let mut measures: Vec<String> = Vec::new();
-    for name in &names {
-        let measure = values::measure(name, &study.phases, &study.datasets)?;
+fn measures(entries: &MeasureEntries, phases: &[Phase], roles: &Roles) -> Result<Vec<String>> {
+    let mut measures = Vec::new();
+    for at in entries.get_ref() {
+        let measure = measure(at, phases, roles)?;
         if measures.contains(&measure) {
-            return Err(name.error(format!("duplicate measure {measure:?}")));
+            return Err(fault(at, format!("duplicate measure {measure:?}")));
         }
         measures.push(measure);
     }
     if measures.is_empty() {
-        Err(node.error("no measure is named; at least the leading measure is required"))
-    } else {
-        Ok(measures)
+        return Err(fault(entries, "no measure is named; at least the leading measure is required"));
     }
+    Ok(measures)
 }
 
-fn factor(node: &Node<'_>, study: &Study, campaign: &Campaign) -> Result<Factor> {
-    let fields = node.fields("a factor")?;
-    let name = fields.need("name")?;
-    let mut factor = Factor { name: name.line()?, levels: Vec::new() };
+fn factor(entry: &FactorEntry, study: &Study, campaign: &Campaign) -> Result<Factor> {
+    let mut factor = Factor { name: entry.name.get_ref().0.clone(), levels: Vec::new() };
     if study.factor(&factor.name).is_some() {
-        return Err(name.error(format!("duplicate factor {:?}", factor.name)));
+        return Err(fault(&entry.name, format!("duplicate factor {:?}", factor.name)));
     }
-    let paths = match fields.get("path") {
-        None => Vec::new(),
-        Some(node) if node.text().is_ok() => vec![place(&node, &node.text()?, &study.datasets)?],
-        Some(node) => {
-            node.list()?.iter().map(|n| place(n, &n.text()?, &study.datasets)).collect::<Result<_>>()?
-        }
+    let parse = |at: &Spanned<OneOrMany<String>>| {
+        let paths = at.get_ref().as_slice().iter().map(|path| setting::parameter_path(path, &study.datasets));
+        paths.collect::<Checked<Vec<_>>>().map_err(|why| fault(at, why))
     };
-    let levels = fields.need("levels")?;
-    for node in levels.list()? {
-        let level = if node.is_table() { named(&node, &study.datasets)? } else { plain(&node, &paths)? };
-        for (place, value) in &level.set {
-            same_type(&node, place, value, study, campaign)?;
+    let paths = entry.path.as_ref().map(parse).transpose()?.unwrap_or_default();
+    for at in entry.levels.get_ref() {
+        let level = level(at.get_ref(), &paths, study).map_err(|why| fault(at, why))?;
+        for (path, value) in &level.set {
+            same_type(path, value, study, campaign).map_err(|why| fault(at, why))?;
         }
         if factor.levels.iter().any(|l| l.name == level.name) {
-            return Err(node.error(format!("duplicate level {:?}", level.name)));
+            return Err(fault(at, format!("duplicate level {:?}", level.name)));
         }
         factor.levels.push(level);
     }
     if factor.levels.is_empty() {
-        return Err(levels.error(format!("the factor {:?} has no level", factor.name)));
+        return Err(fault(&entry.levels, format!("the factor {:?} has no level", factor.name)));
     }
-    fields.end()?;
     Ok(factor)
 }
 
-/// Parses a level that is a value for the factor's path.
-fn plain(node: &Node<'_>, paths: &[ParameterPath]) -> Result<Level> {
-    if paths.is_empty() {
-        return Err(node
-            .error("a level that is a plain value requires the factor's path; without a path, write { name = …, set = { … } }"));
+/// Checks a level: a table with a name and the values that it sets, or a value for the factor's paths.
+fn level(value: &Value, paths: &[ParameterPath], study: &Study) -> Checked<Level> {
+    if value.is_table() {
+        let named = NamedLevel::deserialize(value.clone()).map_err(|error| error.message().to_owned())?;
+        return Ok(Level { name: named.name.0, set: setting::settings(&named.set, &study.datasets)? });
     }
-    let set =
-        paths.iter().map(|p| Ok((p.clone(), values::setting_value(p, node)?))).collect::<Result<_>>()?;
-    let name = match node.list() {
-        Ok(list) => list.iter().map(Node::spelled).collect::<Result<Vec<_>>>()?.join(" "),
-        Err(_) => node.spelled()?,
+    if paths.is_empty() {
+        return Err("a level that is a plain value requires the factor's path; without a path, write { name = …, set = { … } }".to_owned());
+    }
+    let set = |path: &ParameterPath| Ok((path.clone(), setting::setting_value(path, value)?));
+    let set = paths.iter().map(set).collect::<Checked<_>>()?;
+    let name = match value {
+        Value::Array(list) => list.iter().map(value::spelled).collect::<Checked<Vec<_>>>()?.join(" "),
+        _ => value::spelled(value)?,
     };
     Ok(Level { name, set })
-}
-
-/// Parses a level with a name and the values that it sets.
-fn named(node: &Node<'_>, datasets: &BTreeMap<String, Settings>) -> Result<Level> {
-    let fields = node.fields("a level")?;
-    let name = fields.need("name")?.line()?;
-    let mut set = Vec::new();
-    for (place, value) in places(&fields.need("set")?, datasets)? {
-        let value = values::setting_value(&place, &value)?;
-        set.push((place, value));
-    }
-    fields.end()?;
-    Ok(Level { name, set })
-}
-
-/// Parses the values that a table sets: `"ldif.recordsize" = …`, or `ldif.recordsize = …`, which TOML parses as a
-/// nested table.
-fn places<'a>(
-    node: &Node<'a>,
-    datasets: &BTreeMap<String, Settings>,
-) -> Result<Vec<(ParameterPath, Node<'a>)>> {
-    let mut found = Vec::new();
-    for entry in node.entries()? {
-        if entry.key().contains('.') || !entry.is_table() {
-            found.push((place(&entry, entry.key(), datasets)?, entry));
-            continue;
-        }
-        for inner in entry.entries()? {
-            let path = format!("{}.{}", entry.key(), inner.key());
-            if path == "pool.tunables" {
-                for tunable in inner.entries()? {
-                    found.push((ParameterPath::Tunable(tunable.key().to_owned()), tunable));
-                }
-            } else {
-                found.push((place(&inner, &path, datasets)?, inner));
-            }
-        }
-    }
-    Ok(found)
-}
-
-fn place(node: &Node<'_>, path: &str, datasets: &BTreeMap<String, Settings>) -> Result<ParameterPath> {
-    let keys = values::POOL_KEYS.join(", ");
-    match path.split_once('.') {
-        Some(("workload", parameter)) if !parameter.is_empty() => {
-            Ok(ParameterPath::Workload(parameter.to_owned()))
-        }
-        Some(("pool", key)) => match key.strip_prefix("tunables.") {
-            Some(name) if !name.is_empty() => Ok(ParameterPath::Tunable(name.to_owned())),
-            _ if values::POOL_KEYS.contains(&key) => Ok(ParameterPath::Pool(key.to_owned())),
-            _ => Err(node.error(format!("unknown key {key:?} of the pool; expected one of {keys}, tunables.NAME"))),
-        },
-        Some((role, name)) if datasets.contains_key(role) => {
-            let known = poolwright_openzfs::property::find(name).map_err(|e| node.error(e.to_string()))?;
-            Ok(ParameterPath::Dataset(role.to_owned(), known.name.to_owned()))
-        }
-        Some((role, _)) => Err(unknown_role(node, role, datasets)),
-        None => Err(node.error(format!(
-            "invalid path {path:?}; expected ROLE.property, pool.KEY, pool.tunables.NAME or workload.PARAMETER"
-        ))),
-    }
 }
 
 /// Checks that a driver's parameter has the same type as elsewhere in the file, so that a mistake is found before
 /// the run.
-fn same_type(
-    node: &Node<'_>,
-    place: &ParameterPath,
-    value: &Json,
-    study: &Study,
-    campaign: &Campaign,
-) -> Result<()> {
-    let ParameterPath::Workload(name) = place else { return Ok(()) };
-    let all = study.scale.values().chain([&study.parameters]).chain(campaign.scale.values());
-    let Some(before) = all.filter_map(|p| p.get(name)).next() else { return Ok(()) };
-    if std::mem::discriminant(before) == std::mem::discriminant(value) {
-        return Ok(());
+fn same_type(path: &ParameterPath, value: &Json, study: &Study, campaign: &Campaign) -> Checked<()> {
+    let ParameterPath::Workload(name) = path else { return Ok(()) };
+    let mut all = study.scale.values().chain([&study.parameters]).chain(campaign.scale.values());
+    match all.find_map(|parameters| parameters.get(name)) {
+        Some(other) if std::mem::discriminant(other) != std::mem::discriminant(value) => {
+            Err(format!("the parameter {name:?} is {other} elsewhere; {value} has another type"))
+        }
+        _ => Ok(()),
     }
-    Err(node.error(format!("the parameter {name:?} is {before} elsewhere; {value} has another type")))
 }
 
-/// Parses a case: factor → level, by name.
-fn case(node: &Node<'_>, study: &Study) -> Result<Case> {
-    let entries = node.entries()?;
-    let level = |entry: &Node<'_>| Ok((entry.key().to_owned(), level(entry, entry, study)?));
-    some(node, entries.iter().map(level).collect::<Result<_>>()?)
-}
-
-/// Parses factor → one level or a list of levels.
-fn cases(node: &Node<'_>, study: &Study) -> Result<BTreeMap<String, Vec<String>>> {
-    let levels = |entry: &Node<'_>| {
-        let levels: Result<_> = match entry.list() {
-            Ok(list) => list.iter().map(|one| level(entry, one, study)).collect(),
-            Err(_) => level(entry, entry, study).map(|one| vec![one]),
-        };
-        Ok((entry.key().to_owned(), levels?))
+/// Checks a case: factor → level, by name.
+fn case(at: &Spanned<CaseEntries>, study: &Study) -> Result<Case> {
+    let level = |(factor, value): (&Spanned<String>, &Spanned<Value>)| {
+        let level = value::spelled(value.get_ref()).map_err(|why| fault(value, why))?;
+        Ok((factor.get_ref().clone(), known_level(factor, value, level, study)?))
     };
-    some(node, node.entries()?.iter().map(levels).collect::<Result<_>>()?)
+    some(at, at.get_ref().iter().map(level).collect::<Result<_>>()?)
 }
 
-fn some<T>(node: &Node<'_>, case: BTreeMap<String, T>) -> Result<BTreeMap<String, T>> {
-    if case.is_empty() { Err(node.error("no factor is named")) } else { Ok(case) }
+fn some<T, C>(at: &Spanned<T>, cases: BTreeMap<String, C>) -> Result<BTreeMap<String, C>> {
+    if cases.is_empty() { Err(fault(at, "no factor is named")) } else { Ok(cases) }
 }
 
-/// Parses a level's name; the key of `entry` names the factor.
-fn level(entry: &Node<'_>, value: &Node<'_>, study: &Study) -> Result<String> {
-    let Some(factor) = study.factor(entry.key()) else {
-        let known: Vec<_> = study.factors.iter().map(|f| f.name.as_str()).collect();
-        let known = known.join(", ");
-        return Err(entry.error(format!("unknown factor {:?}; expected one of {known}", entry.key())));
+/// Returns a level if its factor has it.
+fn known_level<T>(name: &Spanned<String>, at: &Spanned<T>, level: String, study: &Study) -> Result<String> {
+    let Some(factor) = study.factor(name.get_ref()) else {
+        let known = study.factors.iter().map(|f| &f.name);
+        return Err(fault(name, unknown("factor", name.get_ref(), known)));
     };
-    let level = value.spelled()?;
-    if !factor.levels.iter().any(|l| l.name == level) {
-        let known: Vec<_> = factor.levels.iter().map(|l| l.name.as_str()).collect();
-        let (factor, known) = (&factor.name, known.join(", "));
-        return Err(value.error(format!("{factor:?} has no level {level:?}; expected one of {known}")));
+    if factor.levels.iter().any(|l| l.name == level) {
+        return Ok(level);
     }
-    Ok(level)
+    let why = unknown("level", &level, factor.levels.iter().map(|l| &l.name));
+    Err(fault(at, format!("{:?}: {why}", factor.name)))
 }
 
-fn claim(node: &Node<'_>, study: &Study) -> Result<Claim> {
-    let fields = node.fields("a claim")?;
-    let least = fields.get("least").map(|n| n.number_in(f64::MIN_POSITIVE, 1e18)).transpose()?;
-    let than = match least {
-        None => case(&fields.need("than")?, study)?,
-        Some(_) if fields.get("than").is_some() => return Err(node.error("a claim has either than or least")),
-        Some(_) => Case::new(),
+fn claim(at: &Spanned<ClaimEntry>, study: &Study) -> Result<Claim> {
+    let entry = at.get_ref();
+    let least = entry.least.as_ref().map(|bound| bound.0);
+    let than = match (&entry.than, least) {
+        (Some(than), None) => case(than, study)?,
+        (None, Some(_)) => Case::new(),
+        _ => return Err(fault(at, "a claim has either than or least")),
     };
-    let report = |node: Node<'_>| match (node.list()?.as_slice(), least) {
-        ([better, than], None) => Ok([better.number()?, than.number()?]),
-        ([better], Some(least)) => Ok([better.number()?, least]),
-        (_, None) => Err(node.wrong("two numbers: for the better case and for the other one")),
-        (_, Some(_)) => Err(node.wrong("one number")),
+    let report = |at: &Spanned<Vec<Figure>>| match (&at.get_ref()[..], least) {
+        ([better, than], None) => Ok([better.0, than.0]),
+        ([better], Some(least)) => Ok([better.0, least]),
+        (_, None) => Err(fault(at, "expected two numbers: for the better case and for the other one")),
+        (_, Some(_)) => Err(fault(at, "expected one number")),
     };
     let claim = Claim {
-        text: fields.need("text")?.line()?,
-        measure: values::measure(&fields.need("measure")?, &study.phases, &study.datasets)?,
-        better: case(&fields.need("better")?, study)?,
+        text: entry.text.0.clone(),
+        measure: measure(&entry.measure, &study.phases, &study.datasets)?,
+        better: case(&entry.better, study)?,
         than,
         least,
-        lower: fields.get("lower").map_or(Ok(false), |n| n.flag())?,
-        times: fields.get("times").map(|n| times(&n)).transpose()?,
-        limit: fields.get("limit").map(|n| n.number_in(f64::MIN_POSITIVE, 1e18)).transpose()?,
-        than_first: fields.get("than_first").map_or(Ok(false), |n| n.flag())?,
-        report: fields.get("report").map(report).transpose()?,
+        lower: entry.lower,
+        times: entry.times.as_ref().map(|range| range.0),
+        limit: entry.limit.as_ref().map(|bound| bound.0),
+        than_first: entry.than_first,
+        report: entry.report.as_ref().map(report).transpose()?,
     };
-    if least.is_some() && (claim.times.is_some() || claim.limit.is_some() || claim.than_first) {
-        return Err(node.error("times, limit and than_first require than, not least"));
-    }
-    if claim.times.is_some() && claim.limit.is_some() {
-        return Err(node.error("a claim has either times or limit"));
-    }
-    if least.is_none() && !claim.better.keys().eq(claim.than.keys()) {
-        return Err(node.error("better and than must name the same factors"));
-    }
-    if claim.better == claim.than {
-        return Err(node.error("better and than are the same case"));
-    }
-    fields.end()?;
-    Ok(claim)
+    let why = if least.is_some() && (claim.times.is_some() || claim.limit.is_some() || claim.than_first) {
+        "times, limit and than_first require than, not least"
+    } else if claim.times.is_some() && claim.limit.is_some() {
+        "a claim has either times or limit"
+    } else if least.is_none() && !claim.better.keys().eq(claim.than.keys()) {
+        "better and than must name the same factors"
+    } else if claim.better == claim.than {
+        "better and than are the same case"
+    } else {
+        return Ok(claim);
+    };
+    Err(fault(at, why))
 }
 
-/// Parses `2`, or `[0.9, 1.1]`.
-fn times(node: &Node<'_>) -> Result<Times> {
-    let Ok(both) = node.list() else {
-        return Ok(Times { least: node.number_in(1e-6, 1e6)?, most: None });
-    };
-    match both.as_slice() {
-        [least, most] => {
-            let least = least.number_in(1e-6, 1e6)?;
-            Ok(Times { least, most: Some(most.number_in(least, 1e6)?) })
-        }
-        _ => Err(node.wrong("a number, or two: the smallest and the largest")),
+fn recommend(entry: &RecommendEntry, study: &Study) -> Result<Recommend> {
+    let dataset = entry.dataset.get_ref();
+    if !study.datasets.contains_key(dataset) {
+        return Err(fault(&entry.dataset, unknown("dataset", dataset, study.datasets.keys())));
     }
-}
-
-fn recommend(node: &Node<'_>, study: &Study) -> Result<Recommend> {
-    let fields = node.fields("a recommendation")?;
-    let dataset = fields.need("dataset")?;
-    let role = dataset.text()?;
-    if !study.datasets.contains_key(&role) {
-        return Err(unknown_role(&dataset, &role, &study.datasets));
+    if entry.properties.get_ref().is_empty() {
+        return Err(fault(&entry.properties, "no property is named"));
     }
-    let properties = fields.need("properties")?;
-    let name = |n: &Node<'_>| {
-        let known = poolwright_openzfs::property::find(&n.text()?).map_err(|e| n.error(e.to_string()))?;
-        Ok(known.name.to_owned())
+    let property = |at: &Spanned<String>| setting::property_name(at.get_ref()).map_err(|why| fault(at, why));
+    let levels = |(factor, at): (&Spanned<String>, &Spanned<OneOrMany<Spelled>>)| {
+        let levels = at.get_ref().as_slice().iter();
+        let levels =
+            levels.map(|level| known_level(factor, at, level.0.clone(), study)).collect::<Result<_>>()?;
+        Ok((factor.get_ref().clone(), levels))
     };
-    let recommend = Recommend {
-        dataset: role,
-        by: values::measure(&fields.need("by")?, &study.phases, &study.datasets)?,
-        higher: fields.get("higher").map_or(Ok(false), |n| n.flag())?,
-        properties: properties.list()?.iter().map(name).collect::<Result<_>>()?,
-        only: fields.get("only").map_or(Ok(BTreeMap::new()), |n| cases(&n, study))?,
+    let only = match &entry.only {
+        Some(at) => some(at, at.get_ref().iter().map(levels).collect::<Result<_>>()?)?,
+        None => BTreeMap::new(),
     };
-    if recommend.properties.is_empty() {
-        return Err(properties.error("no property is named"));
-    }
-    fields.end()?;
-    Ok(recommend)
+    Ok(Recommend {
+        dataset: dataset.clone(),
+        by: measure(&entry.by, &study.phases, &study.datasets)?,
+        higher: entry.higher,
+        properties: entry.properties.get_ref().iter().map(property).collect::<Result<_>>()?,
+        only,
+    })
 }

@@ -106,24 +106,25 @@ fn a_whole_campaign_is_read() {
 fn errors_name_the_line_and_what_is_allowed() {
     let cases = [
         ("name = \"x\"", "name = \"y\"", "its file \"x\""),
-        ("title = \"A title\"", "titel = \"A title\"", "lacks \"title\""),
-        (
-            "needs = [\"fio\"]",
-            "need = [\"fio\"]",
-            "unknown key \"need\" in the campaign; known keys: name, title",
-        ),
+        ("title = \"A title\"", "titel = \"A title\"", "unknown field `titel`"),
+        ("title = \"A title\"", "about = \"A title\"", "missing field `title`"),
+        ("needs = [\"fio\"]", "need = [\"fio\"]", "unknown field `need`, expected one of `name`, `title`"),
         ("arc = \"256M\"", "arc = \"1M\"", "at least 64M"),
-        ("arc = \"256M\"", "arcs = \"1M\"", "known keys: vdevs, ashift, arc"),
+        ("arc = \"256M\"", "arcs = \"1M\"", "expected one of `vdevs`, `ashift`, `arc`"),
         ("arc = \"256M\"", "device = \"hdd,d0=floppy\"", "device \"floppy\" is unknown"),
         ("recordsize = \"128K\"", "recordsize = \"3K\"", "a power of two"),
         ("recordsize = \"128K\"", "colour = \"red\"", "known: recordsize"),
         (
             "repeats = 4",
             "repeats = \"three\"",
-            "must be a whole number from 1 to 1000, not the text \"three\"",
+            "expected a whole number from 1 to 1000, not the text \"three\"",
         ),
         ("repeats = 4", "repeats = 9", "from 9 to 1000"),
-        ("parameters = { server = \"opendj\" }", "parameters = 3", "must be a table"),
+        (
+            "parameters = { server = \"opendj\" }",
+            "parameters = 3",
+            "invalid type: integer `3`, expected a map",
+        ),
         (
             "datasets = { ldif.recordsize = \"1M\" }",
             "datasets = { lidf.recordsize = \"1M\" }",
@@ -154,16 +155,16 @@ fn errors_name_the_line_and_what_is_allowed() {
         (
             "only = { how = [\"batched\", \"one by one\"] }",
             "only = { how = [\"fast\"] }",
-            "\"how\" has no level \"fast\"",
+            "\"how\": unknown level \"fast\"",
         ),
         (
             "only = { how = [\"batched\", \"one by one\"] }",
             "only = { how = \"fast\" }",
-            "has no level \"fast\"",
+            "unknown level \"fast\"",
         ),
         ("better = { primarycache = \"all\" }", "better = { how = \"batched\" }", "the same factors"),
         ("limit = \"30m\"", "limit = \"soon\"", "30s, 5m or 1h"),
-        ("cold = true", "cold = \"yes\"", "true or false"),
+        ("cold = true", "cold = \"yes\"", "expected a boolean"),
         ("report = [6000, 1400.5]", "report = [6000]", "two numbers"),
         ("dataset = \"ldif\"", "dataset = \"wal\"", "expected one of db, ldif"),
         ("stop = { interval = 0.05, most = 8 }", "stop = { interval = 0.05, most = 2 }", "from 4 to 1000"),
@@ -171,6 +172,7 @@ fn errors_name_the_line_and_what_is_allowed() {
         ("space = { full = \"20G\" }", "space = { huge = \"20G\" }", "expected one of full, small"),
         ("[scale.small]", "[scale.tiny]", "missing [scale.small]"),
         ("copies = 2", "copies = ", "invalid TOML"),
+        ("copies = 2", "copies = nan", "expected text or a number, not NaN"),
     ];
     for (line, other, said) in cases {
         let at = GOOD.lines().position(|l| l == line).unwrap_or_else(|| panic!("no line {line}"));
@@ -179,13 +181,32 @@ fn errors_name_the_line_and_what_is_allowed() {
         let why = parse(&text).expect_err(other).to_string();
         assert!(why.starts_with("campaigns/x.toml:") && why.contains(said), "{other}: {why}");
         // A missing or conflicting key is reported at the line of another element.
-        let elsewhere = ["lacks \"title\"", "the same factors"].contains(&said) || other == "repeats = 9";
-        let own = format!("campaigns/x.toml:{}: ", at + 1);
+        let elsewhere =
+            ["missing field `title`", "the same factors"].contains(&said) || other == "repeats = 9";
+        let own = format!("campaigns/x.toml:{}:", at + 1);
         assert!(elsewhere || why.starts_with(&own), "{other}: not line {}: {why}", at + 1);
     }
     let none = GOOD.replace("levels = [10, 20]", "levels = [10]").replace("entries = 20", "entries = 10");
     let none = none.replace("primarycache = \"none\"\nentries = 10", "entries = 10");
     assert!(parse(&none).unwrap_err().to_string().contains("every case is excluded"));
+}
+
+/// The column counts characters, not bytes.
+#[test]
+fn errors_name_the_column() {
+    let cases = [
+        ("title = \"A title\"", "title = \"é\" colour = 1", "2:13: invalid TOML: "),
+        ("title = \"A title\"", "title = \"é\"; x", "2:12: invalid TOML: "),
+        ("needs = [\"fio\"]", "needs = [\"é\", 3]", "3:15: invalid type: integer `3`, expected a string"),
+        ("space = { full = \"20G\" }", "space = { small = \"1G\", huge = 1 }", "4:25: unknown scale"),
+        ("arc = \"256M\"", "colour = \"red\"", "10:1: unknown field `colour`"),
+        ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"é\"]", "31:18: "),
+        ("primarycache = \"none\"", "primarycache = \"é\"", "43:16: \"primarycache\": unknown level"),
+    ];
+    for (line, other, said) in cases {
+        let why = parse(&GOOD.replacen(&format!("\n{line}\n"), &format!("\n{other}\n"), 1)).unwrap_err();
+        assert!(why.to_string().starts_with(&format!("campaigns/x.toml:{said}")), "{other}: {why}");
+    }
 }
 
 /// Measures, factors and phases of the file's top level apply to studies without their own.
@@ -207,11 +228,11 @@ fn studies_share_what_the_campaign_has() {
     assert_eq!((&b.measures[0][..], &b.phases[0].name[..], b.phases.len()), ("wall_s", "import", 1));
     // Each key is named once in an error.
     let why = parse(&format!("colour = 1\n{shared}{}", study("b", own))).unwrap_err().to_string();
-    assert!(why.contains("unknown key \"colour\"") && why.matches("factor").count() == 1, "{why}");
+    assert!(why.contains("unknown field `colour`") && why.matches("factor").count() == 1, "{why}");
     let why = parse(
         &study("a", "").replace("[[study]]", "name = \"x\"\ntitle = \"T\"\n[datasets.data]\n[[study]]"),
     );
-    assert!(why.unwrap_err().to_string().contains("lacks \"phase\""));
+    assert!(why.unwrap_err().to_string().contains("missing field `phase`"));
 }
 
 /// Cases are the product of the factors' levels: those of 64 factors would not fit into memory.

@@ -8,6 +8,7 @@ use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use postgres::{Client, NoTls, Row, Transaction};
 
 use super::sql::{Database, Done, SqlStore, Statements, Value};
+use super::without_password;
 use crate::{Error, Result};
 
 pub(super) struct Postgres {
@@ -20,21 +21,6 @@ pub(super) fn open(url: &str) -> Result<SqlStore<Postgres>> {
     let failed = |e: postgres::Error| Error::Store { place: without_password(url), why: words(&e) };
     let client = Client::connect(url, NoTls).map_err(failed)?;
     SqlStore::new(Postgres { client, url: url.to_owned() })
-}
-
-/// Returns `postgres://user:secret@host/db` without the password and the options.
-pub(super) fn without_password(url: &str) -> String {
-    let Some((head, rest)) = url.split_once("://") else { return url.to_owned() };
-    // Everything before the first `@` is user and password, even a `?`, unless a `/` ends the host before it.
-    let Some((user, rest)) = rest.split_once('@').filter(|(user, _)| !user.contains('/')) else {
-        return format!("{head}://{}", rest.split('?').next().unwrap_or_default());
-    };
-    let user = user.split(':').next().unwrap_or_default();
-    // A password that contains an `@` extends to the host's `@`.
-    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let host = host.rsplit('@').next().unwrap_or_default();
-    let place = [host, path].concat();
-    format!("{head}://{user}@{}", place.split('?').next().unwrap_or_default())
 }
 
 /// Returns the server's message, which the error's text omits.

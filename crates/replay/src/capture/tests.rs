@@ -102,7 +102,7 @@ fn memory_that_is_not_there_is_not_asked_for() {
 fn a_pipe_in_a_files_place_is_not_read() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("pipe");
-    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
     let events = vec![event(Op::Read, 0, 0, 4096), event(Op::Read, 1, 0, 4096)];
     let files = vec![file(&pipe, "data", 4096), file(Path::new("/dev/zero"), "data", 4096)];
     let trace = Trace { files, events, ..Trace::default() };

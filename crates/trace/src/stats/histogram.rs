@@ -1,5 +1,6 @@
 //! Histograms of bounded size: powers of two for sizes, log-linear for latencies.
 
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 /// Sizes by power of two: `[low, count]` for sizes from `low` to below `2*low`, ascending; `low` 0 for size 0.
@@ -39,64 +40,39 @@ impl SizeHistogram {
     }
 }
 
-/// The number of parts of a power of two, as a logarithm. The error of a value is at most 1/32, or 3 %.
-const PARTS_LOG2: u32 = 4;
-
 /// A log-linear histogram of latencies: each power of two has 16 equal parts. A value is reported as the middle of its
-/// part.
+/// part, so its error is at most 1/32, or 3 %.
+///
+/// A collector has three for each file of a trace. Therefore an empty one takes no memory, and a part counts to 2^32.
 #[derive(Clone, Debug, Default)]
-pub struct LatencyHistogram {
-    first: usize,
-    counts: Vec<u64>,
-}
+pub struct LatencyHistogram(Option<Histogram<u32>>);
 
 impl LatencyHistogram {
     /// Counts one latency in nanoseconds.
     pub fn add(&mut self, ns: u64) {
-        self.add_many(bucket(ns), 1);
+        self.counts().record(ns).expect("a histogram that grows has room for every latency");
     }
 
-    fn add_many(&mut self, bucket: usize, count: u64) {
-        if self.counts.is_empty() {
-            self.first = bucket;
-        }
-        if bucket < self.first {
-            let missing = self.first - bucket;
-            self.counts.splice(0..0, std::iter::repeat_n(0, missing));
-            self.first = bucket;
-        }
-        let at = bucket - self.first;
-        if at >= self.counts.len() {
-            self.counts.resize(at + 1, 0);
-        }
-        self.counts[at] += count;
+    fn counts(&mut self) -> &mut Histogram<u32> {
+        self.0.get_or_insert_with(|| Histogram::new(1).expect("one significant digit is within bounds"))
     }
 
     /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &LatencyHistogram) {
-        for (at, count) in other.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            self.add_many(other.first + at, *count);
+        if let Some(other) = &other.0 {
+            self.counts().add(other).expect("a histogram that grows has room for every latency");
         }
     }
 
     /// Returns the number of latencies counted.
     pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
+        self.0.as_ref().map_or(0, Histogram::len)
     }
 
     /// Returns the latency in nanoseconds that `share` (0 to 1) of the operations did not exceed, within 3 %; 0 if the
     /// histogram is empty.
     pub fn quantile(&self, share: f64) -> u64 {
-        let total = self.total();
-        let rank = ((share * total as f64).ceil() as u64).clamp(1, total.max(1));
-        let mut seen = 0;
-        for (at, count) in self.counts.iter().enumerate() {
-            seen += count;
-            if seen >= rank {
-                return middle(self.first + at);
-            }
-        }
-        0
+        self.0.as_ref().map_or(0, |counts| counts.median_equivalent(counts.value_at_quantile(share)))
     }
 
     /// Returns the quantiles that reports show, or `None` if the histogram is empty.
@@ -118,25 +94,6 @@ pub struct Quantiles {
     pub p99: u64,
     /// 99.9th percentile.
     pub p999: u64,
-}
-
-fn bucket(ns: u64) -> usize {
-    let parts = 1u64 << PARTS_LOG2;
-    if ns < parts {
-        return ns as usize;
-    }
-    let shift = ns.ilog2() - PARTS_LOG2;
-    ((shift as u64 + 1) * parts + ((ns >> shift) - parts)) as usize
-}
-
-fn middle(bucket: usize) -> u64 {
-    let parts = 1u64 << PARTS_LOG2;
-    let bucket = bucket as u64;
-    if bucket < parts {
-        return bucket;
-    }
-    let shift = bucket / parts - 1;
-    ((parts + bucket % parts) << shift) + (1u64 << shift) / 2
 }
 
 #[cfg(test)]

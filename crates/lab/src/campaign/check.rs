@@ -1,0 +1,65 @@
+//! Parses a campaign's file and checks its top level.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize as _;
+
+use super::fault::{Fault, Result, fault};
+use super::file::CampaignFile;
+use super::setting::{datasets, known_scale};
+use super::value::DriverParameters;
+use super::{Campaign, Parameters, PoolSpec, SMALL, study};
+
+/// Parses and checks the whole file; `stem` is its name without the extension.
+pub(super) fn campaign(stem: &str, text: &str) -> Result<Campaign> {
+    let file = toml::Deserializer::parse(text).map_err(|error| {
+        let why = format!("invalid TOML: {}", error.message());
+        Fault { why, ..error.into() }
+    })?;
+    let file = CampaignFile::deserialize(file)?;
+    let name = &file.name.get_ref().0;
+    if name != stem {
+        return Err(fault(&file.name, format!("the campaign is named {name:?}, but its file {stem:?}")));
+    }
+    let scale = scales(&file)?;
+    let mut space = BTreeMap::new();
+    for (name, bytes) in &file.space {
+        space.insert(known_scale(name, &scale)?, bytes.0);
+    }
+    let mut campaign = Campaign {
+        name: name.clone(),
+        title: file.title.0.clone(),
+        about: file.about.clone(),
+        source: file.source.clone(),
+        needs: file.needs.iter().map(|package| package.0.clone()).collect(),
+        scale,
+        space,
+        pool: file.pool.over(&PoolSpec::default()),
+        datasets: BTreeMap::new(),
+        studies: Vec::new(),
+    };
+    datasets(&file.datasets, &mut campaign.datasets)?;
+    for entry in file.study.get_ref() {
+        let study = study::study(entry, &file, &campaign)?;
+        if campaign.study(&study.name).is_some() {
+            return Err(fault(entry, format!("duplicate study {:?}", study.name)));
+        }
+        campaign.studies.push(study);
+    }
+    if campaign.studies.is_empty() {
+        return Err(fault(&file.study, "the campaign has no study; add [[study]]"));
+    }
+    Ok(campaign)
+}
+
+fn scales(file: &CampaignFile) -> Result<BTreeMap<String, Parameters>> {
+    let Some(entries) = &file.scale else {
+        return Ok(BTreeMap::from([(SMALL.to_owned(), Parameters::new())]));
+    };
+    let scale = |(name, parameters): (&String, &DriverParameters)| (name.clone(), parameters.0.clone());
+    let scales: BTreeMap<_, _> = entries.get_ref().iter().map(scale).collect();
+    if !scales.contains_key(SMALL) {
+        return Err(fault(entries, format!("missing [scale.{SMALL}], the default scale")));
+    }
+    Ok(scales)
+}

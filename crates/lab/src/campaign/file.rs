@@ -1,0 +1,180 @@
+//! A campaign's file as it is written: its tables, and positions where a later check has to name one.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::{Spanned, Table, Value};
+
+use super::PoolSpec;
+use super::value::{
+    ArcLimit, Ashift, Blocks, Bound, Caching, DeviceSpec, DriverParameters, Figure, Interval, Line,
+    OneOrMany, Progress, Seconds, Size, Spelled, Time, TimesRange, Tunable, TunableName, Vdevs, Word,
+};
+
+/// Factor → level.
+pub(super) type CaseEntries = BTreeMap<Spanned<String>, Spanned<Value>>;
+/// Factor → levels.
+pub(super) type LevelsEntries = BTreeMap<Spanned<String>, Spanned<OneOrMany<Spelled>>>;
+/// Role → property → value.
+pub(super) type DatasetEntries = BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Spanned<Spelled>>>;
+pub(super) type MeasureEntries = Spanned<Vec<Spanned<Line>>>;
+pub(super) type PhaseEntries = Spanned<Vec<Spanned<PhaseEntry>>>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a campaign")]
+pub(super) struct CampaignFile {
+    pub name: Spanned<Word>,
+    pub title: Line,
+    #[serde(default)]
+    pub about: String,
+    #[serde(default)]
+    pub source: String,
+    #[serde(default)]
+    pub needs: Vec<Line>,
+    pub scale: Option<Spanned<BTreeMap<String, DriverParameters>>>,
+    #[serde(default)]
+    pub space: BTreeMap<Spanned<String>, Size>,
+    #[serde(default)]
+    pub pool: PoolEntry,
+    #[serde(default)]
+    pub datasets: DatasetEntries,
+    pub study: Spanned<Vec<Spanned<StudyEntry>>>,
+    /// Applies to studies without their own, as do `factor` and `phase`.
+    pub measures: Option<MeasureEntries>,
+    pub factor: Option<Vec<FactorEntry>>,
+    pub phase: Option<PhaseEntries>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a study")]
+pub(super) struct StudyEntry {
+    pub name: Word,
+    pub title: Line,
+    pub driver: Word,
+    #[serde(default = "three")]
+    pub repeats: Blocks,
+    pub stop: Option<StopEntry>,
+    pub parameters: Option<DriverParameters>,
+    #[serde(default)]
+    pub scale: BTreeMap<Spanned<String>, DriverParameters>,
+    #[serde(default)]
+    pub scales: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub datasets: DatasetEntries,
+    #[serde(default)]
+    pub pool: PoolEntry,
+    pub measures: Option<MeasureEntries>,
+    pub factor: Option<Vec<FactorEntry>>,
+    pub phase: Option<PhaseEntries>,
+    #[serde(default)]
+    pub exclude: Vec<Spanned<CaseEntries>>,
+    #[serde(default)]
+    pub claim: Vec<Spanned<ClaimEntry>>,
+    #[serde(default)]
+    pub recommend: Vec<RecommendEntry>,
+}
+
+fn three() -> Blocks {
+    Blocks(3)
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a pool")]
+pub(super) struct PoolEntry {
+    vdevs: Option<Vdevs>,
+    ashift: Option<Ashift>,
+    arc: Option<ArcLimit>,
+    device: Option<DeviceSpec>,
+    caching: Option<Caching>,
+    tunables: BTreeMap<TunableName, Tunable>,
+}
+
+impl PoolEntry {
+    /// Returns the pool with these fields; the others are those of `base`.
+    pub fn over(&self, base: &PoolSpec) -> PoolSpec {
+        let mut tunables = base.tunables.clone();
+        tunables.extend(self.tunables.iter().map(|(name, value)| (name.0.clone(), value.0.clone())));
+        PoolSpec {
+            vdevs: self.vdevs.as_ref().unwrap_or(&Vdevs(base.vdevs.clone())).0.clone(),
+            ashift: self.ashift.as_ref().map_or(base.ashift, |ashift| ashift.0),
+            arc: self.arc.as_ref().map_or(&base.arc, |arc| &arc.0).clone(),
+            device: self.device.as_ref().map_or(&base.device, |device| &device.0).clone(),
+            caching: self.caching.as_ref().map_or(&base.caching, |caching| &caching.0).clone(),
+            tunables,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a stop rule")]
+pub(super) struct StopEntry {
+    pub interval: Interval,
+    pub most: Spanned<Blocks>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a phase")]
+pub(super) struct PhaseEntry {
+    pub name: Word,
+    #[serde(default = "super::yes")]
+    pub measure: bool,
+    #[serde(default)]
+    pub cold: bool,
+    #[serde(default)]
+    pub record: bool,
+    pub limit: Option<Time>,
+    #[serde(default)]
+    pub at: Vec<Spanned<ChangeEntry>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a change")]
+pub(super) struct ChangeEntry {
+    pub progress: Option<Progress>,
+    pub seconds: Option<Seconds>,
+    pub set: Spanned<Table>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a factor")]
+pub(super) struct FactorEntry {
+    pub name: Spanned<Line>,
+    pub path: Option<Spanned<OneOrMany<String>>>,
+    pub levels: Spanned<Vec<Spanned<Value>>>,
+}
+
+/// A level with a name. Other levels are values for the factor's path.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a level")]
+pub(super) struct NamedLevel {
+    pub name: Line,
+    pub set: Table,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a claim")]
+pub(super) struct ClaimEntry {
+    pub text: Line,
+    pub measure: Spanned<Line>,
+    pub better: Spanned<CaseEntries>,
+    pub than: Option<Spanned<CaseEntries>>,
+    pub least: Option<Bound>,
+    #[serde(default)]
+    pub lower: bool,
+    pub times: Option<TimesRange>,
+    pub limit: Option<Bound>,
+    #[serde(default)]
+    pub than_first: bool,
+    pub report: Option<Spanned<Vec<Figure>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a recommendation")]
+pub(super) struct RecommendEntry {
+    pub dataset: Spanned<String>,
+    pub by: Spanned<Line>,
+    #[serde(default)]
+    pub higher: bool,
+    pub properties: Spanned<Vec<Spanned<String>>>,
+    pub only: Option<Spanned<LevelsEntries>>,
+}
