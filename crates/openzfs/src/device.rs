@@ -12,6 +12,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::property::parse_size;
@@ -19,7 +20,7 @@ use crate::{Error, Result, ffi};
 
 /// The figures of a device. Latencies are those of a request at queue depth 1 without its transfer, in nanoseconds. Rates are in
 /// bytes per second.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
     /// The name of a profile, `custom` or `measured`.
     pub name: String,

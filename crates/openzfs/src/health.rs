@@ -2,13 +2,14 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::check;
 use crate::{Pool, Result, ffi};
 
 /// The kind of a scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ScanKind {
     /// Reads and verifies all blocks.
@@ -18,7 +19,7 @@ pub enum ScanKind {
 }
 
 /// The state of a scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ScanState {
     /// In progress, or interrupted until the pool is open again.
@@ -30,7 +31,7 @@ pub enum ScanState {
 }
 
 /// The pool's last scrub or resilver, as the pool records it. Sizes are in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scan {
     /// The kind.
     pub kind: ScanKind,
@@ -57,7 +58,7 @@ pub struct Scan {
 }
 
 /// A vdev of an open pool. Errors are counted since the pool was opened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VdevHealth {
     /// The GUID in its label, as text, because not every JSON reader represents numbers of this size.
     pub guid: String,

@@ -1,12 +1,13 @@
 //! The engine's counters as serialisable values.
 
 use crate::ffi;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! counters {
     ($(#[$doc:meta])* $name:ident from $raw:ident { $($(#[$fdoc:meta])* $field:ident $(: $kind:ident)?),* $(,)? }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         pub struct $name { $($(#[$fdoc])* pub $field: u64),* }
 
         impl From<ffi::$raw> for $name {

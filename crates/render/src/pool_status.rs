@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
 use poolwright_userpool::label::{FoundPool, Vdev};
 use poolwright_userpool::{Mounted, PoolInfo, Scrub};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::listing::{NONE, listing, size};
 
 /// The state of a pool, from the process that has it open and from its labels.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct PoolStatus {
     /// The pool's name.
     pub pool: String,
@@ -196,7 +197,7 @@ pub fn tree(vdev: &Vdev, depth: usize, each: &mut dyn FnMut(usize, &str, &Vdev))
 }
 
 /// A pool in `pool list`; sizes are in bytes.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct ListRow {
     /// The pool's name.
     pub name: String,

@@ -11,7 +11,7 @@ use poolwright_tune::objective::metrics;
 use crate::replay_table::{self, PerRole};
 
 /// A setting compared with the first one; the trials of a round are a pair.
-#[derive(Debug, serde::Serialize)]
+#[derive(Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct Comparison {
     settings: PerRole,
     /// Metric → relative change.
@@ -19,7 +19,7 @@ pub struct Comparison {
 }
 
 /// The relative change of a metric, a fraction.
-#[derive(Debug, serde::Serialize)]
+#[derive(Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct Change {
     change: f64,
     ci95: (f64, f64),

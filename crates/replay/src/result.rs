@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::behaviour::Inferred;
 use crate::drive::Pass;
 
 /// The latency of one kind of operation in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// The number of operations.
     pub count: u64,
@@ -41,7 +42,7 @@ impl Latency {
 }
 
 /// The result of one trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Replay {
     /// The given properties of each role.
     pub settings: BTreeMap<String, Settings>,

@@ -1,12 +1,13 @@
 //! The target of a replay: the engine, or a directory of the host.
 
 use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
 /// Counters of a target. The difference of two readings is the cost of a trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Counters {
     /// Device I/O.
     pub vdev: VdevStats,

@@ -1,6 +1,7 @@
 //! Compares the original's statements with the measurements.
 
 use poolwright_stats::{Direction, PairedRatio};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{format, measures};
@@ -9,7 +10,7 @@ use crate::statistics;
 use crate::store::Trial;
 
 /// The result of testing a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimVerdict {
     /// The interval of the ratio lies entirely on the side that the original states.
@@ -51,7 +52,7 @@ impl ClaimVerdict {
 }
 
 /// A claim with the original's and the measured figures.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ClaimResult {
     /// Name of the claim's study.
     pub study: String,

@@ -1,9 +1,10 @@
 //! One figure of a table: a measure over the trials of a case.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A measure over the trials of a case.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Figure {
     /// Name of the measure.
     pub measure: String,

@@ -1,9 +1,10 @@
 //! Histograms of bounded size: powers of two for sizes, log-linear for latencies.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sizes by power of two: `[low, count]` for sizes from `low` to below `2*low`, ascending; `low` 0 for size 0.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct SizeHistogram(pub Vec<(u64, u64)>);
 
@@ -110,7 +111,7 @@ impl LatencyHistogram {
 }
 
 /// Latency quantiles in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
     /// Median.
     pub p50: u64,

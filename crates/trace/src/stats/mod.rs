@@ -10,6 +10,7 @@ mod working_set;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use collect::{Collector, collect};
@@ -24,7 +25,7 @@ pub const WORKING_SET_BLOCKS: [u64; 3] = [4096, 16384, 131072];
 pub const THROUGHPUT_BUCKETS: usize = 60;
 
 /// The statistics of a trace. `trace show --json` prints their serialization.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Stats {
     /// Length of the recording in seconds.
     pub duration_s: f64,
@@ -58,7 +59,7 @@ pub struct Stats {
 }
 
 /// The figures of one file.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FileStats {
     /// Its path.
     pub path: String,
@@ -78,7 +79,7 @@ pub struct FileStats {
 }
 
 /// The figures of a file, of a role, or of all files.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
     /// Operations by name. The total has an entry for every name, other groups only for names that occur.
     pub ops: BTreeMap<String, u64>,
@@ -101,7 +102,7 @@ pub struct Group {
 }
 
 /// Bytes transferred.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bytes {
     /// Bytes read.
     pub read: u64,
@@ -110,7 +111,7 @@ pub struct Bytes {
 }
 
 /// Figures of reads or of writes. A field is `None` if no operation has the figure.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Direction {
     /// Sizes by how the operation was issued: `sync`, `async` (not synchronous), `direct`, `buffered`.
     pub size_histogram_by_kind: BTreeMap<String, SizeHistogram>,
@@ -125,7 +126,7 @@ pub struct Direction {
 }
 
 /// How data was made durable.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Sync {
     /// The number of `fsync` and `fdatasync` calls.
     pub calls: u64,
@@ -140,7 +141,7 @@ pub struct Sync {
 }
 
 /// Distinct blocks of one size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkingSetSize {
     /// The block size in bytes.
     pub block: u64,
@@ -153,7 +154,7 @@ pub struct WorkingSetSize {
 }
 
 /// One part of the recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {
     /// Its start in seconds.
     pub start_s: f64,
