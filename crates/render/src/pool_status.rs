@@ -196,6 +196,20 @@ pub fn tree(vdev: &Vdev, depth: usize, each: &mut dyn FnMut(usize, &str, &Vdev))
     vdev.children.iter().for_each(|child| tree(child, depth + 1, each));
 }
 
+/// The JSON of `pool status --json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StatusOutput {
+    /// The pools.
+    pub pools: Vec<PoolStatus>,
+}
+
+/// The JSON of `pool list --json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ListOutput {
+    /// The pools.
+    pub pools: Vec<ListRow>,
+}
+
 /// A pool in `pool list`; sizes are in bytes.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ListRow {

@@ -126,6 +126,22 @@ pub struct Replay {
     pub sampling_rate: f64,
 }
 
+/// A setting whose trial was stopped, as `replay --json` prints it. It is not tried again, and the figures of that trial are
+/// discarded.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct StoppedTrial {
+    /// The given properties of each role.
+    pub settings: BTreeMap<String, Settings>,
+    /// The number of the stopped trial, from 1.
+    pub trial: u32,
+    /// The time limit in seconds that the trial reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_s: Option<f64>,
+    /// Free bytes of the file system that the trial nearly filled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_bytes: Option<u64>,
+}
+
 impl Replay {
     /// Copies the measurements of a pass.
     pub(crate) fn take_pass(&mut self, pass: Pass) {
