@@ -50,7 +50,8 @@ fn tables_of_the_reference_are_the_generated_ones() {
 
 /// The names of the files in a directory.
 fn names(dir: &Path) -> Vec<String> {
-    let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names =
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.collect();
     names.sort();
     names

@@ -422,7 +422,8 @@ fn iostat_counts_what_moves() {
     let start = Instant::now();
     let out = p.run("pool iostat -v tank 300ms 2 --json");
     let took = start.elapsed().as_secs_f64();
-    let reports: Vec<Value> = out.lines().map(|line| common::json_output("pool-iostat", line.as_bytes())).collect();
+    let reports: Vec<Value> =
+        out.lines().map(|line| common::json_output("pool-iostat", line.as_bytes())).collect();
     assert_eq!(reports.len(), 2);
     assert!(reports[0]["total"]["write_bytes"].as_u64().unwrap() >= 16 << 20, "{}", reports[0]);
     assert!(reports[0]["total"]["flushes"].as_u64().unwrap() > 0);

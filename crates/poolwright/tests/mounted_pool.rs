@@ -3,7 +3,6 @@
 use std::io::Write as _;
 use std::process::Command;
 
-
 mod common;
 
 use common::mounted::{Mounted, until, write};

@@ -49,7 +49,11 @@ pub enum ReplayOutput {
 
 impl ReplayOutput {
     /// The trials of each setting, their comparisons, and the settings that were given up.
-    pub fn new(trials: Vec<Vec<Replay>>, comparisons: Vec<Comparison>, stopped: Vec<StoppedTrial>) -> ReplayOutput {
+    pub fn new(
+        trials: Vec<Vec<Replay>>,
+        comparisons: Vec<Comparison>,
+        stopped: Vec<StoppedTrial>,
+    ) -> ReplayOutput {
         let mut runs: Vec<Replay> = trials.into_iter().flatten().collect();
         if runs.len() == 1 && stopped.is_empty() {
             return ReplayOutput::One(Box::new(runs.remove(0)));

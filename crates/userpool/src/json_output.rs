@@ -111,7 +111,7 @@ pub struct TakenSnapshots {
 
 /// A rollback.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct RolledBack {
+pub struct CompletedRollback {
     /// Full name of the snapshot to which the dataset was rolled back.
     pub snapshot: String,
 }

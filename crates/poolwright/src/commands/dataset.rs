@@ -8,8 +8,8 @@ use poolwright_render::dataset_list;
 use poolwright_render::listing::listing;
 use poolwright_trace::format_size;
 use poolwright_userpool::json_output::{
-    ChangedDatasets, CreatedDataset, DatasetList, DestroyedDatasets, InheritedProperty, PropertyValues, RolledBack,
-    TakenSnapshots,
+    ChangedDatasets, CompletedRollback, CreatedDataset, DatasetList, DestroyedDatasets, InheritedProperty,
+    PropertyValues, TakenSnapshots,
 };
 use poolwright_userpool::{DatasetFilter, DatasetInfo, Kind, Request, Value, name};
 
@@ -387,7 +387,7 @@ struct RollbackArgs {
 
 fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
     let request = Request::Rollback { name: args.name.clone(), recursive: args.recursive };
-    let json = |()| RolledBack { snapshot: args.name.clone() };
+    let json = |()| CompletedRollback { snapshot: args.name.clone() };
     ask(&args.name, &args.files, &request, args.json, json)
 }
 

@@ -179,7 +179,8 @@ impl Frontend for Terminal {
         }
         let line = if self.json {
             let line = NewMount { pid, owner: is_owner, mounted: mounted.clone() };
-            serde_json::to_string(&line).unwrap_or_else(|why| format!("cannot write the mount as JSON: {why}"))
+            serde_json::to_string(&line)
+                .unwrap_or_else(|why| format!("cannot write the mount as JSON: {why}"))
         } else {
             let end = if is_owner && !self.detached { "umount or Ctrl-C ends it" } else { "umount ends it" };
             format!("{} mounted on {} by process {pid}; {end}", mounted.dataset, mounted.dir.display())

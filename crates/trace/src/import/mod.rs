@@ -224,7 +224,7 @@ fn choose(source: &Path, format: Option<&str>, head: &[u8]) -> Result<&'static d
     };
     found.copied().ok_or_else(|| match format {
         Some(name) => error(format!("unknown format {name:?}; known formats: {}", names())),
-        None => error(format!("unrecognised format; known formats: {} (choose one with --format)", names())),
+        None => Error::UnrecognisedFormat { path: source.to_owned(), known: names() },
     })
 }
 

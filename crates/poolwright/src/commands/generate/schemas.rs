@@ -15,8 +15,8 @@ use poolwright_trace::import::ImportSummary;
 use poolwright_trace::stats::Stats;
 use poolwright_tune::plan::Plan;
 use poolwright_userpool::json_output::{
-    ChangedDatasets, ClosedPool, CreatedDataset, CreatedPool, DatasetList, DestroyedDatasets, ImportResult,
-    InheritedProperty, NewMount, PoolScrub, PropertyValues, RolledBack, TakenSnapshots,
+    ChangedDatasets, ClosedPool, CompletedRollback, CreatedDataset, CreatedPool, DatasetList,
+    DestroyedDatasets, ImportResult, InheritedProperty, NewMount, PoolScrub, PropertyValues, TakenSnapshots,
 };
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -30,7 +30,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("dataset-get", of::<PropertyValues>()),
         ("dataset-inherit", of::<InheritedProperty>()),
         ("dataset-list", of::<DatasetList>()),
-        ("dataset-rollback", of::<RolledBack>()),
+        ("dataset-rollback", of::<CompletedRollback>()),
         ("dataset-set", of::<ChangedDatasets>()),
         ("dataset-snapshot", of::<TakenSnapshots>()),
         ("estimate", of::<Estimate>()),
@@ -101,8 +101,9 @@ fn describe(schema: &mut Value, none: &str) {
                 match value {
                     Value::Object(properties) if key == "properties" => {
                         for (name, property) in properties {
-                            let is_required =
-                                required.as_array().is_some_and(|all| all.iter().any(|one| one == name.as_str()));
+                            let is_required = required
+                                .as_array()
+                                .is_some_and(|all| all.iter().any(|one| one == name.as_str()));
                             describe(property, if is_required { "`null`" } else { "missing" });
                         }
                     }
