@@ -39,7 +39,8 @@ pub struct PhaseOutcome {
     pub measures: BTreeMap<String, Measure>,
     /// Series by name: seconds since the measured window began → value. Earlier times are negative.
     pub series: BTreeMap<String, Series>,
-    /// Role → kind of call (`read`, `write`) → power-of-two bucket → calls.
+    /// Role → kind of call (`read`, `write`) → size in bytes, rounded down to a power of two → number of
+    /// calls.
     #[serde(default)]
     pub histograms: BTreeMap<String, BTreeMap<String, Vec<(u64, u64)>>>,
     /// Seconds since the measured window began, and the log line.

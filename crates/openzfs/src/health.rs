@@ -51,7 +51,7 @@ pub struct Scan {
     pub issued: u64,
     /// Bytes repaired from another copy.
     pub repaired: u64,
-    /// Blocks that cannot be repaired.
+    /// Number of blocks that cannot be repaired.
     pub errors: u64,
     /// Whether the scan is paused.
     pub paused: bool,
@@ -70,11 +70,11 @@ pub struct VdevHealth {
     /// Capacity in bytes, for the same vdevs; otherwise 0.
     #[serde(default)]
     pub size: u64,
-    /// Reads that failed.
+    /// Number of reads that failed.
     pub read_errors: u64,
-    /// Writes that failed.
+    /// Number of writes that failed.
     pub write_errors: u64,
-    /// Blocks with a wrong checksum.
+    /// Number of blocks with a wrong checksum.
     pub checksum_errors: u64,
 }
 

@@ -35,11 +35,11 @@ const TITLES: &[&str] = &[
 pub struct IoReport {
     /// The pool's name.
     pub pool: String,
-    /// Length of the interval.
+    /// Length of the interval in seconds.
     pub seconds: f64,
-    /// Allocated space at the end of the interval.
+    /// Allocated bytes at the end of the interval.
     pub allocated: u64,
-    /// Free space at the end of the interval.
+    /// Free bytes at the end of the interval.
     pub free: u64,
     /// The I/O of all files.
     pub total: VdevStats,

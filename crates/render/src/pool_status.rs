@@ -215,15 +215,15 @@ pub struct ListOutput {
 pub struct ListRow {
     /// The pool's name.
     pub name: String,
-    /// Size of the pool; this and the next two are `None` if the pool cannot be opened.
+    /// Size of the pool in bytes; this and the next two are `None` if the pool cannot be opened.
     pub size: Option<u64>,
-    /// Allocated space.
+    /// Allocated space in bytes.
     pub allocated: Option<u64>,
-    /// Free space.
+    /// Free space in bytes.
     pub free: Option<u64>,
     /// The state, as in [`PoolStatus`].
     pub health: String,
-    /// The process that has the pool mounted.
+    /// ID of the process that has the pool mounted.
     pub pid: Option<u32>,
     /// The pool's mounts.
     pub mounts: Vec<Mounted>,

@@ -16,15 +16,15 @@ use crate::drive::Pass;
 pub struct Latency {
     /// The number of operations.
     pub count: u64,
-    /// Arithmetic mean.
+    /// Arithmetic mean in nanoseconds.
     pub mean: f64,
-    /// Median.
+    /// Median in nanoseconds.
     pub p50: u64,
-    /// 99th percentile.
+    /// 99th percentile in nanoseconds.
     pub p99: u64,
-    /// 99.9th percentile.
+    /// 99.9th percentile in nanoseconds.
     pub p999: u64,
-    /// Maximum.
+    /// Maximum in nanoseconds.
     pub max: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Replay {
     pub seconds: f64,
     /// Operations per second.
     pub ops_per_second: f64,
-    /// Latency by kind of operation.
+    /// Kind of operation → its latency.
     pub latency_ns: BTreeMap<String, Latency>,
     /// Mean latency over all operations in nanoseconds; in an application's replay, over foreground operations.
     pub mean_latency_ns: f64,
@@ -119,7 +119,7 @@ pub struct Replay {
     pub txgs: u64,
     /// Largest delay behind the recorded time in nanoseconds; 0 unless paced.
     pub max_lag_ns: u64,
-    /// Events of the trace that are not replayed, by name.
+    /// Operation → number of its events that are not replayed.
     #[serde(default)]
     pub skipped: BTreeMap<String, u64>,
     /// Share of the file regions in the sample, 0 to 1. Below 1, the cache was scaled by it.

@@ -424,7 +424,7 @@ pub struct RoleIo {
     /// `(low, count)` for each power of two: the reads of `low` to below `2 * low` bytes.
     #[serde(default)]
     pub read_size_histogram: Vec<(u64, u64)>,
-    /// The same for writes.
+    /// The same for writes: `(low, count)`, sizes in bytes.
     #[serde(default)]
     pub write_size_histogram: Vec<(u64, u64)>,
 }
@@ -434,7 +434,7 @@ pub struct RoleIo {
 pub struct Pool {
     /// The recommended value; sectors have 2^ashift bytes.
     pub ashift: u8,
-    /// The value of the pool that contains the directory today.
+    /// The value of the pool that contains the directory today; sectors have 2^current bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<u8>,
     /// The reason, in one sentence.

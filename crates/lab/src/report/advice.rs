@@ -83,7 +83,7 @@ pub struct Other {
     pub set: Vec<(String, String)>,
     /// The best case with these values.
     pub case: String,
-    /// Median of the case's measure.
+    /// Median of the case's measure, in the unit of the measure.
     pub median: f64,
     /// Ratio of the best case's measure to this one's, pair by pair.
     pub ratio: Option<f64>,

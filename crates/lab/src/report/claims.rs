@@ -66,22 +66,22 @@ pub struct ClaimResult {
     pub better: Case,
     /// The case with which it is compared; empty if `least` is set.
     pub than: Case,
-    /// The bound that `better` has to reach.
+    /// The bound that `better` has to reach, in `unit`.
     pub least: Option<f64>,
     /// Whether a lower value is better.
     pub lower: bool,
     /// How many times better it has to be, if the claim states this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,
-    /// The limit within which `better` stays and which `than` exceeds.
+    /// The limit within which `better` stays and which `than` exceeds, in `unit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
     /// Whether the statement names `than` first.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub than_first: bool,
-    /// The original's figures for `better` and `than`.
+    /// The original's figures for `better` and `than`, in `unit`.
     pub original: Option<[f64; 2]>,
-    /// Measured medians over all pairs.
+    /// Measured medians over all pairs, in `unit`.
     pub ours: Option<[f64; 2]>,
     /// Median of the ratio of `better` to `than` over all pairs, with its 95 % interval.
     pub ratio: Option<f64>,

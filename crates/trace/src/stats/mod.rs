@@ -54,7 +54,7 @@ pub struct Stats {
     pub files: Vec<FileStats>,
     /// The recording in [`THROUGHPUT_BUCKETS`] equal parts.
     pub throughput: Vec<Throughput>,
-    /// Share of the blocks from which the working set is estimated, by block size; 1 if it is exact.
+    /// Block size in bytes → share of the blocks from which the working set is estimated; 1 if it is exact.
     pub working_set_sampled: BTreeMap<String, f64>,
 }
 
@@ -95,7 +95,7 @@ pub struct Group {
     pub write: Direction,
     /// Figures of syncs.
     pub sync: Sync,
-    /// Distinct blocks touched, by block size.
+    /// Distinct blocks touched, in bytes, by block size.
     pub working_set: Vec<WorkingSetSize>,
     /// Bytes written per distinct byte written (in 4K blocks); `None` if nothing was written.
     pub overwrite_factor: Option<f64>,
@@ -121,7 +121,7 @@ pub struct Direction {
     pub offset_alignment: Option<u64>,
     /// Largest power of two in bytes, up to 1M, that divides 99 % of the lengths.
     pub length_alignment: Option<u64>,
-    /// Latencies of the operations that have one.
+    /// Latencies in nanoseconds of the operations that have one.
     pub latency_ns: Option<Quantiles>,
 }
 
@@ -136,7 +136,7 @@ pub struct Sync {
     pub writes_per_sync: Option<f64>,
     /// Mean bytes written between two sync calls on a file.
     pub bytes_per_sync: Option<f64>,
-    /// Latencies of the calls.
+    /// Latencies of the calls in nanoseconds.
     pub latency_ns: Option<Quantiles>,
 }
 
@@ -158,11 +158,11 @@ pub struct WorkingSetSize {
 pub struct Throughput {
     /// Its start in seconds.
     pub start_s: f64,
-    /// Reads that began in this part.
+    /// Number of reads that began in this part.
     pub reads: u64,
-    /// Writes that began in this part.
+    /// Number of writes that began in this part.
     pub writes: u64,
-    /// Sync calls that began in this part.
+    /// Number of sync calls that began in this part.
     pub syncs: u64,
     /// Bytes of those reads.
     pub read_bytes: u64,

@@ -26,7 +26,7 @@ pub struct Evidence {
     pub spread: Spread,
     /// Metric → figure.
     pub metrics: BTreeMap<String, Measured>,
-    /// Objective as defined by [`Goal`](super::Goal).
+    /// Objective (a ratio, today is 1) as defined by [`Goal`](super::Goal).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<f64>,
     /// What happened to the setting.
@@ -77,11 +77,11 @@ pub enum Outcome {
 /// A figure with its spread, in the metric's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measured {
-    /// Median of the repeats, or the estimate.
+    /// Median of the repeats, or the estimate, in the metric's unit.
     pub median: f64,
-    /// Lower end, see [`Evidence::spread`].
+    /// Lower end in the metric's unit, see [`Evidence::spread`].
     pub low: f64,
-    /// Upper end.
+    /// Upper end in the metric's unit.
     pub high: f64,
 }
 
