@@ -22,7 +22,7 @@ check-lab: ## test the campaigns: a killed run resumes without repeating a trial
 build: ## build target/release/poolwright
 	cargo build --release -p poolwright
 
-install: ## install the built program, man pages, completions and campaigns below PREFIX (/usr/local)
+install: ## install the built program, man pages, completions, campaigns and JSON Schemas below PREFIX (/usr/local)
 	@scripts/install-program.sh
 
 uninstall: ## remove what `make install` installed below PREFIX

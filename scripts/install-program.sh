@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the program, its man pages, completions, campaigns and drivers, or removes them again.
+# Installs the program, its man pages, completions, campaigns, drivers and JSON Schemas, or removes them again.
 #
 # usage: scripts/install-program.sh [--remove]
 #
@@ -40,6 +40,7 @@ install_all() {
     install -d "$ROOT/share/poolwright"
     cp -R campaigns "$ROOT/share/poolwright/"
     cp -R workloads "$ROOT/share/poolwright/"
+    cp -R "$made/schema" "$ROOT/share/poolwright/"
     find "$ROOT/share/poolwright" \( -name __pycache__ -o -name target \) -prune -exec rm -rf -- {} +
     say "Installed in $ROOT. The command is $ROOT/bin/poolwright; 'man poolwright' describes it."
 }

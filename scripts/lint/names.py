@@ -4,6 +4,8 @@ usage: names.py ROOT
 
 - No module or type has a name from the glossary's list of names that are not used. Those names tell a new reader nothing, or have
   had several meanings.
+- No text of a library crate names a flag of the command line (docs/commands.md lists them): the command line adds the flags that
+  help (crates/poolwright/src/failure.rs). A literal that is a flag itself is an argument of a program, and allowed.
 - A public type has a name that no other crate uses, unless scripts/lint/shared-names.txt lists it.
 
 Exit status: 0 clean, 1 something was found, 2 wrong usage.
@@ -15,6 +17,12 @@ from pathlib import Path
 
 TYPE = re.compile(r"^pub(?:\(crate\))? (?:struct|enum|trait|type) (\w+)", re.MULTILINE)
 ANY_TYPE = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait) (\w+)", re.MULTILINE)
+# String literals, raw ones included, and what is not one: comments and character literals.
+LITERAL = re.compile(r"""//[^\n]*|/\*.*?\*/|'(?:\\.|[^\\'])'|r(#*)"(.*?)"\1|"((?:\\.|[^"\\])*)\"""", re.DOTALL)
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+TEST_MODULE = re.compile(r"#\[cfg\((?:all\()?test\b[^\n]*\nmod \w+ \{.*", re.DOTALL)
+# The command line, its texts, and programs for tests.
+MAY_NAME_FLAGS = ("poolwright", "render", "manual", "devtools")
 NOT_USED = re.compile(r"^Not used as names of modules or types: (.*?)\.$", re.MULTILINE | re.DOTALL)
 
 
@@ -26,6 +34,7 @@ def main():
     glossary = (root / "docs" / "architecture.md").read_text()
     shared = (root / "scripts" / "lint" / "shared-names.txt").read_text()
     found = sorted(check(root, not_used_names(glossary), shared_names(shared)))
+    found += flags_in_libraries(root)
     for line in found:
         print(line)
     return 1 if found else 0
@@ -62,6 +71,22 @@ def check(root, not_used, shared):
     for type_name in shared:
         if len(crates_of.get(type_name, ())) < 2:
             yield f"scripts/lint/shared-names.txt: {type_name} is not a public type of several crates"
+
+
+def flags_in_libraries(root):
+    """Yields a line for each text of a library crate that names a flag of the command line."""
+    flags = set(FLAG.findall((root / "docs" / "commands.md").read_text()))
+    for file in sorted(root.glob("crates/*/src/**/*.rs")):
+        name = file.relative_to(root)
+        if name.parts[1] in MAY_NAME_FLAGS or "tests" in name.parts or file.stem == "tests":
+            continue
+        text = TEST_MODULE.sub("", file.read_text())
+        for literal in LITERAL.finditer(text):
+            words = literal.group(2) or literal.group(3) or ""
+            for flag in FLAG.findall(words):
+                if flag in flags and words != flag:
+                    line = text.count("\n", 0, literal.start()) + 1
+                    yield f"{name}:{line}: a library's text names the flag {flag}; let crates/poolwright/src/failure.rs add it"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `make install` into a scratch directory: the program runs from there, every verb has a man page, the shells' completions parse, the
-# lab finds its campaigns, and `make uninstall` removes all of it.
+# lab finds its campaigns, the JSON Schemas are there, and `make uninstall` removes all of it.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
@@ -25,6 +25,7 @@ installed() {
     for page in "$ROOT"/share/man/man1/*; do
         case ${page##*/} in *trial* | *drive* | *mount-log* | *generate*) fail "a hidden verb has the man page ${page##*/}" ;; esac
     done
+    diff -r "$POOLWRIGHT_ROOT/docs/schema" "$ROOT/share/poolwright/schema" || fail "the schemas differ from docs/schema"
     grep -q '^\.SH OPTIONS' "$ROOT/share/man/man1/poolwright-tune.1" || fail "poolwright-tune(1) has no options"
     bash -n "$ROOT/share/bash-completion/completions/poolwright"
     grep -q -- '--budget' "$ROOT/share/fish/vendor_completions.d/poolwright.fish" || fail "no completion of --budget for fish"

@@ -7,12 +7,13 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{SeekFrom, seek};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{Error, Result};
 
 /// A file that was left out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Skipped {
     /// The file.
     pub path: PathBuf,

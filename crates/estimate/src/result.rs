@@ -1,5 +1,6 @@
 //! The result of an estimate.
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::Result;
@@ -10,7 +11,7 @@ use crate::record::{Packed, Speed};
 use crate::source::Source;
 
 /// The method of an estimate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     /// All bytes were read and compressed.
@@ -20,7 +21,7 @@ pub enum Method {
 }
 
 /// The reason for the end of an estimate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Ended {
     /// All was read, or all intervals are as narrow as required.
@@ -32,7 +33,7 @@ pub enum Ended {
 }
 
 /// The figures of one setting. Sizes are in bytes, speeds in MiB of records per second on one core.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Cell {
     /// The dataset's recordsize in bytes.
     pub recordsize: u64,
@@ -42,12 +43,15 @@ pub struct Cell {
     pub ashift: u32,
     /// The vdev layout: `plain`, `mirror`, `raidz2:6`.
     #[serde(serialize_with = "as_text")]
+    #[schemars(with = "String")]
     pub layout: crate::Layout,
     /// Level-0 `asize` of the whole input in bytes, as `zdb -bbb` counts it.
     pub allocated_bytes: u64,
     /// `logical_bytes / allocated_bytes`; infinite (`null` in JSON) if nothing is allocated.
+    #[schemars(with = "Option<f64>")]
     pub ratio: f64,
-    /// The 95 % interval of `ratio`; both ends equal `ratio` if the figure is exact.
+    /// The 95 % interval of `ratio`; both ends equal `ratio` if the figure is exact. An infinite end is `null` in JSON.
+    #[schemars(with = "[Option<f64>; 2]")]
     pub ratio_ci95: [f64; 2],
     /// `allocated_bytes` plus the space of indirect blocks, in bytes.
     pub total_bytes: u64,
@@ -76,7 +80,7 @@ impl Cell {
 }
 
 /// Space and speed of every requested setting.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Estimate {
     /// The number of regular files with content.
     pub files: u64,
@@ -96,7 +100,8 @@ pub struct Estimate {
     pub places: u64,
     /// The required precision, as a fraction.
     pub within: f64,
-    /// The precision of the widest cell, as a fraction.
+    /// The precision of the widest cell, as a fraction; infinite (`null` in JSON) if a cell has no data.
+    #[schemars(with = "Option<f64>")]
     pub achieved: f64,
     /// Order-0 entropy of the data read, in bits per byte.
     pub entropy_bits: f64,

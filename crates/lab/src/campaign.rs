@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use poolwright_openzfs::property::Settings;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use cases::{cases, matches};
@@ -86,7 +87,7 @@ impl Campaign {
 }
 
 /// A pool of the engine in user space.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PoolSpec {
     /// Arguments of `pool create` after the pool's name (`mirror`, `cache`, `d0:64G`); the files are created in
@@ -216,7 +217,7 @@ pub enum ParameterPath {
 }
 
 /// A step of every trial of a study.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
     /// Name of the phase, as the driver knows it.
@@ -247,7 +248,7 @@ fn an_hour() -> u64 {
 }
 
 /// A change of properties during a phase.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
     /// The share of the work, 0 to 1, after which the change is made …
@@ -291,7 +292,7 @@ pub struct Claim {
 }
 
 /// The range of factors by which one case has to be better.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Times {
     /// The smallest factor that agrees with the statement.
     pub least: f64,

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use poolwright_trace::format_size;
+
 /// The reason why an operation of the lab failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -33,7 +35,7 @@ pub enum Error {
     Usage(String),
     /// Another run uses the scratch directory.
     #[error(
-        "another run (process {holder}) uses {}\nhint: wait until it ends, or choose another directory with --scratch",
+        "another run (process {holder}) uses {}",
         path.display()
     )]
     Locked {
@@ -43,7 +45,7 @@ pub enum Error {
         holder: String,
     },
     /// The scratch directory's predictable name is used by something that another user may have created.
-    #[error("cannot use {}: {why}\nhint: remove it, or choose another directory with --scratch", path.display())]
+    #[error("cannot use {}: {why}", path.display())]
     Unsafe {
         /// The scratch directory or its lock file.
         path: PathBuf,
@@ -53,6 +55,33 @@ pub enum Error {
     /// Something that a run requires is missing.
     #[error("{0}")]
     Missing(String),
+    /// The chosen studies vary properties, which a directory does not have.
+    #[error("study {study:?} varies properties, which a directory does not have")]
+    NeedsPool {
+        /// Name of the first of these studies.
+        study: String,
+        /// Names of the studies that can run on a directory.
+        others: Vec<String>,
+    },
+    /// An ordinary user can mount only with a program that is not there.
+    #[error(
+        "fusermount3 is not in the PATH, and without it only root can mount a dataset\n\
+         hint: install the package fuse3, or run as root"
+    )]
+    NoHelper,
+    /// The kernel's FUSE device cannot be used.
+    #[error("cannot open /dev/fuse: {0}\nhint: install fuse3 and load the module fuse")]
+    NoFuse(std::io::Error),
+    /// The directory has too little free space for a trial.
+    #[error("{} has {} free, but a trial may need {}", path.display(), format_size(*free), format_size(*needed))]
+    NoSpace {
+        /// The directory.
+        path: PathBuf,
+        /// Free space in bytes.
+        free: u64,
+        /// Required space in bytes.
+        needed: u64,
+    },
     /// A trial failed.
     #[error("{0}")]
     Trial(String),

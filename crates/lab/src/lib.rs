@@ -7,6 +7,7 @@
 pub mod assets;
 pub mod campaign;
 mod error;
+pub mod json_output;
 pub mod order;
 mod outcome;
 pub mod report;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The result of one trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// The phases in the order in which they ran.
     pub phases: Vec<PhaseOutcome>,
@@ -28,7 +29,7 @@ impl Outcome {
 }
 
 /// The result of one phase.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseOutcome {
     /// Name of the phase.
     pub name: String,
@@ -38,7 +39,8 @@ pub struct PhaseOutcome {
     pub measures: BTreeMap<String, Measure>,
     /// Series by name: seconds since the measured window began → value. Earlier times are negative.
     pub series: BTreeMap<String, Series>,
-    /// Role → kind of call (`read`, `write`) → power-of-two bucket → calls.
+    /// Role → kind of call (`read`, `write`) → size in bytes, rounded down to a power of two → number of
+    /// calls.
     #[serde(default)]
     pub histograms: BTreeMap<String, BTreeMap<String, Vec<(u64, u64)>>>,
     /// Seconds since the measured window began, and the log line.
@@ -50,7 +52,7 @@ pub struct PhaseOutcome {
 }
 
 /// A measure with its unit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measure {
     /// The value in `unit`.
     pub value: f64,
@@ -59,7 +61,7 @@ pub struct Measure {
 }
 
 /// A measure over time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
     /// A unit as in [`Measure`].
     pub unit: String,

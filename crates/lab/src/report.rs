@@ -19,6 +19,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::campaign::{Campaign, Case, Study};
@@ -37,7 +38,7 @@ pub use page::html;
 pub use text::{comparison, text};
 
 /// The complete report of a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     /// Name of the campaign.
     pub campaign: String,
@@ -74,7 +75,7 @@ pub struct Report {
 }
 
 /// A failed trial.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Failure {
     /// Name of the study.
     pub study: String,
@@ -96,7 +97,7 @@ impl StudyReport {
 }
 
 /// The results of a study.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StudyReport {
     /// Name of the study.
     pub name: String,

@@ -150,8 +150,8 @@ pub fn run(
 /// Returns the studies that are run.
 ///
 /// # Errors
-/// Returns [`Error::Usage`] for an unknown study, and for a study that requires a pool if the target is a
-/// directory.
+/// Returns [`Error::Usage`] for an unknown study, and [`Error::NeedsPool`] for a study that requires a pool if the target is
+/// a directory.
 pub fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a Study>> {
     let of_scale: Vec<&Study> = campaign.studies.iter().filter(|s| s.is_of(&options.scale)).collect();
     for name in &options.only {
@@ -170,17 +170,8 @@ pub fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a S
     if options.directory.is_some() {
         let (no, yes): (Vec<&Study>, Vec<&Study>) = studies.iter().partition(|s| s.needs_pool());
         if let Some(first) = no.first() {
-            let hint = match yes.as_slice() {
-                [] => "none of the campaign's studies can run on a directory".to_owned(),
-                some => {
-                    let names: Vec<&str> = some.iter().map(|s| s.name.as_str()).collect();
-                    format!("these studies can: --only {}", names.join(","))
-                }
-            };
-            return Err(Error::Usage(format!(
-                "study {:?} varies properties, which a directory does not have; {hint}",
-                first.name
-            )));
+            let others = yes.iter().map(|s| s.name.clone()).collect();
+            return Err(Error::NeedsPool { study: first.name.clone(), others });
         }
     }
     Ok(studies)

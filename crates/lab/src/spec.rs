@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use poolwright_openzfs::property::Settings;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::{Parameters, Phase, PoolSpec};
 
 /// The storage for the datasets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetSpec {
     /// A pool of the engine in user space, created and mounted for the trial.
@@ -19,10 +20,11 @@ pub enum TargetSpec {
 }
 
 /// A trial. Paths refer to the machine on which it runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrialSpec {
     /// Always [`TrialSpec::KIND`].
+    #[schemars(extend("const" = TrialSpec::KIND))]
     pub kind: String,
     /// Identity of the trial.
     pub key: TrialKey,
@@ -60,7 +62,7 @@ impl TrialSpec {
 }
 
 /// Identity of a trial in a campaign.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct TrialKey {
     /// Name of the study.
     pub study: String,

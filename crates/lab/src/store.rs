@@ -95,17 +95,26 @@ pub struct Trial {
 }
 
 /// A database of results. A trial is saved completely or not at all, and only once.
-///
-/// # Errors
-/// All functions return [`Error::Store`](crate::Error::Store) if the database fails.
 pub trait Store {
     /// Creates a run, or finds the one with the same campaign, text, scale, seed, target and host, whether
     /// finished or not.
+    ///
+    /// # Errors
+    /// [`Error::Store`](crate::Error::Store) if the database cannot be read or written.
     fn begin(&mut self, run: &Run) -> Result<i64>;
     /// Saves a trial. Replaces a failed trial with the same key; keeps a successful one.
+    ///
+    /// # Errors
+    /// [`Error::Store`](crate::Error::Store) if the database cannot be written; the trial is then not saved at all.
     fn save(&mut self, run: i64, trial: &Trial) -> Result<()>;
     /// Returns all trials of a run, in the order in which they ran.
+    ///
+    /// # Errors
+    /// [`Error::Store`](crate::Error::Store) if the database cannot be read, or a trial in it cannot be parsed.
     fn trials(&mut self, run: i64) -> Result<Vec<Trial>>;
     /// Returns all runs, the latest one last.
+    ///
+    /// # Errors
+    /// [`Error::Store`](crate::Error::Store) if the database cannot be read, or a run in it cannot be parsed.
     fn runs(&mut self) -> Result<Vec<(i64, Run)>>;
 }

@@ -1,5 +1,6 @@
 //! What a model found: counts per cache size, and the curve made of them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What happened in a cache of one size.
@@ -32,7 +33,7 @@ impl Counts {
 }
 
 /// The 95 % confidence interval around a sampled miss ratio.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Confidence {
     /// Lowest miss ratio of the confidence.
     pub low: f64,
@@ -41,7 +42,7 @@ pub struct Confidence {
 }
 
 /// One point of a curve.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Size of the cache.
     pub cache_bytes: u64,
@@ -65,7 +66,7 @@ impl Point {
 }
 
 /// A miss-ratio curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Curve {
     /// The model's name, as `--model` takes it.
     pub model: String,
@@ -84,7 +85,7 @@ pub struct Curve {
 }
 
 /// What a sampled curve rests on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// Share of the records that was looked at.
     pub rate: f64,
@@ -95,7 +96,7 @@ pub struct Sample {
 }
 
 /// A size that a sample is too small for.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnsupportedSize {
     /// Size of the cache.
     pub cache_bytes: u64,

@@ -9,6 +9,7 @@
 //! a database's read-ahead, and caches that are no LRU.
 
 use rayon::prelude::*;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Access, Key, Kind};
@@ -37,7 +38,7 @@ pub struct Shape {
 }
 
 /// What one division does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
     /// The database's own cache.
     pub database_bytes: u64,

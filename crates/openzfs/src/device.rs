@@ -12,6 +12,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::property::parse_size;
@@ -19,25 +20,25 @@ use crate::{Error, Result, ffi};
 
 /// The figures of a device. Latencies are those of a request at queue depth 1 without its transfer, in nanoseconds. Rates are in
 /// bytes per second.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
     /// The name of a profile, `custom` or `measured`.
     pub name: String,
-    /// Read latency.
+    /// Read latency in nanoseconds.
     pub read_latency_ns: u64,
-    /// Write latency.
+    /// Write latency in nanoseconds.
     pub write_latency_ns: u64,
-    /// Cache flush latency.
+    /// Cache flush latency in nanoseconds.
     pub flush_latency_ns: u64,
-    /// Added to a request that does not start where the previous one ended.
+    /// Nanoseconds added to a request that does not start where the previous one ended.
     pub seek_ns: u64,
-    /// Read bandwidth; 0: no limit.
+    /// Read bandwidth in bytes per second; 0: no limit.
     pub read_bytes_s: u64,
-    /// Write bandwidth; 0: no limit.
+    /// Write bandwidth in bytes per second; 0: no limit.
     pub write_bytes_s: u64,
     /// Operations per second; 0: no limit.
     pub iops: u64,
-    /// Requests served at the same time.
+    /// Number of requests served at the same time.
     pub queue_depth: u32,
     /// The number of disks with these figures, striped in chunks of 64K by a controller that takes no time (RAID 0).
     #[serde(default = "one")]

@@ -2,13 +2,14 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::check;
 use crate::{Pool, Result, ffi};
 
 /// The kind of a scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ScanKind {
     /// Reads and verifies all blocks.
@@ -18,7 +19,7 @@ pub enum ScanKind {
 }
 
 /// The state of a scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ScanState {
     /// In progress, or interrupted until the pool is open again.
@@ -30,7 +31,7 @@ pub enum ScanState {
 }
 
 /// The pool's last scrub or resilver, as the pool records it. Sizes are in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scan {
     /// The kind.
     pub kind: ScanKind,
@@ -50,14 +51,14 @@ pub struct Scan {
     pub issued: u64,
     /// Bytes repaired from another copy.
     pub repaired: u64,
-    /// Blocks that cannot be repaired.
+    /// Number of blocks that cannot be repaired.
     pub errors: u64,
     /// Whether the scan is paused.
     pub paused: bool,
 }
 
 /// A vdev of an open pool. Errors are counted since the pool was opened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VdevHealth {
     /// The GUID in its label, as text, because not every JSON reader represents numbers of this size.
     pub guid: String,
@@ -69,11 +70,11 @@ pub struct VdevHealth {
     /// Capacity in bytes, for the same vdevs; otherwise 0.
     #[serde(default)]
     pub size: u64,
-    /// Reads that failed.
+    /// Number of reads that failed.
     pub read_errors: u64,
-    /// Writes that failed.
+    /// Number of writes that failed.
     pub write_errors: u64,
-    /// Blocks with a wrong checksum.
+    /// Number of blocks with a wrong checksum.
     pub checksum_errors: u64,
 }
 

@@ -1,12 +1,13 @@
 //! The engine's counters as serialisable values.
 
 use crate::ffi;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! counters {
     ($(#[$doc:meta])* $name:ident from $raw:ident { $($(#[$fdoc:meta])* $field:ident $(: $kind:ident)?),* $(,)? }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         pub struct $name { $($(#[$fdoc])* pub $field: u64),* }
 
         impl From<ffi::$raw> for $name {
@@ -170,19 +171,19 @@ counters!(
         free: level,
         /// Last transaction group on disk.
         txg,
-        /// Read errors of the vdevs.
+        /// Number of read errors of the vdevs.
         read_errors,
-        /// Write errors of the vdevs.
+        /// Number of write errors of the vdevs.
         write_errors,
-        /// Checksum errors of the vdevs.
+        /// Number of checksum errors of the vdevs.
         checksum_errors,
         /// `bcloneused`: bytes on disk that clones share.
         bclone_used: level,
         /// `bclonesaved`: bytes that clones save.
         bclone_saved: level,
-        /// Sizes above `min_alloc` are rounded up to a multiple of this.
+        /// Sizes above `min_alloc` are rounded up to a multiple of this, in bytes.
         gcd_alloc: level,
-        /// The smallest allocation.
+        /// The smallest allocation in bytes.
         min_alloc: level,
         /// 0 active, 1 suspended.
         state: level,
@@ -226,13 +227,13 @@ counters!(
 counters!(
     /// A dataset's space as `zfs get` shows it, in bytes, and its ratios times 100.
     DatasetStats from pw_dataset_stats {
-        /// `used`.
+        /// `used` in bytes.
         used: level,
-        /// `referenced`.
+        /// `referenced` in bytes.
         referenced: level,
-        /// `logicalused`.
+        /// `logicalused` in bytes.
         logicalused: level,
-        /// `logicalreferenced`.
+        /// `logicalreferenced` in bytes.
         logicalreferenced: level,
         /// `compressratio` × 100, including indirect blocks.
         compressratio_x100: level,

@@ -9,6 +9,10 @@ use crate::{Error, Result};
 
 /// Has the pool's owner mount a dataset. Returns the mount and the owner's process ID, or `None` if the pool has no owner. With
 /// `emulates_devices`, fails if the pool has an owner: the devices of an open pool cannot change.
+///
+/// # Errors
+/// [`Error::Adding`] if the owner cannot be reached, refuses or fails, or if it exists and `emulates_devices`; as
+/// [`check_visible`].
 pub fn to_owner(wanted: &Mounted, emulates_devices: bool, on_wait: OnWait) -> Result<Option<(Mounted, u32)>> {
     let mut pid = 0;
     let mounted = ask_owner(name::pool_of(&wanted.dataset), on_wait, |owner| {
@@ -30,6 +34,9 @@ pub fn to_owner(wanted: &Mounted, emulates_devices: bool, on_wait: OnWait) -> Re
 }
 
 /// Checks that this process can use a mount that another process made.
+///
+/// # Errors
+/// [`Error::NotVisible`] if the mount does not answer here.
 pub fn check_visible(dir: &Path, pid: u32) -> Result<()> {
     poolwright_mount::check_answer(dir).map_err(|why| Error::NotVisible { pid, dir: dir.to_owned(), why })
 }

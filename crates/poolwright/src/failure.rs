@@ -111,14 +111,100 @@ fn is_not_exported(cause: &(dyn std::error::Error + 'static)) -> bool {
         || cause.downcast_ref().is_some_and(poolwright_poolserver::Error::is_not_exported)
 }
 
+/// What the user can do about a library's error with this program's commands and flags, which the libraries do not know.
+fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
+    if is_not_exported(cause) {
+        return Some(
+            "make sure that no virtual machine and no other host has the pool open, then use --force"
+                .to_owned(),
+        );
+    }
+    if let Some(poolwright_tune::Error::NoIo(_)) = cause.downcast_ref() {
+        return Some(
+            "put load on the database while it is recorded, or record for longer (--for 5m)".to_owned(),
+        );
+    }
+    if let Some(error) = cause.downcast_ref::<poolwright_lab::Error>() {
+        return run_advice(error);
+    }
+    if let Some(poolwright_confirm::Error::Lab(error)) = cause.downcast_ref() {
+        return scratch_advice(error).map(str::to_owned);
+    }
+    if let Some(poolwright_userpool::Error::Unknown(pool)) = pool_error(cause) {
+        return Some(format!(
+            "name its files with --pool-file, or run `poolwright pool import {pool} FILE…` once"
+        ));
+    }
+    if cause.downcast_ref().is_some_and(poolwright_record::Error::is_impossible_here) {
+        return Some(
+            "without privileges, record a fio job (fio --write_iolog=FILE) and import its log with `poolwright trace import`"
+                .to_owned(),
+        );
+    }
+    if let Some(poolwright_trace::Error::UnrecognisedFormat { .. }) = cause.downcast_ref() {
+        return Some("name the format with --format".to_owned());
+    }
+    replay_advice(cause).map(str::to_owned)
+}
+
+/// The error of a command on a pool, also if that of the mount process contains it.
+fn pool_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a poolwright_userpool::Error> {
+    match cause.downcast_ref() {
+        Some(poolwright_poolserver::Error::Pool(error)) => Some(error),
+        _ => cause.downcast_ref(),
+    }
+}
+
+/// What to do about an error of a trial or its preparation.
+fn replay_advice(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    use poolwright_replay::Error;
+    let error = match cause.downcast_ref() {
+        Some(poolwright_tune::Error::Replay(error)) => error,
+        _ => cause.downcast_ref::<Error>()?,
+    };
+    match error {
+        Error::NoRoom { .. } => Some("free some space, or choose another directory with --scratch"),
+        Error::UsedUp { .. } => Some("name another directory with --scratch"),
+        Error::NoMemory { .. } => Some("take fewer with --sample-bytes"),
+        Error::SampleTooSmall { .. } => Some("take more with --sample-bytes"),
+        _ => None,
+    }
+}
+
+/// What to do about an error of `lab run`.
+fn run_advice(error: &poolwright_lab::Error) -> Option<String> {
+    use poolwright_lab::Error;
+    match error {
+        Error::NeedsPool { others, .. } if others.is_empty() => {
+            Some("none of the campaign's studies can run on a directory".to_owned())
+        }
+        Error::NeedsPool { others, .. } => Some(format!("these studies can: --only {}", others.join(","))),
+        Error::NoHelper | Error::NoFuse(_) => {
+            Some("or measure the host's own file system with --target directory:PATH".to_owned())
+        }
+        _ => scratch_advice(error).map(str::to_owned),
+    }
+}
+
+/// What to do about a scratch directory.
+fn scratch_advice(error: &poolwright_lab::Error) -> Option<&'static str> {
+    use poolwright_lab::Error;
+    match error {
+        Error::Locked { .. } => Some("wait until it ends, or choose another directory with --scratch"),
+        Error::Unsafe { .. } => Some("remove it, or choose another directory with --scratch"),
+        Error::NoSpace { .. } => Some("choose another directory with --scratch"),
+        _ => None,
+    }
+}
+
 /// The message on standard error: what failed, its causes, then the hints, a line each.
 pub fn message(error: &anyhow::Error) -> String {
     let parts: Vec<String> = error.chain().map(ToString::to_string).collect();
     let (mut message, mut hints) = join(&parts);
-    if error.chain().any(is_not_exported) {
-        hints.push(hint(
-            "make sure that no virtual machine and no other host has the pool open, then use --force",
-        ));
+    for todo in error.chain().filter_map(advice).map(hint) {
+        if !hints.contains(&todo) {
+            hints.push(todo);
+        }
     }
     if error.chain().any(is_pool_refusal) && !message.starts_with("refused") {
         message.insert_str(0, "refused: ");
@@ -185,6 +271,38 @@ mod tests {
         // Only where the same thing is meant.
         assert_eq!(shown(&["copying data", "a: too long"]), "copying data: a: too long");
         assert_eq!(shown(&["opening /x/a", "a: too long"]), "opening /x/a: a: too long");
+    }
+
+    #[test]
+    fn a_library_error_is_followed_by_the_flags_that_help() {
+        let small = || poolwright_replay::Error::SampleTooSmall { max: 1, touched: 4096 };
+        let expected = "poolwright: a sample of 1B of the 4K that the trace touches contains no reads or writes\n\
+                        hint: take more with --sample-bytes";
+        assert_eq!(message(&small().into()), expected);
+        assert_eq!(
+            message(&poolwright_tune::Error::from(small()).into()),
+            expected,
+            "also within another error"
+        );
+
+        let used = || poolwright_lab::Error::Locked { path: "/s".into(), holder: "7".to_owned() };
+        let expected = "poolwright: another run (process 7) uses /s\n\
+                        hint: wait until it ends, or choose another directory with --scratch";
+        assert_eq!(message(&used().into()), expected);
+        assert_eq!(message(&poolwright_confirm::Error::from(used()).into()), expected);
+
+        let unknown = || poolwright_userpool::Error::Unknown("tank".to_owned());
+        let expected = "poolwright: no pool \"tank\" is known\n\
+                        hint: name its files with --pool-file, or run `poolwright pool import tank FILE…` once";
+        assert_eq!(message(&unknown().into()), expected);
+        assert_eq!(message(&poolwright_poolserver::Error::from(unknown()).into()), expected);
+    }
+
+    #[test]
+    fn only_a_run_of_the_lab_can_measure_a_directory() {
+        let hints = |error: anyhow::Error| message(&error).matches("--target").count();
+        assert_eq!(hints(poolwright_lab::Error::NoHelper.into()), 1);
+        assert_eq!(hints(poolwright_confirm::Error::from(poolwright_lab::Error::NoHelper).into()), 0);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What a user can get wrong, or the machine can do to them: each a clear message and its exit code, nothing left behind,
 //! no file of theirs touched.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -324,6 +326,7 @@ fn tune_recommends_or_keeps_and_touches_nothing() {
     let output = poolwright(&[&args[..], &["--plan", text(&plan), "--report", text(&report)]].concat());
     let json: serde_json::Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&output)));
+    let json = common::follows_schema("plan", json);
     let expected = if json["verdict"] == "keep" { 4 } else { 0 };
     assert_eq!(output.status.code(), Some(expected), "{}", said(&output));
     // A slow machine may do one or two until the budget is spent.

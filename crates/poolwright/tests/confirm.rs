@@ -157,6 +157,7 @@ fn a_database_is_run_under_three_settings_and_the_plan_says_what_came_of_it() {
         place.confirm(&["--start", &start, "--load", LOAD, "--stop", &stop, "--settle", "100ms", "--json"]);
     let said = String::from_utf8_lossy(&out.stderr);
     let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    let plan = common::follows_schema("plan", plan);
     assert!(said.contains("6 trials, each on a copy of") && said.contains("trial 6 of 6"), "{said}");
     place.nothing_left();
     assert_eq!(fs::read(place.at("db/app.db")).unwrap(), before, "the original is only read");
@@ -225,6 +226,7 @@ fn a_role_in_a_directory_of_its_own_has_a_dataset_there() {
     let out = place.confirm(&["--load", &load, "--json"]);
     let said = String::from_utf8_lossy(&out.stderr);
     let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    let plan = common::follows_schema("plan", plan);
     place.nothing_left();
     let points = fs::read_to_string(&log).unwrap();
     let points: Vec<&str> = points.lines().collect();
@@ -277,6 +279,7 @@ fn a_failed_trial_of_a_later_block_is_left_out() {
     let out = place.confirm(&["--load", load, "--json"]);
     let said = String::from_utf8_lossy(&out.stderr);
     let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    let plan = common::follows_schema("plan", plan);
     place.nothing_left();
     assert!(said.contains("warning: the trial failed: the load command failed"), "{said}");
     let found = &plan["confirmation"];

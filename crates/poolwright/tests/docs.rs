@@ -6,7 +6,7 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// What `poolwright generate` writes to `docs/NAME.md`.
+/// What `poolwright generate` writes.
 fn generated() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("poolwright"))
@@ -46,4 +46,58 @@ fn tables_of_the_reference_are_the_generated_ones() {
         page = format!("{before}{begin}\n{table}\n{end}{after}");
     }
     check(&path, &page);
+}
+
+/// The names of the files in a directory.
+fn names(dir: &Path) -> Vec<String> {
+    let names =
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_schemas_are_the_generated_ones() {
+    let dir = generated();
+    let (made, kept) = (dir.path().join("schema"), docs().join("schema"));
+    let made_names = names(&made);
+    for name in &made_names {
+        check(&kept.join(name), &std::fs::read_to_string(made.join(name)).unwrap());
+    }
+    let index = std::fs::read_to_string(docs().join("schema.md")).unwrap();
+    for name in &made_names {
+        assert!(index.contains(&format!("](schema/{name})")), "docs/schema.md does not link {name}");
+    }
+    assert_eq!(names(&kept), made_names, "remove the schemas that are not generated");
+}
+
+#[test]
+fn every_field_of_a_schema_has_a_description() {
+    let dir = generated();
+    for name in names(&dir.path().join("schema")) {
+        let text = std::fs::read_to_string(dir.path().join("schema").join(&name)).unwrap();
+        let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let mut missing = Vec::new();
+        undescribed(&schema, "", &mut missing);
+        assert!(missing.is_empty(), "{name}: no description of {}", missing.join(", "));
+    }
+}
+
+/// Adds the fields without a description.
+fn undescribed(schema: &serde_json::Value, path: &str, missing: &mut Vec<String>) {
+    if let Some(properties) = schema["properties"].as_object() {
+        for (name, property) in properties {
+            if !property["description"].is_string() {
+                missing.push(format!("{path}/{name}"));
+            }
+        }
+    }
+    match schema {
+        serde_json::Value::Object(fields) => {
+            fields.iter().for_each(|(key, value)| undescribed(value, &format!("{path}/{key}"), missing));
+        }
+        serde_json::Value::Array(all) => all.iter().for_each(|one| undescribed(one, path, missing)),
+        _ => {}
+    }
 }

@@ -1,5 +1,7 @@
 //! The command on good and bad input.
 
+mod common;
+
 use std::fs;
 
 use assert_cmd::Command;
@@ -19,7 +21,7 @@ fn a_directory_gives_the_documented_object() {
     fs::hard_link(dir.path().join("text"), dir.path().join("text again")).unwrap();
     let options = ["--json", "-o", "recordsize=16K,128K", "-o", "compression=off,lz4", "--ashift", "9,12"];
     let out = poolwright().args(options).arg(dir.path()).assert().success().get_output().stdout.clone();
-    let found: serde_json::Value = serde_json::from_slice(&out).unwrap();
+    let found = common::json_output("estimate", &out);
     assert_eq!(found["files"], 2, "a hard link counts once");
     assert_eq!(found["logical_bytes"], 700_000 + 500_000);
     assert_eq!(found["cells"].as_array().unwrap().len(), 2 * 2 * 2);
@@ -128,6 +130,6 @@ fn special_files_are_left_alone() {
     fs::write(dir.path().join("file"), "content").unwrap();
     std::os::unix::fs::symlink("/", dir.path().join("link")).unwrap();
     let out = poolwright().arg("--json").arg(dir.path()).assert().success().get_output().stdout.clone();
-    let found: serde_json::Value = serde_json::from_slice(&out).unwrap();
+    let found = common::json_output("estimate", &out);
     assert_eq!((found["files"].as_u64(), found["special"].as_u64()), (Some(1), Some(1)));
 }

@@ -1,5 +1,7 @@
 //! `poolwright lab` as a user runs it, with files instead of a database.
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -50,7 +52,11 @@ impl Lab {
         let done = self.plain(&run_line(more)).output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(!said.contains("panicked") && !said.contains("defect"), "{said}");
-        (done.status.code(), said, serde_json::from_slice(&done.stdout).unwrap_or_default())
+        let summary = match done.stdout.is_empty() {
+            true => Value::Null,
+            false => common::json_output("lab-run", &done.stdout),
+        };
+        (done.status.code(), said, summary)
     }
 
     /// The same in the background; nothing is waited for.
@@ -159,7 +165,7 @@ fn wrong_arguments_say_what_is_allowed() {
 fn the_shipped_campaigns_are_listed() {
     let lab = Lab::new();
     let done = lab.plain("list --json").output().unwrap();
-    let list: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let list = common::json_output("lab-list", &done.stdout);
     for campaign in list.as_array().unwrap() {
         assert!(
             campaign["name"].is_string() && campaign["title"].is_string() && campaign["needs"].is_array()

@@ -1,5 +1,7 @@
 //! `lab report` on results in a real store, of the same made-up run that the page's golden files are of.
 
+mod common;
+
 use std::path::Path;
 
 use assert_cmd::Command;
@@ -52,7 +54,7 @@ fn other_formats_are_printed_and_leave_no_page() {
     let head = "study,primarycache,compression,recordsize,sync,block,phase,measure,value,unit\n";
     assert!(csv.starts_with(head), "{csv}");
     let json = report(dir.path(), &["made-up", "--json"]).success();
-    let json: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).unwrap();
+    let json = common::json_output("lab-report", &json.get_output().stdout);
     assert_eq!((json["planned"].as_u64(), json["done"].as_u64()), (Some(55), Some(54)));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "only the results");
     report(dir.path(), &["made-up", "--csv", "--json"]).code(2);
@@ -70,7 +72,7 @@ fn two_runs_of_one_store_or_of_two_are_compared() {
     assert!(std::fs::read_to_string(dir.path().join("page.html")).unwrap().contains("Against another run"));
     let there = other.path().join("lab-made-up.db");
     let json = report(dir.path(), &["made-up", "--json", "--against", there.to_str().unwrap()]).success();
-    let json: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).unwrap();
+    let json = common::json_output("lab-report", &json.get_output().stdout);
     assert_eq!(json["against"]["share"], 1.0, "the same figures");
     assert_eq!(json["against"]["apart"], serde_json::json!([]));
 }

@@ -1,5 +1,7 @@
 //! `poolwright trial` on a trial of the lab: what it measures, and what is left of it when it goes wrong.
 
+mod common;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -49,6 +51,7 @@ impl Place {
         for (name, value) in changes.as_object().unwrap() {
             spec[name] = value.clone();
         }
+        let spec = common::follows_schema("lab-trial-spec", spec);
         let path = self.dir.path().join("spec.json");
         fs::write(&path, spec.to_string()).unwrap();
         path
@@ -70,7 +73,7 @@ impl Place {
         let said = String::from_utf8_lossy(&out.stderr);
         assert!(out.status.success(), "{said}");
         self.nothing_left();
-        serde_json::from_slice(&out.stdout).unwrap()
+        serde_json::from_value(common::json_output("lab-trial-result", &out.stdout)).unwrap()
     }
 
     /// Runs it to its failure; what it said, of which the last line is the reason.

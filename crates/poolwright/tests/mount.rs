@@ -344,7 +344,7 @@ fn a_mounted_pool_is_scrubbed_and_says_which_file_is_damaged() {
     }
     p.command("pool scrub -w pair").assert().code(1);
     let status = p.command("pool status pair --json").assert().code(1);
-    let status: Value = serde_json::from_slice(&status.get_output().stdout).unwrap();
+    let status = common::json_output("pool-status", &status.get_output().stdout);
     let status = &status["pools"][0];
     let sides = status["layout"]["vdevs"][0]["children"].as_array().unwrap();
     let errors = |name: &str| {
@@ -422,7 +422,8 @@ fn iostat_counts_what_moves() {
     let start = Instant::now();
     let out = p.run("pool iostat -v tank 300ms 2 --json");
     let took = start.elapsed().as_secs_f64();
-    let reports: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let reports: Vec<Value> =
+        out.lines().map(|line| common::json_output("pool-iostat", line.as_bytes())).collect();
     assert_eq!(reports.len(), 2);
     assert!(reports[0]["total"]["write_bytes"].as_u64().unwrap() >= 16 << 20, "{}", reports[0]);
     assert!(reports[0]["total"]["flushes"].as_u64().unwrap() > 0);

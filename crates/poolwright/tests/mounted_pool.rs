@@ -3,8 +3,6 @@
 use std::io::Write as _;
 use std::process::Command;
 
-use serde_json::Value;
-
 mod common;
 
 use common::mounted::{Mounted, until, write};
@@ -172,7 +170,7 @@ fn iostat_tells_levels_and_the_space_of_vdevs() {
     let p = Mounted::on("mirror a:512M b:512M log l:128M");
     write(p.at("m/f"), &noise(8 << 20, 1)).unwrap();
     let out = p.run("pool iostat tank 200ms 3 --json");
-    for report in out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+    for report in out.lines().map(|line| common::json_output("pool-iostat", line.as_bytes())) {
         let arc = &report["arc"];
         assert_eq!((arc["max"].as_u64(), arc["target"].as_u64()), (Some(64 << 20), Some(64 << 20)), "{arc}");
         let size = arc["size"].as_u64().unwrap();

@@ -1,5 +1,7 @@
 //! `poolwright mrc` as a user runs it.
 
+mod common;
+
 #[path = "../../report/tests/common/mod.rs"]
 mod golden;
 
@@ -40,7 +42,7 @@ impl Place {
     }
 
     fn json(&self, line: &str) -> Value {
-        serde_json::from_str(&self.run(&format!("{line} --json")).0).unwrap()
+        common::json_output("mrc", self.run(&format!("{line} --json")).0.as_bytes())
     }
 
     fn fails(&self, line: &str, code: i32, words: &[&str]) {
@@ -193,7 +195,7 @@ fn records_are_as_small_as_an_estimate_found() {
     let line = "estimate table --full --json -o recordsize=8K,128K -o compression=lz4,zstd-3 --ashift 12";
     let done = estimate.current_dir(place.path()).args(line.split_whitespace()).assert().success();
     std::fs::write(place.path().join("e.json"), &done.get_output().stdout).unwrap();
-    let cells: Value = serde_json::from_slice(&done.get_output().stdout).unwrap();
+    let cells = common::json_output("estimate", &done.get_output().stdout);
     let found = |recordsize: u64, compression: &str| {
         let cell = |c: &&Value| c["recordsize"] == recordsize && c["compression"] == compression;
         cells["cells"].as_array().unwrap().iter().find(cell).unwrap()["ratio"].as_f64().unwrap()
@@ -453,7 +455,7 @@ fn an_interrupted_reading_shows_what_it_has() {
     assert!(killed.success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = common::json_output("mrc", &output.stdout);
     assert_eq!(found["ended"], "interrupted");
     let requests = found["requests"].as_u64().unwrap();
     assert!(requests > 0 && requests < 1_000_000_000, "{requests}");

@@ -1,5 +1,7 @@
 //! `poolwright mrc --dir`: the curve of what a database does now.
 
+mod common;
+
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -84,7 +86,7 @@ fn a_signal_ends_the_recording_and_shows_the_curve() {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = common::json_output("mrc", &output.stdout);
     assert_eq!((&found["format"], &found["ended"]), (&"live".into(), &"done".into()));
     assert_eq!((found["requests"].as_u64(), found["records"].as_u64()), (Some(1100), Some(100)));
     let ratio =
@@ -149,7 +151,7 @@ fn live_is_as_recorded() {
     let live = live.wait_with_output().unwrap();
     let [live, read] = [&live, &read].map(|output| -> Value {
         assert!(output.status.success(), "{}", said(output));
-        serde_json::from_slice(&output.stdout).unwrap()
+        common::json_output("mrc", &output.stdout)
     });
     assert!(live["requests"].as_u64().unwrap() > 3500, "{live}");
     for key in ["requests", "records", "skipped", "lost_events"] {
@@ -178,7 +180,7 @@ fn it_ends_with_its_process_or_its_time() {
     assert!(subject.wait().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = common::json_output("mrc", &output.stdout);
     assert!(found["requests"].as_u64().unwrap() >= 50);
 
     let missing = mrc(&["--dir", "/no/such/database"]).wait_with_output().unwrap();

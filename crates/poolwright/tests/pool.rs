@@ -224,7 +224,7 @@ fn a_scrub_finds_and_repairs_a_damaged_side() {
     }
     drop(file);
     let found = p.command("pool scrub tank --json").assert().code(1);
-    let found: Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
+    let found = common::json_output("pool-scrub", &found.get_output().stdout);
     assert!(found["checksum_errors"].as_u64().unwrap() > 0, "{found}");
     assert!(found["repaired"].as_u64().unwrap() > 0 && found["lost"] == 0, "{found}");
     assert_eq!(found["state"], "finished");

@@ -106,7 +106,7 @@ fn a_signal_finishes_the_trace() {
         live.signal(signal);
         let (code, json) = live.wait();
         assert_eq!(code, Some(0), "SIG{signal}");
-        let report: serde_json::Value = serde_json::from_str(&json).expect("one JSON object");
+        let report = common::json_output("record", json.as_bytes());
         assert_eq!(report["lost_events"], 0);
         assert_eq!(report["ended"], "asked");
         let trace = Trace::load(&out).unwrap();
@@ -197,7 +197,7 @@ fn an_idle_directory_is_said_to_be_idle() {
         ["--dir", dir.path().to_str().unwrap(), "--for", "100ms", "--json", "-o", out.to_str().unwrap()];
     let output = record(&args);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let object = common::json_output("record", &output.stdout);
     assert!(object["trace"].is_null() && object["events"] == 0, "{object}");
     assert_eq!(std::fs::read(&out).unwrap(), before);
     assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 1);

@@ -71,7 +71,7 @@ fn crashed(p: &Place, host: Option<&str>) -> bool {
         return false;
     }
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let pid = serde_json::from_slice::<serde_json::Value>(&done.stdout).unwrap()["pid"].to_string();
+    let pid = common::json_output("mount", &done.stdout)["pid"].to_string();
     // A log begins with a transaction group, which has the first file.
     write(p.at("m/first"), b"acknowledged").unwrap();
     write(p.at("m/row"), b"acknowledged").unwrap();

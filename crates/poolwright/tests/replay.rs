@@ -1,11 +1,12 @@
 //! `poolwright replay` as a user runs it: what a trial may take.
 
+mod common;
+
 use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
 use poolwright_trace::{Event, File, Flags, Op, Trace};
-use serde_json::Value;
 
 const PAGE: u64 = 16384;
 
@@ -58,7 +59,7 @@ fn a_trial_that_takes_too_long_is_no_result() {
     many_syncs(dir.path());
     let out = replay(dir.path(), "-o sync=standard,disabled --repeat 2 --trial-timeout 8s --json");
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
-    let said: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let said = common::json_output("replay", &out.stdout);
     let runs = said["runs"].as_array().unwrap();
     let syncs: Vec<_> = runs.iter().map(|run| run["settings"]["data"]["sync"].as_str()).collect();
     assert_eq!(syncs, [Some("disabled"); 2]);
@@ -74,7 +75,7 @@ fn a_pass_ends_after_the_time_given() {
     // The syncs alone take 20 s.
     let out = replay(dir.path(), "--application --for 2s --json");
     assert_eq!(out.status.code(), Some(0), "{}", said(&out));
-    let run: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let run = common::json_output("replay", &out.stdout);
     let (share, rate) = (run["work_share"].as_f64().unwrap(), run["work_rate"].as_f64().unwrap());
     assert!(share > 0.0 && share < 0.5 && rate > 0.0, "{share} {rate}");
     assert!(run["ops"].as_f64().unwrap() < 0.6 * 800.0, "{}", run["ops"]);
@@ -166,7 +167,7 @@ fn bytes_come_from_the_named_directory_only() {
     let out = replay(dir.path(), "--data copy --json");
     assert_eq!(out.status.code(), Some(0), "{}", said(&out));
     assert!(said(&out).contains("warning: 1 of the 2 files"), "{}", said(&out));
-    let run: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let run = common::json_output("replay", &out.stdout);
     assert_eq!(run["written_real"].as_f64(), Some(0.5), "one of the two writes is of a file that is there");
 }
 

@@ -23,15 +23,16 @@ fn imported() -> tempfile::TempDir {
     dir
 }
 
-fn json(command: &mut Command) -> serde_json::Value {
+/// The JSON of a command, which follows a schema.
+fn json(schema: &str, command: &mut Command) -> serde_json::Value {
     let output = command.assert().success().get_output().stdout.clone();
-    serde_json::from_slice(&output).unwrap()
+    common::json_output(schema, &output)
 }
 
 #[test]
 fn a_fio_log_is_imported_and_shown() {
     let dir = imported();
-    let shown = json(poolwright(dir.path()).args(["trace", "show", "t.parquet", "--json"]));
+    let shown = json("trace-show", poolwright(dir.path()).args(["trace", "show", "t.parquet", "--json"]));
     assert_eq!(shown["ops"]["read"], 1);
     assert_eq!(shown["ops"]["fsync"], 1);
     assert_eq!(shown["bytes"]["write"], 16384);
@@ -47,7 +48,7 @@ fn a_fio_log_is_imported_and_shown() {
 fn import_says_what_it_wrote() {
     let dir = imported();
     let args = ["trace", "import", "log", "-o", "again.parquet", "--format", "fio-iolog", "--json"];
-    let done = json(poolwright(dir.path()).args(args));
+    let done = json("trace-import", poolwright(dir.path()).args(args));
     assert_eq!((done["events"].as_u64(), done["files"].as_u64()), (Some(5), Some(1)));
     assert_eq!(done["format"], "fio-iolog");
 }
@@ -119,7 +120,7 @@ fn a_torn_trace_is_shown_with_a_warning() {
     let mut show = poolwright(dir.path());
     let output = show.args(["trace", "show", "t.parquet", "--json"]).assert().success();
     let output = output.get_output();
-    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let shown = common::json_output("trace-show", &output.stdout);
     assert_eq!((shown["events"].as_u64(), shown["torn_bytes"].as_u64()), (Some(1), Some(100)));
     assert!(String::from_utf8_lossy(&output.stderr).contains("torn"));
 

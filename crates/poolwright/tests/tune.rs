@@ -1,5 +1,7 @@
 //! `poolwright tune` as a user runs it: what it says of its data.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -86,6 +88,7 @@ fn a_log_that_shares_the_directory_is_tried_with_the_data() {
     let (data, trace) = sqlite(dir.path());
     let out = tune(dir.path(), &data, &trace, &["--json"]);
     let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&out)));
+    let plan = common::follows_schema("plan", plan);
     let role = |name: &str| plan["roles"].as_array().unwrap().iter().find(|r| r["role"] == name).unwrap();
     assert_eq!(role("data")["together_with"], serde_json::json!(["wal"]));
     assert_eq!(role("wal")["together_with"], serde_json::json!(["data"]));
@@ -121,6 +124,7 @@ fn a_recording_with_files_elsewhere_is_warned_of() {
     mixed.save(&trace).unwrap();
     let out = tune(dir.path(), &data, &trace, &["--json"]);
     let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&out)));
+    let plan = common::follows_schema("plan", plan);
     let warnings = plan["warnings"].to_string();
     assert!(warnings.contains("1 of the 2 files in the recording"), "{warnings}");
     assert!(warnings.contains("elsewhere-wal"), "{warnings}");
@@ -182,6 +186,7 @@ fn published_advice_is_measured_where_it_is_asked_for() {
     let (data, trace) = sqlite(dir.path());
     let out = tune(dir.path(), &data, &trace, &["--check-advice", "--json"]);
     let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&out)));
+    let plan = common::follows_schema("plan", plan);
     let advice = plan["advice"].as_array().unwrap();
     let rule = |name: &str| advice.iter().find(|a| a["rule"] == name).unwrap_or_else(|| panic!("{advice:?}"));
     assert_eq!(rule("lz4")["status"], "followed");

@@ -2,10 +2,6 @@
 
 use std::path::PathBuf;
 
-/// Ways to get a trace without privileges, for the messages.
-const OTHER_WAYS: &str =
-    "without privileges, use `poolwright trace import` on the log of a fio job (fio --write_iolog=FILE)";
-
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -13,14 +9,14 @@ pub enum Error {
     /// The process lacks the capabilities to load BPF programs.
     #[error(
         "cannot record: loading BPF programs needs the capabilities {missing}, which this process lacks; \
-         run it as root or give it CAP_BPF and CAP_PERFMON; {OTHER_WAYS}"
+         run it as root or give it CAP_BPF and CAP_PERFMON"
     )]
     Privilege {
         /// The missing capabilities.
         missing: String,
     },
     /// The kernel (lockdown, or a container's seccomp filter) refused although the process has the capabilities.
-    #[error("cannot record: the kernel refused {what}: {why}; {OTHER_WAYS}")]
+    #[error("cannot record: the kernel refused {what}: {why}")]
     Refused {
         /// The operation, as an infinitive.
         what: String,
@@ -29,12 +25,11 @@ pub enum Error {
     },
     /// The kernel has no description of its types (BTF).
     #[error(
-        "cannot record: this kernel has no BTF (/sys/kernel/btf/vmlinux); it must be built with CONFIG_DEBUG_INFO_BTF; \
-         {OTHER_WAYS}"
+        "cannot record: this kernel has no BTF (/sys/kernel/btf/vmlinux); it must be built with CONFIG_DEBUG_INFO_BTF"
     )]
     NoBtf,
     /// The kernel lacks a feature that the probe set requires.
-    #[error("cannot record: kernel {release} has no {what} (5.17 or later is required); {OTHER_WAYS}")]
+    #[error("cannot record: kernel {release} has no {what} (5.17 or later is required)")]
     Kernel {
         /// The kernel's release (`uname -r`).
         release: String,
@@ -44,7 +39,7 @@ pub enum Error {
     /// The recorder runs in a separate PID namespace.
     #[error(
         "cannot record from inside a process namespace (a container): the kernel numbers processes differently there; \
-         run the recorder on the host; {OTHER_WAYS}"
+         run the recorder on the host"
     )]
     Namespace,
     /// The directory to record does not exist or is not a directory.
@@ -80,6 +75,20 @@ pub enum Error {
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] poolwright_trace::Error),
+}
+
+impl Error {
+    /// Whether recording is impossible for this process on this host, so that another source of traces is needed.
+    pub fn is_impossible_here(&self) -> bool {
+        matches!(
+            self,
+            Error::Privilege { .. }
+                | Error::Refused { .. }
+                | Error::NoBtf
+                | Error::Kernel { .. }
+                | Error::Namespace
+        )
+    }
 }
 
 /// The result type of this crate.

@@ -43,13 +43,15 @@ mod probes;
 mod recorder;
 mod sink;
 mod subject;
+mod summary;
 mod support;
 mod tracker;
 mod wire;
 
 pub use error::{Error, Result};
-pub use recorder::{Ended, Options, Progress, Recorder, Summary};
+pub use recorder::{Options, Progress, Recorder};
 pub use sink::Watcher;
 pub use subject::Subject;
+pub use summary::{Ended, RecordingSummary, Summary};
 pub use support::{Support, probe_support};
 pub use tracker::NO_FILE;

@@ -18,6 +18,7 @@ use crate::loader::{Config, Probes};
 use crate::probes::{COUNTER_REAPED, COUNTER_SILENT, COUNTERS};
 use crate::sink::{Sink, Watcher};
 use crate::subject::{self, Roots, Subject};
+use crate::summary::{Ended, Summary};
 use crate::support::first_permitted;
 use crate::tracker::Tracker;
 use crate::wire;
@@ -67,28 +68,6 @@ pub struct Progress {
     pub files: usize,
     /// The number of events lost because the ring buffer was full.
     pub lost: u64,
-}
-
-/// The reason for the end of a recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The caller ended it.
-    Asked,
-    /// The followed process and all its children ended.
-    SubjectGone,
-}
-
-/// The summary of a finished recording.
-#[derive(Clone, Debug)]
-pub struct Summary {
-    /// The summary of the trace; without a path if no trace was written.
-    pub trace: poolwright_trace::Summary,
-    /// Metadata: probe set, lost events, kinds of I/O that were not seen.
-    pub meta: Meta,
-    /// Bytes read and written.
-    pub bytes: u64,
-    /// The reason for the end.
-    pub ended: Ended,
 }
 
 /// A running recording. It owns the programs: dropping it removes them and leaves a readable trace. It cannot be sent

@@ -69,6 +69,9 @@ impl Tracker {
     }
 
     /// Sets the followed directories, and processes the records that have waited for them.
+    ///
+    /// # Errors
+    /// [`Error::Trace`](crate::Error::Trace) if an event of a waiting record cannot be written.
     pub fn begin(
         &mut self,
         roots: Vec<PathBuf>,
@@ -88,6 +91,9 @@ impl Tracker {
     }
 
     /// Processes the next record.
+    ///
+    /// # Errors
+    /// [`Error::Trace`](crate::Error::Trace) if an event of the record cannot be written.
     pub fn take(&mut self, record: Record) -> Result<()> {
         if !self.ready {
             self.waiting.push(record);
@@ -134,6 +140,9 @@ impl Tracker {
     }
 
     /// Updates paths and sizes, and returns the sink.
+    ///
+    /// # Errors
+    /// [`Error::Trace`](crate::Error::Trace) if the trace lacks a file that the tracker knows.
     pub fn end(mut self) -> Result<Sink> {
         let layout = self.layout.or_else(|| {
             // The database did not exist yet when the recording began.

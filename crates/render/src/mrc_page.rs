@@ -32,7 +32,7 @@ pub struct Report<'a> {
 }
 
 /// Divisions of an amount of memory between the database's own cache and the ARC.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct Divided {
     /// Size of both caches together in bytes.
     pub total_bytes: u64,

@@ -1,15 +1,17 @@
 //! Miss-ratio curves as terminal text and as JSON.
 
-use poolwright_mrc::advice::{Explained, Given};
+use poolwright_mrc::advice::{Explained, Given, Host};
 use poolwright_mrc::{Curve, Point, Skipped, UnsupportedSize};
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
-use poolwright_trace::{counted, format_count, format_size};
-use serde_json::json;
+use poolwright_trace::{UnseenOperation, counted, format_count, format_size};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::mrc_page::{self, Divided, format};
 
 /// Why the run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Ended {
     /// All of the trace was read.
     Done,
@@ -17,17 +19,6 @@ pub enum Ended {
     Interrupted,
     /// The trace has no request, so there is no curve.
     Empty,
-}
-
-impl Ended {
-    /// The value of the JSON field `ended`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Ended::Done => "done",
-            Ended::Interrupted => "interrupted",
-            Ended::Empty => "empty",
-        }
-    }
 }
 
 /// The outcome of an `mrc` run.
@@ -53,7 +44,7 @@ pub struct Run<'a> {
     pub share: Option<f64>,
     /// Memory used by the records and the models, in bytes.
     pub memory_bytes: usize,
-    /// Duration of the run.
+    /// Duration of the run in seconds.
     pub seconds: f64,
     /// The curves with their interpretation.
     pub curves: &'a [Explained],
@@ -63,36 +54,65 @@ pub struct Run<'a> {
     pub split: Option<&'a Divided>,
 }
 
-/// Returns the object of `--json`, which repeats the fields of the first curve at the top level.
+/// The JSON of `mrc --json`. The first curve is repeated at the top level.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct MrcOutput {
+    /// The file, or the recorded directory or process.
+    pub source: String,
+    /// The format of the file, or `live` for a recording.
+    pub format: String,
+    /// Why the run ended.
+    pub ended: Ended,
+    /// Recorded time in seconds; 0 if unknown.
+    pub duration_s: f64,
+    /// Events that the models do not use.
+    pub skipped: Skipped,
+    /// Events that the recorder lost because its buffer was full.
+    pub lost_events: u64,
+    /// Kinds of operations that the recorder cannot see.
+    pub unseen: Vec<UnseenOperation>,
+    /// Memory used by the records and the models, in bytes.
+    pub memory_bytes: usize,
+    /// Duration of the run in seconds.
+    pub seconds: f64,
+    /// Today's ARC and memory.
+    pub host: Host,
+    /// The curves with their interpretation.
+    pub curves: Vec<Explained>,
+    /// Bytes in the cache of all records that the trace touches, where known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub footprint_bytes: Option<u64>,
+    /// Time that a read from the device takes, in nanoseconds, as measured or as given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub miss_latency_ns: Option<u64>,
+    /// The division of memory, if requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<Divided>,
+    /// The first of the curves.
+    #[serde(flatten)]
+    pub first: Option<Explained>,
+}
+
+/// Returns the object of `--json`, a [`MrcOutput`].
 pub fn json(run: &Run<'_>) -> serde_json::Value {
-    let mut object = json!({
-        "source": run.source,
-        "format": run.format,
-        "ended": run.ended.name(),
-        "duration_s": run.duration_ns as f64 / 1e9,
-        "skipped": run.skipped,
-        "lost_events": run.lost_events,
-        "unseen": run.unseen.iter().map(|(what, n)| json!({"what": what, "count": n})).collect::<Vec<_>>(),
-        "memory_bytes": run.memory_bytes,
-        "seconds": run.seconds,
-        "host": run.given.host,
-        "curves": run.curves,
-    });
-    let fields = object.as_object_mut().expect("the value was built as an object");
-    if let Some(bytes) = run.given.footprint_bytes {
-        fields.insert("footprint_bytes".into(), bytes.into());
-    }
-    if let Some(ns) = run.given.miss_latency_ns {
-        fields.insert("miss_latency_ns".into(), ns.into());
-    }
-    if let Some(split) = run.split {
-        fields.insert("split".into(), serde_json::to_value(split).expect("a division has only numbers"));
-    }
-    if let Some(first) = run.curves.first() {
-        let curve = serde_json::to_value(first).expect("a curve has only numbers");
-        fields.extend(curve.as_object().expect("a curve is an object").clone());
-    }
-    object
+    let output = MrcOutput {
+        source: run.source.to_owned(),
+        format: run.format.to_owned(),
+        ended: run.ended,
+        duration_s: run.duration_ns as f64 / 1e9,
+        skipped: *run.skipped,
+        lost_events: run.lost_events,
+        unseen: run.unseen.iter().map(UnseenOperation::new).collect(),
+        memory_bytes: run.memory_bytes,
+        seconds: run.seconds,
+        host: run.given.host,
+        curves: run.curves.to_vec(),
+        footprint_bytes: run.given.footprint_bytes,
+        miss_latency_ns: run.given.miss_latency_ns,
+        split: run.split.cloned(),
+        first: run.curves.first().cloned(),
+    };
+    serde_json::to_value(output).expect("the output has only numbers, texts and string keys")
 }
 
 /// Renders a table and an interpretation for each curve.

@@ -7,6 +7,7 @@ use poolwright_report::Terminal;
 use poolwright_trace::{format_ns, format_size};
 use poolwright_userpool::Counters;
 use poolwright_userpool::label::{FoundPool, Vdev};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::listing::{NONE, listing};
@@ -30,15 +31,15 @@ const TITLES: &[&str] = &[
 ];
 
 /// The I/O between two readings of the counters, or since the pool was opened. Sizes are in bytes.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct IoReport {
     /// The pool's name.
     pub pool: String,
-    /// Length of the interval.
+    /// Length of the interval in seconds.
     pub seconds: f64,
-    /// Allocated space at the end of the interval.
+    /// Allocated bytes at the end of the interval.
     pub allocated: u64,
-    /// Free space at the end of the interval.
+    /// Free bytes at the end of the interval.
     pub free: u64,
     /// The I/O of all files.
     pub total: VdevStats,
@@ -51,7 +52,7 @@ pub struct IoReport {
 }
 
 /// The I/O of one file in an interval.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct FileIo {
     /// The file.
     pub path: PathBuf,

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
 use poolwright_userpool::label::{FoundPool, Vdev};
 use poolwright_userpool::{Mounted, PoolInfo, Scrub};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::listing::{NONE, listing, size};
 
 /// The state of a pool, from the process that has it open and from its labels.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct PoolStatus {
     /// The pool's name.
     pub pool: String,
@@ -195,20 +196,34 @@ pub fn tree(vdev: &Vdev, depth: usize, each: &mut dyn FnMut(usize, &str, &Vdev))
     vdev.children.iter().for_each(|child| tree(child, depth + 1, each));
 }
 
+/// The JSON of `pool status --json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StatusOutput {
+    /// The pools.
+    pub pools: Vec<PoolStatus>,
+}
+
+/// The JSON of `pool list --json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ListOutput {
+    /// The pools.
+    pub pools: Vec<ListRow>,
+}
+
 /// A pool in `pool list`; sizes are in bytes.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct ListRow {
     /// The pool's name.
     pub name: String,
-    /// Size of the pool; this and the next two are `None` if the pool cannot be opened.
+    /// Size of the pool in bytes; this and the next two are `None` if the pool cannot be opened.
     pub size: Option<u64>,
-    /// Allocated space.
+    /// Allocated space in bytes.
     pub allocated: Option<u64>,
-    /// Free space.
+    /// Free space in bytes.
     pub free: Option<u64>,
     /// The state, as in [`PoolStatus`].
     pub health: String,
-    /// The process that has the pool mounted.
+    /// ID of the process that has the pool mounted.
     pub pid: Option<u32>,
     /// The pool's mounts.
     pub mounts: Vec<Mounted>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_replay::Replay;
+use poolwright_replay::{Replay, StoppedTrial};
 use poolwright_report::{Cell, Column, Table, Terminal};
 use poolwright_stats::PairedRatio;
 use poolwright_tune::metric;
@@ -11,19 +11,55 @@ use poolwright_tune::objective::metrics;
 use crate::replay_table::{self, PerRole};
 
 /// A setting compared with the first one; the trials of a round are a pair.
-#[derive(Debug, serde::Serialize)]
+#[derive(Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct Comparison {
+    /// Property → value of each role; the role `*` stands for all roles.
     settings: PerRole,
     /// Metric → relative change.
     changes: BTreeMap<String, Change>,
 }
 
 /// The relative change of a metric, a fraction.
-#[derive(Debug, serde::Serialize)]
+#[derive(Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct Change {
+    /// Change of the mean as a fraction: -0.25 is a quarter less.
     change: f64,
+    /// 95 % interval of `change`.
     ci95: (f64, f64),
+    /// Number of pairs of trials.
     pairs: usize,
+}
+
+/// The JSON of `replay --json`: the trial, if there was only one, or all trials with their comparison.
+#[derive(Debug, serde::Serialize, schemars::JsonSchema)]
+#[serde(untagged)]
+pub enum ReplayOutput {
+    /// A single trial.
+    One(Box<Replay>),
+    /// Several trials.
+    Several {
+        /// The result of each trial, by setting.
+        runs: Vec<Replay>,
+        /// Each setting compared with the first one; empty with too few trials for an interval.
+        comparisons: Vec<Comparison>,
+        /// The settings that were given up.
+        stopped: Vec<StoppedTrial>,
+    },
+}
+
+impl ReplayOutput {
+    /// The trials of each setting, their comparisons, and the settings that were given up.
+    pub fn new(
+        trials: Vec<Vec<Replay>>,
+        comparisons: Vec<Comparison>,
+        stopped: Vec<StoppedTrial>,
+    ) -> ReplayOutput {
+        let mut runs: Vec<Replay> = trials.into_iter().flatten().collect();
+        if runs.len() == 1 && stopped.is_empty() {
+            return ReplayOutput::One(Box::new(runs.remove(0)));
+        }
+        ReplayOutput::Several { runs, comparisons, stopped }
+    }
 }
 
 /// The metrics that are compared.

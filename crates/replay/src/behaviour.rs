@@ -79,7 +79,7 @@ pub struct Application {
 }
 
 /// Figures about an application's behaviour, inferred from its trace.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Inferred {
     /// The number of threads whose operations count as work.
     pub foreground_threads: u32,

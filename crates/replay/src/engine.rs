@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Device, Engine, File, Pool, Spec, ZilStats};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::cpu_seconds;
@@ -14,7 +15,7 @@ use crate::error::host;
 use crate::{Counters, Result, Target};
 
 /// The pool's device and limits.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EngineOptions {
     /// The directory of the pool's file. The file is removed even if the process is killed.
     pub scratch: PathBuf,

@@ -26,7 +26,7 @@ pub enum Error {
     },
     /// The scratch directory has too little free space for the trial.
     #[error(
-        "{} has only {} MiB free, but the trial needs about {} MiB\nhint: free some space, or choose another directory with --scratch",
+        "{} has only {} MiB free, but the trial needs about {} MiB",
         path.display(), free >> 20, needed >> 20
     )]
     NoRoom {
@@ -39,8 +39,7 @@ pub enum Error {
     },
     /// A trial has nearly filled the file system that it writes to.
     #[error(
-        "the trial was stopped: {} has only {} MiB free (in memory, limited by available memory)\n\
-         hint: name another directory with --scratch",
+        "the trial was stopped: {} has only {} MiB free (in memory, limited by available memory)",
         path.display(), free >> 20
     )]
     UsedUp {
@@ -51,7 +50,7 @@ pub enum Error {
     },
     /// The capture does not fit into memory.
     #[error(
-        "the bytes to replay take {} of memory, but only {} are available\nhint: take fewer with --sample-bytes",
+        "the bytes to replay take {} of memory, but only {} are available",
         poolwright_trace::format_size(*needed), poolwright_trace::format_size(*available)
     )]
     NoMemory {
@@ -76,7 +75,7 @@ pub enum Error {
     Nothing(String),
     /// The sample is so small that it contains no operation of the trace.
     #[error(
-        "a sample of {} of the {} that the trace touches contains no reads or writes\nhint: take more with --sample-bytes",
+        "a sample of {} of the {} that the trace touches contains no reads or writes",
         size(*max), size(*touched)
     )]
     SampleTooSmall {

@@ -31,7 +31,7 @@ pub use directory::Directory;
 pub use drive::{Pace, drive};
 pub use engine::{EngineOptions, EngineTarget};
 pub use error::{Error, Result};
-pub use result::Replay;
+pub use result::{Replay, StoppedTrial};
 pub use schedule::Schedule;
 pub use spec::{ApplicationSpec, Spec, TargetSpec};
 pub use target::{Counters, Target};

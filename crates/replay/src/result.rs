@@ -5,25 +5,26 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::behaviour::Inferred;
 use crate::drive::Pass;
 
 /// The latency of one kind of operation in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// The number of operations.
     pub count: u64,
-    /// Arithmetic mean.
+    /// Arithmetic mean in nanoseconds.
     pub mean: f64,
-    /// Median.
+    /// Median in nanoseconds.
     pub p50: u64,
-    /// 99th percentile.
+    /// 99th percentile in nanoseconds.
     pub p99: u64,
-    /// 99.9th percentile.
+    /// 99.9th percentile in nanoseconds.
     pub p999: u64,
-    /// Maximum.
+    /// Maximum in nanoseconds.
     pub max: u64,
 }
 
@@ -41,7 +42,7 @@ impl Latency {
 }
 
 /// The result of one trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Replay {
     /// The given properties of each role.
     pub settings: BTreeMap<String, Settings>,
@@ -55,7 +56,7 @@ pub struct Replay {
     pub seconds: f64,
     /// Operations per second.
     pub ops_per_second: f64,
-    /// Latency by kind of operation.
+    /// Kind of operation → its latency.
     pub latency_ns: BTreeMap<String, Latency>,
     /// Mean latency over all operations in nanoseconds; in an application's replay, over foreground operations.
     pub mean_latency_ns: f64,
@@ -118,11 +119,27 @@ pub struct Replay {
     pub txgs: u64,
     /// Largest delay behind the recorded time in nanoseconds; 0 unless paced.
     pub max_lag_ns: u64,
-    /// Events of the trace that are not replayed, by name.
+    /// Operation → number of its events that are not replayed.
     #[serde(default)]
     pub skipped: BTreeMap<String, u64>,
     /// Share of the file regions in the sample, 0 to 1. Below 1, the cache was scaled by it.
     pub sampling_rate: f64,
+}
+
+/// A setting whose trial was stopped, as `replay --json` prints it. It is not tried again, and the figures of that trial are
+/// discarded.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct StoppedTrial {
+    /// The given properties of each role.
+    pub settings: BTreeMap<String, Settings>,
+    /// The number of the stopped trial, from 1.
+    pub trial: u32,
+    /// The time limit in seconds that the trial reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_s: Option<f64>,
+    /// Free bytes of the file system that the trial nearly filled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_bytes: Option<u64>,
 }
 
 impl Replay {

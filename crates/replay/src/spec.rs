@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use poolwright_openzfs::property::Settings;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineOptions;
@@ -11,7 +12,7 @@ use crate::error::host;
 use crate::{Error, Result};
 
 /// The target of a trial.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetSpec {
     /// A scratch pool of the engine.
@@ -21,7 +22,7 @@ pub enum TargetSpec {
 }
 
 /// Options for the replay of an application.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationSpec {
     /// CPU time in nanoseconds of a call that the application makes and the replay does not, for example a request to a
     /// FUSE file system.
@@ -38,7 +39,7 @@ pub struct ApplicationSpec {
 }
 
 /// A trial. Paths refer to the machine that runs it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Spec {
     /// The trace file.
     pub trace: PathBuf,

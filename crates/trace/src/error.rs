@@ -109,6 +109,14 @@ pub enum Error {
         /// The cause and the remedy.
         why: String,
     },
+    /// The file to import has no known format.
+    #[error("{}: unrecognised format; known formats: {known}", path.display())]
+    UnrecognisedFormat {
+        /// The file.
+        path: PathBuf,
+        /// Names of the known formats, separated by commas.
+        known: String,
+    },
     /// An importer cannot import the file.
     #[error("{}: {why}", path.display())]
     Import {

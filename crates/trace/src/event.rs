@@ -1,5 +1,6 @@
 //! The I/O event: one finished operation on one file. Recorders, importers and the replay share this type.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kind of an operation on a file. [`Op::name`] returns its spelling in the trace file.
@@ -226,6 +227,22 @@ pub struct Meta {
     /// CPU time in each second of the recording, in order; empty if it was not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpu: Vec<CpuSecond>,
+}
+
+/// A kind of operation that the probe set cannot see, in JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct UnseenOperation {
+    /// Description of the operations.
+    pub what: String,
+    /// How often they occurred; 0 if unknown.
+    pub count: u64,
+}
+
+impl UnseenOperation {
+    /// Converts an entry of [`Meta::unseen`].
+    pub fn new((what, count): &(String, u64)) -> UnseenOperation {
+        UnseenOperation { what: what.clone(), count: *count }
+    }
 }
 
 /// CPU time used in one second of a recording, including the recorder's own.

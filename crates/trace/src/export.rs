@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::error::{Error, Result, io};
 use crate::schema::{COLUMNS, NO_GAP};
@@ -37,6 +40,31 @@ pub struct Exported {
     pub events: u64,
     /// The number of events that the format cannot represent, by operation.
     pub skipped: BTreeMap<&'static str, u64>,
+}
+
+/// The result of an export, as `trace export --json` prints it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ExportSummary {
+    /// The format that was written.
+    pub format: String,
+    /// The file that was written.
+    pub output: PathBuf,
+    /// The number of events written.
+    pub events: u64,
+    /// Operation → number of its events that the format cannot represent.
+    pub skipped: BTreeMap<String, u64>,
+}
+
+impl ExportSummary {
+    /// The result of an [`export`] to `output`.
+    pub fn new(done: &Exported, format: Format, output: &Path) -> ExportSummary {
+        ExportSummary {
+            format: format.name().to_owned(),
+            output: output.to_owned(),
+            events: done.events,
+            skipped: done.skipped.iter().map(|(op, count)| ((*op).to_owned(), *count)).collect(),
+        }
+    }
 }
 
 /// Writes all events of `reader` to `out`. `target` is the name of `out` in messages.

@@ -40,7 +40,7 @@ pub mod units;
 mod writer;
 
 pub use error::{Error, Result};
-pub use event::{CpuSecond, Event, File, Flags, Gap, Meta, Op};
+pub use event::{CpuSecond, Event, File, Flags, Gap, Meta, Op, UnseenOperation};
 pub use memory::Trace;
 pub use reader::{Events, Reader, is_decoding};
 pub use schema::FORMAT_VERSION;

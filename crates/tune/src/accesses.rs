@@ -66,6 +66,9 @@ impl Accesses {
 
     /// Converts `events`, which are in order of time, and passes the accesses to `see` in chunks, together with
     /// the keys of all records so far.
+    ///
+    /// # Errors
+    /// [`Error::Cache`](crate::Error::Cache) if an event cannot be converted; an error of `see`.
     pub fn each<'a>(
         &mut self,
         events: impl Iterator<Item = &'a Event>,

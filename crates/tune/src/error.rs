@@ -1,5 +1,7 @@
 //! The errors of a tuning run.
 
+use std::path::PathBuf;
+
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -24,6 +26,9 @@ pub enum Error {
     /// The trace or the directory contains nothing to tune.
     #[error("{0}")]
     Nothing(String),
+    /// The recording of the directory contains no reads or writes of files.
+    #[error("the recording of {} contains no reads or writes of files", .0.display())]
+    NoIo(PathBuf),
     /// The trace describes other files than those in the directory.
     #[error("{0}")]
     OtherFiles(String),

@@ -128,11 +128,7 @@ fn take_capture(request: &Request, trace: &Trace) -> Result<Capture> {
     };
     let inside = |path: &str| Path::new(path).to_owned();
     let capture = Capture::take(trace, &options, inside).map_err(|error| match error {
-        poolwright_replay::Error::Nothing(_) => Error::Nothing(format!(
-            "the recording of {} contains no reads or writes of files: put load on the database while it is recorded, or \
-             record for longer (--for 5m)",
-            request.dir.display()
-        )),
+        poolwright_replay::Error::Nothing(_) => Error::NoIo(request.dir.clone()),
         other => other.into(),
     })?;
     // A pool contains the image, slightly enlarged, and overwritten data until it is freed.

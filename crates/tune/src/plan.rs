@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod advice;
@@ -40,9 +41,10 @@ pub type Settings = BTreeMap<String, String>;
 pub type Gains = BTreeMap<String, Gain>;
 
 /// The result of a tuning run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// Always [`FORMAT`].
+    #[schemars(extend("const" = FORMAT))]
     pub format: String,
     /// Version of the format: [`VERSION`].
     pub version: u32,
@@ -165,7 +167,7 @@ impl Plan {
 }
 
 /// Whether any setting should change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// At least one role has a setting that is better beyond noise.
@@ -175,7 +177,7 @@ pub enum Verdict {
 }
 
 /// The database that was examined.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Subject {
     /// Absolute path of the directory.
     pub directory: String,
@@ -199,7 +201,7 @@ pub struct Subject {
 }
 
 /// A file that was omitted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Skipped {
     /// Absolute path.
     pub path: String,
@@ -209,7 +211,7 @@ pub struct Skipped {
 
 /// The goal. The objective is the weighted geometric mean of the ratios to today's settings (`docs/plan-format.md`,
 /// "goal"): lower is better, today is 1.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Goal {
     /// `balanced`, `space`, `latency`, `throughput` or `endurance`.
     pub name: String,
@@ -218,7 +220,7 @@ pub struct Goal {
 }
 
 /// The machine on which the trials ran.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// Operating system and its release.
     pub os: String,
@@ -249,7 +251,7 @@ pub struct Machine {
 }
 
 /// A device profile and its figures.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
     /// `none`, `nvme`, `sata-ssd`, `hdd`, `ebs-gp3`, `measured` or `custom`.
     pub profile: String,
@@ -280,7 +282,7 @@ pub struct Device {
 }
 
 /// Compressibility of the files.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Data {
     /// Number of bytes examined.
     pub sampled_bytes: u64,
@@ -297,7 +299,7 @@ pub struct Data {
 }
 
 /// Origin of the bytes that the trials write.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplayBytes {
     /// The present content of the file at that offset.
@@ -308,7 +310,7 @@ pub enum ReplayBytes {
 }
 
 /// The recording.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceSummary {
     /// The trace file, if it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -333,7 +335,7 @@ pub struct TraceSummary {
 }
 
 /// A kind of operation that the probe set cannot see.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unseen {
     /// Description of the operations.
     pub what: String,
@@ -342,7 +344,7 @@ pub struct Unseen {
 }
 
 /// Recommendation for the files of one role, which would share a dataset.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Role {
     /// `data`, `wal`, `binlog`, `temp`, `index`, `backup`, `archive`, `import`, `other`.
     pub role: String,
@@ -382,7 +384,7 @@ pub struct Role {
 }
 
 /// The dataset that a role has or would have.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DatasetLocation {
     /// Directory on which the dataset would be mounted.
     pub mountpoint: String,
@@ -397,7 +399,7 @@ pub struct DatasetLocation {
 }
 
 /// Origin of today's properties.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum CurrentSource {
     /// Read from the dataset.
@@ -413,7 +415,7 @@ pub enum CurrentSource {
 }
 
 /// A role's I/O in the trace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleIo {
     /// Operation → count.
     pub ops: BTreeMap<String, u64>,
@@ -422,17 +424,17 @@ pub struct RoleIo {
     /// `(low, count)` for each power of two: the reads of `low` to below `2 * low` bytes.
     #[serde(default)]
     pub read_size_histogram: Vec<(u64, u64)>,
-    /// The same for writes.
+    /// The same for writes: `(low, count)`, sizes in bytes.
     #[serde(default)]
     pub write_size_histogram: Vec<(u64, u64)>,
 }
 
 /// The pool's sector size.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pool {
     /// The recommended value; sectors have 2^ashift bytes.
     pub ashift: u8,
-    /// The value of the pool that contains the directory today.
+    /// The value of the pool that contains the directory today; sectors have 2^current bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<u8>,
     /// The reason, in one sentence.
@@ -440,7 +442,7 @@ pub struct Pool {
 }
 
 /// A recommended setting of the database itself. No verb edits a configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DatabaseSetting {
     /// Name in the database's spelling.
     pub setting: String,

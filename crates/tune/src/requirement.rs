@@ -1,5 +1,6 @@
 //! Requirements in addition to a goal: bounds on the change of a metric, such as `space<=-20%` or `work_rate>=-5%`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::metric::{self, METRICS};
@@ -7,7 +8,7 @@ use crate::objective::{Goal, Metrics};
 use crate::plan::Gains;
 
 /// The side of the bound on which a change must be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
     /// The change is at most the bound.
@@ -17,7 +18,7 @@ pub enum Side {
 }
 
 /// A bound on the change of a metric against today's settings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Requirement {
     /// The name, as in [`Metric::requirement`](crate::metric::Metric::requirement).
     pub name: String,

@@ -114,6 +114,10 @@ pub(crate) struct Forecast<'a> {
 type SpaceRatio = (f64, [f64; 2]);
 
 impl<'a> Forecast<'a> {
+    /// Predicts today's settings, with which others are compared.
+    ///
+    /// # Errors
+    /// As [`predict`].
     pub fn new(
         input: &'a ForecastInput<'a>,
         today: &Settings,
@@ -140,6 +144,9 @@ impl<'a> Forecast<'a> {
     }
 
     /// Predicts a setting, whose other properties are as today, relative to today's settings.
+    ///
+    /// # Errors
+    /// As [`predict`].
     pub fn screen(&self, today: &Settings, settings: &Settings) -> Result<Screened> {
         let (predicted, space) = self.of(&with(today, settings))?;
         let criteria = self.input.criteria;
@@ -149,6 +156,9 @@ impl<'a> Forecast<'a> {
     }
 
     /// Predicts each of `combinations`; the best first.
+    ///
+    /// # Errors
+    /// As [`predict`].
     pub fn rank(&self, today: &Settings, combinations: &[Settings]) -> Result<Vec<Screened>> {
         let all = combinations.par_iter().map(|settings| self.screen(today, settings));
         let mut all: Vec<Screened> = all.collect::<Result<_>>()?;
@@ -157,6 +167,9 @@ impl<'a> Forecast<'a> {
     }
 
     /// Returns the metrics of a setting and its space.
+    ///
+    /// # Errors
+    /// As [`predict`].
     pub fn of(&self, settings: &Settings) -> Result<(Metrics, SpaceRatio)> {
         Ok(self.figures(settings, &prediction(self.input, self.estimate, settings)?))
     }

@@ -42,10 +42,7 @@ pub enum Error {
         todo: String,
     },
     /// The registry has no entry for the pool.
-    #[error(
-        "no pool {0:?} is known\n\
-         hint: name its files with --pool-file, or run `poolwright pool import {0} FILE…` once"
-    )]
+    #[error("no pool {0:?} is known")]
     Unknown(String),
     /// The owner's answer is invalid.
     #[error("invalid answer from the owner of {pool} (process {pid}): {why}")]
@@ -68,7 +65,7 @@ pub enum Error {
     /// The owner ended after it had received the request and before it answered.
     #[error(
         "process {pid}, which had {pool} open, ended before it answered\n\
-         hint: the log of a mount with --background is below {}", crate::state_dir().join("log").display()
+         hint: the log of a mount in the background is below {}", crate::state_dir().join("log").display()
     )]
     Ended {
         /// The pool's name.

@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Result;
@@ -20,7 +21,7 @@ const LIST_OFFSET: u64 = 16 << 10;
 const LIST_BYTES: usize = 112 << 10;
 
 /// `POOL_STATE_*`: the state in which the last process left the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Open now, or its last owner was killed: the next import replays the intent logs.
@@ -36,7 +37,7 @@ pub enum State {
 }
 
 /// A vdev as a label describes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Vdev {
     /// `file`, `disk`, `mirror`, `raidz`, …
     pub kind: String,
@@ -44,6 +45,7 @@ pub struct Vdev {
     pub id: u64,
     /// Its GUID.
     #[serde(serialize_with = "as_text")]
+    #[schemars(with = "String")]
     pub guid: u64,
     /// Number of parity disks of a `raidz`.
     pub parity: u64,
@@ -172,12 +174,13 @@ impl Vdev {
 }
 
 /// A pool assembled from the labels of files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FoundPool {
     /// Its name.
     pub pool: String,
     /// Its GUID.
     #[serde(serialize_with = "as_text")]
+    #[schemars(with = "String")]
     pub guid: u64,
     /// Its state.
     pub state: State,

@@ -30,6 +30,7 @@ mod error;
 mod fault;
 pub mod find;
 mod find_error;
+pub mod json_output;
 pub mod label;
 pub mod lifecycle;
 mod local_pool;

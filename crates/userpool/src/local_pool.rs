@@ -200,7 +200,7 @@ impl LocalPool {
     /// Refuses a dataset that is being recorded: a trace identifies files by their object numbers, which other files may get
     /// after a rollback.
     fn refuse_recorded(&self, dataset: &str) -> Answer<()> {
-        self.refuse(dataset, " with --record", "rolled back", |mounted| mounted.record.is_some())
+        self.refuse(dataset, ", which is being recorded,", "rolled back", |mounted| mounted.record.is_some())
     }
 
     fn refuse(&self, dataset: &str, how: &str, what: &str, which: impl Fn(&Mounted) -> bool) -> Answer<()> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use poolwright_openzfs::{DatasetStats, FileChange, PoolStats, Scan, ScanState, VdevHealth};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Fault;
@@ -116,7 +117,7 @@ pub enum Reply {
 }
 
 /// A mounted dataset with its mount options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mounted {
     /// Dataset.
     pub dataset: String,
@@ -146,7 +147,7 @@ pub struct Mounted {
 }
 
 /// The state of an open pool, reported by its owner.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolInfo {
     /// Its name.
     pub pool: String,
@@ -179,7 +180,7 @@ pub struct PoolInfo {
 }
 
 /// A file of an open pool that has changed since the pool was opened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileFault {
     /// Its path when the pool was opened.
     pub path: PathBuf,
@@ -195,7 +196,7 @@ pub struct FileFault {
 }
 
 /// The kind of an object in a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A file system.
@@ -205,7 +206,7 @@ pub enum Kind {
 }
 
 /// A dataset or a snapshot.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DatasetInfo {
     /// Its full name.
     pub name: String,
@@ -223,7 +224,7 @@ pub struct DatasetInfo {
 }
 
 /// The value of a property.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Value {
     /// Dataset.
     pub dataset: String,
@@ -238,7 +239,7 @@ pub struct Value {
 }
 
 /// The progress or result of a scrub.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Scrub {
     /// The time at which it began, in seconds since 1970.
     pub started_unix_s: u64,

@@ -7,36 +7,85 @@ use serde::Serialize;
 use crate::{Counters, DatasetInfo, Fault, Mounted, PoolInfo, Reply, Request, Scrub, ScrubHow, Value};
 
 /// A process that has a pool open and executes requests. Names are full names, which the caller has not checked.
-///
-/// Each method fails with a [`Fault`] if the request is invalid, refused for safety, or fails in the engine.
 pub trait PoolApi: Send + Sync {
     /// Space, errors and mounts.
+    ///
+    /// # Errors
+    /// If the engine cannot read the space, the vdevs or the scan of the pool.
     fn status(&self) -> Result<PoolInfo, Fault>;
     /// All counters.
+    ///
+    /// # Errors
+    /// If the engine cannot read the space or the vdevs of the pool.
     fn counters(&self) -> Result<Counters, Fault>;
     /// All datasets and snapshots.
+    ///
+    /// # Errors
+    /// If the engine cannot read the names, or if recent writes cannot be brought to disk first.
     fn list(&self) -> Result<Vec<DatasetInfo>, Fault>;
     /// Properties of a dataset; all if none is named.
+    ///
+    /// # Errors
+    /// `ENOENT` if the dataset or snapshot does not exist; `EINVAL` for a malformed name or an unknown property; or if the
+    /// engine cannot open the dataset.
     fn get(&self, dataset: &str, properties: &[String]) -> Result<Vec<Value>, Fault>;
     /// Sets properties of a dataset; if one of them is invalid, sets none.
+    ///
+    /// # Errors
+    /// `ENOENT` if the dataset does not exist; `EINVAL` for an unknown property or an invalid value; `EROFS` if the pool is
+    /// read-only; `EIO` if a file of the pool is lost; or if the engine fails.
     fn set(&self, dataset: &str, settings: &BTreeMap<String, String>) -> Result<(), Fault>;
     /// Makes a dataset inherit a property, and all below it if `recursive`. Returns the changed datasets.
+    ///
+    /// # Errors
+    /// As [`PoolApi::set`].
     fn inherit(&self, dataset: &str, property: &str, recursive: bool) -> Result<Vec<String>, Fault>;
     /// Creates a dataset, and its missing parents if `parents`.
+    ///
+    /// # Errors
+    /// `EEXIST` if the dataset exists and `parents` is not set; `ENOENT` if its parent does not exist and `parents` is not
+    /// set; otherwise as [`PoolApi::set`].
     fn create(&self, dataset: &str, settings: &BTreeMap<String, String>, parents: bool) -> Result<(), Fault>;
     /// Takes a snapshot, also of all datasets below it if `recursive`. Returns the new snapshots.
+    ///
+    /// # Errors
+    /// `ENOENT` if the dataset does not exist; `EEXIST` if one of the snapshots exists, and then none is taken; `EINVAL` for
+    /// a malformed name; `EROFS` or `EIO` as [`PoolApi::set`].
     fn snapshot(&self, name: &str, recursive: bool) -> Result<Vec<String>, Fault>;
     /// Rolls a dataset back to its latest snapshot, or to an older one if `recursive`, which destroys the newer ones.
+    ///
+    /// # Errors
+    /// `ENOENT` if the snapshot does not exist; `EBUSY` if the dataset is being recorded or its mount cannot be rolled back;
+    /// `EEXIST` if there are newer snapshots and `recursive` is not set; `EROFS` or `EIO` as [`PoolApi::set`].
     fn rollback(&self, name: &str, recursive: bool) -> Result<(), Fault>;
     /// Destroys a dataset or snapshot, and everything below it if `recursive`. Returns the destroyed names.
+    ///
+    /// # Errors
+    /// `ENOENT` if the object does not exist; `EBUSY` if it or a dataset below it is mounted, or if there is something below
+    /// it and `recursive` is not set; `EINVAL` for the root dataset of the pool; `EROFS` or `EIO` as [`PoolApi::set`].
     fn destroy(&self, name: &str, recursive: bool) -> Result<Vec<String>, Fault>;
     /// Starts, stops or waits for a scrub.
+    ///
+    /// # Errors
+    /// `EBUSY` if a scrub is running that `how` does not wait for or stop; `ENOENT` if there is none to stop; `EROFS` or
+    /// `EIO` as [`PoolApi::set`]; or if the engine refuses.
     fn scrub(&self, how: ScrubHow) -> Result<Scrub, Fault>;
     /// Waits until a transaction group with all earlier writes is on disk.
+    ///
+    /// # Errors
+    /// `EIO` if a file of the pool is lost; or if the engine cannot write the transaction group.
     fn sync(&self) -> Result<(), Fault>;
     /// Adds a mount.
+    ///
+    /// # Errors
+    /// `ENOENT` if the dataset does not exist; `EBUSY` if it is mounted; `EROFS` if the mount is writable and the pool is
+    /// not; `EIO` if a file of the pool is lost; or if the mount point cannot be used or must not be covered, or the kernel
+    /// refuses the mount.
     fn mount(&self, wanted: &Mounted) -> Result<Mounted, Fault>;
     /// Ends all mounts.
+    ///
+    /// # Errors
+    /// `EBUSY` if a program uses one of the mounts, and then all of them stay; `EIO` if a file of the pool is lost.
     fn release(&self) -> Result<(), Fault>;
 }
 

@@ -20,6 +20,13 @@ class Names(unittest.TestCase):
                 (Path(folder) / path).write_text(text)
             return sorted(names.check(Path(folder), names.not_used_names(GLOSSARY), names.shared_names(shared)))
 
+    def flags(self, files):
+        with tempfile.TemporaryDirectory() as folder:
+            for path, text in files.items():
+                (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
+                (Path(folder) / path).write_text(text)
+            return list(names.flags_in_libraries(Path(folder)))
+
     def test_names_that_are_not_used_are_found(self):
         found = self.found({"crates/a/src/misc.rs": "struct Thing;\n", "crates/a/src/good.rs": "pub struct Things;\n"})
         self.assertEqual(len(found), 2)
@@ -34,6 +41,24 @@ class Names(unittest.TestCase):
 
     def test_a_shared_name_that_is_not_shared_any_more_is_found(self):
         self.assertIn("Error is not", self.found({"crates/a/src/x.rs": "pub struct Error;\n"}, "Error\n")[0])
+
+    def test_a_text_of_a_library_that_names_a_flag_is_found(self):
+        text = 'fn f() {\n    let c = \'"\';\n    g("choose \\"x\\" with --scratch"); // "or --scratch"\n}\n'
+        files = {"docs/commands.md": "`--scratch` `--no-prefetch`", "crates/a/src/x.rs": text, "crates/poolwright/src/x.rs": text}
+        found = self.flags(files)
+        self.assertEqual(len(found), 1)
+        self.assertIn("crates/a/src/x.rs:3: a library's text names the flag --scratch", found[0])
+
+    def test_arguments_comments_tests_and_flags_of_other_programs_are_allowed(self):
+        allowed = [
+            'g(["--scratch"]);',
+            '/// as --scratch has it\n',
+            'g("cp --sparse=always a b, --scratch-pad");',
+            'g();\n#[cfg(test)]\nmod tests {\n    g("with --scratch");\n}\n',
+        ]
+        for text in allowed:
+            self.assertEqual(self.flags({"docs/commands.md": "`--scratch`", "crates/a/src/x.rs": text}), [], text)
+        self.assertEqual(len(self.flags({"docs/commands.md": "`--scratch`", "crates/a/src/x.rs": 'g(r#"a "b" --scratch"#)'})), 1)
 
     def test_a_glossary_without_the_list_is_an_error(self):
         with self.assertRaises(SystemExit):

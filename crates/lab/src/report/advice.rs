@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use poolwright_openzfs::property;
 use poolwright_stats::Direction;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::cells;
@@ -31,7 +32,7 @@ const TORN: &str =
 const OFF: &[&str] = &["off", "OFF", "false", "0", "no"];
 
 /// A row of the closing table.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
     /// Role of the dataset.
     pub dataset: String,
@@ -60,7 +61,7 @@ pub struct Advice {
 }
 
 /// How certain a recommendation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
     /// Better than every other value beyond noise.
@@ -76,13 +77,13 @@ pub enum Choice {
 }
 
 /// Values that are not recommended.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Other {
     /// Property → value.
     pub set: Vec<(String, String)>,
     /// The best case with these values.
     pub case: String,
-    /// Median of the case's measure.
+    /// Median of the case's measure, in the unit of the measure.
     pub median: f64,
     /// Ratio of the best case's measure to this one's, pair by pair.
     pub ratio: Option<f64>,

@@ -1,5 +1,6 @@
 //! The rows of a study's table: every case with the figures of its trials.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figure::Figure;
@@ -10,7 +11,7 @@ use crate::statistics;
 use crate::store::Trial;
 
 /// A case and the figures of its trials.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     /// The case.
     pub case: Case,

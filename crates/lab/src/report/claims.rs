@@ -1,6 +1,7 @@
 //! Compares the original's statements with the measurements.
 
 use poolwright_stats::{Direction, PairedRatio};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{format, measures};
@@ -9,7 +10,7 @@ use crate::statistics;
 use crate::store::Trial;
 
 /// The result of testing a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimVerdict {
     /// The interval of the ratio lies entirely on the side that the original states.
@@ -51,7 +52,7 @@ impl ClaimVerdict {
 }
 
 /// A claim with the original's and the measured figures.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ClaimResult {
     /// Name of the claim's study.
     pub study: String,
@@ -65,22 +66,22 @@ pub struct ClaimResult {
     pub better: Case,
     /// The case with which it is compared; empty if `least` is set.
     pub than: Case,
-    /// The bound that `better` has to reach.
+    /// The bound that `better` has to reach, in `unit`.
     pub least: Option<f64>,
     /// Whether a lower value is better.
     pub lower: bool,
     /// How many times better it has to be, if the claim states this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,
-    /// The limit within which `better` stays and which `than` exceeds.
+    /// The limit within which `better` stays and which `than` exceeds, in `unit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
     /// Whether the statement names `than` first.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub than_first: bool,
-    /// The original's figures for `better` and `than`.
+    /// The original's figures for `better` and `than`, in `unit`.
     pub original: Option<[f64; 2]>,
-    /// Measured medians over all pairs.
+    /// Measured medians over all pairs, in `unit`.
     pub ours: Option<[f64; 2]>,
     /// Median of the ratio of `better` to `than` over all pairs, with its 95 % interval.
     pub ratio: Option<f64>,

@@ -1,5 +1,6 @@
 //! Compares two runs of one campaign: whether they agree within the intervals that they print.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figure::Figure;
@@ -7,7 +8,7 @@ use super::{Report, format};
 use crate::campaign::Case;
 
 /// The comparison of two runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// Name of the campaign.
     pub campaign: String,
@@ -32,7 +33,7 @@ pub struct Comparison {
 }
 
 /// A cell in which the runs differ.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CellDiff {
     /// Name of the study.
     pub study: String,

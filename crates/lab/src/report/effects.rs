@@ -2,6 +2,7 @@
 
 use poolwright_report::Better;
 use poolwright_stats::Direction;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{format, measures};
@@ -10,7 +11,7 @@ use crate::statistics;
 use crate::store::Trial;
 
 /// The effect of one level relative to the first.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Effect {
     /// The measure.
     pub measure: String,

@@ -76,7 +76,7 @@ fn check(program: &Path, parameters: &Parameters) -> std::io::Result<Output> {
 /// `fusermount3`.
 ///
 /// # Errors
-/// [`Error::Missing`] if one of them is missing.
+/// [`Error::NoFuse`] or [`Error::NoHelper`].
 pub fn fuse() -> Result<()> {
     device()?;
     helper(rustix::process::geteuid().is_root(), std::env::var_os("PATH").as_deref())
@@ -92,21 +92,12 @@ fn helper(root: bool, path: Option<&OsStr>) -> Result<()> {
     if root || path.is_some_and(|path| std::env::split_paths(path).any(executable)) {
         return Ok(());
     }
-    Err(Error::Missing(
-        "fusermount3 is not in the PATH, and without it only root can mount a dataset\nhint: install the package fuse3, \
-         run as root, or measure the host's own file system with --target directory:PATH"
-            .into(),
-    ))
+    Err(Error::NoHelper)
 }
 
 fn device() -> Result<()> {
     let opened = std::fs::File::options().read(true).write(true).open("/dev/fuse");
-    opened.map(drop).map_err(|why| {
-        Error::Missing(format!(
-            "cannot open /dev/fuse: {why}\nhint: install fuse3 and load the module fuse, or measure the host's own file system \
-             with --target directory:PATH"
-        ))
-    })
+    opened.map(drop).map_err(Error::NoFuse)
 }
 
 /// Checks that the machine has enough memory for the largest ARC of a run; both in bytes, and a memory of 0 is
@@ -125,19 +116,14 @@ pub(crate) fn memory(arc: u64, memory: u64) -> Result<()> {
 /// Checks that `dir` has `needed` bytes of free space.
 ///
 /// # Errors
-/// [`Error::Missing`] if `dir` has less than `needed` bytes free.
+/// [`Error::NoSpace`] if `dir` has less than `needed` bytes free.
 pub fn space(dir: &Path, needed: u64) -> Result<()> {
     let stat = rustix::fs::statvfs(dir).map_err(|e| Error::host("inspecting", dir)(e.into()))?;
     let free = stat.f_bavail * stat.f_frsize;
     if free >= needed {
         return Ok(());
     }
-    Err(Error::Missing(format!(
-        "{} has {} free, but a trial may need {}\nhint: choose another directory with --scratch",
-        dir.display(),
-        format_size(free),
-        format_size(needed)
-    )))
+    Err(Error::NoSpace { path: dir.to_owned(), free, needed })
 }
 
 #[cfg(test)]

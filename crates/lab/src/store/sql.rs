@@ -113,6 +113,9 @@ pub(super) struct SqlStore<D>(D);
 
 impl<D: Database> SqlStore<D> {
     /// Creates the tables, or checks that they have the right format.
+    ///
+    /// # Errors
+    /// [`Error::Store`] if the database cannot be read or written, or has tables of another format.
     pub fn new(mut database: D) -> Result<SqlStore<D>> {
         let place = database.place();
         let failed = |why: String| Error::Store { place: place.clone(), why };

@@ -10,6 +10,9 @@ use poolwright_host::process::{self, CpuTicks, ProcessStat};
 use rustix::process::{Pid, Signal, WaitOptions};
 
 /// Makes this process the parent of all orphaned descendants (`PR_SET_CHILD_SUBREAPER`).
+///
+/// # Errors
+/// If the kernel refuses the `prctl`.
 pub fn adopt_orphans() -> std::io::Result<()> {
     // Any ID other than 0 enables it.
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)

@@ -21,24 +21,39 @@ use super::Setting;
 use crate::{Result, TargetSpec, TrialSpec};
 
 /// Mounted datasets by role.
-///
-/// # Errors
-/// All functions fail if the storage or the process that serves it fails, and [`Target::set`] if the storage has no
-/// properties.
 pub trait Target: Sync {
     /// Returns the directory for a role's files.
     fn path(&self, role: &str) -> PathBuf;
     /// Prepares a phase: `cold` empties all caches, `record` starts the recording of reads and writes.
+    ///
+    /// # Errors
+    /// If the caches cannot be emptied (the pool cannot be exported or imported, a mount is in use, a file cannot be opened),
+    /// if a dataset cannot be mounted again for the recording, or if `record` is set and the storage cannot record.
     fn prepare(&mut self, cold: bool, record: bool) -> Result<()>;
     /// Sets properties of a role's dataset; they take effect at once.
+    ///
+    /// # Errors
+    /// If the storage has no properties, the role has no dataset, or the engine refuses a value.
     fn set(&self, role: &str, settings: &Settings) -> Result<()>;
     /// Waits until all written data is on disk.
+    ///
+    /// # Errors
+    /// If the data cannot be written, or the process that serves the datasets does not answer.
     fn sync(&self) -> Result<()>;
     /// Returns the size of each role; call it after [`Target::sync`].
+    ///
+    /// # Errors
+    /// If a dataset cannot be read, or the process that serves the datasets does not answer.
     fn sizes(&self) -> Result<BTreeMap<String, Size>>;
     /// Returns the current counters, or `None` if there are none.
+    ///
+    /// # Errors
+    /// If the process that serves the datasets does not answer.
     fn counters(&self) -> Result<Option<Counters>>;
     /// Ends the recording that [`Target::prepare`] began. Returns the traces by role.
+    ///
+    /// # Errors
+    /// If a dataset cannot be unmounted to complete its trace, or not mounted again.
     fn recorded(&mut self) -> Result<BTreeMap<String, Recorded>>;
     /// Returns the ID of the process that serves the datasets, if it is a separate one.
     fn engine(&self) -> Option<i32>;
@@ -47,9 +62,15 @@ pub trait Target: Sync {
     /// Returns a path on the device that contains all data.
     fn place(&self) -> &Path;
     /// Returns versions to store with the results.
+    ///
+    /// # Errors
+    /// If the process that serves the datasets does not answer.
     fn versions(&self) -> Result<BTreeMap<String, String>>;
     /// Destroys the target in order and removes its files; the second call does nothing. Without this call,
     /// dropping the target kills its process.
+    ///
+    /// # Errors
+    /// If a dataset cannot be unmounted, the process does not end in time, or a file cannot be removed.
     fn tear_down(&mut self) -> Result<()>;
 }
 

@@ -3,10 +3,11 @@
 use std::fs::read_to_string;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a machine gives to its ARC. What is not known is left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
     /// The most that the ARC may take: `c_max` of `arcstats`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,6 @@
 //! Where a curve bends, and what is enough.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::interpolate::Interpolation;
@@ -12,7 +13,7 @@ use super::short;
 /// the last. The hull, because on it each byte buys less than the one before, while a curve of its own may fall in cliffs,
 /// and the place before a cliff is none to stop at. Sizes beyond [`Enough`] take no part, or the knee would depend on how far
 /// beyond what is needed the curve was drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Knee {
     /// Size of the cache.
     pub cache_bytes: u64,
@@ -23,7 +24,7 @@ pub struct Knee {
 /// The smallest size whose reads are within 5 % of the fewest (and within 0.05 % of the requests, of a curve that reaches
 /// zero). A curve whose largest size is the first such one, and does not hold all that is used again, has none: the
 /// fewest reads are not known.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Enough {
     /// Size of the cache.
     pub cache_bytes: u64,

@@ -9,6 +9,7 @@ mod interpolate;
 mod knee;
 mod step;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use host::Host;
@@ -35,7 +36,7 @@ pub struct Given {
 }
 
 /// What a curve means.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
     /// Where the curve bends; `None` if it does not, and `notes` say why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +57,7 @@ pub struct Advice {
 }
 
 /// A curve with what it means.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explained {
     /// The curve.
     #[serde(flatten)]

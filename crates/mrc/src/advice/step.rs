@@ -1,5 +1,6 @@
 //! What more memory buys.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::interpolate::{Interpolation, Reads};
@@ -7,7 +8,7 @@ use super::{GIB, Given, short};
 use crate::Point;
 
 /// What a larger cache saves.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// From this size.
     pub from_bytes: u64,
@@ -29,7 +30,7 @@ pub struct Step {
 }
 
 /// A figure and its 95 % confidence interval; without a sample all three are the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Saved {
     /// The figure.
     pub value: f64,
@@ -40,7 +41,7 @@ pub struct Saved {
 }
 
 /// Whether a step saves anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepVerdict {
     /// It does.

@@ -11,6 +11,7 @@ mod trace;
 use std::path::{Path, PathBuf};
 
 use poolwright_trace::layout::Role;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Extent, Result};
@@ -167,7 +168,7 @@ fn recognise(path: &Path, head: &[u8]) -> Result<Format> {
 }
 
 /// Single events that cannot be right, counted instead of believed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Skipped {
     /// Left out: they read or write nothing.
     pub zero_length: u64,

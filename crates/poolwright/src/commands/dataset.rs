@@ -7,6 +7,10 @@ use clap::Subcommand;
 use poolwright_render::dataset_list;
 use poolwright_render::listing::listing;
 use poolwright_trace::format_size;
+use poolwright_userpool::json_output::{
+    ChangedDatasets, CompletedRollback, CreatedDataset, DatasetList, DestroyedDatasets, InheritedProperty,
+    PropertyValues, TakenSnapshots,
+};
 use poolwright_userpool::{DatasetFilter, DatasetInfo, Kind, Request, Value, name};
 
 use poolwright_openzfs::property;
@@ -81,7 +85,7 @@ fn create(args: CreateArgs) -> anyhow::Result<u8> {
     warn(&args.dataset, &settings);
     let (dataset, parents) = (args.dataset.clone(), args.parents);
     let request = Request::Create { dataset, settings: settings.clone(), parents };
-    let json = |()| serde_json::json!({"dataset": args.dataset, "settings": settings});
+    let json = |()| CreatedDataset { dataset: args.dataset.clone(), settings };
     ask(&args.dataset, &args.files, &request, args.json, json)
 }
 
@@ -118,7 +122,7 @@ fn set(args: SetArgs) -> anyhow::Result<u8> {
         PoolConnection::once::<()>(name::pool_of(dataset), &args.files, &request)?;
     }
     if args.json {
-        print_json(&serde_json::json!({"datasets": datasets, "settings": settings}))?;
+        print_json(&ChangedDatasets { datasets, settings })?;
     }
     Ok(0)
 }
@@ -163,7 +167,7 @@ fn inherit(args: InheritArgs) -> anyhow::Result<u8> {
         done.extend(PoolConnection::once::<Vec<String>>(&pool, &args.files, &request)?);
     }
     if args.json {
-        print_json(&serde_json::json!({"property": known.name, "datasets": done}))?;
+        print_json(&InheritedProperty { property: known.name.to_owned(), datasets: done })?;
     }
     Ok(0)
 }
@@ -259,7 +263,7 @@ fn get(args: GetArgs) -> anyhow::Result<u8> {
         values.extend(PoolConnection::once::<Vec<Value>>(name::pool_of(dataset), &args.files, &request)?);
     }
     if args.json {
-        print_json(&serde_json::json!({ "values": values }))?;
+        print_json(&PropertyValues { values })?;
         return Ok(0);
     }
     let row = |v: &Value| args.fields.iter().map(|field| field.of(v, args.plain)).collect();
@@ -325,7 +329,7 @@ fn list(args: ListArgs) -> anyhow::Result<u8> {
     };
     let all = DatasetFilter { names: args.datasets, recursive: args.recursive, kind }.apply(all)?;
     if args.json {
-        print_json(&serde_json::json!({ "datasets": all }))?;
+        print_json(&DatasetList { datasets: all })?;
         return Ok(0);
     }
     for (name, trouble) in all.iter().filter_map(|d| Some((&d.name, d.trouble.as_ref()?))) {
@@ -356,7 +360,7 @@ struct SnapshotArgs {
 
 fn snapshot(args: SnapshotArgs) -> anyhow::Result<u8> {
     let request = Request::Snapshot { name: args.name.clone(), recursive: args.recursive };
-    let json = |taken: Vec<String>| serde_json::json!({ "snapshots": taken });
+    let json = |snapshots: Vec<String>| TakenSnapshots { snapshots };
     ask(&args.name, &args.files, &request, args.json, json)
 }
 
@@ -383,7 +387,7 @@ struct RollbackArgs {
 
 fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
     let request = Request::Rollback { name: args.name.clone(), recursive: args.recursive };
-    let json = |()| serde_json::json!({ "snapshot": args.name });
+    let json = |()| CompletedRollback { snapshot: args.name.clone() };
     ask(&args.name, &args.files, &request, args.json, json)
 }
 
@@ -408,17 +412,17 @@ struct DestroyArgs {
 
 fn destroy(args: DestroyArgs) -> anyhow::Result<u8> {
     let request = Request::Destroy { name: args.name.clone(), recursive: args.recursive };
-    let json = |gone: Vec<String>| serde_json::json!({ "destroyed": gone });
+    let json = |destroyed: Vec<String>| DestroyedDatasets { destroyed };
     ask(&args.name, &args.files, &request, args.json, json)
 }
 
 /// Sends a request about `name`, and prints the answer as JSON if `print` is set.
-fn ask<T: serde::de::DeserializeOwned>(
+fn ask<T: serde::de::DeserializeOwned, O: serde::Serialize>(
     name: &str,
     files: &PoolFiles,
     request: &Request,
     print: bool,
-    json: impl FnOnce(T) -> serde_json::Value,
+    json: impl FnOnce(T) -> O,
 ) -> anyhow::Result<u8> {
     let answer = PoolConnection::once(name::pool_of(name), files, request)?;
     if print {

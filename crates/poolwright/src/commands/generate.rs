@@ -1,6 +1,8 @@
-//! `poolwright generate`: man pages, shell completions and the reference documentation, made from the same definitions as `--help`.
+//! `poolwright generate`: man pages, shell completions and the reference documentation, made from the same definitions as `--help`,
+//! and the JSON Schemas, made from the types of the output.
 
 mod reference;
+mod schemas;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +11,10 @@ use anyhow::Context as _;
 use clap::{Command, ValueHint};
 use clap_complete::Shell;
 
-/// Write the man pages, the completions of the shells and the reference documentation
+/// Write the man pages, the completions of the shells, the reference documentation and the JSON Schemas
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directory that receives `man1/`, `bash/`, `zsh/`, `fish/` and `docs/`; it is created if it does not exist
+    /// The directory that receives `man1/`, `bash/`, `zsh/`, `fish/`, `docs/` and `schema/`; it is created if it does not exist
     #[arg(value_hint = ValueHint::DirPath)]
     dir: PathBuf,
 }
@@ -29,8 +31,18 @@ pub fn run(args: Args, command: Command) -> anyhow::Result<u8> {
         clap_complete::generate_to(shell, &mut command.clone(), "poolwright", &dir)
             .with_context(|| format!("write the completions to {}", dir.display()))?;
     }
+    schemas(&created(args.dir.join("schema"))?)?;
     documentation(&created(args.dir.join("docs"))?, command)?;
     Ok(0)
+}
+
+/// `NAME.json` for each schema.
+fn schemas(dir: &Path) -> anyhow::Result<()> {
+    for (name, schema) in schemas::all() {
+        let path = dir.join(format!("{name}.json"));
+        fs::write(&path, format!("{schema:#}\n")).with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// `commands.md`, and a file for each generated table.

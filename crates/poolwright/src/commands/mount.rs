@@ -12,6 +12,7 @@ use poolwright_poolserver::background::{self, Started};
 use poolwright_poolserver::{
     Caching, Devices, Frontend, ServeOptions, Severity, check_mount_point, detach, mount,
 };
+use poolwright_userpool::json_output::NewMount;
 use poolwright_userpool::{ConnectOptions, Mounted, name};
 
 use super::options::{Usage, default_arc, parse_arc, parse_size, this_program};
@@ -177,7 +178,9 @@ impl Frontend for Terminal {
             );
         }
         let line = if self.json {
-            serde_json::json!({"pid": pid, "owner": is_owner, "mounted": mounted}).to_string()
+            let line = NewMount { pid, owner: is_owner, mounted: mounted.clone() };
+            serde_json::to_string(&line)
+                .unwrap_or_else(|why| format!("cannot write the mount as JSON: {why}"))
         } else {
             let end = if is_owner && !self.detached { "umount or Ctrl-C ends it" } else { "umount ends it" };
             format!("{} mounted on {} by process {pid}; {end}", mounted.dataset, mounted.dir.display())

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
-use poolwright_record::{Ended, Options, Progress, Recorder, Subject, Summary};
+use poolwright_record::{Ended, Options, Progress, Recorder, RecordingSummary, Subject, Summary};
 use poolwright_trace::{counted, format_count, format_ns, format_size};
 
 use super::options::{parse_size, parse_time};
@@ -67,7 +67,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     bar.finish_and_clear();
 
     if args.json {
-        println!("{}", json(&summary));
+        println!("{}", serde_json::to_string(&RecordingSummary::from(&summary))?);
     } else {
         print!("{}", text(&summary));
     }
@@ -112,25 +112,6 @@ pub(super) fn show(bar: &ProgressBar, progress: &Progress) {
         format_size(progress.bytes),
         counted(progress.files as u64, "file"),
     ));
-}
-
-fn json(summary: &Summary) -> serde_json::Value {
-    serde_json::json!({
-        "trace": (summary.trace.events > 0).then_some(&summary.trace.path),
-        "events": summary.trace.events,
-        "files": summary.trace.files,
-        "bytes": summary.bytes,
-        "seconds": summary.meta.duration_ns as f64 / 1e9,
-        "lost_events": summary.meta.lost_events,
-        "probe_set": summary.meta.probe_set,
-        "subject": summary.meta.subject,
-        "unseen": summary.meta.unseen.iter().map(|(what, n)| serde_json::json!({"what": what, "count": n}))
-            .collect::<Vec<_>>(),
-        "ended": match summary.ended {
-            Ended::Asked => "asked",
-            Ended::SubjectGone => "subject-gone",
-        },
-    })
 }
 
 fn text(summary: &Summary) -> String {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use poolwright_render::replay_comparison::{self, Comparison, compare};
+use poolwright_render::replay_comparison::{self, ReplayOutput, compare};
 use poolwright_render::replay_table::{self, TrialRow};
 use poolwright_replay::{
     ApplicationSpec, Capture, EngineOptions, Error, Replay, Spec, TargetSpec, capture, child,
@@ -177,7 +177,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     bar.finish_and_clear();
     let comparisons = compare(&settings, &runs);
     if args.json {
-        print_json(&runs, &comparisons, &stopped)?;
+        let stopped = stopped.iter().map(Stopped::to_entry).collect();
+        println!("{}", serde_json::to_string(&ReplayOutput::new(runs.clone(), comparisons, stopped))?);
     } else {
         let rows = settings.iter().zip(&runs);
         let rows: Vec<TrialRow<'_>> =
@@ -332,16 +333,4 @@ fn bar(trials: u64) -> ProgressBar {
     let bar = ProgressBar::new(trials).with_style(style);
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
-}
-
-/// One trial as the documented object; several as `{"runs":[…],"comparisons":[…],"stopped":[…]}`.
-fn print_json(runs: &[Vec<Replay>], comparisons: &[Comparison], stopped: &[Stopped]) -> anyhow::Result<()> {
-    let all: Vec<&Replay> = runs.iter().flatten().collect();
-    let object = if let ([one], []) = (all.as_slice(), stopped) {
-        serde_json::to_string(one)?
-    } else {
-        serde_json::json!({ "runs": all, "comparisons": comparisons, "stopped": stopped }).to_string()
-    };
-    println!("{object}");
-    Ok(())
 }

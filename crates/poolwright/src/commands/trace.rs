@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow};
 use clap::builder::PossibleValuesParser;
 use clap::{Subcommand, ValueEnum};
-use poolwright_trace::export::{self, Exported, Format};
-use poolwright_trace::import::{self, IMPORTERS};
+use poolwright_trace::export::{self, ExportSummary, Exported, Format};
+use poolwright_trace::import::{self, IMPORTERS, ImportSummary};
 use poolwright_trace::{Reader, counted, format_size, stats};
-use serde_json::json;
 
 use super::options::say_torn;
 use crate::failure::Usage;
@@ -105,11 +104,7 @@ fn show(trace: &Path, files: usize, json: bool) -> Result<u8> {
 fn import(source: &Path, output: &Path, format: Option<&str>, json: bool) -> Result<u8> {
     let (summary, importer) = import::import(source, format, output)?;
     let text = if json {
-        let object = json!({
-            "format": importer.name(), "trace": summary.path, "events": summary.events, "files": summary.files,
-            "bytes": summary.bytes, "duration_s": summary.duration_ns as f64 / 1e9,
-        });
-        format!("{object}\n")
+        serde_json::to_string(&ImportSummary::new(&summary, importer))? + "\n"
     } else {
         format!(
             "{}: {} on {}, {} ({})\n",
@@ -145,11 +140,11 @@ fn export(trace: &Path, output: &Path, format: Format, force: Force, json: bool)
         file.with_context(|| format!("cannot write {}", output.display()))?.commit()?;
         done
     };
-    report(&done, output, format, to_stdout, json);
+    report(&done, output, format, to_stdout, json)?;
     Ok(0)
 }
 
-fn report(done: &Exported, output: &Path, format: Format, to_stdout: bool, json: bool) {
+fn report(done: &Exported, output: &Path, format: Format, to_stdout: bool, json: bool) -> Result<()> {
     for (op, count) in &done.skipped {
         eprintln!(
             "note: left out {}: {} has no such operation",
@@ -158,15 +153,13 @@ fn report(done: &Exported, output: &Path, format: Format, to_stdout: bool, json:
         );
     }
     if json {
-        let object = json!({
-            "format": format.name(), "output": output, "events": done.events, "skipped": done.skipped,
-        });
-        println!("{object}");
-        return;
+        println!("{}", serde_json::to_string(&ExportSummary::new(done, format, output))?);
+        return Ok(());
     }
     if !to_stdout {
         println!("{}: {} ({})", output.display(), counted(done.events, "event"), format.name());
     }
+    Ok(())
 }
 
 fn same_file(one: &Path, other: &Path) -> bool {

@@ -4,7 +4,7 @@
 
 pub mod mounted;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -73,8 +73,10 @@ impl Place {
         String::from_utf8(done.get_output().stdout.clone()).unwrap()
     }
 
+    /// Runs it with `--json`; its output, which follows the command's schema.
     pub fn json(&self, line: &str) -> Value {
-        serde_json::from_str(&self.run(&format!("{line} --json"))).unwrap()
+        let value = serde_json::from_str(&self.run(&format!("{line} --json"))).unwrap();
+        follows_schema(&schema_of(line), value)
     }
 
     /// Runs it, expects this exit code, and every word in what it says.
@@ -86,6 +88,32 @@ impl Place {
         }
         assert!(!said.contains("panicked") && !said.contains("defect"), "{line}: {said}");
     }
+}
+
+/// The name of the schema of a command's output.
+fn schema_of(line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[0] {
+        group @ ("dataset" | "lab" | "pool" | "trace") => format!("{group}-{}", words[1]),
+        command => command.to_owned(),
+    }
+}
+
+/// Returns the value, which follows the schema docs/schema/NAME.json.
+pub fn follows_schema(name: &str, value: Value) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/schema/{name}.json"));
+    let text = std::fs::read(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+    let schema = serde_json::from_slice(&text).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let faults: Vec<String> =
+        validator.iter_errors(&value).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
+    assert!(faults.is_empty(), "not as {name}.json describes it:\n{}", faults.join("\n"));
+    value
+}
+
+/// The JSON on a program's standard output, which follows a schema.
+pub fn json_output(name: &str, stdout: &[u8]) -> Value {
+    follows_schema(name, serde_json::from_slice(stdout).unwrap())
 }
 
 /// Ends a test where nothing can be mounted, and says so.

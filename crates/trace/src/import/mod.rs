@@ -9,6 +9,9 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::error::{Error, Result, io};
 use crate::writer::refuse_foreign;
 use crate::{Event, File, Meta, Summary, Writer, layout};
@@ -29,6 +32,37 @@ pub trait Importer: Sync {
     ///
     /// Returns an error if a line is invalid or cannot be read, or if the trace cannot be written.
     fn import(&self, lines: &mut Lines<'_>, sink: &mut Sink) -> Result<()>;
+}
+
+/// The result of an import, as `trace import --json` prints it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ImportSummary {
+    /// The format of the source.
+    pub format: String,
+    /// The trace that was written.
+    pub trace: PathBuf,
+    /// The number of events.
+    pub events: u64,
+    /// The number of files in the trace's file table.
+    pub files: usize,
+    /// Length of the trace file in bytes.
+    pub bytes: u64,
+    /// Duration of the recording in seconds.
+    pub duration_s: f64,
+}
+
+impl ImportSummary {
+    /// The result of [`import`].
+    pub fn new(summary: &Summary, importer: &dyn Importer) -> ImportSummary {
+        ImportSummary {
+            format: importer.name().to_owned(),
+            trace: summary.path.clone(),
+            events: summary.events,
+            files: summary.files,
+            bytes: summary.bytes,
+            duration_s: summary.duration_ns as f64 / 1e9,
+        }
+    }
 }
 
 /// Every format that can be imported.
@@ -190,7 +224,7 @@ fn choose(source: &Path, format: Option<&str>, head: &[u8]) -> Result<&'static d
     };
     found.copied().ok_or_else(|| match format {
         Some(name) => error(format!("unknown format {name:?}; known formats: {}", names())),
-        None => error(format!("unrecognised format; known formats: {} (choose one with --format)", names())),
+        None => Error::UnrecognisedFormat { path: source.to_owned(), known: names() },
     })
 }
 

@@ -1,10 +1,11 @@
 //! Histograms of bounded size: powers of two for sizes, log-linear for latencies.
 
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Sizes by power of two: `[low, count]` for sizes from `low` to below `2*low`, ascending; `low` 0 for size 0.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Sizes in bytes by power of two: `[low, count]` for sizes from `low` to below `2*low`, ascending; `low` 0 for size 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct SizeHistogram(pub Vec<(u64, u64)>);
 
@@ -86,13 +87,13 @@ impl LatencyHistogram {
 }
 
 /// Latency quantiles in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
-    /// Median.
+    /// Median in nanoseconds.
     pub p50: u64,
-    /// 99th percentile.
+    /// 99th percentile in nanoseconds.
     pub p99: u64,
-    /// 99.9th percentile.
+    /// 99.9th percentile in nanoseconds.
     pub p999: u64,
 }
 

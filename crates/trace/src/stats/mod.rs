@@ -10,6 +10,7 @@ mod working_set;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use collect::{Collector, collect};
@@ -24,7 +25,7 @@ pub const WORKING_SET_BLOCKS: [u64; 3] = [4096, 16384, 131072];
 pub const THROUGHPUT_BUCKETS: usize = 60;
 
 /// The statistics of a trace. `trace show --json` prints their serialization.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Stats {
     /// Length of the recording in seconds.
     pub duration_s: f64,
@@ -53,12 +54,12 @@ pub struct Stats {
     pub files: Vec<FileStats>,
     /// The recording in [`THROUGHPUT_BUCKETS`] equal parts.
     pub throughput: Vec<Throughput>,
-    /// Share of the blocks from which the working set is estimated, by block size; 1 if it is exact.
+    /// Block size in bytes → share of the blocks from which the working set is estimated; 1 if it is exact.
     pub working_set_sampled: BTreeMap<String, f64>,
 }
 
 /// The figures of one file.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FileStats {
     /// Its path.
     pub path: String,
@@ -78,7 +79,7 @@ pub struct FileStats {
 }
 
 /// The figures of a file, of a role, or of all files.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
     /// Operations by name. The total has an entry for every name, other groups only for names that occur.
     pub ops: BTreeMap<String, u64>,
@@ -94,14 +95,14 @@ pub struct Group {
     pub write: Direction,
     /// Figures of syncs.
     pub sync: Sync,
-    /// Distinct blocks touched, by block size.
+    /// Distinct blocks touched, in bytes, by block size.
     pub working_set: Vec<WorkingSetSize>,
     /// Bytes written per distinct byte written (in 4K blocks); `None` if nothing was written.
     pub overwrite_factor: Option<f64>,
 }
 
 /// Bytes transferred.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bytes {
     /// Bytes read.
     pub read: u64,
@@ -110,7 +111,7 @@ pub struct Bytes {
 }
 
 /// Figures of reads or of writes. A field is `None` if no operation has the figure.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Direction {
     /// Sizes by how the operation was issued: `sync`, `async` (not synchronous), `direct`, `buffered`.
     pub size_histogram_by_kind: BTreeMap<String, SizeHistogram>,
@@ -120,12 +121,12 @@ pub struct Direction {
     pub offset_alignment: Option<u64>,
     /// Largest power of two in bytes, up to 1M, that divides 99 % of the lengths.
     pub length_alignment: Option<u64>,
-    /// Latencies of the operations that have one.
+    /// Latencies in nanoseconds of the operations that have one.
     pub latency_ns: Option<Quantiles>,
 }
 
 /// How data was made durable.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Sync {
     /// The number of `fsync` and `fdatasync` calls.
     pub calls: u64,
@@ -135,12 +136,12 @@ pub struct Sync {
     pub writes_per_sync: Option<f64>,
     /// Mean bytes written between two sync calls on a file.
     pub bytes_per_sync: Option<f64>,
-    /// Latencies of the calls.
+    /// Latencies of the calls in nanoseconds.
     pub latency_ns: Option<Quantiles>,
 }
 
 /// Distinct blocks of one size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkingSetSize {
     /// The block size in bytes.
     pub block: u64,
@@ -153,15 +154,15 @@ pub struct WorkingSetSize {
 }
 
 /// One part of the recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {
     /// Its start in seconds.
     pub start_s: f64,
-    /// Reads that began in this part.
+    /// Number of reads that began in this part.
     pub reads: u64,
-    /// Writes that began in this part.
+    /// Number of writes that began in this part.
     pub writes: u64,
-    /// Sync calls that began in this part.
+    /// Number of sync calls that began in this part.
     pub syncs: u64,
     /// Bytes of those reads.
     pub read_bytes: u64,

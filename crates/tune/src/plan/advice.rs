@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{MeasuredChange, Settings};
 
 /// A published rule and its effect on this database.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckedAdvice {
     /// Identifier of the rule.
     pub rule: String,
@@ -32,7 +33,7 @@ pub struct CheckedAdvice {
 }
 
 /// The publication that contains the advice.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AdviceSource {
     /// Title of the page and the section.
     pub title: String,
@@ -41,7 +42,7 @@ pub struct AdviceSource {
 }
 
 /// How much is known of a rule's effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AdviceStatus {
     /// Today's settings already follow the rule.

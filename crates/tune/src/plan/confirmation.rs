@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{GainVerdict, Gains, Measured, OBJECTIVE, Settings};
 
 /// The result of running the database on pools with the plan's settings, compared with the predictions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Confirmation {
     /// End of the confirmation, RFC 3339 in UTC.
     pub created: String,
@@ -41,7 +42,7 @@ pub struct Confirmation {
 }
 
 /// The commands, as passed to `sh -c`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfirmationCommands {
     /// Starts the database; missing if the database is not a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +55,7 @@ pub struct ConfirmationCommands {
 }
 
 /// The unit of work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkUnit {
     /// One run of the load command.
@@ -64,7 +65,7 @@ pub enum WorkUnit {
 }
 
 /// The role of a setting in the confirmation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contender {
     /// Today's settings.
@@ -87,7 +88,7 @@ impl Contender {
 }
 
 /// One of the settings, and the measurements of the database under it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfirmedSetting {
     /// Which of the settings.
     pub name: Contender,
@@ -123,7 +124,7 @@ impl ConfirmedSetting {
 }
 
 /// A dataset of a trial's pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfirmedDataset {
     /// Mount point below the database's directory; `.` for the directory itself.
     pub place: String,
@@ -134,7 +135,7 @@ pub struct ConfirmedDataset {
 }
 
 /// A predicted change.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PredictedChange {
     /// Change as a fraction: -0.25 is a quarter less.
     pub change: f64,
@@ -144,7 +145,7 @@ pub struct PredictedChange {
 }
 
 /// Whether the measurements confirm the plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConfirmationVerdict {
     /// The recommended settings are better than today's beyond noise, and the work rate changed as predicted.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::GainVerdict;
 
 /// The contribution of each property that a race varied.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Contributions {
     /// The role that was raced; roles that share its dataset had the same settings.
     pub role: String,
@@ -21,7 +22,7 @@ pub struct Contributions {
 }
 
 /// Shares in the variance of a metric's logarithm over the trials, as fractions that add up to 1.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VarianceShares {
     /// Property → share that it alone explains in addition to all other properties.
     pub properties: BTreeMap<String, f64>,
@@ -35,7 +36,7 @@ pub struct VarianceShares {
 }
 
 /// The effect of one property, from pairs of tried settings that differ only in it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PropertyEffect {
     /// Today's value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +51,7 @@ pub struct PropertyEffect {
 }
 
 /// A relative change with its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredChange {
     /// Change as a fraction: -0.25 is a quarter less.
     pub change: f64,

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Settings;
 
 /// One setting that was tried, estimated or predicted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// How the figures were obtained.
     pub kind: EvidenceKind,
@@ -25,7 +26,7 @@ pub struct Evidence {
     pub spread: Spread,
     /// Metric → figure.
     pub metrics: BTreeMap<String, Measured>,
-    /// Objective as defined by [`Goal`](super::Goal).
+    /// Objective (a ratio, today is 1) as defined by [`Goal`](super::Goal).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<f64>,
     /// What happened to the setting.
@@ -36,7 +37,7 @@ pub struct Evidence {
 }
 
 /// How a figure was obtained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EvidenceKind {
     /// Replayed on the engine.
@@ -48,7 +49,7 @@ pub enum EvidenceKind {
 }
 
 /// Meaning of the two ends of a [`Measured`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
     /// Smallest and largest value of the repeats.
@@ -58,7 +59,7 @@ pub enum Spread {
 }
 
 /// What happened to a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// It is today's setting.
@@ -74,18 +75,18 @@ pub enum Outcome {
 }
 
 /// A figure with its spread, in the metric's unit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measured {
-    /// Median of the repeats, or the estimate.
+    /// Median of the repeats, or the estimate, in the metric's unit.
     pub median: f64,
-    /// Lower end, see [`Evidence::spread`].
+    /// Lower end in the metric's unit, see [`Evidence::spread`].
     pub low: f64,
-    /// Upper end.
+    /// Upper end in the metric's unit.
     pub high: f64,
 }
 
 /// The change of a metric from today's to the recommended settings.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gain {
     /// Median today, in the metric's unit.
     pub from: f64,
@@ -102,7 +103,7 @@ pub struct Gain {
 }
 
 /// A metric that the recommended settings make worse by more than 10 % over its whole 95 % interval.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// The role whose own comparison shows the cost; missing if that of the whole plan shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,7 +116,7 @@ pub struct Cost {
 }
 
 /// Whether a change is beyond noise, and in which direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GainVerdict {
     /// Better beyond noise.

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use poolwright_mrc::advice::{Explained, Host};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The miss-ratio curve of the recorded accesses under the recommended settings: how often ARCs of many sizes would
 /// read from the devices. It is computed, not measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
     /// Why there is no curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Settings};
 
 /// The Pareto set of one race.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pareto {
     /// The role that was raced; roles that share its dataset had the same settings.
     pub role: String,
@@ -21,7 +22,7 @@ pub struct Pareto {
 }
 
 /// A setting of the Pareto set.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ParetoSetting {
     /// Property → value where it differs from today; empty for today's settings.
     pub changes: Settings,

@@ -1,12 +1,13 @@
 //! The request of a run, so that it can be repeated, and the result of a repetition.
 
 use poolwright_openzfs::Device;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Settings;
 
 /// The inputs of `tune --repeat` other than the directory and the trace's path.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestRecord {
     /// Name of the goal.
     pub goal: String,
@@ -39,7 +40,7 @@ pub struct RequestRecord {
 }
 
 /// Comparison of a repeated run with the plan that it repeats.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Repetition {
     /// End of the repeated plan's run, RFC 3339 in UTC.
     pub of: String,

@@ -1,9 +1,10 @@
 //! Accuracy of earlier predictions, measured with real databases.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The measured workloads that are relevant to this plan.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrackRecord {
     /// The workloads of the detected database system if there are any, otherwise all.
     pub workloads: Vec<MeasuredWorkload>,
@@ -15,7 +16,7 @@ pub struct TrackRecord {
 }
 
 /// A workload with which a real database was run under the predicted settings.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredWorkload {
     /// Identifier in the campaign.
     pub workload: String,

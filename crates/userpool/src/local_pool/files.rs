@@ -42,7 +42,8 @@ impl FileFault {
             ),
             FileChange::Replaced => format!(
                 "{refuses}, and its data exists only in process {pid}\nhint: save it with `cp --sparse=always {content} \
-                 {path}.saved`, end the process with `kill {pid}`, then mount it with `--pool-file {path}.saved`"
+                 {path}.saved`, end the process with `kill {pid}`, then import the pool with the \
+                 saved file in place of {path}: `poolwright pool import {pool} FILE…`"
             ),
             _ => format!(
                 "{refuses}, and its data exists only in process {pid}\nhint: save it with `cp --sparse=always {content} \

@@ -74,6 +74,9 @@ fn data_bytes(file: &File, len: u64) -> u64 {
 }
 
 /// Evicts a file's pages from the host's page cache, after they are on disk.
+///
+/// # Errors
+/// [`Error::Host`] if the file cannot be opened or written to disk, or the host refuses.
 pub fn forget_pages(path: &Path) -> Result<()> {
     let file = File::open(path).map_err(Error::host("opening", path))?;
     file.sync_all().map_err(Error::host("syncing", path))?;

@@ -1,6 +1,7 @@
 //! `poolwright lab list`.
 
 use poolwright_lab::campaign::SMALL;
+use poolwright_lab::json_output::CampaignEntry;
 use poolwright_lab::{Campaign, order};
 use poolwright_report::{Cell, Column, Table};
 
@@ -17,8 +18,13 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let campaigns = files.iter().map(|path| Ok(Campaign::load(path)?.0));
     let campaigns = campaigns.collect::<anyhow::Result<Vec<Campaign>>>()?;
     if args.json {
-        let object = |c: &Campaign| serde_json::json!({ "name": c.name, "title": c.title, "trials": trials(c), "needs": c.needs });
-        println!("{}", serde_json::Value::from(campaigns.iter().map(object).collect::<Vec<_>>()));
+        let entry = |c: &Campaign| CampaignEntry {
+            name: c.name.clone(),
+            title: c.title.clone(),
+            trials: trials(c),
+            needs: c.needs.clone(),
+        };
+        println!("{}", serde_json::to_string(&campaigns.iter().map(entry).collect::<Vec<_>>())?);
         return Ok(0);
     }
     let columns =

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use poolwright_lab::json_output::ComparedReport;
 use poolwright_lab::report::{self, Comparison, Report};
 use poolwright_lab::store::{Run, Store, Trial};
 use poolwright_lab::{Campaign, store};
@@ -116,11 +117,8 @@ fn printed(args: &Args, loaded: &Loaded, against: Option<&Comparison>) -> anyhow
         let compared = against.map(report::comparison_markdown).unwrap_or_default();
         return Ok(report::markdown(&loaded.report) + &compared);
     }
-    let mut object = serde_json::to_value(&loaded.report)?;
-    if let Some(against) = against {
-        object["against"] = serde_json::to_value(against)?;
-    }
-    Ok(format!("{object}\n"))
+    let output = ComparedReport { report: loaded.report.clone(), against: against.cloned() };
+    Ok(serde_json::to_string(&output)? + "\n")
 }
 
 fn find(place: &str, name: &str, wanted: Option<i64>) -> anyhow::Result<StoredRun> {

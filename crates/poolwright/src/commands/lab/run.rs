@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use poolwright_lab::campaign::SMALL;
+use poolwright_lab::json_output::RunSummary;
 use poolwright_lab::run::{self, Options, Summary};
 use poolwright_lab::{Campaign, store};
 use poolwright_trace::counted;
@@ -122,7 +123,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     shown.end();
     let summary = ran.with_context(|| format!("running {}", campaign.name))?;
     if args.json {
-        print_json(&campaign, &place, &summary)?;
+        println!("{}", serde_json::to_string(&RunSummary::new(&campaign.name, &place, &summary))?);
     } else {
         print_summary(&campaign, &place, &summary);
     }
@@ -151,23 +152,4 @@ fn print_summary(campaign: &Campaign, place: &str, summary: &Summary) {
     if !summary.interrupted {
         println!("The report: poolwright lab report {} --results {place}", campaign.name);
     }
-}
-
-fn print_json(campaign: &Campaign, place: &str, summary: &Summary) -> anyhow::Result<()> {
-    let failed = summary.failed.iter().map(|(key, why)| {
-        serde_json::json!({ "study": key.study, "case": key.case, "block": key.block, "why": why })
-    });
-    let object = serde_json::json!({
-        "campaign": campaign.name,
-        "results": place,
-        "run": summary.run,
-        "trials": summary.trials,
-        "skipped": summary.skipped,
-        "done": summary.done,
-        "failed": failed.collect::<Vec<_>>(),
-        "seconds": summary.seconds,
-        "interrupted": summary.interrupted,
-    });
-    println!("{}", serde_json::to_string(&object)?);
-    Ok(())
 }

@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use poolwright_openzfs::Spec;
 use poolwright_openzfs::property::Settings;
 use poolwright_trace::counted;
+use poolwright_userpool::json_output::CreatedPool;
 use poolwright_userpool::{lifecycle, parse_settings};
 
 use crate::commands::options::Usage;
@@ -44,8 +45,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let found = lifecycle::create(&spec, &settings, &verb_engine(), on_wait)?;
     let (pool, files) = (&found.pool, &found.files);
     if args.json {
-        let guid = found.guid.to_string();
-        print_json(&serde_json::json!({"pool": pool, "guid": guid, "ashift": spec.ashift, "files": files}))?;
+        let (pool, files, guid) = (pool.clone(), files.clone(), found.guid.to_string());
+        print_json(&CreatedPool { pool, guid, ashift: spec.ashift, files })?;
     } else {
         println!("{pool} created on {}", counted(files.len() as u64, "file"));
     }

@@ -1,5 +1,6 @@
 //! `poolwright pool destroy`.
 
+use poolwright_userpool::json_output::ClosedPool;
 use poolwright_userpool::{Error, lifecycle};
 
 use super::import::note_kept_log;
@@ -38,7 +39,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     })?;
     note_kept_log(pool);
     if args.json {
-        print_json(&serde_json::json!({"pool": pool, "files": files}))?;
+        print_json(&ClosedPool { pool: pool.to_owned(), files })?;
     } else {
         let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         println!("{pool} destroyed; its files stay: {}", names.join(", "));

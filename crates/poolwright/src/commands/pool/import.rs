@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use poolwright_poolserver::remove_routine_logs;
 use poolwright_trace::counted;
 use poolwright_userpool::find::{self, Selection};
+use poolwright_userpool::json_output::{ClosedPool, ImportResult};
 use poolwright_userpool::label::{self, FoundPool, State};
 use poolwright_userpool::lifecycle::{self, ExportedPool};
 use poolwright_userpool::{Error, FindError, LockOwner};
@@ -72,7 +73,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         })?;
     let (pool, files) = (&found.pool, &found.files);
     if args.json {
-        print_json(&serde_json::json!({"pool": pool, "files": files, "datasets": datasets}))?;
+        let (pool, files) = (pool.clone(), files.clone());
+        print_json(&ImportResult::Imported { pool, files, datasets })?;
         return Ok(0);
     }
     println!("{pool} imported from {}:", counted(files.len() as u64, "file"));
@@ -90,7 +92,7 @@ fn host_of(found: &FoundPool) -> String {
 fn list(dir: &Path, json: bool) -> anyhow::Result<u8> {
     let found = label::scan(dir)?;
     if json {
-        print_json(&serde_json::json!({ "pools": found }))?;
+        print_json(&ImportResult::Listed { pools: found })?;
         return Ok(0);
     }
     if found.is_empty() {
@@ -157,7 +159,7 @@ pub fn export(args: ExportArgs) -> anyhow::Result<u8> {
     }
     note_kept_log(pool);
     if args.json {
-        print_json(&serde_json::json!({"pool": pool, "files": files}))?;
+        print_json(&ClosedPool { pool: pool.to_owned(), files })?;
     } else {
         println!("{pool} exported");
     }

@@ -2,6 +2,7 @@
 
 use poolwright_openzfs::{Scan, ScanState};
 use poolwright_trace::format_size;
+use poolwright_userpool::json_output::PoolScrub;
 use poolwright_userpool::{Scrub, ScrubHow, lifecycle, scan_text};
 
 use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};
@@ -44,9 +45,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let scrub = lifecycle::scrub(&args.pool, how, &args.files)?;
     let has_errors = scrub.state == ScanState::Finished && scrub.errors() + scrub.lost > 0;
     if args.json {
-        let mut value = serde_json::to_value(&scrub)?;
-        value["pool"] = args.pool.into();
-        print_json(&value)?;
+        print_json(&PoolScrub { pool: args.pool, scrub })?;
     } else {
         println!("{}: {}", args.pool, done(&scrub));
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use poolwright_render::pool_status::tree;
-use poolwright_render::pool_status::{self, ListRow, PoolStatus};
+use poolwright_render::pool_status::{self, ListOutput, ListRow, PoolStatus, StatusOutput};
 use poolwright_userpool::label::{self, FoundPool, Label};
 use poolwright_userpool::{FileFault, PoolInfo, Request, registry};
 
@@ -89,7 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let pools = all(args.pool.as_ref(), &args.files)?;
     let good = pools.iter().all(PoolStatus::is_good);
     if args.json {
-        print_json(&serde_json::json!({ "pools": pools }))?;
+        print_json(&StatusOutput { pools })?;
     } else if pools.is_empty() {
         println!("no known pools");
     } else {
@@ -136,7 +136,7 @@ pub fn list(args: ListArgs) -> anyhow::Result<u8> {
     let failed = pools.iter().any(|s| s.info.is_none());
     let rows: Vec<ListRow> = pools.into_iter().map(ListRow::from).collect();
     if args.json {
-        print_json(&serde_json::json!({ "pools": rows }))?;
+        print_json(&ListOutput { pools: rows })?;
     } else {
         print!("{}", pool_status::list(&rows, args.script, args.plain, stdout::terminal()));
     }

@@ -1,7 +1,6 @@
 //! Settings whose trial was stopped.
 
-use poolwright_replay::Error;
-use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+use poolwright_replay::{Error, StoppedTrial};
 
 use crate::commands::options::PerRole;
 
@@ -27,18 +26,15 @@ impl Stopped {
         };
         format!("Stopped {why}{trial}, so there is no result for {label}.")
     }
-}
 
-impl Serialize for Stopped {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Stopped", 3)?;
-        fields.serialize_field("settings", &self.settings)?;
-        fields.serialize_field("trial", &self.trial)?;
-        match &self.why {
-            Error::TooLong(limit) => fields.serialize_field("limit_s", &limit.as_secs_f64())?,
-            Error::UsedUp { free, .. } => fields.serialize_field("free_bytes", free)?,
-            _ => {}
-        }
-        fields.end()
+    /// Returns the entry of `--json`.
+    pub fn to_entry(&self) -> StoppedTrial {
+        let (settings, trial) = (self.settings.clone(), self.trial);
+        let (limit_s, free_bytes) = match &self.why {
+            Error::TooLong(limit) => (Some(limit.as_secs_f64()), None),
+            Error::UsedUp { free, .. } => (None, Some(*free)),
+            _ => (None, None),
+        };
+        StoppedTrial { settings, trial, limit_s, free_bytes }
     }
 }
