@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use poolwright_replay::Replay;
+use poolwright_replay::rounds::Trials;
+use poolwright_replay::settings::PerRole;
 use poolwright_report::{Cell, Column, Table, Terminal};
 use poolwright_stats::PairedRatio;
 use poolwright_tune::metric;
 use poolwright_tune::objective::metrics;
 
-use crate::replay_table::{self, PerRole};
+use crate::replay_table;
 
 /// A setting compared with the first one; the trials of a round are a pair.
 #[derive(Debug, serde::Serialize)]
@@ -76,4 +78,17 @@ pub fn text(first: &PerRole, comparisons: &[Comparison], terminal: Terminal) -> 
         replay_table::settings(first),
         table.terminal_in_parts(terminal, 1)
     )
+}
+
+/// The trials as JSON: a single one as its object; several as `{"runs":[…],"comparisons":[…],"stopped":[…]}`.
+///
+/// # Errors
+/// If a figure cannot be represented in JSON.
+pub fn json(trials: &Trials, comparisons: &[Comparison]) -> serde_json::Result<String> {
+    let all: Vec<&Replay> = trials.runs.iter().flatten().collect();
+    if let ([one], []) = (all.as_slice(), trials.stopped.as_slice()) {
+        return serde_json::to_string(one);
+    }
+    let object = serde_json::json!({ "runs": all, "comparisons": comparisons, "stopped": trials.stopped });
+    Ok(object.to_string())
 }

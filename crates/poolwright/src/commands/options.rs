@@ -6,10 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property;
-use poolwright_trace::layout::Role;
 use poolwright_trace::{Reader, counted};
 
-pub use poolwright_render::replay_table::PerRole;
+use poolwright_replay::settings::{self, PerRole};
 
 pub use crate::failure::Usage;
 
@@ -167,76 +166,19 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Every combination of `[role:]property=value[,value…]` options, checked against the engine's property table.
+/// Every combination of the values of `[role:]property=value[,value…]` options.
 ///
 /// # Errors
 /// With [`Usage`] if an option is malformed, or its role, property or value is unknown.
 pub fn combinations(options: &[String]) -> anyhow::Result<Vec<PerRole>> {
-    all_combinations(options).context(Usage)
-}
-
-fn all_combinations(options: &[String]) -> anyhow::Result<Vec<PerRole>> {
-    let mut all = vec![PerRole::new()];
-    for option in options {
-        let (role, assignment) = match option.split_once(':') {
-            Some((role, rest)) if !role.contains('=') => {
-                if Role::from_name(role).is_none() {
-                    let known = Role::ALL.map(Role::name).join(", ");
-                    bail!("-o {option}: unknown role {role:?}; roles are {known}");
-                }
-                (role, rest)
-            }
-            _ => ("*", option.as_str()),
-        };
-        let (name, values) =
-            property::parse_assignment(assignment).with_context(|| format!("-o {option}"))?;
-        let mut next = Vec::new();
-        for value in values.split(',') {
-            property::check(&name, value).with_context(|| format!("-o {option}"))?;
-            for base in &all {
-                let mut settings = base.clone();
-                settings.entry(role.to_owned()).or_default().insert(name.clone(), value.to_owned());
-                next.push(settings);
-            }
-        }
-        all = next;
-    }
-    Ok(all)
-}
-
-/// The settings of each role: those of `*`, overridden by those of the role.
-pub fn for_roles(per_role: &PerRole, roles: &[String]) -> PerRole {
-    let of = |role: &String| {
-        let mut settings = per_role.get("*").cloned().unwrap_or_default();
-        settings.extend(per_role.get(role).cloned().unwrap_or_default());
-        (role.clone(), settings)
-    };
-    roles.iter().map(of).collect()
+    options.iter().try_fold(vec![PerRole::new()], |all, option| {
+        settings::combine(&all, option).with_context(|| format!("-o {option}")).context(Usage)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn comma_lists_multiply_and_roles_keep_apart() {
-        let all =
-            combinations(&["recordsize=8K,16K".into(), "wal:logbias=throughput,latency".into()]).unwrap();
-        assert_eq!(all.len(), 4);
-        let roles = for_roles(&all[0], &["data".into(), "wal".into()]);
-        assert_eq!(roles["data"].len(), 1);
-        assert_eq!(roles["wal"].len(), 2);
-        for bad in [
-            "recordsize=3K",
-            "compression=lzma",
-            "colour=red",
-            "sync=sometimes",
-            "disk:recordsize=8K",
-            "recordsize",
-        ] {
-            assert!(combinations(&[bad.into()]).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn what_is_printed_is_read_back_within_its_digits() {

@@ -319,7 +319,8 @@ impl Outputs {
 
     fn write(self, plan: &Plan) -> anyhow::Result<()> {
         self.plan.write(&(serde_json::to_string_pretty(plan)? + "\n"))?;
-        self.report.write(&plan_page::html(plan))
+        self.report.write(&plan_page::html(plan))?;
+        Ok(())
     }
 }
 

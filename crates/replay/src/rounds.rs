@@ -1,0 +1,137 @@
+//! Trials of several settings under one trace, interleaved in rounds so that a slow change of the host affects all settings
+//! alike.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+
+use crate::settings::PerRole;
+use crate::{Error, Replay, Result, Spec, child};
+
+/// A setting and the specification of its trials.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The properties as the user gave them.
+    pub settings: PerRole,
+    /// The specification of each trial.
+    pub spec: Spec,
+}
+
+/// How trials run.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounds<'a> {
+    /// The program that runs a trial ([`child::run`]).
+    pub program: &'a Path,
+    /// The directory for the specification of a trial.
+    pub work: &'a Path,
+    /// The number of trials of each setting.
+    pub repeat: u32,
+    /// The time limit of a trial.
+    pub limit: Option<Duration>,
+}
+
+/// A setting whose trial was stopped. It is not tried again, and the figures of that trial are discarded.
+#[derive(Debug)]
+pub struct Stopped {
+    /// The properties of the setting.
+    pub settings: PerRole,
+    /// The number of the stopped trial, from 1.
+    pub trial: u32,
+    /// [`Error::TooLong`] or [`Error::UsedUp`].
+    pub why: Error,
+}
+
+/// The trials of all settings.
+#[derive(Debug, Default)]
+pub struct Trials {
+    /// The results of each setting, in the order of the cases.
+    pub runs: Vec<Vec<Replay>>,
+    /// The settings that were given up.
+    pub stopped: Vec<Stopped>,
+}
+
+impl Rounds<'_> {
+    /// Runs the trials. Every second round runs in the opposite order. `begin` receives the number of each case whose trial
+    /// begins, and `end` is called when it has ended or is skipped.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`], or the error of a trial that fails. A trial that exceeds its time limit or fills its file system is
+    /// no error; its setting is given up.
+    pub fn run(
+        &self,
+        cases: &[Case],
+        interrupted: &dyn Fn() -> bool,
+        begin: &mut dyn FnMut(usize),
+        end: &mut dyn FnMut(),
+    ) -> Result<Trials> {
+        let mut done = Trials { runs: vec![Vec::new(); cases.len()], stopped: Vec::new() };
+        for round in 0..self.repeat {
+            for number in order(cases.len(), round) {
+                let case = &cases[number];
+                if !done.stopped.iter().any(|stopped| stopped.settings == case.settings) {
+                    begin(number);
+                    match child::run(self.program, &case.spec, self.work, self.limit, interrupted) {
+                        Ok(replay) => done.runs[number].push(replay),
+                        Err(why @ (Error::TooLong(_) | Error::UsedUp { .. })) => {
+                            let settings = case.settings.clone();
+                            done.stopped.push(Stopped { settings, trial: round + 1, why });
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                end();
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn order(cases: usize, round: u32) -> Vec<usize> {
+    let forward = 0..cases;
+    if round % 2 == 1 { forward.rev().collect() } else { forward.collect() }
+}
+
+impl Trials {
+    /// Whether no trial was completed.
+    pub fn is_empty(&self) -> bool {
+        self.runs.iter().all(Vec::is_empty)
+    }
+
+    /// The error of a trial that filled its file system, if there is one.
+    pub fn into_used_up(self) -> Option<Error> {
+        self.stopped.into_iter().map(|stopped| stopped.why).find(|why| matches!(why, Error::UsedUp { .. }))
+    }
+}
+
+impl Serialize for Stopped {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Stopped", 3)?;
+        fields.serialize_field("settings", &self.settings)?;
+        fields.serialize_field("trial", &self.trial)?;
+        match &self.why {
+            Error::TooLong(limit) => fields.serialize_field("limit_s", &limit.as_secs_f64())?,
+            Error::UsedUp { free, .. } => fields.serialize_field("free_bytes", free)?,
+            _ => {}
+        }
+        fields.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_second_round_is_reversed() {
+        assert_eq!([0, 1, 2].map(|round| order(3, round)), [vec![0, 1, 2], vec![2, 1, 0], vec![0, 1, 2]]);
+    }
+
+    #[test]
+    fn a_stopped_setting_is_reported_with_its_limit() {
+        let why = Error::TooLong(Duration::from_secs(8));
+        let stopped = Stopped { settings: PerRole::new(), trial: 1, why };
+        let expected = serde_json::json!({"settings": {}, "trial": 1, "limit_s": 8.0});
+        assert_eq!(serde_json::to_value(&stopped).unwrap(), expected);
+    }
+}
