@@ -17,6 +17,7 @@ mod failure;
 mod help;
 mod interrupt;
 mod output;
+mod progress_line;
 mod scratch;
 
 use std::process::ExitCode;

@@ -8,16 +8,13 @@ use clap::builder::PossibleValuesParser;
 use clap::{Subcommand, ValueEnum};
 use poolwright_trace::export::{self, Exported, Format};
 use poolwright_trace::import::{self, IMPORTERS};
-use poolwright_trace::{Reader, counted, format_size, stats};
+use poolwright_trace::{counted, format_size, stats};
 use serde_json::json;
 
-use super::options::say_torn;
-use crate::failure::Usage;
+use super::options::check_trace;
+use crate::failure::{Usage, hint};
 use crate::output::{Force, Kind, Output};
 use crate::stdout::Stdout;
-
-/// Wrong usage that only the values show.
-const WRONG_USAGE: u8 = 2;
 
 /// Look at traces, import and export them
 #[derive(clap::Args, Debug)]
@@ -88,14 +85,8 @@ pub fn run(args: Args) -> Result<u8> {
     }
 }
 
-fn open(trace: &Path) -> Result<Reader> {
-    let reader = Reader::open(trace)?;
-    say_torn(&reader)?;
-    Ok(reader)
-}
-
 fn show(trace: &Path, files: usize, json: bool) -> Result<u8> {
-    let reader = open(trace)?;
+    let reader = check_trace(trace)?;
     let stats = stats::collect(&reader)?;
     let text = if json { serde_json::to_string(&stats)? + "\n" } else { stats::render(&stats, files) };
     print!("{text}");
@@ -127,12 +118,11 @@ fn import(source: &Path, output: &Path, format: Option<&str>, json: bool) -> Res
 fn export(trace: &Path, output: &Path, format: Format, force: Force, json: bool) -> Result<u8> {
     let to_stdout = output.as_os_str() == "-";
     if to_stdout && json {
-        eprintln!(
-            "error: --json and the exported events cannot both go to standard output; name a file with --output"
-        );
-        return Ok(WRONG_USAGE);
+        return Err(anyhow!("--json and the exported events cannot both go to standard output"))
+            .context(hint("name a file with --output"))
+            .context(Usage);
     }
-    let reader = open(trace)?;
+    let reader = check_trace(trace)?;
     let done = if to_stdout {
         export::export(&reader, format, &mut BufWriter::new(Stdout), output)?
     } else {
