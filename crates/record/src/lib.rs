@@ -43,6 +43,7 @@ mod probes;
 mod recorder;
 mod sink;
 mod subject;
+mod summary_text;
 mod support;
 mod tracker;
 mod wire;

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
-use poolwright_record::{Ended, Options, Progress, Recorder, Subject, Summary};
-use poolwright_trace::{counted, format_count, format_ns, format_size};
+use poolwright_record::{Options, Progress, Recorder, Subject};
 
 use super::options::{parse_size, parse_time};
 use crate::interrupt;
@@ -67,9 +66,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     bar.finish_and_clear();
 
     if args.json {
-        println!("{}", json(&summary));
+        println!("{}", summary.json());
     } else {
-        print!("{}", text(&summary));
+        print!("{}", summary.text());
     }
     if summary.trace.events == 0 {
         eprintln!(
@@ -103,66 +102,7 @@ pub(super) fn bar(duration: Option<Duration>, what: &str) -> ProgressBar {
 
 pub(super) fn show(bar: &ProgressBar, progress: &Progress) {
     bar.set_position(progress.elapsed.as_millis() as u64);
-    let lost =
-        if progress.lost > 0 { format!(", {} LOST", format_count(progress.lost)) } else { String::new() };
-    bar.set_message(format!(
-        "{:.0} s, {}, {}, {}{lost}",
-        progress.elapsed.as_secs_f64(),
-        counted(progress.events, "event"),
-        format_size(progress.bytes),
-        counted(progress.files as u64, "file"),
-    ));
-}
-
-fn json(summary: &Summary) -> serde_json::Value {
-    serde_json::json!({
-        "trace": (summary.trace.events > 0).then_some(&summary.trace.path),
-        "events": summary.trace.events,
-        "files": summary.trace.files,
-        "bytes": summary.bytes,
-        "seconds": summary.meta.duration_ns as f64 / 1e9,
-        "lost_events": summary.meta.lost_events,
-        "probe_set": summary.meta.probe_set,
-        "subject": summary.meta.subject,
-        "unseen": summary.meta.unseen.iter().map(|(what, n)| serde_json::json!({"what": what, "count": n}))
-            .collect::<Vec<_>>(),
-        "ended": match summary.ended {
-            Ended::Asked => "asked",
-            Ended::SubjectGone => "subject-gone",
-        },
-    })
-}
-
-fn text(summary: &Summary) -> String {
-    let place = match summary.trace.events {
-        0 => "no trace written".into(),
-        _ => summary.trace.path.display().to_string(),
-    };
-    let mut out = format!(
-        "{place}: {}, {}, {}, {} read and written, probe set {}\n",
-        counted(summary.trace.events, "event"),
-        counted(summary.trace.files as u64, "file"),
-        format_ns(summary.meta.duration_ns),
-        format_size(summary.bytes),
-        summary.meta.probe_set,
-    );
-    if summary.ended == Ended::SubjectGone {
-        out.push_str("the process and its children ended\n");
-    }
-    match summary.meta.lost_events {
-        0 => out.push_str("no events lost\n"),
-        lost => out.push_str(&format!(
-            "{} EVENTS LOST: the buffer was full; record again with a larger --buffer\n",
-            format_count(lost)
-        )),
-    }
-    for (what, count) in &summary.meta.unseen {
-        match count {
-            0 => out.push_str(&format!("not seen: {what}\n")),
-            count => out.push_str(&format!("not seen: {count} {what}\n")),
-        }
-    }
-    out
+    bar.set_message(progress.to_string());
 }
 
 #[cfg(test)]

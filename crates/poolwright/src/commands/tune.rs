@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_openzfs::property::Settings;
 use poolwright_record::{Options, Recorder, Subject};
 use poolwright_render::{plan_page, plan_text};
-use poolwright_trace::{counted, format_size};
+use poolwright_trace::counted;
 use poolwright_tune::objective::GOALS;
 use poolwright_tune::plan::{Plan, Verdict};
 use poolwright_tune::{Goal, Request, Requirement, tune};
@@ -285,15 +285,7 @@ fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -
             dir.display()
         );
     }
-    eprintln!(
-        "Recorded {} on {} in {:.0} s (probe set {}, {} lost, trace of {}).",
-        counted(summary.trace.events, "event"),
-        counted(summary.trace.files as u64, "file"),
-        summary.trace.duration_ns as f64 / 1e9,
-        summary.meta.probe_set,
-        summary.meta.lost_events,
-        format_size(summary.trace.bytes)
-    );
+    eprintln!("{}", summary.sentence());
     Ok(())
 }
 
