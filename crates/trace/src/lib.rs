@@ -36,6 +36,7 @@ mod pages;
 mod reader;
 mod schema;
 pub mod stats;
+mod summary_text;
 mod torn_end;
 pub mod units;
 mod writer;

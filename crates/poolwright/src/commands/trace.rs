@@ -1,4 +1,4 @@
-//! `poolwright trace`: look at a trace, bring one in from another tool, hand one on to another.
+//! `poolwright trace`: shows a trace, imports traces of other tools, and exports to their formats.
 
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Subcommand, ValueEnum};
 use poolwright_trace::export::{self, Exported, Format};
 use poolwright_trace::import::{self, IMPORTERS};
-use poolwright_trace::{counted, format_size, stats};
+use poolwright_trace::{counted, stats};
 use serde_json::json;
 
 use super::options::check_trace;
@@ -16,7 +16,7 @@ use crate::failure::{Usage, hint};
 use crate::output::{Force, Kind, Output};
 use crate::stdout::Stdout;
 
-/// Look at traces, import and export them
+/// Show, import and export traces
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -28,22 +28,22 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
-    /// Show sizes, order, syncs, latencies and the working set of a trace
+    /// Show the sizes, order, syncs, latencies and working set of a trace
     Show {
         /// The trace
         trace: PathBuf,
-        /// Show this many of the busiest files
+        /// Number of the busiest files to show
         #[arg(long, value_name = "N", default_value_t = 10)]
         files: usize,
     },
-    /// Make a trace from another tool's
+    /// Convert another tool's trace
     Import {
         /// The other tool's trace
         source: PathBuf,
         /// The trace to write
         #[arg(short, long, value_name = "TRACE")]
         output: PathBuf,
-        /// Format of the source; recognised by its first bytes if left out
+        /// Format of the source [default: recognised by its first bytes]
         #[arg(long, value_parser = PossibleValuesParser::new(IMPORTERS.iter().map(|i| i.name())))]
         format: Option<String>,
     },
@@ -51,7 +51,7 @@ enum Verb {
     Export {
         /// The trace
         trace: PathBuf,
-        /// The file to write; `-` for standard output
+        /// The file to write, or `-` for standard output
         #[arg(short, long, value_name = "FILE", default_value = "-")]
         output: PathBuf,
         /// The format to write
@@ -95,21 +95,9 @@ fn show(trace: &Path, files: usize, json: bool) -> Result<u8> {
 
 fn import(source: &Path, output: &Path, format: Option<&str>, json: bool) -> Result<u8> {
     let (summary, importer) = import::import(source, format, output)?;
-    let text = if json {
-        let object = json!({
-            "format": importer.name(), "trace": summary.path, "events": summary.events, "files": summary.files,
-            "bytes": summary.bytes, "duration_s": summary.duration_ns as f64 / 1e9,
-        });
-        format!("{object}\n")
-    } else {
-        format!(
-            "{}: {} on {}, {} ({})\n",
-            summary.path.display(),
-            counted(summary.events, "event"),
-            counted(summary.files as u64, "file"),
-            format_size(summary.bytes),
-            importer.name()
-        )
+    let text = match json {
+        true => format!("{}\n", summary.json(importer.name())),
+        false => summary.text(importer.name()),
     };
     print!("{text}");
     Ok(0)
