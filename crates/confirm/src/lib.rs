@@ -38,7 +38,7 @@ pub use error::{Error, Result};
 pub use judge::{Block, Judgement, is_improvement, judge};
 pub use plan_file::read_plan;
 pub use pool::memory_bytes;
-pub use progress_text::ProgressText;
+pub use progress_text::ConfirmationProgress;
 pub use run::run;
 
 /// Input of one confirmation.

@@ -8,7 +8,7 @@ use crate::Event;
 
 /// Turns the events of a confirmation into texts.
 #[derive(Debug)]
-pub struct ProgressText {
+pub struct ConfirmationProgress {
     /// Whether the display has a status line; otherwise it is a log.
     has_status_line: bool,
     /// The current trial, with the estimated remaining time.
@@ -17,10 +17,10 @@ pub struct ProgressText {
     which: String,
 }
 
-impl ProgressText {
+impl ConfirmationProgress {
     /// Texts for a confirmation that has not begun.
-    pub fn new(has_status_line: bool) -> ProgressText {
-        ProgressText { has_status_line, head: String::new(), which: String::new() }
+    pub fn new(has_status_line: bool) -> ConfirmationProgress {
+        ConfirmationProgress { has_status_line, head: String::new(), which: String::new() }
     }
 
     /// The change that an event causes.

@@ -16,7 +16,7 @@ use poolwright_openzfs::{Engine, property};
 use poolwright_trace::{counted, format_duration};
 
 pub use child::Progress;
-pub use progress_text::{ProgressText, Update, phase};
+pub use progress_text::{RunProgress, Update, phase};
 
 use crate::campaign::{Campaign, Study};
 use crate::order::{self, Plan};

@@ -11,7 +11,7 @@ use crate::{Error, Replay, Result, Spec, child};
 
 /// A setting and the specification of its trials.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct SettingTrials {
     /// The properties as the user gave them.
     pub settings: PerRole,
     /// The specification of each trial.
@@ -45,36 +45,36 @@ pub struct Stopped {
 /// The trials of all settings.
 #[derive(Debug, Default)]
 pub struct Trials {
-    /// The results of each setting, in the order of the cases.
+    /// The results of each setting, in the order in which they are given.
     pub runs: Vec<Vec<Replay>>,
     /// The settings that were given up.
     pub stopped: Vec<Stopped>,
 }
 
 impl Rounds<'_> {
-    /// Runs the trials. Every second round runs in the opposite order. `begin` receives the number of each case whose trial
+    /// Runs the trials. Every second round runs in the opposite order. `begin` receives the number of each setting whose trial
     /// begins, and `end` is called when it has ended or is skipped.
     ///
     /// # Errors
     /// [`Error::Interrupted`], or the error of a trial that fails. A trial that exceeds its time limit or fills its file system is
-    /// no error; its setting is given up.
+    /// not an error; its setting is given up.
     pub fn run(
         &self,
-        cases: &[Case],
+        all: &[SettingTrials],
         interrupted: &dyn Fn() -> bool,
         begin: &mut dyn FnMut(usize),
         end: &mut dyn FnMut(),
     ) -> Result<Trials> {
-        let mut done = Trials { runs: vec![Vec::new(); cases.len()], stopped: Vec::new() };
+        let mut done = Trials { runs: vec![Vec::new(); all.len()], stopped: Vec::new() };
         for round in 0..self.repeat {
-            for number in order(cases.len(), round) {
-                let case = &cases[number];
-                if !done.stopped.iter().any(|stopped| stopped.settings == case.settings) {
+            for number in order(all.len(), round) {
+                let one = &all[number];
+                if !done.stopped.iter().any(|stopped| stopped.settings == one.settings) {
                     begin(number);
-                    match child::run(self.program, &case.spec, self.work, self.limit, interrupted) {
+                    match child::run(self.program, &one.spec, self.work, self.limit, interrupted) {
                         Ok(replay) => done.runs[number].push(replay),
                         Err(why @ (Error::TooLong(_) | Error::UsedUp { .. })) => {
-                            let settings = case.settings.clone();
+                            let settings = one.settings.clone();
                             done.stopped.push(Stopped { settings, trial: round + 1, why });
                         }
                         Err(error) => return Err(error),
@@ -87,8 +87,8 @@ impl Rounds<'_> {
     }
 }
 
-fn order(cases: usize, round: u32) -> Vec<usize> {
-    let forward = 0..cases;
+fn order(settings: usize, round: u32) -> Vec<usize> {
+    let forward = 0..settings;
     if round % 2 == 1 { forward.rev().collect() } else { forward.collect() }
 }
 

@@ -95,7 +95,6 @@ mod tests {
             meta: Meta { subject: "dir:/db".into(), ..Meta::default() },
             files: paths.iter().map(file).collect(),
             events: (0..paths.len()).map(event).collect(),
-            ..Trace::default()
         }
     }
 

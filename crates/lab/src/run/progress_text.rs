@@ -20,7 +20,7 @@ pub enum Update {
 
 /// Turns the events of a run into texts.
 #[derive(Debug)]
-pub struct ProgressText {
+pub struct RunProgress {
     campaign: String,
     /// Whether the display has a status line; otherwise it is a log.
     has_status_line: bool,
@@ -33,10 +33,10 @@ pub struct ProgressText {
     began: Instant,
 }
 
-impl ProgressText {
+impl RunProgress {
     /// Texts for a run of this campaign.
-    pub fn new(campaign: &str, has_status_line: bool) -> ProgressText {
-        ProgressText {
+    pub fn new(campaign: &str, has_status_line: bool) -> RunProgress {
+        RunProgress {
             campaign: campaign.to_owned(),
             has_status_line,
             head: String::new(),
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_trial_is_named_and_counted() {
-        let mut text = ProgressText::new("smoke", true);
+        let mut text = RunProgress::new("smoke", true);
         let left = Some(Duration::from_secs(720));
         let begun = text.updates(&Event::Trial { key: &key(), number: 3, of: 8, left });
         let status = "smoke · trial 3 of 8 · about 12 min left · load recordsize=8K, block 2";
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_resumed_run_says_how_much_is_done() {
-        let mut text = ProgressText::new("smoke", false);
+        let mut text = RunProgress::new("smoke", false);
         let begun = text.updates(&Event::Begun { trials: 8, skipped: 2, changed: false });
         assert_eq!(begun, [Update::Line("2 of 8 trials are in the results already; going on".into())]);
         assert_eq!(text.updates(&Event::Begun { trials: 8, skipped: 0, changed: true }).len(), 1);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::builder::PossibleValuesParser;
-use poolwright_confirm::{Error, Options, ProgressText, is_improvement, read_plan};
+use poolwright_confirm::{ConfirmationProgress, Error, Options, is_improvement, read_plan};
 use poolwright_host::process;
 use poolwright_render::{plan_page, plan_text};
 use poolwright_tune::plan::{ConfirmationCommands, Plan};
@@ -97,7 +97,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     // Opened before the long run, so that a path that cannot be written fails now.
     let (output, report) = Output::open_both((into, Kind::Plan), (&args.report, Kind::Page), args.force)?;
     let line = ProgressLine::new("");
-    let mut progress = ProgressText::new(line.is_live());
+    let mut progress = ConfirmationProgress::new(line.is_live());
     let ran = poolwright_confirm::run(&plan, &options, &interrupt::requested, &mut |event| {
         line.show(vec![progress.update(&event)]);
     });

@@ -14,20 +14,20 @@ use crate::interrupt;
 
 /// Record a live database's file I/O into a trace
 ///
-/// Needs root, or CAP_BPF and CAP_PERFMON. Without these, `poolwright trace import` can read a log of fio, and `poolwright mount
-/// --record` can record a mount of the user-space engine.
+/// Needs root, or CAP_BPF and CAP_PERFMON. Without these privileges, use `poolwright trace import` to convert a log of fio, or
+/// `poolwright mount --record` to record a mount of the user-space engine.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("subject").required(true))]
 pub struct Args {
-    /// Record every file below this directory, for all processes
+    /// Record the I/O of all processes on the files below this directory
     #[arg(long, value_name = "DIR", group = "subject")]
     dir: Option<PathBuf>,
 
-    /// Record all files that this process and its children use
+    /// Record the I/O of this process and its children on all files
     #[arg(long, value_name = "PID", group = "subject", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
 
-    /// Stop after this time: 60s, 5m, 1h (otherwise at Ctrl-C, or when the process ends)
+    /// Stop after this time, such as 60s, 5m or 1h [default: at Ctrl-C, or when the process ends]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     duration: Option<Duration>,
 
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(short, long, value_name = "TRACE")]
     output: PathBuf,
 
-    /// Buffer between the kernel and the recorder; larger loses fewer events in a burst
+    /// Size of the buffer between the kernel and the recorder. A larger buffer loses fewer events in a burst
     #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = parse_buffer)]
     buffer: u64,
 

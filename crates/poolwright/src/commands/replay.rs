@@ -1,4 +1,4 @@
-//! `poolwright replay`: one or several settings under a trace.
+//! `poolwright replay`: replays a trace under one or several settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_render::replay_comparison::{self, compare};
 use poolwright_render::replay_table::{self, TrialRow};
 use poolwright_replay::preparation::{Prepared, prepare};
-use poolwright_replay::rounds::{Case, Rounds, Trials};
+use poolwright_replay::rounds::{Rounds, SettingTrials, Trials};
 use poolwright_replay::settings::{self, PerRole};
 use poolwright_replay::{ApplicationSpec, EngineOptions, Error, SourceFiles, Spec, TargetSpec, capture};
 use poolwright_trace::Trace;
@@ -18,20 +18,21 @@ use super::options::{self, TrialOptions, Usage};
 use crate::failure::hint;
 use crate::{interrupt, scratch, stdout};
 
-/// Replay a trace on the engine, or in a directory, and measure
+/// Replay a trace on the engine or in a directory, and measure it
 ///
-/// Fills a pool with the bytes that the files have now, runs the trace once to reach a steady state, then measures.
-/// Several values for a property (-o recordsize=8K,16K) are tried in turn, interleaved over the repeats.
+/// Fills a pool with the current content of the files, replays the trace once to reach a steady state, and then measures a second
+/// pass. If a property has several values (-o recordsize=8K,16K), each is tried; with --repeat, their trials are interleaved.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The trace
     trace: PathBuf,
 
-    /// Directory with the files that were recorded, if they are not where the trace says
+    /// Directory that holds the recorded files now, if they are not at the paths in the trace
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// Property of the datasets, or of one role's: -o recordsize=16K, -o wal:logbias=throughput; comma lists try each
+    /// Property of all datasets or of one role's dataset: -o recordsize=16K, -o wal:logbias=throughput. Each value of a
+    /// comma-separated list is tried
     #[arg(short = 'o', value_name = "[ROLE:]PROPERTY=VALUE")]
     options: Vec<String>,
 
@@ -39,34 +40,33 @@ pub struct Args {
     #[arg(long, value_name = "ROLE")]
     role: Vec<String>,
 
-    /// Replay in a scratch directory below this one instead of on the engine: a baseline on ext4, xfs, btrfs
+    /// Replay in a scratch directory below this one instead of on the engine, as a baseline on ext4, xfs or btrfs
     #[arg(long, value_name = "DIR", conflicts_with = "options")]
     dir: Option<PathBuf>,
 
-    /// Keep to the recorded times, SPEED times as fast; latency counts from the intended start
+    /// Issue each operation at its recorded time, SPEED times as fast. Latency is measured from that time
     #[arg(long, value_name = "SPEED", num_args = 0..=1, default_missing_value = "1")]
     paced: Option<f64>,
 
-    /// Replay the application: each thread computes and sleeps between its operations as it did in the recording, and waits
-    /// for the threads that it waited for. The figure is the work rate
+    /// Replay the application: each thread computes, sleeps and waits for other threads between its operations as in the
+    /// recording. The result is the work rate
     #[arg(long, conflicts_with_all = ["paced", "dir"])]
     application: bool,
 
-    /// CPU time that a call costs the application beside the engine's, such as 20us for a FUSE mount
+    /// CPU time of each call in addition to the engine's, such as 20us for a FUSE mount
     #[arg(long, value_name = "TIME", value_parser = options::parse_time, requires = "application")]
     call_time: Option<Duration>,
 
-    /// Threads that serve the calls on each role's files, such as 4 for a FUSE mount. Left out, each call is served by the
-    /// thread that makes it, as in a kernel
+    /// Number of threads that serve the calls on each role's files, such as 4 for a FUSE mount. By default, the thread that makes
+    /// a call serves it, as in a kernel
     #[arg(long, value_name = "N", requires = "application", value_parser = clap::value_parser!(u32).range(1..=1024))]
     servers: Option<u32>,
 
-    /// Replay only this much of the recording, from its start: 13s
+    /// Replay only this much of the recording, from its start, such as 13s
     #[arg(long, value_name = "TIME", value_parser = options::parse_time)]
     first: Option<Duration>,
 
-    /// End a trial's measurement after this time, however much of the recording is replayed then: 15s. The work rate is that
-    /// of the part done
+    /// End the measurement of a trial after this time, such as 15s. The work rate is then that of the replayed part
     #[arg(long = "for", value_name = "TIME", value_parser = options::parse_time, requires = "application")]
     longest: Option<Duration>,
 
@@ -74,15 +74,15 @@ pub struct Args {
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(9..=16))]
     ashift: u32,
 
-    /// Trials per setting
+    /// Number of trials of each setting
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
 
-    /// Passes over the trace before the measured one
+    /// Number of passes over the trace before the measured one
     #[arg(long, value_name = "N", default_value_t = 1)]
     warm: u32,
 
-    /// Stop a trial that takes longer than this, filling the pool and warming included; its setting has no result then
+    /// Stop a trial that takes longer than this, including filling and warming the pool. Its setting then has no result
     #[arg(long, value_name = "TIME", value_parser = options::parse_time)]
     trial_timeout: Option<Duration>,
 
@@ -176,12 +176,12 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         );
     }
     let target = args.target(scratch.path())?;
-    let case = |one: &PerRole| {
+    let trials_of = |one: &PerRole| {
         let spec = args.spec(&shared, &target, settings::for_roles(one, &roles));
-        Case { settings: one.clone(), spec }
+        SettingTrials { settings: one.clone(), spec }
     };
-    let cases: Vec<Case> = combinations.iter().map(case).collect();
-    match measure(&args, &cases, scratch.path(), &|| stop.load(Ordering::Relaxed)) {
+    let all: Vec<SettingTrials> = combinations.iter().map(trials_of).collect();
+    match measure(&args, &all, scratch.path(), &|| stop.load(Ordering::Relaxed)) {
         Err(Error::Interrupted) => Ok(130),
         trials => report(&args, &combinations, trials?),
     }
@@ -190,15 +190,15 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 /// Runs the trials, with a progress bar.
 fn measure(
     args: &Args,
-    cases: &[Case],
+    all: &[SettingTrials],
     work: &Path,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Trials, Error> {
-    let bar = bar(cases.len() as u64 * u64::from(args.repeat));
+    let bar = bar(all.len() as u64 * u64::from(args.repeat));
     let program = options::this_program();
     let rounds = Rounds { program: &program, work, repeat: args.repeat, limit: args.trial_timeout };
-    let mut begin = |case: usize| bar.set_message(args.label(&cases[case].settings));
-    let trials = rounds.run(cases, interrupted, &mut begin, &mut || bar.inc(1))?;
+    let mut begin = |number: usize| bar.set_message(args.label(&all[number].settings));
+    let trials = rounds.run(all, interrupted, &mut begin, &mut || bar.inc(1))?;
     bar.finish_and_clear();
     Ok(trials)
 }
@@ -224,7 +224,7 @@ fn report(args: &Args, settings: &[PerRole], trials: Trials) -> anyhow::Result<u
     match trials.into_used_up() {
         Some(full) => Err(full.into()),
         None => bail!(
-            "no trial came to its end; give them more time (--trial-timeout) or less to do (--first 10s)"
+            "no trial ended\nhint: allow more time with --trial-timeout, or replay less with --first 10s"
         ),
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use poolwright_lab::campaign::SMALL;
-use poolwright_lab::run::{self, Options, ProgressText, Summary};
+use poolwright_lab::run::{self, Options, RunProgress, Summary};
 use poolwright_lab::{Campaign, Store, store};
 
 use crate::commands::options::{Usage, this_program};
@@ -135,7 +135,7 @@ fn run_shown(
     store: &mut dyn Store,
 ) -> anyhow::Result<Summary> {
     let line = ProgressLine::new("poolwright: ");
-    let mut progress = ProgressText::new(&campaign.name, line.is_live());
+    let mut progress = RunProgress::new(&campaign.name, line.is_live());
     let mut watch = |event: run::Event<'_>| line.show(progress.updates(&event));
     let ran = run::run(campaign, text, options, store, &interrupt::requested, &mut watch);
     line.end();

@@ -21,11 +21,11 @@ pub struct Args {
     #[arg(value_name = "POOL", value_parser = parse_pool)]
     pool: String,
 
-    /// Time between reports: 1, 500ms, 5s; one report if left out
+    /// Time between reports, such as 1, 500ms or 5s [default: one report]
     #[arg(value_name = "INTERVAL", value_parser = parse_time)]
     interval: Option<Duration>,
 
-    /// Number of reports; until Ctrl-C if left out
+    /// Number of reports [default: until Ctrl-C]
     #[arg(value_name = "COUNT", requires = "interval", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 

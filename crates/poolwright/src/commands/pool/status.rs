@@ -14,7 +14,7 @@ use crate::stdout;
 /// pool cannot be opened or has errors.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The pool; all known pools if left out
+    /// The pool [default: all known pools]
     #[arg(value_name = "POOL", value_parser = parse_pool)]
     pool: Option<String>,
 
@@ -54,7 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 /// List pools with their space
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// The pool; all known pools if left out
+    /// The pool [default: all known pools]
     #[arg(value_name = "POOL", value_parser = parse_pool)]
     pool: Option<String>,
 
