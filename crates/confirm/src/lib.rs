@@ -18,6 +18,7 @@ mod judge;
 mod outcome;
 mod plan_file;
 mod pool;
+mod progress_text;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ pub use error::{Error, Result};
 pub use judge::{Block, Judgement, is_improvement, judge};
 pub use plan_file::read_plan;
 pub use pool::memory_bytes;
+pub use progress_text::ConfirmationProgress;
 pub use run::run;
 
 /// Input of one confirmation.

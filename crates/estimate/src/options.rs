@@ -179,6 +179,28 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Sets the recordsizes or the codecs from `recordsize=8K,16K` or `compression=off,lz4`.
+    ///
+    /// # Errors
+    /// If the assignment is malformed, a recordsize is not a size, or the property does not change the space.
+    pub fn set(&mut self, assignment: &str) -> Result<()> {
+        let (name, values) = property::parse_assignment(assignment)?;
+        let values = values.split(',');
+        match name.as_str() {
+            "recordsize" => {
+                self.recordsizes =
+                    values.map(property::parse_size).collect::<poolwright_openzfs::Result<_>>()?;
+            }
+            "compression" => self.compressions = values.map(str::to_owned).collect(),
+            other => {
+                return Err(Error::Invalid(format!(
+                    "{other} does not change the space; try recordsize and compression"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
@@ -284,6 +306,18 @@ fn checked<T: Copy + PartialEq + fmt::Display>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_values_replace_the_defaults() {
+        let mut options = Options::default();
+        options.set("recordsize=8K,16K").unwrap();
+        options.set("compression=off,lz4").unwrap();
+        assert_eq!(options.recordsizes, [8 << 10, 16 << 10]);
+        assert_eq!(options.compressions, ["off", "lz4"]);
+        for bad in ["recordsize", "recordsize=many", "logbias=latency", "colour=red"] {
+            assert!(options.set(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn layouts_are_read_and_written_back() {

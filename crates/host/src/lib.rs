@@ -16,6 +16,7 @@ pub mod kernel;
 pub mod machine;
 pub mod memory;
 pub mod mountinfo;
+pub mod output;
 pub mod part;
 pub mod private;
 pub mod process;
@@ -26,6 +27,7 @@ mod sweep;
 pub mod time;
 pub mod transient;
 
+pub use output::Output;
 pub use part::Part;
 pub use scratch::Scratch;
 pub use transient::Transient;

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use cases::{cases, matches};
 
-use crate::{Error, Result};
+use crate::{Assets, Error, Result};
 
 /// Parameters of a workload by name; the driver interprets them.
 pub type Parameters = serde_json::Map<String, serde_json::Value>;
@@ -55,6 +55,11 @@ pub struct Campaign {
     pub studies: Vec<Study>,
 }
 
+/// The name of the campaign in a file.
+pub fn name_of(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 impl Campaign {
     /// Reads and checks a file, whose name must be that of the campaign. Also returns its text.
     ///
@@ -64,6 +69,27 @@ impl Campaign {
         let text = std::fs::read_to_string(path).map_err(Error::host("reading", path))?;
         let campaign = Campaign::parse(path, &text)?;
         Ok((campaign, text))
+    }
+
+    /// Reads and checks a campaign, which is named by its file (with a `/` or the suffix `.toml`) or is a shipped one. Also
+    /// returns its text.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no such shipped campaign; otherwise as [`Campaign::load`].
+    pub fn find(assets: &Assets, named: &str) -> Result<(Campaign, String)> {
+        if named.contains('/') || named.ends_with(".toml") {
+            return Campaign::load(Path::new(named));
+        }
+        let path = assets.campaigns().join(format!("{named}.toml"));
+        if path.exists() {
+            return Campaign::load(&path);
+        }
+        let known: Vec<String> = assets.campaign_files().iter().map(|path| name_of(path)).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Err(Error::Usage(format!(
+            "there is no campaign {named:?} in {}; there is {known}; or name a file that ends with .toml",
+            assets.campaigns().display()
+        )))
     }
 
     /// Parses and checks a text; `path` is used in messages.

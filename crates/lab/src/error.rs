@@ -96,9 +96,47 @@ pub enum Error {
         /// The database's error.
         why: String,
     },
+    /// There is no file with results.
+    #[error("there are no results {place}; `poolwright lab run {campaign}` makes them")]
+    NoResults {
+        /// Path of the file.
+        place: String,
+        /// Name of the campaign.
+        campaign: String,
+    },
+    /// The results have no such run.
+    #[error("{}", no_run(place, campaign, *wanted, known))]
+    NoRun {
+        /// File or URL, without a password.
+        place: String,
+        /// Name of the campaign.
+        campaign: String,
+        /// The number of the run; `None` for the latest.
+        wanted: Option<i64>,
+        /// The numbers of the campaign's runs.
+        known: Vec<i64>,
+    },
+    /// The campaign that is stored with a run is invalid.
+    #[error("the campaign's file as run {run} kept it: {why}")]
+    StoredCampaign {
+        /// Number of the run.
+        run: i64,
+        /// What is invalid.
+        why: Box<Error>,
+    },
     /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
+}
+
+fn no_run(place: &str, campaign: &str, wanted: Option<i64>, known: &[i64]) -> String {
+    match wanted {
+        Some(wanted) if !known.is_empty() => {
+            let known: Vec<String> = known.iter().map(i64::to_string).collect();
+            format!("{place} has no run {wanted} of {campaign}; it has {}", known.join(", "))
+        }
+        _ => format!("{place} has no run of {campaign}; `poolwright lab run {campaign}` makes one"),
+    }
 }
 
 impl Error {

@@ -6,6 +6,7 @@
 
 pub mod assets;
 pub mod campaign;
+mod campaign_list;
 mod error;
 pub mod json_output;
 pub mod order;
@@ -19,6 +20,7 @@ pub mod trial;
 
 pub use assets::Assets;
 pub use campaign::Campaign;
+pub use campaign_list::CampaignList;
 pub use error::{Error, Result};
 pub use outcome::{Measure, Outcome, PhaseOutcome, Series};
 pub use spec::{TargetSpec, TrialKey, TrialSpec};

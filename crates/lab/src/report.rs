@@ -14,6 +14,7 @@ mod format;
 mod markdown;
 mod measures;
 mod page;
+mod stored_run;
 mod tables;
 mod text;
 
@@ -35,6 +36,7 @@ pub use effects::Effect;
 pub use figure::Figure;
 pub use markdown::{comparison as comparison_markdown, markdown};
 pub use page::html;
+pub use stored_run::StoredRun;
 pub use text::{comparison, text};
 
 /// The complete report of a run.

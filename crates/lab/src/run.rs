@@ -2,6 +2,7 @@
 
 pub mod checks;
 pub mod child;
+mod progress_text;
 pub mod scratch_dir;
 
 use std::collections::BTreeMap;
@@ -12,8 +13,10 @@ use poolwright_host::machine::MachineInfo;
 use poolwright_host::memory;
 use poolwright_host::time::now;
 use poolwright_openzfs::{Engine, property};
+use poolwright_trace::{counted, format_duration};
 
 pub use child::Progress;
+pub use progress_text::{RunProgress, Update, phase};
 
 use crate::campaign::{Campaign, Study};
 use crate::order::{self, Plan};
@@ -95,6 +98,24 @@ pub struct Summary {
     pub interrupted: bool,
 }
 
+impl Summary {
+    /// One line on the run, and one on each failed trial. `place` names the results.
+    pub fn text(&self, campaign: &str, place: &str) -> String {
+        let mut out = format!(
+            "{campaign}: {} done in {}, {} there before, {} failed; run {} in {place}\n",
+            counted(self.done as u64, "trial"),
+            format_duration(Duration::from_secs_f64(self.seconds)),
+            self.skipped,
+            self.failed.len(),
+            self.run
+        );
+        for (key, why) in &self.failed {
+            out += &format!("  failed: {}: {why}\n", progress_text::trial_name(key));
+        }
+        out
+    }
+}
+
 /// Runs the missing trials. A failed trial is saved as failed, and the run continues.
 ///
 /// # Errors
@@ -150,9 +171,18 @@ pub fn run(
 /// Returns the studies that are run.
 ///
 /// # Errors
-/// Returns [`Error::Usage`] for an unknown study, and [`Error::NeedsPool`] for a study that requires a pool if the target is
-/// a directory.
+/// Returns [`Error::Usage`] for an unknown scale or study, and [`Error::NeedsPool`] for a study that requires a pool if the
+/// target is a directory.
 pub fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a Study>> {
+    if !campaign.scale.contains_key(&options.scale) {
+        let known: Vec<&str> = campaign.scale.keys().map(String::as_str).collect();
+        return Err(Error::Usage(format!(
+            "{} has no scale {:?}; it has {}",
+            campaign.name,
+            options.scale,
+            known.join(", ")
+        )));
+    }
     let of_scale: Vec<&Study> = campaign.studies.iter().filter(|s| s.is_of(&options.scale)).collect();
     for name in &options.only {
         if !of_scale.iter().any(|s| s.name == *name) {

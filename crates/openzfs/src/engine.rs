@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::c_text::c_text;
 use crate::error::check;
-use crate::{ArcSizes, ArcStats, Device, Result, VdevStats, event, ffi, library};
+use crate::{ArcSizes, ArcStats, Device, Result, VdevStats, event, ffi, library, property};
 
 /// The engine's limits. Sizes are in bytes.
 #[derive(Clone, Debug)]
@@ -102,6 +102,23 @@ impl Engine {
             (!name.is_null()).then(|| CStr::from_ptr(name))
         };
         (0..).map_while(name).filter_map(|name| name.to_str().ok())
+    }
+
+    /// Parses `NAME=VALUE` for [`Engine::set_tunable`]; the value may be a size such as `1G`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] if there is no such parameter, or the value is not a number.
+    pub fn parse_tunable(text: &str) -> Result<(String, u64)> {
+        match text.split_once('=') {
+            Some((name, value)) if Engine::tunables().any(|known| known == name) => {
+                Ok((name.to_owned(), property::parse_size(value)?))
+            }
+            _ => {
+                let known: Vec<&str> = Engine::tunables().collect();
+                let why = format!("expected NAME=VALUE; the names are {}", known.join(", "));
+                Err(crate::Error::Invalid(why))
+            }
+        }
     }
 
     /// Sets one of the module parameters of [`Engine::tunables`]. A parameter that the library reads only when it opens a pool

@@ -181,6 +181,20 @@ fn suffix_shift(suffix: &str) -> Option<u32> {
     matches!(rest.as_str(), "" | "B" | "IB").then_some(10 * (unit as u32 + 1))
 }
 
+/// Returns a sentence for each setting that risks data.
+pub fn risks(settings: &Settings) -> Vec<&'static str> {
+    const RISKS: [(&str, &str, &str); 2] = [
+        (
+            "sync",
+            "disabled",
+            "sync=disabled: fsync returns at once, and a crash loses the last seconds of data that programs consider safe",
+        ),
+        ("checksum", "off", "checksum=off: reads return damaged data without an error"),
+    ];
+    let is_set = |name: &str, value: &str| settings.get(name).is_some_and(|v| v == value);
+    RISKS.into_iter().filter(|(name, value, _)| is_set(name, value)).map(|(_, _, risk)| risk).collect()
+}
+
 /// Parses `property=value` and checks the name.
 ///
 /// # Errors

@@ -85,10 +85,16 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// Whether a library refused: to replace a file that is not a trace, or to open a pool.
+/// Whether a library refused: to replace a file, or to open a pool.
 fn is_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(cause.downcast_ref(), Some(poolwright_trace::Error::NotOverwritten { .. }))
+        || is_output_refusal(cause)
         || is_pool_refusal(cause)
+}
+
+/// Whether this is a refusal to replace a user's file by an output.
+fn is_output_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.downcast_ref().is_some_and(poolwright_host::output::Error::is_refusal)
 }
 
 /// Whether this is a refusal to open, change or mount a pool.
@@ -98,9 +104,10 @@ fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
         || cause.downcast_ref().is_some_and(poolwright_poolserver::Error::is_refusal)
 }
 
-/// Whether this is an invalid request to a pool.
+/// Whether this is an invalid request to a pool, or an invalid output.
 fn is_invalid(cause: &(dyn std::error::Error + 'static)) -> bool {
-    cause.downcast_ref().is_some_and(poolwright_userpool::Error::is_invalid)
+    cause.downcast_ref().is_some_and(poolwright_host::output::Error::is_invalid)
+        || cause.downcast_ref().is_some_and(poolwright_userpool::Error::is_invalid)
         || cause.downcast_ref().is_some_and(poolwright_poolserver::Error::is_invalid)
 }
 
@@ -206,7 +213,11 @@ pub fn message(error: &anyhow::Error) -> String {
             hints.push(todo);
         }
     }
-    if error.chain().any(is_pool_refusal) && !message.starts_with("refused") {
+    let is_output_refusal = error.chain().any(is_output_refusal);
+    if is_output_refusal {
+        hints.push(hint("name another file, or use --force to replace this one"));
+    }
+    if (is_output_refusal || error.chain().any(is_pool_refusal)) && !message.starts_with("refused") {
         message.insert_str(0, "refused: ");
     }
     let mut lines = vec![format!("poolwright: {message}")];

@@ -17,6 +17,7 @@ mod failure;
 mod help;
 mod interrupt;
 mod output;
+mod progress_line;
 mod scratch;
 
 use std::process::ExitCode;
@@ -105,7 +106,7 @@ fn run(verb: Verb) -> u8 {
         Verb::Trial(args) => commands::trial::run(args),
         Verb::Drive(args) => commands::confirm::drive::run(args),
         Verb::MountLog(args) => commands::mount_log::run(args),
-        Verb::Generate(args) => commands::generate::run(args, command()),
+        Verb::Generate(args) => commands::generate::run(args, &command()),
     };
     match result {
         Ok(code) => code,

@@ -44,6 +44,7 @@ mod recorder;
 mod sink;
 mod subject;
 mod summary;
+mod summary_text;
 mod support;
 mod tracker;
 mod wire;

@@ -2,12 +2,15 @@
 
 mod confirmation;
 mod findings;
+mod repetition;
 mod summary;
 
 use std::io::{self, Write};
 
 use poolwright_report::{Cell, Column, Table, Terminal, Tone, Unit, escape};
 use poolwright_tune::plan::{CurrentSource, Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Verdict};
+
+pub use repetition::repetition;
 
 use crate::plan_page::{CONTRADICTED, caveats, format, memory};
 

@@ -1,54 +1,16 @@
 //! `pool status` in the form of `zpool status`, and `pool list`.
 
-use std::path::PathBuf;
-
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
-use poolwright_userpool::label::{FoundPool, Vdev};
-use poolwright_userpool::{Mounted, PoolInfo, Scrub};
+use poolwright_userpool::label::Vdev;
+use poolwright_userpool::{Mounted, PoolInfo, PoolStatus, scan_text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::listing::{NONE, listing, size};
+use crate::pool_scan;
 
-/// The state of a pool, from the process that has it open and from its labels.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct PoolStatus {
-    /// The pool's name.
-    pub pool: String,
-    /// `ONLINE`, `DEGRADED`, `SUSPENDED` or `UNAVAIL`.
-    pub state: String,
-    /// The reason for any other state than `ONLINE`, one line each; lines with `hint: ` say what to do.
-    pub trouble: Option<String>,
-    /// The answer of the process that has the pool open; `None` if the pool cannot be opened.
-    pub info: Option<PoolInfo>,
-    /// The vdevs, from the labels of the files; `None` if no label can be read.
-    pub layout: Option<FoundPool>,
-    /// The last complete scrub by Poolwright.
-    pub last_scrub: Option<Scrub>,
-    /// The GUIDs of the layout's cache files in their order; 0 for a file without a label.
-    #[serde(skip)]
-    pub cache_guids: Vec<u64>,
-}
-
-impl PoolStatus {
-    /// Whether the pool is online and complete, without errors.
-    pub fn is_good(&self) -> bool {
-        let errors = |info: &PoolInfo| {
-            info.stats.read_errors + info.stats.write_errors + info.stats.checksum_errors + info.data_errors
-        };
-        self.state == "ONLINE"
-            && self.trouble.is_none()
-            && self.info.as_ref().is_some_and(|info| errors(info) == 0)
-            && self.layout.as_ref().is_some_and(|found| found.missing.is_empty())
-    }
-
-    fn missing(&self) -> &[PathBuf] {
-        self.layout.as_ref().map_or(&[], |found| &found.missing)
-    }
-}
-
-/// Renders one pool. `scan` describes its last scrub or resilver, and `now_unix_s` is the current time.
-pub fn text(status: &PoolStatus, scan: &str, now_unix_s: u64, terminal: Terminal) -> String {
+/// Renders one pool. `now_unix_s` is the current time.
+pub fn text(status: &PoolStatus, now_unix_s: u64, terminal: Terminal) -> String {
     let mut out = format!("  pool: {}\n state: {}\n", status.pool, status.state);
     if let Some(trouble) = &status.trouble {
         let lines = trouble.lines().map(|line| match line.strip_prefix("hint: ") {
@@ -58,6 +20,7 @@ pub fn text(status: &PoolStatus, scan: &str, now_unix_s: u64, terminal: Terminal
         out.extend(lines);
     }
     if let Some(info) = &status.info {
+        let scan = scan_text::status_line(info.scan.as_ref(), pool_scan::size);
         out.push_str(&format!("  used: {}\n  scan: {scan}\n", users(info, now_unix_s)));
     }
     out.push_str(&format!("config:\n\n{}", config(status, terminal)));
@@ -181,7 +144,7 @@ fn vdev_cells(status: &PoolStatus, vdev: &Vdev) -> Vec<Cell> {
 
 /// The state of a vdev that no open pool has: its file is missing, or the pool cannot be opened.
 fn state_from_labels<'a>(status: &'a PoolStatus, vdev: &Vdev) -> &'a str {
-    let missing = status.missing();
+    let missing = status.layout.as_ref().map_or(&[][..], |found| &found.missing);
     let is_missing = vdev.leaves().iter().any(|l| l.path.as_ref().is_some_and(|p| missing.contains(p)));
     match (is_missing, vdev.children.is_empty()) {
         (false, _) => &status.state,
@@ -292,7 +255,7 @@ mod tests {
             last_scrub: None,
             cache_guids: Vec::new(),
         };
-        let text = text(&status, "none requested", 0, Terminal::PLAIN);
+        let text = text(&status, 0, Terminal::PLAIN);
         let start = "  pool: tank\n state: UNAVAIL\nstatus: no file was found\naction: name the directory with -d\nconfig:\n\n";
         assert!(text.starts_with(start), "{text}");
         assert!(!status.is_good() && !text.contains("errors:"), "{text}");

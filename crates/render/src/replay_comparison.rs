@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_replay::rounds::{Stopped, Trials};
+use poolwright_replay::settings::PerRole;
 use poolwright_replay::{Replay, StoppedTrial};
 use poolwright_report::{Cell, Column, Table, Terminal};
 use poolwright_stats::PairedRatio;
 use poolwright_tune::metric;
 use poolwright_tune::objective::metrics;
 
-use crate::replay_table::{self, PerRole};
+use crate::replay_table;
 
 /// A setting compared with the first one; the trials of a round are a pair.
 #[derive(Debug, serde::Serialize, schemars::JsonSchema)]
@@ -48,13 +50,10 @@ pub enum ReplayOutput {
 }
 
 impl ReplayOutput {
-    /// The trials of each setting, their comparisons, and the settings that were given up.
-    pub fn new(
-        trials: Vec<Vec<Replay>>,
-        comparisons: Vec<Comparison>,
-        stopped: Vec<StoppedTrial>,
-    ) -> ReplayOutput {
-        let mut runs: Vec<Replay> = trials.into_iter().flatten().collect();
+    /// The trials of all settings with their comparisons.
+    pub fn new(trials: &Trials, comparisons: Vec<Comparison>) -> ReplayOutput {
+        let mut runs: Vec<Replay> = trials.runs.iter().flatten().cloned().collect();
+        let stopped: Vec<StoppedTrial> = trials.stopped.iter().map(Stopped::to_entry).collect();
         if runs.len() == 1 && stopped.is_empty() {
             return ReplayOutput::One(Box::new(runs.remove(0)));
         }

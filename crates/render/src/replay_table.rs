@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_replay::Replay;
+use poolwright_replay::rounds::Stopped;
+use poolwright_replay::settings::PerRole;
+use poolwright_replay::{Error, Replay};
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
 use poolwright_stats::median;
 use poolwright_trace::{counted, format_ns, format_size};
-
-/// Properties for each role; the role `*` stands for all roles.
-pub type PerRole = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The trials of one setting.
 #[derive(Debug)]
@@ -122,6 +121,18 @@ fn remarks(rows: &[TrialRow<'_>]) -> String {
         out += &format!("Not replayed: {}.\n", list.join(", "));
     }
     out
+}
+
+/// A sentence about a setting whose trial was stopped. `repeat` is the number of trials of each setting, and `label` the name of
+/// this one.
+pub fn stopped(stopped: &Stopped, repeat: u32, label: &str) -> String {
+    let trial = if repeat == 1 { String::new() } else { format!(" in trial {} of {repeat}", stopped.trial) };
+    let why = match &stopped.why {
+        Error::TooLong(limit) => format!("after {} s", limit.as_secs_f64()),
+        Error::UsedUp { path, .. } => format!("because {} was nearly full", path.display()),
+        other => format!("by an error ({other})"),
+    };
+    format!("Stopped {why}{trial}, so there is no result for {label}.\n")
 }
 
 #[cfg(test)]

@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use poolwright_trace::layout::Role;
+
+use crate::missing_files::MissingFiles;
+
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -84,6 +88,46 @@ pub enum Error {
         /// Bytes that the trace touches.
         touched: u64,
     },
+    /// No role has this name.
+    #[error("unknown role {role:?}; roles are {}", Role::ALL.map(Role::name).join(", "))]
+    UnknownRole {
+        /// The unknown name.
+        role: String,
+    },
+    /// A role to replay has no file in the trace.
+    #[error("{} has no file of the role {role:?}; it has {}", trace.display(), known.join(", "))]
+    NoFileOfRole {
+        /// The trace.
+        trace: PathBuf,
+        /// The role.
+        role: String,
+        /// The roles of the trace.
+        known: Vec<String>,
+    },
+    /// A setting is for a role without files in the trace.
+    #[error("{role}:… sets nothing: {} has no file of that role; it has {}", trace.display(), known.join(", "))]
+    UnusedSetting {
+        /// The trace.
+        trace: PathBuf,
+        /// The role.
+        role: String,
+        /// The roles of the trace.
+        known: Vec<String>,
+    },
+    /// A setting is for a role that is not replayed.
+    #[error("{role}:… sets nothing: only {} is replayed", selected.join(", "))]
+    UnselectedSetting {
+        /// The role.
+        role: String,
+        /// The roles to replay.
+        selected: Vec<String>,
+    },
+    /// The directory that should hold the files of the trace does not exist.
+    #[error("there is no such directory")]
+    NoSourceDir,
+    /// No file of the trace exists.
+    #[error("{0}")]
+    NoSourceFiles(MissingFiles),
     /// A specification or a capture's index is invalid.
     #[error("invalid {what} {}: {why}", path.display())]
     Malformed {

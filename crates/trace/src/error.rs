@@ -33,6 +33,20 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The end of the trace is torn, and no event is left.
+    #[error(
+        "{} is torn: there is no event before the torn part, which has {lost} of its {len} bytes\n\
+         hint: copy the trace again, or record again",
+        path.display()
+    )]
+    NothingLeft {
+        /// The file.
+        path: PathBuf,
+        /// The number of bytes in the torn part.
+        lost: u64,
+        /// The length of the file in bytes.
+        len: u64,
+    },
     /// The trace has a later format version.
     #[error("{} has trace format {version}, but this program reads formats up to {}\nhint: use the newer poolwright that wrote the file",
         path.display(), crate::FORMAT_VERSION)]

@@ -36,6 +36,8 @@ mod pages;
 mod reader;
 mod schema;
 pub mod stats;
+mod summary_text;
+mod torn_end;
 pub mod units;
 mod writer;
 
@@ -44,5 +46,6 @@ pub use event::{CpuSecond, Event, File, Flags, Gap, Meta, Op, UnseenOperation};
 pub use memory::Trace;
 pub use reader::{Events, Reader, is_decoding};
 pub use schema::FORMAT_VERSION;
-pub use units::{counted, format_count, format_ns, format_size};
+pub use torn_end::TornEnd;
+pub use units::{counted, format_count, format_duration, format_ns, format_size, parse_duration};
 pub use writer::{Summary, Writer};

@@ -1,4 +1,6 @@
-//! Formats sizes as `zfs` and `zpool` print them, and times and counts for display.
+//! Formats sizes as `zfs` and `zpool` print them, and times and counts for display. Parses times.
+
+use std::time::Duration;
 
 const SUFFIXES: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
 
@@ -33,6 +35,35 @@ pub fn format_ns(ns: u64) -> String {
     };
     let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
     format!("{value:.digits$}{unit}")
+}
+
+/// Formats a duration of a run: `40 s`, `12 min`, `3.5 h`.
+pub fn format_duration(time: Duration) -> String {
+    match time.as_secs() {
+        s @ 0..120 => format!("{s} s"),
+        s @ 120..7200 => format!("{} min", s / 60),
+        s => format!("{:.1} h", s as f64 / 3600.0),
+    }
+}
+
+/// A text that is not a time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a time; write 30s, 5m or 1h")]
+pub struct InvalidDuration(String);
+
+/// Parses a time such as `30s`, `5m`, `1h`, `500ms` or `20us`; without a unit, in seconds.
+///
+/// # Errors
+/// If the text is not a number with a unit, or the time is 0 or longer than about 115 days.
+pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
+    const UNITS: [(&str, f64); 5] = [("us", 1e-6), ("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    const LONGEST_S: f64 = 1e7;
+    let (digits, factor) =
+        UNITS.iter().find_map(|(u, f)| Some((text.strip_suffix(u)?, *f))).unwrap_or((text, 1.0));
+    match digits.parse::<f64>() {
+        Ok(n) if n > 0.0 && n * factor < LONGEST_S => Ok(Duration::from_secs_f64(n * factor)),
+        _ => Err(InvalidDuration(text.to_owned())),
+    }
 }
 
 /// Formats a count with separated thousands: `1,234,567`.
@@ -76,6 +107,19 @@ mod tests {
         for (bytes, text) in cases {
             assert_eq!(format_size(bytes), text, "{bytes}");
         }
+    }
+
+    #[test]
+    fn times_are_parsed() {
+        let cases = [("30s", 30_000), ("5m", 300_000), ("500ms", 500), ("2", 2_000), ("1.5h", 5_400_000)];
+        for (text, ms) in cases {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for bad in ["", "soon", "-1s", "0s", "1e9h"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+        let shown = [40, 720, 12_600].map(|s| format_duration(Duration::from_secs(s)));
+        assert_eq!(shown, ["40 s", "12 min", "3.5 h"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod candidates;
 mod contribution;
 mod current;
 pub mod database;
+mod directory;
 mod error;
 pub mod evidence;
 mod findings;
@@ -39,6 +40,7 @@ mod trials;
 mod tuner;
 mod variance;
 
+pub use directory::database_dir;
 pub use error::{Error, Result};
 pub use objective::Goal;
 pub use pipeline::tune;

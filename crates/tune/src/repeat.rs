@@ -2,6 +2,9 @@
 //! same, and whether the repetition recommends the same settings.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use poolwright_trace::{Reader, layout};
 
@@ -24,6 +27,32 @@ pub struct Repeatable {
     pub requirements: Vec<Requirement>,
     /// All other inputs.
     pub record: RequestRecord,
+}
+
+impl Repeatable {
+    /// The request of the repetition. `scratch`, `program` and `stop` are those of [`Request`].
+    pub fn into_request(self, scratch: &Path, program: PathBuf, stop: Arc<AtomicBool>) -> Request {
+        let Repeatable { dir, trace, goal, requirements, record } = self;
+        Request {
+            dir,
+            trace,
+            keep_trace: true,
+            goal,
+            requirements,
+            budget: Duration::from_secs_f64(record.budget_s),
+            arc_bytes: record.arc_bytes,
+            dirty_bytes: record.dirty_bytes,
+            ashift: record.ashift,
+            device: record.device,
+            scratch: scratch.to_owned(),
+            program,
+            stated: record.stated,
+            seed: record.seed,
+            max_bytes: record.sample_bytes,
+            check_advice: record.check_advice,
+            stop,
+        }
+    }
 }
 
 /// Checks whether the run that made `plan` can be repeated. `dir` and `trace` are the present paths if they differ

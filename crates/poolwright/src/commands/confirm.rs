@@ -1,14 +1,13 @@
 //! `poolwright confirm`: tries a plan's settings with the database itself.
 
 pub mod drive;
-mod progress;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::builder::PossibleValuesParser;
-use poolwright_confirm::{Error, Options, is_improvement, read_plan};
+use poolwright_confirm::{ConfirmationProgress, Error, Options, is_improvement, read_plan};
 use poolwright_host::process;
 use poolwright_render::{plan_page, plan_text};
 use poolwright_tune::plan::{ConfirmationCommands, Plan};
@@ -16,9 +15,9 @@ use poolwright_tune::plan::{ConfirmationCommands, Plan};
 use super::options::{self, Usage, parse_time};
 use crate::failure::{NOTHING_BETTER, Refused, hint};
 use crate::output::{Force, Kind, Output};
+use crate::progress_line::ProgressLine;
 use crate::stdout::Stdout;
 use crate::{interrupt, scratch};
-use progress::ProgressLine;
 
 /// Try a plan's settings with the database itself, and compare the outcome with the prediction
 ///
@@ -97,10 +96,12 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let into = args.output.as_deref().unwrap_or(&args.plan);
     // Opened before the long run, so that a path that cannot be written fails now.
     let (output, report) = Output::open_both((into, Kind::Plan), (&args.report, Kind::Page), args.force)?;
-    let mut progress = ProgressLine::new();
-    let ran =
-        poolwright_confirm::run(&plan, &options, &interrupt::requested, &mut |event| progress.show(event));
-    progress.end();
+    let line = ProgressLine::new("");
+    let mut progress = ConfirmationProgress::new(line.is_live());
+    let ran = poolwright_confirm::run(&plan, &options, &interrupt::requested, &mut |event| {
+        line.show(vec![progress.update(&event)]);
+    });
+    line.end();
     let confirmation = match ran {
         Ok(confirmation) => confirmation,
         Err(Error::Interrupted) => {

@@ -1,12 +1,10 @@
 //! `poolwright dataset`: datasets and snapshots of the engine's pools, in `zfs`'s grammar.
 
-use std::collections::BTreeMap;
-
 use anyhow::Context as _;
 use clap::Subcommand;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use poolwright_render::dataset_list;
-use poolwright_render::listing::listing;
-use poolwright_trace::format_size;
+use poolwright_render::property_list::{self, Field};
 use poolwright_userpool::json_output::{
     ChangedDatasets, CompletedRollback, CreatedDataset, DatasetList, DestroyedDatasets, InheritedProperty,
     PropertyValues, TakenSnapshots,
@@ -173,16 +171,9 @@ fn inherit(args: InheritArgs) -> anyhow::Result<u8> {
 }
 
 /// Warns about properties that risk data.
-fn warn(dataset: &str, settings: &BTreeMap<String, String>) {
-    let is = |property: &str, value: &str| settings.get(property).is_some_and(|v| v == value);
-    if is("sync", "disabled") {
-        eprintln!(
-            "poolwright: warning: {dataset}: sync=disabled: fsync returns at once, and a crash loses the last seconds of \
-             data that programs consider safe"
-        );
-    }
-    if is("checksum", "off") {
-        eprintln!("poolwright: warning: {dataset}: checksum=off: reads return damaged data without an error");
+fn warn(dataset: &str, settings: &property::Settings) {
+    for risk in property::risks(settings) {
+        eprintln!("poolwright: warning: {dataset}: {risk}");
     }
 }
 
@@ -198,8 +189,8 @@ struct GetArgs {
     datasets: Vec<String>,
 
     /// Columns to print, separated by commas
-    #[arg(short = 'o', value_enum, value_delimiter = ',', value_name = "FIELD,…",
-          default_values_t = [Field::Name, Field::Property, Field::Value, Field::Source])]
+    #[arg(short = 'o', value_parser = fields(), value_delimiter = ',', value_name = "FIELD,…",
+          default_values = Field::ALL.map(|(name, _)| name))]
     fields: Vec<Field>,
 
     /// For scripts: no heading, fields separated by one tab
@@ -218,38 +209,10 @@ struct GetArgs {
     json: bool,
 }
 
-/// A column of `dataset get`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Field {
-    Name,
-    Property,
-    Value,
-    Source,
-}
-
-impl Field {
-    fn title(self) -> &'static str {
-        match self {
-            Field::Name => "NAME",
-            Field::Property => "PROPERTY",
-            Field::Value => "VALUE",
-            Field::Source => "SOURCE",
-        }
-    }
-
-    fn of(self, v: &Value, plain: bool) -> String {
-        match self {
-            Field::Name => v.dataset.clone(),
-            Field::Property => v.property.clone(),
-            Field::Source => v.source.clone(),
-            Field::Value => match v.value.parse() {
-                Ok(0u64) if v.property.ends_with("quota") && !plain => "none".to_owned(),
-                Ok(bytes) if v.size && !plain => format_size(bytes),
-                _ if v.property.ends_with("ratio") && !plain => format!("{}x", v.value),
-                _ => v.value.clone(),
-            },
-        }
-    }
+/// Parses the name of a column, for clap.
+fn fields() -> impl TypedValueParser<Value = Field> {
+    PossibleValuesParser::new(Field::ALL.map(|(name, _)| name))
+        .map(|name| Field::from_name(&name).expect("clap accepts only names of columns"))
 }
 
 fn get(args: GetArgs) -> anyhow::Result<u8> {
@@ -266,10 +229,8 @@ fn get(args: GetArgs) -> anyhow::Result<u8> {
         print_json(&PropertyValues { values })?;
         return Ok(0);
     }
-    let row = |v: &Value| args.fields.iter().map(|field| field.of(v, args.plain)).collect();
-    let rows: Vec<Vec<String>> = values.iter().map(row).collect();
-    let titles: Vec<&str> = args.fields.iter().map(|field| field.title()).collect();
-    print!("{}", listing(&titles, &rows, args.script, crate::stdout::terminal()));
+    let terminal = crate::stdout::terminal();
+    print!("{}", property_list::text(&values, &args.fields, args.script, args.plain, terminal));
     Ok(0)
 }
 

@@ -4,39 +4,37 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_estimate as estimate;
 use poolwright_estimate::{Ended, Estimate, Input, Layout, Options, Progress};
-use poolwright_openzfs::property;
 use poolwright_render::estimate_text::{self, Detail, status, tables, text};
 
-use super::options::{parse_size, parse_time};
+use super::options::{Usage, parse_size, parse_time};
 use crate::{interrupt, stdout};
 
-/// Wrong usage that only the values show.
-const WRONG_USAGE: u8 = 2;
-/// A redrawn table faster than this cannot be read.
+/// Time between two drawings of the table. A table that changes faster cannot be read.
 const REDRAW: Duration = Duration::from_millis(250);
-/// Work that is shorter shows no progress.
+/// An estimate that takes less time shows no progress.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Estimate space and codec speed of files per recordsize, compression and ashift
 ///
-/// Runs OpenZFS's own codecs on places drawn from the files, until every ratio is known within 1 %; --full reads
-/// everything and is exact. Nothing is written.
+/// Compresses a random sample of the files with OpenZFS's own codecs until every ratio is known within 1 %. --full reads
+/// everything and is exact. Writes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Files, and directories with all below them on the same file system
+    /// Files, and directories, which include everything below them on the same file system
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 
-    /// Settings to try: -o recordsize=8K,16K -o compression=off,lz4,zstd-3 (all: every codec and level, of zstd-fast 1 and 10)
+    /// Settings to try: -o recordsize=8K,16K -o compression=off,lz4,zstd-3. compression=all tries every codec and level, but of
+    /// zstd-fast only 1 and 10
     /// [default: recordsize=4K to 1M, compression=off,lz4,zstd-1,zstd-3,gzip-6]
     #[arg(short = 'o', value_name = "PROPERTY=VALUE,…")]
     options: Vec<String>,
 
-    /// Sector sizes as powers of two [default: 9,12,13, of which the text shows 12]
+    /// Sector sizes as powers of two [default: 9,12,13; the text shows 12 in full]
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     ashift: Option<Vec<u32>>,
 
@@ -44,11 +42,11 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "LAYOUT,…", default_value = "plain")]
     layout: Vec<String>,
 
-    /// Print every sector size, and the space and interval of each setting
+    /// Print all sector sizes, with the space and the interval of each setting
     #[arg(long)]
     long: bool,
 
-    /// Read and compress everything: exact to the byte
+    /// Read and compress everything, which is exact to the byte
     #[arg(long)]
     full: bool,
 
@@ -56,23 +54,23 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_percent, conflicts_with = "full")]
     within: f64,
 
-    /// Stop sampling after this long, whatever the intervals
+    /// Stop sampling after this time, even if the intervals are wider
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time, conflicts_with = "full")]
     limit: Duration,
 
-    /// Stop sampling after reading this much
+    /// Stop sampling after reading this many bytes
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "full")]
     limit_bytes: Option<u64>,
 
-    /// Read at most this much a second
+    /// Read at most this many bytes per second
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     rate: Option<u64>,
 
-    /// Threads that compress; all cores if left out
+    /// Number of threads that compress [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
 
-    /// Seed of the places drawn
+    /// Seed of the sampled places
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     seed: u64,
 
@@ -83,10 +81,7 @@ pub struct Args {
 
 /// Estimates; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    let mut options = match options(&args) {
-        Ok(options) => options,
-        Err(error) => return Ok(wrong(&error)),
-    };
+    let mut options = options(&args).context(Usage)?;
     options.cancel = interrupt::watch()?;
     let input = Input::paths(&args.paths)?;
     let choice = choice(&args);
@@ -94,7 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let found = estimate::estimate(&input, &options, &mut |p| screen.show(p));
     screen.clear();
     let found = match found {
-        Err(estimate::Error::Invalid(why)) => return Ok(wrong(&anyhow::anyhow!(why))),
+        Err(why @ estimate::Error::Invalid(_)) => return Err(why).context(Usage),
         other => other?,
     };
     if args.json {
@@ -104,11 +99,6 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     warn(&found);
     Ok(if found.ended == Ended::Interrupted { 130 } else { 0 })
-}
-
-fn wrong(error: &anyhow::Error) -> u8 {
-    eprintln!("poolwright: {error:#}");
-    WRONG_USAGE
 }
 
 fn options(args: &Args) -> anyhow::Result<Options> {
@@ -125,16 +115,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         ..Options::default()
     };
     for option in &args.options {
-        let (name, values) = property::parse_assignment(option).with_context(|| format!("-o {option}"))?;
-        let values = values.split(',');
-        match name.as_str() {
-            "recordsize" => {
-                let sizes = values.map(property::parse_size).collect::<poolwright_openzfs::Result<_>>();
-                options.recordsizes = sizes.with_context(|| format!("-o {option}"))?;
-            }
-            "compression" => options.compressions = values.map(str::to_owned).collect(),
-            other => bail!("-o {option}: {other} does not change the space; try recordsize and compression"),
-        }
+        options.set(option).with_context(|| format!("-o {option}"))?;
     }
     Ok(options)
 }
@@ -143,18 +124,18 @@ fn options(args: &Args) -> anyhow::Result<Options> {
 fn parse_percent(text: &str) -> Result<f64, String> {
     match text.trim().trim_end_matches('%').trim().parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
-        _ => Err(format!("{text:?} is no width in per cent; write 1% or 0.5%")),
+        _ => Err(format!("{text:?} is not a width in per cent; write 1% or 0.5%")),
     }
 }
 
 fn parse_rate(text: &str) -> Result<u64, String> {
     match parse_size(text.trim_end_matches("/s"))? {
-        0 => Err("nothing can be read at a rate of 0; write 200M".into()),
+        0 => Err("the rate must be above 0, such as 200M".into()),
         rate => Ok(rate),
     }
 }
 
-/// The table so far on a terminal, redrawn in place.
+/// The preliminary table on a terminal, redrawn in place.
 struct Screen {
     bar: Option<ProgressBar>,
     choice: Detail,
@@ -197,7 +178,7 @@ fn choice(args: &Args) -> Detail {
     }
 }
 
-/// Prints what the figures leave out on standard error.
+/// Prints the limitations of the figures on standard error.
 fn warn(found: &Estimate) {
     for warning in estimate_text::warnings(found) {
         eprintln!("poolwright: {warning}");

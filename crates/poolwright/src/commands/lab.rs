@@ -1,22 +1,18 @@
 //! `poolwright lab`: experiments with real databases.
 
 mod list;
-pub mod progress;
 mod report;
 mod run;
 
-use std::path::{Path, PathBuf};
-
-use anyhow::Context as _;
 use clap::Subcommand;
-use poolwright_lab::{Assets, Campaign};
+use poolwright_lab::{Assets, Campaign, Error};
 
 use super::options::Usage;
 
 /// Run experiments with real databases: campaigns of trials on datasets with known properties
 ///
-/// A campaign is a file that says which database is driven, on which datasets, and what is varied. Each trial is a
-/// process of its own on fresh datasets; the results are in one file, from which the report is made.
+/// A campaign is a file that names the database to run, its datasets, and the properties to vary. Each trial runs in its own
+/// process on new datasets. The results are stored in one file, from which `lab report` makes the report.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -43,28 +39,15 @@ fn assets() -> anyhow::Result<Assets> {
     Assets::find().map_err(|why| anyhow::anyhow!(why))
 }
 
-/// A campaign by its name or its file: itself, its text and where it is.
-fn campaign(assets: &Assets, named: &str) -> anyhow::Result<(Campaign, String, PathBuf)> {
-    let is_path = named.contains('/') || named.ends_with(".toml");
-    let path = if is_path { PathBuf::from(named) } else { assets.campaigns().join(format!("{named}.toml")) };
-    if !is_path && !path.exists() {
-        let known: Vec<String> = assets.campaign_files().iter().map(|p| stem(p)).collect();
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        let why = format!(
-            "there is no campaign {named:?} in {}; there is {known}; or name a file that ends with .toml",
-            assets.campaigns().display()
-        );
-        return Err(anyhow::anyhow!(why).context(Usage));
-    }
-    let (campaign, text) = Campaign::load(&path).with_context(|| format!("the campaign {named}"))?;
-    Ok((campaign, text, path))
+/// Reads the campaign of this name or file, and returns it with its text.
+fn campaign(assets: &Assets, named: &str) -> anyhow::Result<(Campaign, String)> {
+    Campaign::find(assets, named).map_err(|error| match error {
+        Error::Usage(_) => anyhow::Error::from(error).context(Usage),
+        other => anyhow::Error::from(other).context(format!("the campaign {named}")),
+    })
 }
 
-fn stem(path: &Path) -> String {
-    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// Where the results of a campaign are if nothing else is said.
+/// The place of a campaign's results; by default a file in the working directory.
 fn results(given: Option<String>, campaign: &str) -> String {
     given.unwrap_or_else(|| format!("lab-{campaign}.db"))
 }

@@ -6,16 +6,16 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use poolwright_openzfs::Engine;
 use poolwright_poolserver::background::{self, Started};
 use poolwright_poolserver::{
-    Caching, Devices, Frontend, ServeOptions, Severity, check_mount_point, detach, mount,
+    Caching, Devices, Frontend, ServeOptions, Severity, check_mount_point, detach, mount, parse_mount,
 };
 use poolwright_userpool::json_output::NewMount;
 use poolwright_userpool::{ConnectOptions, Mounted, name};
 
-use super::options::{Usage, default_arc, parse_arc, parse_size, this_program};
+use super::options::{Usage, default_arc, parse_arc, this_program};
 use super::pool_connection::{PoolFiles, engine, parse_dataset};
 use crate::interrupt;
 
@@ -44,7 +44,7 @@ pub struct Args {
     arc: Option<u64>,
 
     /// Module parameter of the engine, such as dbuf_cache_max_bytes=0. For the first mount, which owns the pool
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_tunable)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = Engine::parse_tunable)]
     tunable: Vec<(String, u64)>,
 
     /// Device to emulate under the pool's files: none, ssd, hdd, nvme, sas-15k, san, ebs-gp3, or 4xssd (four of them striped
@@ -209,17 +209,6 @@ fn watch_signals() -> anyhow::Result<()> {
     .context("cannot watch for Ctrl-C")
 }
 
-/// For clap: `NAME=VALUE` of the engine.
-fn parse_tunable(text: &str) -> Result<(String, u64), String> {
-    let known = || Engine::tunables().collect::<Vec<_>>().join(", ");
-    match text.split_once('=') {
-        Some((name, value)) if Engine::tunables().any(|known| known == name) => {
-            Ok((name.to_owned(), parse_size(value)?))
-        }
-        _ => Err(format!("expected NAME=VALUE; the names are {}", known())),
-    }
-}
-
 /// The requested mount, checked as far as possible without the pool.
 fn wanted(args: &Args) -> anyhow::Result<Mounted> {
     let dir = check_mount_point(&args.dir, args.overlay)?;
@@ -227,36 +216,7 @@ fn wanted(args: &Args) -> anyhow::Result<Mounted> {
         Some(path) => Some(std::path::absolute(path).context("resolve the path of the trace")?),
         None => None,
     };
-    let mut wanted = Mounted {
-        dataset: args.dataset.clone(),
-        dir,
-        readonly: false,
-        ignore_acls: false,
-        caching: None,
-        threads: None,
-        record,
-        overlay: args.overlay,
-        caller: None,
-    };
-    for option in &args.options {
-        match option.split_once('=') {
-            None if option == "readonly" || option == "ro" => wanted.readonly = true,
-            None if option == "rw" => wanted.readonly = false,
-            None if option == "ignore-acls" => wanted.ignore_acls = true,
-            Some(("caching", how)) if Caching::from_name(how).is_some() => {
-                wanted.caching = Some(how.to_owned())
-            }
-            Some(("threads", n)) if n.parse().is_ok_and(|n: usize| (1..=256).contains(&n)) => {
-                wanted.threads = n.parse().ok();
-            }
-            _ => {
-                return Err(anyhow::anyhow!(
-                    "-o {option}: options are readonly, ignore-acls, caching=through|pages|writeback, threads=1…256"
-                ))
-                .context(Usage);
-            }
-        }
-    }
-    wanted.readonly |= wanted.ignore_acls;
-    Ok(wanted)
+    let mount =
+        parse_mount(&args.dataset, dir, &args.options).map_err(|why| anyhow!("-o {why}").context(Usage))?;
+    Ok(Mounted { record, overlay: args.overlay, ..mount })
 }

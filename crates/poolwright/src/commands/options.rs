@@ -1,15 +1,13 @@
 //! Options that several verbs share.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property;
-use poolwright_trace::layout::Role;
-use poolwright_trace::{Reader, counted};
+use poolwright_trace::Reader;
 
-pub use poolwright_render::replay_table::PerRole;
+use poolwright_replay::settings::{self, PerRole};
 
 pub use crate::failure::Usage;
 
@@ -75,37 +73,16 @@ pub fn dirty_bytes() -> u64 {
     (crate::scratch::total_memory() / 10).clamp(64 << 20, 4 << 30)
 }
 
-/// Opens a trace and reports a torn end ([`say_torn`]).
+/// Opens a trace, and warns if its end is torn by a killed recorder or an incomplete copy.
 ///
 /// # Errors
-/// If the trace cannot be read or contains no event.
-pub fn check_trace(path: &std::path::Path) -> anyhow::Result<()> {
-    say_torn(&poolwright_trace::Reader::open(path)?)
-}
-
-/// Warns about a trace whose end is torn by a killed recorder or an incomplete copy.
-///
-/// # Errors
-/// If no event is left.
-pub fn say_torn(trace: &Reader) -> anyhow::Result<()> {
-    let Some(lost) = trace.recovered() else { return Ok(()) };
-    let (path, events) = (trace.path().display(), trace.len());
-    if events == 0 {
-        bail!(
-            "{path} is torn: there is no event before the torn part, which has {lost} of its {} bytes\n\
-             hint: copy the trace again, or record again",
-            trace.good_len() + lost
-        );
+/// If the trace cannot be read, or no event is left.
+pub fn check_trace(path: &Path) -> anyhow::Result<Reader> {
+    let trace = Reader::open(path)?;
+    if let Some(torn) = trace.torn_end()? {
+        eprintln!("warning: {torn}");
     }
-    eprintln!(
-        "warning: {path} is torn: {} after the last checkpoint {} lost; using {} before it\n\
-         hint: `truncate -s {} {path}` repairs the file for other programs",
-        counted(lost, "byte"),
-        if lost == 1 { "is" } else { "are" },
-        counted(events, "event"),
-        trace.good_len(),
-    );
-    Ok(())
+    Ok(trace)
 }
 
 /// Checks the argument of `--device`, for clap.
@@ -154,89 +131,21 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// Parses a time such as `30s`, `5m`, `1h` or `500ms`, for clap.
-///
-/// # Errors
-/// A sentence for the user.
-pub fn parse_time(text: &str) -> Result<Duration, String> {
-    let units = [("us", 1e-6), ("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-    let (digits, factor) =
-        units.iter().find_map(|(u, f)| Some((text.strip_suffix(u)?, *f))).unwrap_or((text, 1.0));
-    match digits.parse::<f64>() {
-        Ok(n) if n > 0.0 && n * factor < 1e7 => Ok(Duration::from_secs_f64(n * factor)),
-        _ => Err(format!("{text:?} is not a time; write 30s, 5m or 1h")),
-    }
-}
+pub use poolwright_trace::parse_duration as parse_time;
 
-/// Every combination of `[role:]property=value[,value…]` options, checked against the engine's property table.
+/// Every combination of the values of `[role:]property=value[,value…]` options.
 ///
 /// # Errors
 /// With [`Usage`] if an option is malformed, or its role, property or value is unknown.
 pub fn combinations(options: &[String]) -> anyhow::Result<Vec<PerRole>> {
-    all_combinations(options).context(Usage)
-}
-
-fn all_combinations(options: &[String]) -> anyhow::Result<Vec<PerRole>> {
-    let mut all = vec![PerRole::new()];
-    for option in options {
-        let (role, assignment) = match option.split_once(':') {
-            Some((role, rest)) if !role.contains('=') => {
-                if Role::from_name(role).is_none() {
-                    let known = Role::ALL.map(Role::name).join(", ");
-                    bail!("-o {option}: unknown role {role:?}; roles are {known}");
-                }
-                (role, rest)
-            }
-            _ => ("*", option.as_str()),
-        };
-        let (name, values) =
-            property::parse_assignment(assignment).with_context(|| format!("-o {option}"))?;
-        let mut next = Vec::new();
-        for value in values.split(',') {
-            property::check(&name, value).with_context(|| format!("-o {option}"))?;
-            for base in &all {
-                let mut settings = base.clone();
-                settings.entry(role.to_owned()).or_default().insert(name.clone(), value.to_owned());
-                next.push(settings);
-            }
-        }
-        all = next;
-    }
-    Ok(all)
-}
-
-/// The settings of each role: those of `*`, overridden by those of the role.
-pub fn for_roles(per_role: &PerRole, roles: &[String]) -> PerRole {
-    let of = |role: &String| {
-        let mut settings = per_role.get("*").cloned().unwrap_or_default();
-        settings.extend(per_role.get(role).cloned().unwrap_or_default());
-        (role.clone(), settings)
-    };
-    roles.iter().map(of).collect()
+    options.iter().try_fold(vec![PerRole::new()], |all, option| {
+        settings::combine(&all, option).with_context(|| format!("-o {option}")).context(Usage)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn comma_lists_multiply_and_roles_keep_apart() {
-        let all =
-            combinations(&["recordsize=8K,16K".into(), "wal:logbias=throughput,latency".into()]).unwrap();
-        assert_eq!(all.len(), 4);
-        let roles = for_roles(&all[0], &["data".into(), "wal".into()]);
-        assert_eq!(roles["data"].len(), 1);
-        assert_eq!(roles["wal"].len(), 2);
-        for bad in [
-            "recordsize=3K",
-            "compression=lzma",
-            "colour=red",
-            "sync=sometimes",
-            "disk:recordsize=8K",
-            "recordsize",
-        ] {
-            assert!(combinations(&[bad.into()]).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn what_is_printed_is_read_back_within_its_digits() {
@@ -257,15 +166,5 @@ mod tests {
         }
         assert_eq!(check_arc(memory, 0), Ok(memory));
         assert!(parse_arc("1000000T").is_err());
-    }
-
-    #[test]
-    fn times() {
-        assert_eq!(parse_time("30s").unwrap(), Duration::from_secs(30));
-        assert_eq!(parse_time("5m").unwrap(), Duration::from_secs(300));
-        assert_eq!(parse_time("500ms").unwrap(), Duration::from_millis(500));
-        for bad in ["", "soon", "-1s", "0s"] {
-            assert!(parse_time(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use poolwright_openzfs::Config;
 pub use poolwright_userpool::PoolConnection;
-use poolwright_userpool::{ConnectOptions, KnownPools, OwnerWait, Result, find, name};
+use poolwright_userpool::{ConnectOptions, KnownPools, OwnerWait, Result, name};
 
 use crate::commands::options::dirty_bytes;
 
@@ -65,11 +65,6 @@ pub fn parse_snapshot(text: &str) -> std::result::Result<String, String> {
 /// For clap: a dataset or a snapshot.
 pub fn parse_either(text: &str) -> std::result::Result<String, String> {
     if text.contains('@') { parse_snapshot(text) } else { parse_dataset(text) }
-}
-
-/// The pool's files, as named by the options or registered.
-pub fn files_of(pool: &str, files: &PoolFiles) -> Result<Vec<PathBuf>> {
-    find::pool_files(pool, &files.pool_file)
 }
 
 /// The names of all known pools. Reports registry entries that cannot be read.

@@ -7,28 +7,27 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
-use poolwright_record::{Ended, Options, Progress, Recorder, RecordingSummary, Subject, Summary};
-use poolwright_trace::{counted, format_count, format_ns, format_size};
+use poolwright_record::{Options, Progress, Recorder, RecordingSummary, Subject};
 
 use super::options::{parse_size, parse_time};
 use crate::interrupt;
 
 /// Record a live database's file I/O into a trace
 ///
-/// Needs root, or CAP_BPF and CAP_PERFMON. Without these, `poolwright trace import` can read a log of fio, and `poolwright mount
-/// --record` can record a mount of the user-space engine.
+/// Needs root, or CAP_BPF and CAP_PERFMON. Without these privileges, use `poolwright trace import` to convert a log of fio, or
+/// `poolwright mount --record` to record a mount of the user-space engine.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("subject").required(true))]
 pub struct Args {
-    /// Record every file below this directory, for all processes
+    /// Record the I/O of all processes on the files below this directory
     #[arg(long, value_name = "DIR", group = "subject")]
     dir: Option<PathBuf>,
 
-    /// Record all files that this process and its children use
+    /// Record the I/O of this process and its children on all files
     #[arg(long, value_name = "PID", group = "subject", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
 
-    /// Stop after this time: 60s, 5m, 1h (otherwise at Ctrl-C, or when the process ends)
+    /// Stop after this time, such as 60s, 5m or 1h [default: at Ctrl-C, or when the process ends]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     duration: Option<Duration>,
 
@@ -36,7 +35,7 @@ pub struct Args {
     #[arg(short, long, value_name = "TRACE")]
     output: PathBuf,
 
-    /// Buffer between the kernel and the recorder; larger loses fewer events in a burst
+    /// Size of the buffer between the kernel and the recorder. A larger buffer loses fewer events in a burst
     #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = parse_buffer)]
     buffer: u64,
 
@@ -69,7 +68,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if args.json {
         println!("{}", serde_json::to_string(&RecordingSummary::from(&summary))?);
     } else {
-        print!("{}", text(&summary));
+        print!("{}", summary.text());
     }
     if summary.trace.events == 0 {
         eprintln!(
@@ -103,47 +102,7 @@ pub(super) fn bar(duration: Option<Duration>, what: &str) -> ProgressBar {
 
 pub(super) fn show(bar: &ProgressBar, progress: &Progress) {
     bar.set_position(progress.elapsed.as_millis() as u64);
-    let lost =
-        if progress.lost > 0 { format!(", {} LOST", format_count(progress.lost)) } else { String::new() };
-    bar.set_message(format!(
-        "{:.0} s, {}, {}, {}{lost}",
-        progress.elapsed.as_secs_f64(),
-        counted(progress.events, "event"),
-        format_size(progress.bytes),
-        counted(progress.files as u64, "file"),
-    ));
-}
-
-fn text(summary: &Summary) -> String {
-    let place = match summary.trace.events {
-        0 => "no trace written".into(),
-        _ => summary.trace.path.display().to_string(),
-    };
-    let mut out = format!(
-        "{place}: {}, {}, {}, {} read and written, probe set {}\n",
-        counted(summary.trace.events, "event"),
-        counted(summary.trace.files as u64, "file"),
-        format_ns(summary.meta.duration_ns),
-        format_size(summary.bytes),
-        summary.meta.probe_set,
-    );
-    if summary.ended == Ended::SubjectGone {
-        out.push_str("the process and its children ended\n");
-    }
-    match summary.meta.lost_events {
-        0 => out.push_str("no events lost\n"),
-        lost => out.push_str(&format!(
-            "{} EVENTS LOST: the buffer was full; record again with a larger --buffer\n",
-            format_count(lost)
-        )),
-    }
-    for (what, count) in &summary.meta.unseen {
-        match count {
-            0 => out.push_str(&format!("not seen: {what}\n")),
-            count => out.push_str(&format!("not seen: {count} {what}\n")),
-        }
-    }
-    out
+    bar.set_message(progress.to_string());
 }
 
 #[cfg(test)]

@@ -1,37 +1,38 @@
-//! `poolwright replay`: one or several settings under a trace.
-
-mod stopped;
+//! `poolwright replay`: replays a trace under one or several settings.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_render::replay_comparison::{self, ReplayOutput, compare};
 use poolwright_render::replay_table::{self, TrialRow};
-use poolwright_replay::{
-    ApplicationSpec, Capture, EngineOptions, Error, Replay, Spec, TargetSpec, capture, child,
-};
-use poolwright_trace::{File, Op, Trace};
+use poolwright_replay::preparation::{Prepared, prepare};
+use poolwright_replay::rounds::{Rounds, SettingTrials, Trials};
+use poolwright_replay::settings::{self, PerRole};
+use poolwright_replay::{ApplicationSpec, EngineOptions, Error, SourceFiles, Spec, TargetSpec, capture};
+use poolwright_trace::Trace;
 
-use self::stopped::Stopped;
-use super::options::{self, PerRole, TrialOptions, Usage};
+use super::options::{self, TrialOptions, Usage};
+use crate::failure::hint;
 use crate::{interrupt, scratch, stdout};
 
-/// Replay a trace on the engine, or in a directory, and measure
+/// Replay a trace on the engine or in a directory, and measure it
 ///
-/// Fills a pool with the bytes that the files have now, runs the trace once to reach a steady state, then measures.
-/// Several values for a property (-o recordsize=8K,16K) are tried in turn, interleaved over the repeats.
+/// Fills a pool with the current content of the files, replays the trace once to reach a steady state, and then measures a second
+/// pass. If a property has several values (-o recordsize=8K,16K), each is tried; with --repeat, their trials are interleaved.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The trace
     trace: PathBuf,
 
-    /// Directory with the files that were recorded, if they are not where the trace says
+    /// Directory that holds the recorded files now, if they are not at the paths in the trace
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// Property of the datasets, or of one role's: -o recordsize=16K, -o wal:logbias=throughput; comma lists try each
+    /// Property of all datasets or of one role's dataset: -o recordsize=16K, -o wal:logbias=throughput. Each value of a
+    /// comma-separated list is tried
     #[arg(short = 'o', value_name = "[ROLE:]PROPERTY=VALUE")]
     options: Vec<String>,
 
@@ -39,34 +40,33 @@ pub struct Args {
     #[arg(long, value_name = "ROLE")]
     role: Vec<String>,
 
-    /// Replay in a scratch directory below this one instead of on the engine: a baseline on ext4, xfs, btrfs
+    /// Replay in a scratch directory below this one instead of on the engine, as a baseline on ext4, xfs or btrfs
     #[arg(long, value_name = "DIR", conflicts_with = "options")]
     dir: Option<PathBuf>,
 
-    /// Keep to the recorded times, SPEED times as fast; latency counts from the intended start
+    /// Issue each operation at its recorded time, SPEED times as fast. Latency is measured from that time
     #[arg(long, value_name = "SPEED", num_args = 0..=1, default_missing_value = "1")]
     paced: Option<f64>,
 
-    /// Replay the application: each thread computes and sleeps between its operations as it did in the recording, and waits
-    /// for the threads that it waited for. The figure is the work rate
+    /// Replay the application: each thread computes, sleeps and waits for other threads between its operations as in the
+    /// recording. The result is the work rate
     #[arg(long, conflicts_with_all = ["paced", "dir"])]
     application: bool,
 
-    /// CPU time that a call costs the application beside the engine's, such as 20us for a FUSE mount
+    /// CPU time of each call in addition to the engine's, such as 20us for a FUSE mount
     #[arg(long, value_name = "TIME", value_parser = options::parse_time, requires = "application")]
     call_time: Option<Duration>,
 
-    /// Threads that serve the calls on each role's files, such as 4 for a FUSE mount. Left out, each call is served by the
-    /// thread that makes it, as in a kernel
+    /// Number of threads that serve the calls on each role's files, such as 4 for a FUSE mount. By default, the thread that makes
+    /// a call serves it, as in a kernel
     #[arg(long, value_name = "N", requires = "application", value_parser = clap::value_parser!(u32).range(1..=1024))]
     servers: Option<u32>,
 
-    /// Replay only this much of the recording, from its start: 13s
+    /// Replay only this much of the recording, from its start, such as 13s
     #[arg(long, value_name = "TIME", value_parser = options::parse_time)]
     first: Option<Duration>,
 
-    /// End a trial's measurement after this time, however much of the recording is replayed then: 15s. The work rate is that
-    /// of the part done
+    /// End the measurement of a trial after this time, such as 15s. The work rate is then that of the replayed part
     #[arg(long = "for", value_name = "TIME", value_parser = options::parse_time, requires = "application")]
     longest: Option<Duration>,
 
@@ -74,15 +74,15 @@ pub struct Args {
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(9..=16))]
     ashift: u32,
 
-    /// Trials per setting
+    /// Number of trials of each setting
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
 
-    /// Passes over the trace before the measured one
+    /// Number of passes over the trace before the measured one
     #[arg(long, value_name = "N", default_value_t = 1)]
     warm: u32,
 
-    /// Stop a trial that takes longer than this, filling the pool and warming included; its setting has no result then
+    /// Stop a trial that takes longer than this, including filling and warming the pool. Its setting then has no result
     #[arg(long, value_name = "TIME", value_parser = options::parse_time)]
     trial_timeout: Option<Duration>,
 
@@ -94,7 +94,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Of an application's replay, the share of the work that is done before the measurement begins.
+/// In a replay of the application: the share of the work that is done before the measurement begins.
 const WARM_SHARE: f64 = 0.25;
 
 impl Args {
@@ -103,228 +103,158 @@ impl Args {
         let longest_s = self.longest.map(|time| time.as_secs_f64());
         self.application.then_some(ApplicationSpec { call_ns, longest_s, servers: self.servers })
     }
+
+    fn spec(&self, shared: &Prepared, target: &TargetSpec, settings: PerRole) -> Spec {
+        Spec {
+            trace: shared.trace.clone(),
+            capture: shared.capture.clone(),
+            target: target.clone(),
+            settings,
+            roles: self.role.clone(),
+            pace: self.paced,
+            application: self.application(),
+            warm_passes: self.warm,
+            warm_share: if self.application { WARM_SHARE } else { 0.0 },
+            first_seconds: self.first.map(|first| first.as_secs_f64()),
+            fill_only: false,
+        }
+    }
+
+    fn target(&self, scratch: &Path) -> anyhow::Result<TargetSpec> {
+        let device = self.trial.device()?;
+        Ok(match &self.dir {
+            Some(dir) => TargetSpec::Directory(dir.clone()),
+            None => TargetSpec::Engine(EngineOptions {
+                scratch: scratch.to_owned(),
+                ashift: self.ashift,
+                arc_bytes: self.trial.arc_bytes(),
+                dirty_bytes: options::dirty_bytes(),
+                device,
+                txg_timeout_s: 5,
+            }),
+        })
+    }
+
+    /// The name of a row: the settings, or the directory and its file system, which has no settings.
+    fn label(&self, per_role: &PerRole) -> String {
+        match &self.dir {
+            None => replay_table::settings(per_role),
+            Some(dir) => format!("{} in {}", poolwright_host::mountinfo::file_system(dir), dir.display()),
+        }
+    }
 }
 
-/// Replays; the value is the exit code.
+/// Runs the verb; returns the exit code.
+///
+/// # Errors
+/// If an argument is invalid, the trace cannot be read, or a trial fails.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch()?;
     if args.paced.is_some_and(|speed| speed <= 0.0 || !speed.is_finite()) {
-        return Err(anyhow!("--paced takes a speed above 0, such as 1 or 2.5")).context(options::Usage);
+        return Err(anyhow!("--paced takes a speed above 0, such as 1 or 2.5")).context(Usage);
     }
-    let settings = options::combinations(&args.options)?;
+    let combinations = options::combinations(&args.options)?;
     options::check_trace(&args.trace)?;
     let trace = Trace::load(&args.trace)?;
-    let roles = roles_of(&trace);
-    check_roles(&args, &settings, &roles).context(Usage)?;
+    let roles = settings::roles_of(&trace);
+    settings::check_roles(&args.trace, &roles, &args.role, &combinations).map_err(wrong_role)?;
+    let files = SourceFiles::new(&trace, args.data.as_deref());
     if let Some(data) = &args.data {
-        check_data(data, &args, &trace).context(Usage)?;
+        check_data(data, &files, &trace, &args.role)?;
     }
     let scratch = scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes.saturating_mul(4))?;
-    prepare(&args, &trace, scratch.path(), largest_record(&settings))?;
-    let device = args.trial.device()?;
-    let target = match &args.dir {
-        Some(dir) => TargetSpec::Directory(dir.clone()),
-        None => TargetSpec::Engine(EngineOptions {
-            scratch: scratch.path().to_owned(),
-            ashift: args.ashift,
-            arc_bytes: args.trial.arc_bytes(),
-            dirty_bytes: options::dirty_bytes(),
-            device,
-            txg_timeout_s: 5,
-        }),
-    };
-    let spec = |per_role: &PerRole| Spec {
-        trace: scratch.path().join("trace.parquet"),
-        capture: scratch.path().join("capture"),
-        target: target.clone(),
-        settings: options::for_roles(per_role, &roles),
-        roles: args.role.clone(),
-        pace: args.paced,
-        application: args.application(),
-        warm_passes: args.warm,
-        warm_share: if args.application { WARM_SHARE } else { 0.0 },
-        first_seconds: args.first.map(|first| first.as_secs_f64()),
-        fill_only: false,
-    };
-    let program = super::options::this_program();
-    let bar = bar(settings.len() as u64 * u64::from(args.repeat));
-    let mut runs: Vec<Vec<Replay>> = vec![Vec::new(); settings.len()];
-    let mut stopped: Vec<Stopped> = Vec::new();
-    for round in 0..args.repeat {
-        let mut order: Vec<usize> = (0..settings.len()).collect();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for i in order {
-            if stopped.iter().any(|s| s.settings == settings[i]) {
-                bar.inc(1);
-                continue;
-            }
-            bar.set_message(label(&args, &settings[i]));
-            let interrupted = || stop.load(std::sync::atomic::Ordering::Relaxed);
-            let spec = spec(&settings[i]);
-            match child::run(&program, &spec, scratch.path(), args.trial_timeout, &interrupted) {
-                Ok(replay) => runs[i].push(replay),
-                Err(why @ (Error::TooLong(_) | Error::UsedUp { .. })) => {
-                    stopped.push(Stopped { settings: settings[i].clone(), trial: round + 1, why });
-                }
-                Err(Error::Interrupted) => return Ok(130),
-                Err(error) => return Err(error.into()),
-            }
-            bar.inc(1);
-        }
-    }
-    bar.finish_and_clear();
-    let comparisons = compare(&settings, &runs);
-    if args.json {
-        let stopped = stopped.iter().map(Stopped::to_entry).collect();
-        println!("{}", serde_json::to_string(&ReplayOutput::new(runs.clone(), comparisons, stopped))?);
-    } else {
-        let rows = settings.iter().zip(&runs);
-        let rows: Vec<TrialRow<'_>> =
-            rows.map(|(settings, trials)| TrialRow { label: label(&args, settings), trials }).collect();
-        print!("{}", replay_table::text(&rows, stdout::terminal()));
-        print!("{}", replay_comparison::text(&settings[0], &comparisons, stdout::terminal()));
-        for one in &stopped {
-            println!("{}", one.sentence(args.repeat, &label(&args, &one.settings)));
-        }
-    }
-    if runs.iter().all(Vec::is_empty) {
-        if let Some(full) = stopped.into_iter().map(|s| s.why).find(|why| matches!(why, Error::UsedUp { .. }))
-        {
-            return Err(full.into());
-        }
-        bail!("no trial came to its end; give them more time (--trial-timeout) or less to do (--first 10s)");
-    }
-    Ok(0)
-}
-
-/// The name of a row: the settings, or the directory and its file system, which has no settings.
-fn label(args: &Args, per_role: &PerRole) -> String {
-    match &args.dir {
-        None => replay_table::settings(per_role),
-        Some(dir) => format!("{} in {}", poolwright_host::mountinfo::file_system(dir), dir.display()),
-    }
-}
-
-fn roles_of(trace: &Trace) -> Vec<String> {
-    let mut roles: Vec<String> = trace.files.iter().map(|f| role(&f.role)).collect();
-    roles.sort();
-    roles.dedup();
-    roles
-}
-
-fn role(name: &str) -> String {
-    if name.is_empty() { "other".into() } else { name.into() }
-}
-
-fn largest_record(settings: &[PerRole]) -> u64 {
-    let values = settings.iter().flat_map(|s| s.values()).filter_map(|s| s.get("recordsize"));
-    values.filter_map(|v| options::parse_size(v).ok()).max().unwrap_or(0).max(1 << 20)
-}
-
-/// The capture and a copy of the trace with a role for every file.
-fn prepare(args: &Args, trace: &Trace, scratch: &Path, region: u64) -> anyhow::Result<()> {
-    let mut trace = trace.clone();
-    for file in &mut trace.files {
-        file.role = role(&file.role);
-    }
     let options = capture::Options {
-        region,
+        region: settings::largest_record(&combinations),
         max_bytes: args.trial.sample_bytes,
         seed: args.trial.seed,
         roles: args.role.clone(),
     };
-    let base = base(&trace);
-    let taken = Capture::take(&trace, &options, |path| locate(path, args.data.as_deref(), base.as_deref()))?;
-    if taken.real_bytes == 0 {
+    let shared = prepare(&trace, &files, &options, scratch.path())?;
+    if shared.real_bytes == 0 {
         eprintln!(
             "poolwright: none of the trace's files is there, so all bytes are made up; name their directory with --data"
         );
     }
-    capture::check_room(scratch, taken.room(128 << 20))?;
-    taken.save(&scratch.join("capture"))?;
-    trace.save(scratch.join("trace.parquet"))?;
-    Ok(())
+    let target = args.target(scratch.path())?;
+    let trials_of = |one: &PerRole| {
+        let spec = args.spec(&shared, &target, settings::for_roles(one, &roles));
+        SettingTrials { settings: one.clone(), spec }
+    };
+    let all: Vec<SettingTrials> = combinations.iter().map(trials_of).collect();
+    match measure(&args, &all, scratch.path(), &|| stop.load(Ordering::Relaxed)) {
+        Err(Error::Interrupted) => Ok(130),
+        trials => report(&args, &combinations, trials?),
+    }
 }
 
-/// Every role that is named has to be one that is replayed: what is set for another one has no effect.
-fn check_roles(args: &Args, settings: &[PerRole], roles: &[String]) -> anyhow::Result<()> {
-    let there = roles.join(", ");
-    if let Some(unknown) = args.role.iter().find(|r| !roles.contains(r)) {
-        bail!("{} has no file of the role {unknown:?}; it has {there}", args.trace.display());
-    }
-    let named = settings.iter().flat_map(|s| s.keys()).filter(|role| *role != "*");
-    for role in named {
-        if !roles.contains(role) {
-            bail!(
-                "-o {role}:… sets nothing: {} has no file of that role; it has {there}",
-                args.trace.display()
-            );
+/// Runs the trials, with a progress bar.
+fn measure(
+    args: &Args,
+    all: &[SettingTrials],
+    work: &Path,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Trials, Error> {
+    let bar = bar(all.len() as u64 * u64::from(args.repeat));
+    let program = options::this_program();
+    let rounds = Rounds { program: &program, work, repeat: args.repeat, limit: args.trial_timeout };
+    let mut begin = |number: usize| bar.set_message(args.label(&all[number].settings));
+    let trials = rounds.run(all, interrupted, &mut begin, &mut || bar.inc(1))?;
+    bar.finish_and_clear();
+    Ok(trials)
+}
+
+/// Prints the trials; returns the exit code.
+fn report(args: &Args, settings: &[PerRole], trials: Trials) -> anyhow::Result<u8> {
+    let comparisons = compare(settings, &trials.runs);
+    if args.json {
+        println!("{}", serde_json::to_string(&ReplayOutput::new(&trials, comparisons))?);
+    } else {
+        let row = |(settings, trials)| TrialRow { label: args.label(settings), trials };
+        let rows: Vec<TrialRow<'_>> =
+            settings.iter().zip(trials.runs.iter().map(Vec::as_slice)).map(row).collect();
+        print!("{}", replay_table::text(&rows, stdout::terminal()));
+        print!("{}", replay_comparison::text(&settings[0], &comparisons, stdout::terminal()));
+        for one in &trials.stopped {
+            print!("{}", replay_table::stopped(one, args.repeat, &args.label(&one.settings)));
         }
-        if !args.role.is_empty() && !args.role.contains(role) {
-            bail!("-o {role}:… sets nothing: --role replays only {}", args.role.join(", "));
+    }
+    if !trials.is_empty() {
+        return Ok(0);
+    }
+    match trials.into_used_up() {
+        Some(full) => Err(full.into()),
+        None => bail!(
+            "no trial ended\nhint: allow more time with --trial-timeout, or replay less with --first 10s"
+        ),
+    }
+}
+
+/// Adds the option that named the role.
+fn wrong_role(error: Error) -> anyhow::Error {
+    let error = match error {
+        Error::UnusedSetting { .. } => anyhow!("-o {error}"),
+        Error::UnselectedSetting { role, selected } => {
+            anyhow!("-o {role}:… sets nothing: --role replays only {}", selected.join(", "))
         }
+        other => other.into(),
+    };
+    error.context(Usage)
+}
+
+/// Refuses a directory that holds none of the files to replay, and warns if some are missing.
+fn check_data(data: &Path, files: &SourceFiles, trace: &Trace, roles: &[String]) -> anyhow::Result<()> {
+    let named = || format!("--data {}", data.display());
+    match files.missing(trace, roles) {
+        Ok(None) => {}
+        Ok(Some(missing)) => eprintln!("poolwright: warning: {missing}"),
+        Err(why @ Error::NoSourceFiles(_)) => {
+            let todo =
+                "name the directory that holds them, or leave --data out if they are where the trace says";
+            return Err(anyhow::Error::from(why).context(named()).context(hint(todo)).context(Usage));
+        }
+        Err(why) => return Err(why).with_context(named).context(Usage),
     }
     Ok(())
-}
-
-/// Refuses a directory that holds none of the files to replay, and says how many are missing in it.
-fn check_data(data: &Path, args: &Args, trace: &Trace) -> anyhow::Result<()> {
-    if !data.is_dir() {
-        bail!("--data {}: there is no such directory", data.display());
-    }
-    let base = base(trace);
-    let mut touched = vec![false; trace.files.len()];
-    for event in trace.events.iter().filter(|e| matches!(e.op, Op::Read | Op::Write | Op::Map)) {
-        touched[event.file as usize] = true;
-    }
-    let wanted = |r: &str| args.role.is_empty() || args.role.contains(&role(r));
-    let files: Vec<&File> =
-        trace.files.iter().zip(&touched).filter(|(f, t)| **t && wanted(&f.role)).map(|(f, _)| f).collect();
-    let missing: Vec<&&File> =
-        files.iter().filter(|f| !locate(&f.path, Some(data), base.as_deref()).is_file()).collect();
-    let Some(first) = missing.first() else { return Ok(()) };
-    if missing.len() == files.len() {
-        let lies = match files.len() {
-            1 => format!("the only file that the trace reads or writes, {}, is not there", first.path),
-            n => format!(
-                "none of the {n} files that the trace reads or writes is there (the first is {})",
-                first.path
-            ),
-        };
-        bail!(
-            "--data {}: {lies}\nhint: name the directory that holds them, or leave --data out if they are where the \
-             trace says",
-            data.display()
-        );
-    }
-    eprintln!(
-        "poolwright: warning: {} of the {} files that the trace reads or writes are not in {} (such as {}): their bytes \
-         are made up",
-        missing.len(),
-        files.len(),
-        data.display(),
-        first.path
-    );
-    Ok(())
-}
-
-/// The directory that was recorded, where the trace says.
-fn base(trace: &Trace) -> Option<PathBuf> {
-    trace.meta.subject.strip_prefix("dir:").map(PathBuf::from)
-}
-
-/// The real file behind a path of the trace: below `data` at the same place as below the recorded directory, or with
-/// the same path, or with the same name. Where `data` is named, no other place is looked at.
-fn locate(path: &str, data: Option<&Path>, base: Option<&Path>) -> PathBuf {
-    let path = Path::new(path);
-    let Some(data) = data else { return path.to_owned() };
-    let relative = base.and_then(|b| path.strip_prefix(b).ok()).map(|rest| data.join(rest));
-    let whole = data.join(path.strip_prefix("/").unwrap_or(path));
-    let by_name = path.file_name().map(|name| data.join(name));
-    let candidates = [relative, Some(whole.clone()), by_name];
-    candidates.into_iter().flatten().find(|p| p.exists()).unwrap_or(whole)
 }
 
 fn bar(trials: u64) -> ProgressBar {

@@ -1,4 +1,4 @@
-//! `poolwright trace`: look at a trace, bring one in from another tool, hand one on to another.
+//! `poolwright trace`: shows a trace, imports traces of other tools, and exports to their formats.
 
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,14 @@ use clap::builder::PossibleValuesParser;
 use clap::{Subcommand, ValueEnum};
 use poolwright_trace::export::{self, ExportSummary, Exported, Format};
 use poolwright_trace::import::{self, IMPORTERS, ImportSummary};
-use poolwright_trace::{Reader, counted, format_size, stats};
+use poolwright_trace::{counted, stats};
 
-use super::options::say_torn;
-use crate::failure::Usage;
+use super::options::check_trace;
+use crate::failure::{Usage, hint};
 use crate::output::{Force, Kind, Output};
 use crate::stdout::Stdout;
 
-/// Wrong usage that only the values show.
-const WRONG_USAGE: u8 = 2;
-
-/// Look at traces, import and export them
+/// Show, import and export traces
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -30,22 +27,22 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
-    /// Show sizes, order, syncs, latencies and the working set of a trace
+    /// Show the sizes, order, syncs, latencies and working set of a trace
     Show {
         /// The trace
         trace: PathBuf,
-        /// Show this many of the busiest files
+        /// Number of the busiest files to show
         #[arg(long, value_name = "N", default_value_t = 10)]
         files: usize,
     },
-    /// Make a trace from another tool's
+    /// Convert another tool's trace
     Import {
         /// The other tool's trace
         source: PathBuf,
         /// The trace to write
         #[arg(short, long, value_name = "TRACE")]
         output: PathBuf,
-        /// Format of the source; recognised by its first bytes if left out
+        /// Format of the source [default: recognised by its first bytes]
         #[arg(long, value_parser = PossibleValuesParser::new(IMPORTERS.iter().map(|i| i.name())))]
         format: Option<String>,
     },
@@ -53,7 +50,7 @@ enum Verb {
     Export {
         /// The trace
         trace: PathBuf,
-        /// The file to write; `-` for standard output
+        /// The file to write, or `-` for standard output
         #[arg(short, long, value_name = "FILE", default_value = "-")]
         output: PathBuf,
         /// The format to write
@@ -87,14 +84,8 @@ pub fn run(args: Args) -> Result<u8> {
     }
 }
 
-fn open(trace: &Path) -> Result<Reader> {
-    let reader = Reader::open(trace)?;
-    say_torn(&reader)?;
-    Ok(reader)
-}
-
 fn show(trace: &Path, files: usize, json: bool) -> Result<u8> {
-    let reader = open(trace)?;
+    let reader = check_trace(trace)?;
     let stats = stats::collect(&reader)?;
     let text = if json { serde_json::to_string(&stats)? + "\n" } else { stats::render(&stats, files) };
     print!("{text}");
@@ -103,17 +94,9 @@ fn show(trace: &Path, files: usize, json: bool) -> Result<u8> {
 
 fn import(source: &Path, output: &Path, format: Option<&str>, json: bool) -> Result<u8> {
     let (summary, importer) = import::import(source, format, output)?;
-    let text = if json {
-        serde_json::to_string(&ImportSummary::new(&summary, importer))? + "\n"
-    } else {
-        format!(
-            "{}: {} on {}, {} ({})\n",
-            summary.path.display(),
-            counted(summary.events, "event"),
-            counted(summary.files as u64, "file"),
-            format_size(summary.bytes),
-            importer.name()
-        )
+    let text = match json {
+        true => serde_json::to_string(&ImportSummary::new(&summary, importer))? + "\n",
+        false => summary.text(importer.name()),
     };
     print!("{text}");
     Ok(0)
@@ -122,12 +105,11 @@ fn import(source: &Path, output: &Path, format: Option<&str>, json: bool) -> Res
 fn export(trace: &Path, output: &Path, format: Format, force: Force, json: bool) -> Result<u8> {
     let to_stdout = output.as_os_str() == "-";
     if to_stdout && json {
-        eprintln!(
-            "error: --json and the exported events cannot both go to standard output; name a file with --output"
-        );
-        return Ok(WRONG_USAGE);
+        return Err(anyhow!("--json and the exported events cannot both go to standard output"))
+            .context(hint("name a file with --output"))
+            .context(Usage);
     }
-    let reader = open(trace)?;
+    let reader = check_trace(trace)?;
     let done = if to_stdout {
         export::export(&reader, format, &mut BufWriter::new(Stdout), output)?
     } else {

@@ -14,10 +14,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_openzfs::property::Settings;
 use poolwright_record::{Options, Recorder, Subject};
 use poolwright_render::{plan_page, plan_text};
-use poolwright_trace::{counted, format_size};
+use poolwright_trace::counted;
 use poolwright_tune::objective::GOALS;
 use poolwright_tune::plan::{Plan, Verdict};
-use poolwright_tune::{Goal, Request, Requirement, tune};
+use poolwright_tune::{Goal, Request, Requirement, database_dir, tune};
 
 use super::options::{self, TrialOptions, Usage, parse_time};
 use crate::failure::NOTHING_BETTER;
@@ -144,7 +144,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if let Some(plan) = &args.repeat {
         return repeat::run(&args, plan, &stop);
     }
-    let dir = checked_dir(args.dir.as_deref().context("the database's directory is missing")?)?;
+    let dir = database_dir(args.dir.as_deref().context("the database's directory is missing")?)?;
     let stated = stated(&args.options)?;
     // Opened first, so that an unwritable path is reported before the long run.
     let outputs = Outputs::open(&args)?;
@@ -248,21 +248,6 @@ fn stated(options: &[String]) -> anyhow::Result<Settings> {
     Ok(one.into_values().next().unwrap_or_default())
 }
 
-fn checked_dir(dir: &Path) -> anyhow::Result<PathBuf> {
-    let found = dir
-        .canonicalize()
-        .with_context(|| format!("cannot open the database's directory {}", dir.display()))?;
-    if !found.is_dir() {
-        bail!("{} is a file\nhint: name the database's directory", dir.display());
-    }
-    let mut entries =
-        std::fs::read_dir(&found).with_context(|| format!("cannot list {}", found.display()))?;
-    if entries.next().is_none() {
-        bail!("{} is empty: there is no database in it", found.display());
-    }
-    Ok(found)
-}
-
 fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     let recorder = Recorder::start(Subject::Dir(dir.to_owned()), &Options::new(into))?;
     let style = ProgressStyle::with_template("{bar:30} recording {msg}").expect("a fixed template");
@@ -285,15 +270,7 @@ fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -
             dir.display()
         );
     }
-    eprintln!(
-        "Recorded {} on {} in {:.0} s (probe set {}, {} lost, trace of {}).",
-        counted(summary.trace.events, "event"),
-        counted(summary.trace.files as u64, "file"),
-        summary.trace.duration_ns as f64 / 1e9,
-        summary.meta.probe_set,
-        summary.meta.lost_events,
-        format_size(summary.trace.bytes)
-    );
+    eprintln!("{}", summary.sentence());
     Ok(())
 }
 
@@ -319,7 +296,8 @@ impl Outputs {
 
     fn write(self, plan: &Plan) -> anyhow::Result<()> {
         self.plan.write(&(serde_json::to_string_pretty(plan)? + "\n"))?;
-        self.report.write(&plan_page::html(plan))
+        self.report.write(&plan_page::html(plan))?;
+        Ok(())
     }
 }
 

@@ -238,3 +238,20 @@ fn words_longer_than_the_line_stay_whole() {
     assert_eq!(wrap("", 6), [""]);
     assert_eq!(wrap("ab  cd", 3), ["ab", "cd"]);
 }
+
+#[test]
+fn a_repetition_shows_both_recommendations_and_what_differs() {
+    let (old, mut new) = (fixture(), fixture());
+    assert_eq!(repetition(&old, &new), "");
+    let differences = vec!["data: recordsize".into()];
+    new.repetition = Some(poolwright_tune::plan::Repetition { differences, ..Default::default() });
+    let text = repetition(&old, &new);
+    assert!(
+        text.starts_with(&format!("Repeated the plan of {}: this run recommends other", old.created)),
+        "{text}"
+    );
+    let [then, now] =
+        ["  then  ", "  now   "].map(|when| text.lines().find_map(|line| line.strip_prefix(when)));
+    assert!(then.is_some_and(|line| line.contains("recordsize=16K")) && then == now, "{text}");
+    assert!(text.ends_with("  differs: data: recordsize\n\n"), "{text}");
+}

@@ -2,36 +2,35 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
 use poolwright_lab::json_output::ComparedReport;
-use poolwright_lab::report::{self, Comparison, Report};
-use poolwright_lab::store::{Run, Store, Trial};
-use poolwright_lab::{Campaign, store};
+use poolwright_lab::report::{self, Comparison, StoredRun};
+use poolwright_lab::{Error, campaign};
 
+use crate::failure::hint;
 use crate::output::{Force, Kind, Output};
 
-/// Make the report of a run: a page for a browser, and what it says in short on the terminal
+/// Make the report of a run: an HTML page, and a summary on the terminal
 ///
-/// From the results alone: the campaign's file is in them as it was.
+/// The report is made from the results alone, which include a copy of the campaign's file.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name of the campaign, or its file
     #[arg(value_name = "CAMPAIGN")]
     campaign: String,
 
-    /// Where its results are: a file, or postgres://USER@HOST/DATABASE. Left out: lab-CAMPAIGN.db here
+    /// The results: a file, or postgres://USER@HOST/DATABASE [default: lab-CAMPAIGN.db]
     #[arg(long, value_name = "FILE|URL")]
     results: Option<String>,
 
-    /// The run, by its number. Left out: the latest
+    /// Number of the run [default: the latest]
     #[arg(long, value_name = "N")]
     run: Option<i64>,
 
-    /// Compare with another run of the campaign, cell by cell: its number, or other results (their latest run)
+    /// Compare with another run of the campaign, cell by cell: the run's number, or other results, whose latest run is used
     #[arg(long, value_name = "N|FILE|URL")]
     against: Option<String>,
 
-    /// The page. Left out: lab-CAMPAIGN.html here, or none with --markdown, --csv or --json
+    /// Write the page to this file [default: lab-CAMPAIGN.html; no page with --markdown, --csv or --json]
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
 
@@ -51,39 +50,20 @@ pub struct Args {
     json: bool,
 }
 
-/// Results and a run in them.
-struct StoredRun {
-    store: Box<dyn Store>,
-    id: i64,
-    run: Run,
-    campaign: Campaign,
-}
-
-/// A run with all that is known of it.
-struct Loaded {
-    campaign: Campaign,
-    run: Run,
-    trials: Vec<Trial>,
-    report: Report,
-}
-
 /// Runs; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    let name = super::stem(Path::new(&args.campaign));
+    let name = campaign::name_of(Path::new(&args.campaign));
     let place = super::results(args.results.clone(), &name);
-    let found = find(&place, &name, args.run)?;
+    let loaded = load(&place, &name, args.run)?;
     let other = args.against.as_ref().map(|other| match other.parse() {
-        Ok(id) => find(&place, &name, Some(id)),
-        Err(_) => find(other, &name, None),
+        Ok(id) => load(&place, &name, Some(id)),
+        Err(_) => load(other, &name, None),
     });
-    let other = other.transpose()?;
+    let against = other.transpose()?.map(|other| report::compare(&loaded.report, &other.report));
     let short = args.markdown || args.csv || args.json;
     let output = args.output.clone().or_else(|| (!short).then(|| PathBuf::from(format!("lab-{name}.html"))));
     let page = |path: &PathBuf| Output::open(path, Kind::Page, args.force);
     let opened = output.as_ref().map(page).transpose()?;
-    let loaded = load(found)?;
-    let other = other.map(load).transpose()?;
-    let against = other.map(|other| report::compare(&loaded.report, &other.report));
     if let Some(file) = opened {
         let page = report::html(
             &loaded.report,
@@ -108,8 +88,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// What is asked for instead of the text.
-fn printed(args: &Args, loaded: &Loaded, against: Option<&Comparison>) -> anyhow::Result<String> {
+/// The output in the requested format.
+fn printed(args: &Args, loaded: &StoredRun, against: Option<&Comparison>) -> anyhow::Result<String> {
     if args.csv {
         return Ok(report::csv(&loaded.campaign, &loaded.trials));
     }
@@ -121,31 +101,10 @@ fn printed(args: &Args, loaded: &Loaded, against: Option<&Comparison>) -> anyhow
     Ok(serde_json::to_string(&output)? + "\n")
 }
 
-fn find(place: &str, name: &str, wanted: Option<i64>) -> anyhow::Result<StoredRun> {
-    if !place.contains("://") && !Path::new(place).exists() {
-        bail!("there are no results {place}; `poolwright lab run {name}` makes them, --results names others");
-    }
-    let mut store = store::open(place)?;
-    let mut runs = store.runs()?;
-    runs.retain(|(_, run)| run.campaign == name);
-    let known: Vec<String> = runs.iter().map(|(id, _)| id.to_string()).collect();
-    runs.retain(|(id, _)| wanted.is_none_or(|wanted| wanted == *id));
-    let place = store::shown(place);
-    match (runs.pop(), wanted) {
-        (Some((id, run)), _) => {
-            let campaign = Campaign::parse(&PathBuf::from(format!("{name}.toml")), &run.text)
-                .with_context(|| format!("the campaign's file as run {id} kept it"))?;
-            Ok(StoredRun { store, id, run, campaign })
-        }
-        (None, Some(id)) if !known.is_empty() => {
-            bail!("{place} has no run {id} of {name}; it has {}", known.join(", "))
-        }
-        (None, _) => bail!("{place} has no run of {name}; `poolwright lab run {name}` makes one"),
-    }
-}
-
-fn load(mut found: StoredRun) -> anyhow::Result<Loaded> {
-    let trials = found.store.trials(found.id)?;
-    let report = Report::new(&found.campaign, found.id, &found.run, &trials);
-    Ok(Loaded { campaign: found.campaign, run: found.run, trials, report })
+/// Loads a run, and adds the option that names other results.
+fn load(place: &str, name: &str, wanted: Option<i64>) -> anyhow::Result<StoredRun> {
+    StoredRun::load(place, name, wanted).map_err(|error| match error {
+        Error::NoResults { .. } => anyhow::Error::from(error).context(hint("--results names other results")),
+        other => other.into(),
+    })
 }

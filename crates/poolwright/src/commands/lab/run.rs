@@ -1,38 +1,36 @@
 //! `poolwright lab run`.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use poolwright_lab::campaign::SMALL;
 use poolwright_lab::json_output::RunSummary;
-use poolwright_lab::run::{self, Options, Summary};
-use poolwright_lab::{Campaign, store};
-use poolwright_trace::counted;
+use poolwright_lab::run::{self, Options, RunProgress, Summary};
+use poolwright_lab::{Campaign, Store, store};
 
-use super::progress::{Shown, human_duration, spelled};
 use crate::commands::options::{Usage, this_program};
 use crate::interrupt;
+use crate::progress_line::ProgressLine;
 
 /// Run a campaign: all of its trials that are not in the results yet
 ///
-/// After an interruption, a crash or a failed trial the same command goes on where it was. The results are for
-/// `lab report`.
+/// After an interruption, a crash or a failed trial, the same command continues the run. `lab report` makes a report of the
+/// results.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A shipped campaign by its name (see `lab list`), or a file that ends with .toml
     #[arg(value_name = "CAMPAIGN")]
     campaign: String,
 
-    /// How much of it: a scale of the campaign
+    /// A scale of the campaign, which determines the sizes and the number of its trials
     #[arg(long, value_name = "SCALE", default_value = SMALL)]
     scale: String,
 
-    /// Seed of the order and of the workloads' data
+    /// Seed of the order of the trials and of the workloads' data
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     seed: u64,
 
-    /// How often each case is run. Left out: what its study says
+    /// Number of trials of each case [default: that of its study]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: Option<u32>,
 
@@ -40,19 +38,19 @@ pub struct Args {
     #[arg(long, value_name = "STUDY,…", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// What the datasets are on: pool (the engine in user space) or directory:PATH (the host's file system, as it is)
+    /// Storage of the datasets: pool (the engine in user space) or directory:PATH (the host's file system, unchanged)
     #[arg(long, value_name = "TARGET", default_value = "pool", value_parser = parse_target)]
     target: Target,
 
-    /// Where results are kept: a file, or postgres://USER@HOST/DATABASE. Left out: lab-CAMPAIGN.db here
+    /// The results: a file, or postgres://USER@HOST/DATABASE [default: lab-CAMPAIGN.db]
     #[arg(long, value_name = "FILE|URL")]
     results: Option<String>,
 
-    /// Where pools, sockets and logs are, in a folder that is removed again. Left out: TMPDIR
+    /// Parent of the scratch directory for pools, sockets and logs [default: TMPDIR]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
-    /// Keep the folder of every trial: its logs, and what is left of its pool
+    /// Keep the scratch directory of every trial, with its logs and the files of its pool
     #[arg(long)]
     keep: bool,
 
@@ -84,15 +82,10 @@ fn parse_target(text: &str) -> Result<Target, String> {
 
 /// Runs; the value is the exit code: 1 if a trial failed.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    // A trial asked to end is given a limited time; without this process, nothing would remove what it leaves.
+    // A trial that is asked to end has a time limit. If this process ended first, nothing would remove the trial's files.
     interrupt::watch_patiently()?;
     let assets = super::assets()?;
-    let (campaign, text, _) = super::campaign(&assets, &args.campaign)?;
-    if !campaign.scale.contains_key(&args.scale) {
-        let known: Vec<&str> = campaign.scale.keys().map(String::as_str).collect();
-        let why = format!("{} has no scale {:?}; it has {}", campaign.name, args.scale, known.join(", "));
-        return Err(anyhow::anyhow!(why).context(Usage));
-    }
+    let (campaign, text) = super::campaign(&assets, &args.campaign)?;
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     if !scratch.is_dir() {
         bail!("--scratch {}: there is no such directory", scratch.display());
@@ -117,39 +110,35 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let place = super::results(args.results.clone(), &campaign.name);
     let mut store = store::open(&place)?;
     let place = store::shown(&place);
-    let mut shown = Shown::new(&campaign.name);
-    let mut watch = |event: run::Event<'_>| shown.event(event);
-    let ran = run::run(&campaign, &text, &options, store.as_mut(), &interrupt::requested, &mut watch);
-    shown.end();
-    let summary = ran.with_context(|| format!("running {}", campaign.name))?;
+    let summary = run_shown(&campaign, &text, &options, store.as_mut())?;
     if args.json {
         println!("{}", serde_json::to_string(&RunSummary::new(&campaign.name, &place, &summary))?);
     } else {
-        print_summary(&campaign, &place, &summary);
+        print!("{}", summary.text(&campaign.name, &place));
+        if !summary.interrupted {
+            println!("The report: poolwright lab report {} --results {place}", campaign.name);
+        }
     }
     if summary.interrupted {
         eprintln!(
-            "poolwright: interrupted; the running trial was discarded, all others are kept. The same command goes on"
+            "poolwright: interrupted; the running trial was discarded, and all others are kept. The same command continues the run"
         );
         return Ok(130);
     }
     Ok(u8::from(!summary.failed.is_empty()))
 }
 
-fn print_summary(campaign: &Campaign, place: &str, summary: &Summary) {
-    println!(
-        "{}: {} done in {}, {} there before, {} failed; run {} in {place}",
-        campaign.name,
-        counted(summary.done as u64, "trial"),
-        human_duration(Duration::from_secs_f64(summary.seconds)),
-        summary.skipped,
-        summary.failed.len(),
-        summary.run
-    );
-    for (key, why) in &summary.failed {
-        println!("  failed: {}: {why}", spelled(key));
-    }
-    if !summary.interrupted {
-        println!("The report: poolwright lab report {} --results {place}", campaign.name);
-    }
+/// Runs the campaign and shows the progress.
+fn run_shown(
+    campaign: &Campaign,
+    text: &str,
+    options: &Options,
+    store: &mut dyn Store,
+) -> anyhow::Result<Summary> {
+    let line = ProgressLine::new("poolwright: ");
+    let mut progress = RunProgress::new(&campaign.name, line.is_live());
+    let mut watch = |event: run::Event<'_>| line.show(progress.updates(&event));
+    let ran = run::run(campaign, text, options, store, &interrupt::requested, &mut watch);
+    line.end();
+    ran.with_context(|| format!("running {}", campaign.name))
 }

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use poolwright_poolserver::remove_routine_logs;
+use poolwright_render::pool_import;
 use poolwright_trace::counted;
 use poolwright_userpool::find::{self, Selection};
 use poolwright_userpool::json_output::{ClosedPool, ImportResult};
-use poolwright_userpool::label::{self, FoundPool, State};
+use poolwright_userpool::label;
 use poolwright_userpool::lifecycle::{self, ExportedPool};
 use poolwright_userpool::{Error, FindError, LockOwner};
 
@@ -85,10 +86,6 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn host_of(found: &FoundPool) -> String {
-    found.host.as_ref().map_or_else(String::new, |host| format!(" (on host {host})"))
-}
-
 fn list(dir: &Path, json: bool) -> anyhow::Result<u8> {
     let found = label::scan(dir)?;
     if json {
@@ -99,38 +96,10 @@ fn list(dir: &Path, json: bool) -> anyhow::Result<u8> {
         println!("{} holds no pool", dir.display());
     }
     for pool in &found {
-        print!("{}", describe(pool));
+        let user = pool.files.iter().find_map(|file| LockOwner::of(file));
+        print!("{}", pool_import::text(pool, user.as_ref()));
     }
     Ok(0)
-}
-
-/// A pool that could be imported, as `zpool import` shows it.
-fn describe(found: &FoundPool) -> String {
-    let state = match (found.state, found.files.iter().find_map(|file| LockOwner::of(file))) {
-        (_, Some(holder)) => format!("in use by process {} ({})", holder.pid, holder.command),
-        (State::Active, None) => format!("not exported by its last user{}", host_of(found)),
-        (State::Exported, None) => "exported".to_owned(),
-        (State::Destroyed, None) => "destroyed".to_owned(),
-        (State::Spare | State::Cache, None) => "no pool of its own".to_owned(),
-    };
-    let mut out = format!("  pool: {}\n    id: {}\n state: {state}\nconfig:\n", found.pool, found.guid);
-    for vdev in &found.vdevs {
-        super::status::tree(vdev, 1, &mut |depth, title, leaf| {
-            let missing = match &leaf.path {
-                Some(path) if leaf.children.is_empty() && found.missing.contains(path) => "  (missing)",
-                _ => "",
-            };
-            out.push_str(&format!("\t{}{title}{missing}\n", "  ".repeat(depth)));
-        });
-    }
-    for cache in &found.cache {
-        out.push_str(&format!("\t  {} (cache)\n", cache.display()));
-    }
-    if found.missing_tops > 0 {
-        out.push_str(&format!("\t  and {} vdevs that are in none of these files\n", found.missing_tops));
-    }
-    out.push('\n');
-    out
 }
 
 /// Close a pool properly and remove it from the registry; its files stay

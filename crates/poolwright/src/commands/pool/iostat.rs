@@ -7,7 +7,6 @@ use anyhow::{Context as _, bail};
 use poolwright_render::pool_iostat::{self, IoReport, Layout};
 use poolwright_userpool::{Counters, Request};
 
-use super::status;
 use crate::commands::options::parse_time;
 use crate::commands::pool_connection::{PoolConnection, PoolFiles, parse_pool, print_json};
 use crate::{interrupt, stdout};
@@ -22,11 +21,11 @@ pub struct Args {
     #[arg(value_name = "POOL", value_parser = parse_pool)]
     pool: String,
 
-    /// Time between reports: 1, 500ms, 5s; one report if left out
+    /// Time between reports, such as 1, 500ms or 5s [default: one report]
     #[arg(value_name = "INTERVAL", value_parser = parse_time)]
     interval: Option<Duration>,
 
-    /// Number of reports; until Ctrl-C if left out
+    /// Number of reports [default: until Ctrl-C]
     #[arg(value_name = "COUNT", requires = "interval", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
@@ -96,8 +95,8 @@ fn follow(
 
 fn layout(connection: &mut PoolConnection) -> anyhow::Result<Option<Layout>> {
     let info: poolwright_userpool::PoolInfo = connection.ask(&Request::Status)?;
-    let found = status::layout(&info.pool, &info.files, &info.file_faults);
-    Ok(found.map(|found| Layout { cache_guids: status::cache_guids(&found), found }))
+    let found = poolwright_userpool::layout(&info.pool, &info.files, &info.file_faults);
+    Ok(found.map(|found| Layout { cache_guids: poolwright_userpool::cache_guids(&found), found }))
 }
 
 fn print(args: &Args, report: &IoReport, layout: Option<&Layout>) -> anyhow::Result<()> {

@@ -1,9 +1,9 @@
-//! `poolwright pool scrub`, and the text of a scrub or resilver as in `zpool status`.
+//! `poolwright pool scrub`.
 
-use poolwright_openzfs::{Scan, ScanState};
-use poolwright_trace::format_size;
+use poolwright_openzfs::ScanState;
+use poolwright_render::pool_scan;
 use poolwright_userpool::json_output::PoolScrub;
-use poolwright_userpool::{Scrub, ScrubHow, lifecycle, scan_text};
+use poolwright_userpool::{ScrubHow, lifecycle};
 
 use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};
 
@@ -47,40 +47,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if args.json {
         print_json(&PoolScrub { pool: args.pool, scrub })?;
     } else {
-        println!("{}: {}", args.pool, done(&scrub));
+        println!("{}: {}", args.pool, pool_scan::text(&scrub));
     }
     Ok(u8::from(has_errors))
-}
-
-/// The result of a scrub, as text.
-fn done(scrub: &Scrub) -> String {
-    match scrub.state {
-        ScanState::Scanning => {
-            return "scrub started; `poolwright pool status` shows the progress".to_owned();
-        }
-        ScanState::Canceled => return "scrub stopped".to_owned(),
-        ScanState::Finished => {}
-    }
-    let found = match scrub.errors() + scrub.lost {
-        0 => "no errors".to_owned(),
-        _ => format!(
-            "{} read, {} write and {} checksum errors, {} repaired, {} blocks lost",
-            scrub.read_errors,
-            scrub.write_errors,
-            scrub.checksum_errors,
-            size(scrub.repaired),
-            scrub.lost
-        ),
-    };
-    format!("{} checked in {:.1} s, {found}", format_size(scrub.allocated), scrub.seconds)
-}
-
-/// The text after `scan:` in `zpool status`.
-pub fn line(scan: Option<&Scan>) -> String {
-    scan_text::status_line(scan, size)
-}
-
-/// A size as `zpool` prints it: 0 has a unit too.
-fn size(bytes: u64) -> String {
-    if bytes < 1024 { format!("{bytes}B") } else { format_size(bytes) }
 }

@@ -1,6 +1,6 @@
 //! The reference documentation as Markdown: every verb with its arguments, and the tables of exit codes, devices and goals.
 //!
-//! `docs/commands.md` is the output of [`commands`]; the tables stand between markers in `docs/reference.md`.
+//! `docs/commands.md` is the output of [`commands`]; the tables are between markers in `docs/reference.md`.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,17 @@ use clap::{Arg, Command};
 use poolwright_openzfs::Device;
 use poolwright_tune::objective::GOALS;
 
-use crate::failure::EXIT_CODES;
+use crate::ExitCode;
 
 /// Name of each generated table and its Markdown.
-pub fn tables(command: &Command) -> [(&'static str, String); 4] {
-    [("verbs", verbs(command)), ("exit-codes", exit_codes()), ("devices", devices()), ("goals", goals())]
+pub fn tables(command: &Command, exit_codes: &[ExitCode<'_>]) -> [(&'static str, String); 4] {
+    let codes = exit_codes.iter().map(|(code, meaning)| [code.to_string(), cell(meaning)]);
+    [
+        ("verbs", verbs(command)),
+        ("exit-codes", table(["code", "meaning"], codes)),
+        ("devices", devices()),
+        ("goals", goals()),
+    ]
 }
 
 /// All verbs with their usage, arguments and options. The command must be built ([`Command::build`]).
@@ -21,19 +27,23 @@ pub fn commands(command: &Command) -> String {
         "# Commands\n\n`poolwright generate` writes this page from the definition of the command line. `poolwright VERB --help` prints \
          the same texts.\n",
     );
-    for verb in leaves(command, "poolwright") {
+    for verb in leaves(command, command.get_name()) {
         section(&mut page, verb.0, verb.1);
     }
     page
 }
 
+/// The visible verbs directly below a command.
+pub fn verbs_of(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
+}
+
 /// The verbs without subcommands, each with its full name.
 fn leaves<'a>(command: &'a Command, name: &str) -> Vec<(String, &'a Command)> {
-    let below = || command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
-    if below().next().is_none() {
+    if verbs_of(command).next().is_none() {
         return vec![(name.to_owned(), command)];
     }
-    below().flat_map(|verb| leaves(verb, &format!("{name} {}", verb.get_name()))).collect()
+    verbs_of(command).flat_map(|verb| leaves(verb, &format!("{name} {}", verb.get_name()))).collect()
 }
 
 fn section(page: &mut String, name: String, verb: &Command) {
@@ -89,10 +99,6 @@ fn verbs(command: &Command) -> String {
         [format!("[`{name}`](commands.md#poolwright-{})", name.replace(' ', "-")), cell(&about)]
     });
     table(["command", "description"], rows)
-}
-
-fn exit_codes() -> String {
-    table(["code", "meaning"], EXIT_CODES.iter().map(|(code, _, meaning)| [code.to_string(), cell(meaning)]))
 }
 
 fn devices() -> String {

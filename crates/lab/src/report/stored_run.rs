@@ -1,0 +1,46 @@
+//! A run from the results, with its report.
+
+use std::path::{Path, PathBuf};
+
+use super::Report;
+use crate::store::{self, Run, Trial};
+use crate::{Campaign, Error, Result};
+
+/// A run, its trials and the report of them.
+#[derive(Debug)]
+pub struct StoredRun {
+    /// The campaign, from the text that is stored with the run.
+    pub campaign: Campaign,
+    /// The run.
+    pub run: Run,
+    /// Its trials.
+    pub trials: Vec<Trial>,
+    /// Its report.
+    pub report: Report,
+}
+
+impl StoredRun {
+    /// Loads a run of the campaign `name` from the results in `place`: the run with the number `wanted`, or the latest one.
+    ///
+    /// # Errors
+    /// If there are no such results, they have no such run, or they cannot be read.
+    pub fn load(place: &str, name: &str, wanted: Option<i64>) -> Result<StoredRun> {
+        if !place.contains("://") && !Path::new(place).exists() {
+            return Err(Error::NoResults { place: place.to_owned(), campaign: name.to_owned() });
+        }
+        let mut store = store::open(place)?;
+        let mut runs = store.runs()?;
+        runs.retain(|(_, run)| run.campaign == name);
+        let known: Vec<i64> = runs.iter().map(|(id, _)| *id).collect();
+        runs.retain(|(id, _)| wanted.is_none_or(|wanted| wanted == *id));
+        let Some((id, run)) = runs.pop() else {
+            let (place, campaign) = (store::shown(place), name.to_owned());
+            return Err(Error::NoRun { place, campaign, wanted, known });
+        };
+        let campaign = Campaign::parse(&PathBuf::from(format!("{name}.toml")), &run.text)
+            .map_err(|why| Error::StoredCampaign { run: id, why: Box::new(why) })?;
+        let trials = store.trials(id)?;
+        let report = Report::new(&campaign, id, &run, &trials);
+        Ok(StoredRun { campaign, run, trials, report })
+    }
+}

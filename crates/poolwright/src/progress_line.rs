@@ -1,0 +1,53 @@
+//! The progress of long work on standard error: one changing line on a terminal, separate lines elsewhere.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use poolwright_lab::run::Update;
+
+/// The line, if standard error is a terminal.
+pub struct ProgressLine {
+    bar: Option<ProgressBar>,
+    /// Starts each line that stays.
+    prefix: &'static str,
+}
+
+impl ProgressLine {
+    /// An empty line. `prefix` starts each line that stays.
+    pub fn new(prefix: &'static str) -> ProgressLine {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style =
+                ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}").expect("a fixed template");
+            let bar = ProgressBar::new_spinner().with_style(style);
+            bar.enable_steady_tick(Duration::from_millis(250));
+            bar
+        });
+        ProgressLine { bar, prefix }
+    }
+
+    /// Whether the line changes.
+    pub fn is_live(&self) -> bool {
+        self.bar.is_some()
+    }
+
+    /// Shows the updates.
+    pub fn show(&self, updates: Vec<Update>) {
+        for update in updates {
+            match (update, &self.bar) {
+                (Update::Line(text), Some(bar)) => bar.println(format!("{}{text}", self.prefix)),
+                (Update::Line(text), None) => eprintln!("{}{text}", self.prefix),
+                (Update::Status(text) | Update::Detail(text), Some(bar)) => bar.set_message(text),
+                (Update::Status(text), None) => eprintln!("{text}"),
+                (Update::Detail(_), None) => {}
+            }
+        }
+    }
+
+    /// Removes the changing line.
+    pub fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

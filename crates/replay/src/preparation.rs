@@ -1,0 +1,49 @@
+//! The files that all trials of a replay share: the capture and a copy of the trace.
+
+use std::path::{Path, PathBuf};
+
+use poolwright_trace::Trace;
+
+use crate::settings::named_role;
+use crate::source_files::SourceFiles;
+use crate::{Capture, Result, capture};
+
+/// Memory and disk that a trial needs besides the captured data, in bytes.
+const OVERHEAD: u64 = 128 << 20;
+
+/// The capture and the trace of a replay, in files that a [`crate::Spec`] names.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The trace, with a role for every file.
+    pub trace: PathBuf,
+    /// The directory of the capture.
+    pub capture: PathBuf,
+    /// Captured bytes that were read from the real files. If this is 0, all data is synthetic.
+    pub real_bytes: u64,
+}
+
+/// Captures the data that the trace touches from `files`, and writes the capture and a copy of the trace to `dir`.
+///
+/// # Errors
+/// If nothing can be captured ([`Capture::take`]), `dir` has too little space, or a file cannot be written.
+pub fn prepare(
+    trace: &Trace,
+    files: &SourceFiles,
+    options: &capture::Options,
+    dir: &Path,
+) -> Result<Prepared> {
+    let mut trace = trace.clone();
+    for file in &mut trace.files {
+        file.role = named_role(&file.role);
+    }
+    let taken = Capture::take(&trace, options, |path| files.locate(path))?;
+    let prepared = Prepared {
+        trace: dir.join("trace.parquet"),
+        capture: dir.join("capture"),
+        real_bytes: taken.real_bytes,
+    };
+    capture::check_room(dir, taken.room(OVERHEAD))?;
+    taken.save(&prepared.capture)?;
+    trace.save(&prepared.trace)?;
+    Ok(prepared)
+}

@@ -1,0 +1,134 @@
+//! Trials of several settings under one trace, interleaved in rounds so that a slow change of the host affects all settings
+//! alike.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::settings::PerRole;
+use crate::{Error, Replay, Result, Spec, StoppedTrial, child};
+
+/// A setting and the specification of its trials.
+#[derive(Clone, Debug)]
+pub struct SettingTrials {
+    /// The properties as the user gave them.
+    pub settings: PerRole,
+    /// The specification of each trial.
+    pub spec: Spec,
+}
+
+/// How trials run.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounds<'a> {
+    /// The program that runs a trial ([`child::run`]).
+    pub program: &'a Path,
+    /// The directory for the specification of a trial.
+    pub work: &'a Path,
+    /// The number of trials of each setting.
+    pub repeat: u32,
+    /// The time limit of a trial.
+    pub limit: Option<Duration>,
+}
+
+/// A setting whose trial was stopped. It is not tried again, and the figures of that trial are discarded.
+#[derive(Debug)]
+pub struct Stopped {
+    /// The properties of the setting.
+    pub settings: PerRole,
+    /// The number of the stopped trial, from 1.
+    pub trial: u32,
+    /// [`Error::TooLong`] or [`Error::UsedUp`].
+    pub why: Error,
+}
+
+/// The trials of all settings.
+#[derive(Debug, Default)]
+pub struct Trials {
+    /// The results of each setting, in the order in which they are given.
+    pub runs: Vec<Vec<Replay>>,
+    /// The settings that were given up.
+    pub stopped: Vec<Stopped>,
+}
+
+impl Rounds<'_> {
+    /// Runs the trials. Every second round runs in the opposite order. `begin` receives the number of each setting whose trial
+    /// begins, and `end` is called when it has ended or is skipped.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`], or the error of a trial that fails. A trial that exceeds its time limit or fills its file system is
+    /// not an error; its setting is given up.
+    pub fn run(
+        &self,
+        all: &[SettingTrials],
+        interrupted: &dyn Fn() -> bool,
+        begin: &mut dyn FnMut(usize),
+        end: &mut dyn FnMut(),
+    ) -> Result<Trials> {
+        let mut done = Trials { runs: vec![Vec::new(); all.len()], stopped: Vec::new() };
+        for round in 0..self.repeat {
+            for number in order(all.len(), round) {
+                let one = &all[number];
+                if !done.stopped.iter().any(|stopped| stopped.settings == one.settings) {
+                    begin(number);
+                    match child::run(self.program, &one.spec, self.work, self.limit, interrupted) {
+                        Ok(replay) => done.runs[number].push(replay),
+                        Err(why @ (Error::TooLong(_) | Error::UsedUp { .. })) => {
+                            let settings = one.settings.clone();
+                            done.stopped.push(Stopped { settings, trial: round + 1, why });
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                end();
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn order(settings: usize, round: u32) -> Vec<usize> {
+    let forward = 0..settings;
+    if round % 2 == 1 { forward.rev().collect() } else { forward.collect() }
+}
+
+impl Trials {
+    /// Whether no trial was completed.
+    pub fn is_empty(&self) -> bool {
+        self.runs.iter().all(Vec::is_empty)
+    }
+
+    /// The error of a trial that filled its file system, if there is one.
+    pub fn into_used_up(self) -> Option<Error> {
+        self.stopped.into_iter().map(|stopped| stopped.why).find(|why| matches!(why, Error::UsedUp { .. }))
+    }
+}
+
+impl Stopped {
+    /// Returns the entry of `replay --json`.
+    pub fn to_entry(&self) -> StoppedTrial {
+        let (settings, trial) = (self.settings.clone(), self.trial);
+        let (limit_s, free_bytes) = match &self.why {
+            Error::TooLong(limit) => (Some(limit.as_secs_f64()), None),
+            Error::UsedUp { free, .. } => (None, Some(*free)),
+            _ => (None, None),
+        };
+        StoppedTrial { settings, trial, limit_s, free_bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_second_round_is_reversed() {
+        assert_eq!([0, 1, 2].map(|round| order(3, round)), [vec![0, 1, 2], vec![2, 1, 0], vec![0, 1, 2]]);
+    }
+
+    #[test]
+    fn a_stopped_setting_is_reported_with_its_limit() {
+        let why = Error::TooLong(Duration::from_secs(8));
+        let stopped = Stopped { settings: PerRole::new(), trial: 1, why };
+        let expected = serde_json::json!({"settings": {}, "trial": 1, "limit_s": 8.0});
+        assert_eq!(serde_json::to_value(stopped.to_entry()).unwrap(), expected);
+    }
+}
