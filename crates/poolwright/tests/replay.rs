@@ -107,7 +107,7 @@ fn a_trial_leaves_room_on_its_file_system() {
     let out = out.unwrap();
     assert!(unmounted.unwrap().success());
     assert_eq!(out.status.code(), Some(1), "{}", said(&out));
-    assert!(said(&out).contains("MiB more") && said(&out).contains("hint: "), "{}", said(&out));
+    assert!(said(&out).contains("MiB free") && said(&out).contains("hint: "), "{}", said(&out));
     assert!(left.is_empty(), "{left:?}");
 }
 
