@@ -5,10 +5,29 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use crate::Transient;
 use crate::private::{is_at, make_dir};
 use crate::sweep::lock;
 pub use crate::sweep::sweep;
+use crate::{Transient, memory, room};
+
+/// A file system in memory.
+const IN_MEMORY: &str = "/dev/shm";
+
+/// The directories in which scratch directories are created unless the user names another: a file system in memory, and the
+/// temporary directory.
+pub fn parents() -> [PathBuf; 2] {
+    [PathBuf::from(IN_MEMORY), std::env::temp_dir()]
+}
+
+/// The file system in memory if it and the memory have space for more than twice `needed` bytes; otherwise the temporary
+/// directory.
+pub fn parent_for(needed: u64) -> PathBuf {
+    let [in_memory, temporary] = parents();
+    let twice = needed.saturating_mul(2);
+    let fits = room::available(&in_memory).is_ok_and(|free| free >= twice)
+        && memory::available().is_some_and(|available| available > twice);
+    if fits { in_memory } else { temporary }
+}
 
 /// A private directory, removed when this is dropped. The kernel releases its lock however the process ends, so [`sweep`]
 /// can tell the directory of a killed process from that of a live one without relying on process IDs.
@@ -86,6 +105,12 @@ mod tests {
         let path = live.path().to_owned();
         drop(live);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn data_that_does_not_fit_into_memory_goes_to_the_temporary_directory() {
+        assert_eq!(parent_for(u64::MAX), std::env::temp_dir());
+        assert!(parents().contains(&parent_for(0)));
     }
 
     #[test]

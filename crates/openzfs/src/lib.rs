@@ -25,6 +25,7 @@ mod health;
 pub mod inject;
 mod label;
 mod library;
+pub mod limits;
 pub mod node;
 mod pool;
 #[cfg(feature = "fault-injection")]

@@ -6,6 +6,14 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_lab::run::Update;
 
+/// A progress bar of this length, in the form of an indicatif template.
+pub fn bar(length: u64, template: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template).expect("a fixed template");
+    let bar = ProgressBar::new(length).with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
 /// The line, if standard error is a terminal.
 pub struct ProgressLine {
     bar: Option<ProgressBar>,

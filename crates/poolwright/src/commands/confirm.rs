@@ -9,10 +9,11 @@ use anyhow::{Context as _, bail};
 use clap::builder::PossibleValuesParser;
 use poolwright_confirm::{ConfirmationProgress, Error, Options, is_improvement, read_plan};
 use poolwright_host::process;
+use poolwright_openzfs::limits;
 use poolwright_render::{plan_page, plan_text};
 use poolwright_tune::plan::{ConfirmationCommands, Plan};
 
-use super::options::{self, Usage, parse_time};
+use super::options::{Usage, parse_time};
 use crate::failure::{NOTHING_BETTER, Refused, hint};
 use crate::output::{Force, Kind, Output};
 use crate::progress_line::ProgressLine;
@@ -146,7 +147,7 @@ fn options(args: &Args, plan: &Plan) -> anyhow::Result<Options> {
         settle: args.settle.unwrap_or_default(),
         limit: args.limit,
         caching: args.caching.clone(),
-        dirty_bytes: options::dirty_bytes(),
+        dirty_bytes: limits::default_dirty_bytes(),
         program: process::own_executable_for_others(),
         driver: vec![drive::VERB.to_owned()],
         scratch: match &args.scratch {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, anyhow};
-use poolwright_openzfs::Engine;
+use poolwright_openzfs::{Engine, limits};
 use poolwright_poolserver::background::{self, Started};
 use poolwright_poolserver::{
     Caching, Devices, Frontend, ServeOptions, Severity, check_mount_point, detach, mount, parse_mount,
@@ -15,7 +15,7 @@ use poolwright_poolserver::{
 use poolwright_userpool::json_output::NewMount;
 use poolwright_userpool::{ConnectOptions, Mounted, name};
 
-use super::options::{Usage, default_arc, parse_arc, this_program};
+use super::options::{Usage, parse_arc, this_program};
 use super::pool_connection::{PoolFiles, engine, parse_dataset};
 use crate::interrupt;
 
@@ -116,7 +116,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 
 fn serve_options(args: &Args) -> anyhow::Result<ServeOptions> {
     let wanted = wanted(args)?;
-    let engine = engine(args.arc.unwrap_or_else(default_arc));
+    let engine = engine(args.arc.unwrap_or_else(limits::default_arc_bytes));
     Ok(ServeOptions {
         wanted,
         pool: ConnectOptions { engine, ..ConnectOptions::from(&args.files) },

@@ -3,11 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use poolwright_openzfs::Device;
-use poolwright_openzfs::property;
-use poolwright_trace::Reader;
-
+use poolwright_openzfs::{Device, limits, property};
 use poolwright_replay::settings::{self, PerRole};
+use poolwright_trace::Reader;
 
 pub use crate::failure::Usage;
 
@@ -40,7 +38,7 @@ pub struct TrialOptions {
 impl TrialOptions {
     /// The ARC limit in bytes; the default if the option is absent.
     pub fn arc_bytes(&self) -> u64 {
-        self.arc.unwrap_or_else(default_arc)
+        self.arc.unwrap_or_else(limits::default_arc_bytes)
     }
 
     /// The device. `measured` measures the device of TMPDIR; Poolwright writes beside a database only if the user names its
@@ -68,11 +66,6 @@ pub fn this_program() -> PathBuf {
     poolwright_host::process::own_executable()
 }
 
-/// The default of `zfs_dirty_data_max` in the kernel (zfs(4)), in bytes: a tenth of the memory, at most 4 GiB.
-pub fn dirty_bytes() -> u64 {
-    (crate::scratch::total_memory() / 10).clamp(64 << 20, 4 << 30)
-}
-
 /// Opens a trace, and warns if its end is torn by a killed recorder or an incomplete copy.
 ///
 /// # Errors
@@ -94,32 +87,12 @@ fn parse_device(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The engine's smallest ARC, in bytes: four of the largest records.
-pub const LEAST_ARC: u64 = 64 << 20;
-
-/// The default ARC limit in bytes: half of the available memory.
-pub fn default_arc() -> u64 {
-    (crate::scratch::available_memory() / 2).max(LEAST_ARC)
-}
-
 /// Parses an ARC limit that the engine accepts and this machine has, for clap.
 ///
 /// # Errors
 /// A sentence for the user.
 pub fn parse_arc(text: &str) -> Result<u64, String> {
-    check_arc(parse_size(text)?, crate::scratch::total_memory())
-}
-
-/// Compares an ARC limit with a machine's memory in bytes; 0 means unknown.
-fn check_arc(bytes: u64, memory: u64) -> Result<u64, String> {
-    if bytes < LEAST_ARC {
-        return Err("the smallest ARC is 64M".into());
-    }
-    if memory != 0 && bytes > memory {
-        let memory = poolwright_trace::format_size(memory);
-        return Err(format!("the machine has only {memory} of memory"));
-    }
-    Ok(bytes)
+    limits::check_arc(parse_size(text)?, crate::scratch::total_memory()).map_err(|why| why.to_string())
 }
 
 /// Parses a size such as `16K` to bytes, for clap.
@@ -153,18 +126,5 @@ mod tests {
             let back = parse_size(&poolwright_trace::format_size(bytes)).unwrap();
             assert!(back.abs_diff(bytes) as f64 <= bytes as f64 * 0.006, "{bytes} {back}");
         }
-    }
-
-    #[test]
-    fn an_arc_fits_the_machine() {
-        let memory = 24 << 30;
-        for ok in [LEAST_ARC, 10 << 30, memory] {
-            assert_eq!(check_arc(ok, memory), Ok(ok));
-        }
-        for bad in [LEAST_ARC - 1, memory + 1, 1_000_000 << 40] {
-            assert!(check_arc(bad, memory).is_err(), "{bad}");
-        }
-        assert_eq!(check_arc(memory, 0), Ok(memory));
-        assert!(parse_arc("1000000T").is_err());
     }
 }

@@ -2,11 +2,9 @@
 
 use std::path::PathBuf;
 
-use poolwright_openzfs::Config;
+use poolwright_openzfs::{Config, limits};
 pub use poolwright_userpool::PoolConnection;
 use poolwright_userpool::{ConnectOptions, KnownPools, OwnerWait, Result, name};
-
-use crate::commands::options::dirty_bytes;
 
 /// ARC of a verb that opens the pool only for itself, in bytes.
 const VERB_ARC: u64 = 128 << 20;
@@ -32,7 +30,7 @@ impl From<&PoolFiles> for ConnectOptions {
 
 /// The engine's limits with this ARC, in bytes.
 pub fn engine(arc_bytes: u64) -> Config {
-    Config { arc_bytes, dirty_bytes: dirty_bytes(), ..Config::default() }
+    Config { arc_bytes, dirty_bytes: limits::default_dirty_bytes(), ..Config::default() }
 }
 
 /// The engine's limits for a verb that opens the pool only for itself.

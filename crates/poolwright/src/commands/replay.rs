@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use indicatif::{ProgressBar, ProgressStyle};
+use poolwright_openzfs::limits;
 use poolwright_render::replay_comparison::{self, ReplayOutput, compare};
 use poolwright_render::replay_table::{self, TrialRow};
 use poolwright_replay::preparation::{Prepared, prepare};
@@ -16,6 +16,7 @@ use poolwright_trace::Trace;
 
 use super::options::{self, TrialOptions, Usage};
 use crate::failure::hint;
+use crate::progress_line::bar;
 use crate::{interrupt, scratch, stdout};
 
 /// Replay a trace on the engine or in a directory, and measure it
@@ -128,7 +129,7 @@ impl Args {
                 scratch: scratch.to_owned(),
                 ashift: self.ashift,
                 arc_bytes: self.trial.arc_bytes(),
-                dirty_bytes: options::dirty_bytes(),
+                dirty_bytes: limits::default_dirty_bytes(),
                 device,
                 txg_timeout_s: 5,
             }),
@@ -194,7 +195,8 @@ fn measure(
     work: &Path,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Trials, Error> {
-    let bar = bar(all.len() as u64 * u64::from(args.repeat));
+    let trials = all.len() as u64 * u64::from(args.repeat);
+    let bar = bar(trials, "{bar:30} trial {pos}/{len} {elapsed} {msg}");
     let program = options::this_program();
     let rounds = Rounds { program: &program, work, repeat: args.repeat, limit: args.trial_timeout };
     let mut begin = |number: usize| bar.set_message(args.label(&all[number].settings));
@@ -255,12 +257,4 @@ fn check_data(data: &Path, files: &SourceFiles, trace: &Trace, roles: &[String])
         Err(why) => return Err(why).with_context(named).context(Usage),
     }
     Ok(())
-}
-
-fn bar(trials: u64) -> ProgressBar {
-    let style =
-        ProgressStyle::with_template("{bar:30} trial {pos}/{len} {elapsed} {msg}").expect("a fixed template");
-    let bar = ProgressBar::new(trials).with_style(style);
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }

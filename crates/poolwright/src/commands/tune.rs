@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::builder::{ArgPredicate, PossibleValuesParser, TypedValueParser};
-use indicatif::{ProgressBar, ProgressStyle};
+use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
 use poolwright_record::{Options, Recorder, Subject};
 use poolwright_render::{plan_page, plan_text};
@@ -22,6 +22,7 @@ use poolwright_tune::{Goal, Request, Requirement, database_dir, tune};
 use super::options::{self, TrialOptions, Usage, parse_time};
 use crate::failure::NOTHING_BETTER;
 use crate::output::{Force, Kind, Output};
+use crate::progress_line::bar;
 use crate::stdout::Stdout;
 use crate::{interrupt, scratch};
 
@@ -173,7 +174,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         requirements: args.require.clone(),
         budget: args.budget,
         arc_bytes: args.trial.arc_bytes(),
-        dirty_bytes: options::dirty_bytes(),
+        dirty_bytes: limits::default_dirty_bytes(),
         ashift: args.ashift,
         scratch: scratch.path().to_owned(),
         program: super::options::this_program(),
@@ -199,7 +200,7 @@ enum Tuned {
 
 /// Tunes, with a progress bar on a terminal and progress lines elsewhere.
 fn tuned(request: &Request) -> anyhow::Result<Tuned> {
-    let bar = bar();
+    let bar = bar(100, "{bar:30} {elapsed} {wide_msg}");
     let began = Instant::now();
     let log = !std::io::stderr().is_terminal();
     let plan = tune(request, &mut |p| {
@@ -250,8 +251,7 @@ fn stated(options: &[String]) -> anyhow::Result<Settings> {
 
 fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     let recorder = Recorder::start(Subject::Dir(dir.to_owned()), &Options::new(into))?;
-    let style = ProgressStyle::with_template("{bar:30} recording {msg}").expect("a fixed template");
-    let bar = ProgressBar::new(duration.as_millis() as u64).with_style(style);
+    let bar = bar(duration.as_millis() as u64, "{bar:30} recording {msg}");
     let began = Instant::now();
     let until = || began.elapsed() >= duration || stop.load(Ordering::Relaxed);
     let summary = recorder.run(until, |progress| {
@@ -272,13 +272,6 @@ fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -
     }
     eprintln!("{}", summary.sentence());
     Ok(())
-}
-
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {elapsed} {wide_msg}").expect("a fixed template");
-    let bar = ProgressBar::new(100).with_style(style);
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }
 
 /// The plan and its page.
