@@ -1,150 +1,16 @@
 //! Tables that can be printed for the terminal and as Markdown, CSV or HTML.
 
+mod cell;
+mod terminal;
+
 use std::fmt::Write as _;
-use std::io::IsTerminal;
+
+pub(crate) use cell::tone_class;
+pub use cell::{Cell, Column, Tone};
+use cell::{Value, ansi};
+pub use terminal::Terminal;
 
 use crate::escape;
-use crate::units::{MISSING, Unit};
-
-/// A column's heading and alignment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    title: String,
-    key: String,
-    right: bool,
-}
-
-impl Column {
-    /// Creates a column of text, which is shortened if the terminal is too narrow.
-    pub fn left(title: &str) -> Self {
-        Column { title: title.to_owned(), key: title.to_owned(), right: false }
-    }
-
-    /// Creates a column of numbers, which are never shortened.
-    pub fn right(title: &str) -> Self {
-        Column { right: true, ..Column::left(title) }
-    }
-
-    /// Sets the heading in CSV if it differs from the title: `read_p99_ns` for "read p99".
-    pub fn key(mut self, key: &str) -> Self {
-        self.key = key.to_owned();
-        self
-    }
-}
-
-/// The meaning of a cell's colour. The text always expresses the same meaning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tone {
-    /// No emphasis.
-    #[default]
-    Plain,
-    /// Better, or succeeded.
-    Good,
-    /// Worse, or failed.
-    Bad,
-    /// Unimportant, such as a change within the noise.
-    Muted,
-    /// Important.
-    Strong,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Value {
-    Text(String),
-    Number(f64, Unit),
-    Missing,
-}
-
-/// A cell: text, or a number with its unit.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cell {
-    value: Value,
-    tone: Tone,
-    note: String,
-}
-
-impl Cell {
-    /// Creates a cell of untrusted text.
-    pub fn text(text: impl Into<String>) -> Self {
-        Cell { value: Value::Text(text.into()), tone: Tone::Plain, note: String::new() }
-    }
-
-    /// Creates a cell with a number in the base unit of `unit`. A number that is not finite counts as missing.
-    pub fn num(value: f64, unit: Unit) -> Self {
-        let value = if value.is_finite() { Value::Number(value, unit) } else { Value::Missing };
-        Cell { value, tone: Tone::Plain, note: String::new() }
-    }
-
-    /// Creates a cell without a measurement.
-    pub fn missing() -> Self {
-        Cell { value: Value::Missing, tone: Tone::Plain, note: String::new() }
-    }
-
-    /// Returns the cell with another tone.
-    pub fn tone(mut self, tone: Tone) -> Self {
-        self.tone = tone;
-        self
-    }
-
-    /// Adds a remark on the figure, such as its interval: on a separate line in HTML, in brackets elsewhere, omitted in
-    /// CSV.
-    pub fn note(mut self, note: impl Into<String>) -> Self {
-        self.note = note.into();
-        self
-    }
-
-    fn figure(&self) -> String {
-        match &self.value {
-            Value::Text(text) => text.clone(),
-            Value::Number(v, unit) => unit.format(*v),
-            Value::Missing => MISSING.to_owned(),
-        }
-    }
-
-    fn shown(&self) -> String {
-        if self.note.is_empty() { self.figure() } else { format!("{} ({})", self.figure(), self.note) }
-    }
-
-    /// Returns the number with every digit and no unit; empty if there is no number.
-    fn raw(&self) -> String {
-        match &self.value {
-            Value::Text(text) => text.clone(),
-            Value::Number(v, _) => v.to_string(),
-            Value::Missing => String::new(),
-        }
-    }
-}
-
-/// The capabilities of a terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terminal {
-    /// Width in columns; `None` for unlimited lines (a pipe, a file).
-    pub width: Option<usize>,
-    /// Whether to use colours.
-    pub ansi: bool,
-}
-
-impl Terminal {
-    /// No colours and unlimited width, for pipes and files.
-    pub const PLAIN: Terminal = Terminal { width: None, ansi: false };
-
-    /// Returns the capabilities of standard output. Colours need a terminal, `TERM` other than `dumb`, and `NO_COLOR`
-    /// unset or empty (no-color.org). The width is `COLUMNS` if that is exported, otherwise 100; a caller that knows
-    /// the width sets [`Terminal::width`].
-    pub fn stdout() -> Terminal {
-        Terminal::detect(std::io::stdout().is_terminal(), |name| std::env::var(name).ok())
-    }
-
-    fn detect(terminal: bool, env: impl Fn(&str) -> Option<String>) -> Terminal {
-        if !terminal {
-            return Terminal::PLAIN;
-        }
-        let set = |name| env(name).filter(|v| !v.is_empty());
-        let columns = set("COLUMNS").and_then(|v| v.parse().ok()).unwrap_or(100);
-        let ansi = set("NO_COLOR").is_none() && set("TERM").is_some_and(|t| t != "dumb");
-        Terminal { width: Some(columns), ansi }
-    }
-}
 
 /// The number of spaces between two columns.
 const GAP: usize = 2;
@@ -345,26 +211,6 @@ impl Table {
     }
 }
 
-pub(crate) fn tone_class(tone: Tone) -> &'static str {
-    match tone {
-        Tone::Plain => "",
-        Tone::Good => "good",
-        Tone::Bad => "bad",
-        Tone::Muted => "muted",
-        Tone::Strong => "strong",
-    }
-}
-
-fn ansi(tone: Tone) -> &'static str {
-    match tone {
-        Tone::Plain => "",
-        Tone::Good => "\x1b[32m",
-        Tone::Bad => "\x1b[31m",
-        Tone::Muted => "\x1b[2m",
-        Tone::Strong => "\x1b[1m",
-    }
-}
-
 /// Returns the number of terminal columns of a text: two for East Asian wide characters and emoji, none for combining
 /// marks. The ranges are those of Unicode's EastAsianWidth that occur in file names.
 fn columns(text: &str) -> usize {
@@ -404,6 +250,7 @@ fn shorten(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Unit;
 
     fn sample() -> Table {
         let mut t = Table::new([
@@ -475,20 +322,6 @@ mod tests {
         let md = sample().markdown();
         assert!(md.contains("日本\\|"), "{md}");
         assert!(md.lines().all(|l| l.replace("\\|", "").matches('|').count() == 4), "{md}");
-    }
-
-    #[test]
-    fn colours_are_for_terminals_that_want_them() {
-        let ansi = |terminal, vars: &[(&str, &str)]| {
-            let get = |name: &str| vars.iter().find(|v| v.0 == name).map(|v| v.1.to_owned());
-            let to = Terminal::detect(terminal, get);
-            (to.ansi, to.width)
-        };
-        assert_eq!(ansi(true, &[("TERM", "xterm")]), (true, Some(100)));
-        assert_eq!(ansi(true, &[("TERM", "xterm"), ("NO_COLOR", "")]), (true, Some(100)));
-        assert_eq!(ansi(true, &[("TERM", "xterm"), ("NO_COLOR", "1"), ("COLUMNS", "72")]), (false, Some(72)));
-        assert_eq!(ansi(true, &[("TERM", "dumb")]), (false, Some(100)));
-        assert_eq!(ansi(false, &[("TERM", "xterm"), ("COLUMNS", "72")]), (false, None));
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaDataWriter};
 
+use super::footer::{FALSE_SEALS, TAIL};
 use super::part::column_extent;
 use super::*;
+use crate::checksum::seal;
 use crate::{Flags, Trace};
 
 /// The false claims of a trace.

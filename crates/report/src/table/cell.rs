@@ -1,0 +1,134 @@
+//! The columns and cells of a table.
+
+use crate::units::{MISSING, Unit};
+
+/// A column's heading and alignment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub(super) title: String,
+    pub(super) key: String,
+    pub(super) right: bool,
+}
+
+impl Column {
+    /// Creates a column of text, which is shortened if the terminal is too narrow.
+    pub fn left(title: &str) -> Self {
+        Column { title: title.to_owned(), key: title.to_owned(), right: false }
+    }
+
+    /// Creates a column of numbers, which are never shortened.
+    pub fn right(title: &str) -> Self {
+        Column { right: true, ..Column::left(title) }
+    }
+
+    /// Sets the heading in CSV if it differs from the title: `read_p99_ns` for "read p99".
+    pub fn key(mut self, key: &str) -> Self {
+        self.key = key.to_owned();
+        self
+    }
+}
+
+/// The meaning of a cell's colour. The text always expresses the same meaning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// No emphasis.
+    #[default]
+    Plain,
+    /// Better, or succeeded.
+    Good,
+    /// Worse, or failed.
+    Bad,
+    /// Unimportant, such as a change within the noise.
+    Muted,
+    /// Important.
+    Strong,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Text(String),
+    Number(f64, Unit),
+    Missing,
+}
+
+/// A cell: text, or a number with its unit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    pub(super) value: Value,
+    pub(super) tone: Tone,
+    pub(super) note: String,
+}
+
+impl Cell {
+    /// Creates a cell of untrusted text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Cell { value: Value::Text(text.into()), tone: Tone::Plain, note: String::new() }
+    }
+
+    /// Creates a cell with a number in the base unit of `unit`. A number that is not finite counts as missing.
+    pub fn num(value: f64, unit: Unit) -> Self {
+        let value = if value.is_finite() { Value::Number(value, unit) } else { Value::Missing };
+        Cell { value, tone: Tone::Plain, note: String::new() }
+    }
+
+    /// Creates a cell without a measurement.
+    pub fn missing() -> Self {
+        Cell { value: Value::Missing, tone: Tone::Plain, note: String::new() }
+    }
+
+    /// Returns the cell with another tone.
+    pub fn tone(mut self, tone: Tone) -> Self {
+        self.tone = tone;
+        self
+    }
+
+    /// Adds a remark on the figure, such as its interval: on a separate line in HTML, in brackets elsewhere, omitted in
+    /// CSV.
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+
+    pub(super) fn figure(&self) -> String {
+        match &self.value {
+            Value::Text(text) => text.clone(),
+            Value::Number(v, unit) => unit.format(*v),
+            Value::Missing => MISSING.to_owned(),
+        }
+    }
+
+    pub(super) fn shown(&self) -> String {
+        if self.note.is_empty() { self.figure() } else { format!("{} ({})", self.figure(), self.note) }
+    }
+
+    /// Returns the number with every digit and no unit; empty if there is no number.
+    pub(super) fn raw(&self) -> String {
+        match &self.value {
+            Value::Text(text) => text.clone(),
+            Value::Number(v, _) => v.to_string(),
+            Value::Missing => String::new(),
+        }
+    }
+}
+
+/// Returns the CSS class of a tone.
+pub(crate) fn tone_class(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain => "",
+        Tone::Good => "good",
+        Tone::Bad => "bad",
+        Tone::Muted => "muted",
+        Tone::Strong => "strong",
+    }
+}
+
+/// Returns the escape sequence that begins a tone on a terminal.
+pub(super) fn ansi(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain => "",
+        Tone::Good => "\x1b[32m",
+        Tone::Bad => "\x1b[31m",
+        Tone::Muted => "\x1b[2m",
+        Tone::Strong => "\x1b[1m",
+    }
+}
