@@ -23,7 +23,7 @@ pub enum TargetSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrialSpec {
-    /// Always [`TrialSpec::KIND`].
+    /// Always `lab`.
     #[schemars(extend("const" = TrialSpec::KIND))]
     pub kind: String,
     /// Identity of the trial.

@@ -94,7 +94,7 @@ fn describe(schema: &mut Value, none: &str) {
     match schema {
         Value::Object(fields) => {
             if let Some(Value::String(text)) = fields.get_mut("description") {
-                *text = without_links(text).replace("`None`", none);
+                *text = unwrapped(&without_links(text).replace("`None`", none));
             }
             let required = fields.get("required").cloned().unwrap_or_default();
             for (key, value) in fields {
@@ -114,6 +114,12 @@ fn describe(schema: &mut Value, none: &str) {
         Value::Array(all) => all.iter_mut().for_each(|one| describe(one, "`null`")),
         _ => {}
     }
+}
+
+/// Joins the lines of each paragraph.
+fn unwrapped(text: &str) -> String {
+    let paragraphs: Vec<String> = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
+    paragraphs.join("\n\n")
 }
 
 /// Replaces Rust's links, ``[`path::Name`]`` and ``[`Name`](path)``, with `` `Name` ``.
@@ -140,6 +146,11 @@ mod tests {
     fn links_of_rust_become_names() {
         let text = "As [`crate::Goal`] and [`Plan::goal`](super::Plan) say; [0, 1] stays.";
         assert_eq!(without_links(text), "As `Goal` and `goal` say; [0, 1] stays.");
+    }
+
+    #[test]
+    fn lines_of_a_paragraph_are_joined() {
+        assert_eq!(unwrapped("One\nsentence.\n\nAnother."), "One sentence.\n\nAnother.");
     }
 
     #[test]

@@ -44,10 +44,10 @@ pub type Gains = BTreeMap<String, Gain>;
 /// The result of a tuning run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
-    /// Always [`FORMAT`].
+    /// Always `poolwright-plan`.
     #[schemars(extend("const" = FORMAT))]
     pub format: String,
-    /// Version of the format: [`VERSION`].
+    /// Version of the format, at present 1.
     pub version: u32,
     /// The program that made the plan, and its version.
     pub creator: String,
