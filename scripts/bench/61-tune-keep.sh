@@ -71,8 +71,8 @@ say "Search for the settings that the runs below use as the current ones"
 TODAY=()
 for round in $(seq "$ROUNDS"); do
     tune "best$round" "$FIRST" "$((100 + round))" ${TODAY[@]+"${TODAY[@]}"}
-    WORDS=$(python3 "$(dirname -- "$0")/tune_keep.py" today "$SCRATCH/best$round.json")
-    mapfile -t TODAY <<<"$WORDS"
+    OPTIONS=$(python3 "$(dirname -- "$0")/tune_keep.py" today "$SCRATCH/best$round.json")
+    mapfile -t TODAY <<<"$OPTIONS"
     say "  ${TODAY[*]}"
     if python3 "$(dirname -- "$0")/tune_keep.py" keeps "$SCRATCH/best$round.json"; then break; fi
 done
