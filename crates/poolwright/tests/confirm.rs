@@ -139,7 +139,7 @@ fn wait_for(path: &Path, child: &mut Child) {
 }
 
 #[test]
-fn a_database_is_run_under_three_settings_and_the_plan_says_what_came_of_it() {
+fn a_database_runs_under_three_settings_and_the_plan_gets_the_results() {
     skip_without_fuse!();
     let place = Place::new();
     let before = fs::read(place.at("db/app.db")).unwrap();
@@ -302,7 +302,7 @@ fn a_database_in_use_is_refused() {
 }
 
 #[test]
-fn what_is_no_plan_is_refused_before_anything_runs() {
+fn an_invalid_plan_is_refused_before_anything_runs() {
     let place = Place::new();
     fs::write(place.at("plan.json"), r#"{"format": "something else"}"#).unwrap();
     place.fails(&["--load", "true"], 2, &["is not a plan of `poolwright tune`"]);

@@ -122,7 +122,7 @@ fn bad_input_is_named() {
 }
 
 #[test]
-fn special_files_are_left_alone() {
+fn special_files_are_skipped() {
     let dir = tempfile::tempdir().unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
     fs::write(dir.path().join("file"), "content").unwrap();

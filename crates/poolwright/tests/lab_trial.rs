@@ -134,7 +134,7 @@ fn end_of(mut child: Child, mut said: BufReader<std::process::ChildStderr>) -> (
 }
 
 #[test]
-fn a_whole_trial() {
+fn a_complete_trial() {
     skip_without_fuse!();
     let place = Place::new();
     let mut load = phase("load");
@@ -227,7 +227,7 @@ fn drivers_that_misbehave() {
 
 /// SIGTERM is ignored, SIGKILL is not.
 #[test]
-fn a_driver_that_does_not_listen() {
+fn a_driver_that_ignores_signals() {
     let place = Place::new();
     let mut short = phase("load");
     short["limit_ns"] = json!(10_000_000_000u64); // it has to be deaf by then
@@ -238,7 +238,7 @@ fn a_driver_that_does_not_listen() {
 }
 
 #[test]
-fn a_driver_that_is_not_there() {
+fn a_missing_driver() {
     let place = Place::new();
     let target = json!({"directory": place.scratch});
     place.fails(
@@ -312,7 +312,7 @@ fn owner_of(place: &Place) -> i32 {
 }
 
 #[test]
-fn a_scratch_that_is_full() {
+fn a_full_scratch_directory() {
     skip_without_fuse!();
     let mut place = Place::new();
     let mount = |words: &[&str]| Command::new("mount").args(words).arg(&place.scratch).status();

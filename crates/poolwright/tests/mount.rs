@@ -225,7 +225,7 @@ fn signals_unmount_flush_and_export() {
 }
 
 #[test]
-fn nobody_has_to_listen() {
+fn the_mount_continues_if_its_output_is_closed() {
     skip_without_fuse!();
     let mut p = Place::new();
     let mount = p.mount("tank m");
@@ -471,7 +471,7 @@ fn a_killed_owner_leaves_what_was_synced_and_nothing_in_the_way() {
 }
 
 #[test]
-fn in_the_background_with_a_log() {
+fn a_background_mount_writes_a_log() {
     skip_without_fuse!();
     let p = Place::new();
     p.fails("mount tank/none m --background", 1, &["no such dataset"]);

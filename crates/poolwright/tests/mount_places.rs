@@ -158,7 +158,7 @@ fn ask_owner(p: &Place, request: &Value) -> Value {
 }
 
 #[test]
-fn nothing_is_mounted_over_what_is_there() {
+fn existing_contents_are_not_mounted_over() {
     skip_without_fuse!();
     let p = Place::new();
     for dataset in ["tank/a", "tank/b"] {

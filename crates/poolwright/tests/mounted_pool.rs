@@ -145,7 +145,7 @@ fn pool_files_that_are_truncated_replaced_or_moved() {
 }
 
 #[test]
-fn a_mirror_goes_on_without_a_file() {
+fn a_mirror_continues_without_a_file() {
     skip_without_fuse!();
     let mut p = Mounted::on("mirror a:512M b:512M");
     write(p.at("m/before"), b"before").unwrap();
@@ -167,7 +167,7 @@ fn a_mirror_goes_on_without_a_file() {
 }
 
 #[test]
-fn iostat_tells_levels_and_the_space_of_vdevs() {
+fn iostat_shows_levels_and_the_space_of_vdevs() {
     skip_without_fuse!();
     let p = Mounted::on("mirror a:512M b:512M log l:128M");
     write(p.at("m/f"), &noise(8 << 20, 1)).unwrap();

@@ -158,7 +158,7 @@ fn the_first_curve_stands_at_the_top() {
 }
 
 #[test]
-fn sizes_end_where_all_of_the_trace_fits() {
+fn sizes_end_when_the_whole_trace_fits() {
     let place = Place::new();
     let found = place.json("t.lis --model lru");
     let points = found["points"].as_array().unwrap();
@@ -223,7 +223,7 @@ fn records_are_as_small_as_an_estimate_found() {
 }
 
 #[test]
-fn openzfs_is_shown_with_sizes_that_it_takes() {
+fn openzfs_is_shown_with_sizes_that_it_accepts() {
     let place = Place::new();
     let (table, said) = place.run("t.parquet --recordsize 8K");
     assert!(table.contains("openzfs: 22,121 requests") && table.contains("\n  64M "), "{table}");
@@ -260,7 +260,7 @@ fn files_are_selected() {
 }
 
 #[test]
-fn odd_events_are_told() {
+fn odd_events_are_reported() {
     let place = Place::new();
     std::fs::write(
         place.path().join("odd.lis"),
@@ -284,7 +284,7 @@ fn odd_events_are_told() {
 }
 
 #[test]
-fn damage_is_an_error_with_a_place() {
+fn damage_is_an_error_with_its_position() {
     let place = Place::new();
     std::fs::write(place.path().join("cut.oracleGeneral"), &oracle()[..1000]).unwrap();
     std::fs::write(place.path().join("bad.lis"), "1 1 0 0\n1 one 0 1\n").unwrap();
@@ -309,7 +309,7 @@ fn damage_is_an_error_with_a_place() {
 
 /// What a killed recorder leaves: it is used up to its last checkpoint, and that is said.
 #[test]
-fn a_torn_trace_is_told() {
+fn a_torn_trace_is_reported() {
     let place = Place::new();
     let path = place.path().join("t.parquet");
     let whole = std::fs::read(&path).unwrap();
@@ -359,7 +359,7 @@ fn wrong_usage_is_exit_code_2() {
 }
 
 #[test]
-fn a_sample_of_all_is_exact_and_a_part_has_bands() {
+fn a_full_sample_is_exact_and_a_partial_one_has_intervals() {
     let place = Place::new();
     let line = "synthetic:zipf,records=20K,requests=200K --model lru,arc --sizes 16M,64M";
     let exact = place.json(line);
@@ -407,7 +407,7 @@ fn a_report_is_written_whole_or_not_at_all() {
 }
 
 #[test]
-fn memory_is_divided_over_a_trace_from_above_the_databases_cache() {
+fn memory_is_divided_for_a_trace_recorded_above_the_databases_cache() {
     let place = Place::new();
     let found = place.json("t.lis --model lru --sizes 64K,512K --split 256K");
     let shares = found["split"]["shares"].as_array().unwrap();

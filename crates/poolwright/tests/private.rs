@@ -342,7 +342,7 @@ fn signal(child: &Child, name: &str) {
 }
 
 #[test]
-fn scratch_of_a_killed_process_goes_and_a_live_ones_stays() {
+fn scratch_of_a_killed_process_is_removed_and_a_live_ones_stays() {
     let place = Place::new();
     place.recorded();
     let mut live = slow_replay(&place, "--scratch ../tmp");

@@ -174,8 +174,8 @@ open('f', 'w').write('x')"
 }
 
 #[test]
-fn an_idle_directory_is_said_to_be_idle() {
-    if !permitted("an_idle_directory_is_said_to_be_idle") {
+fn an_idle_directory_is_reported() {
+    if !permitted("an_idle_directory_is_reported") {
         return;
     }
     let dir = scratch();
@@ -238,7 +238,7 @@ fn usage_errors_end_with_2() {
 }
 
 #[test]
-fn a_file_that_is_no_trace_is_left_alone() {
+fn a_file_that_is_not_a_trace_stays_unchanged() {
     let dir = scratch();
     let out = dir.path().join("precious");
     std::fs::write(&out, "not a trace").unwrap();

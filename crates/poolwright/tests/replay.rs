@@ -53,7 +53,7 @@ fn replay(dir: &Path, more: &str) -> Output {
 }
 
 #[test]
-fn a_trial_that_takes_too_long_is_no_result() {
+fn a_trial_that_takes_too_long_has_no_result() {
     let dir = tempfile::tempdir().unwrap();
     many_syncs(dir.path());
     let out = replay(dir.path(), "-o sync=standard,disabled --repeat 2 --trial-timeout 8s --json");
@@ -194,7 +194,7 @@ fn a_plain_directory_has_no_settings_and_no_arc() {
 }
 
 #[test]
-fn a_sample_too_small_is_called_that() {
+fn a_sample_that_is_too_small_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     many_syncs(dir.path());
     let out = replay(dir.path(), "--sample-bytes 1");
@@ -209,7 +209,7 @@ fn a_sample_too_small_is_called_that() {
 
 /// Every MiB of 400 GiB of a log: with a limit that permits it, the memory has no room for that.
 #[test]
-fn a_capture_that_memory_has_no_room_for_is_refused_before_it_is_made() {
+fn a_capture_that_exceeds_memory_is_refused_before_it_is_made() {
     const MIB: u64 = 1 << 20;
     if poolwright_host::memory::available().is_none_or(|available| available > 400 << 30) {
         eprintln!("not tested: this machine has more memory than that, or does not say");

@@ -113,7 +113,7 @@ fn the_recording_of_another_directory_is_refused() {
 }
 
 #[test]
-fn a_recording_with_files_elsewhere_is_warned_of() {
+fn a_recording_with_files_elsewhere_causes_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let (data, trace) = sqlite(dir.path());
     let mut mixed = Trace::load(&trace).unwrap();
