@@ -242,7 +242,7 @@ fn victim() {
     drop(a);
     ds.remove_file("a").unwrap();
     ds.commit().unwrap();
-    writeln!(std::io::stdout().lock(), "\nall is said").unwrap();
+    writeln!(std::io::stdout().lock(), "\nthe victim is done").unwrap();
     std::thread::sleep(std::time::Duration::from_secs(600));
 }
 
@@ -257,10 +257,10 @@ fn clones_survive_a_kill() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let said = lines.any(|line| line == "all is said");
+    let done = lines.any(|line| line == "the victim is done");
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(said, "the victim ended before it was done");
+    assert!(done, "the victim ended before it was done");
 
     for round in ["replayed", "after one more import"] {
         let pool = common::import_again(engine(), std::slice::from_ref(&vdev));

@@ -340,12 +340,12 @@ fn round(dir: &Path, layout: usize, seed: u64, draw: &mut Draw, known: &mut Know
         }
     }
     reader.join().unwrap();
-    let (status, said) = (child.wait().unwrap(), std::fs::read_to_string(&err).unwrap());
+    let (status, messages) = (child.wait().unwrap(), std::fs::read_to_string(&err).unwrap());
     match status.code() {
         None if killed => "killed",
         Some(code) if code == power::EXIT_CODE => "cut",
-        Some(1) if said.contains("the process ends") => "stopped",
-        _ => panic!("seed {seed}: ended by itself with {status}: {said}"),
+        Some(1) if messages.contains("the process ends") => "stopped",
+        _ => panic!("seed {seed}: ended by itself with {status}: {messages}"),
     }
 }
 

@@ -16,16 +16,16 @@ fn poolwright(args: &[&str]) -> Output {
     Command::new(BIN).args(args).stdin(Stdio::null()).output().expect("poolwright starts")
 }
 
-fn said(output: &Output) -> String {
+fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn refused(args: &[&str], code: i32, words: &[&str]) {
+fn refused(args: &[&str], code: i32, fragments: &[&str]) {
     let output = poolwright(args);
-    let text = said(&output);
+    let text = messages(&output);
     assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
-    for word in words {
-        assert!(text.contains(word), "{args:?} does not say {word:?}: {text}");
+    for fragment in fragments {
+        assert!(text.contains(fragment), "{args:?} does not contain {fragment:?}: {text}");
     }
     assert!(!text.contains("backtrace") && !text.contains("panicked"), "{text}");
 }
@@ -96,7 +96,8 @@ fn paths_that_are_not_there_or_hold_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (plan, report) = (dir.path().join("p.json"), dir.path().join("r.html"));
     let outputs = ["--plan", text(&plan), "--report", text(&report)];
-    let tune = |target: &str, words: &[&str]| refused(&[&["tune", target], &outputs[..]].concat(), 1, words);
+    let tune =
+        |target: &str, fragments: &[&str]| refused(&[&["tune", target], &outputs[..]].concat(), 1, fragments);
     tune("/no/such/database", &["/no/such/database", "No such file"]);
     let empty = dir.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
@@ -191,7 +192,7 @@ fn without_the_privilege_the_other_ways_are_named() {
     };
     let args = ["tune", text(&data), "--for", "1s", "--scratch", text(&out)];
     let output = command.args(args).current_dir(&out).stdin(Stdio::null()).output().unwrap();
-    let text = said(&output);
+    let text = messages(&output);
     assert!(matches!(output.status.code(), Some(1 | 3)), "{:?}: {text}", output.status);
     assert!(text.contains("CAP_BPF") && text.contains("trace import"), "{text}");
     assert!(is_empty(&out), "something was left behind");
@@ -223,16 +224,16 @@ fn a_full_scratch_directory_is_seen_before_the_work() {
         poolwright(&["record", "--dir", text(&data), "--for", "1s", "-o", text(&small.join("t.parquet"))]);
     assert!(Command::new("umount").arg(&small).status().unwrap().success());
     for output in [replay, tune] {
-        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(1), "{}", messages(&output));
         assert!(
-            said(&output).contains("MiB free") && said(&output).contains("--scratch"),
+            messages(&output).contains("MiB free") && messages(&output).contains("--scratch"),
             "{}",
-            said(&output)
+            messages(&output)
         );
     }
     assert!(left, "something was left in the scratch directory");
     assert!(outputs.iter().all(|p| !p.exists()));
-    assert_eq!(full.status.code(), Some(1), "{}", said(&full));
+    assert_eq!(full.status.code(), Some(1), "{}", messages(&full));
 }
 
 #[test]
@@ -255,11 +256,11 @@ fn a_killed_trial_is_named_and_a_killed_tool_leaves_no_process() {
     let tool = start();
     kill(trial_of(tool.id()), "KILL");
     let output = tool.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", messages(&output));
     assert!(
-        said(&output).contains("the trial failed") && said(&output).contains("signal: 9"),
+        messages(&output).contains("the trial failed") && messages(&output).contains("signal: 9"),
         "{}",
-        said(&output)
+        messages(&output)
     );
     assert!(is_empty(&scratch));
     // The tool is interrupted: 130, and nothing is left.
@@ -267,7 +268,7 @@ fn a_killed_trial_is_named_and_a_killed_tool_leaves_no_process() {
     let trial = trial_of(tool.id());
     kill(tool.id(), "INT");
     let output = tool.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(130), "{}", messages(&output));
     assert!(is_empty(&scratch));
     assert!(gone(trial));
     // The tool is killed: its trial dies with it, and the next one clears its scratch away.
@@ -278,7 +279,7 @@ fn a_killed_trial_is_named_and_a_killed_tool_leaves_no_process() {
     assert!(gone(trial), "the trial outlived its parent");
     assert!(!is_empty(&scratch));
     let next = poolwright(&["replay", text(&trace), "--scratch", text(&scratch), "--device", "none"]);
-    assert!(next.status.success(), "{}", said(&next));
+    assert!(next.status.success(), "{}", messages(&next));
     assert!(is_empty(&scratch));
 }
 
@@ -323,9 +324,9 @@ fn tune_recommends_or_keeps_and_touches_nothing() {
         ["tune", text(&data), "--trace", text(&trace), "--budget", "15s", "--device", "none", "--json"];
     let output = poolwright(&[&args[..], &["--plan", text(&plan), "--report", text(&report)]].concat());
     let json: serde_json::Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&output)));
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", messages(&output)));
     let expected = if json["verdict"] == "keep" { 4 } else { 0 };
-    assert_eq!(output.status.code(), Some(expected), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(expected), "{}", messages(&output));
     // A slow machine may do one or two until the budget is spent.
     let (trials, seconds) = (json["trials"].as_u64().unwrap(), json["seconds"].as_f64().unwrap());
     assert!(trials > 5 || seconds > 15.0, "{trials} trials in {seconds} s");

@@ -64,8 +64,8 @@ fn the_default_grid_fits_a_screen() {
         assert!(text.lines().all(|line| line.chars().count() <= SCREEN.0), "{text}");
         assert!(text.lines().count() <= SCREEN.1, "{} lines:\n{text}", text.lines().count());
         assert!(text.starts_with("1 file, "), "{text}");
-        for word in ["ashift=12, plain", "best at ashift=9: ", ", 13: ", "zstd-3", "  1M", "--long"] {
-            assert!(text.contains(word), "no {word:?}:\n{text}");
+        for fragment in ["ashift=12, plain", "best at ashift=9: ", ", 13: ", "zstd-3", "  1M", "--long"] {
+            assert!(text.contains(fragment), "no {fragment:?}:\n{text}");
         }
         assert!(!text.contains("ashift=9, plain"), "{text}");
     }

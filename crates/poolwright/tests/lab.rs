@@ -48,9 +48,9 @@ impl Lab {
     /// `lab run smoke.toml` with a directory as the target: exit code, what it says, and its JSON.
     fn run(&self, more: &str) -> (Option<i32>, String, Value) {
         let done = self.plain(&run_line(more)).output().unwrap();
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(!said.contains("panicked") && !said.contains("defect"), "{said}");
-        (done.status.code(), said, serde_json::from_slice(&done.stdout).unwrap_or_default())
+        let messages = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!messages.contains("panicked") && !messages.contains("defect"), "{messages}");
+        (done.status.code(), messages, serde_json::from_slice(&done.stdout).unwrap_or_default())
     }
 
     /// The same in the background; nothing is waited for.
@@ -65,12 +65,12 @@ impl Lab {
         std::thread::sleep(Duration::from_millis(300));
     }
 
-    fn fails(&self, line: &str, code: i32, words: &[&str]) {
+    fn fails(&self, line: &str, code: i32, fragments: &[&str]) {
         let done = self.plain(line).output().unwrap();
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(code), "{line}: {said}");
-        for word in words {
-            assert!(said.contains(word), "{line}: does not say {word:?}: {said}");
+        let messages = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(code), "{line}: {messages}");
+        for fragment in fragments {
+            assert!(messages.contains(fragment), "{line}: does not contain {fragment:?}: {messages}");
         }
     }
 
@@ -172,23 +172,23 @@ fn the_shipped_campaigns_are_listed() {
 #[test]
 fn a_campaign_runs_once_and_a_second_time_nothing_is_left_to_do() {
     let lab = Lab::new();
-    let (code, said, summary) = lab.run("");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, messages, summary) = lab.run("");
+    assert_eq!(code, Some(0), "{messages}");
     assert_eq!((&summary["trials"], &summary["skipped"]), (&6.into(), &0.into()), "{summary}");
-    assert!(said.contains("trial 1 of 6") && said.contains("left"), "{said}");
+    assert!(messages.contains("trial 1 of 6") && messages.contains("left"), "{messages}");
     assert_eq!(lab.stored().len(), 6);
     lab.assert_clean();
-    let (code, said, summary) = lab.run("");
+    let (code, messages, summary) = lab.run("");
     assert_eq!((code, &summary["skipped"]), (Some(0), &6.into()));
-    assert!(said.contains("6 of 6 trials are in the results already"), "{said}");
+    assert!(messages.contains("6 of 6 trials are in the results already"), "{messages}");
     let (_, _, summary) = lab.run("--repeats 4");
     assert_eq!((&summary["trials"], &summary["skipped"]), (&8.into(), &6.into()), "more repeats are added");
-    let (_, said, summary) = lab.run("--seed 2 --repeats 1");
-    assert_eq!((&summary["run"], &summary["skipped"]), (&2.into(), &0.into()), "{said}");
+    let (_, messages, summary) = lab.run("--seed 2 --repeats 1");
+    assert_eq!((&summary["run"], &summary["skipped"]), (&2.into(), &0.into()), "{messages}");
     lab.campaign(&SMOKE.replace("Files by their size", "Files by size"));
-    let (_, said, summary) = lab.run("--repeats 1");
+    let (_, messages, summary) = lab.run("--repeats 1");
     assert_eq!((&summary["run"], &summary["skipped"]), (&3.into(), &0.into()));
-    assert!(said.contains("has changed since its last run"), "{said}");
+    assert!(messages.contains("has changed since its last run"), "{messages}");
 }
 
 /// The number of trials of `size` when it may go on from two blocks to five until `measure` is known to within `interval`.
@@ -201,8 +201,8 @@ fn trials_until(measure: &str, interval: f64) -> usize {
         &stop,
         1,
     ));
-    let (code, said, _) = lab.run("");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, messages, _) = lab.run("");
+    assert_eq!(code, Some(0), "{messages}");
     lab.stored().len()
 }
 
@@ -216,10 +216,10 @@ fn blocks_are_added_until_the_intervals_are_narrow_or_there_are_enough() {
 fn a_failed_trial_is_kept_and_the_others_go_on() {
     let lab = Lab::new();
     lab.campaign(&SMOKE.replace("levels = [100_000, 300_000]", "levels = [100_000, -5]"));
-    let (code, said, summary) = lab.run("--repeats 2");
-    assert_eq!(code, Some(1), "{said}");
+    let (code, messages, summary) = lab.run("--repeats 2");
+    assert_eq!(code, Some(1), "{messages}");
     assert_eq!(summary["failed"].as_array().unwrap().len(), 2, "{summary}");
-    assert!(said.contains("trial failed: size bytes=-5, block 1: "), "{said}");
+    assert!(messages.contains("trial failed: size bytes=-5, block 1: "), "{messages}");
     let stored = lab.stored();
     assert_eq!((stored.len(), stored.iter().filter(|t| t.outcome.is_err()).count()), (4, 2));
     lab.assert_clean();
@@ -244,8 +244,8 @@ fn a_killed_run_goes_on_and_has_every_trial_once() {
     // One of them, but for a machine on which this test has slept through more.
     let before = lab.stored();
     assert!((1..6).contains(&before.len()) && before.iter().all(|t| t.outcome.is_ok()), "{before:?}");
-    let (code, said, summary) = lab.run("--scale long");
-    assert_eq!((code, &summary["skipped"]), (Some(0), &before.len().into()), "{said}");
+    let (code, messages, summary) = lab.run("--scale long");
+    assert_eq!((code, &summary["skipped"]), (Some(0), &before.len().into()), "{messages}");
     let keys: BTreeSet<TrialKey> = lab.stored().into_iter().map(|t| t.key).collect();
     assert_eq!((keys.len(), lab.stored().len()), (6, 6), "every trial once");
     lab.assert_clean();
@@ -272,8 +272,8 @@ fn datasets_on_the_engine_are_measured() {
         return;
     }
     let lab = Lab::new();
-    let (code, said, summary) = lab.run("--target pool --only compression");
-    assert_eq!((code, &summary["trials"]), (Some(0), &4.into()), "{said}");
+    let (code, messages, summary) = lab.run("--target pool --only compression");
+    assert_eq!((code, &summary["trials"]), (Some(0), &4.into()), "{messages}");
     lab.assert_clean();
     let stored = lab.stored();
     let allocated = |level: &str| {

@@ -31,8 +31,8 @@ fn report(dir: &Path, args: &[&str]) -> assert_cmd::assert::Assert {
 #[test]
 fn the_answers_come_first_and_the_page_is_beside_the_results() {
     let dir = results(&[1]);
-    let said = report(dir.path(), &["made-up"]).success();
-    let out = String::from_utf8(said.get_output().stdout.clone()).unwrap();
+    let messages = report(dir.path(), &["made-up"]).success();
+    let out = String::from_utf8(messages.get_output().stdout.clone()).unwrap();
     let (claims, advice) =
         (out.find("The original's 7 claims").unwrap(), out.find("Recommended settings").unwrap());
     assert!(claims < advice && advice < out.find("switch: ").unwrap(), "{out}");

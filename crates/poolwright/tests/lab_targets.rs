@@ -11,8 +11,8 @@ use poolwright_lab::trial::Setting;
 use poolwright_lab::trial::target::{Directory, PoolTarget, Target};
 use poolwright_openzfs::property::Settings;
 
-fn settings(words: &[(&str, &str)]) -> Settings {
-    words.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+fn settings(pairs: &[(&str, &str)]) -> Settings {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 fn datasets() -> BTreeMap<String, Settings> {

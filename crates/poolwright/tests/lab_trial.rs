@@ -24,17 +24,17 @@ macro_rules! skip_without_fuse {
 }
 
 /// A place for one trial.
-struct Place {
+struct TestDir {
     dir: tempfile::TempDir,
     scratch: PathBuf,
 }
 
-impl Place {
-    fn new() -> Place {
+impl TestDir {
+    fn new() -> TestDir {
         let dir = tempfile::tempdir().unwrap();
         let scratch = dir.path().join("scratch");
         fs::create_dir(&scratch).unwrap();
-        Place { dir, scratch }
+        TestDir { dir, scratch }
     }
 
     fn spec(&self, changes: Value) -> PathBuf {
@@ -67,24 +67,24 @@ impl Place {
 
     fn works(&self, changes: Value) -> Outcome {
         let out = self.start(changes).wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "{said}");
+        let messages = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{messages}");
         self.nothing_left();
         serde_json::from_slice(&out.stdout).unwrap()
     }
 
     /// Runs it to its failure; what it said, of which the last line is the reason.
-    fn fails(&self, changes: Value, words: &[&str]) {
+    fn fails(&self, changes: Value, fragments: &[&str]) {
         let out = self.start(changes).wait_with_output().unwrap();
         assert_eq!(out.status.code(), Some(1));
-        self.says(&String::from_utf8_lossy(&out.stderr), words);
+        self.says(&String::from_utf8_lossy(&out.stderr), fragments);
         self.nothing_left();
     }
 
-    fn says(&self, stderr: &str, words: &[&str]) {
+    fn says(&self, stderr: &str, fragments: &[&str]) {
         let reason = stderr.lines().last().unwrap_or_default();
-        for word in words {
-            assert!(reason.contains(word), "does not say {word:?}: {stderr}");
+        for fragment in fragments {
+            assert!(reason.contains(fragment), "does not contain {fragment:?}: {stderr}");
         }
     }
 
@@ -117,26 +117,26 @@ fn phase(name: &str) -> Value {
 }
 
 /// Reads what a trial says until a line has these words.
-fn wait_for(child: &mut Child, words: &str) -> BufReader<std::process::ChildStderr> {
-    let mut said = BufReader::new(child.stderr.take().unwrap());
+fn wait_for(child: &mut Child, fragments: &str) -> BufReader<std::process::ChildStderr> {
+    let mut messages = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.contains(words) {
+    while !line.contains(fragments) {
         line.clear();
-        assert!(said.read_line(&mut line).unwrap() > 0, "it ended without saying {words}");
+        assert!(messages.read_line(&mut line).unwrap() > 0, "it ended without saying {fragments}");
     }
-    said
+    messages
 }
 
-fn end_of(mut child: Child, mut said: BufReader<std::process::ChildStderr>) -> (Option<i32>, String) {
+fn end_of(mut child: Child, mut messages: BufReader<std::process::ChildStderr>) -> (Option<i32>, String) {
     let mut rest = String::new();
-    said.read_to_string(&mut rest).unwrap();
+    messages.read_to_string(&mut rest).unwrap();
     (child.wait().unwrap().code(), rest)
 }
 
 #[test]
 fn a_complete_trial() {
     skip_without_fuse!();
-    let place = Place::new();
+    let place = TestDir::new();
     let mut load = phase("load");
     load["record"] = json!(true);
     load["at"] = json!([{"progress": 0.5, "set": {"db.compression": "off"}}]);
@@ -183,7 +183,7 @@ fn a_complete_trial() {
 
 #[test]
 fn a_trial_on_a_directory() {
-    let place = Place::new();
+    let place = TestDir::new();
     let target = json!({"directory": place.scratch});
     let mut check = phase("check");
     check["cold"] = json!(true);
@@ -201,7 +201,7 @@ fn a_trial_on_a_directory() {
 
 #[test]
 fn cpu_of_those_that_ended_counts() {
-    let place = Place::new();
+    let place = TestDir::new();
     let target = json!({"directory": place.scratch});
     let outcome = place.works(json!({"target": target, "phases": [phase("burn")]}));
     let value = |name: &str| outcome.phases[0].measures[name].value;
@@ -211,7 +211,7 @@ fn cpu_of_those_that_ended_counts() {
 
 #[test]
 fn drivers_that_misbehave() {
-    let place = Place::new();
+    let place = TestDir::new();
     let target = json!({"directory": place.scratch});
     let with = |what: &str| json!({"target": target, "parameters": {"do": what}});
     place
@@ -228,7 +228,7 @@ fn drivers_that_misbehave() {
 /// SIGTERM is ignored, SIGKILL is not.
 #[test]
 fn a_driver_that_ignores_signals() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut short = phase("load");
     short["limit_ns"] = json!(10_000_000_000u64); // it has to be deaf by then
     let target = json!({"directory": place.scratch});
@@ -239,7 +239,7 @@ fn a_driver_that_ignores_signals() {
 
 #[test]
 fn a_missing_driver() {
-    let place = Place::new();
+    let place = TestDir::new();
     let target = json!({"directory": place.scratch});
     place.fails(
         json!({"target": target, "driver": "/nonexistent/driver"}),
@@ -251,16 +251,16 @@ fn a_missing_driver() {
 fn signals_clear_everything_up() {
     skip_without_fuse!();
     for target in [json!({"pool": {"vdevs": ["d0:1G"], "arc": "64M"}}), json!(null)] {
-        let place = Place::new();
+        let place = TestDir::new();
         let target = if target.is_null() { json!({"directory": place.scratch}) } else { target };
         let mut child = place.start(json!({"target": target, "parameters": {"pause": 0.5}}));
-        let said = wait_for(&mut child, "\"done\":2.0");
+        let messages = wait_for(&mut child, "\"done\":2.0");
         let pid = rustix::process::Pid::from_child(&child);
         // a group is often told twice
         for _ in 0..3 {
             rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         }
-        let (code, _) = end_of(child, said);
+        let (code, _) = end_of(child, messages);
         assert_eq!(code, Some(130));
         place.nothing_left();
     }
@@ -270,11 +270,11 @@ fn signals_clear_everything_up() {
 #[test]
 fn a_trial_that_is_killed() {
     skip_without_fuse!();
-    let place = Place::new();
+    let place = TestDir::new();
     let mut child = place.start(json!({"parameters": {"pause": 0.5}}));
-    let said = wait_for(&mut child, "\"done\":2.0");
+    let messages = wait_for(&mut child, "\"done\":2.0");
     child.kill().unwrap();
-    drop(said);
+    drop(messages);
     child.wait().unwrap();
     let start = Instant::now();
     while (place.mounted() || place.running().is_some()) && start.elapsed() < Duration::from_secs(300) {
@@ -287,20 +287,20 @@ fn a_trial_that_is_killed() {
 #[test]
 fn a_mount_that_is_killed() {
     skip_without_fuse!();
-    let place = Place::new();
+    let place = TestDir::new();
     let mut child = place.start(json!({"parameters": {"pause": 0.5}}));
-    let said = wait_for(&mut child, "\"done\":2.0");
+    let messages = wait_for(&mut child, "\"done\":2.0");
     let owner = owner_of(&place);
     let pid = rustix::process::Pid::from_raw(owner).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    let (code, rest) = end_of(child, said);
+    let (code, rest) = end_of(child, messages);
     assert_eq!(code, Some(1));
     place.says(&rest, &["phase load", "the mount process", "signal: 9"]);
     place.nothing_left();
 }
 
 /// The process that has the pool open.
-fn owner_of(place: &Place) -> i32 {
+fn owner_of(place: &TestDir) -> i32 {
     let here = place.scratch.join("target/root");
     let found = fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
         let command = fs::read(entry.path().join("cmdline")).ok()?;
@@ -314,8 +314,8 @@ fn owner_of(place: &Place) -> i32 {
 #[test]
 fn a_full_scratch_directory() {
     skip_without_fuse!();
-    let mut place = Place::new();
-    let mount = |words: &[&str]| Command::new("mount").args(words).arg(&place.scratch).status();
+    let mut place = TestDir::new();
+    let mount = |arguments: &[&str]| Command::new("mount").args(arguments).arg(&place.scratch).status();
     if !mount(&["-t", "tmpfs", "-o", "size=96M", "poolwright-test"]).is_ok_and(|status| status.success()) {
         eprintln!("skipped: a small file system cannot be mounted");
         return;
@@ -335,7 +335,7 @@ fn a_full_scratch_directory() {
 
 #[test]
 fn vdevs_that_make_no_sense() {
-    let place = Place::new();
+    let place = TestDir::new();
     let target = json!({"pool": {"vdevs": ["mirror"]}});
     place.fails(json!({ "target": target }), &["cannot create the pool on mirror"]);
 }

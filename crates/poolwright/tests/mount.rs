@@ -31,27 +31,27 @@ macro_rules! skip_without_fuse {
 }
 
 /// A pool and mount points in a place of their own. Everything is unmounted and ended with it.
-struct Place {
-    place: common::Place,
+struct TestDir {
+    place: common::TestDir,
     running: Vec<Child>,
 }
 
-impl Deref for Place {
-    type Target = common::Place;
+impl Deref for TestDir {
+    type Target = common::TestDir;
 
-    fn deref(&self) -> &common::Place {
+    fn deref(&self) -> &common::TestDir {
         &self.place
     }
 }
 
-impl Place {
-    fn new() -> Place {
-        let place = common::Place::new();
+impl TestDir {
+    fn new() -> TestDir {
+        let place = common::TestDir::new();
         for dir in ["m", "n"] {
             std::fs::create_dir(place.at(dir)).unwrap();
         }
         place.run("pool create tank img:1G -O compression=lz4");
-        Place { place, running: Vec::new() }
+        TestDir { place, running: Vec::new() }
     }
 
     /// Mounts in the foreground of a process of its own; its place among those that run.
@@ -66,9 +66,9 @@ impl Place {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        if !said.contains("mounted on") {
+        let mut messages = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut messages).unwrap();
+        if !messages.contains("mounted on") {
             let mut why = String::new();
             child.stderr.take().unwrap().read_to_string(&mut why).unwrap();
             let _ = child.wait();
@@ -90,11 +90,11 @@ impl Place {
             assert!(start.elapsed() < PATIENCE, "it did not end");
             std::thread::sleep(Duration::from_millis(20));
         }
-        let mut said = String::new();
+        let mut messages = String::new();
         if let Some(mut stderr) = child.stderr.take() {
-            stderr.read_to_string(&mut said).unwrap();
+            stderr.read_to_string(&mut messages).unwrap();
         }
-        (child.wait().unwrap().code(), said)
+        (child.wait().unwrap().code(), messages)
     }
 
     fn signal(&self, which: usize, name: &str) {
@@ -148,7 +148,7 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-impl Drop for Place {
+impl Drop for TestDir {
     fn drop(&mut self) {
         for child in &mut self.running {
             if child.try_wait().is_ok_and(|ended| ended.is_none()) {
@@ -167,7 +167,7 @@ impl Drop for Place {
 #[test]
 fn a_mounted_dataset_holds_files_and_ends_with_umount() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     let mount = p.mount("tank m");
     assert!(p.is_mounted("m"));
     std::fs::write(p.at("m/hello"), "world").unwrap();
@@ -176,8 +176,8 @@ fn a_mounted_dataset_holds_files_and_ends_with_umount() {
     let by = format!("by process {}", p.pid(mount));
     assert!(text.contains(&by) && text.contains("tank on ") && text.contains("/m"), "{text}");
     assert!(umount(&p.at("m")));
-    let (code, said) = p.ended(mount);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, messages) = p.ended(mount);
+    assert_eq!(code, Some(0), "{messages}");
     let labels = p.json(&format!("pool import -d {}", p.dir.path().display()));
     assert_eq!(labels["pools"][0]["state"], "exported");
     assert!(!p.at("run/tank.sock").exists());
@@ -196,27 +196,27 @@ fn a_mounted_dataset_holds_files_and_ends_with_umount() {
 #[test]
 fn signals_unmount_flush_and_export() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     for signal in ["-INT", "-TERM"] {
         let mount = p.mount("tank m");
         std::fs::write(p.at("m").join(signal), "not synced").unwrap();
         p.signal(mount, signal);
-        let (code, said) = p.ended(mount);
-        assert_eq!(code, Some(0), "{said}");
+        let (code, messages) = p.ended(mount);
+        assert_eq!(code, Some(0), "{messages}");
         assert!(!p.is_mounted("m"));
     }
     let mount = p.mount("tank m");
     assert_eq!(std::fs::read_to_string(p.at("m/-TERM")).unwrap(), "not synced");
     let held = std::fs::File::create(p.at("m/held")).unwrap();
-    let mut said = BufReader::new(p.running[mount].stderr.take().unwrap()).lines().map_while(Result::ok);
+    let mut messages = BufReader::new(p.running[mount].stderr.take().unwrap()).lines().map_while(Result::ok);
     p.signal(mount, "-TERM");
-    assert!(said.any(|line| line.contains("in use")), "it ended");
+    assert!(messages.any(|line| line.contains("in use")), "it ended");
     assert!(p.is_mounted("m"), "what is in use stays mounted");
     p.signal(mount, "-TERM");
-    assert!(said.any(|line| line.contains("still flushing")), "it ended");
+    assert!(messages.any(|line| line.contains("still flushing")), "it ended");
     held.write_all_at(b"late", 0).unwrap();
     drop(held);
-    let rest: Vec<String> = said.collect();
+    let rest: Vec<String> = messages.collect();
     assert_eq!(p.ended(mount).0, Some(0), "{rest:?}");
     let mount = p.mount("tank m");
     assert_eq!(std::fs::read_to_string(p.at("m/held")).unwrap(), "late");
@@ -227,7 +227,7 @@ fn signals_unmount_flush_and_export() {
 #[test]
 fn the_mount_continues_if_its_output_is_closed() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     let mount = p.mount("tank m");
     std::fs::write(p.at("m/f"), "kept").unwrap();
     // What it says from here on has no reader, like that of a terminal that was closed.
@@ -243,7 +243,7 @@ fn the_mount_continues_if_its_output_is_closed() {
 #[test]
 fn properties_take_effect_at_once_and_snapshots_show() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     p.run("dataset create tank/db");
     p.mount("tank/db m");
     let block_size = |name: &str| {
@@ -262,7 +262,8 @@ fn properties_take_effect_at_once_and_snapshots_show() {
     std::fs::write(p.at("m/changing"), "new").unwrap();
     assert_eq!(std::fs::read_to_string(p.at("m/.zfs/snapshot/one/changing")).unwrap(), "old");
     assert_eq!(std::fs::read_to_string(p.at("m/changing")).unwrap(), "new");
-    let listed = |p: &Place| std::fs::read_dir(p.at("m")).unwrap().any(|e| e.unwrap().file_name() == ".zfs");
+    let listed =
+        |p: &TestDir| std::fs::read_dir(p.at("m")).unwrap().any(|e| e.unwrap().file_name() == ".zfs");
     assert!(!listed(&p));
     p.run("dataset set snapdir=visible tank");
     assert!(listed(&p), "what is inherited counts at once too");
@@ -275,7 +276,7 @@ fn properties_take_effect_at_once_and_snapshots_show() {
 #[test]
 fn a_mounted_dataset_is_rolled_back_while_programs_use_it() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     p.run("dataset create tank/db");
     let mount = p.mount("tank/db m");
     p.mount("tank n");
@@ -330,7 +331,7 @@ fn a_mounted_dataset_is_rolled_back_while_programs_use_it() {
 #[test]
 fn a_mounted_pool_is_scrubbed_and_says_which_file_is_damaged() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     p.run("pool create pair mirror a:256M b:256M");
     p.mount("pair m");
     std::fs::write(p.at("m/f"), vec![3u8; 32 << 20]).unwrap();
@@ -365,7 +366,7 @@ fn a_mounted_pool_is_scrubbed_and_says_which_file_is_damaged() {
 #[test]
 fn one_process_owns_the_pool() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     p.run("dataset create tank/db");
     let mount = p.mount("tank m");
     let pid = format!("process {}", p.pid(mount));
@@ -401,7 +402,7 @@ fn one_process_owns_the_pool() {
 #[test]
 fn iostat_counts_what_moves() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     p.mount("tank m");
     let path = p.at("m/load");
     let writer = std::thread::spawn(move || {
@@ -451,7 +452,7 @@ fn iostat_counts_what_moves() {
 #[test]
 fn a_killed_owner_leaves_what_was_synced_and_nothing_in_the_way() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     let mount = p.mount("tank m");
     let file = std::fs::File::create(p.at("m/acknowledged")).unwrap();
     file.write_all_at(b"safe", 0).unwrap();
@@ -473,7 +474,7 @@ fn a_killed_owner_leaves_what_was_synced_and_nothing_in_the_way() {
 #[test]
 fn a_background_mount_writes_a_log() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     p.fails("mount tank/none m --background", 1, &["no such dataset"]);
     let mounted = p.json("mount tank m --background --arc 64M");
     let pid = mounted["pid"].as_u64().unwrap() as u32;
@@ -485,9 +486,9 @@ fn a_background_mount_writes_a_log() {
         std::fs::read_to_string(&log).is_ok_and(|text| text.ends_with('\n'))
     });
     let text = std::fs::read_to_string(&log).unwrap();
-    let (time, words) = text.trim_end().split_once(&format!(" [{pid}] ")).expect(&text);
+    let (time, message) = text.trim_end().split_once(&format!(" [{pid}] ")).expect(&text);
     assert!(time.len() == 20 && time.starts_with("20") && time.ends_with('Z'), "{text}");
-    assert_eq!(words, format!("note: tank mounted on {}", p.at("m").display()));
+    assert_eq!(message, format!("note: tank mounted on {}", p.at("m").display()));
     p.run("pool export tank");
     // Where nobody collects orphans, what has ended stays as a zombie.
     let ended = || {
@@ -501,7 +502,7 @@ fn a_background_mount_writes_a_log() {
 #[test]
 fn a_mount_records_its_own_trace() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     std::fs::create_dir(p.at("out")).unwrap();
     let mount = p.mount("tank m --record out/t.parquet");
     std::fs::create_dir(p.at("m/db")).unwrap();
@@ -517,8 +518,8 @@ fn a_mount_records_its_own_trace() {
     std::fs::write(p.at("m/db/gone"), "x").unwrap();
     std::fs::remove_file(p.at("m/db/gone")).unwrap();
     assert!(umount(&p.at("m")));
-    let (code, said) = p.ended(mount);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, messages) = p.ended(mount);
+    assert_eq!(code, Some(0), "{messages}");
 
     let shown = p.json("trace show out/t.parquet");
     assert_eq!(shown["bytes"]["write"], 32 * 16384 + 1);
@@ -535,8 +536,8 @@ fn a_mount_records_its_own_trace() {
     // Nothing recorded: no trace.
     let mount = p.mount("tank m --record out/idle.parquet");
     assert!(umount(&p.at("m")));
-    let (code, said) = p.ended(mount);
-    assert!(code == Some(0) && said.contains("nothing was recorded"), "{code:?} {said}");
+    let (code, messages) = p.ended(mount);
+    assert!(code == Some(0) && messages.contains("nothing was recorded"), "{code:?} {messages}");
     let left: Vec<_> = std::fs::read_dir(p.at("out")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, ["t.parquet"]);
 }

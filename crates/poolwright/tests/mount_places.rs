@@ -16,24 +16,24 @@ use common::mounted::{PATIENCE, umount_soon as umount};
 use common::skip_without_fuse;
 
 /// A pool `tank`, and directories to mount on. Whatever is mounted there is unmounted with it.
-struct Place(common::Place);
+struct TestDir(common::TestDir);
 
-impl Deref for Place {
-    type Target = common::Place;
+impl Deref for TestDir {
+    type Target = common::TestDir;
 
-    fn deref(&self) -> &common::Place {
+    fn deref(&self) -> &common::TestDir {
         &self.0
     }
 }
 
-impl Place {
-    fn new() -> Place {
-        let place = common::Place::new();
+impl TestDir {
+    fn new() -> TestDir {
+        let place = common::TestDir::new();
         for dir in ["m", "n", "full"] {
             std::fs::create_dir(place.at(dir)).unwrap();
         }
         place.run("pool create tank img:1G");
-        Place(place)
+        TestDir(place)
     }
 
     fn is_mounted(&self, dir: &str) -> bool {
@@ -41,7 +41,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDir {
     fn drop(&mut self) {
         for dir in ["m/sub", "full", "n", "m", "m"] {
             if self.is_mounted(dir) {
@@ -73,13 +73,13 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
 #[test]
 fn a_log_is_kept_for_what_it_says_and_a_failed_mount_makes_none() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     p.fails("mount none m --background", 1, &["no pool \"none\" is known"]);
     p.fails("mount tank/none m --background", 1, &["no such dataset"]);
     let logs = || std::fs::read_dir(p.at("state/log")).map_or(0, |all| all.count());
     assert_eq!(logs(), 0);
     let log = p.at("state/log/tank.log");
-    let says = |words: &str| std::fs::read_to_string(&log).is_ok_and(|text| text.contains(words));
+    let says = |fragments: &str| std::fs::read_to_string(&log).is_ok_and(|text| text.contains(fragments));
     p.run("mount tank m --background --arc 64M");
     assert!(umount(&p.at("m")));
     wait_until("the export is logged", || says("note: tank exported\n"));
@@ -99,12 +99,12 @@ fn a_log_is_kept_for_what_it_says_and_a_failed_mount_makes_none() {
     file.write_all(b"2026-01-01T00:00:00Z [1] ASSERT at x.c:1\n").unwrap();
     drop(file);
     let done = p.command("pool export tank").assert().success();
-    let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
-    assert!(said.contains("the log of tank is kept") && says("ASSERT"), "{said}");
+    let messages = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+    assert!(messages.contains("the log of tank is kept") && says("ASSERT"), "{messages}");
 }
 
 /// Mounts in the background, and looks at once.
-fn mount_and_use(p: &Place, line: &str, dir: &str) {
+fn mount_and_use(p: &TestDir, line: &str, dir: &str) {
     p.run(&format!("mount {line} {dir} --background --arc 64M"));
     let answers = Command::new("stat").args(["-f", "-c", "%T"]).arg(p.at(dir)).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&answers.stdout).trim(), "fuseblk", "{line}: {answers:?}");
@@ -115,7 +115,7 @@ fn mount_and_use(p: &Place, line: &str, dir: &str) {
 #[test]
 fn a_mount_right_after_an_unmount_works() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     for round in 0..25 {
         mount_and_use(&p, "tank", "m");
         assert!(umount(&p.at("m")), "round {round}");
@@ -134,7 +134,7 @@ fn a_mount_right_after_an_unmount_works() {
 #[test]
 fn a_pool_is_exported_right_after_an_unmount() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     for round in 0..12 {
         mount_and_use(&p, "tank", "m");
         assert!(umount(&p.at("m")), "round {round}");
@@ -149,7 +149,7 @@ fn a_pool_is_exported_right_after_an_unmount() {
 }
 
 /// One request straight to the owner, which must not trust that a client has checked it.
-fn ask_owner(p: &Place, request: &Value) -> Value {
+fn ask_owner(p: &TestDir, request: &Value) -> Value {
     let mut socket = UnixStream::connect(p.at("run/tank.sock")).unwrap();
     socket.write_all(format!("{request}\n").as_bytes()).unwrap();
     let mut line = String::new();
@@ -160,7 +160,7 @@ fn ask_owner(p: &Place, request: &Value) -> Value {
 #[test]
 fn existing_contents_are_not_mounted_over() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     for dataset in ["tank/a", "tank/b"] {
         p.run(&format!("dataset create {dataset}"));
     }
@@ -172,8 +172,11 @@ fn existing_contents_are_not_mounted_over() {
     let mut inside = p.plain();
     inside.args(["mount", "tank/a", "."]).current_dir(p.at("n"));
     let refused = inside.output().unwrap();
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(refused.status.code() == Some(3) && said.contains("working directory of process"), "{said}");
+    let messages = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        refused.status.code() == Some(3) && messages.contains("working directory of process"),
+        "{messages}"
+    );
 
     let wanted = |dir: &Path| serde_json::json!({"verb": "mount", "dataset": "tank/a", "dir": dir});
     for (dir, errno) in [
@@ -206,8 +209,8 @@ fn the_system_is_not_mounted_over() {
         eprintln!("skipped: a mount namespace of its own needs root");
         return;
     }
-    let p = Place::new();
-    for (dir, options, words) in [
+    let p = TestDir::new();
+    for (dir, options, fragments) in [
         ("/", "", "cannot run without"),
         ("/proc", "", "cannot run without"),
         ("/proc", "-O", "cannot run without"),
@@ -221,23 +224,23 @@ fn the_system_is_not_mounted_over() {
         command.args(["mount", "tank", dir]).args(options.split_whitespace()).current_dir(p.dir.path());
         command.env("POOLWRIGHT_STATE_DIR", p.at("state")).env("POOLWRIGHT_RUNTIME_DIR", p.at("run"));
         let out = command.output().unwrap();
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(3), "{dir}: {said}");
-        assert!(said.contains(words) && said.contains("\nhint: "), "{dir}: {said}");
+        let messages = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(3), "{dir}: {messages}");
+        assert!(messages.contains(fragments) && messages.contains("\nhint: "), "{dir}: {messages}");
     }
 }
 
 #[test]
 fn a_refused_export_leaves_every_dataset_mounted() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     p.run("dataset create tank/a");
     p.run("dataset create tank/b");
     mount_and_use(&p, "tank", "m");
     p.run("mount tank/a n");
     std::fs::create_dir(p.at("m/sub")).unwrap();
     p.run("mount tank/b m/sub");
-    let all = |p: &Place| ["m", "n", "m/sub"].map(|dir| p.is_mounted(dir));
+    let all = |p: &TestDir| ["m", "n", "m/sub"].map(|dir| p.is_mounted(dir));
     for held in ["m/held", "n/held", "m/sub/held"] {
         let file = std::fs::File::create(p.at(held)).unwrap();
         // twice: looking must not change anything either

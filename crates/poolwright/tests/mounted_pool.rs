@@ -45,10 +45,10 @@ fn snapshots_that_a_program_has_looked_into() {
     assert!(!inside("two").exists() && inside("three").join("two").exists());
 
     let open = std::fs::File::open(inside("three").join("two")).unwrap();
-    let said =
+    let messages =
         ["refused", "tank@three is in use in", "1 file or directory of it is open", "\nhint: `fuser -vm"];
-    p.fails("dataset destroy tank@three", 3, &said);
-    p.fails("dataset rollback -r tank@one", 3, &said);
+    p.fails("dataset destroy tank@three", 3, &messages);
+    p.fails("dataset rollback -r tank@one", 3, &messages);
     drop(open);
     let mut shell = Command::new("sleep").arg("1000").current_dir(inside("three")).spawn().unwrap();
     p.fails("dataset rollback -r tank@one", 3, &["tank@three is in use", "working directory"]);
@@ -74,14 +74,14 @@ fn a_pool_file_that_is_removed_can_be_saved() {
     assert_eq!((fault["change"].as_str(), fault["lost"].as_bool()), (Some("removed"), Some(true)), "{fault}");
     let text = p.command("pool status tank").assert().code(1);
     let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
-    for word in [
+    for fragment in [
         "state: UNAVAIL",
         "img was removed while tank was open",
         "action: save it",
         "file was removed",
         "EIO",
     ] {
-        assert!(text.contains(word), "no {word:?} in\n{text}");
+        assert!(text.contains(fragment), "no {fragment:?} in\n{text}");
     }
     assert_eq!(p.json("pool list")["pools"][0]["health"], "UNAVAIL");
     until("the log tells", || p.log().contains("img was removed"));
@@ -183,8 +183,8 @@ fn iostat_shows_levels_and_the_space_of_vdevs() {
         assert!(vdevs[1]["allocated"].as_u64().unwrap() >= 8 << 20, "{vdevs:?}");
     }
     let text = p.run("pool iostat -v tank");
-    for word in ["arc size", "arc target", "arc hit%"] {
-        assert!(text.contains(word), "{text}");
+    for fragment in ["arc size", "arc target", "arc hit%"] {
+        assert!(text.contains(fragment), "{text}");
     }
     let cells = |title: &str| -> Vec<String> {
         let line = text.lines().find(|line| line.contains(title)).unwrap();

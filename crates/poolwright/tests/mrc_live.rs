@@ -27,7 +27,7 @@ fn mrc(args: &[&str]) -> Child {
         .expect("poolwright starts")
 }
 
-fn said(output: &Output) -> String {
+fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -39,12 +39,12 @@ fn scratch() -> tempfile::TempDir {
 fn permitted(test: &str) -> bool {
     let dir = scratch();
     let output = mrc(&["--dir", dir.path().to_str().unwrap(), "--for", "10ms"]).wait_with_output().unwrap();
-    let refused = said(&output).contains("cannot record");
+    let refused = messages(&output).contains("cannot record");
     if refused {
-        eprintln!("SKIPPED {test}: {}", said(&output).trim());
+        eprintln!("SKIPPED {test}: {}", messages(&output).trim());
     } else {
-        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-        assert!(said(&output).contains("nothing was recorded"), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(1), "{}", messages(&output));
+        assert!(messages(&output).contains("nothing was recorded"), "{}", messages(&output));
     }
     !refused
 }
@@ -83,7 +83,7 @@ fn a_signal_ends_the_recording_and_shows_the_curve() {
     work(dir.path());
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&found["format"], &found["ended"]), (&"live".into(), &"done".into()));
     assert_eq!((found["requests"].as_u64(), found["records"].as_u64()), (Some(1100), Some(100)));
@@ -148,7 +148,7 @@ fn live_is_as_recorded() {
     let read = mrc(&[trace.to_str().unwrap()]).wait_with_output().unwrap();
     let live = live.wait_with_output().unwrap();
     let [live, read] = [&live, &read].map(|output| -> Value {
-        assert!(output.status.success(), "{}", said(output));
+        assert!(output.status.success(), "{}", messages(output));
         serde_json::from_slice(&output.stdout).unwrap()
     });
     assert!(live["requests"].as_u64().unwrap() > 3500, "{live}");
@@ -177,11 +177,11 @@ fn it_ends_with_its_process_or_its_time() {
     std::io::Write::write_all(subject.stdin.as_mut().unwrap(), b"go\n").unwrap();
     assert!(subject.wait().unwrap().success());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(found["requests"].as_u64().unwrap() >= 50);
 
     let missing = mrc(&["--dir", "/no/such/database"]).wait_with_output().unwrap();
     assert_eq!(missing.status.code(), Some(1));
-    assert!(said(&missing).contains("/no/such/database"), "{}", said(&missing));
+    assert!(messages(&missing).contains("/no/such/database"), "{}", messages(&missing));
 }

@@ -35,11 +35,11 @@ const OPEN: &[(&str, &str)] = &[
 ];
 
 /// A directory with the places that a user has, in which the program runs with umask 000.
-struct Place(tempfile::TempDir);
+struct TestDir(tempfile::TempDir);
 
-impl Place {
-    fn new() -> Place {
-        let place = Place(tempfile::tempdir().unwrap());
+impl TestDir {
+    fn new() -> TestDir {
+        let place = TestDir(tempfile::tempdir().unwrap());
         for dir in ["work", "tmp", "state", "run", "home"] {
             std::fs::create_dir(place.at(dir)).unwrap();
         }
@@ -72,9 +72,13 @@ impl Place {
     /// Runs it, and expects one of these exit codes.
     fn expect(&self, line: &str, codes: &[i32]) -> String {
         let out = self.run(line);
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(out.status.code().is_some_and(|code| codes.contains(&code)), "{line}: {} {said}", out.status);
-        said
+        let messages = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(
+            out.status.code().is_some_and(|code| codes.contains(&code)),
+            "{line}: {} {messages}",
+            out.status
+        );
+        messages
     }
 
     /// A table and a trace of reads and writes of it.
@@ -115,7 +119,7 @@ struct Watch {
 
 impl Watch {
     /// What the test itself made is left out.
-    fn start(place: &Place) -> Watch {
+    fn start(place: &TestDir) -> Watch {
         let root = place.0.path().to_owned();
         let end = Arc::new(AtomicBool::new(false));
         let known = all(&root);
@@ -178,7 +182,7 @@ fn assert_saw(seen: &[String], parts: &[&str]) {
 
 #[test]
 fn traces_captures_and_plans() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.recorded();
     let fio = "fio version 3 iolog\n0 /db/a add\n1 /db/a open\n2 /db/a read 0 4096\n";
     std::fs::write(place.at("work/log"), fio).unwrap();
@@ -205,13 +209,13 @@ fn traces_captures_and_plans() {
 
 #[test]
 fn recordings() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.recorded();
     let watch = Watch::start(&place);
     let out = place.run("record --dir db --for 1s -o r.parquet");
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    if said.contains("cannot record") {
-        eprintln!("SKIPPED recordings: {said}");
+    let messages = String::from_utf8_lossy(&out.stderr).into_owned();
+    if messages.contains("cannot record") {
+        eprintln!("SKIPPED recordings: {messages}");
         return;
     }
     let seen = watch.end();
@@ -220,7 +224,7 @@ fn recordings() {
 
 #[test]
 fn pools_mounts_and_their_logs() {
-    let place = Place::new();
+    let place = TestDir::new();
     let watch = Watch::start(&place);
     place.expect("pool create tank ../tmp/a:256M log ../tmp/b:128M", &[0]);
     place.expect("dataset create tank/db", &[0]);
@@ -249,7 +253,7 @@ fn pools_mounts_and_their_logs() {
 
 #[test]
 fn labs() {
-    let place = Place::new();
+    let place = TestDir::new();
     std::fs::write(place.at("work/smoke.toml"), SMOKE).unwrap();
     std::fs::create_dir(place.at("work/data")).unwrap();
     let watch = Watch::start(&place);
@@ -264,7 +268,7 @@ fn labs() {
 
 #[test]
 fn a_lab_writes_through_no_link() {
-    let place = Place::new();
+    let place = TestDir::new();
     std::fs::write(place.at("work/smoke.toml"), SMOKE).unwrap();
     std::fs::write(place.at("home/precious"), "precious").unwrap();
     std::fs::create_dir(place.at("work/data")).unwrap();
@@ -272,27 +276,27 @@ fn a_lab_writes_through_no_link() {
     let line = "lab run ./smoke.toml --scratch ../tmp --target directory:data --only size";
     std::fs::create_dir(&root).unwrap();
     std::os::unix::fs::symlink(place.at("home/precious"), root.join("lock")).unwrap();
-    let said = place.expect(line, &[1]);
-    assert!(said.contains("not a regular file") && said.contains("--scratch"), "{said}");
+    let messages = place.expect(line, &[1]);
+    assert!(messages.contains("not a regular file") && messages.contains("--scratch"), "{messages}");
     assert_eq!(std::fs::read_to_string(place.at("home/precious")).unwrap(), "precious");
     std::fs::remove_dir_all(&root).unwrap();
     std::fs::create_dir(place.at("home/theirs")).unwrap();
     std::os::unix::fs::symlink(place.at("home/theirs"), &root).unwrap();
-    let said = place.expect(line, &[1]);
-    assert!(said.contains("not a directory"), "{said}");
+    let messages = place.expect(line, &[1]);
+    assert!(messages.contains("not a directory"), "{messages}");
     assert_eq!(std::fs::read_dir(place.at("home/theirs")).unwrap().count(), 0);
     std::fs::remove_file(&root).unwrap();
     std::fs::create_dir(&root).unwrap();
     if std::os::unix::fs::chown(&root, Some(12345), None).is_ok() {
-        let said = place.expect(line, &[1]);
-        assert!(said.contains("belongs to user 12345"), "{said}");
+        let messages = place.expect(line, &[1]);
+        assert!(messages.contains("belongs to user 12345"), "{messages}");
     }
 }
 
 /// An output is first written under a name that can be foreseen, in a directory that may be everybody's.
 #[test]
 fn outputs_are_written_through_no_link() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.recorded();
     std::fs::write(place.at("home/precious"), "precious").unwrap();
     // The shell's process id is the program's: it links the names, and then runs it.
@@ -312,7 +316,7 @@ fn outputs_are_written_through_no_link() {
 }
 
 /// A replay that stays in its trial: 600 operations that take a second each.
-fn slow_replay(place: &Place, more: &str) -> Child {
+fn slow_replay(place: &TestDir, more: &str) -> Child {
     let line = format!("replay t.parquet --device none --arc 64M --warm 0 --paced 0.001 {more}");
     place.command(&line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
@@ -343,7 +347,7 @@ fn signal(child: &Child, name: &str) {
 
 #[test]
 fn scratch_of_a_killed_process_is_removed_and_a_live_ones_stays() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.recorded();
     let mut live = slow_replay(&place, "--scratch ../tmp");
     let lives = wait_for_trial(&place.at("tmp"));
@@ -367,7 +371,7 @@ fn scratch_of_a_killed_process_is_removed_and_a_live_ones_stays() {
 
 #[test]
 fn a_second_interruption_leaves_no_scratch() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.recorded();
     // Stopped, the process takes both signals at once, so that none of its destructors runs between them.
     for line in ["--scratch ../tmp", "--scratch ../tmp --dir ../tmp"] {

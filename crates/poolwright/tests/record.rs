@@ -15,7 +15,7 @@ fn record(args: &[&str]) -> Output {
     Command::new(BIN).arg("record").args(args).stdin(Stdio::null()).output().expect("poolwright starts")
 }
 
-fn said(output: &Output) -> String {
+fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -25,9 +25,9 @@ fn permitted(test: &str) -> bool {
     let out = dir.path().join("probe.parquet");
     let output =
         record(&["--dir", dir.path().to_str().unwrap(), "--for", "10ms", "-o", out.to_str().unwrap()]);
-    let refused = said(&output).contains("cannot record");
+    let refused = messages(&output).contains("cannot record");
     if refused {
-        eprintln!("SKIPPED {test}: {}", said(&output).trim());
+        eprintln!("SKIPPED {test}: {}", messages(&output).trim());
     }
     !refused
 }
@@ -166,7 +166,7 @@ open('f', 'w').write('x')"
     std::fs::write(stop, "").unwrap();
     child.wait().unwrap();
     let output = recorder.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("the process and its children ended"), "{text}");
     assert!(text.contains("no events lost"), "{text}");
@@ -183,7 +183,7 @@ fn an_idle_directory_is_reported() {
     let output =
         record(&["--dir", dir.path().to_str().unwrap(), "--for", "100ms", "-o", out.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("nothing was recorded"), "{}", said(&output));
+    assert!(messages(&output).contains("nothing was recorded"), "{}", messages(&output));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "an empty trace was left behind");
 
     // An older trace stays as it was.
@@ -196,7 +196,7 @@ fn an_idle_directory_is_reported() {
     let args =
         ["--dir", dir.path().to_str().unwrap(), "--for", "100ms", "--json", "-o", out.to_str().unwrap()];
     let output = record(&args);
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", messages(&output));
     let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(object["trace"].is_null() && object["events"] == 0, "{object}");
     assert_eq!(std::fs::read(&out).unwrap(), before);
@@ -211,14 +211,14 @@ fn a_missing_subject_is_named_and_leaves_no_file() {
     let missing = dir.path().join("missing");
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
-    for (args, words) in [
+    for (args, fragments) in [
         (["--dir", missing.to_str().unwrap()], "cannot follow"),
         (["--dir", file.to_str().unwrap()], "cannot follow"),
         (["--pid", "4194305"], "no such process"),
     ] {
         let output = record(&[args[0], args[1], "-o", out]);
         assert_eq!(output.status.code(), Some(1), "{args:?}");
-        assert!(said(&output).contains(words), "{}", said(&output));
+        assert!(messages(&output).contains(fragments), "{}", messages(&output));
         assert!(!Path::new(out).exists(), "{args:?}");
     }
 }
@@ -272,14 +272,14 @@ fn without_privilege_the_other_ways_are_named() {
         eprintln!("SKIPPED without_privilege_the_other_ways_are_named: setpriv is not installed");
         return;
     };
-    let text = said(&output);
+    let text = messages(&output);
     if text.contains("setpriv:") {
         eprintln!("SKIPPED without_privilege_the_other_ways_are_named: {text}");
         return;
     }
     assert_eq!(output.status.code(), Some(1), "{text}");
-    for words in ["CAP_BPF", "CAP_PERFMON", "trace import"] {
-        assert!(text.contains(words), "{text}");
+    for fragments in ["CAP_BPF", "CAP_PERFMON", "trace import"] {
+        assert!(text.contains(fragments), "{text}");
     }
     assert!(!out.exists(), "an empty trace of a recording that never was");
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 mod common;
 
 use common::mounted::{Mounted, umount, until, write};
-use common::{Place, skip_without_fuse};
+use common::{TestDir, skip_without_fuse};
 
 /// The libzpool that the program loads.
 fn library() -> PathBuf {
@@ -20,7 +20,7 @@ fn library() -> PathBuf {
 /// A package upgrade replaces the library under the same name; its structures may be others.
 #[test]
 fn another_library_is_refused() {
-    let p = Place::new();
+    let p = TestDir::new();
     let name = library().file_name().unwrap().to_owned();
     let mut bytes = std::fs::read(library()).unwrap();
     // The build id's note: sizes, type 3, "GNU", then the id.
@@ -32,11 +32,13 @@ fn another_library_is_refused() {
         let mut command = p.plain();
         command.args(line.split(' ')).env("LD_LIBRARY_PATH", p.at("lib"));
         let done = command.output().unwrap();
-        let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
-        assert_eq!(done.status.code(), code, "{line}: {said}");
-        let words: &[&str] =
+        let messages = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+        assert_eq!(done.status.code(), code, "{line}: {messages}");
+        let fragments: &[&str] =
             if code == Some(3) { &["refused", "build id", "hint: rebuild"] } else { &["unknown version"] };
-        words.iter().for_each(|word| assert!(said.contains(word), "{line}: does not say {word:?}: {said}"));
+        fragments.iter().for_each(|fragment| {
+            assert!(messages.contains(fragment), "{line}: does not contain {fragment:?}: {messages}")
+        });
     }
     assert!(!p.at("img").exists());
     p.run("pool create tank img:1G");
@@ -46,13 +48,13 @@ fn another_library_is_refused() {
 #[test]
 fn the_program_has_no_simulated_power_cuts() {
     let program = std::fs::read(assert_cmd::cargo::cargo_bin!("poolwright")).unwrap();
-    let has = |word: &[u8]| program.windows(word.len()).any(|w| w == word);
+    let has = |fragment: &[u8]| program.windows(fragment.len()).any(|w| w == fragment);
     assert!(has(b"POOLWRIGHT_RUNTIME_DIR"), "the search works");
     assert!(!has(b"POOLWRIGHT_POWER"));
 }
 
 /// A pool on `img` whose log holds what its dataset does not: its mount was killed.
-fn crashed(p: &Place, host: Option<&str>) -> bool {
+fn crashed(p: &TestDir, host: Option<&str>) -> bool {
     p.run("pool create tank img:256M");
     std::fs::create_dir(p.at("m")).unwrap();
     let mut command = p.plain();
@@ -84,11 +86,11 @@ fn crashed(p: &Place, host: Option<&str>) -> bool {
 #[test]
 fn a_pool_that_another_host_has_open_is_refused() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     if !crashed(&p, Some("elsewhere")) {
         return;
     }
-    let words = ["refused", "elsewhere", "--force"];
+    let fragments = ["refused", "elsewhere", "--force"];
     for line in [
         "pool import tank img",
         "pool scrub tank",
@@ -98,7 +100,7 @@ fn a_pool_that_another_host_has_open_is_refused() {
         "mount tank m",
         "mount -o readonly tank m",
     ] {
-        p.fails(line, 3, &words);
+        p.fails(line, 3, &fragments);
     }
     p.run("pool import --force tank img");
     p.run("dataset list -r tank");
@@ -107,12 +109,12 @@ fn a_pool_that_another_host_has_open_is_refused() {
 #[test]
 fn a_read_only_mount_changes_no_byte() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     crashed(&p, None);
     let before = std::fs::read(p.at("img")).unwrap();
-    let said = p.command("mount -o readonly tank m --background").assert().success();
-    let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
-    assert!(said.contains("which a read-only pool does not show"), "{said}");
+    let messages = p.command("mount -o readonly tank m --background").assert().success();
+    let messages = String::from_utf8_lossy(&messages.get_output().stderr).into_owned();
+    assert!(messages.contains("which a read-only pool does not show"), "{messages}");
     assert!(!p.at("m/row").exists(), "what the log holds is shown");
     assert_eq!(write(p.at("m/new"), b"x").unwrap_err().raw_os_error(), Some(libc::EROFS));
     for line in [

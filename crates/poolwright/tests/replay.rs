@@ -58,13 +58,13 @@ fn a_trial_that_takes_too_long_has_no_result() {
     many_syncs(dir.path());
     let out = replay(dir.path(), "-o sync=standard,disabled --repeat 2 --trial-timeout 8s --json");
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
-    let said: Value = serde_json::from_slice(&out.stdout).unwrap();
-    let runs = said["runs"].as_array().unwrap();
+    let result: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let runs = result["runs"].as_array().unwrap();
     let syncs: Vec<_> = runs.iter().map(|run| run["settings"]["data"]["sync"].as_str()).collect();
     assert_eq!(syncs, [Some("disabled"); 2]);
-    assert_eq!(said["comparisons"], serde_json::json!([]));
+    assert_eq!(result["comparisons"], serde_json::json!([]));
     let stopped = serde_json::json!([{"settings": {"*": {"sync": "standard"}}, "trial": 1, "limit_s": 8.0}]);
-    assert_eq!(said["stopped"], stopped, "and it is not tried again");
+    assert_eq!(result["stopped"], stopped, "and it is not tried again");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_pass_ends_after_the_time_given() {
     many_syncs(dir.path());
     // The syncs alone take 20 s.
     let out = replay(dir.path(), "--application --for 2s --json");
-    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert_eq!(out.status.code(), Some(0), "{}", messages(&out));
     let run: Value = serde_json::from_slice(&out.stdout).unwrap();
     let (share, rate) = (run["work_share"].as_f64().unwrap(), run["work_rate"].as_f64().unwrap());
     assert!(share > 0.0 && share < 0.5 && rate > 0.0, "{share} {rate}");
@@ -96,18 +96,18 @@ fn a_trial_leaves_room_on_its_file_system() {
         return;
     }
     // What the trial may still write is a second of this device.
-    let words = "replay t.parquet --warm 0 --arc 64M --device write=1ms,write_bw=30M,depth=4 --scratch small -o compression=off";
+    let line = "replay t.parquet --warm 0 --arc 64M --device write=1ms,write_bw=30M,depth=4 --scratch small -o compression=off";
     let out = Command::new(assert_cmd::cargo::cargo_bin!("poolwright"))
         .current_dir(dir.path())
-        .args(words.split(' '))
+        .args(line.split(' '))
         .output();
     let left: Vec<_> =
         std::fs::read_dir(&small).into_iter().flatten().flatten().map(|e| e.file_name()).collect();
     let unmounted = std::process::Command::new("umount").arg(&small).status();
     let out = out.unwrap();
     assert!(unmounted.unwrap().success());
-    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
-    assert!(said(&out).contains("MiB more") && said(&out).contains("hint: "), "{}", said(&out));
+    assert_eq!(out.status.code(), Some(1), "{}", messages(&out));
+    assert!(messages(&out).contains("MiB more") && messages(&out).contains("hint: "), "{}", messages(&out));
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -118,25 +118,28 @@ fn trials_that_all_take_too_long_are_a_failure() {
     let slow = [("-o recordsize=16K", "recordsize=16K"), ("--dir . --paced 0.01", " in .")];
     for (options, setting) in slow {
         let out = replay(dir.path(), &format!("{options} --trial-timeout 1s"));
-        let (said, why) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-        assert_eq!(out.status.code(), Some(1), "{said}{why}");
-        assert!(said.contains("Stopped after 1 s, so there is no result for "), "{said}");
-        assert!(said.contains(&format!("{setting}.")) && !said.contains("OpenZFS defaults"), "{said}");
+        let (messages, why) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        assert_eq!(out.status.code(), Some(1), "{messages}{why}");
+        assert!(messages.contains("Stopped after 1 s, so there is no result for "), "{messages}");
+        assert!(
+            messages.contains(&format!("{setting}.")) && !messages.contains("OpenZFS defaults"),
+            "{messages}"
+        );
         assert!(why.contains("--trial-timeout") && why.contains("--first"), "{why}");
     }
     let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().map(|e| e.file_name()).collect();
     assert_eq!(left.len(), 2, "the table and the trace only: {left:?}");
 }
 
-fn said(out: &Output) -> String {
+fn messages(out: &Output) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr)
 }
 
-fn refused(dir: &Path, more: &str, words: &[&str]) {
+fn refused(dir: &Path, more: &str, fragments: &[&str]) {
     let out = replay(dir, more);
-    assert_eq!(out.status.code(), Some(2), "{more}: {}", said(&out));
-    for word in words {
-        assert!(said(&out).contains(word), "{more}: {word:?} is not in {}", said(&out));
+    assert_eq!(out.status.code(), Some(2), "{more}: {}", messages(&out));
+    for fragment in fragments {
+        assert!(messages(&out).contains(fragment), "{more}: {fragment:?} is not in {}", messages(&out));
     }
 }
 
@@ -164,8 +167,8 @@ fn bytes_come_from_the_named_directory_only() {
     std::fs::create_dir(&copy).unwrap();
     std::fs::copy(dir.path().join("table.ibd"), copy.join("table.ibd")).unwrap();
     let out = replay(dir.path(), "--data copy --json");
-    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
-    assert!(said(&out).contains("warning: 1 of the 2 files"), "{}", said(&out));
+    assert_eq!(out.status.code(), Some(0), "{}", messages(&out));
+    assert!(messages(&out).contains("warning: 1 of the 2 files"), "{}", messages(&out));
     let run: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(run["written_real"].as_f64(), Some(0.5), "one of the two writes is of a file that is there");
 }
@@ -187,8 +190,8 @@ fn a_plain_directory_has_no_settings_and_no_arc() {
     let dir = tempfile::tempdir().unwrap();
     many_syncs(dir.path());
     let out = replay(dir.path(), "--dir . --first 100ms");
-    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
-    let text = said(&out);
+    assert_eq!(out.status.code(), Some(0), "{}", messages(&out));
+    let text = messages(&out);
     let row = text.lines().find(|l| l.contains(" in .")).unwrap_or_else(|| panic!("no row in {text}"));
     assert!(!text.contains("OpenZFS defaults") && !row.contains('%'), "{text}");
 }
@@ -198,12 +201,12 @@ fn a_sample_that_is_too_small_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     many_syncs(dir.path());
     let out = replay(dir.path(), "--sample-bytes 1");
-    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
-    assert!(said(&out).contains("a sample of 1B of the 1M"), "{}", said(&out));
+    assert_eq!(out.status.code(), Some(1), "{}", messages(&out));
+    assert!(messages(&out).contains("a sample of 1B of the 1M"), "{}", messages(&out));
     assert!(
-        said(&out).contains("--sample-bytes") && !said(&out).contains("no read or write on"),
+        messages(&out).contains("--sample-bytes") && !messages(&out).contains("no read or write on"),
         "{}",
-        said(&out)
+        messages(&out)
     );
 }
 
@@ -232,6 +235,10 @@ fn a_capture_that_exceeds_memory_is_refused_before_it_is_made() {
     let trace = Trace { files: vec![file], events: (0..400 << 10).map(event).collect(), ..Trace::default() };
     trace.save(dir.path().join("t.parquet")).unwrap();
     let out = replay(dir.path(), "--sample-bytes 1T");
-    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
-    assert!(said(&out).contains("of memory") && said(&out).contains("--sample-bytes"), "{}", said(&out));
+    assert_eq!(out.status.code(), Some(1), "{}", messages(&out));
+    assert!(
+        messages(&out).contains("of memory") && messages(&out).contains("--sample-bytes"),
+        "{}",
+        messages(&out)
+    );
 }

@@ -133,9 +133,12 @@ fn a_torn_trace_is_shown_with_a_warning() {
         ["trace show t.parquet", "trace show t.parquet --json", "trace export t.parquet", "mrc t.parquet"]
     {
         let done = poolwright(dir.path()).args(line.split(' ')).assert().code(1);
-        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        let messages = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
         let of = format!("of its {} bytes", whole.len() * 7 / 10);
-        assert!(said.contains("no event before the torn part") && said.contains(&of), "{line}: {said}");
+        assert!(
+            messages.contains("no event before the torn part") && messages.contains(&of),
+            "{line}: {messages}"
+        );
         assert!(done.get_output().stdout.is_empty(), "{line}");
     }
 }

@@ -26,13 +26,13 @@ pub fn event() -> poolwright_trace::Event {
 }
 
 /// A directory for pool files, with a registry and sockets of its own.
-pub struct Place {
+pub struct TestDir {
     pub dir: tempfile::TempDir,
 }
 
-impl Place {
-    pub fn new() -> Place {
-        Place { dir: tempfile::tempdir().unwrap() }
+impl TestDir {
+    pub fn new() -> TestDir {
+        TestDir { dir: tempfile::tempdir().unwrap() }
     }
 
     pub fn at(&self, name: &str) -> PathBuf {
@@ -78,13 +78,13 @@ impl Place {
     }
 
     /// Runs it, expects this exit code, and every word in what it says.
-    pub fn fails(&self, line: &str, code: i32, words: &[&str]) {
+    pub fn fails(&self, line: &str, code: i32, fragments: &[&str]) {
         let done = self.command(line).assert().code(code);
-        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
-        for word in words {
-            assert!(said.contains(word), "{line}: does not say {word:?}: {said}");
+        let messages = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        for fragment in fragments {
+            assert!(messages.contains(fragment), "{line}: does not contain {fragment:?}: {messages}");
         }
-        assert!(!said.contains("panicked") && !said.contains("defect"), "{line}: {said}");
+        assert!(!messages.contains("panicked") && !messages.contains("defect"), "{line}: {messages}");
     }
 }
 

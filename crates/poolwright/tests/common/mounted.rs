@@ -9,21 +9,21 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::Place;
+use super::TestDir;
 
 /// For what has to come, on however busy a machine.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A pool that is mounted on `m`, by a process in the background.
 pub struct Mounted {
-    pub place: Place,
+    pub place: TestDir,
     pub pid: u64,
 }
 
 impl Deref for Mounted {
-    type Target = Place;
+    type Target = TestDir;
 
-    fn deref(&self) -> &Place {
+    fn deref(&self) -> &TestDir {
         &self.place
     }
 }
@@ -31,7 +31,7 @@ impl Deref for Mounted {
 impl Mounted {
     /// A pool on these vdevs.
     pub fn on(vdevs: &str) -> Mounted {
-        let place = Place::new();
+        let place = TestDir::new();
         place.run(&format!("pool create tank {vdevs}"));
         std::fs::create_dir(place.at("m")).unwrap();
         let mut mounted = Mounted { place, pid: 0 };
