@@ -1,5 +1,5 @@
-//! `poolwright confirm` as a user runs it: a real SQLite database under a plan's settings, and what is left of a
-//! confirmation that goes wrong.
+//! `poolwright confirm` as a user runs it: a real SQLite database with a plan's settings, and cleaning up after a failed
+//! confirmation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ mod common;
 use common::mounted::PATIENCE;
 use common::skip_without_fuse;
 
-/// Updates and reads for a second, each transaction durable; counts them.
+/// Updates and reads for a second, with durable transactions; prints their number.
 const LOAD: &str = r#"python3 - <<'EOF'
 import os, sqlite3, time
 db = sqlite3.connect(os.environ["POOLWRIGHT_DIR"] + "/app.db", isolation_level=None)
@@ -26,7 +26,7 @@ while time.monotonic() < end:
 print("work", done)
 EOF"#;
 
-/// A database, a plan for it, and a scratch directory of its own.
+/// A database, a plan for it, and a scratch directory.
 struct TestDir {
     dir: tempfile::TempDir,
 }
@@ -55,7 +55,7 @@ impl TestDir {
         self.dir.path().canonicalize().unwrap().join(name)
     }
 
-    /// The made-up plan, of this database.
+    /// The fictitious plan, adapted to this database.
     fn plan(&self) -> Value {
         let text = include_str!("../../render/tests/fixtures/plan.json");
         let mut plan: Value = serde_json::from_str(text).unwrap();
@@ -88,7 +88,7 @@ impl TestDir {
         self.command(&all).output().unwrap()
     }
 
-    /// Runs it to its failure, and expects these words and nothing left.
+    /// Runs a confirmation that must fail with these fragments in its messages and leave nothing behind.
     fn fails(&self, arguments: &[&str], code: i32, expected: &[&str]) {
         let out = self.confirm(arguments);
         let messages = String::from_utf8_lossy(&out.stderr);
@@ -101,7 +101,7 @@ impl TestDir {
         assert!(!self.at("plan.json.1").exists() && !self.at("report.html").exists());
     }
 
-    /// Whether something of this place is mounted, or runs.
+    /// A mount or a process that is left in this directory.
     fn left(&self) -> Option<String> {
         let here = self.at("");
         let here = here.to_str().unwrap();
@@ -145,9 +145,9 @@ fn a_database_runs_under_three_settings_and_the_plan_gets_the_results() {
     let before = fs::read(place.at("db/app.db")).unwrap();
     let log = place.at("commands.log");
     let note = |what: &str| format!("echo {what} $POOLWRIGHT_SETTING $POOLWRIGHT_BLOCK >> {}", log.display());
-    // A server, which its stop command ends, and waits for as such commands do.
+    // A fake server; its stop command ends it and waits for its end.
     fs::write(place.at("here"), "").unwrap();
-    // The commands run where the user is.
+    // The commands run in the user's directory.
     let start = format!("test -e here && {}; sleep 600 & echo $! > $POOLWRIGHT_SCRATCH/pid", note("start"));
     let stop = format!(
         "{}; p=$(cat $POOLWRIGHT_SCRATCH/pid); kill $p; while kill -0 $p; do sleep 0.05; done",
@@ -187,7 +187,7 @@ fn a_database_runs_under_three_settings_and_the_plan_gets_the_results() {
     }
     assert_eq!(settings[1]["changes"]["objective"]["pairs"], 2);
     assert!(settings[1]["predicted"]["allocated_bytes"]["change"].as_f64() < Some(0.0));
-    // The settings are in force: other records and another codec take another space.
+    // The settings have an effect: another record size and codec take a different amount of space.
     let space = settings[1]["changes"]["allocated_bytes"]["change"].as_f64().unwrap();
     assert!(space.abs() > 0.05, "{}", settings[1]);
     assert!(found["warnings"].to_string().contains("the load takes 1."), "{found}");
@@ -322,7 +322,7 @@ fn an_invalid_plan_is_refused_before_anything_runs() {
     place.fails(&["--load", "true", "--dir", "nowhere"], 1, &["nowhere", "hint: --dir"]);
 }
 
-/// Starts a confirmation whose load and server run for ever, and waits until they do.
+/// Starts a confirmation with an endless load and server, and waits until both run.
 fn endless(place: &TestDir) -> Child {
     let ready = place.at("ready");
     let start = "sleep 600 & sleep 600 & true".to_owned();
@@ -369,6 +369,6 @@ fn a_kill_during_the_load_leaves_no_process_and_no_mount() {
         assert!(began.elapsed() < PATIENCE, "still there: {left}");
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Files are cleared by the next confirmation.
+    // The next confirmation removes the files.
     place.fails(&["--load", "false"], 1, &["the load command failed"]);
 }

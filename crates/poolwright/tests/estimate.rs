@@ -1,4 +1,4 @@
-//! The command on good and bad input.
+//! `poolwright estimate` with valid and invalid input.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ fn a_directory_gives_the_documented_object() {
     };
     // 700,000 and 500,000 bytes are 43 and 31 records of 16K
     assert_eq!(cell(16384, "off")["allocated_bytes"], (43 + 31) * 16384);
-    // each record of text packs to one sector, and zeros to none
+    // Each record of text compresses to one sector, and each record of zeros takes no space.
     assert_eq!(cell(16384, "lz4")["allocated_bytes"], 43 * 4096);
     assert_eq!(cell(16384, "lz4")["ratio_ci95"][0], cell(16384, "lz4")["ratio"]);
 }
@@ -46,7 +46,7 @@ fn tables_are_for_people() {
     poolwright().arg(dir.path()).assert().success().stdout(shown);
 }
 
-/// Columns and lines of a screen, less the line of the prompt.
+/// Columns and lines of a terminal, without the line of the prompt.
 const SCREEN: (usize, usize) = (80, 23);
 
 fn printed(options: &[&str], path: &std::path::Path) -> String {
@@ -76,7 +76,7 @@ fn the_default_grid_fits_a_screen() {
     );
     let asked = printed(&["--full", "--ashift", "9,13"], dir.path());
     assert!(asked.contains("ashift=9, plain") && asked.contains("ashift=13, plain"), "{asked}");
-    // More codecs than fit beside each other.
+    // More codecs than fit in one line.
     let all = printed(&["--full", "-o", "compression=all", "-o", "recordsize=128K"], dir.path());
     assert!(all.lines().all(|line| line.chars().count() <= SCREEN.0), "{all}");
     assert!(all.contains("zstd-19") && all.contains("lzjb"), "{all}");

@@ -1,4 +1,4 @@
-//! Messages and exit codes of failures: each cause said once, the hint on its own line, the code as the README has it.
+//! Messages and exit codes of failures: each cause appears once, the hint has its own line, the exit code is the documented one.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -26,7 +26,7 @@ fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Exit code, the command, and what the message holds.
+/// Exit code, command, and a fragment of the message.
 const FAILURES: &[(i32, &str, &str)] = &[
     (1, "estimate /no/such/file", NO_FILE),
     (1, "trace show /no/such/trace", NO_FILE),

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const SMOKE: &str = include_str!("fixtures/smoke.toml");
 
-/// A place with the campaign `smoke` in it, and a scratch folder.
+/// A directory with the campaign `smoke` and a scratch directory.
 struct Lab(tempfile::TempDir);
 
 impl Lab {
@@ -45,7 +45,7 @@ impl Lab {
         command
     }
 
-    /// `lab run smoke.toml` with a directory as the target: exit code, what it says, and its JSON.
+    /// Runs `lab run smoke.toml` with a directory as the target; returns the exit code, the messages and the JSON.
     fn run(&self, more: &str) -> (Option<i32>, String, Value) {
         let done = self.plain(&run_line(more)).output().unwrap();
         let messages = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -53,13 +53,13 @@ impl Lab {
         (done.status.code(), messages, serde_json::from_slice(&done.stdout).unwrap_or_default())
     }
 
-    /// The same in the background; nothing is waited for.
+    /// Starts the same in the background.
     fn start(&self, more: &str) -> Child {
         let mut command = self.plain(&run_line(more));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Until this trial, from 0, is at work.
+    /// Waits until this trial (from 0) is running.
     fn wait_for(&self, trial: u32) {
         wait("trial", || self.root().join(format!("t{trial}.log")).exists());
         std::thread::sleep(Duration::from_millis(300));
@@ -74,14 +74,14 @@ impl Lab {
         }
     }
 
-    /// What the results hold of the latest run.
+    /// The stored trials of the latest run.
     fn stored(&self) -> Vec<Trial> {
         let mut store = store::open(self.at("lab-smoke.db").to_str().unwrap()).unwrap();
         let runs = store.runs().unwrap();
         store.trials(runs.last().unwrap().0).unwrap()
     }
 
-    /// Nothing of a trial is in the scratch folder, and no process of it runs.
+    /// Checks that the scratch directory is empty and no process of a trial runs.
     fn assert_clean(&self) {
         assert!(!self.root().exists());
         let data: Vec<_> = std::fs::read_dir(self.at("data")).unwrap().flatten().collect();
@@ -91,7 +91,7 @@ impl Lab {
         assert!(!mounts.contains(self.at("s").to_str().unwrap()), "{mounts}");
     }
 
-    /// What runs for this scratch folder.
+    /// The processes that belong to this scratch directory.
     fn processes(&self) -> Vec<String> {
         let root = self.root();
         let mark = format!("POOLWRIGHT_LAB={}", root.display());
@@ -191,7 +191,7 @@ fn a_campaign_runs_once_and_a_second_time_nothing_is_left_to_do() {
     assert!(messages.contains("has changed since its last run"), "{messages}");
 }
 
-/// The number of trials of `size` when it may go on from two blocks to five until `measure` is known to within `interval`.
+/// The number of trials of `size` if blocks are added, from two up to five, until the interval of `measure` is within `interval`.
 fn trials_until(measure: &str, interval: f64) -> usize {
     let lab = Lab::new();
     let stop =
@@ -241,7 +241,7 @@ fn a_killed_run_goes_on_and_has_every_trial_once() {
     lab.wait_for(1);
     signal(&child, "-KILL");
     child.wait().unwrap();
-    // One of them, but for a machine on which this test has slept through more.
+    // One trial; on a slow machine, more may have ended before the kill.
     let before = lab.stored();
     assert!((1..6).contains(&before.len()) && before.iter().all(|t| t.outcome.is_ok()), "{before:?}");
     let (code, messages, summary) = lab.run("--scale long");

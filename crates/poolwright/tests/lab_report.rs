@@ -1,4 +1,4 @@
-//! `lab report` on results in a real store, of the same made-up run that the page's golden files are of.
+//! `lab report` with results in a real store, from the fictitious run of the golden files.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use predicates::prelude::*;
 #[path = "../../lab/tests/made_up/mod.rs"]
 mod made_up;
 
-/// A folder with results; `seeds` are runs, the first one the latest.
+/// A directory with results: a run for each of `seeds`, the first one the latest.
 fn results(seeds: &[u64]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut store = store::open(dir.path().join("lab-made-up.db").to_str().unwrap()).unwrap();

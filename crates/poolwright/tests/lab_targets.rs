@@ -1,4 +1,4 @@
-//! The suite that every target of the lab has to pass.
+//! The conformance suite for the lab's targets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ fn datasets() -> BTreeMap<String, Settings> {
     ])
 }
 
-/// Bytes that do not compress.
+/// Incompressible bytes.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = || {
@@ -36,7 +36,7 @@ fn noise(len: usize) -> Vec<u8> {
 
 const SIZE: usize = 4 << 20;
 
-/// What holds for all of them, in the order of a trial.
+/// The checks for all targets, in the order of a trial.
 fn suite(mut target: Box<dyn Target>, properties: bool) {
     let (db, wal) = (target.path("db"), target.path("wal"));
     for dir in [&db, &wal] {
@@ -82,7 +82,7 @@ fn sizes(target: &dyn Target) {
     let near = |found: u64, bytes: usize| (bytes as u64..bytes as u64 + (1 << 20)).contains(&found);
     assert!(near(sizes["db"].logical, SIZE), "{sizes:?}");
     assert!(near(sizes["db"].allocated, SIZE), "{sizes:?}");
-    // a hole is nothing
+    // A hole takes no space.
     assert!(near(sizes["wal"].logical, 128 << 10), "{sizes:?}");
     assert!(near(sizes["wal"].allocated, 128 << 10), "{sizes:?}");
 }

@@ -1,4 +1,4 @@
-//! `poolwright trial` on a trial of the lab: what it measures, and what is left of it when it goes wrong.
+//! `poolwright trial` with a trial of the lab: its measures, and cleaning up after failures.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -23,7 +23,7 @@ macro_rules! skip_without_fuse {
     };
 }
 
-/// A place for one trial.
+/// A directory for one trial.
 struct TestDir {
     dir: tempfile::TempDir,
     scratch: PathBuf,
@@ -73,7 +73,7 @@ impl TestDir {
         serde_json::from_slice(&out.stdout).unwrap()
     }
 
-    /// Runs it to its failure; what it said, of which the last line is the reason.
+    /// Runs a trial that must fail; the last line of its messages must contain these fragments.
     fn fails(&self, changes: Value, fragments: &[&str]) {
         let out = self.start(changes).wait_with_output().unwrap();
         assert_eq!(out.status.code(), Some(1));
@@ -94,7 +94,7 @@ impl TestDir {
         mounts.lines().any(|line| line.contains(here) && line.contains("fuse"))
     }
 
-    /// The command line of a process that works here.
+    /// The command line of a process in this directory.
     fn running(&self) -> Option<String> {
         let here = self.dir.path().to_str().unwrap();
         fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
@@ -104,7 +104,7 @@ impl TestDir {
         })
     }
 
-    /// No mount, no process, no pool.
+    /// Checks that no mount, no process and no pool is left.
     fn nothing_left(&self) {
         assert!(!self.mounted());
         assert_eq!(self.running(), None);
@@ -116,7 +116,7 @@ fn phase(name: &str) -> Value {
     json!({"name": name, "limit_ns": 600_000_000_000u64})
 }
 
-/// Reads what a trial says until a line has these words.
+/// Reads the trial's messages until a line contains the fragment.
 fn wait_for(child: &mut Child, fragments: &str) -> BufReader<std::process::ChildStderr> {
     let mut messages = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
@@ -152,7 +152,7 @@ fn a_complete_trial() {
     let bytes = f64::from(256 * (64 << 10));
     assert!((8.2..600.0).contains(&value("wall_s")), "{}", value("wall_s"));
     assert!((value("rate") * value("wall_s") - 256.0).abs() < 1.0);
-    // records of 16K take 8K, until half of them is written; then 16K
+    // A record of 16K takes 8K until half of the work is done, then 16K.
     assert!((0.95..1.05).contains(&(value("logical.db") / bytes)), "{}", value("logical.db"));
     let share = value("allocated.db") / bytes;
     assert!((0.65..0.9).contains(&share), "{share}");
@@ -171,7 +171,7 @@ fn a_complete_trial() {
         assert!(load.series.get(name).is_some_and(|series| series.points.len() >= 2), "{name}");
     }
     assert_eq!(load.log.last().unwrap().1, "load done");
-    // cold: all of it was read from the vdev, once
+    // A cold phase reads all data from the vdev once.
     let value = |name: &str| check.measures[name].value;
     assert!(value("vdev_read_bytes") >= share * bytes * 0.95, "{}", value("vdev_read_bytes"));
     assert_eq!((value("pieces_per_s"), value("read_p99"), value("read_count")), (12.5, 3.0, 64.0));
@@ -190,7 +190,7 @@ fn a_trial_on_a_directory() {
     let outcome = place.works(json!({"target": target, "phases": [phase("load"), check]}));
     let measures = &outcome.phases[0].measures;
     assert_eq!(measures["logical.db"].value, f64::from(64 * (64 << 10)));
-    // Three quarters of it compress away, where the host's file system compresses.
+    // If the host's file system compresses, the data takes a quarter of the space.
     assert!(measures["allocated.db"].value >= measures["logical.db"].value * 0.2);
     assert!(!measures.contains_key("arc_size") && !measures.contains_key("engine_s"));
     let change = json!([{"progress": 0.1, "set": {"db.compression": "off"}}]);
@@ -230,7 +230,7 @@ fn drivers_that_misbehave() {
 fn a_driver_that_ignores_signals() {
     let place = TestDir::new();
     let mut short = phase("load");
-    short["limit_ns"] = json!(10_000_000_000u64); // it has to be deaf by then
+    short["limit_ns"] = json!(10_000_000_000u64); // long enough for the driver to ignore SIGTERM
     let target = json!({"directory": place.scratch});
     let start = Instant::now();
     place.fails(json!({"target": target, "parameters": {"do": "stubborn"}, "phases": [short]}), &["limit"]);
@@ -256,7 +256,7 @@ fn signals_clear_everything_up() {
         let mut child = place.start(json!({"target": target, "parameters": {"pause": 0.5}}));
         let messages = wait_for(&mut child, "\"done\":2.0");
         let pid = rustix::process::Pid::from_child(&child);
-        // a group is often told twice
+        // A process group often receives a signal twice.
         for _ in 0..3 {
             rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         }
@@ -266,7 +266,7 @@ fn signals_clear_everything_up() {
     }
 }
 
-/// Its children are told by the kernel, and clear up by themselves.
+/// If the trial is killed, the kernel signals its children, which clean up.
 #[test]
 fn a_trial_that_is_killed() {
     skip_without_fuse!();

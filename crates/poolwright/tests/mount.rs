@@ -1,4 +1,4 @@
-//! `poolwright mount` as a user runs it, and the verbs on a pool that is mounted.
+//! `poolwright mount` as a user runs it, and other verbs with a mounted pool.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::ops::Deref;
@@ -12,10 +12,10 @@ use serde_json::Value;
 
 mod common;
 
-/// For what has to come, on however busy a machine.
+/// Time limit of waits, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Says why a test cannot run here; `None` if it can.
+/// The reason why a test cannot run here; `None` if it can.
 fn unable() -> Option<String> {
     let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
     device.err().map(|why| format!("/dev/fuse cannot be opened: {why}"))
@@ -30,7 +30,7 @@ macro_rules! skip_without_fuse {
     };
 }
 
-/// A pool and mount points in a place of their own. Everything is unmounted and ended with it.
+/// A pool and mount points in a directory. Dropping it unmounts everything and ends the processes.
 struct TestDir {
     place: common::TestDir,
     running: Vec<Child>,
@@ -54,7 +54,7 @@ impl TestDir {
         TestDir { place, running: Vec::new() }
     }
 
-    /// Mounts in the foreground of a process of its own; its place among those that run.
+    /// Starts a mount in the foreground of a child process; returns the index of the process.
     fn mount(&mut self, line: &str) -> usize {
         let mut child = self
             .plain()
@@ -82,7 +82,7 @@ impl TestDir {
         self.running[which].id()
     }
 
-    /// Waits for its end: exit code and what it said.
+    /// Waits for the end of a process; returns its exit code and messages.
     fn ended(&mut self, which: usize) -> (Option<i32>, String) {
         let child = &mut self.running[which];
         let start = Instant::now();
@@ -115,8 +115,8 @@ fn is_mounted(dir: &Path) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(1) == dir.to_str())
 }
 
-/// Tried for a while: what another test starts as a process has a copy of every descriptor until it is another program, and
-/// an open file keeps a mount busy.
+/// Unmounts. Retries, because a child process of another test inherits all descriptors until it calls `exec`, and an open file keeps
+/// a mount busy.
 fn umount(dir: &Path) -> bool {
     let program = if is_root() { "umount" } else { "fusermount3" };
     let arguments: &[&str] = if is_root() { &[] } else { &["-u"] };
@@ -230,7 +230,7 @@ fn the_mount_continues_if_its_output_is_closed() {
     let mut p = TestDir::new();
     let mount = p.mount("tank m");
     std::fs::write(p.at("m/f"), "kept").unwrap();
-    // What it says from here on has no reader, like that of a terminal that was closed.
+    // From here on, the output has no reader, as after a terminal was closed.
     drop(p.running[mount].stderr.take());
     p.signal(mount, "-TERM");
     assert!(p.running[mount].wait().unwrap().success());
@@ -379,7 +379,7 @@ fn one_process_owns_the_pool() {
     );
     std::fs::write(p.at("n/file"), "in the other dataset").unwrap();
     assert!(!p.at("m/file").exists());
-    // nobody else gets in, even where the socket cannot be found
+    // No other process can open the pool, even without the socket.
     std::fs::create_dir(p.at("free")).unwrap();
     std::fs::rename(p.at("run"), p.at("away")).unwrap();
     p.fails("pool import tank img", 3, &["refused", "in use", &pid]);
@@ -481,7 +481,7 @@ fn a_background_mount_writes_a_log() {
     assert_eq!(mounted["owner"], true);
     std::fs::write(p.at("m/file"), "x").unwrap();
     let log = p.at("state/log/tank.log");
-    // The process that logs has its own time.
+    // The log process may be slower.
     wait_until("the mount is logged", || {
         std::fs::read_to_string(&log).is_ok_and(|text| text.ends_with('\n'))
     });
@@ -490,7 +490,7 @@ fn a_background_mount_writes_a_log() {
     assert!(time.len() == 20 && time.starts_with("20") && time.ends_with('Z'), "{text}");
     assert_eq!(message, format!("note: tank mounted on {}", p.at("m").display()));
     p.run("pool export tank");
-    // Where nobody collects orphans, what has ended stays as a zombie.
+    // If no process reaps orphans, the ended process stays as a zombie.
     let ended = || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
@@ -533,7 +533,7 @@ fn a_mount_records_its_own_trace() {
     let table = files.iter().find(|f| path(f).ends_with("/m/db/renamed.ibd")).expect("under its last name");
     assert_eq!((table["size"].as_u64(), table["role"].as_str()), (Some(65536), Some("data")));
 
-    // Nothing recorded: no trace.
+    // Without I/O there is no trace.
     let mount = p.mount("tank m --record out/idle.parquet");
     assert!(umount(&p.at("m")));
     let (code, messages) = p.ended(mount);

@@ -1,4 +1,4 @@
-//! Where `poolwright mount` mounts and where not, mounts right after unmounts, exports that are refused, and logs.
+//! Permitted and refused mount points, mounts directly after unmounts, refused exports, and logs.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::ops::Deref;
@@ -15,7 +15,7 @@ mod common;
 use common::mounted::{PATIENCE, umount_soon as umount};
 use common::skip_without_fuse;
 
-/// A pool `tank`, and directories to mount on. Whatever is mounted there is unmounted with it.
+/// A pool `tank`, and directories to mount on. Dropping it unmounts everything.
 struct TestDir(common::TestDir);
 
 impl Deref for TestDir {
@@ -48,7 +48,7 @@ impl Drop for TestDir {
                 umount(&self.at(dir));
             }
         }
-        // An owner that is ending still has the files.
+        // An owner that is ending still has the files open.
         let _ = self.command("pool export tank").output();
     }
 }
@@ -103,7 +103,7 @@ fn a_log_is_kept_for_what_it_says_and_a_failed_mount_makes_none() {
     assert!(messages.contains("the log of tank is kept") && says("ASSERT"), "{messages}");
 }
 
-/// Mounts in the background, and looks at once.
+/// Mounts in the background, and accesses the mount at once.
 fn mount_and_use(p: &TestDir, line: &str, dir: &str) {
     p.run(&format!("mount {line} {dir} --background --arc 64M"));
     let answers = Command::new("stat").args(["-f", "-c", "%T"]).arg(p.at(dir)).output().unwrap();
@@ -120,7 +120,7 @@ fn a_mount_right_after_an_unmount_works() {
         mount_and_use(&p, "tank", "m");
         assert!(umount(&p.at("m")), "round {round}");
     }
-    // of a process that goes on for another mount
+    // The process continues for another mount.
     p.run("dataset create tank/db");
     mount_and_use(&p, "tank", "m");
     for round in 0..25 {
@@ -148,7 +148,7 @@ fn a_pool_is_exported_right_after_an_unmount() {
     }
 }
 
-/// One request straight to the owner, which must not trust that a client has checked it.
+/// Sends a request directly to the owner, which must not rely on a client's checks.
 fn ask_owner(p: &TestDir, request: &Value) -> Value {
     let mut socket = UnixStream::connect(p.at("run/tank.sock")).unwrap();
     socket.write_all(format!("{request}\n").as_bytes()).unwrap();
@@ -184,12 +184,12 @@ fn existing_contents_are_not_mounted_over() {
         (Path::new("/usr/bin"), 1),
         (&p.at("full"), 39),
         (&p.at("m"), 16),
-        (&std::env::current_dir().unwrap(), 16), // this process asks
+        (&std::env::current_dir().unwrap(), 16), // the working directory of the requesting process
     ] {
         let reply = ask_owner(&p, &wanted(dir));
         assert_eq!(reply["error"]["errno"], errno, "{dir:?}: {reply}");
     }
-    // asked for, and not over the system
+    // With -O, but not over system directories.
     let mut over = wanted(Path::new("/proc/self"));
     over["overlay"] = true.into();
     assert_eq!(ask_owner(&p, &over)["error"]["errno"], 1);
@@ -203,7 +203,7 @@ fn existing_contents_are_not_mounted_over() {
 
 #[test]
 fn the_system_is_not_mounted_over() {
-    // In a mount namespace that ends with the test: a refusal that is missing hides nothing of this machine's.
+    // In a separate mount namespace, so that a missing refusal does not hide directories of this machine.
     skip_without_fuse!();
     if !is_root() {
         eprintln!("skipped: a mount namespace of its own needs root");
@@ -243,7 +243,7 @@ fn a_refused_export_leaves_every_dataset_mounted() {
     let all = |p: &TestDir| ["m", "n", "m/sub"].map(|dir| p.is_mounted(dir));
     for held in ["m/held", "n/held", "m/sub/held"] {
         let file = std::fs::File::create(p.at(held)).unwrap();
-        // twice: looking must not change anything either
+        // Twice, because the check itself must not change anything.
         for _ in 0..2 {
             p.fails("pool export tank", 3, &["refused", "in use"]);
             assert_eq!(all(&p), [true; 3], "{held}");

@@ -10,7 +10,7 @@ mod common;
 use common::mounted::{Mounted, until, write};
 use common::skip_without_fuse;
 
-/// Bytes that no codec makes shorter.
+/// Incompressible bytes.
 fn noise(len: usize, mut seed: u64) -> Vec<u8> {
     let mut one = || {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -84,7 +84,7 @@ fn a_pool_file_that_is_removed_can_be_saved() {
         assert!(text.contains(fragment), "no {fragment:?} in\n{text}");
     }
     assert_eq!(p.json("pool list")["pools"][0]["health"], "UNAVAIL");
-    until("the log tells", || p.log().contains("img was removed"));
+    until("the log reports it", || p.log().contains("img was removed"));
 
     assert_eq!(errno(write(p.at("m/new"), b"lost")), libc::EIO);
     assert_eq!(errno(std::fs::create_dir(p.at("m/d"))), libc::EIO);
@@ -96,18 +96,18 @@ fn a_pool_file_that_is_removed_can_be_saved() {
     p.fails("pool export tank", 1, &["was removed", "\nhint: save it with `cp"]);
 
     p.umount();
-    until("the process stays", || p.log().contains("keeps the data"));
+    until("the process reports that it keeps the data", || p.log().contains("keeps the data"));
     assert!(p.is_alive());
     std::fs::copy(fault["content"].as_str().unwrap(), p.at("img")).unwrap();
     p.kill();
-    until("it ends", || !p.is_alive());
+    until("the process ends", || !p.is_alive());
     assert!(p.log().contains("tank was not exported"), "{}", p.log());
     p.mount();
     assert_eq!(std::fs::read(p.at("m/precious")).unwrap(), b"data");
     assert!(!p.at("m/new").exists());
     assert_eq!(p.status().0, 0);
     p.umount();
-    until("it ends", || !p.is_alive());
+    until("the process ends", || !p.is_alive());
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn pool_files_that_are_truncated_replaced_or_moved() {
     assert_eq!((code, status["state"].as_str()), (1, Some("UNAVAIL")), "{status}");
     assert!(status["trouble"].as_str().unwrap().contains("was truncated"), "{status}");
     assert_eq!(errno(write(p.at("m/g"), b"no")), libc::EIO);
-    until("the log tells", || p.log().contains("img was truncated"));
+    until("the log reports it", || p.log().contains("img was truncated"));
     p.kill();
-    until("it ends", || !p.is_alive());
+    until("the process ends", || !p.is_alive());
 
     let p = Mounted::on("img:512M");
     std::fs::write(p.at("other"), b"another file").unwrap();
@@ -138,9 +138,9 @@ fn pool_files_that_are_truncated_replaced_or_moved() {
     let (code, status) = p.status();
     let trouble = status["trouble"].as_str().unwrap_or_default();
     assert!(code == 1 && trouble.contains("was replaced") && trouble.contains("img.saved"), "{status}");
-    until("the log tells", || p.log().contains("img was replaced"));
+    until("the log reports it", || p.log().contains("img was replaced"));
     p.kill();
-    until("it ends", || !p.is_alive());
+    until("the process ends", || !p.is_alive());
     assert_eq!(std::fs::read(p.at("img")).unwrap(), b"another file");
 }
 
@@ -159,7 +159,7 @@ fn a_mirror_continues_without_a_file() {
     assert!(line.contains("file was removed"), "{text}");
     write(p.at("m/after"), b"after").unwrap();
     p.umount();
-    until("it ends", || !p.is_alive());
+    until("the process ends", || !p.is_alive());
     p.run("pool import tank b");
     p.mount();
     assert_eq!(std::fs::read(p.at("m/before")).unwrap(), b"before");
@@ -236,5 +236,5 @@ fn a_mounted_pool_is_destroyed_only_by_force() {
     p.mount();
     assert_eq!(std::fs::read(p.at("m/f")).unwrap(), b"kept for now");
     p.umount();
-    until("it ends", || !p.is_alive());
+    until("the process ends", || !p.is_alive());
 }

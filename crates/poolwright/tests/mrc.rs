@@ -54,7 +54,7 @@ impl TestDir {
     }
 }
 
-/// Pages of a table of 1000, the first ones most often; now and then all of it in turn.
+/// Page numbers of a table of 1000 pages: mostly the first ones, sometimes a scan.
 fn page(n: u64) -> u64 {
     if n % 4000 >= 3000 { n % 1000 } else { (n * n % 1009) * (n * 7919 % 997) / 1009 }
 }
@@ -106,7 +106,7 @@ fn trace() -> Trace {
     trace
 }
 
-/// Without what differs from run to run and from machine to machine: one with ZFS has an ARC today.
+/// Removes the values that differ between runs and machines, such as the ARC of a machine with ZFS.
 fn steady(mut found: Value) -> String {
     let fields = found.as_object_mut().unwrap();
     assert!(fields.remove("seconds").unwrap().as_f64().unwrap() >= 0.0);
@@ -171,7 +171,7 @@ fn sizes_end_when_the_whole_trace_fits() {
         "only first uses miss"
     );
     assert!((10..=16).contains(&points.len()));
-    // Records of half the bytes: two of them where there was room for one.
+    // Records of half the size: twice as many fit.
     let smaller = place.json("t.parquet --model lru --recordsize 8K --compress-ratio 2");
     let larger = place.json("t.parquet --model lru --recordsize 8K");
     let bytes = |found: &Value| found["footprint_bytes"].as_u64().unwrap();
@@ -248,7 +248,7 @@ fn files_are_selected() {
     assert_eq!((data, data + wal), (20_000, requests("")));
     assert_eq!(requests("--path /db/log"), wal);
     assert_eq!(requests("--path /db --role wal,data"), data + wal);
-    // Nothing was where the log was appended: the first write to each of its records reads nothing.
+    // The log was appended: the first write to each of its records reads nothing.
     let log = place.json("t.parquet --role wal --recordsize 8K --model lru --sizes 8K,1M");
     assert_eq!(
         log["points"][1]["update_miss_ratio"],
@@ -308,7 +308,7 @@ fn damage_is_an_error_with_its_position() {
     }
 }
 
-/// What a killed recorder leaves: it is used up to its last checkpoint, and that is said.
+/// The trace of a killed recorder is used up to its last checkpoint, with a warning.
 #[test]
 fn a_torn_trace_is_reported() {
     let place = TestDir::new();
@@ -414,12 +414,12 @@ fn memory_is_divided_for_a_trace_recorded_above_the_databases_cache() {
     let shares = found["split"]["shares"].as_array().unwrap();
     assert_eq!(shares.len(), 9);
     let reads = |n: usize| shares[n]["device_reads"].as_u64().unwrap();
-    // All of it for one of the two caches is one cache of LRU, whichever it is.
+    // If one of the two caches gets all memory, the result is that of a single LRU cache.
     assert_eq!(reads(0), reads(8));
     assert!(place.run("t.lis --model lru --sizes 64K --split 256K").0.contains("256K divided:"));
 }
 
-/// Ctrl-C in the middle of a long reading: what was read so far, and the exit code that says so.
+/// Ctrl-C during a long read shows the results so far and sets the exit code.
 #[test]
 fn an_interrupted_reading_shows_what_it_has() {
     let place = TestDir::new();

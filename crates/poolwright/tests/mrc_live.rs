@@ -1,4 +1,4 @@
-//! `poolwright mrc --dir`: the curve of what a database does now.
+//! `poolwright mrc --dir`: the curve of a running database.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -35,7 +35,7 @@ fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch folder")
 }
 
-/// Whether recording is possible here; says by name and reason that a test is skipped where it is not.
+/// Whether recording is possible here. Otherwise prints that the test is skipped, and why.
 fn permitted(test: &str) -> bool {
     let dir = scratch();
     let output = mrc(&["--dir", dir.path().to_str().unwrap(), "--for", "10ms"]).wait_with_output().unwrap();
@@ -49,7 +49,7 @@ fn permitted(test: &str) -> bool {
     !refused
 }
 
-/// It holds its programs, and has come to sleep between two looks into the ring buffer.
+/// Waits until the recorder has loaded its programs and sleeps between two polls of the ring buffer.
 fn wait_until_it_records(child: &Child) {
     let records = || {
         let stack = std::fs::read_to_string(format!("/proc/{}/wchan", child.id())).unwrap_or_default();
@@ -89,7 +89,7 @@ fn a_signal_ends_the_recording_and_shows_the_curve() {
     assert_eq!((found["requests"].as_u64(), found["records"].as_u64()), (Some(1100), Some(100)));
     let ratio =
         |curve: usize, point: usize| found["curves"][curve]["points"][point]["miss_ratio"].as_f64().unwrap();
-    // In turn, and more than fits: LRU has none of them. All fits: only the writes miss, which read nothing.
+    // A cyclic scan of more than fits never hits in LRU. If all pages fit, only the writes miss, and they read nothing.
     assert_eq!(ratio(0, 0), 1.0);
     let point = &found["curves"][0]["points"][1];
     let writes = point["write_miss_ratio"].as_f64().unwrap();
@@ -100,7 +100,7 @@ fn a_signal_ends_the_recording_and_shows_the_curve() {
     assert!(std::fs::read_dir(dir.path()).unwrap().count() == 1, "nothing is written beside the database");
 }
 
-/// Pages in no order, files that grow, shrink, take another's name and go.
+/// Pages in random order; files grow, shrink, replace other files and are removed.
 const HISTORY: &str = "
 import os, random
 random.seed(7)
@@ -122,7 +122,7 @@ for i in range(3000):
 os.unlink('kept')
 ";
 
-/// The live curve is that of the trace that another recorder has written of the same.
+/// The live curve equals that of a trace that a second recorder has written at the same time.
 #[test]
 fn live_is_as_recorded() {
     if !permitted("live_is_as_recorded") {
@@ -166,7 +166,7 @@ fn it_ends_with_its_process_or_its_time() {
         return;
     }
     let dir = scratch();
-    // Waits for a line before it works, so that all of it is seen.
+    // Waits for a line of input before it works, so that all of its I/O is recorded.
     let program =
         "import os\ninput()\nfd = os.open('t', 66)\nfor i in range(50): os.pwrite(fd, b'x' * 8192, i * 8192)";
     let mut subject = Command::new("python3");

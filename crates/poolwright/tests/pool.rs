@@ -1,4 +1,4 @@
-//! `poolwright pool` and `poolwright dataset` as a user runs them, on pools that nobody has mounted.
+//! `poolwright pool` and `poolwright dataset` as a user runs them, with pools that are not mounted.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
@@ -10,7 +10,7 @@ use serde_json::Value;
 mod common;
 use common::TestDir;
 
-/// The first fields of what a listing without a heading prints.
+/// The first fields of a listing without a heading.
 fn listed(place: &TestDir, line: &str) -> Vec<String> {
     place.run(line).lines().map(|l| l.split('\t').next().unwrap_or_default().to_owned()).collect()
 }

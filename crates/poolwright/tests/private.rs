@@ -1,5 +1,5 @@
-//! What the program writes is closed to other users, while it works and afterwards, whatever the umask; and scratch goes,
-//! however its process ends.
+//! The program's files are private, while it works and afterwards, with any umask; scratch directories are removed, however the
+//! process ends.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,11 +13,11 @@ use poolwright_trace::{Event, File, Flags, Op, Trace};
 
 const BIN: &str = env!("CARGO_BIN_EXE_poolwright");
 const PAGE: u64 = 16384;
-/// For what has to come, on however busy a machine.
+/// Time limit of waits, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(240);
 const SMOKE: &str = include_str!("fixtures/smoke.toml");
 
-/// What others may have access to: how its path ends or what it contains, and why.
+/// Files to which other users may have access: a suffix or a part of the path, and the reason.
 const OPEN: &[(&str, &str)] = &[
     ("/work/plan.json", "a plan is made to be shown: names, settings and figures, no page of the database"),
     ("/work/plan.json.1", "the plan before it"),
@@ -34,7 +34,7 @@ const OPEN: &[(&str, &str)] = &[
     ),
 ];
 
-/// A directory with the places that a user has, in which the program runs with umask 000.
+/// A user's home, temporary and state directories, in which the program runs with umask 000.
 struct TestDir(tempfile::TempDir);
 
 impl TestDir {
@@ -69,7 +69,7 @@ impl TestDir {
         self.command(line).output().unwrap()
     }
 
-    /// Runs it, and expects one of these exit codes.
+    /// Runs the program and expects one of these exit codes.
     fn expect(&self, line: &str, codes: &[i32]) -> String {
         let out = self.run(line);
         let messages = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -110,7 +110,7 @@ impl TestDir {
     }
 }
 
-/// Looks at everything below a place while the program runs.
+/// Examines all files below a directory while the program runs.
 struct Watch {
     root: PathBuf,
     end: Arc<AtomicBool>,
@@ -118,7 +118,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// What the test itself made is left out.
+    /// Ignores files that the test itself made.
     fn start(place: &TestDir) -> Watch {
         let root = place.0.path().to_owned();
         let end = Arc::new(AtomicBool::new(false));
@@ -138,7 +138,7 @@ impl Watch {
         Watch { root, end, seen }
     }
 
-    /// Everything that was seen has to be closed to others, or on the list. Returns the paths below the place.
+    /// Checks that all examined files are private or on the list; returns their paths below the directory.
     fn end(self) -> Vec<String> {
         self.end.store(true, Ordering::Release);
         let seen = self.seen.join().unwrap();
@@ -293,13 +293,13 @@ fn a_lab_writes_through_no_link() {
     }
 }
 
-/// An output is first written under a name that can be foreseen, in a directory that may be everybody's.
+/// An output is first written to a predictable name, in a directory that may be writable by all users.
 #[test]
 fn outputs_are_written_through_no_link() {
     let place = TestDir::new();
     place.recorded();
     std::fs::write(place.at("home/precious"), "precious").unwrap();
-    // The shell's process id is the program's: it links the names, and then runs it.
+    // The shell makes links with its own process id in their names, then executes the program, which has the same process id.
     let script = "for n in .mrc.html.$$ .mrc.html.part-$$ .r.parquet.partial-$$.part-$$; do ln -s ../home/precious $n; done; exec \"$@\"";
     std::fs::write(place.at("work/log"), "fio version 3 iolog\n0 /a add\n1 /a open\n2 /a read 0 4096\n")
         .unwrap();
@@ -315,7 +315,7 @@ fn outputs_are_written_through_no_link() {
     }
 }
 
-/// A replay that stays in its trial: 600 operations that take a second each.
+/// Starts a replay with a long trial: 600 operations that take a second each.
 fn slow_replay(place: &TestDir, more: &str) -> Child {
     let line = format!("replay t.parquet --device none --arc 64M --warm 0 --paced 0.001 {more}");
     place.command(&line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
@@ -326,7 +326,7 @@ fn scratch_in(dir: &Path, prefix: &str) -> Vec<PathBuf> {
     entries.filter(|e| e.file_name().to_string_lossy().starts_with(prefix)).map(|e| e.path()).collect()
 }
 
-/// Until the child's trial runs; its scratch directory.
+/// Waits until the child's trial runs; returns its scratch directory.
 fn wait_for_trial(dir: &Path) -> PathBuf {
     let began = Instant::now();
     loop {
@@ -357,10 +357,10 @@ fn scratch_of_a_killed_process_is_removed_and_a_live_ones_stays() {
     signal(&dead, "KILL");
     dead.wait().unwrap();
     assert!(left.join("capture/image").exists(), "the database's pages are left by a kill");
-    // As a kill leaves it in TMPDIR; the number of a live process in its name changes nothing.
+    // A leftover in TMPDIR; the id of a live process in its name makes no difference.
     let moved = place.at("tmp").join(format!("poolwright-scratch-{}", std::process::id()));
     std::fs::rename(&left, &moved).unwrap();
-    // Its own scratch is elsewhere: TMPDIR is looked at all the same.
+    // The next run checks TMPDIR even if its own scratch directory is elsewhere.
     place.expect("replay t.parquet --device none --arc 64M --warm 0 --scratch ../other", &[0]);
     assert!(!moved.exists(), "what a killed process left stays");
     assert!(lives.join("capture/image").exists(), "a live process lost its scratch");
@@ -373,7 +373,7 @@ fn scratch_of_a_killed_process_is_removed_and_a_live_ones_stays() {
 fn a_second_interruption_leaves_no_scratch() {
     let place = TestDir::new();
     place.recorded();
-    // Stopped, the process takes both signals at once, so that none of its destructors runs between them.
+    // A stopped process receives both signals at once, so no destructor runs between them.
     for line in ["--scratch ../tmp", "--scratch ../tmp --dir ../tmp"] {
         for _ in 0..3 {
             let mut child = slow_replay(&place, line);
@@ -390,7 +390,7 @@ fn a_second_interruption_leaves_no_scratch() {
             }
         }
     }
-    // A trial's directory is removed by the next one where its process was killed with its parent.
+    // If a trial is killed with its parent, the next run removes its directory.
     place.expect("replay t.parquet --device none --warm 0 --scratch ../tmp --dir ../tmp", &[0]);
     assert_eq!(std::fs::read_dir(place.at("tmp")).unwrap().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! `poolwright record` as a user meets it: its end, its errors, and what a kill leaves behind.
+//! `poolwright record` as a user runs it: how it ends, its errors, and its trace after a kill.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -19,7 +19,7 @@ fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Whether recording is possible here; says by name and reason that a test is skipped where it is not.
+/// Whether recording is possible here. Otherwise prints that the test is skipped, and why.
 fn permitted(test: &str) -> bool {
     let dir = scratch();
     let out = dir.path().join("probe.parquet");
@@ -67,7 +67,7 @@ impl Live {
     }
 }
 
-/// It holds its programs, and has come to sleep between two looks into the ring buffer.
+/// Waits until the recorder has loaded its programs and sleeps between two polls of the ring buffer.
 fn wait_until_it_records(child: &Child) {
     let records = || {
         let stack = std::fs::read_to_string(format!("/proc/{}/wchan", child.id())).unwrap_or_default();
@@ -124,7 +124,7 @@ fn a_killed_recorder_leaves_a_trace_that_opens() {
     let out = dir.path().join("t.parquet");
     let live = Live::start(dir.path(), &out);
     write(dir.path(), "f", 1000);
-    // The first checkpoint comes after some seconds at the latest.
+    // The first checkpoint follows within some seconds.
     let deadline = Instant::now() + Duration::from_secs(300);
     while Trace::load(&out).map_or(0, |trace| writes(&trace)) < 1000 {
         assert!(Instant::now() < deadline, "no checkpoint holds the writes");
@@ -146,7 +146,7 @@ fn a_process_that_ends_ends_the_recording() {
     let dir = scratch();
     let out = dir.path().join("t.parquet");
     let stop = dir.path().join("stop");
-    // Once more after the recording has begun.
+    // Again, after the recording has started.
     let program = format!(
         "import os, time
 while not os.path.exists({stop:?}):
@@ -186,7 +186,7 @@ fn an_idle_directory_is_reported() {
     assert!(messages(&output).contains("nothing was recorded"), "{}", messages(&output));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "an empty trace was left behind");
 
-    // An older trace stays as it was.
+    // An older trace is unchanged.
     let event = common::event();
     let files = vec![poolwright_trace::File { path: "/db/x".to_owned(), ..Default::default() }];
     let elsewhere = scratch();
@@ -248,7 +248,7 @@ fn a_file_that_is_not_a_trace_stays_unchanged() {
     assert_eq!(std::fs::read_to_string(&out).unwrap(), "not a trace");
 }
 
-/// Without capabilities (dropped from the bounding set, so that even root has none) the message names ways around.
+/// Without capabilities (dropped from the bounding set, so that even root has none), the message names the alternatives.
 #[test]
 fn without_privilege_the_other_ways_are_named() {
     let dir = scratch();

@@ -1,5 +1,5 @@
-//! What the program refuses because it could harm a pool, with exit code 3: a pool that another host has open, a library
-//! that it was not compiled for; and what a read-only mount leaves alone.
+//! Refusals with exit code 3 that protect a pool: a pool that another host has open, a library for which the program was not compiled.
+//! Also: a read-only mount changes nothing, and a mirror survives a full disk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,13 +17,13 @@ fn library() -> PathBuf {
     PathBuf::from(line.split("=> ").nth(1).unwrap().split(' ').next().unwrap())
 }
 
-/// A package upgrade replaces the library under the same name; its structures may be others.
+/// A package upgrade replaces the library under the same name, possibly with different structures.
 #[test]
 fn another_library_is_refused() {
     let p = TestDir::new();
     let name = library().file_name().unwrap().to_owned();
     let mut bytes = std::fs::read(library()).unwrap();
-    // The build id's note: sizes, type 3, "GNU", then the id.
+    // The note with the build id: sizes, type 3, "GNU", then the id.
     let note = bytes.windows(8).position(|w| w == b"\x03\0\0\0GNU\0").expect("the library has a build id");
     bytes[note + 8] ^= 0xff;
     std::fs::create_dir(p.at("lib")).unwrap();
@@ -44,7 +44,7 @@ fn another_library_is_refused() {
     p.run("pool create tank img:1G");
 }
 
-/// Test switches that weaken durability are not in a program that is shipped.
+/// The shipped program does not contain test switches that weaken durability.
 #[test]
 fn the_program_has_no_simulated_power_cuts() {
     let program = std::fs::read(assert_cmd::cargo::cargo_bin!("poolwright")).unwrap();
@@ -53,7 +53,7 @@ fn the_program_has_no_simulated_power_cuts() {
     assert!(!has(b"POOLWRIGHT_POWER"));
 }
 
-/// A pool on `img` whose log holds what its dataset does not: its mount was killed.
+/// Creates a pool on `img` with data that are only in its log, because its mount was killed.
 fn crashed(p: &TestDir, host: Option<&str>) -> bool {
     p.run("pool create tank img:256M");
     std::fs::create_dir(p.at("m")).unwrap();
@@ -74,7 +74,7 @@ fn crashed(p: &TestDir, host: Option<&str>) -> bool {
     }
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let pid = serde_json::from_slice::<serde_json::Value>(&done.stdout).unwrap()["pid"].to_string();
-    // A log begins with a transaction group, which has the first file.
+    // A log begins with a transaction group, which contains the first file.
     write(p.at("m/first"), b"acknowledged").unwrap();
     write(p.at("m/row"), b"acknowledged").unwrap();
     assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
@@ -128,14 +128,14 @@ fn a_read_only_mount_changes_no_byte() {
     p.run("dataset list -r tank");
     p.run("dataset get recordsize tank");
     until("it can be unmounted", || umount(&p.at("m")));
-    // Not by a verb, which would open the pool for writing.
+    // Not with a verb, which would open the pool for writing.
     until("the owner has ended", || !p.at("run/tank.sock").exists());
     assert!(std::fs::read(p.at("img")).unwrap() == before, "the file has changed");
     p.run("pool import tank img");
     assert!(std::fs::read(p.at("img")).unwrap() != before, "the search for changes works");
 }
 
-/// A file system that is full under one side of a mirror: the pool goes on, and says so.
+/// If the file system under one side of a mirror is full, the pool continues and reports it.
 #[test]
 fn a_full_disk_under_one_side_of_a_mirror() {
     skip_without_fuse!();
@@ -157,7 +157,7 @@ fn a_full_disk_under_one_side_of_a_mirror() {
     until("the owner has ended", || !mounted.is_alive());
 }
 
-/// A file system with little room.
+/// A small file system.
 struct Small(tempfile::TempDir);
 
 impl Small {

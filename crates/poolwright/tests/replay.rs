@@ -1,4 +1,4 @@
-//! `poolwright replay` as a user runs it: what a trial may take.
+//! `poolwright replay` as a user runs it: limits of time, space and memory, and the source of the data.
 
 use std::path::Path;
 use std::process::Output;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const PAGE: u64 = 16384;
 
-/// A write of a page of the only file.
+/// A write of one page of the only file.
 fn write(t_ns: u64, page: u64) -> Event {
     Event {
         t_ns,
@@ -25,7 +25,7 @@ fn write(t_ns: u64, page: u64) -> Event {
     }
 }
 
-/// A file of so many pages, and a trace of it.
+/// Creates a file with `pages` pages, and a trace of it.
 fn recorded(dir: &Path, pages: u64, events: Vec<Event>) {
     let path = dir.join("table.ibd");
     std::fs::write(&path, vec![b'x'; (pages * PAGE) as usize]).unwrap();
@@ -34,7 +34,7 @@ fn recorded(dir: &Path, pages: u64, events: Vec<Event>) {
     Trace { files: vec![file], events, ..Trace::default() }.save(dir.join("t.parquet")).unwrap();
 }
 
-/// Writes with a sync after each: on a device whose flush takes 50 ms they take 20 s, unless syncs are ignored.
+/// Writes with a sync after each. On a device with a flush of 50 ms they take 20 s, unless syncs are ignored.
 fn many_syncs(dir: &Path) {
     let synced = |i: u64| {
         let write = write(i * 1_000_000, i % 64);
@@ -81,7 +81,7 @@ fn a_pass_ends_after_the_time_given() {
     refused(dir.path(), "--for 2s", &["--application"]);
 }
 
-/// The trial would write ten times what the file system holds.
+/// The trial would write ten times the size of the file system.
 #[test]
 fn a_trial_leaves_room_on_its_file_system() {
     let dir = tempfile::tempdir().unwrap();
@@ -95,7 +95,7 @@ fn a_trial_leaves_room_on_its_file_system() {
         eprintln!("SKIPPED a_trial_leaves_room_on_its_file_system: mounting a small tmpfs is not permitted");
         return;
     }
-    // What the trial may still write is a second of this device.
+    // The trial may still write as much as this device writes in a second.
     let line = "replay t.parquet --warm 0 --arc 64M --device write=1ms,write_bw=30M,depth=4 --scratch small -o compression=off";
     let out = Command::new(assert_cmd::cargo::cargo_bin!("poolwright"))
         .current_dir(dir.path())
@@ -210,7 +210,7 @@ fn a_sample_that_is_too_small_is_reported() {
     );
 }
 
-/// Every MiB of 400 GiB of a log: with a limit that permits it, the memory has no room for that.
+/// An access to every MiB of a log of 400 GiB: the limit permits the capture, but it does not fit in memory.
 #[test]
 fn a_capture_that_exceeds_memory_is_refused_before_it_is_made() {
     const MIB: u64 = 1 << 20;

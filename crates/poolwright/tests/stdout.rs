@@ -1,5 +1,5 @@
-//! Standard output that cannot be written, under every kind of verb: a full one is exit code 1 and a plain message, a
-//! closed one ends quietly with 0, and a pool that was open is exported.
+//! Standard output that cannot be written, with all kinds of verbs. If it is full, the exit code is 1, with a message; if it is closed, the
+//! program ends quietly with 0. An open pool is exported in both cases.
 
 mod common;
 
@@ -11,7 +11,7 @@ use common::TestDir;
 const LOG: &str = "fio version 3 iolog\n0 /db/t.ibd add\n1 /db/t.ibd open\n10 /db/t.ibd read 0 16384\n\
                    20 /db/t.ibd write 16384 16384\n30 /db/t.ibd sync 0 0\n40 /db/t.ibd close\n";
 
-/// In this order: each finds what the one before has made, although that could not say so.
+/// Command lines in order: each one needs the result of the previous one, which was complete although its output failed.
 const PRINTING: &[&str] = &[
     "--help",
     "--version",

@@ -1,4 +1,4 @@
-//! `poolwright tune` as a user runs it: what it says of its data.
+//! `poolwright tune` as a user runs it: data and log in one directory, foreign recordings, repetition, and published advice.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const PAGE: u64 = 4096;
 
-/// An SQLite database and its log, which cannot leave the directory; nearly all syncs are the log's.
+/// An SQLite database and its log, which must be in the same directory; nearly all syncs are those of the log.
 fn sqlite(dir: &Path) -> (PathBuf, PathBuf) {
     let data = dir.join("db");
     std::fs::create_dir(&data).unwrap();
@@ -93,7 +93,7 @@ fn a_log_that_shares_the_directory_is_tried_with_the_data() {
     assert_eq!(role("wal")["recommended"], role("data")["recommended"]);
     let notes = role("wal")["notes"].to_string();
     assert!(notes.contains("tried together with data") && !notes.contains("too"), "{notes}");
-    // The log's syncs are in the trials' figures: the data alone has one in the whole recording.
+    // The figures of the trials include the syncs of the log: the data have only one in the whole recording.
     let today = role("data")["evidence"].as_array().unwrap().iter().find(|e| e["outcome"] == "current");
     assert!(today.unwrap()["metrics"]["fsync_p50_ns"]["median"].as_f64() > Some(0.0), "{today:?}");
 }
