@@ -93,7 +93,7 @@ fn a_copy_shares_its_blocks_until_one_side_changes() {
     let pool = common::import_again(engine(), &[vdev]);
     let ds = pool.open_dataset("d").unwrap();
     assert!(content(&ds.open_file("b").unwrap()) == other, "after import, without its source");
-    assert!(saved(&pool) < 64 << 10, "what only one file has is shared no more");
+    assert!(saved(&pool) < 64 << 10, "blocks of a removed source are no longer shared");
     drop(ds);
     pool.scrub().unwrap();
     assert_eq!(pool.stats().unwrap().checksum_errors, 0);
@@ -131,7 +131,7 @@ fn ranges_that_cannot_be_cloned_are_copied() {
     assert_eq!(at(&content(&a), 2 * MIB, MIB), at(&bytes, 0, MIB));
     assert!(saved(&pool) >= shared + MIB, "within a file too");
     assert_eq!(a.node().copy_to(0, a.node(), 100, 1000, false), Err(Errno(libc::EINVAL)), "they overlap");
-    assert_eq!(copy(a.node(), a.size(), c.node(), 0, 10), 0, "nothing behind the end");
+    assert_eq!(copy(a.node(), a.size(), c.node(), 0, 10), 0, "no data after the end");
     let root = ds.root().unwrap();
     assert_eq!(root.copy_to(0, c.node(), 0, 10, false), Err(Errno(libc::EISDIR)));
     assert_eq!(a.node().copy_to(0, &root, 0, 10, false), Err(Errno(libc::EISDIR)));
@@ -150,7 +150,7 @@ fn a_large_copy_waits_for_a_dirty_source() {
     let (c, d) = (ds.create_file("c").unwrap(), ds.create_file("d").unwrap());
     assert_eq!(copy(b.node(), 0, d.node(), 0, MIB), MIB);
     assert!(content(&d) == small);
-    assert_eq!(saved(&pool), 0, "a small one was copied at once");
+    assert_eq!(saved(&pool), 0, "a small range was copied at once");
     a.write_at(17, b"dirty again").unwrap();
     assert_eq!(copy(a.node(), 0, c.node(), 0, 8 * MIB), 8 * MIB);
     assert!(content(&c) == content(&a));

@@ -83,7 +83,7 @@ fn small_files_grow_their_block_and_large_ones_keep_it() {
     }
     ds.set("recordsize", "16K").unwrap();
     file.write_at(0, &text(400_000, 4)).unwrap();
-    assert_eq!(file.block_size(), 131_072, "recordsize only reaches new files");
+    assert_eq!(file.block_size(), 131_072, "recordsize applies only to new files");
     let fresh = ds.create_file("g").unwrap();
     fresh.write_at(0, &text(400_000, 4)).unwrap();
     assert_eq!(fresh.block_size(), 16_384);
@@ -107,7 +107,7 @@ fn truncate_punch_and_remove() {
     assert_eq!((file.size(), file.read_at(0, &mut back).unwrap()), (100, 100));
     file.truncate(20_000).unwrap();
     file.read_at(0, &mut back).unwrap();
-    assert!(back[100..20_000].iter().all(|b| *b == 0), "a longer file reads as zeros behind the old end");
+    assert!(back[100..20_000].iter().all(|b| *b == 0), "an extended file reads as zeros after the old end");
     ds.remove_file("f").unwrap();
     assert!(ds.open_file("f").is_err());
     drop(file);
@@ -304,13 +304,13 @@ fn damaged_data_is_an_error_and_never_wrong_bytes() {
         let read = file.read_at(20 * 16384, &mut back);
         if mirrored {
             read.unwrap();
-            assert!(back == content[20 * 16384..21 * 16384], "the mirror's other side has it");
+            assert!(back == content[20 * 16384..21 * 16384], "the other side of the mirror has the data");
         } else {
             let error = read.unwrap_err();
             assert_eq!(error.errno(), Some(5), "{error}");
         }
         file.read_at(19 * 16384, &mut back).unwrap();
-        assert!(back == content[19 * 16384..20 * 16384], "its neighbour is whole");
+        assert!(back == content[19 * 16384..20 * 16384], "the adjacent block is intact");
         assert!(pool.stats().unwrap().checksum_errors > 0);
     }
 }

@@ -230,7 +230,7 @@ fn checker() {
     let file = ds.create_file("afterwards").unwrap();
     let bytes = content(1, 2, 4, 100_000);
     file.write_sync_at(0, &bytes).unwrap();
-    assert!(read(&file) == bytes, "what was written after the cut does not read back");
+    assert!(read(&file) == bytes, "data written after the cut cannot be read back");
     drop((file, ds));
     pool.export().unwrap();
 }

@@ -281,7 +281,7 @@ fn snapshots_of_a_tree_are_of_one_instant() {
             last = a;
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert!(last > 100, "the writer stood still");
+        assert!(last > 100, "the writer made no progress");
     });
     // All or none.
     first.snapshot("taken").unwrap();

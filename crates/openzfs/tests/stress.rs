@@ -161,7 +161,7 @@ fn administer(pool: &Pool, ds: &Dataset, seed: u64) {
         let back = pool.open_dataset("own").unwrap();
         let mut bytes = vec![0; content(99, 0, round).len()];
         back.open_file("f").unwrap().read_at(0, &mut bytes).unwrap();
-        assert!(bytes == content(99, 0, round), "a rollback gave other bytes");
+        assert!(bytes == content(99, 0, round), "wrong contents after a rollback");
         for dataset in ["", "d", "own"] {
             pool.destroy(&format!("{dataset}@{snapshot}")).unwrap();
         }

@@ -86,7 +86,7 @@ fn an_unlinked_file_lives_until_it_is_closed() {
     file.write_at(0, &[7; 100_000], false).unwrap();
     assert_eq!(root.unlink(c"gone").unwrap(), Some(object));
     assert_eq!(root.lookup(c"gone").unwrap_err(), Errno(libc::ENOENT));
-    assert_eq!(root.link(c"again", &file).unwrap_err(), Errno(libc::ENOENT), "nothing leads to it again");
+    assert_eq!(root.link(c"again", &file).unwrap_err(), Errno(libc::ENOENT), "no name refers to it");
     file.extend(50_000).unwrap();
     assert_eq!(file.size(), 100_000, "it is longer than that");
     file.extend(100_010).unwrap();

@@ -336,5 +336,5 @@ fn tune_recommends_or_keeps_and_touches_nothing() {
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&std::fs::read(&plan).unwrap()).unwrap(), json);
     let html = std::fs::read_to_string(&report).unwrap();
     assert!(html.to_lowercase().starts_with("<!doctype html>") && html.contains("recordsize"));
-    assert_eq!(snapshot(&data), before, "a file of the database was touched");
+    assert_eq!(snapshot(&data), before, "a file of the database was changed");
 }

@@ -162,7 +162,7 @@ fn a_database_runs_under_three_settings_and_the_plan_gets_the_results() {
         "{messages}"
     );
     place.nothing_left();
-    assert_eq!(fs::read(place.at("db/app.db")).unwrap(), before, "the original is only read");
+    assert_eq!(fs::read(place.at("db/app.db")).unwrap(), before, "the original is unchanged");
     let expected = "start today 1\nstop today 1\nstart recommended 1\nstop recommended 1\nstart runner-up 1\nstop runner-up 1\n\
                     start recommended 2\nstop recommended 2\nstart runner-up 2\nstop runner-up 2\nstart today 2\nstop today 2\n";
     assert_eq!(fs::read_to_string(&log).unwrap(), expected);
@@ -200,7 +200,7 @@ fn a_database_runs_under_three_settings_and_the_plan_gets_the_results() {
     );
     let page = fs::read_to_string(place.at("report.html")).unwrap();
     assert!(page.contains("With the database itself") && page.contains("How it was run"));
-    assert!(place.at("plan.json.1").exists(), "the plan as it was");
+    assert!(place.at("plan.json.1").exists(), "the previous plan is kept");
     let kept: Value = serde_json::from_slice(&fs::read(place.at("plan.json")).unwrap()).unwrap();
     assert_eq!(kept, plan);
 }

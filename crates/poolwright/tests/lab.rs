@@ -208,8 +208,8 @@ fn trials_until(measure: &str, interval: f64) -> usize {
 
 #[test]
 fn blocks_are_added_until_the_intervals_are_narrow_or_there_are_enough() {
-    assert_eq!(trials_until("logical.data", 0.001), 2 * 3, "the same each time, which three trials can tell");
-    assert_eq!(trials_until("wall_s", 0.001), 2 * 5, "never the same to a thousandth");
+    assert_eq!(trials_until("logical.data", 0.001), 2 * 3, "equal values: three trials are enough");
+    assert_eq!(trials_until("wall_s", 0.001), 2 * 5, "values vary by more than a thousandth: five trials");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_failed_trial_is_kept_and_the_others_go_on() {
     assert_eq!((stored.len(), stored.iter().filter(|t| t.outcome.is_err()).count()), (4, 2));
     lab.assert_clean();
     let (code, _, summary) = lab.run("--repeats 2");
-    assert_eq!((code, &summary["skipped"]), (Some(1), &2.into()), "failed ones are run again");
+    assert_eq!((code, &summary["skipped"]), (Some(1), &2.into()), "failed trials are run again");
     assert_eq!(lab.stored().len(), 4);
 }
 

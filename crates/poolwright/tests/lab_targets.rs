@@ -53,11 +53,11 @@ fn suite(mut target: Box<dyn Target>, properties: bool) {
     sizes(&*target);
 
     let before = target.counters().unwrap();
-    assert_eq!(before.is_some(), properties, "what has properties has counters");
+    assert_eq!(before.is_some(), properties, "only targets with properties have counters");
     set_one(&*target, properties);
 
     target.prepare(true, false).unwrap();
-    assert_eq!(fs::read(db.join("table")).unwrap(), content, "cold, and the same");
+    assert_eq!(fs::read(db.join("table")).unwrap(), content, "the content is the same after a cold start");
     assert_eq!(target.counters().unwrap().is_some(), properties);
     if let Some(counters) = target.counters().unwrap() {
         let read: u64 = counters.vdevs.values().map(|vdev| vdev.read_bytes).sum();

@@ -211,7 +211,7 @@ fn signals_unmount_flush_and_export() {
     let mut messages = BufReader::new(p.running[mount].stderr.take().unwrap()).lines().map_while(Result::ok);
     p.signal(mount, "-TERM");
     assert!(messages.any(|line| line.contains("in use")), "it ended");
-    assert!(p.is_mounted("m"), "what is in use stays mounted");
+    assert!(p.is_mounted("m"), "a mount in use stays mounted");
     p.signal(mount, "-TERM");
     assert!(messages.any(|line| line.contains("still flushing")), "it ended");
     held.write_all_at(b"late", 0).unwrap();
@@ -254,7 +254,7 @@ fn properties_take_effect_at_once_and_snapshots_show() {
     p.run("dataset set recordsize=16K tank/db");
     assert_eq!(block_size("after"), 16 << 10);
     p.run("dataset set recordsize=1M tank");
-    assert_eq!(block_size("own"), 16 << 10, "its own value goes before the one above");
+    assert_eq!(block_size("own"), 16 << 10, "a local value overrides an inherited one");
     assert_eq!(p.run("dataset get -H recordsize tank/db"), "tank/db\trecordsize\t16K\tlocal\n");
 
     std::fs::write(p.at("m/changing"), "old").unwrap();
@@ -266,7 +266,7 @@ fn properties_take_effect_at_once_and_snapshots_show() {
         |p: &TestDir| std::fs::read_dir(p.at("m")).unwrap().any(|e| e.unwrap().file_name() == ".zfs");
     assert!(!listed(&p));
     p.run("dataset set snapdir=visible tank");
-    assert!(listed(&p), "what is inherited counts at once too");
+    assert!(listed(&p), "an inherited value takes effect at once");
     assert_eq!(p.run("dataset get -H -o source snapdir tank/db"), "inherited from tank\n");
     p.run("dataset set snapdir=hidden tank/db");
     assert!(!listed(&p));

@@ -84,7 +84,7 @@ fn a_log_is_kept_for_what_it_says_and_a_failed_mount_makes_none() {
     assert!(umount(&p.at("m")));
     wait_until("the export is logged", || says("note: tank exported\n"));
     p.run("pool export tank");
-    assert_eq!(logs(), 0, "it held routine lines only");
+    assert_eq!(logs(), 0, "a log with only routine lines is removed");
 
     p.run("pool import tank img");
     p.run("mount tank m --background --arc 64M");

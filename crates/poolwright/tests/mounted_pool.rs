@@ -89,8 +89,8 @@ fn a_pool_file_that_is_removed_can_be_saved() {
     assert_eq!(errno(write(p.at("m/new"), b"lost")), libc::EIO);
     assert_eq!(errno(std::fs::create_dir(p.at("m/d"))), libc::EIO);
     assert_eq!(errno(std::fs::remove_file(p.at("m/precious"))), libc::EIO);
-    assert_eq!(errno(before.sync_all()), libc::EIO, "nothing more is made durable");
-    assert_eq!(std::fs::read(p.at("m/precious")).unwrap(), b"data", "reading goes on");
+    assert_eq!(errno(before.sync_all()), libc::EIO, "no further data becomes durable");
+    assert_eq!(std::fs::read(p.at("m/precious")).unwrap(), b"data", "reading still works");
     drop(before);
     p.fails("dataset set recordsize=8K tank", 1, &["was removed", "\nhint: save it with `cp"]);
     p.fails("pool export tank", 1, &["was removed", "\nhint: save it with `cp"]);

@@ -32,7 +32,7 @@ fn messages(output: &Output) -> String {
 }
 
 fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch folder")
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("create a scratch directory")
 }
 
 /// Whether recording is possible here. Otherwise prints that the test is skipped, and why.

@@ -19,11 +19,11 @@ const SMOKE: &str = include_str!("fixtures/smoke.toml");
 
 /// Files to which other users may have access: a suffix or a part of the path, and the reason.
 const OPEN: &[(&str, &str)] = &[
-    ("/work/plan.json", "a plan is made to be shown: names, settings and figures, no page of the database"),
-    ("/work/plan.json.1", "the plan before it"),
+    ("/work/plan.json", "a plan contains names, settings and figures, no data of the database"),
+    ("/work/plan.json.1", "the previous plan"),
     ("/work/.plan.json.", "the plan while it is written"),
-    ("/work/report.html", "a page is made to be shown, as a plan is"),
-    ("/work/report.html.1", "the page before it"),
+    ("/work/report.html", "a page contains no more than a plan"),
+    ("/work/report.html.1", "the previous page"),
     ("/work/.report.html.", "the page while it is written"),
     ("/work/mrc.html", "a page"),
     ("/work/.mrc.html.", "a page while it is written"),
@@ -356,14 +356,14 @@ fn scratch_of_a_killed_process_is_removed_and_a_live_ones_stays() {
     let left = wait_for_trial(&place.at("other"));
     signal(&dead, "KILL");
     dead.wait().unwrap();
-    assert!(left.join("capture/image").exists(), "the database's pages are left by a kill");
+    assert!(left.join("capture/image").exists(), "a kill leaves the capture");
     // A leftover in TMPDIR; the id of a live process in its name makes no difference.
     let moved = place.at("tmp").join(format!("poolwright-scratch-{}", std::process::id()));
     std::fs::rename(&left, &moved).unwrap();
     // The next run checks TMPDIR even if its own scratch directory is elsewhere.
     place.expect("replay t.parquet --device none --arc 64M --warm 0 --scratch ../other", &[0]);
-    assert!(!moved.exists(), "what a killed process left stays");
-    assert!(lives.join("capture/image").exists(), "a live process lost its scratch");
+    assert!(!moved.exists(), "the leftovers of a killed process were not removed");
+    assert!(lives.join("capture/image").exists(), "the scratch directory of a live process was removed");
     signal(&live, "TERM");
     assert_eq!(live.wait().unwrap().code(), Some(130));
     assert!(!lives.exists());

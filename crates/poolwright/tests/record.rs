@@ -33,7 +33,7 @@ fn permitted(test: &str) -> bool {
 }
 
 fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch folder")
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("create a scratch directory")
 }
 
 /// A recorder of a directory that runs until it is stopped.
@@ -60,7 +60,7 @@ impl Live {
     }
 
     fn wait(mut self) -> (Option<i32>, String) {
-        let status = self.child.wait().expect("it is our child");
+        let status = self.child.wait().expect("wait for the child");
         let mut line = String::new();
         BufReader::new(self.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         (status.code(), line)
@@ -127,7 +127,7 @@ fn a_killed_recorder_leaves_a_trace_that_opens() {
     // The first checkpoint follows within some seconds.
     let deadline = Instant::now() + Duration::from_secs(300);
     while Trace::load(&out).map_or(0, |trace| writes(&trace)) < 1000 {
-        assert!(Instant::now() < deadline, "no checkpoint holds the writes");
+        assert!(Instant::now() < deadline, "no checkpoint contains the writes");
         std::thread::sleep(Duration::from_millis(200));
     }
     write(dir.path(), "g", 1000);
@@ -281,5 +281,5 @@ fn without_privilege_the_other_ways_are_named() {
     for fragments in ["CAP_BPF", "CAP_PERFMON", "trace import"] {
         assert!(text.contains(fragments), "{text}");
     }
-    assert!(!out.exists(), "an empty trace of a recording that never was");
+    assert!(!out.exists(), "a failed start must leave no trace");
 }

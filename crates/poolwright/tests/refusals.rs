@@ -115,7 +115,7 @@ fn a_read_only_mount_changes_no_byte() {
     let messages = p.command("mount -o readonly tank m --background").assert().success();
     let messages = String::from_utf8_lossy(&messages.get_output().stderr).into_owned();
     assert!(messages.contains("which a read-only pool does not show"), "{messages}");
-    assert!(!p.at("m/row").exists(), "what the log holds is shown");
+    assert!(!p.at("m/row").exists(), "data that is only in the log is visible");
     assert_eq!(write(p.at("m/new"), b"x").unwrap_err().raw_os_error(), Some(libc::EROFS));
     for line in [
         "dataset set compression=off tank",

@@ -156,7 +156,7 @@ fn a_run_is_repeated_from_its_plan_and_refused_for_another_recording() {
 
     let again = repeat(dir.path(), &[]);
     let new = plan(&dir.path().join("plan-repeated.json"));
-    assert_eq!(new["request"], old["request"], "the repetition asks for the same");
+    assert_eq!(new["request"], old["request"], "the repetition has the same request");
     let same = new["repetition"]["same"].as_bool().unwrap();
     assert_eq!(again.status.code(), Some(if same { 0 } else { 1 }), "{}", messages(&again));
     assert_eq!(new["repetition"]["of"], old["created"]);
@@ -164,7 +164,7 @@ fn a_run_is_repeated_from_its_plan_and_refused_for_another_recording() {
     for part in ["Repeated the plan of ", "\n  then  data: ", "\n  now   data: ", "plan-repeated.json"] {
         assert!(text.contains(part), "{part:?} is not in {text}");
     }
-    assert_eq!(plan(&dir.path().join("plan.json")), old, "the plan itself stays");
+    assert_eq!(plan(&dir.path().join("plan.json")), old, "the plan is unchanged");
 
     let mut other = Trace::load(&trace).unwrap();
     other.events.truncate(900);

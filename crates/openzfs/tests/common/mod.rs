@@ -26,7 +26,7 @@ pub fn run_and_kill(env: &[(&str, &str)], after: u64) -> u64 {
         .map_while(Result::ok)
         .filter_map(|line| line.strip_prefix("acknowledged ")?.parse::<u64>().ok());
     let began = Instant::now();
-    let reached = numbers.find(|n| *n >= after).expect("it goes on until it is killed");
+    let reached = numbers.find(|n| *n >= after).expect("the victim runs until it is killed");
     // Wait for a fraction of an operation's time, which differs in each run.
     let each = began.elapsed().div_f64(reached as f64);
     std::thread::sleep(each.mul_f64((after * 7 % 10) as f64 / 10.0).min(Duration::from_secs(1)));
