@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Interchange with a kernel's OpenZFS, in a virtual machine: what `make test-kernel` does.
+# Tests that the engine and a kernel's OpenZFS, in a virtual machine, read each other's pools (`make test-kernel`).
 #
 # usage: scripts/test-kernel.sh [--no-install] [--keep] [PART...]
 #
-# Parts (all, if none is named):
-#   out      a pool made here is imported, read and scrubbed by the kernel, changed by it, and read here again
-#   in       a pool made by the kernel is read here, changed here, and read and scrubbed by the kernel
-#   replay   crashes here (SIGKILL): the kernel replays our intent log
-#   crash    crashes of the kernel (reset): its intent log is replayed here
+# Parts (default: all):
+#   out      the engine makes a pool; the kernel imports, reads, scrubs and changes it; the engine reads it again
+#   in       the kernel makes a pool; the engine reads and changes it; the kernel reads and scrubs it
+#   replay   the engine crashes (SIGKILL); the kernel replays its intent log
+#   crash    the kernel crashes (reset); the engine replays its intent log
 #
 # Trees are compared name by name: object number, type, permissions, owners, size, links, device, time, block size, content
-# and extended attributes. --keep leaves pools and manifests in target/vm/work. What the tests need beside the build is
-# unpacked into target/vm (scripts/vm/packages.sh says what); no kernel module is loaded on this machine.
-# POOLWRIGHT_NODES (20000) and POOLWRIGHT_SEED (1) change the trees. See docs/kernel-tests.md.
+# and extended attributes. --keep leaves pools and manifests in target/vm/work. The virtual machine is unpacked into target/vm
+# (scripts/vm/packages.sh); no kernel module is loaded on this machine. The environment variables POOLWRIGHT_NODES (20000) and
+# POOLWRIGHT_SEED (1) set the size and the seed of the trees. See docs/kernel-tests.md.
 #
-# Exit status: 0 all passed, 1 something failed, 2 wrong usage.
+# Exit status: 0 all passed, 1 a test failed, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
@@ -25,7 +25,7 @@ NODES=${POOLWRIGHT_NODES:-20000}
 SEED=${POOLWRIGHT_SEED:-1}
 WORK=$POOLWRIGHT_ROOT/target/vm/work
 TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/engine-tree
-# Field of the manifest that a replay sets to the time of the replay.
+# Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
 PASSED=0
 FAILED=0
@@ -33,7 +33,7 @@ FAILED=0
 pass() { PASSED=$((PASSED + 1)); say "  pass  $*"; }
 fail() { FAILED=$((FAILED + 1)); say "  FAIL  $*"; }
 
-# expect TEXT COMMAND...: a command that has to succeed.
+# expect TEXT COMMAND...: runs a command that must succeed.
 expect() {
     local text=$1 status=0
     shift
@@ -46,7 +46,7 @@ expect() {
     fi
 }
 
-# guest DISK EXPECTED STEP ARGUMENT...: one step of scripts/vm/steps.sh in the virtual machine; its results are counted.
+# guest DISK STATUS STEP ARGUMENT...: runs one step of scripts/vm/steps.sh in the virtual machine, counts its results, and checks its status.
 guest() {
     local disk=$1 expected=$2 status=0 word rest began=$SECONDS
     shift 2
@@ -58,13 +58,13 @@ guest() {
         esac
     done <"$WORK/console"
     if [ $status -eq "$expected" ]; then
-        pass "the guest ended as it should (step $1, $((SECONDS - began)) s)"
+        pass "the guest ended with the expected status (step $1, $((SECONDS - began)) s)"
     else
         fail "the guest ended with status $status, not $expected (step $1); its last lines: $(tail -n 15 "$WORK/console")"
     fi
 }
 
-# same TEXT EXPECTED FOUND [untimed]: two manifests, equal and not empty.
+# same TEXT EXPECTED FOUND [untimed]: two manifests must be equal and not empty; untimed ignores the times.
 same() {
     local text=$1 names fields=1-
     [ "${4:-}" != untimed ] || fields=1-$((TIME_FIELD - 1)),$((TIME_FIELD + 1))-
@@ -76,16 +76,16 @@ same() {
     else
         diff "$WORK/expected" "$WORK/found" >"$3.diff" || true
         fail "$text: $(grep -c '^<' "$3.diff" || true) of $names names differ or are missing, $(grep -c '^>' "$3.diff" || true) found instead; the first (all: ${3#"$POOLWRIGHT_ROOT/"}.diff):"
-        # Reads to the end: a closed pipe would count as a failure.
+        # awk, unlike head, reads to the end: a closed pipe would count as a failure.
         awk '/^[<>]/ && ++n <= 6 { print "        " substr($0, 1, 400) }' "$3.diff"
     fi
 }
 
-# no_leaks POOL FILE: every block read and counted by zdb.
+# no_leaks POOL FILE: zdb reads and counts all blocks.
 no_leaks() {
     local dir status=0
     dir=$(mktemp -d "$WORK/zdb.XXXXXX")
-    # zdb looks through a directory; it must see this pool only.
+    # zdb searches a directory, which must contain this pool only.
     ln "$2" "$dir/pool"
     zdb -e -p "$dir" -bcc "$1" >"$WORK/zdb.out" 2>&1 || status=$?
     rm -r "$dir"
@@ -96,8 +96,8 @@ no_leaks() {
     fi
 }
 
-# read_here POOL FILE MANIFEST [FLAG]
-read_here() { expect "$1: read here${4:+ ($4)}" into "$3" "$TREE" list "$2" ${4:+"$4"} || true; }
+# read_here POOL FILE MANIFEST [FLAG]: the engine reads the pool and writes a manifest.
+read_here() { expect "$1: the engine reads it${4:+ ($4)}" into "$3" "$TREE" list "$2" ${4:+"$4"} || true; }
 
 into() {
     local file=$1
@@ -108,15 +108,15 @@ into() {
 part_out() {
     local pool=tree$SEED disk=$WORK/out.disk
     cd "$WORK"
-    expect "$pool: $NODES nodes made here" "$TREE" make "$WORK/$pool" "$SEED" "$NODES" || return 0
+    expect "$pool: the engine makes $NODES nodes" "$TREE" make "$WORK/$pool" "$SEED" "$NODES" || return 0
     read_here "$pool" "$pool" "$pool.here"
     no_leaks "$pool" "$pool"
     disk_make "$disk" 3G "$pool"
     guest "$disk" 0 take_and_change "$pool" "$((SEED + 100))" $((NODES / 20))
     disk_get "$disk" "$WORK" "$pool" "$pool.read" "$pool.changed"
-    same "$pool: what the kernel reads is what was made here" "$pool.here" "$pool.read"
+    same "$pool: the kernel reads what the engine made" "$pool.here" "$pool.read"
     read_here "$pool" "$pool" "$pool.after"
-    same "$pool: what is read here is what the kernel changed" "$pool.changed" "$pool.after"
+    same "$pool: the engine reads what the kernel changed" "$pool.changed" "$pool.after"
     no_leaks "$pool" "$pool"
 }
 
@@ -126,37 +126,37 @@ part_in() {
     disk_make "$disk" 3G
     guest "$disk" 0 make "$pool" "$SEED" $((NODES / 10))
     disk_get "$disk" "$WORK" "$pool" "$pool.made"
-    [ -s "$pool" ] || { fail "$pool: the kernel's pool did not come out of the guest"; return 0; }
-    # First without writing: the file must stay as it is.
+    [ -s "$pool" ] || { fail "$pool: the guest's disk does not contain the kernel's pool"; return 0; }
+    # First read-only: the file must not change.
     sha256sum "$pool" >"$pool.sum"
     read_here "$pool" "$pool" "$pool.read-only" --read-only
     expect "$pool: reading it changed no byte" sha256sum --quiet -c "$pool.sum" || true
-    same "$pool: read-only, here, what the kernel made" "$pool.made" "$pool.read-only"
+    same "$pool: the engine, read-only, reads what the kernel made" "$pool.made" "$pool.read-only"
     read_here "$pool" "$pool" "$pool.here"
-    same "$pool: read-write, here, what the kernel made" "$pool.made" "$pool.here"
-    expect "$pool: changed here" "$TREE" change "$pool" "$SEED" $((NODES / 40)) --utf8=formd || true
+    same "$pool: the engine, read-write, reads what the kernel made" "$pool.made" "$pool.here"
+    expect "$pool: the engine changes it" "$TREE" change "$pool" "$SEED" $((NODES / 40)) --utf8=formd || true
     read_here "$pool" "$pool" "$pool.changed"
     no_leaks "$pool" "$pool"
     disk_make "$disk" 3G "$pool"
     guest "$disk" 0 take "$pool"
     disk_get "$disk" "$WORK" "$pool.read"
-    same "$pool: what the kernel reads is what was changed here" "$pool.changed" "$pool.read"
+    same "$pool: the kernel reads what the engine changed" "$pool.changed" "$pool.read"
 }
 
-# crash_here SEED [FLAG]: a pool with operations in its log and no export.
+# crash_here SEED [FLAG]: makes a pool with operations in its log, and kills the engine.
 crash_here() {
     local pool=tree$1 status=0
-    expect "$pool: 1500 nodes made here" "$TREE" make "$WORK/$pool" "$1" 1500 || return 0
-    # The shell tells of a killed child; that is no news here.
+    expect "$pool: the engine makes 1500 nodes" "$TREE" make "$WORK/$pool" "$1" 1500 || return 0
+    # The redirection hides the shell's message about the killed child.
     { "$TREE" crash "$pool" "$(($1 + 1000))" 300 ${2:+"$2"} >"$pool.expected" || status=$?; } 2>"$WORK/said"
     if [ $status -eq 137 ] && [ -s "$pool.expected" ]; then
         pass "$pool: killed after 300 committed operations in each dataset"
     else
-        fail "$pool: tree crash ended with status $status instead of a kill: $(tail -n 3 "$WORK/said")"
+        fail "$pool: engine-tree crash ended with status $status instead of 137: $(tail -n 3 "$WORK/said")"
     fi
 }
 
-# all_kinds TEXT POOL...: records of every kind that can be in a log are in those of these pools.
+# all_kinds TEXT POOL...: the logs of these pools must contain records of every kind that a log can contain.
 all_kinds() {
     local text=$1 pool dataset kind missing=() kinds=(CREATE MKDIR SYMLINK REMOVE RMDIR LINK RENAME RENAME_EXCHANGE
         RENAME_WHITEOUT WRITE TRUNCATE SETATTR SETSAXATTR CLONE_RANGE)
@@ -165,7 +165,7 @@ all_kinds() {
         mkdir "$WORK/zdb"
         ln "$WORK/$pool" "$WORK/zdb/pool"
         for dataset in / /small /middle /large; do
-            # What names hold is not always text.
+            # LC_ALL=C, -a: names need not be valid text.
             zdb -e -p "$WORK/zdb" -iii "$pool$dataset" 2>/dev/null | LC_ALL=C grep -aoE '\bTX_[A-Z_]+ +len' | cut -d ' ' -f 1 || true
         done
         rm -r "$WORK/zdb"
@@ -184,7 +184,7 @@ part_replay() {
     local pool pools=() n disk=$WORK/replay.disk
     cd "$WORK"
     for n in 1 2 3 4 5 6; do
-        # The last two with empty extended attributes, which the log's format has no record for.
+        # The last two also have empty extended attributes, for which the log format has no record.
         if [ $n -le 4 ]; then crash_here "$((SEED * 100 + n))" --no-empty; else crash_here "$((SEED * 100 + n))"; fi
         pools+=("tree$((SEED * 100 + n))")
     done
@@ -196,25 +196,25 @@ part_replay() {
     guest "$disk" 0 replay "${pools[@]}"
     disk_get "$disk" "$WORK" "${pools[@]}" "${pools[@]/%/.replayed}"
     for pool in "${pools[@]}"; do
-        same "$pool: what the kernel replayed is what was acknowledged here" "$pool.expected" "$pool.replayed" untimed
+        same "$pool: the kernel replays what the engine acknowledged" "$pool.expected" "$pool.replayed" untimed
         read_here "$pool" "$pool.copy" "$pool.own"
-        same "$pool: what is replayed here is what was acknowledged" "$pool.expected" "$pool.own" untimed
+        same "$pool: the engine replays what it acknowledged" "$pool.expected" "$pool.own" untimed
         no_leaks "$pool" "$pool"
     done
 }
 
-# crash_there POOL SEED KIND...: a kernel's pool with a log, out of a guest that was reset.
+# crash_there POOL SEED KIND...: the kernel makes a pool with operations in its log; the guest is reset.
 crash_there() {
     local pool=$1 seed=$2 disk=$WORK/crash.disk
     shift 2
     disk_make "$disk" 3G
-    # A reset ends the guest without a status.
+    # 125: a reset ends the guest without a status.
     guest "$disk" 125 crash "$pool" "$seed" 400 200 "$@"
     disk_get "$disk" "$WORK" "$pool" "$pool.synced"
-    [ -s "$pool" ] || { fail "$pool: the kernel's pool did not come out of the guest"; return 1; }
+    [ -s "$pool" ] || { fail "$pool: the guest's disk does not contain the kernel's pool"; return 1; }
 }
 
-# back_to_kernel POOL STEP RESULT: gives it to a guest again.
+# back_to_kernel POOL STEP RESULT: runs a step on the pool in a new guest.
 back_to_kernel() {
     disk_make "$WORK/crash.disk" 3G "$1"
     guest "$WORK/crash.disk" 0 "$2" "$1"
@@ -228,21 +228,21 @@ part_crash() {
         pool=kernel$((SEED * 100 + n))
         crash_there "$pool" "$((SEED * 100 + n))" dnodes formd posix || continue
         read_here "$pool" "$pool" "$pool.here"
-        same "$pool: what is replayed here is what the kernel had synced" "$pool.synced" "$pool.here" untimed
+        same "$pool: the engine replays what the kernel synced" "$pool.synced" "$pool.here" untimed
         no_leaks "$pool" "$pool"
         back_to_kernel "$pool" take "$pool.read"
-        same "$pool: what the kernel reads after our replay" "$pool.here" "$pool.read"
+        same "$pool: the kernel reads the same after the engine's replay" "$pool.here" "$pool.read"
     done
-    # A log with attribute directories (xattr=dir) is refused here, and must be whole afterwards.
+    # The engine refuses a log with attribute directories (xattr=dir), and must leave it unchanged.
     pool=kernel$((SEED * 100 + 3))
     crash_there "$pool" "$((SEED * 100 + 3))" xattrdir || return 0
     if "$TREE" list "$pool" >"$WORK/refused" 2>&1 || ! grep -q "$pool/xattrdir: its intent log cannot be replayed" "$WORK/refused"; then
-        fail "$pool: a log with attribute directories was not refused: $(tail -n 2 "$WORK/refused" | cut -c 1-300)"
+        fail "$pool: the engine did not refuse a log with attribute directories: $(tail -n 2 "$WORK/refused" | cut -c 1-300)"
     else
-        pass "$pool: a log with attribute directories is refused here"
+        pass "$pool: the engine refuses a log with attribute directories"
     fi
     back_to_kernel "$pool" replay "$pool.replayed"
-    same "$pool: the kernel's own replay after the refusal" "$pool.synced" "$pool.replayed" untimed
+    same "$pool: the kernel replays the log after the refusal" "$pool.synced" "$pool.replayed" untimed
 }
 
 main() {
@@ -258,7 +258,7 @@ main() {
         shift
     done
     [ ${#parts[@]} -gt 0 ] || parts=(out in replay crash)
-    [ $install = no ] || step "Install what builds Poolwright and reads pools" "$POOLWRIGHT_ROOT/scripts/install.sh" --for test
+    [ $install = no ] || step "Install required packages" "$POOLWRIGHT_ROOT/scripts/install.sh" --for test
     cd "$POOLWRIGHT_ROOT"
     step "Build" cargo build --release --locked -p poolwright-devtools --bin engine-tree
     step "The virtual machine" "$POOLWRIGHT_ROOT/scripts/vm/image.sh"

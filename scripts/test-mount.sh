@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Real databases, public file-system suites and crashes on a mounted pool: what `make test-mount` does.
+# Tests the FUSE mount with real databases, public file-system test suites, and crashes (`make test-mount`).
 #
 # usage: scripts/test-mount.sh [--no-install] [--short]
 #
-#   --short   one way of caching, less load, a few crashes: some minutes
+#   --no-install   do not install missing packages
+#   --short        one caching mode, less load, a few crashes: some minutes
 #
-# Installs what the tests use (scripts/mount/install.sh), builds, and runs scripts/mount/databases.sh, suites.sh and
-# crashes.sh one after the other. Needs root and /dev/fuse. What passes and what does not is in docs/mount-tests.md.
-# Exit status: 0 all passed, 1 something failed, 2 wrong usage.
+# Installs the required packages (scripts/mount/install.sh), builds the program, and runs scripts/mount/databases.sh, suites.sh and
+# crashes.sh in turn. Requires root and /dev/fuse. docs/mount-tests.md describes the tests and their results.
+#
+# Exit status: 0 all passed, 1 a part failed, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
@@ -17,7 +19,7 @@ DATABASES=()
 SUITES=()
 CRASHES=(--kills 60 --cuts 60)
 FAILED=()
-# Seconds that a part may take.
+# Time limit of a part in seconds.
 PART_LIMIT=14400
 
 parse_arguments() {
@@ -36,7 +38,7 @@ parse_arguments() {
     done
 }
 
-# part NAME ARGUMENTS...: one of the scripts; the others run whatever becomes of it.
+# part NAME ARGUMENT...: runs one of the scripts and remembers a failure.
 part() {
     local name=$1
     shift
@@ -46,11 +48,11 @@ part() {
 
 main() {
     parse_arguments "$@"
-    [ $INSTALL = no ] || step "Install what the tests use" "$POOLWRIGHT_ROOT/scripts/mount/install.sh"
+    [ $INSTALL = no ] || step "Install required packages" "$POOLWRIGHT_ROOT/scripts/mount/install.sh"
     part databases ${DATABASES[@]+"${DATABASES[@]}"}
     part suites ${SUITES[@]+"${SUITES[@]}"}
     part crashes "${CRASHES[@]}"
-    [ ${#FAILED[@]} -eq 0 ] || die 1 "failed: ${FAILED[*]} (their messages are above)"
+    [ ${#FAILED[@]} -eq 0 ] || die 1 "failed: ${FAILED[*]} (see above)"
 }
 
 main "$@"

@@ -1,4 +1,4 @@
-//! Campaigns: parsed, and the trials of each study made.
+//! Parses campaigns and derives the trials of each study.
 #![no_main]
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! fio's I/O logs: imported, read back, exported and imported again.
+//! Imports fio's I/O logs, reads them back, exports them, and imports the export.
 #![no_main]
 
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use poolwright_trace::export::{self, Format};
 use poolwright_trace::import::import;
 use poolwright_trace::{Error, Reader};
 
-/// Removed by `scripts/fuzz.sh`: a crash leaves it.
+/// A temporary directory. `scripts/fuzz.sh` removes it, also after a crash.
 fn dir() -> &'static PathBuf {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
@@ -29,17 +29,17 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn again(trace: &PathBuf, events: u64) {
-    let reader = Reader::open(trace).expect("what was just written");
+    let reader = Reader::open(trace).expect("open the imported trace");
     assert_eq!(reader.len(), events);
     assert!(reader.events().all(|event| event.is_ok()));
     let mut out = Vec::new();
     let Ok(done) = export::export(&reader, Format::FioIolog, &mut out, trace) else { return };
     drop(reader);
-    // Files of which nothing can be exported are left out, and an import wants an event.
+    // The export omits files with no exportable operation, and an import needs at least one event.
     if done.events == 0 {
         return;
     }
     let second = dir().join("again.parquet");
     let imported = with_file(&out, |source| import(source, Some("fio-iolog"), &second));
-    assert!(imported.expect("our own export").0.events >= done.events);
+    assert!(imported.expect("import the export").0.events >= done.events);
 }

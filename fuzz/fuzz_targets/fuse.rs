@@ -1,4 +1,4 @@
-//! FUSE requests: in one run of bytes as `/dev/fuse` delivers them, and apart as io_uring does; and listings.
+//! Decodes FUSE requests as one buffer (`/dev/fuse`) and as two parts (io_uring), and encodes directory listings.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     } else {
         let _ = format!("{}", request.unwrap_err());
     }
-    // The operation's structure apart, cut anywhere: an offset that the input itself says.
+    // The two parts of io_uring, split at an offset that the input chooses.
     let body = &bytes[size_of_val(&header)..];
     let (head, rest) = body.split_at((header.pid as usize).min(body.len()));
     if let Ok(request) = decode(header, Parts { head: Some(head), rest }) {

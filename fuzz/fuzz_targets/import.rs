@@ -1,4 +1,4 @@
-//! The labels of a pool's image, with their checksums made right: found, imported, looked at, exported.
+//! Changes the labels of a pool's image, recomputes their checksums, and imports, reads and exports the pool.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,12 +6,13 @@ use poolwright_fuzz::changes;
 use poolwright_fuzz::image::{self, Image};
 use sha2::{Digest, Sha256};
 
-/// A label's list of pairs with its checksum at the end; the four labels of a vdev of this size.
+/// Offset of the name/value list in a label. Its checksum is at its end.
 const LIST: u64 = 16 << 10;
 const LIST_BYTES: usize = 112 << 10;
 const LABEL: u64 = 256 << 10;
+/// Offsets of the four labels of a 64 MiB vdev.
 const LABELS: [u64; 4] = [0, LABEL, (64 << 20) - 2 * LABEL, (64 << 20) - LABEL];
-/// Magic and checksum.
+/// Length of the magic number and the checksum.
 const TRAILER: usize = 40;
 
 fuzz_target!(init: image::serve_child(), |bytes: &[u8]| {
@@ -25,7 +26,7 @@ fuzz_target!(init: image::serve_child(), |bytes: &[u8]| {
     image.open_with(&labels);
 });
 
-/// The checksum is SHA-256 of the list with its own offset in the checksum's place.
+/// Recomputes the checksum: SHA-256 of the list, with the list's offset in the place of the checksum.
 fn sealed(list: &[u8], at: u64) -> Vec<u8> {
     let mut bytes = list.to_vec();
     let checksum = LIST_BYTES - 32;

@@ -1,14 +1,14 @@
-//! Vdev labels: read by ourselves, and by the engine's library.
+//! Reads vdev labels with `poolwright_userpool` and with libzpool.
 #![no_main]
 
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use poolwright_control::label::{self, Label};
 use poolwright_fuzz::with_file_at;
 use poolwright_openzfs::Pool;
+use poolwright_userpool::label::{self, Label};
 
-/// Of a label; the list of pairs begins 16 KiB into it.
+/// Size of a label. The name/value list is at offset 16 KiB.
 const LABEL: u64 = 256 << 10;
 const LIST: u64 = 16 << 10;
 const LIST_BYTES: usize = 112 << 10;
@@ -23,7 +23,7 @@ fn read(path: &Path) {
         let top = label.top.clone();
         let _ = top.map(|top| (top.title(), top.leaves().len()));
         let found = label::group(&[(path.to_owned(), label)]);
-        serde_json::to_string(&found).expect("what was found is JSON");
+        serde_json::to_string(&found).expect("serialize the pools");
     }
     let _ = Pool::name_in(path);
 }

@@ -1,4 +1,4 @@
-//! `.lis` traces, plain and packed.
+//! `.lis` traces, plain and compressed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Records of the intent log in a pool's image, with the checksums of their blocks made right.
+//! Changes records of the intent log in a pool's image, recomputes the checksums of their blocks, and opens the pool.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,7 +12,7 @@ fuzz_target!(init: image::serve_child(), |bytes: &[u8]| {
     assert!(!blocks.is_empty(), "the image has no log");
     let chosen = usize::from(*choice) % blocks.len();
     let block = &mut blocks[chosen];
-    // Mostly records; every eighth time the block's own head, too.
+    // One input in eight may also change the header of the block.
     let from = if choice & 7 == 7 { 0 } else { zil::RECORDS };
     changes::apply(bytes, &mut block.bytes[from..]);
     block.seal();

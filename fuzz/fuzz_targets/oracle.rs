@@ -1,4 +1,4 @@
-//! oracleGeneral traces, plain and packed.
+//! oracleGeneral traces, plain and compressed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

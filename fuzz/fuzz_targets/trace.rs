@@ -1,4 +1,4 @@
-//! Parquet traces: as they are, and with their checksums made right.
+//! Reads Parquet traces unchanged and with recomputed checksums.
 #![no_main]
 
 use std::path::Path;
@@ -9,14 +9,14 @@ use poolwright_mrc::input::Format;
 use poolwright_trace::export::{self, Format as Exported};
 use poolwright_trace::{Op, Reader, stats};
 
-/// Bytes that are moved in what is counted block by block: the statistics visit every block of a transfer.
+/// Limit of transferred bytes for the statistics, which visit every block of a transfer.
 const MOVED: u64 = 1 << 24;
 
 fuzz_target!(init: report_panics(), |bytes: &[u8]| {
     with_file(bytes, read);
     let mut bytes = bytes.to_vec();
     sealed::seal(&mut bytes);
-    // A crash's input as a file that other programs can be given.
+    // Keeps the input of a crash as a file for other programs.
     if let Some(path) = std::env::var_os("POOLWRIGHT_FUZZ_SEALED") {
         std::fs::write(path, &bytes).expect("write the sealed trace");
     }
@@ -24,7 +24,7 @@ fuzz_target!(init: report_panics(), |bytes: &[u8]| {
     cache_input::check(&bytes, Some(Format::Trace));
 });
 
-/// The fuzzer takes every panic for a failure, also one that the reader catches.
+/// libFuzzer reports every panic as a failure. Hides the panics that the trace reader catches.
 fn report_panics() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

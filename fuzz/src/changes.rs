@@ -1,7 +1,8 @@
-//! What an input says should be changed: a list of places and values.
+//! Interprets an input as a list of changes to a buffer.
 
-/// Applies the changes of `input`, 12 bytes each, to `bytes`: where (four bytes, as a share of the length), how, how wide,
-/// and a value. Values near the limits of a length or an offset come up more often than chance would have them.
+/// Applies the changes in `input` to `bytes`. A change has 12 bytes: three give the position (modulo the length), one the kind of
+/// change and the width of the field, eight the value. Values near the limits of lengths and offsets are more frequent than in
+/// random data.
 pub fn apply(input: &[u8], bytes: &mut [u8]) {
     for change in input.as_chunks::<12>().0 {
         let place = u32::from_le_bytes([change[0], change[1], change[2], 0]) as usize % bytes.len();

@@ -1,7 +1,8 @@
-//! Pools whose labels or intent log an input has changed, with their checksums made right again, opened by the engine.
+//! Opens pools with changed labels or intent logs, whose checksums were recomputed, in the engine.
 //!
-//! The engine cannot be started again in a process, and a failed assertion of libzpool ends it, so each input is opened by
-//! a child: this program again. Nothing that the child covers is seen by the fuzzer, which draws blindly here.
+//! A process can start the engine only once, and a failed assertion of libzpool ends the process. Therefore each input is opened
+//! by a child process that runs this program. The fuzzer does not see the child's coverage, so these targets are not
+//! coverage-guided.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -16,22 +17,24 @@ use poolwright_openzfs::node::{New, SetAttr};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Engine, Node, NodeResult, Pool, Spec, node};
 
-/// Tells a child what to do with the file in [`FILE`].
+/// Environment variable with the task of a child process.
 const TASK: &str = "POOLWRIGHT_FUZZ_TASK";
+/// Environment variable with the path of the pool file.
 const FILE: &str = "POOLWRIGHT_FUZZ_IMAGE";
-/// The least that a vdev can be.
+/// The smallest size of a vdev.
 const VDEV_BYTES: u64 = 64 << 20;
-/// Only pages that hold something are kept of the pool.
+/// An image stores the pages of a pool that are not all zero.
 const PAGE: usize = 4096;
-/// An import takes a second. Less than the fuzzer allows an input, so that no child outlives it.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit of a child. An import takes a second. The limit is below the fuzzer's limit for an input, so no child outlives the
+/// fuzzer.
+const CHILD_LIMIT: Duration = Duration::from_secs(20);
 
-/// A pool as it is on disk: its pages that hold something.
+/// A pool file: its pages that are not all zero.
 pub struct Image {
     pages: Vec<(u64, Vec<u8>)>,
 }
 
-/// Does a child's task, if this process is one. To be called first.
+/// If this process is a child, runs its task and exits. The target calls this function first.
 pub fn serve_child() {
     let (Ok(task), Ok(file)) = (std::env::var(TASK), std::env::var(FILE)) else { return };
     let done = match task.as_str() {
@@ -59,7 +62,7 @@ fn errno(why: poolwright_openzfs::Errno) -> String {
     format!("errno {}", why.0)
 }
 
-/// Makes a pool whose dataset has a log, and waits to be killed.
+/// Creates a pool with an intent log, then waits until the parent kills this process.
 fn make(file: &Path) -> Done {
     let mut spec = Spec::single("fuzz", file, 12);
     spec.groups[0].files[0].1 = VDEV_BYTES;
@@ -75,7 +78,7 @@ fn make(file: &Path) -> Done {
     Ok(())
 }
 
-/// A record of every kind that is played back.
+/// Writes log records of every kind that the engine replays.
 fn fill(dataset: &Dataset) -> NodeResult<()> {
     let root = dataset.root()?;
     let file = New { mode: 0o100_644, ..New::default() };
@@ -102,7 +105,7 @@ fn fill(dataset: &Dataset) -> NodeResult<()> {
     a.sync()
 }
 
-/// Imports the pool, plays back its logs, and looks at everything.
+/// Imports the pool, replays its logs, and reads all of its contents.
 fn open(file: &Path) -> Done {
     Pool::name_in(file)?;
     let pool = Pool::import(engine()?, &[file.to_owned()], false)?;
@@ -111,7 +114,7 @@ fn open(file: &Path) -> Done {
         match pool.open_dataset(name) {
             Ok(dataset) => {
                 eprintln!("replayed: {}", dataset.replayed());
-                dataset.root().and_then(|root| look(&dataset, &root, 8)).unwrap_or_default();
+                dataset.root().and_then(|root| read_tree(&dataset, &root, 8)).unwrap_or_default();
             }
             Err(why) => eprintln!("refused: {name}: {why}"),
         }
@@ -120,8 +123,8 @@ fn open(file: &Path) -> Done {
     Ok(())
 }
 
-/// Reads a directory and all below it, not deeper than that.
-fn look(dataset: &Dataset, dir: &Node, depth: u32) -> NodeResult<()> {
+/// Reads a directory and its subdirectories, down to `depth` levels.
+fn read_tree(dataset: &Dataset, dir: &Node, depth: u32) -> NodeResult<()> {
     let mut objects = Vec::new();
     dir.read_dir(0, &mut |entry| {
         objects.push(entry.object);
@@ -132,14 +135,14 @@ fn look(dataset: &Dataset, dir: &Node, depth: u32) -> NodeResult<()> {
         let _ = (node.attr(), node.target(), node.xattr_names(), node.xattr(c"user.name"));
         let _ = node.read_at(0, &mut vec![0; 1 << 16]);
         if node.mode() & 0o170_000 == 0o040_000 && depth > 0 && object != dir.object() {
-            let _ = look(dataset, &node, depth - 1);
+            let _ = read_tree(dataset, &node, depth - 1);
         }
     }
     Ok(())
 }
 
 impl Image {
-    /// The pool that every input changes.
+    /// The unchanged pool, created on the first call.
     pub fn base() -> &'static Image {
         static IMAGE: OnceLock<Image> = OnceLock::new();
         IMAGE.get_or_init(|| {
@@ -148,16 +151,17 @@ impl Image {
             let mut child = command("make", &file).stdout(Stdio::piped()).spawn().expect("start a child");
             let mut line = String::new();
             let out = child.stdout.take().expect("its output is piped");
-            BufReader::new(out).read_line(&mut line).expect("read what the child says");
+            BufReader::new(out).read_line(&mut line).expect("read the child's output");
             child.kill().expect("end the child");
             child.wait().expect("wait for the child");
-            assert_eq!(line.trim(), "made", "the base image could not be made");
+            assert_eq!(line.trim(), "made", "the child did not create the base image");
             let image = Image::load(&file);
-            let said = image.open_with(&[]);
-            let played = said.lines().find_map(|line| line.strip_prefix("replayed: ")?.parse::<u64>().ok());
+            let output = image.open_with(&[]);
+            let replayed =
+                output.lines().find_map(|line| line.strip_prefix("replayed: ")?.parse::<u64>().ok());
             assert!(
-                played.is_some_and(|records| records > 10),
-                "the base image has no log to play back: {said}"
+                replayed.is_some_and(|records| records > 10),
+                "the base image has no log to replay: {output}"
             );
             image
         })
@@ -176,7 +180,7 @@ impl Image {
         Image { pages }
     }
 
-    /// Its bytes from there on; zeros where nothing is kept.
+    /// Returns `len` bytes from offset `at`.
     pub fn read(&self, at: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         for (start, page) in &self.pages {
@@ -191,13 +195,13 @@ impl Image {
         bytes
     }
 
-    /// Offsets of the pages that hold something.
+    /// Offsets of the pages that are not all zero.
     pub fn offsets(&self) -> impl Iterator<Item = u64> + '_ {
         self.pages.iter().map(|(at, _)| *at)
     }
 
-    /// Has a child open it with these bytes at these offsets in place of its own, and returns what the child said. Panics if
-    /// the child crashes or hangs.
+    /// Writes the image with `changes` (offsets and bytes) to a file, opens it in a child process, and returns the child's
+    /// output. Panics if the child crashes or hangs.
     pub fn open_with(&self, changes: &[(u64, Vec<u8>)]) -> String {
         let file = scratch();
         let disk = File::create(&file).expect("make the image");
@@ -207,21 +211,21 @@ impl Image {
         }
         drop(disk);
         let child = command("open", &file).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-        let (status, said) = finish(child.expect("start a child"));
+        let (status, output) = finish(child.expect("start a child"));
         let _ = std::fs::remove_file(&file);
         if status.is_none_or(|status| status.signal().is_some() || status.code() != Some(0))
-            && !is_assertion(&said)
+            && !is_assertion(&output)
         {
-            panic!("the child ended with {status:?}: {said}");
+            panic!("the child ended with {status:?}: {output}");
         }
-        said
+        output
     }
 }
 
-/// libzpool's own assertions end the process by design. What ours find is told apart by the file they name.
-fn is_assertion(said: &str) -> bool {
-    (said.contains("ASSERT at") || said.contains("VERIFY") || said.contains("PANIC at"))
-        && !said.contains("csrc/")
+/// Assertions of libzpool end the process by design and are not findings. Assertions of the engine name a file in `csrc/`.
+fn is_assertion(output: &str) -> bool {
+    (output.contains("ASSERT at") || output.contains("VERIFY") || output.contains("PANIC at"))
+        && !output.contains("csrc/")
 }
 
 fn scratch() -> PathBuf {
@@ -234,19 +238,19 @@ fn command(task: &str, file: &Path) -> Command {
     command
 }
 
-/// Its status, none if it had to be killed, and what it said.
+/// Waits for the child and returns its status (`None` if it was killed at the time limit) and its standard error.
 fn finish(mut child: Child) -> (Option<ExitStatus>, String) {
     let mut stderr = child.stderr.take().expect("its errors are piped");
     let reader = std::thread::spawn(move || {
-        let mut said = Vec::new();
-        let _ = stderr.read_to_end(&mut said);
-        String::from_utf8_lossy(&said).into_owned()
+        let mut output = Vec::new();
+        let _ = stderr.read_to_end(&mut output);
+        String::from_utf8_lossy(&output).into_owned()
     });
     let began = Instant::now();
     let status = loop {
         match child.try_wait().expect("wait for the child") {
             Some(status) => break Some(status),
-            None if began.elapsed() > PATIENCE => {
+            None if began.elapsed() > CHILD_LIMIT => {
                 let _ = child.kill();
                 let _ = child.wait();
                 break None;

@@ -1,4 +1,4 @@
-//! What the fuzz targets share.
+//! Code that the fuzz targets share.
 
 pub mod cache_input;
 pub mod changes;
@@ -17,14 +17,14 @@ pub fn with_file<T>(bytes: &[u8], read: impl FnOnce(&std::path::Path) -> T) -> T
     with_file_at(bytes, 0, bytes.len() as u64, read)
 }
 
-/// The file that inputs are put into: the one in `POOLWRIGHT_FUZZ_FILE`, which a crash leaves that the fuzzer itself cannot
-/// tell of, or else one without a name.
+/// The file for inputs: the path in `POOLWRIGHT_FUZZ_FILE`, or an unnamed temporary file. A named file remains after a crash that
+/// libFuzzer cannot report itself.
 fn file() -> File {
     let open = |path| File::options().read(true).write(true).create(true).truncate(true).open(path);
     std::env::var_os("POOLWRIGHT_FUZZ_FILE").map_or_else(tempfile::tempfile, open).expect("a temporary file")
 }
 
-/// The same with `bytes` at an offset of a file of `len` bytes, which holds zeros elsewhere.
+/// Like [`with_file`], with `bytes` at `offset` of a file of `len` bytes that is otherwise zero.
 pub fn with_file_at<T>(bytes: &[u8], offset: u64, len: u64, read: impl FnOnce(&std::path::Path) -> T) -> T {
     static FILE: OnceLock<Mutex<File>> = OnceLock::new();
     let file = FILE.get_or_init(|| Mutex::new(file()));

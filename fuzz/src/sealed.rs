@@ -1,12 +1,12 @@
-//! Traces carry checksums of their row groups and a seal before each footer. A mutation would be refused there and reach
-//! nothing behind it, so both are computed anew, as someone who makes a hostile trace would.
+//! Recomputes the checksums of a changed trace. A trace has a checksum for each row group and a seal before each footer. Without this
+//! step the reader would reject nearly every mutation there, and the code behind would not be tested.
 
 use parquet::file::metadata::ParquetMetaDataReader;
 
 const SEAL: &[u8; 8] = b"PWTRSEAL";
 const KEY: &[u8] = b"poolwright.crc32";
 
-/// Makes the checksums of a trace right, as far as its last footer can be found.
+/// Recomputes the checksums and the seal of a trace, if its last footer can be located.
 pub fn seal(bytes: &mut [u8]) {
     let Some(footer) = last_footer(bytes) else { return };
     let sums = row_group_sums(bytes, footer.clone());
@@ -21,7 +21,7 @@ pub fn seal(bytes: &mut [u8]) {
     bytes[at..at + 8].copy_from_slice(SEAL);
     bytes[at + 8..at + 12].copy_from_slice(&crc.to_le_bytes());
     bytes[at + 12..footer.start].copy_from_slice(&(footer.len() as u32).to_le_bytes());
-    // The empty checkpoint that every trace starts with.
+    // The empty checkpoint at the start of every trace.
     if at >= 12 {
         bytes[..4].copy_from_slice(b"PAR1");
         bytes[4..12].copy_from_slice(SEAL);
@@ -37,7 +37,7 @@ fn last_footer(bytes: &[u8]) -> Option<std::ops::Range<usize>> {
     (len > 0 && start >= 20).then_some(start..end)
 }
 
-/// As the reader computes them; none where the footer makes no sense.
+/// The checksums as the reader computes them; empty if the footer cannot be decoded.
 fn row_group_sums(bytes: &[u8], footer: std::ops::Range<usize>) -> Vec<u32> {
     let decoded = std::panic::catch_unwind(|| ParquetMetaDataReader::decode_metadata(&bytes[footer]));
     let Ok(Ok(metadata)) = decoded else { return Vec::new() };
@@ -50,7 +50,8 @@ fn row_group_sums(bytes: &[u8], footer: std::ops::Range<usize>) -> Vec<u32> {
     metadata.row_groups().iter().map(|group| sum(group).unwrap_or(0)).collect()
 }
 
-/// Where the footer has the digits: Thrift's compact protocol writes key, field header (one byte) and length (a varint).
+/// Range of the checksum digits in the footer. Thrift's compact protocol writes the key, a field header (one byte) and the length (a
+/// varint) before them.
 fn sums_in_footer(bytes: &[u8], footer: std::ops::Range<usize>) -> Option<std::ops::Range<usize>> {
     let text = &bytes[footer.clone()];
     let key = text.windows(KEY.len()).rposition(|window| window == KEY)?;

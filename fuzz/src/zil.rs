@@ -1,8 +1,8 @@
-//! Blocks of the intent log in an image: found, changed, and their checksum made right.
+//! Finds the blocks of the intent log in an image, and recomputes their checksums.
 //!
-//! A block starts with `zil_chain_t`: padding, the pointer to the next block, how many bytes are used, and the checksum,
-//! which is Fletcher-4 over what is used with the block's own sequence number in the checksum's place. The pointer to the
-//! next block carries that block's number, so this block's is one less.
+//! A block starts with `zil_chain_t`: padding, the pointer to the next block, the number of bytes in use, and the checksum. The
+//! checksum is Fletcher-4 over the bytes in use, with the block's sequence number in the place of the checksum. The pointer to the next
+//! block contains the next sequence number, so this block's number is one less.
 
 use crate::image::Image;
 
@@ -12,15 +12,15 @@ const NEXT_CHECKSUM: usize = 8 + 96;
 const USED: usize = 8 + 128;
 const MAGIC_AT: usize = USED + 8;
 const CHECKSUM: usize = MAGIC_AT + 8;
-/// Where the records begin.
+/// Offset of the first record in a block.
 pub const RECORDS: usize = 192;
 const LARGEST: usize = 128 << 10;
 
 /// A block of the log.
 pub struct Block {
-    /// Where in the image.
+    /// Offset in the image.
     pub at: u64,
-    /// As much of it as is used, rounded up as its checksum is.
+    /// The bytes in use, rounded up as for the checksum.
     pub bytes: Vec<u8>,
     number: [u64; 4],
 }
@@ -46,7 +46,7 @@ fn fletcher4(bytes: &[u8]) -> [u64; 4] {
     [a, b, c, d]
 }
 
-/// All blocks whose checksum is understood.
+/// All blocks with a valid checksum.
 pub fn find(image: &Image) -> Vec<Block> {
     image.offsets().filter_map(|at| block(image, at)).collect()
 }
@@ -67,7 +67,7 @@ fn block(image: &Image, at: u64) -> Option<Block> {
 }
 
 impl Block {
-    /// Makes its checksum right for what is in it.
+    /// Recomputes the checksum.
     pub fn seal(&mut self) {
         let used = (word(&self.bytes, USED) as usize).clamp(RECORDS, self.bytes.len());
         let len = used.next_multiple_of(LEAST).min(self.bytes.len());

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# The estimator: speed of a full one against a bare loop of the same codecs, how often a sample's interval holds the
-# truth, and how long a sample of a large data set takes that is not in the page cache. That full estimates equal
-# what zdb counts is a test (crates/estimate/tests/databases.rs).
+# Measures `poolwright estimate`: the speed of a full estimate relative to a bare loop over the same codecs, how often the interval of a
+# sample contains the true value, and the time to sample a large data set that is not in the page cache. A test checks that full
+# estimates equal zdb's counts (crates/estimate/tests/databases.rs).
 #
 # usage: scripts/bench/20-estimate.sh
 #
-# ESTIMATE_SEEDS (200) samples per mix of content; ESTIMATE_GIB (20) of data, which need room in BENCH_SCRATCH.
-# POOLWRIGHT names another binary than target/release/poolwright; the tools (crates/devtools) lie beside it.
+# Environment (default in parentheses):
+#   ESTIMATE_SEEDS  samples of each mix of contents (200)
+#   ESTIMATE_GIB    GiB of data in the large data set (20); it needs that much space in BENCH_SCRATCH
+#   POOLWRIGHT      the program (target/release/poolwright); the tools of crates/devtools are expected beside it
+#
 # Exit status: 0 done; 1 failed.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -38,7 +41,7 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-# figures SCRIPT FILE: one BENCH line for each figure that the Python in SCRIPT makes of FILE's JSON lines.
+# figures SCRIPT FILE: runs the Python text SCRIPT on the JSON lines of FILE; it prints one BENCH line for each figure.
 figures() {
     python3 -c '
 import json, sys
@@ -49,7 +52,7 @@ lines = [json.loads(line) for line in open(sys.argv[2]) if line.startswith("{")]
 exec(sys.argv[1])' "$1" "$2"
 }
 
-say "== a full estimate beside a bare loop of the same codecs, $SPEED_RUNS pairs of runs"
+say "== speed of a full estimate and of a bare loop over the same codecs, $SPEED_RUNS pairs of runs"
 "$TOOLS/estimate-generate" "$BENCH_SCRATCH/small" 1
 head -c 128M "$BENCH_SCRATCH/small/file000" >"$BENCH_SCRATCH/small/data"
 "$TOOLS/estimate-speed" "$BENCH_SCRATCH/small/data" "$SPEED_RUNS" | tee "$BENCH_SCRATCH/speed.json"
@@ -58,17 +61,17 @@ bench("codec speed", m["estimate_mib_s"], "MiB/s", m["bare_mib_s"], m["ratio"], 
     "$BENCH_SCRATCH/speed.json"
 rm -rf -- "$BENCH_SCRATCH/small"
 
-say "== intervals that hold the truth, of $SEEDS samples of each mix (the worst setting)"
+say "== intervals that contain the true value, of $SEEDS samples of each mix (the worst setting)"
 "$TOOLS/estimate-coverage" "$BENCH_SCRATCH/mixes" "$SEEDS" "$MIX_MIB" | tee "$BENCH_SCRATCH/coverage.json"
 figures 'for m in lines:
     share = m["held_worst"] / m["seeds"]
     bench("held, " + m["mix"], m["held_worst"], "of %d" % m["seeds"], m["seeds"], share, ">= 0.93", share >= 0.93,
           mean_held=m["held_mean"], places=m["places"])' "$BENCH_SCRATCH/coverage.json"
 
-say "== ±1 % on $GIB GiB that are not in the page cache"
+say "== time to ±1 % on $GIB GiB that are not in the page cache"
 free_kib=$(df --output=avail -k "$BENCH_SCRATCH" | tail -n 1)
 if [ "$free_kib" -lt $(((GIB + 2) * 1024 * 1024)) ]; then
-    say "BENCH-SKIP estimate: $GIB GiB of data need more room than there is in $BENCH_SCRATCH"
+    say "BENCH-SKIP estimate: not enough free space in $BENCH_SCRATCH for $GIB GiB of data"
     exit 0
 fi
 "$TOOLS/estimate-generate" "$BENCH_SCRATCH/large" "$GIB"

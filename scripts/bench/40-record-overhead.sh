@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# What recording costs a busy MariaDB: transactions a second, and CPU time a transaction (of the server and the
-# recorder together), of pairs of runs, one recorded and one not. And whether the recorder saw what the server did:
-# InnoDB's own count of the reads it issued, against the recorded ones.
+# Measures the cost of recording a busy MariaDB: transactions per second, and CPU time per transaction (server and recorder together),
+# in pairs of runs with and without the recorder. Also compares the number of recorded reads with InnoDB's own count.
 #
 # usage: scripts/bench/40-record-overhead.sh
 #
-# RECORD_PAIRS (10) pairs of RECORD_SECONDS (12) each, on a server and data of its own. Which run of a pair comes
-# first alternates, so that a drift of the machine or of the data does not favour one side. POOLWRIGHT names
-# another binary than target/release/poolwright.
+# Environment (default in parentheses):
+#   RECORD_PAIRS    pairs of runs (10)
+#   RECORD_SECONDS  length of a run (12)
+#   POOLWRIGHT      the program (target/release/poolwright)
+#
+# Uses a private server with its own data. The order within a pair alternates, so that a drift of the machine or of the data favours
+# neither side.
+#
 # Exit status: 0 done, or skipped because BPF is not permitted; 1 failed.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -42,22 +46,23 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
 
-# The recorder says why it cannot; "nothing was recorded" (status 1, on standard error too) means that it can.
+# permitted: whether the recorder can run here. If it cannot, its message contains "cannot record". An empty recording also fails with
+# status 1, but shows that recording is possible.
 permitted() {
-    local said
-    said=$("$POOLWRIGHT" record --dir "$BENCH_SCRATCH" --for 10ms -o "$BENCH_SCRATCH/probe.parquet" 2>&1) || true
+    local message
+    message=$("$POOLWRIGHT" record --dir "$BENCH_SCRATCH" --for 10ms -o "$BENCH_SCRATCH/probe.parquet" 2>&1) || true
     rm -f "$BENCH_SCRATCH/probe.parquet"
-    case $said in *"cannot record"*) say "BENCH-SKIP $said"; return 1 ;; esac
+    case $message in *"cannot record"*) say "BENCH-SKIP $message"; return 1 ;; esac
 }
 
-# CPU time of a process so far, in ticks.
+# ticks PID: the CPU time of a process, in clock ticks.
 ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
 
 innodb_reads() {
     mariadb --defaults-file="$DIR/my.cnf" -NBe "SHOW GLOBAL STATUS LIKE 'Innodb_data_reads'" | cut -f 2
 }
 
-# The transactions a second of one run, and the server's CPU ticks and transactions in it.
+# load SEED: runs the load; prints transactions per second, the server's CPU ticks, and the number of transactions.
 load() {
     local server before
     server=$(cat "$DIR/pid")
@@ -66,7 +71,7 @@ load() {
         || { tail -n 20 "$BENCH_SCRATCH/load.log" >&2; die 1 "the load failed (its last lines are above)"; }
     sed -n "s/.*transactions: *\([0-9]*\) *(\([0-9.]*\) per sec.*/\2 $(($(ticks "$server") - before)) \1/p" \
         "$BENCH_SCRATCH/load.log"
-    # The binary log would fill the disk in the end; this happens between the runs.
+    # Purge the binary log between the runs, or it would fill the disk.
     mariadb --defaults-file="$DIR/my.cnf" -e "FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW()"
 }
 
@@ -76,7 +81,7 @@ recorded() {
     local rate ticks
     "$POOLWRIGHT" record --dir "$DIR/data" -o "$BENCH_SCRATCH/trace.parquet" --json >"$BENCH_SCRATCH/record.json" &
     RECORDER=$!
-    sleep 1 # until the programs are loaded and the directory has been walked
+    sleep 1 # the recorder loads its BPF programs and scans the directory
     ticks=$(ticks "$RECORDER")
     rate=$(load "$1")
     ticks=$(($(ticks "$RECORDER") - ticks))
@@ -92,13 +97,13 @@ permitted || exit 0
 "$WORKLOAD/server.sh" start "$DIR"
 "$WORKLOAD/fill.sh" "$DIR" --scale "$SCALE" >"$BENCH_SCRATCH/fill.log" 2>&1 \
     || { tail -n 20 "$BENCH_SCRATCH/fill.log" >&2; die 1 "the fill failed (its last lines are above)"; }
-load 1 >/dev/null # a warm buffer pool for all
+load 1 >/dev/null # warm the buffer pool for all runs
 for ((pair = 1; pair <= PAIRS; pair++)); do
     if ((pair % 2)); then plain $pair; recorded $pair; else recorded $pair; plain $pair; fi
 done
 
-# The server is still writing back after a load: it is left alone for a while on both sides, so that no read is
-# between the two counts.
+# The server writes back dirty pages after a load. Wait before and after the counted load, so that no read falls between the two
+# counts.
 sleep 2
 "$RECORD_COUNT" "$DIR/data" $((SECONDS_EACH + 5)) "$BENCH_SCRATCH/trace.parquet" >"$BENCH_SCRATCH/counts" &
 RECORDER=$!

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Tune against the exhaustive grid: a private MariaDB under load is recorded, `tune` says what to use for its data, and
-# every recordsize 8K-128K and 1M with off, lz4, zstd-1 and zstd-3 is replayed to see what was best.
+# Compares the recommendation of `tune` with an exhaustive grid. Records a private MariaDB under load, runs `tune`, then replays each
+# recordsize from 8K to 128K and 1M with off, lz4, zstd-1 and zstd-3, and ranks the recommended setting among them.
 #
 # usage: scripts/bench/60-tune.sh
 #
-# The objective is that of the goal "balanced" (docs/method.md), worked out from the grid's own trials for both. With
-# BENCH_SMOKE=1 the grid has six settings and the recording is short.
+# The objective is that of the goal "balanced" (docs/method.md), computed from the trials of the grid for all settings. With
+# BENCH_SMOKE=1 the grid has six settings and the recording is short. GRID_REPEAT sets the trials for each setting (2).
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "$0")/../lib.sh"
@@ -30,7 +30,7 @@ clean_up() {
 trap clean_up EXIT
 
 if [ "$(id -u)" -ne 0 ]; then
-    echo "BENCH-SKIP recording needs the rights of root"
+    echo "BENCH-SKIP recording requires root"
     exit 0
 fi
 "$MARIADB/record.sh" "$DB" -o "$SCRATCH/t.parquet" --scale "$SCALE" --for "$SECONDS_RECORDED"
@@ -44,7 +44,7 @@ TOOK=$(echo "$(date +%s.%N) $BEGAN" | awk '{ printf "%.1f", $1 - $2 }')
 case $STATUS in 0 | 4) ;; *) die "$STATUS" "tune ended with status $STATUS" ;; esac
 sed -n '1,12p' "$SCRATCH/tune.txt"
 
-say "The whole grid, $REPEAT trials each"
+say "The grid, $REPEAT trials for each setting"
 "$PROGRAM" replay "$SCRATCH/t.parquet" --application --arc $ARC --first 6s --repeat "$REPEAT" \
     -o "data:recordsize=$RECORDSIZES" -o "data:compression=$COMPRESSIONS" --json >"$SCRATCH/grid.json"
 python3 "$(dirname -- "$0")/tune_figures.py" "$SCRATCH" "$TOOK"

@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
-# How often `tune` keeps settings that need no change, on a quiet machine and on a disturbed one: MariaDB is recorded, `tune`
-# with a long budget is followed until it says keep, and is then run again and again with these settings as today's. What a
-# disturbed run recommends is replayed on the quiet machine: it must not be worse than what it would replace.
+# Measures how often `tune` keeps settings that need no change, on a quiet machine and on a disturbed one. Records MariaDB, applies the
+# recommendations of `tune` with a long budget until it says keep, then runs `tune` repeatedly with these settings as the current ones. A
+# recommendation of a disturbed run is replayed on the quiet machine: it must not be worse than the current settings.
 #
 # usage: scripts/bench/61-tune-keep.sh
 #
-# RUNS (20) and DISTURBED (5) say how many runs, BUDGET (40s) how long each may take, ROUNDS (4) how often `tune` is followed
-# at most before them. With BENCH_SMOKE=1 one of each.
+# Environment (default in parentheses):
+#   RUNS       runs on the quiet machine (20)
+#   DISTURBED  runs on the disturbed machine (5)
+#   BUDGET     time budget of each of these runs (40s)
+#   ROUNDS     most recommendations to apply before them (4)
+# With BENCH_SMOKE=1, one of each.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "$0")/../lib.sh"
@@ -30,7 +34,7 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# tune NAME BUDGET SEED [OPTION...]: the plan is NAME.json.
+# tune NAME BUDGET SEED [OPTION...]: runs `tune`; writes the plan to NAME.json.
 tune() {
     local name=$1 budget=$2 seed=$3 status=0
     shift 3
@@ -39,7 +43,7 @@ tune() {
     case $status in 0 | 4) ;; *) cat "$SCRATCH/$name.txt" >&2; die "$status" "tune ended with status $status" ;; esac
 }
 
-# A load that comes and goes: 3 s on all CPUs, 4 s on none.
+# Starts a periodic load: 3 s on all CPUs, then 4 s idle.
 disturb() {
     for _ in $(seq "$(nproc)"); do
         setsid bash -c 'while :; do timeout --foreground 3 sh -c "while :; do :; done"; sleep 4; done' &
@@ -47,6 +51,7 @@ disturb() {
     done
 }
 
+# Stops the load.
 quiet() {
     local pid
     for pid in ${DISTURBERS[@]+"${DISTURBERS[@]}"}; do
@@ -57,17 +62,17 @@ quiet() {
 }
 
 if [ "$(id -u)" -ne 0 ]; then
-    echo "BENCH-SKIP recording needs the rights of root"
+    echo "BENCH-SKIP recording requires root"
     exit 0
 fi
 "$MARIADB/record.sh" "$DB" -o "$SCRATCH/t.parquet" --scale "$SCALE" --for 10
 
-say "The best settings, which are today's from now on"
+say "Search for the settings that the runs below use as the current ones"
 TODAY=()
 for round in $(seq "$ROUNDS"); do
     tune "best$round" "$FIRST" "$((100 + round))" ${TODAY[@]+"${TODAY[@]}"}
-    WORDS=$(python3 "$(dirname -- "$0")/tune_keep.py" today "$SCRATCH/best$round.json")
-    mapfile -t TODAY <<<"$WORDS"
+    OPTIONS=$(python3 "$(dirname -- "$0")/tune_keep.py" today "$SCRATCH/best$round.json")
+    mapfile -t TODAY <<<"$OPTIONS"
     say "  ${TODAY[*]}"
     if python3 "$(dirname -- "$0")/tune_keep.py" keeps "$SCRATCH/best$round.json"; then break; fi
 done

@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
-# The mount beside zfs-fuse 0.7.0, beside a FUSE file system that does nothing, and beside the engine without FUSE:
-# fio's jobs of 16K, sequential ones of 1M, and SQLite. Rounds are interleaved: every round runs every job on each.
+# Compares the mount with zfs-fuse 0.7.0, with a FUSE file system that does nothing, and with the engine without FUSE: fio jobs of 16K,
+# sequential jobs of 1M, and SQLite. Rounds are interleaved: each round runs each job on each server.
 #
 # usage: scripts/bench/70-mount.sh
 #
-# MOUNT_ROUNDS (5), MOUNT_SECONDS (5) for each timed job, MOUNT_MIB (512) of data. recordsize 16K with lz4 (zfs-fuse:
-# lzjb), ARC limit 1G for both, pools in BENCH_SCRATCH, or in /dev/shm where that is not given: so figures are those
-# of the programs and not of a disk. The pools are filled once and emptied first, as if they had been in use: the host's
-# finding room for a file's first bytes is not what is measured. zfs-fuse's package is unpacked into target/zfs-fuse and
-# never installed; it keeps a socket in /var/run/zfs while it runs. MOUNT_ARGUMENTS (`device`: no io_uring) are handed to
-# mount-serve (crates/devtools), which serves the mount.
-# Exit status: 0 done, or skipped because nothing can be mounted; 1 failed.
+# Environment (default in parentheses):
+#   MOUNT_ROUNDS     rounds (5)
+#   MOUNT_SECONDS    length of each timed job (5)
+#   MOUNT_MIB        MiB of data (512)
+#   MOUNT_ARGUMENTS  arguments for mount-serve (crates/devtools), which serves the mount; `device` disables io_uring
+#
+# Settings: recordsize 16K, lz4 (zfs-fuse: lzjb), ARC limit 1G for both. The pools are in BENCH_SCRATCH, by default in /dev/shm, so that
+# the figures are those of the programs and not of a disk. First each pool is filled and emptied once, because allocation of a file's first
+# bytes by the host is not to be measured. The package of zfs-fuse is unpacked into target/zfs-fuse and never installed; zfs-fuse keeps a
+# socket in /var/run/zfs while it runs.
+#
+# Exit status: 0 done, or skipped because FUSE mounts are not possible; 1 failed.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "$0")/../lib.sh"
@@ -33,10 +38,10 @@ stop_all() {
     [ -z "${OURS_PID:-}" ] || wait "$OURS_PID" || true
     [ -n "${OLD_PID:-}" ] || return 0
     old_zfs export -f old 2>/dev/null || true
-    # it does not end by itself while it believes that its pool is busy, and nothing in it is worth keeping
+    # zfs-fuse does not exit while it considers its pool busy. The pool is scratch data.
     kill -KILL "$OLD_PID" 2>/dev/null || true
     wait "$OLD_PID" 2>/dev/null || true
-    # Its server is dead by now, so that mountpoint(1) does not recognise it.
+    # mountpoint(1) does not recognise this mount, because its server has exited.
     if grep -q ' /zfs-kstat ' /proc/mounts; then umount /zfs-kstat && rmdir /zfs-kstat; fi
 }
 clean_up() {
@@ -63,7 +68,7 @@ fetch_old() {
 
 start_old() {
     fetch_old || return 1
-    # not through old_program: its process would be a shell's child, and this is the number that is killed
+    # Not through old_program: $! must be the process id of zfs-fuse, not of a shell.
     LD_LIBRARY_PATH=$OLD/lib/x86_64-linux-gnu "$OLD/sbin/zfs-fuse" --no-daemon -p "$SCRATCH/old.pid" -m "$ARC_MIB" >"$SCRATCH/old.log" 2>&1 &
     OLD_PID=$!
     sleep 2
@@ -73,7 +78,7 @@ start_old() {
     for setting in compression=lzjb recordsize=16K atime=off; do old_program zfs set "$setting" old; done
 }
 
-# age SERVER: its pool is filled to three quarters and emptied.
+# age SERVER: fills the pool to three quarters and empties it.
 age() {
     run "age" "$1" write --rw=write --bs=1M --size="$((VDEV_MIB * 3 / 4))M" --buffer_compress_percentage=0 --end_fsync=1
     rm -f "$SCRATCH/$1/f"
@@ -81,7 +86,7 @@ age() {
 
 start_ours() {
     mkdir "$SCRATCH/ours"
-    # shellcheck disable=SC2086 # words for the program
+    # shellcheck disable=SC2086 # a list of arguments
     "$TOOLS/mount-serve" "$SCRATCH/ours.vdev" "$SCRATCH/ours" pages "$THREADS" "arc=$ARC_MIB" "vdev=$VDEV_MIB" ${MOUNT_ARGUMENTS:-} >"$SCRATCH/ours.log" 2>&1 &
     OURS_PID=$!
     wait_mounted ours
@@ -102,14 +107,14 @@ wait_mounted() {
     return 1
 }
 
-# Data for every write of its own costs fio half a millisecond a MiB. The engine's own jobs write what they made before, so
-# fio does too where they are the reference; where the reference is another mount, data is fresh.
+# Generating new data for each write costs fio half a millisecond per MiB. The jobs of the engine repeat their data, so fio does the same
+# where they are the reference. Where the reference is another mount, fio generates new data.
 fresh=(--refill_buffers)
 
 # result JOB SERVER VALUE
 result() { printf '{"job":"%s","server":"%s","value":%s}\n' "$1" "$2" "$3" >>"$RESULTS"; }
 
-# run JOB SERVER FIELD fio-arguments: FIELD is read or write; records operations a second.
+# run JOB SERVER FIELD FIO-ARGUMENT...: FIELD is read or write; records operations per second.
 run() {
     local job=$1 server=$2 field=$3
     shift 3
@@ -129,7 +134,7 @@ print(round(side["total_ios"] * 1000 / spent, 1))' "$SCRATCH/fio.json" "$field" 
 
 timed=(--time_based --runtime="$SECONDS_EACH")
 
-# The cold read needs the pool exported and imported; the page cache is dropped with the mount.
+# cold SERVER: exports and imports the pool. The unmount drops the page cache.
 cold() {
     case $1 in
         ours)
@@ -154,7 +159,7 @@ round() {
             cold "$server"
             run "cold read 1M" "$server" read --rw=read --bs=1M
         fi
-        # fio would drop the pages before each job
+        # --invalidate=0: otherwise fio drops the cached pages before each job.
         run "warm" "$server" read --rw=read --bs=1M --invalidate=0
         run "read, page cache, 1 job" "$server" read --rw=randread --invalidate=0 "${timed[@]}"
         run "read, page cache, 4 jobs" "$server" read --rw=randread --invalidate=0 --numjobs=4 "${timed[@]}"
@@ -169,7 +174,7 @@ round() {
     done
 }
 
-# Rows a second, one in each transaction, WAL and synchronous=FULL.
+# sqlite FILE: rows per second, one row in each transaction, with WAL and synchronous=FULL.
 sqlite() {
     python3 - "$1" "$SECONDS_EACH" <<'PYTHON'
 import os, sqlite3, sys, time
@@ -190,7 +195,7 @@ PYTHON
 }
 
 if ! start_ours; then
-    echo "BENCH-SKIP mount: nothing can be mounted here (is /dev/fuse there, and are you root?)"
+    echo "BENCH-SKIP mount: cannot mount a FUSE file system here (requires /dev/fuse and root)"
     exit 0
 fi
 say "Served through $(sed -n 's/.* through \([^,]*\),.*/\1/p' "$SCRATCH/ours.log" | head -n 1)"
@@ -201,13 +206,13 @@ if start_old; then
     servers+=(old)
     age old
 else
-    say "BENCH-SKIP mount: zfs-fuse's package cannot be had here, so nothing is compared with it"
+    say "BENCH-SKIP mount: cannot download the zfs-fuse package; skipping the comparison with it"
 fi
 for number in $(seq "$ROUNDS"); do
     say "Round $number of $ROUNDS"
     round "${servers[@]}"
 done
-# More than the ARC can hold, written and read, and then what the server's memory has come to.
+# Write and read more than the ARC can hold, then read the server's resident memory.
 say "Memory with a full ARC"
 MIB=$((ARC_MIB * 2)) ALL_TIME=all run "fill" ours write --rw=write --bs=1M --end_fsync=1
 MIB=$((ARC_MIB * 2)) run "fill" ours read --rw=read --bs=1M --direct=1

@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# A file of many records, through the mount: what writing, reading, finding holes, overwriting, truncating and deleting
-# costs for each, with MANY_RECORDS of them beside a tenth of that; how long others wait meanwhile; memory.
+# Measures a file with many records on the mount: the cost per record of writing, reading, finding holes, overwriting, truncating and
+# deleting, with MANY_RECORDS records and with a tenth of them; the latency of other writers meanwhile; the server's memory.
 #
 # usage: scripts/bench/81-many-records.sh
 #
-# MANY_RECORDS (10240000), MANY_ROUNDS (1), the smaller and the larger in turns. recordsize=1K, lz4, ashift=9, rows that
-# pack into half: 6G, but overwritten and freed space is not used again at once, so 20G have to be free in BENCH_SCRATCH,
-# or in TMPDIR where that is not given. ARC limit 2G.
-# Exit status: 0 done, or skipped because nothing can be mounted; 1 failed.
+# Environment (default in parentheses):
+#   MANY_RECORDS  number of records (10240000)
+#   MANY_ROUNDS   rounds, each with the smaller and the larger number (1)
+#
+# Settings: recordsize=1K, lz4, ashift=9, ARC limit 2G, rows that compress to half. The data take 6G, but freed space is not reused at
+# once, so the bench needs 20G of free space in BENCH_SCRATCH, or in TMPDIR.
+#
+# Exit status: 0 done, or skipped because FUSE mounts are not possible; 1 failed.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "$0")/../lib.sh"

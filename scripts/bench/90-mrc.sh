@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Miss-ratio curves: ARC at eight sizes against libcachesim's native multi-threaded simulator, and the rate of LRU curves.
+# Measures miss-ratio curves: ARC at eight sizes, compared with libcachesim's native multi-threaded simulator, and the rate of LRU curves.
 #
 # usage: scripts/bench/90-mrc.sh
 #
-# The same trace in the same format (oracleGeneral, not compressed), the same sizes, all processors; whole commands, so that
-# reading is in, in turns. libcachesim's simulator is its program `cachesim` where it can be built (scripts/mrc/cachesim.sh;
-# $CACHESIM names another), and always the same C code in threads of its Python package; the faster one counts.
-# On a machine that others use, the processor time is the one to believe: both are printed.
-# BENCH_SMOKE=1 makes it quick. POOLWRIGHT names the program.
+# Both programs read the same trace in the same format (uncompressed oracleGeneral), for the same sizes, with all CPUs. Whole commands are
+# timed, in turns, so reading is included. The reference is the faster of libcachesim's program `cachesim`, if it can be built
+# (scripts/mrc/cachesim.sh), and the same C code in threads of its Python package. Wall time and CPU time are printed; on a shared machine,
+# CPU time is the reliable one.
+#
+# Environment: CACHESIM names another `cachesim`, POOLWRIGHT another program than target/release/poolwright. BENCH_SMOKE=1 shortens the
+# bench.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "$0")/../lib.sh"
@@ -17,11 +19,11 @@ PYTHON=${POOLWRIGHT_VENV:-$POOLWRIGHT_ROOT/target/venv}/bin/python3
 export POOLWRIGHT=${POOLWRIGHT:-$TARGET/release/poolwright} RATE=$TARGET/release/mrc-rate
 export POOLWRIGHT_SHARED=${POOLWRIGHT_SHARED:-$POOLWRIGHT_ROOT/../shared}
 if ! "$PYTHON" -c 'import libcachesim, numpy, pyarrow' 2>/dev/null; then
-    say "BENCH-SKIP libcachesim cannot be imported by $PYTHON (scripts/install.sh --for bench installs it)"
+    say "BENCH-SKIP $PYTHON cannot import libcachesim (scripts/install.sh --for bench installs it)"
     exit 0
 fi
 if [ -z "${CACHESIM:-}" ]; then
-    "$POOLWRIGHT_ROOT/scripts/mrc/cachesim.sh" || say "cachesim is left out; libcachesim's threads in Python stand for it"
+    "$POOLWRIGHT_ROOT/scripts/mrc/cachesim.sh" || say "cachesim could not be built; comparing with libcachesim's Python package only"
     CACHESIM=$POOLWRIGHT_ROOT/target/cachesim/cachesim
 fi
 export CACHESIM

@@ -1,12 +1,19 @@
 #!/usr/bin/env bash
-# Sampled miss-ratio curves: in how many of a hundred seeds the exact miss ratio lies in the printed band, at the size
-# where it does least often, and how wide the bands are; what a trace of a billion requests takes.
+# Measures sampled miss-ratio curves: for how many of a hundred seeds the printed confidence interval contains the exact miss ratio, at the
+# cache size with the lowest coverage; the widths of the intervals; time and memory for a trace of a billion requests.
 #
 # usage: scripts/bench/91-mrc-sample.sh
 #
-# OLTP and P3, the traces of the ARC paper, where they are, in ../shared/data or $POOLWRIGHT_SHARED/data; always two loops,
-# Zipf's law, and that with scans. MRC_SEEDS (100) samples of each, MRC_MODELS (lru,arc,openzfs), MRC_RATES (0.1,0.01),
-# MRC_REQUESTS (1G) of the long trace, MRC_TRACES (long,OLTP,P3,zipf,scan and zipf,loop,large loop). POOLWRIGHT names another binary than target/release/poolwright.
+# Environment (default in parentheses):
+#   MRC_SEEDS          samples of each trace (100)
+#   MRC_MODELS         cache models (lru,arc,openzfs)
+#   MRC_RATES          sampling rates (0.1,0.01)
+#   MRC_REQUESTS       requests of the long trace (1G)
+#   MRC_TRACES         traces (long,OLTP,P3,zipf,scan and zipf,loop,large loop)
+#   POOLWRIGHT_SHARED  directory with data/arc-OLTP.lis.zst and data/arc-P3.lis.zst, the traces of the ARC paper (../shared); a missing
+#                      trace is skipped
+#   POOLWRIGHT         the program (target/release/poolwright)
+#
 # Exit status: 0 done; 1 failed.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh

@@ -1,7 +1,7 @@
-"""What 80-many-files and 81-many-records share: a pool served on a mount, steps timed on it, figures from them.
+"""Code that 80-many-files and 81-many-records share: serves a pool on a mount, times steps on it, prints the figures.
 
-Each step is counted in wall time and in processor time, the server's and ours together: on a machine that others use
-the second is the one to believe.
+Each step is measured in wall time and in CPU time (of the server and this process together). On a shared machine, the CPU
+time is the reliable one.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-DIRTY_MIB = 512  # mount-serve: written and not yet on disk
+DIRTY_MIB = 512  # mount-serve's limit of dirty data
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -27,14 +27,14 @@ class CannotMount(Exception):
 class Served:
     """A pool of one file, mounted by mount-serve (crates/devtools)."""
 
-    def __init__(self, scratch, *words):
-        self.vdev, self.mnt, self.words = scratch / "vdev", scratch / "mnt", words
+    def __init__(self, scratch, *arguments):
+        self.vdev, self.mnt, self.arguments = scratch / "vdev", scratch / "mnt", arguments
         self.cpu_before, self.peak_kib, self.process = 0.0, 0, None
 
     def start(self):
         target = Path(os.environ.get("CARGO_TARGET_DIR") or Path(os.environ["POOLWRIGHT_ROOT"]) / "target")
         self.mnt.mkdir(exist_ok=True)
-        serve = [target / "release/mount-serve", self.vdev, self.mnt, *self.words]
+        serve = [target / "release/mount-serve", self.vdev, self.mnt, *self.arguments]
         self.process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if not self.process.stdout.readline().startswith("mounted"):
             raise CannotMount
@@ -45,13 +45,13 @@ class Served:
         self.peak()
         self.cpu_before = self.cpu()
         subprocess.run(["umount", self.mnt], check=False)
-        said, _ = self.process.communicate()
+        output, _ = self.process.communicate()
         status, self.process = self.process.returncode, None
         if status != 0:
-            sys.exit(f"the server ended with status {status}: {said}")
+            sys.exit(f"mount-serve exited with status {status}: {output}")
 
     def kill(self):
-        """Ends it whoever still uses the mount; the pool is for this run only."""
+        """Kills the server even if the mount is busy; the pool is scratch data."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -59,17 +59,17 @@ class Served:
             self.process = None
 
     def again(self):
-        """Exported and imported: neither the kernel nor the server knows anything any more."""
+        """Exports and imports the pool, which empties the caches of the kernel and the server."""
         self.stop()
         self.start()
 
     def cpu(self):
-        """Seconds of processor time so far."""
+        """Seconds of CPU time so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
         return self.cpu_before + (int(fields[11]) + int(fields[12])) / TICK
 
     def peak(self):
-        """The most memory it had resident since it was last asked, in KiB."""
+        """Peak resident memory in KiB since the last call."""
         proc = Path(f"/proc/{self.process.pid}")
         lines = proc.joinpath("status").read_text(encoding="ascii").splitlines()
         kib = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
@@ -79,7 +79,7 @@ class Served:
 
 
 class Steps:
-    """Microseconds an item, of time and of processor time, by the name of the step."""
+    """Microseconds per item, in wall time and in CPU time, by the name of the step."""
 
     def __init__(self, served):
         self.served, self.took = served, {}
@@ -91,15 +91,15 @@ class Steps:
         spent, cpu_spent = time.monotonic() - began, cpu() - cpu_began
         each, cpu_each = (seconds * 1e6 / items for seconds in (spent, cpu_spent))
         self.took[name] = {"time": each, "cpu": cpu_each}
-        print(f"  {items:>9} {name:<22} {each:9.2f} us each, {cpu_each:9.2f} of processors, "
+        print(f"  {items:>9} {name:<22} {each:9.2f} us each, {cpu_each:9.2f} of CPU time, "
               f"{self.served.peak() // 1024:>5} MiB", flush=True)
 
 
 @contextlib.contextmanager
 def scratch():
     """
-    A folder for one run, removed with it. Not in memory: a pool writes to new places for as long as there are any, and
-    takes twice and three times what is in it.
+    A directory for one run. It is not in memory: a pool prefers unused space, so its file grows to two or three times its
+    contents.
     """
     folder = Path(tempfile.mkdtemp(prefix="poolwright-many.", dir=os.environ.get("BENCH_SCRATCH")))
     try:
@@ -108,11 +108,11 @@ def scratch():
         shutil.rmtree(folder)
 
 
-def measured(count, run, *words):
-    """One run of `count` items on a fresh pool: its steps, and the server's peak in KiB."""
+def measured(count, run, *arguments):
+    """One run of `count` items on a new pool: its steps, and the server's peak memory in KiB."""
     print(f"{count} items")
     with scratch() as folder:
-        served = Served(folder, *words)
+        served = Served(folder, *arguments)
         try:
             served.start()
             steps = Steps(served)
@@ -134,28 +134,28 @@ def figure(name, value, unit, reference=None, bar=None, **more):
 
 
 def compare(area, what, few, many):
-    """Figures of every step: the median run of many beside the median run of a tenth."""
+    """Prints the figures of each step: the median of the runs with all items relative to that of the runs with a tenth."""
     for step in many[0]["took"]:
-        for kind, label in (("time", ""), ("cpu", ", processor time")):
+        for kind, label in (("time", ""), ("cpu", ", CPU time")):
             value, reference = (statistics.median(run["took"][step][kind] for run in runs) for runs in (many, few))
             figure(f"{area}/{step}, {what} against a tenth{label}", value, "us each", reference, 2, rounds=len(many))
 
 
-def rounds(count, times, run, *words):
-    """Interleaved: a tenth, then all, as often as asked."""
+def rounds(count, times, run, *arguments):
+    """Alternates runs with a tenth of the items and with all of them, `times` times."""
     few, many = [], []
     for _ in range(times):
-        few.append(measured(count // 10, run, *words))
-        many.append(measured(count, run, *words))
+        few.append(measured(count // 10, run, *arguments))
+        many.append(measured(count, run, *arguments))
     return few, many
 
 
 def main(bench, name):
-    """Runs a bench; what it started is stopped however it ends."""
+    """Runs a bench. SIGTERM and Ctrl-C end it in order, so that the server is stopped."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         bench()
     except CannotMount:
-        print(f"BENCH-SKIP {name}: nothing can be mounted here (is /dev/fuse there, and are you root?)")
+        print(f"BENCH-SKIP {name}: cannot mount a FUSE file system here (requires /dev/fuse and root)")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -14,10 +14,10 @@ ROUNDS = int(os.environ.get("MANY_ROUNDS") or (1 if SMOKE else 3))
 def run(served, steps, count):
     path = served.mnt / "d"
     names = ["file-%08d" % n for n in range(count)]
-    # Neither by name nor by age: nodes made one after another lie side by side on disk.
+    # A random order, because nodes that were created one after another are adjacent on disk.
     shuffled = names[:]
     random.Random(1).shuffle(shuffled)
-    # what takes a moment only is done more often where there are few
+    # Repeat short steps more often if there are few files.
     often = max(1, COUNT // count)
 
     def create(here):
@@ -60,7 +60,7 @@ def run(served, steps, count):
     steps.run("list with stat", count * often, long_listing, often)
     served.again()
     opened("stat at random, cold", count, stat, shuffled, 1)
-    # half as `rm -r` goes through them
+    # Delete one half in the order of `rm -r`.
     listed = os.listdir(path)[:count // 2]
     opened("delete as listed", len(listed), delete, listed)
     gone = set(listed)
@@ -73,7 +73,7 @@ def bench():
     few, large = many.rounds(COUNT, ROUNDS, run, "through", "4", f"arc={ARC_MIB}")
     many.compare("many files", f"{COUNT} in a directory", few, large)
     peak, of = (max(one["peak_kib"] for one in runs) / 1024 for runs in (large, few))
-    many.figure(f"many files/memory of the server, {COUNT} in a directory beside a tenth", peak, "MiB", of)
+    many.figure(f"many files/memory of the server, {COUNT} in a directory against a tenth", peak, "MiB", of)
     many.figure("many files/memory over the ARC limit", peak - ARC_MIB, "MiB", bar=many.DIRTY_MIB)
 
 

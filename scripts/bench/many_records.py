@@ -23,7 +23,7 @@ WORDS = b"paid open shipped returned cancelled Berlin Hamburg Bremen Dresden Lei
 
 
 def rows(seed):
-    """A chunk of records that lz4 packs into half, as those of a table's rows."""
+    """A chunk of records that resemble table rows and compress to half with lz4."""
     dice = random.Random(seed)
     chunk = bytearray()
     for number in range(CHUNK):
@@ -37,7 +37,7 @@ def rows(seed):
 
 
 class Neighbour:
-    """Somebody else's small synchronous writes meanwhile, and the longest that one of them took."""
+    """A second program's small synchronous writes during a step, and the longest time that one of them took."""
 
     def __init__(self, path):
         self.path, self.longest, self.ended = path, 0.0, threading.Event()
@@ -66,13 +66,13 @@ class Neighbour:
 def run(served, steps, count):
     path, side, chunks = served.mnt / "f", served.mnt / "side", [rows(seed) for seed in range(16)]
     assert count % (2 * CHUNK) == 0
-    # Few enough for one transaction group: an indirect block speaks of 1024 records and is written once in each, so
-    # what an overwrite costs depends on how many fall into the same group.
+    # Few enough for one transaction group. An indirect block covers 1024 records and is written once in each group, so the cost of
+    # an overwrite depends on the number of overwrites in the same group.
     few = random.Random(2).sample(range(count), count // 400)
     stalls = {}
 
     def settle():
-        """Waits for what was written to be in its place: asking a file for holes needs its transaction group."""
+        """Waits until written data are on disk: SEEK_HOLE waits for the file's transaction group."""
         file = os.open(side, os.O_CREAT | os.O_RDWR, 0o644)
         os.pwrite(file, b"x" * RECORD, 0)
         os.lseek(file, 0, os.SEEK_HOLE)
@@ -154,7 +154,7 @@ def bench():
     for step in large[0]["stalls"]:
         longest, of = (max(one["stalls"][step] for one in runs) * 1e3 for runs in (large, few))
         many.figure(f"many records/longest of a neighbour's synchronous writes during: {step}", longest, "ms", of)
-    # What is not yet on disk, and what the engine keeps for each record of that while it is written: 3 KiB.
+    # Dirty data, and 3 KiB of bookkeeping for each dirty record while it is written.
     most = many.DIRTY_MIB + many.DIRTY_MIB * 3072 // RECORD
     over = max(one["peak_kib"] for one in large) / 1024 - ARC_MIB
     many.figure("many records/memory over the ARC limit", over, "MiB", bar=most)

@@ -7,7 +7,7 @@ import json
 import statistics
 import sys
 
-# job, bar against zfs-fuse, bar against what else, which job of that
+# job, bar against zfs-fuse, bar against the second reference, the second reference, its job (None: the same job)
 JOBS = [
     ("read, page cache, 1 job", 1.0, None, None, None),
     ("read, page cache, 4 jobs", 1.0, None, None, None),
@@ -57,7 +57,7 @@ def main():
     }))
 
 
-NAMES = {"old": "zfs-fuse", "idle": "a FUSE that does nothing", "engine": "the engine"}
+NAMES = {"old": "zfs-fuse", "idle": "an empty FUSE file system", "engine": "the engine"}
 
 if __name__ == "__main__":
     main()

@@ -1,6 +1,6 @@
-"""The figures of 90-mrc.sh: whole commands in turns, medians and spread.
+"""Measures and prints the figures of 90-mrc.sh: times whole commands in turns; prints medians and spread.
 
-usage: mrc_figures.py ROUNDS     (in a scratch folder)
+usage: mrc_figures.py ROUNDS     (in a scratch directory)
 """
 
 import json
@@ -28,24 +28,24 @@ def spread(values):
     return f"median {statistics.median(values):.3f}, {min(values):.3f} to {max(values):.3f}"
 
 
-def timed(words):
-    """Seconds of a whole command: on the wall, and of all processors together."""
+def timed(command):
+    """Runs a command; returns its wall time and its CPU time in seconds."""
     start = time.perf_counter()
-    process = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    said = process.stderr.read()
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    errors = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = status
     if status != 0:
-        sys.exit(f"{words[0]} ended with status {status}: {said.decode()[-500:]}")
+        sys.exit(f"{command[0]} exited with status {os.waitstatus_to_exitcode(status)}: {errors.decode()[-500:]}")
     return time.perf_counter() - start, usage.ru_utime + usage.ru_stime
 
 
 def in_turns(commands):
-    """Every command once a round, each first in its turn; their seconds on the wall and of the processor."""
+    """Runs each command once per round, starting with another one each time; returns lists of wall times and CPU times."""
     names = list(commands)
     wall, processor = {name: [] for name in names}, {name: [] for name in names}
     for name in names:
-        timed(commands[name])  # what is read is in memory
+        timed(commands[name])  # brings the trace into the page cache
     for turn in range(ROUNDS):
         for n in range(len(names)):
             name = names[(turn + n) % len(names)]
@@ -53,7 +53,7 @@ def in_turns(commands):
             wall[name].append(seconds)
             processor[name].append(cpu)
     for name in names:
-        print(f"  {name:<20} {spread(wall[name])} s; processor: {spread(processor[name])} s")
+        print(f"  {name:<20} {spread(wall[name])} s; CPU time: {spread(processor[name])} s")
     return wall, processor
 
 
@@ -68,8 +68,8 @@ def theirs(trace, model, sizes):
     found = {"libcachesim's threads": [sys.executable, script, trace, model.upper(), THREADS, *sizes]}
     if os.access(os.environ["CACHESIM"], os.X_OK):
         some = ",".join(map(str, sizes))
-        words = [os.environ["CACHESIM"], trace, "oracleGeneral", model, some, "--ignore-obj-size", "1"]
-        found["cachesim"] = [*words, "--num-thread", THREADS]
+        command = [os.environ["CACHESIM"], trace, "oracleGeneral", model, some, "--ignore-obj-size", "1"]
+        found["cachesim"] = [*command, "--num-thread", THREADS]
     return found
 
 
@@ -83,7 +83,7 @@ def arc(name, trace, sizes, requests):
     wall, processor = in_turns({"poolwright": ours(trace, "arc", sizes), **others})
     best = min(others, key=lambda other: statistics.median(wall[other]))
     faster, cheaper = (ratios(seconds[best], seconds["poolwright"]) for seconds in (wall, processor))
-    print(f"  against {best}: {spread(faster)} times as fast; processor time: {spread(cheaper)}")
+    print(f"  {best}'s time / poolwright's time: {spread(faster)}; CPU time: {spread(cheaper)}")
     rate = [requests * len(sizes) / statistics.median(wall[who]) for who in ("poolwright", best)]
     ratio = statistics.median(faster)
     bench(name=f"mrc/ARC, {name}", value=rate[0], unit="requests × sizes/s", reference=rate[1], ratio=ratio,
@@ -94,11 +94,11 @@ def arc(name, trace, sizes, requests):
 def lru(name, trace, sizes, requests):
     _, processor = in_turns({"poolwright": ours(trace, "lru", sizes)})
     whole = requests / statistics.median(processor["poolwright"])
-    words = [os.environ["RATE"], trace, "lru", ",".join(str(size * traces.PAGE) for size in sizes), str(2 * ROUNDS)]
-    said = subprocess.run(list(map(str, words)), check=True, capture_output=True, text=True).stdout
-    rounds = [json.loads(line) for line in said.splitlines()]
+    command = [os.environ["RATE"], trace, "lru", ",".join(str(size * traces.PAGE) for size in sizes), str(2 * ROUNDS)]
+    output = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
+    rounds = [json.loads(line) for line in output.splitlines()]
     rates = [r["requests"] / r["cpu_seconds"] for r in rounds]
-    print(f"  without reading: {spread([rate / 1e6 for rate in rates])} million requests/s of a core; whole command {whole / 1e6:.1f}")
+    print(f"  without reading: {spread([rate / 1e6 for rate in rates])} million requests/s per core; whole command {whole / 1e6:.1f}")
     rate = statistics.median(rates)
     bench(name=f"mrc/LRU, {name}", value=rate, unit="requests/s/core", reference=None, ratio=None,
           bar=f">= {LRU_BAR:.0f}", low=min(rates), high=max(rates), whole_command=whole, **{"pass": rate >= LRU_BAR})

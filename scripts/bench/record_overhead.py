@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sums up the runs of 40-record-overhead.sh (standard input): the table of pairs and the figures."""
+"""Reads the runs of 40-record-overhead.sh from standard input; prints a table of the pairs, and the figures."""
 
 import json
 import random
@@ -26,7 +26,7 @@ def figure(**fields):
 
 
 def read_runs(lines, tick):
-    """Per pair: rate and CPU microseconds a transaction; and the rest of the figures."""
+    """For each pair, the rate and the CPU microseconds per transaction of both runs; then event rates, lost events, and counts of reads."""
     plain, recorded, events, lost, reads = {}, {}, [], 0, None
     for line in lines:
         kind, *rest = line.split()
@@ -52,7 +52,7 @@ def main():
     for pair in pairs:
         (p, pc), (r, rc) = plain[pair], recorded[pair]
         print(f"{pair:>4} {p:>11.1f} {r:>11.1f} {r / p:>6.3f} {pc:>12.1f} {rc:>9.1f} {rc / pc:>6.3f}")
-    for index, name, unit, bar in ((0, "throughput on sysbench", "tx/s", BAR), (1, "CPU a transaction", "us", None)):
+    for index, name, unit, bar in ((0, "throughput on sysbench", "tx/s", BAR), (1, "CPU per transaction", "us", None)):
         without, with_ = [plain[p][index] for p in pairs], [recorded[p][index] for p in pairs]
         reference, value = statistics.median(without), statistics.median(with_)
         ratio = value / reference

@@ -1,4 +1,4 @@
-"""The figures of 50-replay.sh: the median ratio to the bare rate, and the A/A runs."""
+"""Prints the figures of 50-replay.sh: the median ratio to the bare rate, and the result of the A/A runs, which it performs."""
 
 import json
 import os
@@ -32,7 +32,7 @@ for run in range(runs):
     inside = low <= 0 <= high
     covered += inside
     widths.append((high - low) / 2)
-    print(f"  run {run + 1:2}: {change['change']:+.1%} ({low:+.1%} to {high:+.1%}){'' if inside else '  leaves out 0'}")
+    print(f"  run {run + 1:2}: {change['change']:+.1%} ({low:+.1%} to {high:+.1%}){'' if inside else '  does not contain 0'}")
 widths.sort()
 need = (runs * 19) // 20
 bench(name="replay/equal settings within the interval", value=covered, unit=f"of {runs}", reference=None, ratio=None,

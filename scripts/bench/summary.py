@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Gathers the figures of a run of the benches: a table on stdout, and latest.json.
+"""Collects the figures of a run of the benches; prints a table and writes latest.json.
 
 usage: summary.py RESULTS
 
-RESULTS holds NAME.log and NAME.status of each bench. README.md beside this file says what a figure looks like.
-Exit status: 0 all met their bar, 1 one did not, or a bench failed or printed something malformed.
+RESULTS contains NAME.log and NAME.status of each bench. README.md beside this file defines the format of a figure.
+Exit status: 0 all figures met their bar, 1 a figure missed its bar, or a bench failed or printed a malformed figure, 2 wrong usage.
 """
 
 import json
@@ -19,7 +19,7 @@ OPTIONAL = {"reference": (int, float), "ratio": (int, float), "bar": str, "pass"
 
 
 def output_of(*command):
-    """The first line a command prints, or an empty string where it cannot be run."""
+    """The first line that a command prints; empty if the command cannot be run."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
@@ -28,7 +28,7 @@ def output_of(*command):
 
 
 def machine():
-    """What the figures were measured on."""
+    """Hardware and software versions of this machine."""
     cpu = ""
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
@@ -46,25 +46,25 @@ def machine():
 
 
 def parse_figure(text):
-    """The figure of one BENCH line; ValueError says what is wrong with it."""
+    """Parses the figure of a BENCH line. Raises ValueError if it is malformed."""
     figure = json.loads(text)
     if not isinstance(figure, dict):
         raise ValueError("not an object")
     for key, kind in REQUIRED.items():
         if not isinstance(figure.get(key), kind) or isinstance(figure.get(key), bool):
-            raise ValueError(f"'{key}' is missing or of the wrong kind")
+            raise ValueError(f"'{key}' is missing or has the wrong type")
     for key, kind in OPTIONAL.items():
         value = figure.setdefault(key, None)
         wrong_bool = isinstance(value, bool) and kind is not bool
         if value is not None and (wrong_bool or not isinstance(value, kind)):
-            raise ValueError(f"'{key}' is of the wrong kind")
+            raise ValueError(f"'{key}' has the wrong type")
     if figure["bar"] is not None and figure["pass"] is None:
-        raise ValueError("there is a 'bar' but no 'pass'")
+        raise ValueError("'bar' requires 'pass'")
     return figure
 
 
 def gather(results):
-    """The figures, the skipped and the failed benches of a folder of logs."""
+    """The figures, the skipped benches and the failed benches in a directory of logs."""
     figures, skipped, failed = [], [], []
     for log in sorted(results.glob("*.log")):
         bench = log.stem
@@ -80,7 +80,7 @@ def gather(results):
                 except ValueError as error:
                     failed.append({"bench": bench, "status": f"malformed figure: {error}: {line}"})
         status_file = log.with_suffix(".status")
-        status = status_file.read_text(encoding="utf-8").strip() if status_file.exists() else "not ended"
+        status = status_file.read_text(encoding="utf-8").strip() if status_file.exists() else "did not finish"
         if status != "0":
             failed.append({"bench": bench, "status": status})
         elif not found:
@@ -89,7 +89,7 @@ def gather(results):
 
 
 def number(value):
-    """A figure with as many digits as a person wants to see."""
+    """Formats a figure with about three significant digits."""
     if value is None:
         return "-"
     if float(value).is_integer() and abs(value) < 1e15:
@@ -100,7 +100,7 @@ def number(value):
 
 
 def print_table(figures):
-    """One row for each figure, columns as wide as they need."""
+    """Prints one row for each figure."""
     verdict = {True: "pass", False: "MISSED", None: ""}
     rows = [("figure", "value", "reference", "unit", "ratio", "bar", "")]
     for f in figures:
@@ -116,7 +116,7 @@ def print_table(figures):
 
 
 def main():
-    """Reads, prints, writes, judges."""
+    """Returns the exit status."""
     if len(sys.argv) != 2 or sys.argv[1] in ("-h", "--help"):
         print(__doc__.strip(), file=sys.stderr)
         return 0 if sys.argv[1:] and sys.argv[1] in ("-h", "--help") else 2
@@ -143,7 +143,7 @@ def main():
         print(f"FAILED: {entry['bench']}: {entry['status']}")
     missed = [f["name"] for f in figures if f["pass"] is False]
     print(f"\n{len(figures)} figures, {len(missed)} below their bar, {len(skipped)} benches skipped, {len(failed)} failed; {results}/latest.json")
-    # A short run shows that the benches work; whether a bar is met it cannot tell.
+    # A short run (BENCH_SMOKE) checks that the benches work; its figures are too imprecise to judge by their bars.
     return 1 if failed or (missed and not smoke) else 0
 
 

@@ -1,4 +1,4 @@
-"""The figures of 60-tune.sh: tune's choice for the data among all trials of the grid."""
+"""Prints the figures of 60-tune.sh: the rank of tune's recommendation for the data among all settings of the grid."""
 
 import json
 import math
@@ -24,7 +24,7 @@ for run in runs:
 
 
 def median(cell, metric):
-    # A work rate is better when higher; turned round, lower is better for all.
+    # A higher work rate is better. Its reciprocal makes lower better for all metrics.
     values = {"allocated_bytes": lambda r: r["allocated_bytes"], "work_rate": lambda r: 1 / r["work_rate"],
               "write_amplification": lambda r: r["write_amplification"]}
     return statistics.median(values[metric](r) for r in grid[cell])
@@ -35,7 +35,7 @@ today = key(data["current"])
 choice = key({**data["current"], **data["recommended"]})
 
 if smoke and choice not in grid:
-    print(f"BENCH-SKIP the short grid does not hold tune's choice, {choice[0]} {choice[1]}")
+    print(f"BENCH-SKIP the short grid does not contain tune's recommendation, {choice[0]} {choice[1]}")
     sys.exit(0)
 
 
@@ -44,7 +44,7 @@ def objective(cell):
 
 
 ranked = sorted(grid, key=objective)
-print("  place  setting          objective   space MiB   work rate  write amp.")
+print("   rank  setting          objective   space MiB   work rate  write amp.")
 for place, cell in enumerate(ranked, 1):
     mark = " <- tune" if cell == choice else " <- today" if cell == today else ""
     if place <= 8 or mark:
@@ -52,7 +52,7 @@ for place, cell in enumerate(ranked, 1):
               f"  {1 / median(cell, 'work_rate'):9.3f}  {median(cell, 'write_amplification'):9.2f}{mark}")
 best, chosen = objective(ranked[0]), objective(choice)
 print("BENCH " + json.dumps({
-    "name": "tune/choice against the best of the grid", "value": round(chosen, 4), "unit": "objective",
+    "name": "tune/recommendation against the best of the grid", "value": round(chosen, 4), "unit": "objective",
     "reference": round(best, 4), "ratio": round(chosen / best, 4), "bar": "<= 1.10", "pass": chosen <= 1.10 * best,
     "choice": " ".join(choice), "best": " ".join(ranked[0]), "place": ranked.index(choice) + 1, "cells": len(grid),
     "trials": plan["trials"]}))

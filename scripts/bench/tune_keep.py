@@ -1,4 +1,5 @@
-"""The figures of 61-tune-keep.sh: how many plans keep today's settings, and how much worse a disturbed plan's are."""
+"""Prints the figures of 61-tune-keep.sh: how many plans keep the current settings, and how much worse the worst recommendation of a
+disturbed run is."""
 
 import json
 import math
@@ -8,18 +9,18 @@ import sys
 from pathlib import Path
 
 KEEPS = 0.95
-# A recommendation may be so much worse than today's settings, as a factor of the objective.
+# The largest allowed ratio of a recommendation's objective to that of the current settings.
 WORSE = 1.05
 TRIALS = 4
 
 
 def main_role(plan):
-    """The role whose dataset was raced."""
+    """The role whose settings were raced against each other."""
     return next((r for r in plan["roles"] if r["role"] == "data"), plan["roles"][0])
 
 
 def today_options(plan):
-    """What the plan recommends, as options that say what is set today: a word a line."""
+    """Prints the options of `tune` that declare the plan's recommended settings as the current ones, one argument on each line."""
     role = main_role(plan)
     wanted = {**role["current"], **role["recommended"]}
     for key, value in wanted.items():
@@ -28,20 +29,20 @@ def today_options(plan):
 
 
 def changed(plan):
-    """The recommended properties of each role that differ from today's."""
+    """The recommended changes of each role."""
     return {r["role"]: r["recommended"] for r in plan["roles"] if r["recommended"]}
 
 
 def objective(program, scratch, plan):
-    """The objective of the plan's settings against today's, replayed side by side."""
+    """Replays the recommended and the current settings; returns the objective."""
     rates = {}
     for name in ("today", "new"):
-        words = [program, "replay", scratch / "t.parquet", "--application", "--arc", "128M", "--device", "nvme", "--for", "6s",
+        command = [program, "replay", scratch / "t.parquet", "--application", "--arc", "128M", "--device", "nvme", "--for", "6s",
                  "--repeat", str(TRIALS), "--json"]
         for role in plan["roles"]:
             settings = {**role["current"], **(role["recommended"] if name == "new" else {})}
-            words += [word for key, value in settings.items() for word in ("-o", f"{role['role']}:{key}={value}")]
-        runs = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)["runs"]
+            command += [word for key, value in settings.items() for word in ("-o", f"{role['role']}:{key}={value}")]
+        runs = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)["runs"]
         rates[name] = {"allocated_bytes": statistics.median(r["allocated_bytes"] for r in runs),
                        "work_rate": 1 / statistics.median(r["work_rate"] for r in runs),
                        "write_amplification": statistics.median(r["write_amplification"] for r in runs)}
@@ -64,7 +65,7 @@ def figures(scratch, program, runs, disturbed):
 
 
 def bench(name, value, unit, reference, ratio, bar, passed):
-    """One figure's line."""
+    """Prints the line of a figure."""
     print("BENCH " + json.dumps({"name": name, "value": value, "unit": unit, "reference": reference, "ratio": ratio, "bar": bar,
                                  "pass": passed}))
 

@@ -3,8 +3,8 @@
 
 usage: terminal-svg.py [--title TITLE] [--columns N] TEXT SVG
 
-TEXT is UTF-8; of its escape sequences, colours, bold, dim and "erase line" have an effect, and a carriage return
-overwrites the line. The image needs no fonts of its own and follows the reader's light or dark theme.
+TEXT is UTF-8. Supported escape sequences are colours, bold, dim and "erase line"; a carriage return overwrites the line.
+The image uses the reader's monospace font and follows the light or dark theme.
 
 Exit status: 0 done, 1 the text is empty or has an unknown escape sequence, 2 wrong usage.
 """
@@ -30,7 +30,7 @@ SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--title", default="")
-    options.add_argument("--columns", type=int, default=0, help="width of the terminal; that of the longest line if left out")
+    options.add_argument("--columns", type=int, default=0, help="width of the terminal (default: the longest line)")
     options.add_argument("text", type=Path)
     options.add_argument("svg", type=Path)
     given = options.parse_args()
@@ -45,7 +45,7 @@ def main():
 
 
 def spans(line):
-    """The visible parts of a line, as pairs of a text and its set of classes."""
+    """The visible parts of a line: pairs of a text and its set of classes."""
     line = line.rstrip("\r").rpartition("\r")[2]
     parts, style, position = [], frozenset(), 0
     for found in SEQUENCE.finditer(line):
@@ -106,7 +106,7 @@ def image(lines, columns, title):
 
 
 def words(text, column):
-    """The parts of a text between runs of two or more blanks, with their columns, so that tables stay aligned in any font."""
+    """Splits a text at runs of two or more spaces; returns the parts with their columns. Tables stay aligned in any font."""
     return [(found[0], column + found.start()) for found in re.finditer(r"\S+(?: \S+)*", text)]
 
 

@@ -3,10 +3,9 @@
 #
 # usage: scripts/docs/tune-picture.sh
 #
-# Needs root (the run records), sqlite3 and a built program. Makes the database of docs/tutorial.md in /var/tmp/shop, records it
-# under load, runs `poolwright tune` in a terminal of 100 columns, and keeps what that prints, colours included, in
-# docs/images/tune.txt. Takes four minutes; other work on the machine widens the intervals. A run that recommends to keep today's
-# settings changes neither file.
+# Requires root (for recording), sqlite3 and a built program. Makes the database of docs/tutorial.md in /var/tmp/shop, records it
+# under load, runs `poolwright tune` in a terminal of 100 columns, and writes its output with colours to docs/images/tune.txt. Takes four
+# minutes; other work on the machine widens the intervals. If the run recommends keeping today's settings, both files stay unchanged.
 #
 # Exit status: 0 done, 1 failed, 2 wrong usage.
 set -euo pipefail
@@ -42,14 +41,14 @@ end_group "$load"
 load=
 script -qec "stty cols 100 rows 50; $TUNE" typescript || die 1 "the run failed (see above)"
 
-# The lines that the commands leave on the terminal, without progress.
+# The final output of the commands, without progress lines.
 {
     printf '# %s\n' "$RECORD"
     cat record.txt
     printf '# %s\n' "$TUNE"
     tr -d '\r' <typescript | sed -e '/^Script /d' -e 's/.*\x1b\[2K//'
 } | sed -e '/^$/d' >tune.txt
-grep -q Change tune.txt || die 1 "this run recommends to keep today's settings; the picture is as it was"
+grep -q Change tune.txt || die 1 "this run recommends keeping today's settings; the picture is unchanged"
 cp -- tune.txt "$POOLWRIGHT_ROOT/docs/images/tune.txt"
 "$POOLWRIGHT_ROOT/scripts/docs/terminal-svg.py" --title poolwright --columns 100 tune.txt "$POOLWRIGHT_ROOT/docs/images/tune.svg"
 say "Made docs/images/tune.svg from docs/images/tune.txt."

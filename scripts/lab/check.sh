@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Whether the campaigns can be relied on: what `make check-lab` does.
+# Tests the lab's campaigns (`make check-lab`).
 #
 # usage: scripts/lab/check.sh resume|agree [--scale SCALE] [CAMPAIGN...]
 #
-#   resume   kills a campaign with -9 (twice, at times drawn from a seed that is printed) and starts it again until it
-#            ends: every trial has to be there once, and nothing may be left behind
-#   agree    runs a campaign twice with the same seed: at least 90 % of the cells have to agree within the intervals
-#            that the two runs print. The run that `resume` left is the first of the two.
+#   resume   kills a campaign twice with SIGKILL, at random times, and resumes it until it ends. Each trial must be in the results exactly
+#            once, and no mount may be left
+#   agree    runs a campaign twice with the same seed. At least 90 % of the cells must agree within the intervals of the two runs. The
+#            result of `resume` serves as the first run
 #
-# Both run the campaigns as they are, so an idle machine is needed. Results are in lab-results/check/. CHECK_SEED draws
-# the times of the kills.
+# Without CAMPAIGN, all of them. The trials need an otherwise idle machine. Results are in lab-results/check/. The environment variable
+# CHECK_SEED is the seed of the times of the kills (1).
 #
-# Exit status: 0 all as it should be, 1 something is not, 2 wrong usage, 130 interrupted.
+# Exit status: 0 passed, 1 failed, 2 wrong usage, 130 interrupted.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
@@ -28,7 +28,7 @@ parse_arguments() {
     case ${1:-} in
         resume | agree) WHAT=$1 ;;
         -h | --help) usage_from "$0"; exit 0 ;;
-        *) die 2 "say resume or agree; see --help" ;;
+        *) die 2 "the first argument must be resume or agree; see --help" ;;
     esac
     shift
     while [ $# -gt 0 ]; do
@@ -49,7 +49,7 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# killed NAME SECONDS: true if the run was still going then and was killed; false if it had ended.
+# killed NAME SECONDS: starts a run and kills it after SECONDS. False if it ended before.
 killed() {
     "${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright" lab run "$1" --scale "$SCALE" --results "$RESULTS/$1.db" \
         >>"$RESULTS/$1.log" 2>&1 &
@@ -63,7 +63,7 @@ killed() {
     RUNNING=
 }
 
-# Trials that are wanted, and finished trials in the results.
+# wanted NAME: the number of trials of the campaign. finished DB: the number of finished trials, and of different ones.
 wanted() {
     poolwright lab list --json | python3 -c 'import json, sys
 print(next(c["trials"] for c in json.load(sys.stdin) if c["name"] == sys.argv[1]))' "$1"
@@ -74,7 +74,7 @@ db = sqlite3.connect(sys.argv[1])
 print(*db.execute("select count(*), count(distinct study || levels || block) from lab_trial where failed is null").fetchone())' "$1"
 }
 
-# Kernel's view of what a killed run leaves; the program clears it at its next start.
+# The number of mounts left by killed runs. The lab unmounts them at its next start.
 left_behind() { grep -c ' fuse\.poolwright .*lab' /proc/mounts || true; }
 
 check_resume() {
@@ -82,18 +82,18 @@ check_resume() {
     rm -f "$RESULTS/$name.db" "$RESULTS/$name.log"
     for _ in 1 2; do
         after=$((20 + RANDOM % 160))
-        killed "$name" "$after" || { say "  $name had ended before $after s: not killed this time"; break; }
+        killed "$name" "$after" || { say "  $name ended before $after s and was not killed"; break; }
         say "  killed after $after s, with $(finished "$RESULTS/$name.db" | cut -d' ' -f1) trials finished"
     done
     poolwright lab run "$name" --scale "$SCALE" --results "$RESULTS/$name.db" || return 1
-    say "  finished and different trials: $(finished "$RESULTS/$name.db"); wanted: $(wanted "$name"); mounts left: $(left_behind)"
+    say "  finished trials and different ones: $(finished "$RESULTS/$name.db"); planned: $(wanted "$name"); mounts left: $(left_behind)"
     [ "$(finished "$RESULTS/$name.db")" = "$(wanted "$name") $(wanted "$name")" ] && [ "$(left_behind)" = 0 ]
 }
 
 check_agree() {
     local name=$1 first=$RESULTS/$1.db second=$RESULTS/$1-second.db
     rm -f "$second"
-    # A run that is there and whole is not run again; one that is not is begun or finished.
+    # A complete run is not repeated; an incomplete one is started or resumed.
     poolwright lab run "$name" --scale "$SCALE" --results "$first" || return 1
     poolwright lab run "$name" --scale "$SCALE" --results "$second" || return 1
     poolwright lab report "$name" --results "$first" --against "$second" -o "$RESULTS/$name.html"
@@ -120,7 +120,7 @@ for campaign in json.load(sys.stdin): print(campaign["name"])')
     for name in "${CAMPAIGNS[@]}"; do
         step "$WHAT: $name" check "$name"
     done
-    [ ${#FAILED[@]} -eq 0 ] || die 1 "not as it should be: ${FAILED[*]}"
+    [ ${#FAILED[@]} -eq 0 ] || die 1 "$WHAT failed for: ${FAILED[*]}"
 }
 
 main "$@"

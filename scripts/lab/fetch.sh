@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Brings what the lab's drivers use and no Debian package has, into target/lab: only what is missing or out of date.
+# Downloads and builds the parts of the lab's drivers that no Debian package has, into target/lab. Skips what is up to date.
 #
 # usage: scripts/lab/fetch.sh [--test] [kv] [orientdb] [opendj] ...
 #
-#   kv         LevelDB, Berkeley DB JE, RocksDB and LMDB for the JVM, and our driver of them: target/lab/jvm/kv
-#   orientdb   OrientDB and Lucene, and our driver of them: target/lab/jvm/orientdb
+#   kv         LevelDB, Berkeley DB JE, RocksDB and LMDB for the JVM, and their driver: target/lab/jvm/kv
+#   orientdb   OrientDB and Lucene, and their driver: target/lab/jvm/orientdb
 #   opendj     OpenDJ, an LDAP server: target/lab/opendj
-#   --test     also runs the tests of the drivers that run in the JVM
+#   --test     also run the tests of the JVM drivers
 #
-# Without a name, all of them. Maven brings the JARs, from where it is set up to.
+# Without a name, all of them. Maven downloads the JARs from the repositories in its configuration.
 #
 # Exit status: 0 done, 1 failed, 2 wrong usage.
 set -euo pipefail
@@ -21,50 +21,50 @@ OPENDJ=org.openidentityplatform.opendj:opendj-server-legacy:4.10.1:zip
 UNPACK=org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack
 TEST=no
 
-# fingerprint DRIVER: of all that the driver's JARs are made from.
+# fingerprint DRIVER: a checksum of the sources of the driver's JARs.
 fingerprint() {
     find "$POOLWRIGHT_ROOT/workloads/jvm" \( -path '*/poolwright/driver/*' -o -path "*/poolwright/$1/*" -o -name pom.xml \) \
         -type f -print0 | LC_ALL=C sort -z | xargs -0 cat | sha256sum
 }
 
-# As Maven 3.8 and as 3.9 call it: how often a download is tried again.
+# The number of retries of a download: the names of the option in Maven 3.8 and 3.9.
 RETRIES=(-Dmaven.wagon.http.retryHandler.count=5 -Daether.connector.http.retryHandler.count=5)
 
 maven() { mvn -q -B "${RETRIES[@]}" -f "$POOLWRIGHT_ROOT/workloads/jvm/pom.xml" "-Dlab=$LAB" "$@"; }
 
-# jvm DRIVER: the folder of JARs is replaced as a whole, so that no version stays beside its successor.
+# jvm DRIVER: builds a driver. Replaces the whole directory of JARs, so that no old version remains.
 jvm() {
     local driver=$1 libs=$LAB/jvm/$1 made
     made=$(fingerprint "$driver")
     if [ $TEST = yes ]; then
-        maven -P "$driver" test || die 1 "the tests of the $driver driver failed (above)."
+        maven -P "$driver" test || die 1 "the tests of the $driver driver failed (see above)"
     fi
     if [ -e "$libs/fingerprint" ] && [ "$(cat "$libs/fingerprint")" = "$made" ]; then
         say "target/lab/jvm/$driver is up to date."
         return
     fi
-    say "Building the $driver driver with Maven, into target/lab/jvm/$driver (the first time it downloads)."
+    say "Building the $driver driver with Maven in target/lab/jvm/$driver (the first build downloads its dependencies)."
     rm -rf "$libs.new"
     maven -P "$driver" "-Dlibs=$libs.new" -Dmaven.test.skip=true package \
-        || die 1 "Maven could not build the $driver driver (above); check the network, and Maven's own settings.xml."
+        || die 1 "Maven cannot build the $driver driver (see above); check the network and Maven's settings.xml"
     echo "$made" >"$libs.new/fingerprint"
     rm -rf "$libs"
     mv "$libs.new" "$libs"
 }
 
-# The archive's one folder becomes target/lab/opendj.
+# Unpacks OpenDJ: the only directory of the archive becomes target/lab/opendj.
 opendj() {
     local new=$LAB/opendj.new
     if [ -e "$LAB/opendj/fetched" ] && [ "$(cat "$LAB/opendj/fetched")" = "$OPENDJ" ]; then
         say "target/lab/opendj is up to date."
         return
     fi
-    say "Fetching OpenDJ with Maven, into target/lab/opendj (80 MB)."
+    say "Downloading OpenDJ (80 MB) with Maven to target/lab/opendj."
     rm -rf "$new"
     mkdir "$new"
-    # The plugin writes a marker below the folder it is called in.
+    # Change the directory, because the plugin writes a marker file below the current one.
     (cd "$new" && mvn -q -B "${RETRIES[@]}" "$UNPACK" "-Dartifact=$OPENDJ" "-DoutputDirectory=$new") \
-        || die 1 "Maven could not fetch OpenDJ (above); check the network, and Maven's own settings.xml."
+        || die 1 "Maven cannot download OpenDJ (see above); check the network and Maven's settings.xml"
     rm -rf "$LAB/opendj"
     mv "$new/opendj" "$LAB/opendj"
     rm -rf "$new"
@@ -83,16 +83,16 @@ main() {
         shift
     done
     [ ${#names[@]} -gt 0 ] || names=("${JVM_DRIVERS[@]}" opendj)
-    command -v mvn >/dev/null 2>&1 || die 1 "Maven is not installed: scripts/install.sh --for lab"
+    command -v mvn >/dev/null 2>&1 || die 1 "Maven is not installed; install it with scripts/install.sh --for lab"
     mkdir -p "$LAB"
-    # Two at once would build in one folder.
+    # Only one instance at a time, because both would build in the same directory.
     exec 9>"$LAB/fetch.lock"
     flock 9
     for name in "${names[@]}"; do
         case " ${JVM_DRIVERS[*]} " in *" $name "*) jvm "$name"; continue ;; esac
         case $name in
             opendj) opendj ;;
-            *) die 2 "nothing is known by the name '$name'; see --help" ;;
+            *) die 2 "unknown name '$name'; see --help" ;;
         esac
     done
 }

@@ -1,27 +1,28 @@
 #!/usr/bin/env bash
-# Kills of the mount process and simulated power cuts, at random moments under load; after each the pool is imported and
-# mounted again, and all that had been acknowledged must be there.
+# Kills the mount process, and simulates power failures, at random moments under load. After each crash the pool is imported and mounted
+# again, and all acknowledged operations must be there.
 #
 # usage: scripts/mount/crashes.sh [--kills N] [--cuts N] [--loads sqlite,names,blocks,mariadb] [--modes MODE,…]
 #                                 [--minutes M] [--seed S] [--set PROPERTY=VALUE]... [--lie]
 #
-#   --kills    kill -9 per load (default 8)
-#   --cuts     power cuts per load (default 8): unflushed writes are lost, reordered and torn
-#   --loads    sqlite   rows one by one, a WAL (synchronous=FULL) and a rollback journal (EXTRA) at once
-#              names    files written, synced and renamed over others, linked, removed; their directory synced
+#   --kills    kills with SIGKILL for each load (default 8)
+#   --cuts     power failures for each load (default 8): unflushed writes are lost, reordered and torn
+#   --loads    sqlite   commits of single rows, to a WAL (synchronous=FULL) and a rollback journal (EXTRA) at the same time
+#              names    files written, synced, renamed over others, linked and removed; their directory synced
 #              blocks   ranges of files overwritten, buffered and direct, then synced
 #              mariadb  commits of four clients, sync_binlog=1, innodb_flush_log_at_trx_commit=1
 #              mariadb-nodoublewrite       the same with innodb_doublewrite=OFF: pages must not be torn
 #              postgres-nofullpagewrites   PostgreSQL with full_page_writes=off and page checksums; use --set recordsize=8K
-#   --modes    how the mount caches, drawn for each (default through,pages,writeback)
-#   --minutes  stop after so many minutes, even if fewer were done
-#   --seed     repeats a run's draws (default: random, printed)
-#   --set      a property of the dataset, beside recordsize=16K and compression=lz4
-#   --expect-damage   the run fails if nothing is lost: for configurations that must not work
-#   --lie      the drives' flushes do nothing: losses must be found, or these tests cannot find any
+#   --modes    caching modes of the mount, one of them at random for each crash (default through,pages,writeback)
+#   --minutes  stop after this many minutes, even if crashes are left
+#   --seed     seed of all random choices (default: random, printed)
+#   --set      a property of the dataset, besides recordsize=16K and compression=lz4
+#   --expect-damage   fail if nothing is lost: for configurations that are known to lose data
+#   --lie      the emulated drives ignore flushes, and the run fails if nothing is lost: shows that the tests can detect losses
 #
-# A failure is printed with its seed and keeps the pool's file if POOLWRIGHT_KEEP_POOLS=DIR is set. Needs root.
-# Exit status: 0 nothing lost, 1 something lost, 2 wrong usage.
+# A failure is printed with its seed. POOLWRIGHT_KEEP_POOLS=DIR keeps the pool's file after a failure. Requires root.
+#
+# Exit status: 0 nothing lost, 1 data lost, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"

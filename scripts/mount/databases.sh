@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Unmodified databases on a mounted pool: each is filled, loaded, stopped, the pool is unmounted, exported, imported and
-# mounted again, and then the database's own consistency check must be clean and its content what it was.
+# Tests unmodified databases on a mounted pool. Each database is filled, loaded and stopped; the pool is unmounted, exported, imported
+# and mounted again. Then the database's own consistency check must pass, and its contents must be unchanged.
 #
 # usage: scripts/mount/databases.sh [--modes through,pages,writeback] [--only NAME,…] [--seconds N]
 #
-#   --modes    how the mount caches (default: all three)
+#   --modes    caching modes of the mount (default: all three)
 #   --only     some of: sqlite-wal sqlite-rollback sqlite-mmap postgresql mariadb mariadb-direct lmdb rocksdb
 #              rocksdb-direct rocksdb-mmap openldap
-#   --seconds  how long each is loaded (default 5)
+#   --seconds  length of each load (default 5)
 #
-# POOLWRIGHT_KEEP_LOGS=DIR keeps the logs of a failure there.
-# Needs root and what scripts/mount/install.sh installs. Each database has a pool of its own in /dev/shm, or in the
-# folder that POOLWRIGHT_SCRATCH names. Exit status: 0 all passed, 1 one failed, 2 wrong usage.
+# Environment: POOLWRIGHT_KEEP_LOGS=DIR keeps the logs of failures in DIR; POOLWRIGHT_SCRATCH=DIR puts the pools into DIR (default
+# /dev/shm). Requires root, and the packages that scripts/mount/install.sh installs. Each database has its own pool.
+#
+# Exit status: 0 all passed, 1 a test failed, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
@@ -22,7 +23,7 @@ DATABASES=(sqlite-wal sqlite-rollback sqlite-mmap postgresql mariadb mariadb-dir
     rocksdb-mmap openldap)
 MODES=through,pages,writeback
 LOAD_SECONDS=5
-# A phase that takes longer hangs.
+# Time limit of a phase in seconds.
 PATIENCE=300
 
 parse_arguments() {
@@ -38,7 +39,7 @@ parse_arguments() {
     done
 }
 
-# phase NAME fill|check: one phase of a database; its words go to a log.
+# phase NAME fill|check: runs one phase of a database; its output goes to a log.
 phase() {
     local name=$1 verb=$2 script variant
     script=${name%%-*} variant=${name#*-}
@@ -47,7 +48,7 @@ phase() {
         "$variant" "$MNT" "$SCRATCH/work" >"$SCRATCH/$verb.log" 2>&1
 }
 
-# one NAME MODE: prints nothing; sets REASON if it failed.
+# one NAME MODE: runs one test; sets REASON if it failed.
 one() {
     local name=$1 mode=$2
     REASON=
@@ -62,7 +63,7 @@ one() {
 main() {
     local name mode modes status
     parse_arguments "$@"
-    "$POOLWRIGHT_ROOT/scripts/mount/install.sh" --check || die 1 "something is missing; run scripts/mount/install.sh"
+    "$POOLWRIGHT_ROOT/scripts/mount/install.sh" --check || die 1 "required packages are missing; run scripts/mount/install.sh"
     mount_prepare
     IFS=, read -ra modes <<<"$MODES"
     for mode in "${modes[@]}"; do

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Installs what the tests of the mount use on Debian 12 or 13, and only what is missing.
+# Installs the missing packages and programs for the tests of the mount, on Debian 12 or 13.
 #
 # usage: scripts/mount/install.sh [--check]
 #
-#   --check   says what is missing, changes nothing; exit status 1 if something is
+#   --check   list what is missing, install nothing; exit status 1 if anything is missing
 #
-# Debian's packages, two Rust programs in target/tools (pjdfstest and fsx), and a Python environment with LMDB and the
-# tests of its binding in target/venv-mount. Where the packages start services (slapd, PostgreSQL), the tests do not use these, and a
-# policy-rc.d that forbids it is respected.
-# Exit status: 0 done, 1 failed or something is missing, 2 wrong usage.
+# Installs Debian packages, two Rust programs in target/tools (pjdfstest and fsx), and a Python environment with LMDB and the
+# tests of its binding in target/venv-mount. Packages may start services (slapd, PostgreSQL), unless a policy-rc.d forbids it; the tests do
+# not use these services.
+#
+# Exit status: 0 done, 1 failed or (with --check) something is missing, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
@@ -20,7 +21,7 @@ LMDB_VERSION=1.6.2
 PYTEST_VERSION=8.4.2
 VENV=$POOLWRIGHT_ROOT/target/venv-mount
 
-# CPython's own tests are a package named after its version.
+# The package with CPython's own tests, which is named after the version.
 testsuite() { echo "libpython$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')-testsuite"; }
 
 lmdb_and_its_tests() {
@@ -30,7 +31,7 @@ lmdb_and_its_tests() {
     tar -xzf "$VENV/source/lmdb-$LMDB_VERSION.tar.gz" -C "$VENV/source" --strip-components=1 "lmdb-$LMDB_VERSION/tests"
 }
 
-# Prints what is missing, a line each: "package NAME", "crate NAME@VERSION" or "venv".
+# missing: prints a line for each missing item: "package NAME", "crate NAME@VERSION" or "venv".
 missing() {
     local package crate
     for package in "${PACKAGES[@]}" "$(testsuite)"; do

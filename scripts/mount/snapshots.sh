@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# PostgreSQL under load with its data and its log on two datasets: recursive snapshots, then a rollback to each of them and
-# a recovery, which must be clean and hold all that had been acknowledged.
+# Tests recursive snapshots of PostgreSQL under load, with its data and its log on two datasets. Rolls back to each snapshot; the recovery
+# must be clean and contain all transactions that were acknowledged before the snapshot.
 #
 # usage: scripts/mount/snapshots.sh [--snapshots N] [--one-by-one]
 #
-#   --snapshots    how many (default 50)
-#   --one-by-one   the two datasets' snapshots one after the other, the log's first, with a checkpoint in between: recoveries
-#                  must fail, or this test finds nothing
+#   --snapshots    number of snapshots (default 50)
+#   --one-by-one   take the snapshots of the two datasets separately, the log's first, with a checkpoint in between. Recoveries must fail,
+#                  which shows that the test can detect inconsistent snapshots
 #
-# Needs root. Exit status: 0 all clean, 1 a recovery failed, 2 wrong usage.
+# Requires root. Exit status: 0 all recoveries are clean, 1 a recovery failed, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"

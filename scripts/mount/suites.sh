@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# Public test suites of file systems on a mounted pool.
+# Runs public file-system test suites on a mounted pool.
 #
 # usage: scripts/mount/suites.sh [--modes through,pages,writeback] [--only SUITE,…] [--seconds N]
 #
-#   --modes    how the mount caches (default: all three)
+#   --modes    caching modes of the mount (default: all three)
 #   --only     some of: pjdfstest fsx fio stress-ng dbench cpython lmdb-tests
-#   --seconds  of each stressor of stress-ng (default 2)
+#   --seconds  length of each stressor of stress-ng (default 2)
 #
-# A line for each test that failed, with its last words and whether it fails on the host's own file system too
-# (POOLWRIGHT_REFERENCE, a folder, default /var/tmp); then a table, a line for each suite and mode.
-# POOLWRIGHT_KEEP_LOGS=DIR keeps the logs of the failures.
-# Needs root and what scripts/mount/install.sh installs. Exit status: 0 nothing failed that passes on the host's file
-# system, 1 something did, 2 wrong usage.
+# Prints a line for each failed test, with its last messages, and whether it also fails on the host's file system; then a table with a
+# line for each suite and mode.
+#
+# Environment: POOLWRIGHT_REFERENCE=DIR is a directory on the host's file system (default /var/tmp); POOLWRIGHT_KEEP_LOGS=DIR keeps the
+# logs of failures in DIR. Requires root, and the packages that scripts/mount/install.sh installs.
+#
+# Exit status: 0 every failed test fails on the host's file system too, 1 a test failed on the mount only, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
@@ -21,17 +23,17 @@ set -euo pipefail
 SUITES=(pjdfstest fsx fio stress-ng dbench cpython lmdb-tests)
 MODES=through,pages,writeback
 STRESS_SECONDS=2
-# The longest that one test may take.
+# Time limit of a test in seconds.
 PATIENCE=300
 TOOLS=$POOLWRIGHT_ROOT/target/tools/bin
 VENV=$POOLWRIGHT_ROOT/target/venv-mount
 
-# Stressors with something to say about the file system they run on.
+# Stressors that exercise a file system.
 STRESSORS=(access aio aiol chdir chmod chown copy-file dentry dir dirdeep dirmany dnotify dup fallocate fanotify fault
     fcntl fiemap file-ioctl filename flock fpunch fsize fstat getdent handle hdd inode-flags inotify io iomix io-uring lease link locka
     lockf lockofd mknod mmap mmapfork mmaphuge mmapmany msync open readahead rename revio rmap seek sendfile splice
     symlink sync-file touch utime xattr zero)
-# The same with their files mapped, or in other ways than by default.
+# Stressors with other options than the defaults, such as mapped files.
 VARIANTS=('mmap --mmap-file' 'mmap --mmap-file --mmap-async' 'mmap --mmap-file --mmap-odirect' 'hdd --hdd-opts direct,wr-rnd,rd-rnd'
     'hdd --hdd-opts dsync,wr-seq' 'hdd --hdd-opts utimes,iovec' 'seek --seek-punch' 'aio --aio-requests 32' 'iomix --iomix-bytes 16m'
     'lockf --lockf-nonblock')
@@ -52,10 +54,10 @@ parse_arguments() {
     done
 }
 
-# A suite is two functions: tests_SUITE prints its tests, one a line, and run_SUITE TEST DIR runs one in an empty
-# directory; status 0 passed, 77 cannot run here, else failed.
+# A suite consists of two functions. tests_SUITE prints its tests, one on each line. run_SUITE TEST DIR runs a test in an empty
+# directory; its status is 0 if the test passed, 77 if it cannot run here, anything else if it failed.
 
-# The crate needs two users whose groups carry their names; Debian has these. Its list of tests comes with its run.
+# The crate needs two users with groups of the same names, which Debian has.
 tests_pjdfstest() {
     sed 's/^ *//' <<'MODULES'
         chmod
@@ -96,7 +98,7 @@ TOML
     return $status
 }
 
-# Length of the file, what operations are aligned to, the largest of them, with how many operations: and every operation.
+# Each test: length of the file, alignment of the operations, size of the largest operation, number of operations.
 tests_fsx() {
     printf '%s\n' '262144 1 65536 6000' '65536 1 4096 6000' '2000000 1 300000 3000' '1048576 4096 131072 4000' '100000 512 40000 5000' \
         '8000000 1 1500000 800'
@@ -180,7 +182,7 @@ run_dbench() {
 
 tests_cpython() { printf '%s\n' "${CPYTHON[@]}"; }
 run_cpython() {
-    # Servers and threads are not what is tested here.
+    # No tests of servers and threads.
     TMPDIR=$2 /usr/bin/python3 -m test --tempdir "$2" -W -u largefile "$1"
 }
 
@@ -198,15 +200,15 @@ in_directory() {
         bash -c "set -o pipefail; run_$1 \"\$1\" \"\$2\"" _ "$2" "$3" >"$4" 2>&1 </dev/null
 }
 
-# words LOG: what a failed test had to say.
-words() {
+# failure_text LOG: the messages of a failed test.
+failure_text() {
     local found
     found=$(grep -iE 'FAILED|stress-ng: fail|error|verify:|assert|mismatch|panic|diff' "$1" | tail -n 3 | tr '\n' ' ' || true)
     [ -n "$found" ] || found=$(last_line "$1" 2)
     printf '%s' "$found" | tr -s '[:space:]' ' ' | cut -c 1-400
 }
 
-# one_test SUITE MODE TEST: runs it, counts it, and names it if it failed.
+# one_test SUITE MODE TEST: runs and counts a test; reports a failure.
 one_test() {
     local status=0 there=0 log=$LOGS/test.log kept
     in_directory "$1" "$3" "$MNT/t" "$log" || status=$?
@@ -215,7 +217,7 @@ one_test() {
         77) LEFT_OUT="$LEFT_OUT ${3%% *}"; return ;;
     esac
     in_directory "$1" "$3" "$REFERENCE" "$LOGS/reference.log" || there=$?
-    kept=$(words "$log")
+    kept=$(failure_text "$log")
     if [ -n "${POOLWRIGHT_KEEP_LOGS:-}" ]; then
         cp "$log" "$POOLWRIGHT_KEEP_LOGS/$1-$2-${3//[^a-zA-Z0-9_-]/_}.log"
     fi
@@ -224,7 +226,7 @@ one_test() {
         printf '%s (%s) %s: FAILED, status %s: %s\n' "$1" "$2" "$3" "$status" "$kept"
     else
         ALIKE=$((ALIKE + 1))
-        printf '%s (%s) %s: fails, and on the host'\''s file system too (%s): %s\n' "$1" "$2" "$3" "$there" "$kept"
+        printf '%s (%s) %s: also fails on the host'\''s file system (%s): %s\n' "$1" "$2" "$3" "$there" "$kept"
     fi
     if ! mount_alive; then
         say "  the mount process has ended: $(last_line "$SCRATCH/serve.log" 2)"
@@ -246,7 +248,7 @@ suite() {
 main() {
     local mode modes name
     parse_arguments "$@"
-    "$POOLWRIGHT_ROOT/scripts/mount/install.sh" --check || die 1 "something is missing; run scripts/mount/install.sh"
+    "$POOLWRIGHT_ROOT/scripts/mount/install.sh" --check || die 1 "required packages are missing; run scripts/mount/install.sh"
     mount_prepare
     REFERENCE=$(mktemp -d "${POOLWRIGHT_REFERENCE:-/var/tmp}/poolwright-reference.XXXXXX")
     trap 'mount_cleanup; rm -rf -- "$REFERENCE"' EXIT
@@ -258,10 +260,10 @@ main() {
         mount_up "$mode"
         for name in "${SUITES[@]}"; do suite "$name" "$mode"; done
         rm -rf -- "$MNT/t"
-        mount_down || { say "the mount ($mode) did not end in order"; FAILED=$((FAILED + 1)); }
+        mount_down || { say "the mount ($mode) failed to unmount cleanly"; FAILED=$((FAILED + 1)); }
         mount_discard
     done
-    printf '\n%-12s %-10s %6s %6s %6s   %s\n' suite mode passed failed "alike" "cannot run here"
+    printf '\n%-12s %-10s %6s %6s %6s   %s\n' suite mode passed failed "both" "cannot run here"
     printf '%s\n' "${TABLE[@]}"
     summary || exit 1
 }

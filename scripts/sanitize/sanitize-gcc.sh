@@ -1,6 +1,6 @@
 #!/bin/sh
-# The linker of sanitized programs: Rust asks for no default libraries, and the sanitizers' are among them. They have to come
-# first, which only the compiler's own order does.
+# The linker of sanitized programs. Rust passes -nodefaultlibs, which also drops the sanitizers' libraries. This script removes that option,
+# so that the compiler adds them in the right order: first.
 #
 # usage: sanitize-gcc.sh ARGUMENT... (called by rustc; POOLWRIGHT_SANITIZE names the sanitizers)
 for argument; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The installer must take over how the machine's own apt source is trusted, in either format of source file.
+# Tests that the installer copies the trust options of the machine's own apt source, in both formats of source files.
 set -euo pipefail
 # shellcheck source=scripts/install.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../install.sh"
@@ -16,7 +16,7 @@ $3"
 }
 
 cat >"$SCRATCH/debian.sources" <<'EOF'
-# A paragraph of comments is no stanza.
+# A paragraph of comments is not a stanza.
 
 Types: deb
 URIs: http://mirror.example/debian-security
@@ -52,6 +52,6 @@ expect "a line without options" "" "$(stanza_options "$SCRATCH/sources.list:1")"
 expect "a line with options" "Signed-By: /usr/share/keyrings/a.gpg
 Trusted: yes" "$(stanza_options "$SCRATCH/sources.list:2")"
 
-recent_enough 2.3.2-2~bpo12+2 || die 1 "2.3.2 from backports was called too old"
-recent_enough 2.1.11-1+deb12u1 && die 1 "2.1.11 was called recent enough"
+recent_enough 2.3.2-2~bpo12+2 || die 1 "2.3.2 from backports was rejected as too old"
+recent_enough 2.1.11-1+deb12u1 && die 1 "2.1.11 was accepted as recent enough"
 say "apt sources: ok"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make install` into a scratch directory: the program runs from there, every verb has a man page, the shells' completions parse, the
-# lab finds its campaigns, the JSON Schemas are there, and `make uninstall` removes all of it.
+# Tests `make install` in a scratch directory: the installed program runs, each verb has a man page, the shell completions parse, the
+# lab finds its campaigns, the JSON Schemas are installed, and `make uninstall` removes all files.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"

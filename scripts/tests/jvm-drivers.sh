@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tests of the lab's drivers in the JVM: among them one suite of the key-value store that every engine has to pass.
-# Comes before lab-drivers.sh, which runs the drivers that this builds.
+# Builds and tests the lab's JVM drivers. One suite of tests runs for each engine of the key-value store.
+# lab-drivers.sh, which runs later, uses the drivers that this script builds.
 #
 # usage: scripts/tests/jvm-drivers.sh
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What drives the lab's databases: generators, parsers, and each driver on a little data where its database is installed.
+# Tests the lab's drivers: generators, parsers, and each driver with little data if its database is installed.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The time limit of tests: the test that exceeds it is named, its processes are ended, and nothing else is changed.
+# Tests scripts/limit.py: it names the test that exceeds its time limit, kills its processes, and changes nothing else.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
@@ -17,7 +17,7 @@ expect() {
         die 1 "$what: status $status, and printed: $(cat "$SCRATCH/out")"
 }
 
-# What the standard test harness prints of three tests, the second of which hangs with a process below it.
+# Prints what the Rust test harness prints for three tests, of which the second hangs with a child process.
 cat >"$SCRATCH/hangs" <<EOF2
 #!/bin/sh
 echo 'test quick ... ok'
@@ -31,9 +31,9 @@ EOF2
 chmod +x "$SCRATCH/hangs"
 expect 124 '^hangs: time limit exceeded: hangs ran for over 61 seconds$' "a test that hangs" \
     "$LIMIT" --each 61 --program 100 "$SCRATCH/hangs"
-# Ended, whether its parent has asked for its status or not.
+# The child must have ended; it can still be a zombie.
 grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$(cat "$SCRATCH/below")/status" &&
-    die 1 "a process of a test that hung is still running"
+    die 1 "a child process of the test that hangs is still running"
 expect 124 '^hangs: time limit of 1 seconds exceeded; running for over 60 seconds: hangs$' "a program that hangs" \
     "$LIMIT" --each 900 --program 1 "$SCRATCH/hangs"
 
@@ -41,7 +41,7 @@ CARGO_TARGET_X_RUNNER=y expect 1 . "the runner's variable" "$LIMIT" sh -c 'echo 
 expect 0 '^out$' "a program that ends" "$LIMIT" sh -c 'echo out'
 expect 7 '^err$' "a status" "$LIMIT" sh -c 'echo err >&2; exit 7'
 expect 137 . "a killed program" "$LIMIT" sh -c 'echo killed; kill -9 $$'
-# A process that a test leaves behind keeps its output open.
+# A process that a test leaves behind holds the output open.
 # shellcheck disable=SC2016 # the inner shell expands it
 expect 3 '^left$' "a process left behind" "$LIMIT" --program 500 sh -c 'sleep 600 & echo $! >"$0"; echo left; exit 3' "$SCRATCH/left"
 kill "$(cat "$SCRATCH/left")" 2>/dev/null || true

@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# LRU and ARC of `poolwright mrc` give libcachesim's hit ratios.
+# Tests that LRU and ARC of `poolwright mrc` have the same hit ratios as libcachesim.
 set -euo pipefail
 exec "$(dirname -- "$0")/../mrc/compare.sh"

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# One small workload through all steps of scripts/truth.sh: recorded, predicted, measured, compared. How fast this machine
-# is does not matter: only what holds on any is asserted.
+# Runs one small workload through all steps of scripts/truth.sh: record, predict, measure, compare. The assertions do not depend on the
+# speed of the machine.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
 
-# Seconds that the run may take.
+# Time limit of the run in seconds.
 LIMIT=400
 POOLWRIGHT=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/poolwright-test.XXXXXX")
 trap 'rm -rf "$SCRATCH"' EXIT
 
-# not_run REASON: ends the test where it cannot be run.
+# not_run REASON: reports that the test cannot run here, and exits with status 0.
 not_run() {
     say "not run: truth-run (one workload of truth.sh): $1"
     exit 0
@@ -19,20 +19,20 @@ not_run() {
 
 [ "$(id -u)" -eq 0 ] || not_run "recording needs root"
 mkdir "$SCRATCH/probe"
-# The folder has no files, so recording fails in any case; where recording is not allowed the message says so.
+# The directory has no files, so recording fails in any case. If recording is not permitted, the message says so.
 "$POOLWRIGHT" record --dir "$SCRATCH/probe" --for 10ms -o "$SCRATCH/probe.parquet" >"$SCRATCH/probe.log" 2>&1 || true
 ! grep -q 'cannot record' "$SCRATCH/probe.log" || not_run "$(grep -m 1 'cannot record' "$SCRATCH/probe.log")"
-{ : <>/dev/fuse; } 2>/dev/null || not_run "/dev/fuse cannot be opened"
+{ : <>/dev/fuse; } 2>/dev/null || not_run "cannot open /dev/fuse"
 
 limited "$LIMIT" "$POOLWRIGHT_ROOT/scripts/truth.sh" --check sqlite --size 0.05 --record-on pool --record 3 --seconds 2 --warm 1 \
     --out "$SCRATCH/out" --scratch "$SCRATCH" >"$SCRATCH/log" 2>&1 || die 1 "the run failed: $(cat "$SCRATCH/log")"
 grep -q '^sqlite: work rate against 128K lz4: ' "$SCRATCH/log" || die 1 "no line for the workload: $(cat "$SCRATCH/log")"
-grep -q 'do not prove' "$SCRATCH/log" || die 1 "it does not say what a short run is worth"
+grep -q 'do not measure the errors' "$SCRATCH/log" || die 1 "the caveat about short runs is missing"
 
 python3 - "$SCRATCH/out/sqlite/truth.json" <<'EOF' || die 1 "the comparison is wrong (above)"
 import json, sys
 
-# Points by which a change of the space may be off: the database is small, and all of it is in the recording.
+# Largest allowed error of a predicted change of the space, in percentage points. The database is small, and all of it is recorded.
 SPACE = 15
 found = json.load(open(sys.argv[1]))
 settings = {s["setting"]: s for s in found["settings"]}

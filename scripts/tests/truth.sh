@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The statistics of scripts/truth.sh, and how it reads what it compares.
+# Tests the statistics of scripts/truth.sh, and how it reads its inputs.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"

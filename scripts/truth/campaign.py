@@ -1,11 +1,11 @@
-"""One workload of campaigns/truth.toml as a campaign of its own, with another list of settings."""
+"""Makes a campaign from one workload of campaigns/truth.toml, with another list of settings."""
 
 import copy
 import json
 import tomllib
 
 
-# What the campaign's studies share: a study without its own has the campaign's.
+# Keys that a study inherits from the campaign.
 SHARED = ("measures", "factor", "phase")
 
 
@@ -18,7 +18,7 @@ class Workload:
         found = [s for s in self.campaign["study"] if s["name"] == name]
         if not found:
             names = ", ".join(s["name"] for s in self.campaign["study"])
-            raise SystemExit(f"truth.sh: unknown workload {name!r}\nhint: there are {names}")
+            raise SystemExit(f"truth.sh: unknown workload {name!r}\nhint: the workloads are {names}")
         shared = {key: self.campaign.pop(key) for key in SHARED if key in self.campaign}
         self.study = copy.deepcopy({**shared, **found[0]})
         self.study.pop("scales", None)
@@ -31,7 +31,7 @@ class Workload:
 
     @property
     def parameters(self):
-        """What the driver is given."""
+        """The driver's parameters."""
         return {**self.campaign["scale"][self.scale], **self.study.get("parameters", {}),
                 **self.study.get("scale", {}).get(self.scale, {})}
 
@@ -51,19 +51,19 @@ class Workload:
         return list(self.study["datasets"])
 
     def on_device(self, device):
-        """Another device under the pools than the campaign's."""
+        """Replaces the campaign's device profile."""
         for pool in (self.campaign["pool"], self.pool):
             pool["device"] = device
         if "pool" in self.study:
             self.study["pool"]["device"] = device
 
     def keep(self, names):
-        """Only these settings; the first one is today's from now on."""
+        """Keeps only these settings. The first one becomes today's."""
         levels = {level["name"]: level for level in self.factor["levels"]}
         self.factor["levels"] = [levels[name] for name in names]
 
     def name_of(self, properties):
-        """The setting with these properties of the data's dataset, added if there is none."""
+        """The name of the setting with these properties of the data's dataset; adds the setting if it does not exist."""
         wanted = {**canonical(self.settings[self.today]), **canonical(properties)}
         for name, known in self.settings.items():
             if canonical(known) == wanted:
@@ -74,8 +74,8 @@ class Workload:
         return name
 
     def text(self, name, parameters):
-        """The campaign as TOML, with this study alone. It does not depend on the number of blocks: another text would be
-        another run, to which blocks cannot be added."""
+        """The campaign as TOML, with this study alone. The text does not contain the number of blocks, because the lab adds blocks to an
+        earlier run only if the text is the same."""
         study = copy.deepcopy(self.study)
         study["scale"] = {self.scale: {**study.get("scale", {}).get(self.scale, {}), **parameters}}
         campaign = {**self.campaign, "name": name, "study": [study]}
@@ -83,7 +83,7 @@ class Workload:
 
 
 def canonical(properties):
-    """Properties with one spelling for what is the same."""
+    """Replaces synonyms of property values by one spelling."""
     same = {("compression", "on"): "lz4"}
     return {key: same.get((key, value), value) for key, value in properties.items()}
 
@@ -93,7 +93,7 @@ def _toml(value):
         return "{ " + ", ".join(f"{_key(k)} = {_toml(v)}" for k, v in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
-    # Strings, whole numbers, fractions and booleans are written alike in both.
+    # JSON and TOML have the same syntax for strings, numbers and booleans.
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""The short form of truth.sh: few settings in short windows, a line for each workload; its help is there."""
+"""The short form of truth.sh (--check): three settings in short windows, and a line for each workload."""
 
 import itertools
 import sys
@@ -8,19 +8,19 @@ import compare
 from campaign import Workload
 from run import CAMPAIGN, ROOT, Run, arguments, say
 
-# Today's, and two that differ from it in most databases.
+# Today's setting, and two that differ from it in most databases.
 SETTINGS = ("128K lz4", "128K zstd-3", "1M lz4")
-# Over those of a whole run; what the user gives goes over these.
+# Override the defaults of a full run. The user's options override these.
 SHORT = ["--blocks", "1", "--seconds", "5", "--warm", "2", "--record", "4", "--size", "0.25", "--rounds", "1",
          "--replay-options", "--application --call-time 4us --first 3s"]
-CAVEAT = ("Short windows show that predictions can be had and have the right signs. They do not prove how far predictions are "
-          "off: scripts/truth.sh WORKLOAD measures that.")
+CAVEAT = ("Short windows check that predictions can be made and have the right signs. They do not measure the errors of predictions: "
+          "run scripts/truth.sh WORKLOAD for that.")
 
 
 def main():
     names = list(itertools.takewhile(lambda word: not word.startswith("-"), sys.argv[1:]))
     more, failed = sys.argv[1 + len(names):], []
-    # A wrong option ends it here, before a workload has run.
+    # Parse all options first, so that a wrong option fails before any workload runs.
     runs = {name: options_of(name, more) for name in names or workloads()}
     for name, options in runs.items():
         try:
@@ -33,7 +33,7 @@ def main():
 
 
 def options_of(name, more):
-    """The options of a workload's short run; its results are in a folder of their own."""
+    """The options of a workload's short run, whose results are in a separate directory."""
     options = arguments([name, *SHORT, *more])
     options.out = (options.out or ROOT / "lab-results" / "truth-check") / name
     return options
@@ -45,7 +45,7 @@ def workloads():
 
 
 def checked(options):
-    """The comparison of one workload; fails if a setting was not measured."""
+    """Runs one workload and returns the comparison; exits if a setting was not measured."""
     workload = Workload(CAMPAIGN, options.workload, options.scale)
     workload.keep(SETTINGS)
     run = Run(workload, options)
@@ -58,12 +58,12 @@ def checked(options):
 
 
 def line(name, found):
-    """What was compared, and whether signs and order agree."""
-    def said(setting):
+    """The line of a workload: its rates, and whether their signs and their order agree."""
+    def described(setting):
         true, predicted = setting["truth"]["change"]["rate"]["ratio"], setting["predicted"]["change"]["rate"]
         return f"{setting['setting']} {100 * (true - 1):+.0f} % (predicted {100 * (predicted - 1):+.0f} %)"
     agree = compare.agreement(found)
-    rates = ", ".join(said(s) for s in found["settings"] if s["setting"] != found["today"])
+    rates = ", ".join(described(s) for s in found["settings"] if s["setting"] != found["today"])
     verdicts = ", ".join(f"{what} {verdict(agree[what])}" for what in ("signs", "order"))
     seen = [*found["left_out"], *found["disturbed"]]
     disturbed = f"; DISTURBED by other processes: {', '.join(seen)}" if seen else ""
@@ -71,7 +71,7 @@ def line(name, found):
 
 
 def verdict(counted):
-    """Whether all agree of those that are clear."""
+    """Whether all clear differences agree."""
     if not counted["of"]:
         return f"not compared (no difference above {100 * compare.CLEAR:g} %)"
     return "agree" if counted["agree"] == counted["of"] else f"DISAGREE in {counted['of'] - counted['agree']} of {counted['of']}"

@@ -1,31 +1,31 @@
-"""How far predictions are from what a database did: intervals, objectives, rank correlation, regret.
+"""Errors of predictions relative to measurements: intervals, objectives, rank correlation, regret.
 
-Everything is relative to today's setting. `truth` is setting → block → metric → value, `predicted` is setting → metric →
-value; both have the metrics `rate` (work a second), `written` (vdev bytes written per unit of work) and `space` (bytes).
+All figures are relative to today's setting. `truth` is setting → block → metric → value, `predicted` is setting → metric →
+value; both have the metrics `rate` (work per second), `written` (vdev bytes written per unit of work) and `space` (bytes).
 """
 
 import math
 import statistics
 
-# 97.5 % quantiles of Student's t by degrees of freedom; beyond the table the last one before is used, which is wider.
+# 97.5 % quantiles of Student's t by degrees of freedom. Between two entries the one with fewer degrees applies, which is wider.
 T975 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 11: 2.201,
         12: 2.179, 13: 2.160, 14: 2.145, 15: 2.131, 16: 2.120, 17: 2.110, 18: 2.101, 19: 2.093, 20: 2.086, 25: 2.060,
         30: 2.042, 40: 2.021, 60: 2.000, 120: 1.980}
-# The goal `balanced` (docs/plan-format.md); for all three less is better, so the rate counts as time per unit of work.
+# The goal `balanced` (docs/plan-format.md). Less is better for all three metrics; time per unit of work is the reciprocal of the rate.
 WEIGHTS = {"space": 0.3, "time": 0.4, "written": 0.3}
-# A rate is known if the 95 % interval of its ratio to today's, block by block, is within this share of it.
+# A rate is known if the 95 % interval of its ratio to today's rate, paired by block, extends at most this share from the mean.
 WITHIN = 0.04
-# Changes smaller than this have no sign to agree on.
+# Smaller changes are not compared by sign.
 CLEAR = 0.05
-# A predicted change of the rate is near the true one within so many percentage points.
+# A predicted change of the rate is near the true one within this many percentage points.
 NEAR = 10.0
-# The metric that says what other processes used of the CPUs, in per cent, and from where on it disturbs.
+# The metric for CPU use of other processes, in per cent, and the limit above which a trial counts as disturbed.
 OTHERS = "others_cpu"
 DISTURBS = 5.0
-# A plan's metrics, what the comparison calls them, and their names in the table. Space is not among them: a plan's is that of
-# the files that were touched, so each setting's own prediction is what the table compares.
+# Metrics of a plan, with their names in the comparison and in the table. Space is not among them: a plan counts only the files that were
+# accessed, so the table compares the space of each setting's own prediction.
 CLAIMS = {"work_rate": ("rate", "work rate"), "write_amplification": ("written", "bytes written per unit of work")}
-# A plan that keeps today's settings is right if no other setting's true objective is lower than this.
+# A plan that keeps today's settings is right if no other setting has a true objective below this.
 WORTH_CHANGING = 0.95
 
 
@@ -35,7 +35,7 @@ def t975(degrees):
 
 
 def geometric(values):
-    """The geometric mean of positive values and its 95 % interval (low, high); no interval for less than two."""
+    """The geometric mean of positive values and its 95 % interval (low, high); None instead of the interval for fewer than two values."""
     logs = [math.log(v) for v in values]
     middle = statistics.fmean(logs)
     if len(logs) < 2:
@@ -45,7 +45,7 @@ def geometric(values):
 
 
 def uncertainty(values):
-    """How far the 95 % interval reaches from the mean, as a share of it; None for less than two values."""
+    """The distance from the mean to the upper end of the 95 % interval, as a share of the mean; None for fewer than two values."""
     if len(values) < 2:
         return None
     middle, interval = geometric(values)
@@ -53,8 +53,8 @@ def uncertainty(values):
 
 
 def is_known(blocks, today_blocks, within=WITHIN):
-    """Whether the rate is known within the bound, against today's in the same blocks: what slows all of a block, as another
-    guest of the host does, cancels out."""
+    """Whether the ratio of the rate to today's is known within the bound. Rates are paired by block, so that an influence on a whole
+    block, such as another guest of the host, cancels out."""
     unsure = uncertainty(ratios(blocks, today_blocks, "rate"))
     return unsure is not None and unsure <= within
 
@@ -66,7 +66,7 @@ def ratios(blocks, today_blocks, metric):
 
 
 def kendall(pairs):
-    """Kendall's τ-b of (x, y) pairs, which allows for ties; None where all x or all y are equal."""
+    """Kendall's τ-b of (x, y) pairs, which allows for ties; None if all x or all y are equal."""
     agree = differ = tied_x = tied_y = 0
     for n, (x, y) in enumerate(pairs):
         for other_x, other_y in pairs[:n]:
@@ -86,7 +86,7 @@ def _sign(number):
 
 
 def objective(of, today, weights=None):
-    """The weighted geometric mean of the ratios to today's; a metric that is missing or 0 on either side takes no part."""
+    """The weighted geometric mean of the ratios to today's values, without metrics that are missing or 0 on either side."""
     total = weighted = 0.0
     for metric, weight in (weights or WEIGHTS).items():
         ratio = _ratio(of, today, metric)
@@ -105,14 +105,14 @@ def _ratio(of, today, metric):
 
 
 def weights_for(predicted_today):
-    """The weights without the metrics that the prediction does not have (a load that only reads writes nothing), so that
-    both objectives are of the same metrics."""
+    """The weights of the metrics that the prediction has, so that both objectives are computed from the same metrics. (A read-only load
+    writes nothing.)"""
     return {metric: weight for metric, weight in WEIGHTS.items()
             if predicted_today.get("rate" if metric == "time" else metric)} or WEIGHTS
 
 
 def true_of(blocks, today_blocks, within=WITHIN, weights=None):
-    """What is known of a setting from its blocks, held against today's in the same blocks."""
+    """The measured figures of a setting, relative to today's setting in the same blocks."""
     shared = sorted(set(blocks) & set(today_blocks))
     metrics = sorted({metric for block in blocks.values() for metric in block})
     found = {
@@ -136,8 +136,8 @@ def true_of(blocks, today_blocks, within=WITHIN, weights=None):
 
 
 def steadied(rounds, today):
-    """Setting → metric → value from rounds of predictions, each of which is setting → metric → value. A setting is held
-    against today's of the same round, because the speed of a host changes while it predicts."""
+    """Combines rounds of predictions, each setting → metric → value, into one. A setting is compared with today's setting of the same
+    round, because the speed of the host varies between rounds."""
     rounds = [each for each in rounds if each.get(today)]
     base = {metric: _middle([each[today][metric] for each in rounds if each[today].get(metric)])
             for metric in (rounds[0][today] if rounds else {}) if metric != OTHERS}
@@ -161,8 +161,8 @@ def _middle(values):
 
 
 def compare(truth, predicted, today, recommended=None, within=WITHIN, plan=None):
-    """All that is said of one workload: `settings`, one for each of the truth's, and the figures over those whose rate is known.
-    `left_out` names the trials that others disturbed. `plan` is what `tune` made of the recording."""
+    """Compares one workload: `settings`, one for each measured setting, and figures over the settings whose rate is known.
+    `left_out` lists the disturbed trials. `plan` is the plan that `tune` made from the recording."""
     settings, weights = [], weights_for(predicted.get(today, {}))
     trials = disturbances((f"{name} block {block}", metrics) for name, blocks in truth.items() for block, metrics in blocks.items())
     every, truth = truth, undisturbed(truth, today)
@@ -191,8 +191,8 @@ def compare(truth, predicted, today, recommended=None, within=WITHIN, plan=None)
 
 
 def claims(plan, settings, recommended):
-    """What the plan says of its recommendation, metric by metric, and whether the truth lies in the plan's interval. The
-    truth's own interval overlaps the plan's if the two cannot be told apart."""
+    """The plan's predicted changes by metric, and whether the true change is in the plan's interval. If the two intervals overlap, the
+    difference is not significant."""
     true = next((s["truth"]["change"] for s in settings if s["setting"] == recommended), {})
     found = []
     for metric, (name, _) in CLAIMS.items():
@@ -206,7 +206,7 @@ def claims(plan, settings, recommended):
 
 
 def keep_is_right(plan, settings, today):
-    """Whether a plan that keeps today's settings misses nothing that is worth a change; None for any other plan."""
+    """Whether a plan that keeps today's settings is right: no other setting is worth a change. None for any other plan."""
     if not plan or plan["verdict"] != "keep":
         return None
     objectives = [s["truth"]["objective"] for s in settings if s["setting"] != today and s["truth"].get("objective")]
@@ -232,14 +232,14 @@ def _figures(settings, today, recommended):
 
 
 def signs(pairs):
-    """How many (predicted ratio, true ratio) lie on the same side of 1, of those whose truth is clear of it."""
+    """How many of the (predicted ratio, true ratio) pairs have both on the same side of 1, of those with a clear true difference."""
     clear = [(predicted, true) for predicted, true in pairs if predicted is not None and abs(true - 1) > CLEAR]
     return {"agree": sum(_sign(predicted - 1) == _sign(true - 1) for predicted, true in clear), "of": len(clear)}
 
 
 def order(truth, objectives, today, weights):
-    """How many pairs of settings are predicted in their true order, of those whose true objectives can be told apart: the 95 %
-    interval of their ratio, block by block, leaves out 1. `objectives` are the predicted ones."""
+    """How many pairs of settings are predicted in their true order, of those whose true objectives differ significantly: the 95 %
+    interval of their ratio, paired by block, does not contain 1. `objectives` are the predicted ones."""
     names = [name for name in truth if objectives.get(name)]
     true = {name: {b: o for b in set(truth[name]) & set(truth[today])
                    if (o := objective(truth[name][b], truth[today][b], weights)) is not None} for name in names}
@@ -255,7 +255,7 @@ def order(truth, objectives, today, weights):
 
 
 def in_interval(settings, today):
-    """How many predicted changes of the rate lie in the truth's 95 % interval."""
+    """How many predicted changes of the rate are in the 95 % interval of the true change."""
     both = [(s["predicted"]["change"]["rate"], s["truth"]["change"]["rate"]["ci95"]) for s in settings
             if s["setting"] != today and "rate" in s.get("predicted", {}).get("change", {}) and "rate" in s["truth"]["change"]]
     known = [(predicted, interval) for predicted, interval in both if interval]
@@ -263,21 +263,21 @@ def in_interval(settings, today):
 
 
 def undisturbed(truth, today):
-    """The truth without the trials during which other processes, or other guests of the host, used much of the CPUs; all of it
-    where that leaves no trial of today's settings."""
+    """The truth without the trials during which other processes, or other guests of the host, used much CPU time. Unchanged if no
+    trial of today's settings would be left."""
     calm = {name: {block: metrics for block, metrics in blocks.items() if metrics.get(OTHERS, 0) <= DISTURBS}
             for name, blocks in truth.items()}
     return {name: blocks for name, blocks in calm.items() if blocks} if calm.get(today) else truth
 
 
 def disturbances(seen):
-    """A text for each (name, metrics) during which other processes used much of the CPUs."""
+    """A text for each (name, metrics) during which other processes used much CPU time."""
     return [f"{name}: {metrics[OTHERS]:.0f} %" for name, metrics in seen if metrics.get(OTHERS, 0) > DISTURBS]
 
 
 def agreement(found):
-    """Whether the predicted rates change as the true ones do, over all settings, known or not: the signs against today's, and
-    the order of those pairs whose true rates are clear of each other."""
+    """Whether the predicted changes of the rate agree with the true ones, over all settings, known or not: their signs, and the order of
+    pairs with a clear true difference."""
     changes = [(s["predicted"]["change"]["rate"], s["truth"]["change"]["rate"]["ratio"]) for s in found["settings"]
                if "rate" in s.get("predicted", {}).get("change", {}) and "rate" in s["truth"]["change"]]
     pairs = [(one[0] / other[0], one[1] / other[1]) for n, one in enumerate(changes) for other in changes[:n]]
@@ -285,7 +285,7 @@ def agreement(found):
 
 
 def regret(settings, recommended):
-    """By how many per cent the recommended setting's true objective is above the best one's; None if it is not known."""
+    """How many per cent the true objective of the recommended setting is above the best one; None if it was not measured."""
     objectives = {s["setting"]: s["truth"]["objective"] for s in settings if s["truth"].get("objective")}
     if recommended not in objectives:
         return None
@@ -306,18 +306,19 @@ def table(title, found):
     lines += [_row(s, found) for s in found["settings"]]
     lines += [
         "",
-        "True and predicted are changes against today's setting in %, with the truth's 95 % interval; errors are points.",
+        "The columns true and predicted are changes relative to today's setting in %; true ones with their 95 % interval. Errors are in "
+        "percentage points.",
         "",
         f"- changes of the rate known within ±{100 * found['within']:g} % (95 %): {found['known']} of {len(found['settings']) - 1}"
         + (f"; not known: {', '.join(found['not_known'])}" if found["not_known"] else ""),
-        f"- predicted changes of the rate that lie in the truth's 95 % interval: {_share(found['in_interval'])}",
-        f"- pairs of settings predicted in their true order, of those whose true objectives can be told apart (95 %): {_share(found['order'])}",
+        f"- predicted changes of the rate in the 95 % interval of the true change: {_share(found['in_interval'])}",
+        f"- pairs of settings predicted in their true order, of those whose true objectives differ significantly (95 %): {_share(found['order'])}",
         "",
         "| | settings that are known | all settings |",
         "| --- | --: | --: |",
     ]
     lines += [f"| {what} | {of(found)} | {of(found['all'])} |" for what, of in (
-        ("settings compared, today's among them", lambda f: f["compared"]),
+        ("settings compared, including today's", lambda f: f["compared"]),
         (f"predicted rates within {NEAR:g} points", lambda f: _share(f["rate_within_ten_points"])),
         ("largest error of a predicted rate, points", _largest),
         (f"signs that agree where the true rate differs by more than {100 * CLEAR:g} %", lambda f: _share(f["signs"]["rate"])),
@@ -327,11 +328,11 @@ def table(title, found):
     )] + [""]
     lines += [_claim(claim) for claim in found["claims"]]
     if found["keep_is_right"] is not None:
-        lines.append(f"- the plan keeps today's settings: {'right' if found['keep_is_right'] else 'WRONG'}, the bound being another "
-                     f"setting's true objective of {WORTH_CHANGING:g}")
+        lines.append(f"- the plan keeps today's settings: {'right' if found['keep_is_right'] else 'WRONG'} (right if no other "
+                     f"setting has a true objective below {WORTH_CHANGING:g})")
     for key, what in (("left_out", "trials left out"), ("disturbed", "DISTURBED")):
         if found[key]:
-            lines.append(f"- {what}, because others used more than {DISTURBS:g} % of the CPUs: {'; '.join(found[key])}")
+            lines.append(f"- {what}, because other processes used more than {DISTURBS:g} % of the CPUs: {'; '.join(found[key])}")
     return "\n".join(lines) + "\n"
 
 
@@ -381,11 +382,11 @@ def _number(value, digits, unit="", sign=False):
 def _change(change):
     if change is None:
         return "-"
-    said = _number(100 * (change["ratio"] - 1), 1, sign=True)
+    middle = _number(100 * (change["ratio"] - 1), 1, sign=True)
     if change["ci95"] is None:
-        return said
+        return middle
     low, high = (_number(100 * (end - 1), 1, sign=True) for end in change["ci95"])
-    return f"{said} [{low}, {high}]"
+    return f"{middle} [{low}, {high}]"
 
 
 def _predicted(predicted, metric):

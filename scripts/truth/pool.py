@@ -1,4 +1,4 @@
-"""A pool that is mounted while a database is recorded on it."""
+"""Mounts a pool while a database is recorded on it."""
 
 import contextlib
 import shutil
@@ -8,18 +8,18 @@ import tempfile
 import time
 from pathlib import Path
 
-# A server may still be writing its last messages when the datasets are to be unmounted.
+# Time limits in seconds. A server may still hold files open for a moment when the datasets are unmounted.
 UNMOUNT_S = 30.0
 EXPORT_S = 120.0
-LOOK_S = 0.1
+POLL_S = 0.1
 
 
 @contextlib.contextmanager
 def mounted(program, folder, datasets, pool, scratch):
-    """A new pool whose datasets are mounted below `folder`, each on the existing empty folder of its name. When it ends the
-    files are in the folders themselves.
+    """Creates a pool and mounts its datasets below `folder`, each on the existing empty directory of its name. Afterwards copies the
+    files to these directories and destroys the pool.
 
-    `datasets` are their properties, `pool` what the campaign says of pools."""
+    `datasets` maps names to properties; `pool` is the campaign's pool section."""
     with tempfile.TemporaryDirectory(prefix="truth-pool-", dir=scratch) as place:
         name = Path(place).name
         _run(program, "pool", "create", name, f"{place}/vdev:64G", "-o", f"ashift={pool['ashift']}")
@@ -43,10 +43,10 @@ def mounted(program, folder, datasets, pool, scratch):
             shutil.copytree(f"{place}/{dataset}", folder / dataset, symlinks=True, dirs_exist_ok=True)
 
 
-def _run(program, *words):
-    done = subprocess.run([program, *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+def _run(program, *arguments):
+    done = subprocess.run([program, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        sys.exit(f"truth.sh: poolwright {words[0]} failed\n{done.stderr.rstrip()}")
+        sys.exit(f"truth.sh: poolwright {arguments[0]} failed\n{done.stderr.rstrip()}")
 
 
 def _unmount(folder):
@@ -56,13 +56,13 @@ def _unmount(folder):
         subprocess.run(["umount", *(["-l"] if late else []), folder], stderr=subprocess.DEVNULL, check=False)
         if late:
             return
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
 
 
 def _destroy(program, name):
-    """The mount's process flushes and exports first."""
+    """Destroys the pool. Retries, because the mount's process first flushes and exports the pool."""
     ends = time.monotonic() + EXPORT_S
     while (done := subprocess.run([program, "pool", "destroy", name], capture_output=True, text=True, check=False)).returncode:
         if time.monotonic() > ends:
-            sys.exit(f"truth.sh: the pool {name} cannot be destroyed\n{done.stderr.rstrip()}")
-        time.sleep(LOOK_S)
+            sys.exit(f"truth.sh: cannot destroy the pool {name}\n{done.stderr.rstrip()}")
+        time.sleep(POLL_S)

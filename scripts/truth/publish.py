@@ -1,5 +1,4 @@
-"""Writes what was found about predictions into the track record that plans show, and into the page about predictions;
-truth.sh's help says how."""
+"""Writes the figures of finished comparisons to the track record that plans show, and to docs/predictions.md (truth.sh --publish)."""
 
 import argparse
 import json
@@ -11,7 +10,7 @@ PAGE = ROOT / "docs" / "predictions.md"
 # The tables of the page are between these lines.
 BEGIN, END = "<!-- begin: scripts/truth.sh --publish -->", "<!-- end -->"
 FORMAT, VERSION = "poolwright-track-record", 1
-# The database behind a driver's workload; a key-value store is named by its engine.
+# The database system of a driver's workload. For a key-value store, it is the engine.
 SYSTEMS = {"mariadb": "mariadb", "mariadb_load": "mariadb", "postgresql": "postgresql", "postgresql_scan": "postgresql",
            "sqlite": "sqlite", "openldap": "openldap"}
 
@@ -33,12 +32,12 @@ def main():
 
 
 def truth_of(path):
-    """The comparison itself, or the one in a run's folder."""
+    """The path of a comparison, given as a file or as the directory of a run."""
     return path / "truth.json" if path.is_dir() else path
 
 
 def entry(found):
-    """A workload's entry. All settings but today's are counted, known or not: the truth's noise makes errors larger."""
+    """A workload's entry. It counts all settings except today's, known or not; noise of the measurements increases the errors."""
     figures, largest = found["all"], found["all"]["largest_rate_error_points"]
     lacks = [what for what, has in (
         ("any setting's rate", largest),
@@ -66,7 +65,7 @@ def entry(found):
 
 
 def recommended(found):
-    """The recommended setting, its objectives, and the best true one."""
+    """The recommended setting, its objectives, and the best true objective."""
     of = {s["setting"]: s for s in found["settings"]}
     it = of[found["recommended"]]
     return {"setting": found["recommended"], "true_objective": round(it["truth"]["objective"], 3),
@@ -75,7 +74,7 @@ def recommended(found):
 
 
 def change(setting):
-    """The change of a setting's work rate against today's in per cent; `known`: the truth's interval is narrow enough."""
+    """The change of a setting's work rate relative to today's in per cent. `known`: the interval of the true change is narrow enough."""
     true, predicted = setting["truth"]["change"]["rate"], setting.get("predicted", {}).get("change", {}).get("rate")
     low, high = true["ci95"] or (None, None)
     return {"setting": setting["setting"], "known": setting["truth"]["known"], "true_percent": _percent(true["ratio"]),
@@ -93,7 +92,7 @@ def with_tables(page, workloads):
 
 
 def tables(workloads):
-    """The tables of the page: how good the predictions are, and each of them."""
+    """The tables of the page: a summary of each workload, and each prediction."""
     lines = ["| workload | blocks | settings | within ten points | in the interval | largest error, points | pairs in order | Kendall's τ "
              "| recommended | its objective: true | predicted | best true one | regret |",
              "| --- | --: | --: | --: | --: | --: | --: | --: | --- | --: | --: | --: | --: |"]
@@ -122,18 +121,18 @@ def _objective(value):
 
 
 def _signed(value):
-    """With the minus sign of the documents."""
+    """Formats a signed number with the minus sign U+2212."""
     return "" if value is None else f"{value:+.1f}".replace("-", "−")
 
 
 def merged(before, entries):
-    """The record with these workloads' lines replaced or added, in the order of their names."""
+    """The record with the lines of these workloads replaced or added, sorted by name."""
     lines = {line["workload"]: line for line in [*before["workloads"], *entries]}
     return {"format": FORMAT, "version": VERSION, "workloads": [lines[name] for name in sorted(lines)]}
 
 
 def text(record):
-    """The record as it is in the file."""
+    """The text of the record's file."""
     return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""What truth.sh does; its help is there."""
+"""A full comparison of one workload (truth.sh, which has the help)."""
 
 import argparse
 import contextlib
@@ -24,15 +24,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "poolwright"
 CAMPAIGN = ROOT / "campaigns" / "truth.toml"
 MEMORY = Path("/dev/shm")
-# Bytes that have to be free in memory for pools to be there.
+# Free memory in bytes that pools in memory require.
 MEMORY_FREE = 12 << 30
-# The recorder needs a moment to begin; the load goes on for so much longer than the recording.
+# The load runs this much longer than the recording, because the recorder takes time to start.
 RECORDER_S = 4.0
-# Where the lab finds its drivers, wherever the results are.
+# POOLWRIGHT_HOME is the directory in which the lab finds its drivers.
 HOME = {**os.environ, "POOLWRIGHT_HOME": str(ROOT)}
-# The roles of files that are in the dataset `log`, where a workload has one.
+# Roles of files in the dataset `log`, if a workload has that dataset.
 LOG_ROLES = ("wal", "binlog")
-# States of /proc/stat in which a CPU is busy: all but idle, iowait, and guests, whose time user and nice hold.
+# Columns of /proc/stat that count busy time: all except idle, iowait, and guest times, which user and nice include.
 BUSY = (0, 1, 2, 5, 6, 7)
 METRICS = {"rate": "work_per_s", "mean_ns": "work_mean", "p99_ns": "work_p99", "space": "allocated.data",
            "space_all": "allocated"}
@@ -56,7 +56,7 @@ def main():
 
 
 def arguments(words):
-    """The options of one workload's run."""
+    """Parses the options of a workload's run."""
     parser = argparse.ArgumentParser(prog="truth.sh", add_help=False)
     parser.add_argument("workload")
     parser.add_argument("--blocks", type=int, default=3)
@@ -86,16 +86,16 @@ def say(text):
 
 
 def poolwright(*arguments, good=(0,), **how):
-    """Runs the program; what it prints on stdout."""
+    """Runs poolwright and returns its standard output; exits if its status is not in `good`."""
     done = subprocess.run([PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, text=True, check=False, **how)
     if done.returncode not in good:
-        sys.exit(f"truth.sh: poolwright {arguments[0]} ended with status {done.returncode}")
+        sys.exit(f"truth.sh: poolwright {arguments[0]} exited with status {done.returncode}")
     return done.stdout
 
 
 @contextlib.contextmanager
 def watched(found):
-    """Puts into `found` what share of the CPUs, in per cent, other processes used meanwhile: than the children that ended."""
+    """Stores in `found` the CPU use, in per cent, of processes other than this one's children during the block."""
     before = _cpu_seconds()
     yield
     busy, total, own = (now - then for now, then in zip(_cpu_seconds(), before))
@@ -103,7 +103,7 @@ def watched(found):
 
 
 def _cpu_seconds():
-    """Of the machine: busy and in all; of the children that have ended."""
+    """CPU seconds of the machine (busy, total), and of the children that have exited."""
     ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     children, second = resource.getrusage(resource.RUSAGE_CHILDREN), os.sysconf("SC_CLK_TCK")
     return sum(ticks[n] for n in BUSY) / second, sum(ticks) / second, children.ru_utime + children.ru_stime
@@ -116,7 +116,7 @@ class Run:
         self.workload, self.options = workload, options
         self.out = (options.out or ROOT / "lab-results" / "truth" / workload.name).resolve()
         self.out.mkdir(parents=True, exist_ok=True)
-        # One recording serves all devices; the rest is kept for each.
+        # All devices share one recording; the other files are kept for each device.
         self.kept = "-" + re.sub("[^A-Za-z0-9]+", "-", options.device) if options.device else ""
         if options.device:
             workload.on_device(options.device)
@@ -128,7 +128,7 @@ class Run:
         self.recording, self.plan, self.recommended = None, None, None
 
     def compared(self):
-        """Predicts and measures every setting, and writes down how far the two are apart."""
+        """Predicts and measures every setting, and writes the comparison."""
         workload = self.workload
         predicted = compare.steadied([
             {name: self.predicted(name, properties, number) for name, properties in workload.settings.items()}
@@ -153,12 +153,12 @@ class Run:
         self.recording = self._recorded()
 
     def _recorded(self):
-        """What the driver and the recorder said."""
+        """The figures of the driver and of the recorder."""
         kept = self.out / "recording.json"
         if kept.exists() and self.trace.exists():
-            said = json.loads(kept.read_text())
-            if said.get("recorded_on", "host") == self.options.record_on:
-                return said
+            earlier = json.loads(kept.read_text())
+            if earlier.get("recorded_on", "host") == self.options.record_on:
+                return earlier
         self._check()
         database = self.out / "db"
         shutil.rmtree(database, ignore_errors=True)
@@ -166,7 +166,7 @@ class Run:
             (database / role).mkdir(parents=True)
         say(f"record: {self.workload.title}")
         with tempfile.TemporaryDirectory(prefix="truth-") as scratch:
-            # Some servers give up root's rights.
+            # Servers that change their user need access.
             os.chmod(scratch, 0o755)
             with self._storage(database):
                 self._drive("place", database, scratch)
@@ -176,7 +176,7 @@ class Run:
         return found
 
     def _storage(self, database):
-        """What the database is recorded on: this host's file system, or a mounted pool with today's settings."""
+        """A context in which the database is on this host's file system, or on a mounted pool with today's settings."""
         if self.options.record_on == "host":
             return contextlib.nullcontext()
         today = self.workload.settings[self.workload.today]
@@ -185,15 +185,16 @@ class Run:
         return pool.mounted(PROGRAM, database, datasets, self.workload.pool, self.options.scratch or scratch_folder())
 
     def _check(self):
-        """Fails if the driver lacks something for this workload."""
+        """Exits if the driver lacks a requirement of this workload."""
         done = subprocess.run([self.driver, "--check"], input=json.dumps(self.workload.parameters), capture_output=True, text=True,
                               check=False)
         if done.returncode:
             sys.exit(f"truth.sh: {self.workload.name} cannot run here:\n{(done.stdout + done.stderr).rstrip()}")
 
     def _drive(self, phase, database, scratch, record=False):
-        """One phase of the driver on folders of this host; the recorder is started when the measured window begins."""
-        # What is recorded is so many seconds, whatever the load does in them.
+        """Runs one phase of the driver on directories of this host. With `record`, starts the recorder at the start of the measured
+        window."""
+        # The recording has a fixed length, so the load has no limit of operations.
         parameters = {**self.workload.parameters, **self.parameters, "seconds": self.options.record + RECORDER_S,
                       "operations_per_s": 0}
         spec = {"protocol": 1, "phase": phase, "parameters": parameters, "scratch": scratch,
@@ -213,12 +214,12 @@ class Run:
                     figures[line["figure"]["name"]] = line["figure"]["value"]
                 if "log" in line:
                     say(f"  {line['log']}")
-        said = recorder.communicate()[0] if recorder else "{}"
+        summary = recorder.communicate()[0] if recorder else "{}"
         if driver.returncode or (recorder and recorder.returncode):
             self.trace.unlink(missing_ok=True)
             last = "".join((self.out / "driver.log").read_text(errors="replace").splitlines(keepends=True)[-3:])
             sys.exit(f"truth.sh: the load or its recording failed\n{last}")
-        return figures, json.loads(said)
+        return figures, json.loads(summary)
 
     # ---- predict ----
 
@@ -227,12 +228,12 @@ class Run:
                 "--ashift", self.workload.pool["ashift"]]
 
     def tune(self):
-        """Makes the plan for the recording; what it recommends becomes a setting if it is none."""
+        """Makes the plan for the recording, and adds the recommended setting if the campaign does not have it."""
         self.plan = self._planned()
         self.recommended = self.workload.name_of(recommended_of(self.plan, self.out / "db"))
 
     def add_other_devices(self):
-        """What plans for other devices recommend becomes a setting too: on its own device each should be the best."""
+        """Adds the settings that plans for other devices recommend: each should be the best on its own device."""
         for plan in sorted(self.out.glob("plan-*.json")) if self.options.device else []:
             self.workload.name_of(recommended_of(json.loads(plan.read_text()), self.out / "db"))
 
@@ -249,16 +250,16 @@ class Run:
         return sorted(json.loads(poolwright("trace", "show", self.trace, "--json"))["roles"])
 
     def _log_roles(self):
-        """The recorded roles whose files are in a dataset of their own."""
+        """The recorded roles whose files are in the dataset `log`."""
         if "log" not in self.workload.roles:
             return []
         return [role for role in LOG_ROLES if role in self._roles()]
 
     def predicted(self, name, properties, number):
-        """What `replay` of the whole application measures under a setting in a round; kept by setting, options and round."""
+        """The metrics of a replay of the whole application with a setting. Results are kept by setting, options and round."""
         words = ["replay", self.trace, *self._device(), "--json"]
         logs = self._log_roles()
-        # What is set for all roles would be set for the logs' dataset too.
+        # Set the properties for each role, because a property of all roles would also apply to the logs' dataset.
         for role in [role for role in self._roles() if role not in logs]:
             for key, value in properties.items():
                 words += ["-o", f"{role}:{key}={value}"]
@@ -277,7 +278,7 @@ class Run:
             with watched(others):
                 replayed = poolwright(*words, good=(0, 1))
             if not replayed:
-                # Such as a setting that fills the scratch directory: it is shown without a prediction.
+                # The replay failed, for example because the setting fills the scratch directory. The setting has no prediction.
                 return {}
             known[label] = {**json.loads(replayed), **others}
             kept.write_text(json.dumps(known) + "\n")
@@ -286,7 +287,7 @@ class Run:
     # ---- truth ----
 
     def truth(self):
-        """Runs the campaign; setting → block → metric → value, in the campaign's order."""
+        """Runs the campaign; returns setting → block → metric → value, in the order of the campaign."""
         file = self.out / f"{self.name}.toml"
         file.write_text(self.workload.text(self.name, self.parameters))
         options, within = self.options, self.options.within / 100
@@ -294,7 +295,7 @@ class Run:
             return self._trials(file)
         for blocks in range(options.blocks, max(options.blocks, options.most) + 1):
             say(f"truth: {len(self.workload.settings)} settings, {blocks} blocks")
-            # A trial that failed is said, and leaves its block without that setting.
+            # Status 1: a trial failed. The lab reports it, and its block lacks that setting.
             poolwright("lab", "run", file, "--scale", options.scale, "--seed", options.seed, "--repeats", blocks, "--scratch",
                        options.scratch or scratch_folder(), "--json", "--results", self.database, good=(0, 1), env=HOME)
             trials = self._trials(file)
@@ -309,29 +310,29 @@ class Run:
 
 
 def scratch_folder():
-    """Memory if it has the room, as `replay` and `tune` have it."""
+    """/dev/shm if enough memory is free, as in `replay` and `tune`; otherwise the temporary directory."""
     if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_FREE:
         return MEMORY
     return Path(tempfile.gettempdir())
 
 
 def recommended_of(plan, database):
-    """The properties that the plan recommends for the dataset `data`; today's where it says nothing."""
+    """The properties that the plan recommends for the dataset `data`; empty if it recommends none."""
     data = (database / "data").resolve()
 
     def is_of_data(role):
-        # A plan names the innermost folder that holds all files of a role.
+        # A plan names the innermost directory that contains all files of a role.
         place = Path(role["place"]["mountpoint"])
         return role["role"] not in LOG_ROLES and (place == database.resolve() or place.is_relative_to(data))
 
     roles = [role for role in plan["roles"] if is_of_data(role)]
-    # Several roles of one dataset carry the same recommendation; the largest is first.
+    # Roles of one dataset have the same recommendation; the largest role is first.
     main_role = next((r for r in roles if r["role"] == "data"), roles[0] if roles else None)
     return canonical(main_role["recommended"]) if main_role else {}
 
 
 def evidence_of(plan):
-    """What of the plan belongs to the comparison."""
+    """The parts of the plan that the comparison keeps."""
     return {"verdict": plan["verdict"], "why": plan["why"], "gain": plan["gain"], "warnings": plan["warnings"],
             "roles": [{key: r.get(key) for key in ("role", "path", "place", "current", "recommended", "together_with", "gain", "evidence")}
                       for r in plan["roles"]]}
@@ -368,7 +369,7 @@ def blocks_of(text):
 
 def _metrics(measures):
     found = {name: measures[measure] for name, measure in METRICS.items() if measure in measures}
-    # The counters are of the time between the driver's two lines, which may be a little more than the clients' window.
+    # The counters cover the time between the driver's start and end lines, which can be slightly longer than the clients' window.
     work = measures["work_per_s"] * measures["wall_s"]
     for name, measure in (("written", "vdev_write_bytes"), ("read", "vdev_read_bytes"), ("engine_cpu", "engine_s")):
         if measure in measures:

@@ -1,4 +1,4 @@
-"""The campaign of one workload, and what is read out of replays, plans and reports."""
+"""Tests of the campaign of one workload, and of reading replays, plans and reports."""
 
 import tomllib
 import unittest
@@ -97,7 +97,7 @@ mariadb,16K lz4,1,load,allocated.data,77,bytes
                           role("data", "/o/db/data", recordsize="16K", compression="on")]}
         self.assertEqual(run.recommended_of(plan, Path("/o/db")), {"recordsize": "16K", "compression": "lz4"})
         self.assertEqual(run.recommended_of({"roles": []}, Path("/o/db")), {})
-        # The folder of the files may lie deeper, and a log beside them is another dataset.
+        # The directory of the files may be deeper, and a log beside them is another dataset.
         plan = {"roles": [role("wal", "/o/db/data/store-wal", recordsize="1M"), role("data", "/o/db/data/store", recordsize="32K")]}
         self.assertEqual(run.recommended_of(plan, Path("/o/db")), {"recordsize": "32K"})
         self.assertEqual(run.recommended_of({"roles": [role("data", "/o/db/log", recordsize="32K")]}, Path("/o/db")), {})

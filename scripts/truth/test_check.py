@@ -1,4 +1,4 @@
-"""The short form: its settings, and the line that it prints."""
+"""Tests of the short form: its settings, and the line that it prints."""
 
 import unittest
 
@@ -21,7 +21,7 @@ class Settings(unittest.TestCase):
         self.assertIn("kv-a", check.workloads())
 
 
-    def test_what_the_user_gives_goes_over_the_short_form(self):
+    def test_options_override_those_of_the_short_form(self):
         options = check.options_of("sqlite", ["--seconds", "2", "--out", "/x"])
         self.assertEqual((options.seconds, options.blocks, str(options.out)), (2.0, 1, "/x/sqlite"))
         self.assertIn("--application", options.replay_options)
@@ -34,8 +34,8 @@ class Line(unittest.TestCase):
         return compare.compare(truth, {n: {"rate": r} for n, r in zip(check.SETTINGS, predicted)}, check.SETTINGS[0])
 
     def test_agreement(self):
-        said = check.line("sqlite", self.found((100, 80, 50), (10, 7, 6)))
-        self.assertEqual(said, "sqlite: work rate against 128K lz4: 128K zstd-3 -20 % (predicted -30 %), 1M lz4 -50 % "
+        printed = check.line("sqlite", self.found((100, 80, 50), (10, 7, 6)))
+        self.assertEqual(printed, "sqlite: work rate against 128K lz4: 128K zstd-3 -20 % (predicted -30 %), 1M lz4 -50 % "
                                "(predicted -40 %); signs agree, order agree")
 
     def test_disagreement_and_no_difference(self):

@@ -1,4 +1,4 @@
-"""The statistics of compare.py against values that were worked out by hand."""
+"""Tests of the statistics of compare.py against values computed by hand."""
 
 import math
 import unittest
@@ -86,9 +86,9 @@ class Intervals(unittest.TestCase):
         found = compare.true_of(blocks([110, 220, 330]), blocks([100, 200, 300]))
         self.assertAlmostEqual(found["change"]["rate"]["ratio"], 1.1)
         self.assertAlmostEqual(found["change"]["rate"]["ci95"][0], 1.1)
-        self.assertTrue(found["known"], "what slows a whole block does not count")
+        self.assertTrue(found["known"], "an influence on a whole block cancels out")
         self.assertFalse(compare.true_of(blocks([110, 200, 330]), blocks([100, 200, 300]))["known"])
-        # A block that only one of them has takes no part.
+        # A block that only one setting has is ignored.
         found = compare.true_of({0: {"rate": 110}, 7: {"rate": 1}}, {0: {"rate": 100}, 1: {"rate": 5}})
         self.assertAlmostEqual(found["change"]["rate"]["ratio"], 1.1)
 
@@ -102,7 +102,7 @@ class Objective(unittest.TestCase):
         faster = {"rate": 200, "written": 1000, "space": 1e6}
         self.assertAlmostEqual(compare.objective(faster, today), 0.5 ** 0.4)
 
-    def test_what_is_missing_or_nothing_takes_no_part(self):
+    def test_missing_and_zero_metrics_are_ignored(self):
         today = {"rate": 100, "written": 0, "space": 1e6}
         of = {"rate": 200, "written": 10, "space": 1e6}
         self.assertAlmostEqual(compare.objective(of, today), 0.5 ** (0.4 / 0.7))
@@ -144,27 +144,27 @@ class Compare(unittest.TestCase):
         self.assertAlmostEqual(errors["fast"], -30)
         self.assertIsNone(errors["wild"])
 
-    def test_the_order_of_pairs_counts_where_the_truth_tells_them_apart(self):
+    def test_the_order_counts_pairs_with_a_significant_true_difference(self):
         truth = {"now": blocks([100, 100, 100]), "fast": blocks([119, 120, 121]), "same": blocks([95, 100, 105]),
                  "slow": blocks([79, 80, 81])}
         predicted = {name: {"rate": rate, "written": 1.0, "space": 5.0}
                      for name, rate in (("now", 100), ("fast", 120), ("same", 70), ("slow", 80))}
         found = compare.compare(truth, predicted, "now")
-        # Of the six pairs, now and same cannot be told apart; same and slow are predicted the other way round.
+        # Of the six pairs, now and same do not differ significantly; same and slow are predicted in the wrong order.
         self.assertEqual(found["order"], {"agree": 4, "of": 5})
-        # -30 % is outside the interval of the one that is 0 %.
+        # The prediction of `same`, -30 %, is outside the interval around 0 %.
         self.assertEqual(found["in_interval"], {"agree": 2, "of": 3})
         self.assertIn("(95 %): 4 of 5", compare.table("T", found))
         once = compare.compare({name: {0: of[0]} for name, of in truth.items()}, predicted, "now")
         self.assertEqual((once["order"]["of"], once["in_interval"]["of"]), (0, 0))
 
-    def test_what_is_not_known_is_not_counted(self):
+    def test_unknown_settings_are_not_counted(self):
         found = compare.compare(self.truth, {"now": {"rate": 1.0}}, "now", "wild")
         self.assertIsNone(found["regret_percent"])
         self.assertIsNone(found["kendall_tau"])
         self.assertIsNone(found["largest_rate_error_points"])
 
-    def test_both_objectives_are_of_the_metrics_that_are_predicted(self):
+    def test_both_objectives_use_the_predicted_metrics(self):
         truth = {"now": blocks([100, 100], written=1.0), "other": blocks([200, 200], written=9.0)}
         predicted = {"now": {"rate": 1.0, "written": 0, "space": 1.0}, "other": {"rate": 2.0, "written": 0, "space": 1.0}}
         found = compare.compare(truth, predicted, "now", "other")
@@ -173,7 +173,7 @@ class Compare(unittest.TestCase):
         self.assertAlmostEqual(other["truth"]["objective"], 0.5 ** (0.4 / 0.7))
         self.assertAlmostEqual(other["predicted"]["objective"], 0.5 ** (0.4 / 0.7))
 
-    def test_what_others_disturbed_is_left_out_and_named(self):
+    def test_disturbed_trials_are_left_out_and_listed(self):
         truth = {"now": {0: {"rate": 1.0, compare.OTHERS: 2.0}, 1: {"rate": 0.1, compare.OTHERS: 40.0}}, "fast": blocks([2, 2]),
                  "never": {0: {"rate": 9.0, compare.OTHERS: 50.0}}}
         found = compare.compare(truth, {"now": {"rate": 1.0}, "fast": {"rate": 2.0, compare.OTHERS: 9.0}}, "now")
@@ -183,39 +183,39 @@ class Compare(unittest.TestCase):
             self.assertIn(text, compare.table("T", found))
         self.assertEqual([s["setting"] for s in found["settings"]], ["now", "fast"])
         self.assertAlmostEqual(found["settings"][1]["truth"]["change"]["rate"]["ratio"], 2)
-        # It is a level, which does not change with the setting.
+        # CPU use of other processes is not a change relative to today's setting.
         self.assertNotIn(compare.OTHERS, found["settings"][0]["truth"]["change"])
         self.assertEqual(compare.compare(self.truth, {}, "now")["disturbed"], [])
 
-    def test_where_everything_is_disturbed_nothing_is_left_out(self):
+    def test_nothing_is_left_out_if_all_of_todays_trials_are_disturbed(self):
         truth = {"now": {0: {"rate": 1.0, compare.OTHERS: 30.0}}, "fast": {0: {"rate": 2.0, compare.OTHERS: 1.0}}}
         found = compare.compare(truth, {}, "now")
         self.assertEqual(found["settings"][0]["truth"]["blocks"], 1)
         self.assertEqual((found["left_out"], found["disturbed"]), ([], ["now block 0: 30 %"]))
 
-    def test_agreement_counts_what_is_clear_whether_known_or_not(self):
+    def test_agreement_counts_clear_differences_known_or_not(self):
         truth = {"now": blocks([100]), "fast": blocks([130]), "faster": blocks([150]), "same": blocks([101])}
         predicted = {name: {"rate": rate} for name, rate in (("now", 1.0), ("fast", 1.6), ("faster", 1.5), ("same", 0.9))}
         found = compare.agreement(compare.compare(truth, predicted, "now"))
         self.assertEqual(found["signs"], {"agree": 2, "of": 2})
-        # Of the six pairs now and same are too near each other, and fast and faster are predicted the other way round.
+        # Of the six pairs, now and same are too close, and fast and faster are predicted in the wrong order.
         self.assertEqual(found["order"], {"agree": 4, "of": 5})
         self.assertEqual(compare.agreement(compare.compare(truth, {}, "now"))["order"], {"agree": 0, "of": 0})
 
-    def test_the_plans_figures_are_held_against_the_truth(self):
+    def test_the_plans_figures_are_compared_with_the_truth(self):
         truth = {"now": blocks([100, 100, 100]), "fast": blocks([118, 120, 122], written=500.0)}
         plan = {"verdict": "change", "gain": {"work_rate": {"change": 0.15, "ci95": [0.1, 0.19]},
                                               "write_amplification": {"change": -0.2, "ci95": [-0.25, -0.15]},
                                               "objective": {"change": -0.3, "ci95": [-0.4, -0.2]}}}
         found = compare.compare(truth, {}, "now", "fast", plan=plan)
         rate, written = found["claims"]
-        # 20 % is outside 10 to 19 %, but it is known only within 15 to 25 %.
+        # 20 % is outside 10 to 19 %, but its own interval is 15 to 25 %.
         self.assertEqual((rate["metric"], rate["holds"], rate["overlaps"]), ("work_rate", False, True))
         self.assertEqual((written["metric"], written["holds"], written["overlaps"]), ("write_amplification", False, False))
         self.assertIn("change of work rate: +15.0 [+10.0, +19.0] %; true +20.0 %", compare.table("T", found))
         self.assertIsNone(found["keep_is_right"])
 
-    def test_keeping_is_right_where_nothing_is_better(self):
+    def test_keeping_is_right_if_no_setting_is_better(self):
         keep = {"verdict": "keep", "gain": {}}
         same = {"now": blocks([100, 100]), "same": blocks([104, 104]), "slow": blocks([50, 50])}
         self.assertTrue(compare.compare(same, {}, "now", "now", plan=keep)["keep_is_right"])

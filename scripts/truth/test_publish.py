@@ -1,4 +1,4 @@
-"""The track record: what of a comparison is in it, and how it is written."""
+"""Tests of the track record: its contents and its format."""
 
 import json
 import tomllib
@@ -42,7 +42,7 @@ class Entry(unittest.TestCase):
             parameters = study["parameters"]
             self.assertTrue(publish.SYSTEMS.get(parameters["workload"]) or parameters["engine"], study["name"])
 
-    def test_what_is_not_known_is_not_published(self):
+    def test_an_incomplete_comparison_is_not_published(self):
         for unsure in ({"kendall_tau": None}, {"regret_percent": None}, {"largest_rate_error_points": None}):
             with self.assertRaises(SystemExit):
                 publish.entry({**found(), "all": {**found()["all"], **unsure}})
@@ -67,7 +67,7 @@ class Record(unittest.TestCase):
 
 
 class Page(unittest.TestCase):
-    def test_only_what_is_between_the_marks_changes(self):
+    def test_only_the_text_between_the_markers_changes(self):
         page = f"before\n{publish.BEGIN}\nold\n{publish.END}\nafter\n"
         text = publish.with_tables(page, [publish.entry(found())])
         self.assertTrue(text.startswith(f"before\n{publish.BEGIN}\n| workload") and text.endswith(f"|\n{publish.END}\nafter\n"))

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Builds the guest's memory disk in target/vm: Debian's kernel, its ZFS module, zpool, zfs and zdb. Cached: a second run
-# does nothing.
+# Builds the guest's initial RAM disk in target/vm: Debian's kernel modules, the ZFS module, zpool, zfs and zdb. A second run does nothing.
 #
 # usage: scripts/vm/image.sh
 #
-# The module is built from the sources of the zfs-dkms package against the unpacked kernel headers (a few minutes, once)
-# and is never loaded here.
+# The ZFS module is built from the sources of the zfs-dkms package and the unpacked kernel headers, which takes a few minutes once. It
+# is never loaded on this machine.
 #
-# Exit status: 0 done (or done before), 1 failed.
+# Exit status: 0 done or up to date, 1 failed.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
@@ -19,13 +18,13 @@ KERNEL=$VM/kernel
 
 library_path() { find "$@" -name '*.so*' -printf '%h\n' | sort -u | paste -sd:; }
 
-# The headers name /usr/src, where an installed package would be.
+# The headers refer to /usr/src, the directory of an installed package.
 relocate_headers() {
     local headers=$KERNEL/usr/src/linux-headers-$RELEASE
     sed -i "s|^include /usr/src/|include $KERNEL/usr/src/|" "$headers/Makefile"
-    # Where it is there, type information (BTF) is made from it, by a program of one more package; the tests need none.
+    # With vmlinux, the build generates type information (BTF) with a program of another package. The tests need no BTF.
     rm -f "$headers/vmlinux"
-    # A release of Debian may keep the tools behind links to where they would be installed.
+    # Some releases of Debian have absolute links to the installed tools.
     find "$KERNEL/usr/src" "$KERNEL/usr/lib" -maxdepth 2 -type l | while read -r link; do
         case $(readlink "$link") in
             /usr/*) ln -sfn "$KERNEL$(readlink "$link")" "$link" ;;
@@ -49,19 +48,19 @@ build_module() {
         make -j "$(nproc)"
     } >"$VM/module.log" 2>&1 || {
         tail -n 25 "$VM/module.log" >&2
-        die 1 "the guest's ZFS module could not be built (see above, and target/vm/module.log)."
+        die 1 "cannot build the guest's ZFS module (see above and target/vm/module.log)"
     }
     cp "$build/module/zfs.ko" "$build/module/spl.ko" "$VM/modules/"
     strip --strip-debug "$VM/modules"/*.ko
     rm -rf "$build"
 }
 
-# add_module FILE-NAME: one of the kernel's own modules, unpacked: unpacking is slow in an emulated guest.
+# add_module FILE-NAME: adds one of the kernel's modules, decompressed, because decompression is slow in an emulated guest.
 add_module() {
     local packed
     packed=$(find "$KERNEL/lib/modules/$RELEASE/kernel" -name "$1.ko*" | head -n 1)
     case $packed in
-        '') return 0 ;; # built into this kernel
+        '') return 0 ;; # compiled into this kernel
         *.xz) xz -dc "$packed" ;;
         *.zst) zstd -dc "$packed" ;;
         *) cat "$packed" ;;
@@ -70,15 +69,15 @@ add_module() {
     echo "$1.ko" >>"$ROOT/modules/order"
 }
 
-# add_program NAME...: out of the guest's packages, with the libraries it needs, the guest's own first.
+# add_program NAME...: adds programs of the guest's packages and their libraries, preferably those of the guest's packages.
 add_program() {
     local name path library libraries
     libraries=$(library_path "$GUEST")
     for name in "$@"; do
         path=$(find "$GUEST" -type f -path "*bin/$name" | head -n 1)
-        [ -n "$path" ] || die 1 "the guest's packages hold no program '$name'."
+        [ -n "$path" ] || die 1 "the guest's packages contain no program '$name'"
         install -m 755 "$path" "$ROOT/bin/$name"
-        # A static program has none.
+        # ldd fails for a static program, which needs no libraries.
         { LD_LIBRARY_PATH=$libraries ldd "$path" 2>/dev/null || true; } | sed -n 's|^[^/]*\(/[^ ]*\).*|\1|p' | while read -r library; do
             case $library in
                 */ld-linux*) cp -L --parents "$library" "$ROOT/" ;;
@@ -95,7 +94,7 @@ build_image() {
     rm -rf "$ROOT"
     mkdir -p "$ROOT"/{bin,sbin,lib,lib64,modules,proc,sys,dev,tmp,etc/zfs,root,mnt,disk,run,usr/bin,usr/sbin,var}
     add_program busybox bash zpool zfs zdb
-    # zdb loads this by name, so that ldd does not tell of it.
+    # zdb loads this library by name at run time, so ldd does not list it.
     cp -L "$(gcc -print-file-name=libgcc_s.so.1)" "$ROOT/lib/"
     for module in $KERNEL_MODULES; do
         add_module "$module"
@@ -105,7 +104,7 @@ build_image() {
     ln -s /proc/mounts "$ROOT/etc/mtab"
     rustc --edition 2024 -O -C target-feature=+crt-static -C panic=abort -o "$ROOT/bin/tree" \
         "$POOLWRIGHT_ROOT/crates/devtools/src/bin/engine-tree/guest.rs"
-    # The engine as a program, with the libraries that zdb has brought: it must refuse a pool that the kernel has imported.
+    # The engine's program, which uses zdb's libraries: it must refuse a pool that the kernel has imported.
     [ ! -x "$ENGINE_TREE" ] || strip -o "$ROOT/bin/engine-tree" "$ENGINE_TREE"
     install -m 755 "$HERE/init" "$ROOT/init"
     pack "$ROOT" >"$VM/image.new"
@@ -113,7 +112,7 @@ build_image() {
     rm -rf "$ROOT"
 }
 
-# What the image is made of, in one line; when it changes, the image is built again.
+# A checksum of the inputs of the image. When it changes, the image is rebuilt.
 fingerprint() {
     {
         cat "$HERE/image.sh" "$HERE/init" "$POOLWRIGHT_ROOT"/crates/devtools/src/bin/engine-tree/*.rs
@@ -124,13 +123,13 @@ fingerprint() {
 
 main() {
     ENGINE_TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/engine-tree
-    # In the order they are loaded.
+    # In the order of loading.
     KERNEL_MODULES="crc16 crc32c_generic crc32c-intel libcrc32c mbcache jbd2 ext4 virtio_blk"
     "$HERE/packages.sh"
     RELEASE=$(basename "$KERNEL"/lib/modules/*)
     build_module
     if [ "$(fingerprint)" != "$(cat "$VM/image.is" 2>/dev/null)" ]; then
-        say "Packing the guest's memory disk (Linux $RELEASE)."
+        say "Building the guest's initial RAM disk (Linux $RELEASE)."
         build_image
         fingerprint >"$VM/image.is"
     fi

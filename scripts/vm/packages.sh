@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# Fetches Debian's packages for the virtual machine and unpacks them into target/vm; nothing is installed.
+# Downloads Debian packages for the virtual machine and unpacks them into target/vm. Installs nothing.
 #
 # usage: scripts/vm/packages.sh
 #
-# QEMU runs from where it is unpacked, the kernel and its ZFS module only ever run inside the guest. apt is used with
-# lists, cache and sources of its own under target/vm/apt: this machine's sources and packages stay as they are, and no
-# right of root is needed. On Debian 12 the packages come from bookworm-backports (main and contrib), because its own
-# QEMU 7.2 corrupts a guest's memory when it emulates some processors and its OpenZFS is 2.1; on Debian 13 from trixie.
+# QEMU runs from the unpacked package; the kernel and its ZFS module run only in the guest. apt uses its own lists, cache and sources
+# in target/vm/apt, so it needs no root and does not change this machine's sources and packages. On Debian 12 the packages come from
+# bookworm-backports (main and contrib), because bookworm's QEMU 7.2 corrupts the guest's memory when it emulates some processors,
+# and its OpenZFS is 2.1. On Debian 13 they come from trixie.
 #
-# Exit status: 0 done (or done before), 1 failed.
+# Exit status: 0 done or up to date, 1 failed.
 set -euo pipefail
 # shellcheck source=scripts/install.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../install.sh"
 
 VM=$POOLWRIGHT_ROOT/target/vm
 SUITE=
-# Run here, out of target/vm/host.
+# For this machine: run from target/vm/host.
 HOST_PACKAGES=(qemu-system-x86 cpio kmod)
-# Unpacked for the guest, into target/vm/guest.
+# For the guest: unpacked into target/vm/guest.
 GUEST_PACKAGES=(busybox-static bash zfsutils-linux zfs-dkms)
 KERNEL=(linux-image-cloud-amd64 linux-headers-cloud-amd64)
 
-# Without the lock: only files below target/vm are written, and the list of installed packages is only read.
+# Runs without apt's lock: it writes only below target/vm, and only reads the list of installed packages.
 own_apt() {
     local tool=$1
     shift
@@ -32,11 +32,11 @@ own_apt() {
         -o Debug::NoLocking=1 "$@"
 }
 
-# The sources: this machine's own mirror, with the suites and components that hold the guest.
+# Writes apt sources: this machine's mirror, with the suites and components that the guest needs.
 write_sources() {
     local entry suites
     entry=$(debian_mirror)
-    [ -n "$entry" ] || die 1 "no source for Debian $CODENAME main found in apt's configuration; add one, then run this again."
+    [ -n "$entry" ] || die 1 "apt's configuration has no source for Debian $CODENAME main; add one, then run this script again"
     suites=$CODENAME
     [ "$CODENAME" = bookworm ] && suites="bookworm bookworm-backports"
     {
@@ -45,20 +45,20 @@ write_sources() {
     } >"$VM/apt/vm.sources"
 }
 
-# fetch PACKAGE...: these packages, and what they need that is not installed here, as .deb files.
+# fetch PACKAGE...: downloads these packages, and their dependencies that are not installed on this machine.
 fetch() {
     own_apt apt-get install --download-only --reinstall --assume-yes "$@" >"$VM/apt/log" 2>&1 || {
         tail -n 20 "$VM/apt/log" >&2
-        die 1 "apt could not fetch $* of $SUITE (its last lines are above)."
+        die 1 "apt cannot fetch $* from $SUITE (its last lines are above)"
     }
 }
 
-# dependencies PACKAGE: what a package depends on, first alternatives only, without versions.
+# dependencies PACKAGE: the dependencies of a package without versions; only the first of alternatives.
 dependencies() {
     own_apt apt-cache show --no-all-versions "$1" | sed -n 's/^Depends: //p' | tr ',' '\n' | sed 's/|.*//; s/(.*//; s/ //g'
 }
 
-# The kernel's packages by their real names (the meta packages hold nothing), for what is unpacked only.
+# The kernel's packages by their real names, because the meta packages are empty.
 kernel_packages() {
     local meta real
     for meta in "${KERNEL[@]}"; do
@@ -71,14 +71,14 @@ kernel_packages() {
     done
 }
 
-# download DIR PACKAGE...: exactly these packages, unpacked into DIR.
+# download DIR PACKAGE...: downloads exactly these packages and unpacks them into DIR.
 download() {
     local into=$1
     shift
     mkdir -p "$VM/debs" "$into"
     (cd "$VM/debs" && own_apt apt-get download "$@" >"$VM/apt/log" 2>&1) || {
         tail -n 20 "$VM/apt/log" >&2
-        die 1 "apt could not download $* of $SUITE (its last lines are above)."
+        die 1 "apt cannot download $* from $SUITE (its last lines are above)"
     }
     unpack "$into" "$VM"/debs/*.deb
     rm -rf "$VM/debs"
@@ -89,7 +89,7 @@ unpack() {
     shift
     mkdir -p "$into"
     for deb in "$@"; do
-        dpkg-deb -x "$deb" "$into" || die 1 "$deb could not be unpacked into $into."
+        dpkg-deb -x "$deb" "$into" || die 1 "cannot unpack $deb into $into"
     done
 }
 
@@ -98,21 +98,20 @@ main() {
     check_release
     SUITE=$CODENAME
     [ "$CODENAME" = bookworm ] && SUITE=bookworm-backports
-    say "The virtual machine needs, from Debian $SUITE (about 250 MB, unpacked into target/vm; nothing is installed):"
-    say "  to run here:    ${HOST_PACKAGES[*]} and their libraries"
-    say "  for the guest:  ${KERNEL[*]} ${GUEST_PACKAGES[*]}"
+    say "Downloading packages of Debian $SUITE for the virtual machine (about 250 MB, unpacked into target/vm; nothing is installed):"
+    say "  for this machine:  ${HOST_PACKAGES[*]} and their libraries"
+    say "  for the guest:     ${KERNEL[*]} ${GUEST_PACKAGES[*]}"
     rm -rf "$VM/host" "$VM/guest" "$VM/kernel" "$VM/debs"
     mkdir -p "$VM/apt/state/lists/partial" "$VM/apt/cache/archives/partial"
     write_sources
     own_apt apt-get update -o APT::Update::Error-Mode=any >"$VM/apt/log" 2>&1 || {
         tail -n 5 "$VM/apt/log" >&2
-        die 1 "apt could not read $SUITE of this machine's mirror (see above); check the network."
+        die 1 "apt cannot read $SUITE from this machine's mirror (see above); check the network"
     }
     fetch "${HOST_PACKAGES[@]}"
     unpack "$VM/host" "$VM"/apt/cache/archives/*.deb
     rm -f "$VM"/apt/cache/archives/*.deb
-    # One name per word.
-    # shellcheck disable=SC2046
+    # shellcheck disable=SC2046 # one package per word
     download "$VM/guest" "${GUEST_PACKAGES[@]}" $(zfs_libraries)
     # shellcheck disable=SC2046
     download "$VM/kernel" $(kernel_packages)
@@ -120,7 +119,7 @@ main() {
     touch "$VM/packages.done"
 }
 
-# The libraries of the guest's zpool, zfs and zdb: of the same version as the module.
+# The libraries of the guest's zpool, zfs and zdb, of the same version as the module.
 zfs_libraries() { dependencies zfsutils-linux | grep -E '^lib(zfs|zpool|nvpair|uutil)[0-9]*linux$'; }
 
 main "$@"

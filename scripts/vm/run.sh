@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Runs a shell script in a virtual machine with a kernel that has ZFS, and gives its output and exit status.
+# Runs a shell script in a virtual machine whose kernel has ZFS; passes on its output and exit status.
 #
 # usage: scripts/vm/run.sh [--disk IMAGE] [--seconds N] [--memory MIB] SCRIPT [ARGUMENT...]
 #
-#   --disk IMAGE   an ext4 image, mounted at /disk in the guest, read and written (scripts/vm/disk.sh makes one)
-#   --seconds N    end the guest after this long (900)
-#   --memory MIB   the guest's memory (2048)
+#   --disk IMAGE   an ext4 image, mounted read-write at /disk in the guest (scripts/vm/disk.sh makes one)
+#   --seconds N    time limit of the guest (900)
+#   --memory MIB   memory of the guest (2048)
 #
-# The script runs under bash with busybox, zpool, zfs, zdb and the program tree. The guest has no network. It uses
-# /dev/kvm where a guest really boots with it, else it is emulated, 10 to 20 times slower: nothing here measures time.
+# The script runs in bash, with busybox, zpool, zfs, zdb and the program `tree`. The guest has no network. It uses /dev/kvm if a
+# test guest boots with it; otherwise it is emulated, which is 10 to 20 times slower.
 #
-# Exit status: the script's; 124 out of time; 125 the guest ended without one (it was reset, or it crashed).
+# Exit status: the script's; 124 time limit exceeded; 125 the guest ended without a status (it was reset, or it crashed).
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
@@ -32,16 +32,16 @@ parse_arguments() {
         esac
         shift
     done
-    [ $# -ge 1 ] || die 2 "no script for the guest; see --help"
+    [ $# -ge 1 ] || die 2 "no script given; see --help"
     SCRIPT=$1
     shift
     ARGUMENTS=("$@")
-    [ -r "$SCRIPT" ] || die 2 "cannot read the guest's script $SCRIPT"
+    [ -r "$SCRIPT" ] || die 2 "cannot read the script $SCRIPT"
 }
 
 host_program() { find "$VM/host" -type f -name "$1" | head -n 1; }
 
-# The memory disk with the script of this run: a second archive behind the first.
+# Writes the initial RAM disk of this run: the image, followed by a second archive with the script.
 write_image() {
     local extra=$RUN/extra
     mkdir "$extra"
@@ -50,14 +50,14 @@ write_image() {
     { cat "$VM/image.cpio"; (cd "$extra" && find . | "$(host_program cpio)" -o -H newc --quiet); } >"$RUN/image"
 }
 
-# start ACCELERATION SECONDS: one guest; its console goes to standard output, its status to $RUN/control.
+# start ACCELERATION SECONDS: runs a guest; its console goes to standard output, its status to $RUN/control.
 start() {
     local firmware=() libraries directory disk=()
     libraries=$(find "$VM/host" -name '*.so*' -printf '%h\n' | sort -u | paste -sd:)
     for directory in "$VM"/host/usr/share/{qemu,seabios}; do
         [ ! -d "$directory" ] || firmware+=(-L "$directory")
     done
-    # What the guest flushed must survive its reset, not this machine's.
+    # cache=unsafe: flushed data must survive a reset of the guest, not of this machine.
     [ -z "$DISK" ] || disk=(-drive "if=none,id=disk,file=$DISK,format=raw,cache=unsafe,discard=unmap" -device "virtio-blk-pci,drive=disk")
     rm -f "$RUN/control"
     LD_LIBRARY_PATH=$libraries timeout -k 5 "$2" "$(host_program qemu-system-x86_64)" "${firmware[@]}" -accel "$1" -cpu max \
@@ -69,7 +69,7 @@ start() {
 
 status_of_guest() { tr -d '\r' <"$RUN/control" 2>/dev/null | sed -n 's/^status //p' | tail -n 1; }
 
-# Which acceleration works, found once for each start of this machine: a /dev/kvm that is there may still not run a guest.
+# The acceleration that works, determined once after each boot of this machine: even if /dev/kvm exists, guests may fail to boot with it.
 acceleration() {
     local known boot emulated=tcg,thread=multi
     boot=$(cat /proc/sys/kernel/random/boot_id)
@@ -102,7 +102,7 @@ main() {
     write_image
     start "$accelerated" "$SECONDS_MAX" || status=$?
     of_guest=$(status_of_guest || true)
-    [ "$status" -ne 124 ] || die 124 "the guest had not ended after $SECONDS_MAX s"
+    [ "$status" -ne 124 ] || die 124 "the guest exceeded its time limit of $SECONDS_MAX s"
     exit "${of_guest:-125}"
 }
 

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# What the guest does in the tests against a kernel: scripts/test-kernel.sh runs it there with the name of a step. Each
-# result is a line that starts with "pass" or "fail"; manifests and pools are files in /disk.
+# The guest's part of the kernel tests: scripts/test-kernel.sh runs this script in the guest with the name of a step. Each result is a line
+# that starts with "pass" or "fail"; manifests and pools are files in /disk.
 
-# What a kernel does with a umask after it has made a node is not in its log.
+# The kernel applies a umask after it has created a node, and does not log that change.
 umask 0
 
 pass() { printf 'pass\t%s\n' "$*"; }
 fail() { printf 'fail\t%s\n' "$*"; }
 
-# expect TEXT COMMAND...: a command that has to succeed.
+# expect TEXT COMMAND...: runs a command that must succeed.
 expect() {
     local text=$1
     shift
@@ -20,13 +20,13 @@ expect() {
     fi
 }
 
-# refused TEXT WORDS COMMAND...: a command that has to fail and to say these words.
+# refused TEXT MESSAGE COMMAND...: runs a command that must fail with this message.
 refused() {
-    local text=$1 words=$2
+    local text=$1 message=$2
     shift 2
     if "$@" >/tmp/said 2>&1; then
-        fail "$text: '$*' was done"
-    elif grep -q "$words" /tmp/said; then
+        fail "$text: '$*' succeeded"
+    elif grep -q "$message" /tmp/said; then
         pass "$text"
     else
         fail "$text: '$*' gave: $(tr '\n' ' ' </tmp/said)"
@@ -35,8 +35,8 @@ refused() {
 
 datasets() { zfs list -H -r -t filesystem -o name "$1"; }
 
-# Mounts each dataset at a place of its own, so that no mount point hides or makes a directory. Sets PLACES to what
-# tree list takes.
+# Mounts each dataset at a separate mount point, so that no mount point hides or creates a directory of another dataset. Sets PLACES to the
+# arguments of `tree list`.
 mount_apart() {
     local pool=$1 dataset label place mounted=0 wanted=0
     PLACES=()
@@ -63,7 +63,7 @@ unmount_apart() {
     done
 }
 
-# manifest FILE: of what mount_apart has mounted.
+# manifest FILE: writes the manifest of the datasets that mount_apart mounted.
 manifest() { expect "the kernel's system calls read the tree (manifest ${1#/disk/})" eval "tree list \"\${PLACES[@]}\" >'$1'"; }
 
 scrub() {
@@ -77,19 +77,19 @@ scrub() {
     fi
 }
 
-# take POOL: imports a pool that was made and exported here, reads and scrubs it.
+# take POOL: imports a pool that the engine made and exported, reads it and scrubs it.
 take() {
     expect "$1: the kernel imports it without -f" zpool import -N -d /disk "$1" || return 0
-    refused "$1: the engine refuses a pool that the kernel has imported, although it is told to force it" \
+    refused "$1: the engine refuses a pool that the kernel has imported, even with force" \
         "the kernel of this host has imported" engine-tree list "/disk/$1"
-    refused "$1: also for reading only" "the kernel of this host has imported" engine-tree list "/disk/$1" --read-only
+    refused "$1: also read-only" "the kernel of this host has imported" engine-tree list "/disk/$1" --read-only
     mount_apart "$1"
     manifest "/disk/$1.read"
     unmount_apart
     scrub "$1"
 }
 
-# mount_all POOL: the way a user would mount it.
+# mount_all POOL: mounts all datasets at their mount points, as a user would.
 mount_all() {
     local count
     expect "$1: zfs mount -a" zfs mount -a
@@ -130,11 +130,11 @@ step_take() {
     done
 }
 
-# make_pool POOL SEED NODES KIND...: a pool of the kernel's, with datasets of these kinds.
+# make_pool POOL SEED NODES KIND...: the kernel makes a pool with datasets of these kinds.
 make_pool() {
     local pool=$1 seed=$2 nodes=$3 dataset place flag kind
     shift 3
-    # Far more than it holds: what is dirty counts 24 times, and with no room for that the log is cut short.
+    # Far more than its contents: the kernel reserves 24 times the dirty data, and cuts the log short if there is no space for that.
     truncate -s 4G "/disk/$pool"
     expect "$pool: zpool create in the kernel" zpool create -f -o ashift=12 -O mountpoint=none "$pool" "/disk/$pool" || return 0
     for kind in "$@"; do
@@ -162,7 +162,7 @@ step_make() {
     export_pool "$1"
 }
 
-# A log that the kernel does not replay to its end is cut off there; it says so only in its messages.
+# If the kernel cannot replay a record, it drops the rest of the log and reports that only in its messages.
 replayed_whole() {
     local messages
     messages=$(dmesg | grep 'ZFS replay transaction error' | sort -u)
@@ -173,7 +173,7 @@ replayed_whole() {
     fi
 }
 
-# After a crash: the log is replayed by mounting.
+# After a crash: mounting replays the log.
 step_replay() {
     local pool
     for pool in "$@"; do
@@ -187,19 +187,19 @@ step_replay() {
     replayed_whole
 }
 
-# step_crash POOL SEED NODES OPERATIONS KIND...: durable operations of the kernel, their manifest, then a reset.
+# step_crash POOL SEED NODES OPERATIONS KIND...: the kernel performs durable operations, writes their manifest, and is reset.
 step_crash() {
     local pool=$1 seed=$2 nodes=$3 operations=$4 place flag
     shift 4
     make_pool "$pool" "$seed" "$nodes" "$@"
     unmount_apart
     zpool export "$pool"
-    # What follows stays in the log.
+    # Keep the following operations in the log.
     echo 3600 >/sys/module/zfs/parameters/zfs_txg_timeout
     echo 0 >/sys/module/zfs/parameters/zfs_bclone_wait_dirty
     expect "$pool: the kernel imports it" zpool import -N -d /disk "$pool"
     mount_apart "$pool"
-    # The first commit of a dataset waits for a group, which would empty the logs of those before it.
+    # The first commit of a dataset waits for a transaction group, which would empty the logs of the other datasets. Do it first.
     for place in "${PLACES[@]}"; do
         tree change "${place#*=}" "$((seed + 500000))" 1 --sync --no-empty --utf8
     done
@@ -210,7 +210,7 @@ step_crash() {
         expect "$pool: $operations operations of the kernel in ${place%%=*}, each synced" tree change "${place#*=}" "$((seed + 1))" "$operations" --sync --no-empty $flag
     done
     manifest "/disk/$pool.synced"
-    pass "$pool: the guest is reset now"
+    pass "$pool: resetting the guest"
     sync -f "/disk/$pool.synced" || sync
     sleep 1
     echo b >/proc/sysrq-trigger

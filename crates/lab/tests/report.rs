@@ -23,7 +23,7 @@ fn section<'a>(page: &'a str, name: &str) -> &'a str {
 }
 
 #[test]
-fn every_output_looks_as_it_did() {
+fn every_output_matches_its_golden_file() {
     let (campaign, run, trials) = made_up::run(1);
     let report = Report::new(&campaign, 7, &run, &trials);
     golden("made-up.html", &page(&campaign, &run, &trials));
@@ -51,7 +51,7 @@ fn claims_are_counted_and_each_has_its_line() {
 }
 
 #[test]
-fn nothing_dangerous_is_advised_in_silence() {
+fn dangerous_settings_are_not_recommended_silently() {
     let (campaign, run, trials) = made_up::run(1);
     let report = Report::new(&campaign, 7, &run, &trials);
     let db = report.advice.iter().find(|a| a.dataset == "db").unwrap();
@@ -64,7 +64,7 @@ fn nothing_dangerous_is_advised_in_silence() {
 }
 
 #[test]
-fn advice_is_taken_from_the_cases_that_it_asks_only() {
+fn advice_uses_only_the_requested_cases() {
     let (mut campaign, run, trials) = made_up::run(1);
     for level in ["off", "gzip-9"] {
         let study = campaign.studies.iter_mut().find(|s| s.name == "space").unwrap();

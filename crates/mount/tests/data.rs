@@ -25,7 +25,7 @@ fn rw(path: &Path) -> File {
 
 /// Random writes, truncations, holes and reads, compared with a vector in memory.
 #[test]
-fn like_a_vector() {
+fn random_operations_match_a_vector() {
     use rand::{RngExt, SeedableRng};
     for (seed, caching) in MODES.into_iter().enumerate() {
         let Some(mut t) = mounted("vector", caching) else { return };
@@ -220,7 +220,7 @@ fn direct_and_synchronous() {
 }
 
 #[test]
-fn through_means_through() {
+fn caching_through_bypasses_the_page_cache() {
     for (caching, each) in [(Caching::Through, true), (Caching::Pages, false)] {
         let Some(t) = mounted("reads", caching) else { return };
         fs::write(t.at("f"), pattern(65_536, 1)).unwrap();

@@ -25,7 +25,7 @@ fn in_use() {
 }
 
 #[test]
-fn asking_whether_it_is_in_use_changes_nothing() {
+fn checking_for_use_changes_nothing() {
     let Some(t) = Fixture::new("idle", Options::default()) else { return };
     for _ in 0..3 {
         t.mount().check_idle(&[]).unwrap();
@@ -47,7 +47,7 @@ fn asking_whether_it_is_in_use_changes_nothing() {
 }
 
 #[test]
-fn what_is_there_is_not_covered_unless_asked_for() {
+fn existing_contents_are_covered_only_on_request() {
     let Some(t) = Fixture::new("covered", Options::default()) else { return };
     let full = t.vdev().parent().unwrap().join("full");
     fs::create_dir_all(full.join("below")).unwrap();
@@ -94,7 +94,7 @@ fn unmounted_by_others() {
 }
 
 #[test]
-fn places_that_will_not_do() {
+fn invalid_mount_points_are_refused() {
     let Some(t) = Fixture::new("places", Options::default()) else { return };
     let start = |path: &std::path::Path| {
         let why = Mount::start(t.pool(), t.dataset(), path, &Options::default()).unwrap_err();

@@ -247,7 +247,7 @@ fn a_working_directory_and_a_snapshot_in_use_stay() {
 }
 
 #[test]
-fn refused_while_somebody_else_has_the_dataset() {
+fn refused_while_another_handle_to_the_dataset_exists() {
     let Some(t) = mounted("held", Caching::Through) else { return };
     fs::write(t.at("f"), b"one").unwrap();
     snapshot(&t, "s");

@@ -1,10 +1,10 @@
 //! The ARC and the process's memory stay within the ARC limit, which can change while the engine runs. This test needs a
-//! process to itself.
+//! separate process.
 
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Engine, Pool, Spec};
 
-/// As in the program: the limit on resident memory cannot be met with glibc's allocator.
+/// The program's allocator: with glibc's, resident memory exceeds the limit.
 #[cfg(not(poolwright_sanitize))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -16,7 +16,7 @@ fn rss_bytes() -> u64 {
 }
 
 #[test]
-fn the_arc_stays_inside_its_limit_and_follows_a_new_one() {
+fn the_arc_stays_within_its_limit_and_follows_a_new_one() {
     let engine = Engine::start(&Config {
         arc_bytes: 64 << 20,
         dirty_bytes: 64 << 20,
@@ -34,7 +34,7 @@ fn the_arc_stays_inside_its_limit_and_follows_a_new_one() {
     let total = 600u64 << 20;
     for at in (0..total).step_by(1 << 20) {
         for (i, word) in block.chunks_mut(8).enumerate() {
-            // Half of each block is text, half differs: lz4 halves it.
+            // Half of each block is constant text, half is unique: lz4 compresses it to half.
             let x = (at + i as u64 * 8).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             if i % 2 == 0 {
                 word.copy_from_slice(&x.to_le_bytes())
@@ -71,7 +71,7 @@ fn the_arc_stays_inside_its_limit_and_follows_a_new_one() {
     every_limit_survives_an_export(engine, dir.path());
 }
 
-/// The library computes with the limit when a pool is closed; it aborted at multiples of 10G.
+/// The library uses the limit when it closes a pool; it aborted at multiples of 10G.
 fn every_limit_survives_an_export(engine: Engine, dir: &std::path::Path) {
     let powers = (26..=43).map(|shift| 1u64 << shift);
     let tens = (1..=20).map(|n| (n * 10) << 30);

@@ -1,5 +1,5 @@
-//! A cache vdev serves reads, and goes on serving what it holds after an export and an import. One test in a process of
-//! its own, because the engine's caches are the process's.
+//! A cache vdev serves reads, and keeps its contents over an export and an import. The test needs a separate process, because the
+//! engine's caches belong to the process.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ fn block(n: u64) -> Vec<u8> {
     (0..BLOCK / 8).flat_map(|_| next()).collect()
 }
 
-/// Reads in a fixed disorder, so that nothing is read ahead: what was read ahead does not go to a cache vdev.
+/// Reads in a fixed random order, so that the library does not prefetch: prefetched data are not written to a cache vdev.
 fn read_all(file: &File) {
     let mut bytes = vec![0; BLOCK];
     for i in 0..BLOCKS {
@@ -40,7 +40,7 @@ fn a_cache_vdev_serves_before_and_after_an_import() {
     })
     .unwrap();
     let dir = tempfile::tempdir().unwrap();
-    // Smaller ones do not keep what they hold over an export (l2arc_rebuild_blocks_min_l2size).
+    // Smaller cache vdevs do not keep their contents over an export (l2arc_rebuild_blocks_min_l2size).
     let words = [dir.path().join("d:4G"), "cache".into(), dir.path().join("c:2G")];
     let words = words.map(|w| w.to_str().unwrap().to_owned());
     let spec = Spec { name: "cached".into(), ashift: 12, groups: Spec::parse_vdevs(&words).unwrap() };
@@ -62,7 +62,7 @@ fn a_cache_vdev_serves_before_and_after_an_import() {
     pool.export().unwrap();
     assert_eq!(engine.arc_stats().l2_size, 0);
 
-    // The cache's file is found by its label under a new name too.
+    // The import finds a renamed file of the cache vdev by its label.
     std::fs::rename(dir.path().join("c"), dir.path().join("moved")).unwrap();
     let pool = Pool::import(engine, &["d", "moved"].map(|f| dir.path().join(f)), false).unwrap();
     let patience = Instant::now() + Duration::from_secs(60);

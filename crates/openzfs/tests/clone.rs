@@ -1,4 +1,4 @@
-//! Copies between files: the bytes, the space they share, and what is left of them after a `kill -9`.
+//! Copies between files: their bytes, the space that they share, and their state after SIGKILL.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ mod common;
 
 const MIB: u64 = 1 << 20;
 
-/// Transaction groups only when asked for.
+/// An engine that syncs transaction groups only on request.
 fn engine() -> Engine {
     Engine::start(&Config { arc_bytes: 128 << 20, txg_timeout_s: 3600, ..Config::default() }).unwrap()
 }
@@ -22,7 +22,7 @@ fn create(vdev: &Path, name: &str, recordsize: &str) -> (Pool, Dataset) {
     (pool, ds)
 }
 
-/// Bytes that no codec and no other seed has.
+/// Incompressible bytes that differ by seed.
 fn noise(len: u64, seed: u64) -> Vec<u8> {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -46,7 +46,7 @@ fn content(file: &File) -> Vec<u8> {
     bytes
 }
 
-/// All of it, however many calls that takes.
+/// Copies the whole range, with as many calls as necessary.
 fn copy(from: &Node, at: u64, to: &Node, to_at: u64, len: u64) -> u64 {
     let mut done = 0;
     loop {
@@ -79,7 +79,7 @@ fn a_copy_shares_its_blocks_until_one_side_changes() {
     let grown = pool.stats().unwrap().allocated.saturating_sub(before);
     assert!(grown < MIB, "the copy took {grown} bytes");
 
-    // a change of one is not seen in the other, on either side
+    // A change of one file does not affect the other.
     b.write_at(5 * MIB + 3, b"changed").unwrap();
     a.write_at(0, b"CHANGED").unwrap();
     let mut other = bytes.clone();
@@ -93,7 +93,7 @@ fn a_copy_shares_its_blocks_until_one_side_changes() {
     let pool = common::import_again(engine(), &[vdev]);
     let ds = pool.open_dataset("d").unwrap();
     assert!(content(&ds.open_file("b").unwrap()) == other, "after import, without its source");
-    assert!(saved(&pool) < 64 << 10, "what only one file has is shared no more");
+    assert!(saved(&pool) < 64 << 10, "blocks of a removed source are no longer shared");
     drop(ds);
     pool.scrub().unwrap();
     assert_eq!(pool.stats().unwrap().checksum_errors, 0);
@@ -101,7 +101,7 @@ fn a_copy_shares_its_blocks_until_one_side_changes() {
 }
 
 #[test]
-fn what_cannot_be_cloned_is_copied() {
+fn ranges_that_cannot_be_cloned_are_copied() {
     let dir = tempfile::tempdir().unwrap();
     let (pool, ds) = create(&dir.path().join("vdev"), "rest", "16K");
     let bytes = noise(3 * MIB + 100, 2);
@@ -109,7 +109,7 @@ fn what_cannot_be_cloned_is_copied() {
     pool.sync().unwrap();
     let at = |bytes: &[u8], from: u64, len: u64| bytes[from as usize..(from + len) as usize].to_vec();
 
-    // one position in a record on both sides: its rest and the last piece are copied, records between them cloned
+    // The same offset within a record on both sides: the partial records are copied, and the records between them are cloned.
     let b = ds.create_file("b").unwrap();
     assert_eq!(copy(a.node(), 1000, b.node(), 1000, MIB), MIB);
     assert_eq!(at(&content(&b), 1000, MIB), at(&bytes, 1000, MIB));
@@ -117,7 +117,7 @@ fn what_cannot_be_cloned_is_copied() {
     let shared = saved(&pool);
     assert!((MIB - 64 * 1024..MIB).contains(&shared), "{shared}");
 
-    // other positions, another record size, within one file
+    // Different offsets, a different record size, and a copy within one file.
     let c = ds.create_file("c").unwrap();
     assert_eq!(copy(a.node(), 500, c.node(), 0, u64::MAX >> 1), a.size() - 500);
     assert!(content(&c) == bytes[500..]);
@@ -131,7 +131,7 @@ fn what_cannot_be_cloned_is_copied() {
     assert_eq!(at(&content(&a), 2 * MIB, MIB), at(&bytes, 0, MIB));
     assert!(saved(&pool) >= shared + MIB, "within a file too");
     assert_eq!(a.node().copy_to(0, a.node(), 100, 1000, false), Err(Errno(libc::EINVAL)), "they overlap");
-    assert_eq!(copy(a.node(), a.size(), c.node(), 0, 10), 0, "nothing behind the end");
+    assert_eq!(copy(a.node(), a.size(), c.node(), 0, 10), 0, "no data after the end");
     let root = ds.root().unwrap();
     assert_eq!(root.copy_to(0, c.node(), 0, 10, false), Err(Errno(libc::EISDIR)));
     assert_eq!(a.node().copy_to(0, &root, 0, 10, false), Err(Errno(libc::EISDIR)));
@@ -142,7 +142,7 @@ fn what_cannot_be_cloned_is_copied() {
 }
 
 #[test]
-fn a_dirty_source_is_waited_for_where_that_pays() {
+fn a_large_copy_waits_for_a_dirty_source() {
     let dir = tempfile::tempdir().unwrap();
     let (pool, ds) = create(&dir.path().join("vdev"), "dirty", "16K");
     let (large, small) = (noise(8 * MIB, 4), noise(MIB, 5));
@@ -150,7 +150,7 @@ fn a_dirty_source_is_waited_for_where_that_pays() {
     let (c, d) = (ds.create_file("c").unwrap(), ds.create_file("d").unwrap());
     assert_eq!(copy(b.node(), 0, d.node(), 0, MIB), MIB);
     assert!(content(&d) == small);
-    assert_eq!(saved(&pool), 0, "a small one was copied at once");
+    assert_eq!(saved(&pool), 0, "a small range was copied at once");
     a.write_at(17, b"dirty again").unwrap();
     assert_eq!(copy(a.node(), 0, c.node(), 0, 8 * MIB), 8 * MIB);
     assert!(content(&c) == content(&a));
@@ -170,13 +170,13 @@ fn small_files_keep_room_to_grow() {
         let b = ds.create_file(&format!("b{i}")).unwrap();
         assert_eq!(copy(a.node(), 0, b.node(), 0, len), len);
         assert!(content(&b) == bytes);
-        // behind what is there already, so that a small block would get stuck
+        // After the existing data, where a small block could not grow.
         assert_eq!(copy(a.node(), 0, b.node(), len, len), len);
         b.write_at(800_000, b"far").unwrap();
         assert_eq!(b.block_size(), 131_072, "{len} bytes");
         let all = content(&b);
         assert!(all[..len as usize] == bytes && all[len as usize..2 * len as usize] == bytes);
-        // onto a file that is one block smaller than the source's
+        // To a file with one block, which is smaller than the source's blocks.
         let c = file(&ds, &format!("c{i}"), b"a word of its own");
         assert_eq!(copy(b.node(), 131_072, c.node(), 131_072, 1 << 20), b.size() - 131_072);
         assert!(content(&c)[131_072..] == all[131_072..]);
@@ -189,7 +189,7 @@ fn small_files_keep_room_to_grow() {
 }
 
 #[test]
-fn out_of_a_snapshot() {
+fn files_are_cloned_from_a_snapshot() {
     let dir = tempfile::tempdir().unwrap();
     let (pool, ds) = create(&dir.path().join("vdev"), "back", "16K");
     let bytes = noise(2 * MIB, 6);
@@ -211,14 +211,14 @@ fn out_of_a_snapshot() {
 
 const FILES: u64 = 6;
 
-/// What a copy of the victim's holds: the source, with a word of its own in one of its records.
+/// The expected contents of the victim's n-th copy: the source, with a different word in one of its records.
 fn expected(n: u64) -> Vec<u8> {
     let mut bytes = noise(2 * MIB, 7);
     bytes[(n * 100_000) as usize..][..8].copy_from_slice(&n.to_le_bytes());
     bytes
 }
 
-/// Runs only as the victim: clones and overwrites, all of it only in the log when it is killed.
+/// Runs only as the victim: clones and overwrites blocks, which are only in the log when it is killed.
 #[test]
 #[ignore = "started by the test below as a process of its own"]
 fn victim() {
@@ -229,7 +229,7 @@ fn victim() {
     pool.sync().unwrap();
     for n in 0..FILES {
         let copied = ds.create_file(&format!("copy{n}")).unwrap();
-        // over something, behind something, and into nothing
+        // Over existing data, after it, and into an empty file.
         if n % 3 > 0 {
             copied.write_at(0, &noise(if n % 3 == 1 { 3000 } else { MIB }, 20 + n)).unwrap();
         }
@@ -242,7 +242,7 @@ fn victim() {
     drop(a);
     ds.remove_file("a").unwrap();
     ds.commit().unwrap();
-    writeln!(std::io::stdout().lock(), "\nall is said").unwrap();
+    writeln!(std::io::stdout().lock(), "\nthe victim is done").unwrap();
     std::thread::sleep(std::time::Duration::from_secs(600));
 }
 
@@ -257,10 +257,10 @@ fn clones_survive_a_kill() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let said = lines.any(|line| line == "all is said");
+    let done = lines.any(|line| line == "the victim is done");
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(said, "the victim ended before it was done");
+    assert!(done, "the victim ended before it was done");
 
     for round in ["replayed", "after one more import"] {
         let pool = common::import_again(engine(), std::slice::from_ref(&vdev));

@@ -1,10 +1,10 @@
-//! Counters that later stages rely on: bytes at the seam, the log by kind of record, space.
+//! Counters: I/O of the host's files, log records by kind, space.
 
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Engine, Pool, Spec};
 
-/// Transaction groups only when asked for: what one of them has taken before its sync is not in the log, and each of them
-/// writes some metadata more.
+/// An engine that syncs transaction groups only on request: data that a group has written are not logged, and each group writes
+/// additional metadata.
 fn engine() -> Engine {
     Engine::start(&Config { arc_bytes: 128 << 20, txg_timeout_s: 3600, ..Config::default() }).unwrap()
 }
@@ -60,7 +60,7 @@ fn a_separate_log_takes_the_log() {
 }
 
 #[test]
-fn the_seam_counts_what_the_host_file_gets() {
+fn io_of_the_host_file_is_counted() {
     let dir = tempfile::tempdir().unwrap();
     let pool = Pool::create(engine(), &Spec::single("seam", dir.path().join("v"), 12)).unwrap();
     let ds = pool.create_dataset("d", &settings(&[("recordsize", "128K"), ("compression", "off")])).unwrap();

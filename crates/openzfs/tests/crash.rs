@@ -1,4 +1,4 @@
-//! `kill -9` at any moment, then import: nothing acknowledged is lost. The victim is this test binary again.
+//! SIGKILL at random moments, then an import: nothing acknowledged is lost. The killed process, the victim, runs this test binary.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -32,9 +32,9 @@ fn victim() {
     .into();
     let ds = pool.create_dataset("d", &settings).unwrap();
     if std::env::var_os("POOLWRIGHT_CRASH_LIMIT").is_some() {
-        // A file size limit refuses writes as a full disk would; it needs no disk to fill and no privilege.
+        // A limit of the file size makes writes fail like a full disk, without a disk to fill and without privileges.
         let limit = libc::rlimit { rlim_cur: 8 << 20, rlim_max: 8 << 20 };
-        // SAFETY: plain calls on this process, which exists for nothing else.
+        // SAFETY: the calls affect only this process, which runs nothing else.
         unsafe {
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
             assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
@@ -54,7 +54,7 @@ fn victim() {
         }
         file.sync().unwrap();
         n += 1;
-        // A line of its own even under the test runner, which may have printed without a newline.
+        // Starts with a newline, because the test runner may have printed an incomplete line.
         writeln!(out.lock(), "\nacknowledged {n}").unwrap();
     }
 }
@@ -69,7 +69,7 @@ fn check(vdev: &Path, acknowledged: u64) -> u64 {
             assert!(removed && end + 1 >= first + 50, "part {part} is missing");
             continue;
         };
-        // Truncated to 40 rows with the 50th; that row's effect may be there before its acknowledgement.
+        // The 50th row truncates the file to 40 rows, possibly before its acknowledgement.
         let rows = if end == first + 50 { 40 } else { (end - first).min(40) };
         assert!(!removed || end < first + 50, "part {part} was removed and is back");
         assert!(

@@ -1,12 +1,11 @@
-//! The emulated device gives the figures it is asked for.
+//! Emulated devices have the requested figures.
 
 use std::sync::{Mutex, PoisonError};
 
 use poolwright_openzfs::{Config, Device, Engine, Layout, Pool, Spec, Use, VdevGroup};
 
-/// Operations a second and the median latency in nanoseconds of so many callers doing `each` requests, each of them the
-/// next one as soon as the last one is done. By a clock of this function's own: what the device would do, whatever the
-/// machine can.
+/// Returns the operations per second and the median latency in nanoseconds of `callers` that each do `each` requests, one after the
+/// other. Uses a simulated clock, so the result does not depend on the machine.
 fn drive(engine: Engine, callers: usize, each: usize, bytes: u64, sequential: bool) -> (f64, f64) {
     const START: u64 = 1_000_000_000;
     let mut free = vec![(START, 0); callers];
@@ -25,7 +24,7 @@ fn drive(engine: Engine, callers: usize, each: usize, bytes: u64, sequential: bo
     (times.len() as f64 / ((last - START) as f64 / 1e9), times[times.len() / 2] as f64)
 }
 
-/// The devices are the process's: one test at a time.
+/// Serializes the tests, because the devices belong to the process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn near(what: &str, want: f64, got: f64) {
@@ -33,29 +32,29 @@ fn near(what: &str, want: f64, got: f64) {
 }
 
 #[test]
-fn emulated_figures_come_out() {
+fn emulated_devices_have_the_requested_figures() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let engine = Engine::start(&Config::default()).unwrap();
     let device = |text: &str| engine.set_device(&Device::parse(text).unwrap());
     // Latency at depth 1.
     device("read=1ms,depth=1,read_bw=0,iops=0");
     near("1 ms read", 1e6, drive(engine, 1, 200, 4096, true).1);
-    // Queue depth: four at once give four times the rate, sixteen callers no more than that.
+    // Queue depth: four callers have four times the rate of one, sixteen callers have the same rate as four.
     device("read=2ms,depth=4,read_bw=0,iops=0");
     near("depth 4", 2000.0, drive(engine, 16, 60, 4096, true).0);
     // Bandwidth.
     device("read=100us,depth=8,read_bw=200M,iops=0");
     near("200 MiB/s", 200.0, drive(engine, 4, 500, 1 << 20, true).0);
-    // Operations a second.
+    // Operations per second.
     device("read=100us,depth=32,read_bw=0,iops=3000");
     near("3000 iops", 3000.0, drive(engine, 4, 600, 4096, true).0);
-    // Seeks: sequential requests are spared them.
+    // Seeks: sequential requests have none.
     device("hdd");
     near("hdd random", 1e9 / 12_722_000.0, drive(engine, 1, 60, 4096, false).0);
-    device("hdd"); // its clock at rest again
+    device("hdd"); // resets its clock
     let sequential = drive(engine, 1, 1000, 65536, true).0;
     assert!(sequential > 1500.0, "sequential reads at {sequential:.0}/s pay for seeks");
-    // A stripe: four disks do four times as many seeks at once, and a request over all of them waits for none twice.
+    // A stripe: four disks do four times as many seeks, and a request over all disks waits for each only once.
     device("4xhdd");
     let random = drive(engine, 64, 100, 4096, false).0 / (4e9 / 12_722_000.0);
     assert!((0.8..1.01).contains(&random), "4xhdd random: {random:.2} of what four disks do");
@@ -65,8 +64,8 @@ fn emulated_figures_come_out() {
     engine.set_device(&Device::none());
 }
 
-/// A request is done when the device has it done, not before. How much later depends on the machine: on one busy core the
-/// processor that a waiting thread yields comes back after milliseconds.
+/// A request never ends before its emulated time. How much later it ends depends on the machine: on a busy core, a thread that yields
+/// the CPU continues only milliseconds later.
 #[cfg(feature = "fault-injection")]
 #[test]
 fn a_request_takes_its_time() {
@@ -86,9 +85,9 @@ fn a_request_takes_its_time() {
     assert!(took[0] >= Duration::from_millis(1) && took[100] < Duration::from_millis(500), "{took:?}");
 }
 
-/// Every vdev file is a device of its own, of its own kind.
+/// Each vdev file is a separate device, of its own kind.
 #[test]
-fn files_are_devices_of_their_own() {
+fn each_file_is_a_separate_device() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let engine = Engine::start(&Config::default()).unwrap();
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! Faults of the host at the n-th call of each kind, in each phase of a pool's life, on each layout: after every one of
-//! them all that was acknowledged is there, or was refused. The victim is this test binary again.
+//! I/O errors of the host at the n-th call of each kind, in each phase of a pool's life, on each layout: after each error, all acknowledged
+//! changes are there. The process with the errors, the victim, runs this test binary.
 //!
-//! `POOLWRIGHT_FAULTS` is how many places of each phase are tried; the table that the test prints is of what became of them.
+//! `POOLWRIGHT_FAULTS` sets the number of calls to fail in each phase. The test prints a table of the outcomes.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -26,7 +26,7 @@ const FAULTS: &[(&str, Call, Fault)] = &[
     ("write ENOSPC", Call::Write, Fault::Error(libc::ENOSPC)),
     ("flush EIO", Call::Flush, Fault::Error(libc::EIO)),
 ];
-/// A victim that takes longer hangs.
+/// Time limit of a victim.
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn engine() -> Engine {
@@ -53,7 +53,7 @@ fn say(text: &str) {
 
 // ---- the victim ----
 
-/// Makes the pool that all cases begin with: rows on disk, newer ones in the log only. Ends by its own `SIGKILL`.
+/// Creates the pool with which all cases start: rows on disk, newer ones only in the log. Ends by sending itself SIGKILL.
 fn make(dir: &Path, layout: &str) {
     let (_, layout, n) = *LAYOUTS.iter().find(|(name, ..)| *name == layout).unwrap();
     let files = (0..n).map(|i| (dir.join(format!("{i}.vdev")), 64 << 20)).collect();
@@ -74,11 +74,11 @@ fn make(dir: &Path, layout: &str) {
         file.write_at(0, &content(i, 1)).unwrap();
         file.sync().unwrap();
     }
-    // SAFETY: ends this process, as a crash would.
+    // SAFETY: ends this process, like a crash.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
-/// Runs a phase; with its faults if it is the one that was asked for.
+/// Runs a phase, with errors if it is the requested phase.
 struct Phases {
     wanted: String,
     injection: Option<(Call, Fault, u64, u64)>,
@@ -135,7 +135,7 @@ fn live(dir: &Path, phases: &Phases) -> Result<(), String> {
     failed.and(scrubbed)
 }
 
-/// Moves files from one directory to the other. One that fails must be where it was.
+/// Moves files from one directory to the other. After a failed move, the file must be at its old place.
 fn rename(ds: &Dataset) {
     let root = ds.root().unwrap();
     let [Ok(a), Ok(b)] = [c"a", c"b"].map(|name| root.lookup(name)) else { return };
@@ -216,7 +216,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(status.success());
 }
 
-/// What must hold after a case: checked by an import without faults.
+/// Imports the pool without errors and checks it.
 fn check(dir: &Path, ended: &Ended, case: &str) {
     let pool = Pool::import(engine(), &files(dir), false).unwrap_or_else(|why| panic!("{case}: {why}"));
     let ds = pool.open_dataset("d").unwrap_or_else(|why| panic!("{case}: {why}"));
@@ -242,7 +242,7 @@ fn check(dir: &Path, ended: &Ended, case: &str) {
     pool.export().unwrap();
 }
 
-/// What became of a case, in a word.
+/// Classifies the outcome of a case.
 fn outcome(ended: &Ended, case: &str) -> &'static str {
     assert!(
         !ended.err.contains("was moved:") && !ended.err.contains("was not moved:"),
@@ -253,20 +253,20 @@ fn outcome(ended: &Ended, case: &str) -> &'static str {
         Some(0) if ended.says("exported").is_some() => "went on",
         Some(0) if ended.says("refused ").is_some() => "refused",
         Some(1) if ended.err.contains("poolwright: the ") => "stopped",
-        // libzpool's own assertions, where a kernel panics.
+        // An assertion of libzpool, where a kernel panics.
         None => "aborted",
         code => panic!("{case}: ended with {code:?}: {} {}", ended.out, ended.err),
     }
 }
 
-/// The places of a phase with `calls` calls: the first, and `places - 1` others between it and the last.
+/// The calls to fail in a phase with `calls` calls: the first, and `places - 1` others up to the last.
 fn places(calls: u64, places: u64) -> Vec<u64> {
     let mut at: Vec<u64> = (0..places).map(|i| 1 + calls.saturating_sub(1) * i / places.max(2)).collect();
     at.dedup();
     if calls == 0 { Vec::new() } else { at }
 }
 
-/// In memory where there is room: the victims flush all the time.
+/// A scratch directory, in memory if there is enough free space, because the victims flush constantly.
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -306,7 +306,7 @@ fn nothing_acknowledged_is_lost() {
                 );
                 let calls = counted.numbers("calls ").first().copied().unwrap_or(0);
                 for (i, first) in places(calls, most).into_iter().enumerate() {
-                    // One call, or all from there on; in a short run they take turns.
+                    // Fail one call, or all from there on; a short run alternates between the two.
                     let times: &[u64] = if most > 1 { &[1, 0] } else { &[((p + f + i) % 2) as u64] };
                     for &times in times {
                         let (dir, ended) = case(first, times);
@@ -347,7 +347,7 @@ fn groups(dir: &Path, words: &str) -> Vec<VdevGroup> {
     Spec::parse_vdevs(&words).unwrap()
 }
 
-/// Writes on one side of a pool fail for good: that file is faulted, and the pool goes on with all its data.
+/// All writes to one side of a pool fail: the vdev is faulted, and the pool continues with all its data.
 #[test]
 fn a_redundant_vdev_is_faulted() {
     for (n, (words, call)) in [
@@ -387,7 +387,7 @@ fn a_redundant_vdev_is_faulted() {
         pool.export().unwrap();
         inject::stop();
 
-        // The file can be written again: with the next import it is brought up to date.
+        // The file can be written again: the next import resilvers it.
         let spec: Vec<PathBuf> =
             spec.groups.iter().flat_map(|g| &g.files).map(|(path, _)| path.clone()).collect();
         let pool = Pool::import(engine(), &spec, false).unwrap();

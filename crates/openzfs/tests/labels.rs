@@ -1,16 +1,16 @@
-//! Labels that no pool has: found by the fuzzer.
+//! Invalid labels that the fuzzer found.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use poolwright_openzfs::{Config, Engine, Pool, Spec};
 
-/// In XDR: the name, padded; its type and number of elements; then the value.
+/// Encodes a pair in XDR: the padded name, its type and number of elements, then the value.
 const NAME: &[u8] = b"vdev_children\0\0\0\0\0\0\x08\0\0\0\x01";
 const VDEV_BYTES: u64 = 64 << 20;
 const LABEL: u64 = 256 << 10;
 
-/// For each top-level vdev that a label counts, the library makes an entry.
+/// The library allocates an entry for each top-level vdev that a label counts.
 #[test]
 fn a_label_that_counts_too_many_vdevs_is_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,5 @@
-//! The log of one transaction group, played back: overwrites, truncations and holes in their order. Nothing but the log
-//! can bring them back, because the group never ends; the victim is this test binary again. `POOLWRIGHT_SEED` draws other
-//! operations.
+//! Replay of the log of one transaction group: overwrites, truncations and holes in order. Only the log has them, because the group never
+//! ends. The killed process, the victim, runs this test binary. `POOLWRIGHT_SEED` selects other random operations.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -11,19 +10,19 @@ use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Engine, File, Pool, Spec};
 
 const RECORD: u64 = 16 << 10;
-/// From here on a write is logged as a pointer to its block, below with its bytes.
+/// Writes of at least this size are logged as a pointer to their block, smaller ones with their data.
 const LARGE: u64 = 32 << 10;
 /// Datasets: name, logbias, recordsize.
 const DATASETS: &[(&str, &str, &str)] =
     &[("a", "latency", "16K"), ("b", "throughput", "16K"), ("c", "throughput", "128K")];
-/// Files with operations drawn at random, beside those of `CASES`.
+/// Number of files with random operations, besides those of `CASES`.
 const RANDOM: u64 = 120;
 
 #[derive(Clone, Copy)]
 enum Op {
-    /// Offset, length, what with.
+    /// Offset, length, fill byte.
     Write(u64, u64, u8),
-    /// The same, and durable when it returns.
+    /// Like `Write`, but durable when it returns.
     WriteSync(u64, u64, u8),
     Truncate(u64),
     Punch(u64, u64),
@@ -31,20 +30,20 @@ enum Op {
 }
 use Op::{Punch, Sync, Truncate, Write as W, WriteSync};
 
-/// What was lost before, each synced at its end.
+/// Operations that were lost in the past; each file is synced at the end.
 const CASES: &[&[Op]] = &[
-    // a truncation between two writes of a block, of which the second has nothing new to write
+    // A truncation between two writes of a block, of which the second repeats the first.
     &[W(0, 2 * LARGE, 1), Truncate(0), W(0, 2 * LARGE, 2)],
     &[W(0, 2 * LARGE, 1), Truncate(RECORD), W(0, 2 * LARGE, 2)],
-    // a hole
+    // A hole.
     &[W(0, 2 * LARGE, 1), Punch(0, LARGE), W(0, 2 * LARGE, 2)],
     &[W(0, 2 * LARGE, 1), Punch(RECORD + 512, 512), W(RECORD, LARGE, 2)],
-    // a write that is durable by itself, after what may wait
+    // A durable write after one that may wait.
     &[W(0, 4096, 1), WriteSync(0, 4096, 2)],
     &[W(0, LARGE, 1), WriteSync(0, 4096, 2)],
     &[W(0, LARGE, 1), Sync, Truncate(0), WriteSync(0, 4096, 2)],
     &[W(0, LARGE, 1), Punch(0, RECORD), WriteSync(0, 4096, 2)],
-    // and before it
+    // A durable write before one that may wait.
     &[W(0, 2 * LARGE, 1), WriteSync(RECORD, 4096, 2), W(0, 2 * LARGE, 3)],
 ];
 
@@ -83,7 +82,7 @@ fn files() -> Vec<(String, Vec<Op>)> {
     cases.chain((0..RANDOM).map(|n| (format!("drawn{n}"), drawn(n)))).collect()
 }
 
-/// No two bytes of a write are alike for long, so that a shifted one is seen.
+/// Bytes that vary with the offset, so that shifted data are detected.
 fn bytes(at: u64, len: u64, what: u8) -> Vec<u8> {
     (at..at + len).map(|i| what ^ (i / 509) as u8 ^ (i as u8)).collect()
 }
@@ -117,7 +116,7 @@ fn on_model(content: &mut Vec<u8>, op: Op) {
 
 fn fill(ds: &Dataset) {
     let files = files();
-    // Four at once, because blocks of the log are filled by whoever syncs.
+    // Four concurrent threads, because the thread that syncs fills the blocks of the log.
     std::thread::scope(|scope| {
         for part in files.chunks(files.len().div_ceil(4)) {
             scope.spawn(move || {
@@ -136,17 +135,17 @@ fn fill(ds: &Dataset) {
 #[ignore = "started by the test below as a process of its own"]
 fn victim() {
     let Ok(vdev) = std::env::var("POOLWRIGHT_LOG_VDEV") else { return };
-    // Groups end neither after five seconds nor when some dirty data has gathered.
+    // Transaction groups end neither after five seconds nor at an amount of dirty data.
     let config = Config { txg_timeout_s: 3600, dirty_bytes: 4 << 30, ..Config::default() };
     let pool = Pool::create(Engine::start(&config).unwrap(), &Spec::single("log", vdev, 12)).unwrap();
     let datasets = DATASETS.iter().map(|(name, logbias, recordsize)| {
         let settings = [("recordsize", *recordsize), ("logbias", *logbias), ("compression", "lz4")];
         let settings: Settings = settings.map(|(name, value)| (name.into(), value.into())).into();
         let ds = pool.create_dataset(name, &settings).unwrap();
-        ds.create_file("first").unwrap().sync().unwrap(); // a log's first record waits for a group
+        ds.create_file("first").unwrap().sync().unwrap(); // the first record of a log waits for a transaction group
         ds
     });
-    let datasets: Vec<Dataset> = datasets.collect(); // closing one would end the group
+    let datasets: Vec<Dataset> = datasets.collect(); // closing a dataset would end the group
     datasets.iter().for_each(fill);
     writeln!(std::io::stdout().lock(), "\nall synced").unwrap();
     std::thread::sleep(Duration::from_secs(600));
@@ -180,7 +179,7 @@ fn differs(ds: &Dataset, name: &str, ops: &[Op]) -> Option<String> {
 }
 
 #[test]
-fn one_group_is_played_back_in_order() {
+fn one_group_is_replayed_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let vdev = dir.path().join("vdev");
     run_and_kill(&vdev);

@@ -1,4 +1,4 @@
-//! The engine end to end on files: create, write, read, sync, snapshot, export, import.
+//! The engine end to end, on pool files: create, write, read, sync, snapshot, export, import.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn settings(pairs: &[(&str, &str)]) -> Settings {
     pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
 }
 
-/// Text with structure: compresses about threefold, differs by seed.
+/// Text that compresses about threefold and differs by seed.
 fn text(len: usize, seed: u64) -> Vec<u8> {
     let mut x = seed | 1;
     let mut out = Vec::with_capacity(len + 32);
@@ -32,7 +32,7 @@ fn single(dir: &Path, name: &str) -> Pool {
 }
 
 #[test]
-fn what_is_written_comes_back_after_export_and_import() {
+fn data_survive_export_and_import() {
     let dir = tempfile::tempdir().unwrap();
     let pool = single(dir.path(), "roundtrip");
     let ds =
@@ -60,7 +60,7 @@ fn what_is_written_comes_back_after_export_and_import() {
     drop((file, ds));
     pool.export().unwrap();
 
-    // What only reads is exported as well, however much of it was just read.
+    // A pool that was only read can be exported directly after large reads.
     for _ in 0..5 {
         let pool = Pool::import(engine(), &[dir.path().join("vdev")], true).unwrap();
         let ds = pool.open_dataset("data").unwrap();
@@ -83,7 +83,7 @@ fn small_files_grow_their_block_and_large_ones_keep_it() {
     }
     ds.set("recordsize", "16K").unwrap();
     file.write_at(0, &text(400_000, 4)).unwrap();
-    assert_eq!(file.block_size(), 131_072, "recordsize only reaches new files");
+    assert_eq!(file.block_size(), 131_072, "recordsize applies only to new files");
     let fresh = ds.create_file("g").unwrap();
     fresh.write_at(0, &text(400_000, 4)).unwrap();
     assert_eq!(fresh.block_size(), 16_384);
@@ -107,7 +107,7 @@ fn truncate_punch_and_remove() {
     assert_eq!((file.size(), file.read_at(0, &mut back).unwrap()), (100, 100));
     file.truncate(20_000).unwrap();
     file.read_at(0, &mut back).unwrap();
-    assert!(back[100..20_000].iter().all(|b| *b == 0), "a longer file reads as zeros behind the old end");
+    assert!(back[100..20_000].iter().all(|b| *b == 0), "an extended file reads as zeros after the old end");
     ds.remove_file("f").unwrap();
     assert!(ds.open_file("f").is_err());
     drop(file);
@@ -236,7 +236,7 @@ fn every_property_and_codec_is_accepted_live() {
 }
 
 #[test]
-fn bad_pools_are_named() {
+fn errors_name_bad_pools() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("vdev");
     let pool = Pool::create(engine(), &Spec::single("locked", &path, 12)).unwrap();
@@ -252,7 +252,7 @@ fn bad_pools_are_named() {
     assert!(Pool::create(engine(), &Spec::single("shift", dir.path().join("x"), 8)).is_err());
 }
 
-/// Where `needle` is in the first GiB of a sparse file.
+/// The offset of `needle` in the first GiB of a sparse file.
 fn find_in(path: &Path, needle: &[u8]) -> u64 {
     use std::os::unix::fs::FileExt;
     let file = std::fs::File::open(path).unwrap();
@@ -304,13 +304,13 @@ fn damaged_data_is_an_error_and_never_wrong_bytes() {
         let read = file.read_at(20 * 16384, &mut back);
         if mirrored {
             read.unwrap();
-            assert!(back == content[20 * 16384..21 * 16384], "the mirror's other side has it");
+            assert!(back == content[20 * 16384..21 * 16384], "the other side of the mirror has the data");
         } else {
             let error = read.unwrap_err();
             assert_eq!(error.errno(), Some(5), "{error}");
         }
         file.read_at(19 * 16384, &mut back).unwrap();
-        assert!(back == content[19 * 16384..20 * 16384], "its neighbour is whole");
+        assert!(back == content[19 * 16384..20 * 16384], "the adjacent block is intact");
         assert!(pool.stats().unwrap().checksum_errors > 0);
     }
 }

@@ -1,8 +1,8 @@
-//! Power loss at any moment, then import: nothing acknowledged is lost, on every layout.
+//! Power failures at random moments, then an import: nothing acknowledged is lost, on every layout.
 //!
-//! Each cut takes three processes, all of them this test binary: a victim that writes, syncs and acknowledges until its
-//! power is cut; for every other cut one that imports the pool and is cut again while it replays the log; and one that
-//! checks. `POOLWRIGHT_CUTS=500` sets the number of cuts, `POOLWRIGHT_SEED` repeats a printed one.
+//! Each power failure (cut) takes up to three processes, which all run this test binary: a victim that writes, syncs and acknowledges until
+//! the cut; for every second cut, a process that imports the pool and has another cut while it replays the log; and a process that
+//! checks the result. `POOLWRIGHT_CUTS=500` sets the number of cuts, `POOLWRIGHT_SEED` repeats a run with a printed seed.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Engine, File, Pool, Spec, power};
 
-/// Vdevs in `zpool create`'s grammar; a word that names no kind is a file.
+/// Vdevs in the syntax of `zpool create`; a word that is not a kind of vdev is a file.
 const LAYOUTS: &[&str] =
     &["a", "a log l", "mirror a b", "mirror a b log mirror l m", "raidz a b c", "raidz2 a b c d log l"];
-/// At most. Every other victim has one, because another thread's flush soon makes good a missing one.
+/// Maximum number of threads. Every second victim has one, because flushes of other threads would hide a missing flush.
 const THREADS: u64 = 3;
 const OPS_PER_FILE: u64 = 48;
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// splitmix64 of all its arguments.
+/// splitmix64 over all arguments.
 fn mix(parts: &[u64]) -> u64 {
     parts.iter().fold(0u64, |state, part| {
         let mut z = (state ^ part).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -33,9 +33,9 @@ fn mix(parts: &[u64]) -> u64 {
     })
 }
 
-// ---- the load, the same for the victim that runs it and the check that predicts it ----
+// ---- the load, which the victim runs and the checker predicts ----
 
-/// One step of a thread's load; acknowledged as a whole, after its sync.
+/// One step of a thread's load, which is acknowledged after its sync.
 enum Step {
     Write {
         offset: u64,
@@ -43,7 +43,7 @@ enum Step {
         sync_with_it: bool,
     },
     Truncate(u64),
-    /// The thread's file before this one goes.
+    /// Removes the thread's previous file.
     RemovePrevious,
 }
 
@@ -59,7 +59,7 @@ fn step(seed: u64, thread: u64, n: u64) -> Step {
     if random(0).is_multiple_of(16) {
         return Step::Truncate(random(1) % 300_000);
     }
-    // Neither records nor sectors, so that writes straddle both; the largest are logged by reference.
+    // Not multiples of records or sectors, so that writes cross their boundaries; the largest are logged as pointers.
     let len = [100, 3000, 5000, 5000, 40_000, 200_000][(random(1) % 6) as usize];
     Step::Write {
         offset: random(2) % 60 * 5000,
@@ -68,7 +68,7 @@ fn step(seed: u64, thread: u64, n: u64) -> Step {
     }
 }
 
-/// Bytes that tell which step wrote them; those of every other step do not compress.
+/// Bytes that identify the step that wrote them; those of every second step are incompressible.
 fn content(seed: u64, thread: u64, n: u64, len: usize) -> Vec<u8> {
     if n.is_multiple_of(2) {
         return (0..len as u64).map(|i| (mix(&[seed, thread, n, i / 8]) >> (i % 8 * 8)) as u8).collect();
@@ -80,7 +80,7 @@ fn content(seed: u64, thread: u64, n: u64, len: usize) -> Vec<u8> {
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// What the thread's files hold after its first `steps` steps.
+/// The contents of the thread's files after its first `steps` steps.
 fn model(seed: u64, thread: u64, steps: u64) -> Files {
     let mut files = Files::new();
     for n in 0..steps {
@@ -116,16 +116,16 @@ fn run_step(ds: &Dataset, file: &File, seed: u64, thread: u64, n: u64) {
 
 // ---- the processes ----
 
-/// What a process of this test is told, through its environment.
-fn told(what: &str) -> Option<String> {
+/// A parameter of a child process, from its environment.
+fn parameter(what: &str) -> Option<String> {
     std::env::var(format!("POOLWRIGHT_POWER_TEST_{what}")).ok()
 }
 
 fn number(what: &str) -> u64 {
-    told(what).and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{what} is not given"))
+    parameter(what).and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{what} is not given"))
 }
 
-/// The words of a layout with its files in `dir`.
+/// The vdevs of a layout, with files in `dir`.
 fn vdevs(dir: &Path, layout: &str) -> Vec<String> {
     let place = |word: &str| match word {
         "mirror" | "raidz" | "raidz2" | "log" => word.to_owned(),
@@ -140,7 +140,7 @@ fn vdev_files(dir: &Path, layout: &str) -> Vec<PathBuf> {
 }
 
 fn engine() -> Engine {
-    // SAFETY: a plain call on this process, which exists for one test; an abort of the library leaves no core file.
+    // SAFETY: the call affects only this process, which runs one test. Prevents a core file if the library aborts.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &libc::rlimit { rlim_cur: 0, rlim_max: 0 }) };
     Engine::start(&Config {
         arc_bytes: 64 << 20,
@@ -164,18 +164,18 @@ fn create(dir: &Path, layout: &str, logbias: &str) -> (Pool, Dataset) {
     (pool, ds)
 }
 
-/// Writes, syncs and acknowledges with several threads until its power is cut.
+/// Writes, syncs and acknowledges with several threads until the power failure.
 #[test]
 #[ignore = "started by the tests below as a process of its own"]
 fn victim() {
-    let Some(dir) = told("DIR") else { return };
+    let Some(dir) = parameter("DIR") else { return };
     let seed = number("SEED");
     let logbias = if seed.is_multiple_of(3) { "throughput" } else { "latency" };
-    let (pool, ds) = create(Path::new(&dir), &told("LAYOUT").unwrap(), logbias);
+    let (pool, ds) = create(Path::new(&dir), &parameter("LAYOUT").unwrap(), logbias);
     power::start(&power::Options {
         after_ops: number("AFTER"),
         seed,
-        lie: told("LIE").is_some(),
+        lie: parameter("LIE").is_some(),
         ..Default::default()
     });
     let one = |thread: u64| {
@@ -184,14 +184,14 @@ fn victim() {
             let fresh = n.is_multiple_of(OPS_PER_FILE);
             let file = if fresh { ds.create_file(&name) } else { ds.open_file(&name) }.unwrap();
             run_step(&ds, &file, seed, thread, n);
-            // A line of its own even under the test runner, which may have printed without a newline.
+            // Starts with a newline, because the test runner may have printed an incomplete line.
             writeln!(std::io::stdout().lock(), "\nacknowledged {thread} {}", n + 1).unwrap();
             if thread == 0 && n % 20 == 19 {
                 pool.kick().unwrap();
             }
         }
     };
-    // A thread that failed must not leave the others running for ever.
+    // If a thread fails, the others must end too.
     std::panic::set_hook(Box::new(|why| {
         eprintln!("{why}");
         std::process::abort();
@@ -200,27 +200,27 @@ fn victim() {
     std::thread::scope(|s| (0..threads).for_each(|thread| drop(s.spawn(move || one(thread)))));
 }
 
-/// Imports the pool and replays its log, and may be cut while it does.
+/// Imports the pool and replays its log, possibly with a power failure.
 #[test]
 #[ignore = "started by the tests below as a process of its own"]
 fn replayer() {
-    let Some(dir) = told("DIR") else { return };
-    let files = vdev_files(Path::new(&dir), &told("LAYOUT").unwrap());
+    let Some(dir) = parameter("DIR") else { return };
+    let files = vdev_files(Path::new(&dir), &parameter("LAYOUT").unwrap());
     let pool = Pool::import(engine(), &files, false).unwrap();
     drop(pool.open_dataset("d").unwrap());
     pool.export().unwrap();
 }
 
-/// Imports the pool and holds it against what was acknowledged.
+/// Imports the pool and compares it with the acknowledged steps.
 #[test]
 #[ignore = "started by the tests below as a process of its own"]
 fn checker() {
-    let Some(dir) = told("DIR") else { return };
-    let files = vdev_files(Path::new(&dir), &told("LAYOUT").unwrap());
+    let Some(dir) = parameter("DIR") else { return };
+    let files = vdev_files(Path::new(&dir), &parameter("LAYOUT").unwrap());
     let pool = Pool::import(engine(), &files, false).unwrap();
     let ds = pool.open_dataset("d").unwrap();
     println!("\nreplayed {}", ds.replayed());
-    let acknowledged = told("ACKNOWLEDGED").unwrap();
+    let acknowledged = parameter("ACKNOWLEDGED").unwrap();
     for (thread, steps) in (0..).zip(acknowledged.split(',')) {
         check_thread(&ds, number("SEED"), thread, steps.parse().unwrap());
     }
@@ -230,7 +230,7 @@ fn checker() {
     let file = ds.create_file("afterwards").unwrap();
     let bytes = content(1, 2, 4, 100_000);
     file.write_sync_at(0, &bytes).unwrap();
-    assert!(read(&file) == bytes, "what was written after the cut does not read back");
+    assert!(read(&file) == bytes, "data written after the cut cannot be read back");
     drop((file, ds));
     pool.export().unwrap();
 }
@@ -242,7 +242,7 @@ fn read(file: &File) -> Vec<u8> {
     bytes
 }
 
-/// Acknowledged steps have happened and no later ones have but the one that was under way, in any part.
+/// Checks that all acknowledged steps are there, and no later ones except any part of the step in progress.
 fn check_thread(ds: &Dataset, seed: u64, thread: u64, steps: u64) {
     let (old, new) = (model(seed, thread, steps), model(seed, thread, steps + 1));
     let names: std::collections::BTreeSet<_> = old.keys().chain(new.keys()).collect();
@@ -258,7 +258,7 @@ fn check_thread(ds: &Dataset, seed: u64, thread: u64, steps: u64) {
             continue;
         }
         let found = read(&ds.open_file(name).unwrap());
-        // A file that is being made may be there empty; one that is being removed, only as it was.
+        // A file in creation may exist and be empty; a file in removal must be unchanged if it exists.
         let before = before.map_or(&[][..], Vec::as_slice);
         compare(name, steps, &found, before, after.map_or(before, Vec::as_slice));
     }
@@ -297,7 +297,7 @@ fn run(what: &str, dir: &Path, env: &[(&str, String)]) -> Ended {
         let test = format!("POOLWRIGHT_POWER_TEST_{name}");
         command.env(if *name == "POOLWRIGHT_POWER" { name } else { test.as_str() }, value);
     }
-    // Into files: a pipe that nobody reads would stop the child.
+    // To files, because a full pipe would block the child.
     let (out, err) = (dir.join(format!("{what}.out")), dir.join(format!("{what}.err")));
     let file = |path: &Path| Stdio::from(std::fs::File::create(path).unwrap());
     let mut child = command.stdin(Stdio::null()).stdout(file(&out)).stderr(file(&err)).spawn().unwrap();
@@ -344,7 +344,7 @@ struct Totals {
     cut_again: u64,
 }
 
-/// One cut and its check; `Err` says what was found wrong.
+/// Performs one cut and checks the result; `Err` describes the loss.
 fn one_cut(layout: &str, seed: u64, after: u64, lie: bool, dir: &Path) -> Result<Totals, String> {
     let mut env =
         vec![("LAYOUT", layout.to_owned()), ("SEED", seed.to_string()), ("AFTER", after.to_string())];
@@ -400,7 +400,7 @@ fn base_seed() -> u64 {
     })
 }
 
-/// Runs cuts `0..count` with two at a time; gives the sums and what went wrong.
+/// Runs cuts `0..count`, two at a time; returns the totals and the failures.
 fn many(count: u64, base: u64, lie: bool) -> (Totals, Vec<String>) {
     let next = AtomicU64::new(0);
     let result = Mutex::new((Totals::default(), Vec::new()));
@@ -411,7 +411,7 @@ fn many(count: u64, base: u64, lie: bool) -> (Totals, Vec<String>) {
                 return;
             }
             let (layout, seed) = (LAYOUTS[i as usize % LAYOUTS.len()], mix(&[base, i]));
-            // Some in the first moments, most when there is much to lose; a lie needs time to be believed.
+            // Some early, most later with more data at risk. With ignored flushes, only late cuts show losses.
             let span = [40, 300, 1500][(i as usize / LAYOUTS.len()) % 3];
             let after = if lie { 200 + mix(&[seed]) % 400 } else { 1 + mix(&[seed]) % span };
             let dir = tempfile::tempdir().unwrap();
@@ -448,7 +448,7 @@ fn nothing_acknowledged_is_lost_when_the_power_fails() {
     let (totals, wrong) = many(cuts, base, false);
     println!("{totals:?}");
     assert!(wrong.is_empty(), "base seed {base}: {} of {cuts} cuts:\n{}", wrong.len(), wrong.join("\n"));
-    // Otherwise the test has shown nothing.
+    // The test must have exercised these cases.
     assert!(totals.acknowledged > cuts, "{totals:?}");
     assert!(
         totals.lost > cuts && totals.torn > 0 && totals.replayed > 0 && totals.cut_again > 0,
@@ -456,9 +456,9 @@ fn nothing_acknowledged_is_lost_when_the_power_fails() {
     );
 }
 
-/// The test above can fail: with drives that only pretend to flush, it does.
+/// Checks that the test above can fail: it must find losses if the drives ignore flushes.
 #[test]
-fn flushes_that_lie_are_found_out() {
+fn ignored_flushes_are_detected() {
     let (cuts, base) = (12, base_seed());
     let (totals, wrong) = many(cuts, base, true);
     println!(
@@ -469,11 +469,11 @@ fn flushes_that_lie_are_found_out() {
     assert!(!wrong.is_empty(), "base seed {base}: {totals:?}");
 }
 
-/// Everything is cached and nothing flushed, read back through the cache by a scrub, then written out.
+/// Writes without flushing, reads the data back through the cache with a scrub, then flushes the cache.
 #[test]
 #[ignore = "started by the tests below as a process of its own"]
-fn hoarder() {
-    let Some(dir) = told("DIR") else { return };
+fn unflushed_writer() {
+    let Some(dir) = parameter("DIR") else { return };
     let (pool, ds) = create(Path::new(&dir), "mirror a b", "latency");
     let limit_bytes = number("LIMIT");
     power::start(&power::Options { lie: true, limit_bytes, ..Default::default() });
@@ -508,7 +508,7 @@ fn hoarder() {
 #[test]
 fn the_cache_is_read_back_and_written_out() {
     let dir = tempfile::tempdir().unwrap();
-    let ended = run("hoarder", dir.path(), &[("LIMIT", "0".into())]);
+    let ended = run("unflushed_writer", dir.path(), &[("LIMIT", "0".into())]);
     assert_eq!(ended.code(), Some(0), "{}", ended.why());
     assert_eq!(Ended::numbers(&ended.out, "hoarded "), [40 << 20]);
 }
@@ -517,7 +517,7 @@ fn the_cache_is_read_back_and_written_out() {
 fn the_cache_keeps_its_limit() {
     let dir = tempfile::tempdir().unwrap();
     let limit = 4 << 20;
-    let ended = run("hoarder", dir.path(), &[("LIMIT", limit.to_string())]);
+    let ended = run("unflushed_writer", dir.path(), &[("LIMIT", limit.to_string())]);
     assert_eq!(ended.code(), Some(power::EXIT_CODE), "{}", ended.why());
     let cached = Ended::numbers(&ended.err, "poolwright: power cut at operation ")[4];
     assert!((1..=limit).contains(&cached), "{cached} bytes were cached, {limit} allowed");
@@ -528,7 +528,7 @@ fn a_setting_that_cannot_be_read_is_refused() {
     for bad in ["after=soon", "after", "speed=7", "limit=4T", "seed=99999999999999999999"] {
         let dir = tempfile::tempdir().unwrap();
         let env = [("LIMIT", "0".into()), ("POOLWRIGHT_POWER", bad.into())];
-        let ended = run("hoarder", dir.path(), &env);
+        let ended = run("unflushed_writer", dir.path(), &env);
         assert_eq!(ended.code(), Some(2), "{bad}: {}", ended.why());
         assert!(ended.err.contains("invalid option"), "{bad}: {}", ended.err);
     }

@@ -1,5 +1,5 @@
-//! What is refused because it would lose data: logs that cannot be replayed whole, pools that are open elsewhere, files
-//! that hold something. The victims are this test binary again.
+//! Refusals that prevent data loss: logs that cannot be replayed completely, pools that are open elsewhere, files that are not empty. The
+//! killed processes, the victims, run this test binary.
 
 mod common;
 
@@ -12,23 +12,23 @@ use std::process::Command;
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Access, Config, Dataset, Engine, Error, Import, Pool, Spec};
 
-/// A row is a block of its own.
+/// Size of a row, which occupies one block.
 const ROW: usize = 4096;
 const ROWS: u64 = 20;
-/// A log begins with a transaction group, which the first row is in.
+/// The first row is written by a transaction group, because a log begins with one.
 const SYNCED: u64 = ROW as u64;
 
 fn engine() -> Engine {
     Engine::start(&Config { arc_bytes: 64 << 20, txg_timeout_s: 3600, ..Config::default() }).unwrap()
 }
 
-/// Unlike any other bytes on the disk, so that it can be found there.
+/// Unique bytes, which can be found on the disk.
 fn row(n: u64) -> Vec<u8> {
     let line = format!("row {n:06} of the log that is to be damaged; ");
     line.into_bytes().into_iter().cycle().take(ROW).collect()
 }
 
-/// Makes a pool, writes rows of which only the log knows, and dies.
+/// Creates a pool, writes rows that are only in the log, and kills itself.
 #[test]
 #[ignore = "started by the tests below as a process of its own"]
 fn victim() {
@@ -46,11 +46,11 @@ fn victim() {
     for n in 0..ROWS {
         file.write_sync_at(n * ROW as u64, &row(n)).unwrap();
     }
-    // SAFETY: ends this process, as a crash would.
+    // SAFETY: ends this process, like a crash.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
-/// A pool that the victim left. Tests run side by side, so each has a pool of another name.
+/// The pool of a killed victim. Tests run concurrently, so each uses another name for its pool.
 fn crashed(dir: &Path, pool: &str, logbias: &str, prepare: impl FnOnce(&mut Command)) -> PathBuf {
     let vdev = dir.join("vdev");
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -65,7 +65,7 @@ fn crashed(dir: &Path, pool: &str, logbias: &str, prepare: impl FnOnce(&mut Comm
     vdev
 }
 
-/// Where a row is in the file: in its log's block, or in its own where the log points to that.
+/// The offsets of a row in the file: in a block of the log, or in the block to which the log points.
 fn places_of(vdev: &Path, bytes: &[u8]) -> Vec<u64> {
     let file = fs::File::open(vdev).unwrap();
     let (mut at, mut found) = (0u64, Vec::new());
@@ -87,7 +87,7 @@ fn places_of(vdev: &Path, bytes: &[u8]) -> Vec<u64> {
     found
 }
 
-/// The next data at or behind `at`.
+/// The offset of the next data at or after `at`.
 fn rustix_seek_data(file: &fs::File, at: u64) -> std::io::Result<u64> {
     use std::os::fd::AsRawFd as _;
     // SAFETY: a valid descriptor; lseek changes nothing in memory.
@@ -117,8 +117,8 @@ fn check_rows(ds: &Dataset) {
     }
 }
 
-/// A block of the log, or one that it points to, that cannot be read: the log stays as it is, and is replayed whole when the
-/// block is readable again.
+/// If a block of the log, or a block to which it points, cannot be read, the engine leaves the log unchanged. When the block is readable
+/// again, the whole log is replayed.
 #[test]
 fn a_damaged_log_is_left_intact() {
     for (logbias, words) in [
@@ -127,7 +127,7 @@ fn a_damaged_log_is_left_intact() {
     ] {
         let dir = tempfile::tempdir().unwrap();
         let vdev = crashed(dir.path(), &format!("damaged-{logbias}"), logbias, |_| {});
-        // What this import claims has to be replayed.
+        // The next import must replay the log that this import claims.
         import(&vdev).export().unwrap();
         let places = places_of(&vdev, &row(ROWS / 2));
         assert!(!places.is_empty(), "{logbias}: the row is not found in the log");
@@ -138,7 +138,7 @@ fn a_damaged_log_is_left_intact() {
             assert!(matches!(why, Error::Log { .. }), "{logbias}, {round}: {why}");
             let text = why.to_string();
             assert!(text.contains(words) && text.contains("of top-level vdev 0"), "{logbias}: {text}");
-            // What does not need the log can be read.
+            // Data that are not in the log can be read.
             let readonly = Access { readonly: true, ..Access::default() };
             let ds = pool.open_dataset_with("d", readonly).unwrap();
             assert_eq!(
@@ -159,7 +159,7 @@ fn a_damaged_log_is_left_intact() {
     }
 }
 
-/// No byte of a file changes under a pool that is imported read-only, and its log is not replayed.
+/// A read-only import changes no byte of the pool's files and does not replay the log.
 #[test]
 fn a_read_only_import_changes_no_byte() {
     let dir = tempfile::tempdir().unwrap();
@@ -183,11 +183,11 @@ fn a_read_only_import_changes_no_byte() {
     check_rows(&pool.open_dataset("d").unwrap());
 }
 
-/// A pool that another host left open needs to be forced.
+/// A pool that another host left open can be imported only with force.
 #[test]
 fn a_pool_of_another_host_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    // SAFETY: between fork and exec; two system calls that allocate nothing.
+    // SAFETY: runs between fork and exec, and makes only two system calls, which do not allocate.
     let other_host = || unsafe {
         let name = c"elsewhere";
         if libc::unshare(libc::CLONE_NEWUTS) != 0 || libc::sethostname(name.as_ptr(), 9) != 0 {
@@ -214,11 +214,11 @@ fn a_pool_of_another_host_is_refused() {
     let pool = Pool::import_with(engine(), std::slice::from_ref(&vdev), how).unwrap();
     check_rows(&pool.open_dataset("d").unwrap());
     drop(pool);
-    // Now it was this engine's, and it was exported.
+    // Now this engine has had the pool open, and has exported it.
     drop(import(&vdev));
 }
 
-/// A create that fails leaves what was there, and nothing else.
+/// A failed create keeps existing files and leaves no new ones.
 #[test]
 fn a_failed_create_removes_only_its_own_files() {
     let dir = tempfile::tempdir().unwrap();
@@ -235,7 +235,7 @@ fn a_failed_create_removes_only_its_own_files() {
     assert!(empty.exists() && fs::metadata(&empty).unwrap().len() == 0, "an empty file was there before");
     assert!(!new.exists(), "a file was left behind");
     assert_eq!(fs::read_to_string(&full).unwrap(), "someone's data");
-    // Refused by the library, not for the files.
+    // The library refuses this one, for a reason other than the files.
     let other = dir.path().join("other");
     let _pool = create("twice", &[&other]).unwrap();
     assert!(create("twice", &[&empty, &new]).is_err());
@@ -243,7 +243,7 @@ fn a_failed_create_removes_only_its_own_files() {
     assert!(empty.exists() && fs::metadata(&empty).unwrap().len() == 0 && !new.exists());
 }
 
-/// Snapshots of several datasets are of one instant: what was written first is in them if what was written after it is.
+/// Snapshots of several datasets are taken at one instant: if they contain a write, they contain all earlier writes.
 #[test]
 fn snapshots_of_a_tree_are_of_one_instant() {
     let dir = tempfile::tempdir().unwrap();
@@ -281,7 +281,7 @@ fn snapshots_of_a_tree_are_of_one_instant() {
             last = a;
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert!(last > 100, "the writer stood still");
+        assert!(last > 100, "the writer made no progress");
     });
     // All or none.
     first.snapshot("taken").unwrap();

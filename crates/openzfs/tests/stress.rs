@@ -1,9 +1,8 @@
-//! Everything at once, for as long as is asked for: threads that write, sync, rename, link and remove; snapshots of the whole
-//! tree, rollbacks, block clones, scrubs, changed properties; members of a mirror or raidz that fail and come back; and
-//! kills and power cuts in the middle of it. After each of them all that was acknowledged is there. The victim is this test
-//! binary again.
+//! A stress test with concurrent operations: threads write, sync, rename, link and remove files; others take recursive snapshots, roll back,
+//! clone blocks, scrub and change properties; members of a mirror or raidz fail and recover; the process is killed or loses its power. After
+//! each crash, all acknowledged changes are there. The crashing process, the victim, runs this test binary.
 //!
-//! `POOLWRIGHT_STRESS_MINUTES` is how long (half a minute without it), `POOLWRIGHT_SEED` draws another run.
+//! `POOLWRIGHT_STRESS_MINUTES` sets the duration (default: half a minute), `POOLWRIGHT_SEED` selects another run.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -19,7 +18,7 @@ use poolwright_openzfs::{Config, Dataset, Engine, Layout, Node, Pool, Spec, Use,
 
 const WORKERS: u64 = 4;
 const SLOTS: u64 = 12;
-/// A victim that acknowledges nothing for so long hangs.
+/// Time without an acknowledgement after which a victim counts as hung.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 fn engine() -> Engine {
@@ -50,7 +49,7 @@ fn files(dir: &Path, n: usize) -> Vec<PathBuf> {
     (0..n).map(|i| dir.join(format!("{i}.vdev"))).collect()
 }
 
-/// The content of a slot's version: its length is drawn from it too.
+/// The contents of a version of a slot, which also determine its length.
 fn content(worker: u64, slot: u64, version: u64) -> Vec<u8> {
     let len = Draw(worker << 40 | slot << 32 | version).below(150_000) as usize;
     let line = format!("worker {worker}, slot {slot}, version {version}; ");
@@ -78,12 +77,12 @@ fn directory(ds: &Dataset, worker: u64) -> Node {
     root.lookup(&dir).or_else(|_| root.make(&dir, &new(libc::S_IFDIR | 0o755))).unwrap()
 }
 
-/// One change, which is durable when it is acknowledged: `tried` before, `done` after it.
+/// Makes one change: prints `tried` before it, and `done` when it is durable.
 fn change(ds: &Dataset, dir: &Node, worker: u64, versions: &mut [u64], draw: &mut Draw) {
     let slot = draw.below(SLOTS);
     let version = versions[slot as usize] + 1;
     let (file, temporary) = (name(format!("s{slot}")).unwrap(), name(format!("t{slot}")).unwrap());
-    // Odd versions exist, even ones do not.
+    // A file exists in odd versions and not in even ones.
     say(format!("tried {worker} {slot} {version}"));
     if version % 2 == 1 {
         let node =
@@ -134,7 +133,7 @@ fn work(ds: &Dataset, worker: u64, seed: u64) {
     }
 }
 
-/// Snapshots of the tree, rollbacks of a dataset of its own, block clones, scrubs and changed properties.
+/// Takes recursive snapshots, rolls back a separate dataset, clones blocks, scrubs, and changes properties.
 fn administer(pool: &Pool, ds: &Dataset, seed: u64) {
     let mut draw = Draw(!seed);
     let mut own = pool.open_dataset("own").ok();
@@ -162,7 +161,7 @@ fn administer(pool: &Pool, ds: &Dataset, seed: u64) {
         let back = pool.open_dataset("own").unwrap();
         let mut bytes = vec![0; content(99, 0, round).len()];
         back.open_file("f").unwrap().read_at(0, &mut bytes).unwrap();
-        assert!(bytes == content(99, 0, round), "a rollback gave other bytes");
+        assert!(bytes == content(99, 0, round), "wrong contents after a rollback");
         for dataset in ["", "d", "own"] {
             pool.destroy(&format!("{dataset}@{snapshot}")).unwrap();
         }
@@ -216,7 +215,7 @@ fn victim() {
     });
 }
 
-// ---- what must be there ----
+// ---- the expected state ----
 
 #[derive(Default)]
 struct Known {
@@ -226,7 +225,7 @@ struct Known {
     acknowledged: u64,
     rounds: u64,
     failures: u64,
-    /// The pool was made, and its dataset.
+    /// Whether the pool and its dataset were created.
     made: bool,
 }
 
@@ -296,7 +295,7 @@ impl Known {
     }
 }
 
-/// One victim's life: until it is killed or its power is cut. How it ended.
+/// Runs one victim until it is killed or its power fails; returns how it ended.
 fn round(dir: &Path, layout: usize, seed: u64, draw: &mut Draw, known: &mut Known) -> &'static str {
     let cut = if draw.below(2) == 0 { 0 } else { 50 + draw.below(6000) };
     let versions: Vec<String> = known.done.iter().map(|((w, s), v)| format!("{w}/{s}={v}")).collect();
@@ -341,17 +340,17 @@ fn round(dir: &Path, layout: usize, seed: u64, draw: &mut Draw, known: &mut Know
         }
     }
     reader.join().unwrap();
-    let (status, said) = (child.wait().unwrap(), std::fs::read_to_string(&err).unwrap());
+    let (status, messages) = (child.wait().unwrap(), std::fs::read_to_string(&err).unwrap());
     match status.code() {
         None if killed => "killed",
         Some(code) if code == power::EXIT_CODE => "cut",
-        Some(1) if said.contains("the process ends") => "stopped",
-        _ => panic!("seed {seed}: ended by itself with {status}: {said}"),
+        Some(1) if messages.contains("the process ends") => "stopped",
+        _ => panic!("seed {seed}: ended by itself with {status}: {messages}"),
     }
 }
 
 #[test]
-fn everything_at_once() {
+fn concurrent_operations_and_crashes() {
     let minutes = env("MINUTES").map_or(0.5, |m| m.parse().unwrap());
     let seed: u64 = std::env::var("POOLWRIGHT_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
     let mut draw = Draw(seed);

@@ -1,9 +1,9 @@
-//! Pages that a power cut tears although each lies in one record: what turning off a database's own protection
-//! (`innodb_doublewrite`, `full_page_writes`) relies on.
+//! A power failure can tear a page even if the page lies in one record. Turning off a database's protection (`innodb_doublewrite`,
+//! `full_page_writes`) relies on the opposite.
 //!
-//! A transaction group replaces a record whole. An `fsync` goes through the intent log, and where the record of a write does
-//! not fit into what is left of a log block, the library divides it. A cut between the two blocks replays a part of the page.
-//! With `logbias=throughput` the log holds pointers to whole records.
+//! A transaction group replaces a record as a whole. But an `fsync` goes through the intent log, and if the log record of a write does not
+//! fit in the rest of a log block, the library divides it. After a power failure between the two blocks, only a part of the page is replayed.
+//! With `logbias=throughput`, the log contains pointers to whole records.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use poolwright_openzfs::{Config, Engine, Pool, Spec, power};
 
 const PAGE: usize = 16 << 10;
 const PAGES: u64 = 40;
-/// Power cuts of a round: more than the `fsync` has writes and flushes.
+/// Power failures in a round: more than the `fsync` has writes and flushes.
 const CUTS: u64 = 24;
 const MOST_ROUNDS: u64 = 12;
 
@@ -21,7 +21,7 @@ fn engine() -> Engine {
     Engine::start(&Config { arc_bytes: 64 << 20, txg_timeout_s: 3600, ..Config::default() }).unwrap()
 }
 
-/// Each 512 bytes of a page name it and its version.
+/// Each 512 bytes of a page contain its number and version.
 fn page(n: u64, version: u64) -> Vec<u8> {
     let sector = |i: usize| format!("{:<512}", format!("page {n}, version {version}, part {i}"));
     (0..PAGE / 512).flat_map(|i| sector(i).into_bytes()).collect()
@@ -31,8 +31,8 @@ fn env(name: &str) -> Option<String> {
     std::env::var(format!("POOLWRIGHT_TORN_{name}")).ok()
 }
 
-/// Writes all pages, has them synced by a transaction group, then a second version of all of them by an `fsync`, in which
-/// the power is cut.
+/// Writes all pages and syncs them with a transaction group, then writes a second version and calls `fsync`, during which the power
+/// fails.
 #[test]
 #[ignore = "started by the test below as a process of its own"]
 fn victim() {
@@ -48,7 +48,7 @@ fn victim() {
     let seed = env("SEED").unwrap().parse().unwrap();
     for version in 1..=2 {
         if version == 2 {
-            // The log is there already, as it is under a database.
+            // Create the log first; a database's log exists already.
             file.sync().unwrap();
             pool.sync().unwrap();
             let after_ops = env("AFTER").unwrap().parse().unwrap();
@@ -60,8 +60,8 @@ fn victim() {
     power::cut(seed);
 }
 
-/// Pages of neither version after a cut at each write and flush of the `fsync`. The seed chooses which unflushed writes
-/// survive: one seed for all cuts would choose the same share of them each time.
+/// Counts the pages of neither version after power failures at each write and flush of the `fsync`. The seed selects the unflushed writes
+/// that survive; it differs between power failures, because one seed would always select the same share.
 fn torn(recordsize: &str, logbias: &str, round: u64) -> u64 {
     (1..=CUTS)
         .map(|after| {
@@ -110,7 +110,7 @@ fn a_page_in_one_record_is_torn_by_the_log_and_not_by_pointers() {
         );
         torn
     };
-    // Threads decide the order of the log's writes, so a round of cuts may miss every page.
+    // The order of the log's writes depends on the threads, so a round may tear no page.
     // If this fails with a later library, the advice in crates/tune/src/database.rs can be reconsidered.
     for recordsize in ["16K", "4K"] {
         assert!(

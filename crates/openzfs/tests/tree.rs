@@ -1,4 +1,4 @@
-//! The tree of names: every operation against a model in memory, after an import and after `kill -9` too.
+//! Compares the directory tree with a model in memory, after every operation, after an import, and after SIGKILL.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ fn an_unlinked_file_lives_until_it_is_closed() {
     file.write_at(0, &[7; 100_000], false).unwrap();
     assert_eq!(root.unlink(c"gone").unwrap(), Some(object));
     assert_eq!(root.lookup(c"gone").unwrap_err(), Errno(libc::ENOENT));
-    assert_eq!(root.link(c"again", &file).unwrap_err(), Errno(libc::ENOENT), "nothing leads to it again");
+    assert_eq!(root.link(c"again", &file).unwrap_err(), Errno(libc::ENOENT), "no name refers to it");
     file.extend(50_000).unwrap();
     assert_eq!(file.size(), 100_000, "it is longer than that");
     file.extend(100_010).unwrap();
@@ -98,7 +98,7 @@ fn an_unlinked_file_lives_until_it_is_closed() {
     drop(file);
     assert_eq!(ds.node(object).unwrap_err(), Errno(libc::ESTALE));
 
-    // without a name from the start, and given one
+    // A file created without a name, which gets one later.
     let unnamed = root.make_unnamed(&new).unwrap();
     unnamed.write_at(0, b"found", false).unwrap();
     assert_eq!(unnamed.attr().unwrap().links, 0);
@@ -117,7 +117,7 @@ fn an_unlinked_file_lives_until_it_is_closed() {
 }
 
 #[test]
-fn a_set_group_id_directory_hands_its_group_on() {
+fn a_set_group_id_directory_passes_on_its_group() {
     let dir = tempfile::tempdir().unwrap();
     let (pool, ds) = create(&dir.path().join("vdev"), "groups");
     let root = ds.root().unwrap();
@@ -151,7 +151,7 @@ fn threads_share_a_directory() {
                     let name = std::ffi::CString::new(format!("f{}", random.below(40))).unwrap();
                     let other = std::ffi::CString::new(format!("f{}", random.below(40))).unwrap();
                     let (from, to) = if random.below(2) == 0 { (&a, &b) } else { (&b, &a) };
-                    // any of these may lose against another thread; none may break anything
+                    // Any of these may fail because of another thread.
                     let _ = from
                         .make(&name, new)
                         .and_then(|f| f.write_at(0, format!("{t} {n}").as_bytes(), false));
@@ -172,13 +172,13 @@ fn threads_share_a_directory() {
     pool.export().unwrap();
 }
 
-/// With more than one operation between two commits, several writes meet in one block of one transaction group. A seed
-/// that commits after every one leaves that to `sync=always`.
+/// The number of operations between two commits. With more than one, a transaction group has several writes to one block; seeds with one
+/// leave this case to `sync=always`.
 fn commit_every(seed: u64) -> u64 {
     1 + seed % 8
 }
 
-/// Runs only as the victim: does the operations of a seed, acknowledging them after each commit, until it is killed.
+/// Runs only as the victim: performs the operations of a seed, and acknowledges them after each commit, until it is killed.
 #[test]
 #[ignore = "started by the test below as a process of its own"]
 fn victim() {
@@ -203,7 +203,7 @@ fn victim() {
     }
 }
 
-/// How the tree differs from that of the model after `n` operations.
+/// The difference between the tree and the model after `n` operations.
 fn differs_from(ds: &Dataset, seed: u64, n: u64) -> Option<String> {
     let (mut random, mut model) = (Random(seed), Model::new());
     for _ in 0..n {
@@ -211,7 +211,7 @@ fn differs_from(ds: &Dataset, seed: u64, n: u64) -> Option<String> {
     }
     let mut is = model::listing(ds);
     let mut should = model.listing();
-    // the root's owner is whoever runs this; times that a replay sets are its own
+    // Ignore the owner of the root, which is the user of this process, and times, which a replay sets.
     for item in is.values_mut().chain(should.values_mut()) {
         item.mtime = None;
     }
@@ -238,8 +238,7 @@ fn differs_from(ds: &Dataset, seed: u64, n: u64) -> Option<String> {
     })
 }
 
-/// Names included: after the import the tree is exactly that of the last acknowledged operation, or of one that came
-/// after it and before the next commit.
+/// After the import, the tree is exactly that of the last acknowledged operation, or of an operation between it and the next commit.
 #[test]
 fn names_survive_a_kill() {
     let kills = std::env::var("POOLWRIGHT_KILLS").ok().and_then(|s| s.parse().ok()).unwrap_or(8u64);

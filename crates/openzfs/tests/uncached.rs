@@ -1,6 +1,5 @@
-//! What primarycache=none costs a program that reads less than a record at a time: nothing with the dbuf cache, which keeps
-//! a record until its end has been read; a whole record for every read without it, as before OpenZFS 2.2. One test in a
-//! process of its own.
+//! The cost of primarycache=none for a program that reads less than a record at a time. With the dbuf cache, which keeps a record until its
+//! end has been read, there is none. Without it, as before OpenZFS 2.2, each read reads a whole record. The test needs a separate process.
 
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Engine, File, Pool, Spec};
@@ -9,7 +8,7 @@ const RECORD: u64 = 128 << 10;
 const CALL: u64 = 8 << 10;
 const FILE: u64 = 8 << 20;
 
-/// What the vdev moved, in files' lengths, while the file was read from end to end.
+/// Reads the whole file; returns the bytes read from the vdev, as a multiple of the file's length.
 fn read_through(engine: Engine, file: &File) -> f64 {
     let before = engine.vdev_stats().read_bytes;
     for at in (0..FILE).step_by(CALL as usize) {

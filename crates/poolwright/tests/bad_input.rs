@@ -1,5 +1,5 @@
-//! What a user can get wrong, or the machine can do to them: each a clear message and its exit code, nothing left behind,
-//! no file of theirs touched.
+//! Errors of the user and failures of the machine: each has a clear message and its exit code, leaves nothing behind, and changes no
+//! file of the user.
 
 mod common;
 
@@ -18,16 +18,16 @@ fn poolwright(args: &[&str]) -> Output {
     Command::new(BIN).args(args).stdin(Stdio::null()).output().expect("poolwright starts")
 }
 
-fn said(output: &Output) -> String {
+fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn refused(args: &[&str], code: i32, words: &[&str]) {
+fn refused(args: &[&str], code: i32, fragments: &[&str]) {
     let output = poolwright(args);
-    let text = said(&output);
+    let text = messages(&output);
     assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
-    for word in words {
-        assert!(text.contains(word), "{args:?} does not say {word:?}: {text}");
+    for fragment in fragments {
+        assert!(text.contains(fragment), "{args:?} does not contain {fragment:?}: {text}");
     }
     assert!(!text.contains("backtrace") && !text.contains("panicked"), "{text}");
 }
@@ -42,7 +42,7 @@ fn database(dir: &Path, seconds: u64) -> (PathBuf, PathBuf) {
     std::fs::create_dir_all(&data).unwrap();
     let table = data.join("table.ibd");
     let content: String = (0..200_000u32).map(|i| format!("{:06} customer {:03}; ", i, i % 997)).collect();
-    // Not whole sectors: databases have such files too, and the tail is read.
+    // The length is not a multiple of the sector size, as in some databases; the tail is read.
     let size = (4 << 20) + 1234;
     std::fs::write(&table, &content.as_bytes()[..size]).unwrap();
     std::fs::write(data.join("ibdata1"), vec![7u8; 65536]).unwrap();
@@ -76,7 +76,7 @@ fn database(dir: &Path, seconds: u64) -> (PathBuf, PathBuf) {
     (data, path)
 }
 
-/// Name → content of every file below.
+/// Name → contents of every file below a directory.
 fn snapshot(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(dir).unwrap().flatten() {
@@ -98,7 +98,8 @@ fn paths_that_are_not_there_or_hold_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (plan, report) = (dir.path().join("p.json"), dir.path().join("r.html"));
     let outputs = ["--plan", text(&plan), "--report", text(&report)];
-    let tune = |target: &str, words: &[&str]| refused(&[&["tune", target], &outputs[..]].concat(), 1, words);
+    let tune =
+        |target: &str, fragments: &[&str]| refused(&[&["tune", target], &outputs[..]].concat(), 1, fragments);
     tune("/no/such/database", &["/no/such/database", "No such file"]);
     let empty = dir.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
@@ -163,9 +164,9 @@ fn a_recording_without_io_says_what_to_do() {
 fn without_the_privilege_the_other_ways_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let (data, _) = database(dir.path(), 1);
-    // As root this test gives its rights up; a copy of the program lies where anybody may run it.
-    // A process makes it: what another test starts has a copy of this one's descriptors for a moment, and a program that
-    // is open for writing cannot be run.
+    // If this test runs as root, it gives up its privileges, so it copies the program to a directory that every user can access.
+    // A child process makes the copy: a child of another test could inherit a writable descriptor of the copy, which then could not
+    // be executed.
     let program = dir.path().join("poolwright");
     assert!(Command::new("cp").args([Path::new(BIN), &program]).status().unwrap().success());
     for path in [dir.path(), &data, &program] {
@@ -193,7 +194,7 @@ fn without_the_privilege_the_other_ways_are_named() {
     };
     let args = ["tune", text(&data), "--for", "1s", "--scratch", text(&out)];
     let output = command.args(args).current_dir(&out).stdin(Stdio::null()).output().unwrap();
-    let text = said(&output);
+    let text = messages(&output);
     assert!(matches!(output.status.code(), Some(1 | 3)), "{:?}: {text}", output.status);
     assert!(text.contains("CAP_BPF") && text.contains("trace import"), "{text}");
     assert!(is_empty(&out), "something was left behind");
@@ -219,22 +220,22 @@ fn a_full_scratch_directory_is_seen_before_the_work() {
     let tune =
         poolwright(&[&args[..], &["--plan", text(&outputs[0]), "--report", text(&outputs[1])]].concat());
     let left = is_empty(&small);
-    // A place for the plan that is full, too.
+    // The file system for the plan is full too.
     std::fs::write(small.join("filler"), vec![1u8; 9 << 20]).ok();
     let full =
         poolwright(&["record", "--dir", text(&data), "--for", "1s", "-o", text(&small.join("t.parquet"))]);
     assert!(Command::new("umount").arg(&small).status().unwrap().success());
     for output in [replay, tune] {
-        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(1), "{}", messages(&output));
         assert!(
-            said(&output).contains("MiB free") && said(&output).contains("--scratch"),
+            messages(&output).contains("MiB free") && messages(&output).contains("--scratch"),
             "{}",
-            said(&output)
+            messages(&output)
         );
     }
     assert!(left, "something was left in the scratch directory");
     assert!(outputs.iter().all(|p| !p.exists()));
-    assert_eq!(full.status.code(), Some(1), "{}", said(&full));
+    assert_eq!(full.status.code(), Some(1), "{}", messages(&full));
 }
 
 #[test]
@@ -253,26 +254,26 @@ fn a_killed_trial_is_named_and_a_killed_tool_leaves_no_process() {
             .spawn()
             .unwrap()
     };
-    // The child is killed: the tool says so and ends with 1.
+    // The child is killed: the program reports it and exits with 1.
     let tool = start();
     kill(trial_of(tool.id()), "KILL");
     let output = tool.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", messages(&output));
     assert!(
-        said(&output).contains("the trial failed") && said(&output).contains("signal: 9"),
+        messages(&output).contains("the trial failed") && messages(&output).contains("signal: 9"),
         "{}",
-        said(&output)
+        messages(&output)
     );
     assert!(is_empty(&scratch));
-    // The tool is interrupted: 130, and nothing is left.
+    // The program is interrupted: exit code 130, and nothing is left.
     let tool = start();
     let trial = trial_of(tool.id());
     kill(tool.id(), "INT");
     let output = tool.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(130), "{}", messages(&output));
     assert!(is_empty(&scratch));
     assert!(gone(trial));
-    // The tool is killed: its trial dies with it, and the next one clears its scratch away.
+    // The program is killed: its trial ends too, and the next run removes its scratch directory.
     let mut tool = start();
     let trial = trial_of(tool.id());
     kill(tool.id(), "KILL");
@@ -280,7 +281,7 @@ fn a_killed_trial_is_named_and_a_killed_tool_leaves_no_process() {
     assert!(gone(trial), "the trial outlived its parent");
     assert!(!is_empty(&scratch));
     let next = poolwright(&["replay", text(&trace), "--scratch", text(&scratch), "--device", "none"]);
-    assert!(next.status.success(), "{}", said(&next));
+    assert!(next.status.success(), "{}", messages(&next));
     assert!(is_empty(&scratch));
 }
 
@@ -288,14 +289,14 @@ fn kill(pid: u32, signal: &str) {
     assert!(Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status().unwrap().success());
 }
 
-/// The trial that this tool has started, waited for.
+/// Waits for the trial that the program starts, and returns its process id.
 fn trial_of(parent: u32) -> u32 {
     let deadline = Instant::now() + Duration::from_secs(300);
     loop {
         let children =
             std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
         if let Some(pid) = children.split_whitespace().next() {
-            std::thread::sleep(Duration::from_millis(300)); // into its replay
+            std::thread::sleep(Duration::from_millis(300)); // until the replay has started
             return pid.parse().unwrap();
         }
         assert!(Instant::now() < deadline, "no trial was started");
@@ -325,11 +326,11 @@ fn tune_recommends_or_keeps_and_touches_nothing() {
         ["tune", text(&data), "--trace", text(&trace), "--budget", "15s", "--device", "none", "--json"];
     let output = poolwright(&[&args[..], &["--plan", text(&plan), "--report", text(&report)]].concat());
     let json: serde_json::Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&output)));
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", messages(&output)));
     let json = common::follows_schema("plan", json);
     let expected = if json["verdict"] == "keep" { 4 } else { 0 };
-    assert_eq!(output.status.code(), Some(expected), "{}", said(&output));
-    // A slow machine may do one or two until the budget is spent.
+    assert_eq!(output.status.code(), Some(expected), "{}", messages(&output));
+    // A slow machine may complete only one or two trials within the budget.
     let (trials, seconds) = (json["trials"].as_u64().unwrap(), json["seconds"].as_f64().unwrap());
     assert!(trials > 5 || seconds > 15.0, "{trials} trials in {seconds} s");
     assert_eq!(json["subject"]["database"].as_str().map(|d| d.starts_with("MariaDB")), Some(true));
@@ -338,5 +339,5 @@ fn tune_recommends_or_keeps_and_touches_nothing() {
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&std::fs::read(&plan).unwrap()).unwrap(), json);
     let html = std::fs::read_to_string(&report).unwrap();
     assert!(html.to_lowercase().starts_with("<!doctype html>") && html.contains("recordsize"));
-    assert_eq!(snapshot(&data), before, "a file of the database was touched");
+    assert_eq!(snapshot(&data), before, "a file of the database was changed");
 }

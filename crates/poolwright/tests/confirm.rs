@@ -1,5 +1,5 @@
-//! `poolwright confirm` as a user runs it: a real SQLite database under a plan's settings, and what is left of a
-//! confirmation that goes wrong.
+//! `poolwright confirm` as a user runs it: a real SQLite database with a plan's settings, and cleaning up after a failed
+//! confirmation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ mod common;
 use common::mounted::PATIENCE;
 use common::skip_without_fuse;
 
-/// Updates and reads for a second, each transaction durable; counts them.
+/// Updates and reads for a second, with durable transactions; prints their number.
 const LOAD: &str = r#"python3 - <<'EOF'
 import os, sqlite3, time
 db = sqlite3.connect(os.environ["POOLWRIGHT_DIR"] + "/app.db", isolation_level=None)
@@ -26,14 +26,14 @@ while time.monotonic() < end:
 print("work", done)
 EOF"#;
 
-/// A database, a plan for it, and a scratch directory of its own.
-struct Place {
+/// A database, a plan for it, and a scratch directory.
+struct TestDir {
     dir: tempfile::TempDir,
 }
 
-impl Place {
-    fn new() -> Place {
-        let place = Place { dir: tempfile::tempdir().unwrap() };
+impl TestDir {
+    fn new() -> TestDir {
+        let place = TestDir { dir: tempfile::tempdir().unwrap() };
         fs::create_dir(place.at("db")).unwrap();
         fs::create_dir(place.at("scratch")).unwrap();
         let script = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('pragma journal_mode=wal'); \
@@ -55,7 +55,7 @@ impl Place {
         self.dir.path().canonicalize().unwrap().join(name)
     }
 
-    /// The made-up plan, of this database.
+    /// The fictitious plan, adapted to this database.
     fn plan(&self) -> Value {
         let text = include_str!("../../render/tests/fixtures/plan.json");
         let mut plan: Value = serde_json::from_str(text).unwrap();
@@ -73,35 +73,35 @@ impl Place {
         plan
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_poolwright"));
-        command.arg("confirm").args(words).current_dir(self.dir.path()).stdin(Stdio::null());
+        command.arg("confirm").args(arguments).current_dir(self.dir.path()).stdin(Stdio::null());
         command.env("TMPDIR", self.at("scratch"));
         command
     }
 
-    fn confirm(&self, words: &[&str]) -> Output {
-        let mut all = [&["plan.json", "--scratch", "scratch", "--blocks", "2"], words].concat();
-        if !words.contains(&"--limit") {
+    fn confirm(&self, arguments: &[&str]) -> Output {
+        let mut all = [&["plan.json", "--scratch", "scratch", "--blocks", "2"], arguments].concat();
+        if !arguments.contains(&"--limit") {
             all.extend(["--limit", "120s"]);
         }
         self.command(&all).output().unwrap()
     }
 
-    /// Runs it to its failure, and expects these words and nothing left.
-    fn fails(&self, words: &[&str], code: i32, expected: &[&str]) {
-        let out = self.confirm(words);
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(code), "{said}");
-        for word in expected {
-            assert!(said.contains(word), "{words:?} does not say {word:?}: {said}");
+    /// Runs a confirmation that must fail with these fragments in its messages and leave nothing behind.
+    fn fails(&self, arguments: &[&str], code: i32, expected: &[&str]) {
+        let out = self.confirm(arguments);
+        let messages = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(code), "{messages}");
+        for fragment in expected {
+            assert!(messages.contains(fragment), "{arguments:?} does not contain {fragment:?}: {messages}");
         }
-        assert!(!said.contains("/proc/") && !said.contains("panicked"), "{said}");
+        assert!(!messages.contains("/proc/") && !messages.contains("panicked"), "{messages}");
         self.nothing_left();
         assert!(!self.at("plan.json.1").exists() && !self.at("report.html").exists());
     }
 
-    /// Whether something of this place is mounted, or runs.
+    /// A mount or a process that is left in this directory.
     fn left(&self) -> Option<String> {
         let here = self.at("");
         let here = here.to_str().unwrap();
@@ -129,9 +129,9 @@ fn wait_for(path: &Path, child: &mut Child) {
     let began = Instant::now();
     while !path.exists() {
         if let Some(status) = child.try_wait().unwrap() {
-            let mut said = String::new();
-            let _ = std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said);
-            panic!("it ended ({status}): {said}");
+            let mut messages = String::new();
+            let _ = std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut messages);
+            panic!("it ended ({status}): {messages}");
         }
         assert!(began.elapsed() < PATIENCE, "{} does not come", path.display());
         std::thread::sleep(Duration::from_millis(20));
@@ -139,15 +139,15 @@ fn wait_for(path: &Path, child: &mut Child) {
 }
 
 #[test]
-fn a_database_is_run_under_three_settings_and_the_plan_says_what_came_of_it() {
+fn a_database_runs_under_three_settings_and_the_plan_gets_the_results() {
     skip_without_fuse!();
-    let place = Place::new();
+    let place = TestDir::new();
     let before = fs::read(place.at("db/app.db")).unwrap();
     let log = place.at("commands.log");
     let note = |what: &str| format!("echo {what} $POOLWRIGHT_SETTING $POOLWRIGHT_BLOCK >> {}", log.display());
-    // A server, which its stop command ends, and waits for as such commands do.
+    // A fake server; its stop command ends it and waits for its end.
     fs::write(place.at("here"), "").unwrap();
-    // The commands run where the user is.
+    // The commands run in the user's directory.
     let start = format!("test -e here && {}; sleep 600 & echo $! > $POOLWRIGHT_SCRATCH/pid", note("start"));
     let stop = format!(
         "{}; p=$(cat $POOLWRIGHT_SCRATCH/pid); kill $p; while kill -0 $p; do sleep 0.05; done",
@@ -155,12 +155,12 @@ fn a_database_is_run_under_three_settings_and_the_plan_says_what_came_of_it() {
     );
     let out =
         place.confirm(&["--start", &start, "--load", LOAD, "--stop", &stop, "--settle", "100ms", "--json"]);
-    let said = String::from_utf8_lossy(&out.stderr);
-    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    let messages = String::from_utf8_lossy(&out.stderr);
+    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {messages}"));
     let plan = common::follows_schema("plan", plan);
-    assert!(said.contains("6 trials, each on a copy of") && said.contains("trial 6 of 6"), "{said}");
+    assert!(messages.contains("6 trials, each on a copy of") && messages.contains("trial 6 of 6"), "{messages}");
     place.nothing_left();
-    assert_eq!(fs::read(place.at("db/app.db")).unwrap(), before, "the original is only read");
+    assert_eq!(fs::read(place.at("db/app.db")).unwrap(), before, "the original is unchanged");
     let expected = "start today 1\nstop today 1\nstart recommended 1\nstop recommended 1\nstart runner-up 1\nstop runner-up 1\n\
                     start recommended 2\nstop recommended 2\nstart runner-up 2\nstop runner-up 2\nstart today 2\nstop today 2\n";
     assert_eq!(fs::read_to_string(&log).unwrap(), expected);
@@ -185,16 +185,20 @@ fn a_database_is_run_under_three_settings_and_the_plan_says_what_came_of_it() {
     }
     assert_eq!(settings[1]["changes"]["objective"]["pairs"], 2);
     assert!(settings[1]["predicted"]["allocated_bytes"]["change"].as_f64() < Some(0.0));
-    // The settings are in force: other records and another codec take another space.
+    // The settings have an effect: another record size and codec take a different amount of space.
     let space = settings[1]["changes"]["allocated_bytes"]["change"].as_f64().unwrap();
     assert!(space.abs() > 0.05, "{}", settings[1]);
     assert!(found["warnings"].to_string().contains("the load takes 1."), "{found}");
 
     let verdict = found["verdict"].as_str().unwrap();
-    assert_eq!(out.status.code(), Some(if settings_better(settings) { 0 } else { 4 }), "{verdict}: {said}");
+    assert_eq!(
+        out.status.code(),
+        Some(if settings_better(settings) { 0 } else { 4 }),
+        "{verdict}: {messages}"
+    );
     let page = fs::read_to_string(place.at("report.html")).unwrap();
     assert!(page.contains("With the database itself") && page.contains("How it was run"));
-    assert!(place.at("plan.json.1").exists(), "the plan as it was");
+    assert!(place.at("plan.json.1").exists(), "the previous plan is kept");
     let kept: Value = serde_json::from_slice(&fs::read(place.at("plan.json")).unwrap()).unwrap();
     assert_eq!(kept, plan);
 }
@@ -206,7 +210,7 @@ fn settings_better(settings: &[Value]) -> bool {
 #[test]
 fn a_role_in_a_directory_of_its_own_has_a_dataset_there() {
     skip_without_fuse!();
-    let place = Place::new();
+    let place = TestDir::new();
     fs::create_dir(place.at("db/log")).unwrap();
     fs::write(place.at("db/log/0001"), vec![7; 1 << 20]).unwrap();
     let mut plan = place.plan();
@@ -224,8 +228,8 @@ fn a_role_in_a_directory_of_its_own_has_a_dataset_there() {
         log.display()
     );
     let out = place.confirm(&["--load", &load, "--json"]);
-    let said = String::from_utf8_lossy(&out.stderr);
-    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    let messages = String::from_utf8_lossy(&out.stderr);
+    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {messages}"));
     let plan = common::follows_schema("plan", plan);
     place.nothing_left();
     let points = fs::read_to_string(&log).unwrap();
@@ -241,7 +245,7 @@ fn a_role_in_a_directory_of_its_own_has_a_dataset_there() {
 #[test]
 fn failing_commands_are_named_with_the_end_of_their_log() {
     skip_without_fuse!();
-    let place = Place::new();
+    let place = TestDir::new();
     let start = "echo cannot find my configuration; exit 3";
     place.fails(
         &["--start", start, "--load", "true", "--stop", "true"],
@@ -263,7 +267,7 @@ fn failing_commands_are_named_with_the_end_of_their_log() {
 #[test]
 fn a_load_over_its_time_limit_is_ended() {
     skip_without_fuse!();
-    let place = Place::new();
+    let place = TestDir::new();
     place.fails(
         &["--load", "echo working; sleep 600", "--limit", "1s"],
         1,
@@ -274,14 +278,14 @@ fn a_load_over_its_time_limit_is_ended() {
 #[test]
 fn a_failed_trial_of_a_later_block_is_left_out() {
     skip_without_fuse!();
-    let place = Place::new();
+    let place = TestDir::new();
     let load = "test $POOLWRIGHT_BLOCK$POOLWRIGHT_SETTING != 2runner-up && head -c 1M /dev/urandom > $POOLWRIGHT_DIR/new && sync";
     let out = place.confirm(&["--load", load, "--json"]);
-    let said = String::from_utf8_lossy(&out.stderr);
-    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    let messages = String::from_utf8_lossy(&out.stderr);
+    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {messages}"));
     let plan = common::follows_schema("plan", plan);
     place.nothing_left();
-    assert!(said.contains("warning: the trial failed: the load command failed"), "{said}");
+    assert!(messages.contains("warning: the trial failed: the load command failed"), "{messages}");
     let found = &plan["confirmation"];
     assert_eq!(
         (found["failed_trials"].as_u64(), found["settings"][2]["blocks"].as_u64()),
@@ -294,7 +298,7 @@ fn a_failed_trial_of_a_later_block_is_left_out() {
 #[test]
 fn a_database_in_use_is_refused() {
     skip_without_fuse!();
-    let place = Place::new();
+    let place = TestDir::new();
     let open = fs::File::options().append(true).open(place.at("db/app.db")).unwrap();
     place.fails(
         &["--load", "true"],
@@ -305,8 +309,8 @@ fn a_database_in_use_is_refused() {
 }
 
 #[test]
-fn what_is_no_plan_is_refused_before_anything_runs() {
-    let place = Place::new();
+fn an_invalid_plan_is_refused_before_anything_runs() {
+    let place = TestDir::new();
     fs::write(place.at("plan.json"), r#"{"format": "something else"}"#).unwrap();
     place.fails(&["--load", "true"], 2, &["is not a plan of `poolwright tune`"]);
     let mut plan = place.plan();
@@ -318,8 +322,8 @@ fn what_is_no_plan_is_refused_before_anything_runs() {
     place.fails(&["--load", "true", "--dir", "nowhere"], 1, &["nowhere", "hint: --dir"]);
 }
 
-/// Starts a confirmation whose load and server run for ever, and waits until they do.
-fn endless(place: &Place) -> Child {
+/// Starts a confirmation with an endless load and server, and waits until both run.
+fn endless(place: &TestDir) -> Child {
     let ready = place.at("ready");
     let start = "sleep 600 & sleep 600 & true".to_owned();
     let load = format!("touch {}; sleep 600", ready.display());
@@ -339,13 +343,16 @@ fn signal(child: &Child, name: &str) {
 #[test]
 fn ctrl_c_during_the_load_leaves_nothing() {
     skip_without_fuse!();
-    let place = Place::new();
+    let place = TestDir::new();
     let child = endless(&place);
     signal(&child, "-INT");
     let out = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(130), "{said}");
-    assert!(said.contains("interrupted") && said.contains("plan.json is as it was before"), "{said}");
+    let messages = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(130), "{messages}");
+    assert!(
+        messages.contains("interrupted") && messages.contains("plan.json is as it was before"),
+        "{messages}"
+    );
     place.nothing_left();
     assert!(!place.at("plan.json.1").exists() && !place.at("report.html").exists());
 }
@@ -353,7 +360,7 @@ fn ctrl_c_during_the_load_leaves_nothing() {
 #[test]
 fn a_kill_during_the_load_leaves_no_process_and_no_mount() {
     skip_without_fuse!();
-    let place = Place::new();
+    let place = TestDir::new();
     let mut child = endless(&place);
     signal(&child, "-KILL");
     child.wait().unwrap();
@@ -362,6 +369,6 @@ fn a_kill_during_the_load_leaves_no_process_and_no_mount() {
         assert!(began.elapsed() < PATIENCE, "still there: {left}");
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Files are cleared by the next confirmation.
+    // The next confirmation removes the files.
     place.fails(&["--load", "false"], 1, &["the load command failed"]);
 }

@@ -1,4 +1,4 @@
-//! The generated parts of the documentation are what the program generates. `REWRITE=1` rewrites them.
+//! Compares the generated parts of the documentation with the program's output. `REWRITE=1` rewrites them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// What `poolwright generate` writes.
+/// A directory with the output of `poolwright generate`.
 fn generated() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("poolwright"))

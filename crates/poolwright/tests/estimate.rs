@@ -1,4 +1,4 @@
-//! The command on good and bad input.
+//! `poolwright estimate` with valid and invalid input.
 
 mod common;
 
@@ -33,7 +33,7 @@ fn a_directory_gives_the_documented_object() {
     };
     // 700,000 and 500,000 bytes are 43 and 31 records of 16K
     assert_eq!(cell(16384, "off")["allocated_bytes"], (43 + 31) * 16384);
-    // each record of text packs to one sector, and zeros to none
+    // Each record of text compresses to one sector, and each record of zeros takes no space.
     assert_eq!(cell(16384, "lz4")["allocated_bytes"], 43 * 4096);
     assert_eq!(cell(16384, "lz4")["ratio_ci95"][0], cell(16384, "lz4")["ratio"]);
 }
@@ -48,7 +48,7 @@ fn tables_are_for_people() {
     poolwright().arg(dir.path()).assert().success().stdout(shown);
 }
 
-/// Columns and lines of a screen, less the line of the prompt.
+/// Columns and lines of a terminal, without the line of the prompt.
 const SCREEN: (usize, usize) = (80, 23);
 
 fn printed(options: &[&str], path: &std::path::Path) -> String {
@@ -66,8 +66,8 @@ fn the_default_grid_fits_a_screen() {
         assert!(text.lines().all(|line| line.chars().count() <= SCREEN.0), "{text}");
         assert!(text.lines().count() <= SCREEN.1, "{} lines:\n{text}", text.lines().count());
         assert!(text.starts_with("1 file, "), "{text}");
-        for word in ["ashift=12, plain", "best at ashift=9: ", ", 13: ", "zstd-3", "  1M", "--long"] {
-            assert!(text.contains(word), "no {word:?}:\n{text}");
+        for fragment in ["ashift=12, plain", "best at ashift=9: ", ", 13: ", "zstd-3", "  1M", "--long"] {
+            assert!(text.contains(fragment), "no {fragment:?}:\n{text}");
         }
         assert!(!text.contains("ashift=9, plain"), "{text}");
     }
@@ -78,7 +78,7 @@ fn the_default_grid_fits_a_screen() {
     );
     let asked = printed(&["--full", "--ashift", "9,13"], dir.path());
     assert!(asked.contains("ashift=9, plain") && asked.contains("ashift=13, plain"), "{asked}");
-    // More codecs than fit beside each other.
+    // More codecs than fit in one line.
     let all = printed(&["--full", "-o", "compression=all", "-o", "recordsize=128K"], dir.path());
     assert!(all.lines().all(|line| line.chars().count() <= SCREEN.0), "{all}");
     assert!(all.contains("zstd-19") && all.contains("lzjb"), "{all}");
@@ -124,7 +124,7 @@ fn bad_input_is_named() {
 }
 
 #[test]
-fn special_files_are_left_alone() {
+fn special_files_are_skipped() {
     let dir = tempfile::tempdir().unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
     fs::write(dir.path().join("file"), "content").unwrap();

@@ -1,4 +1,4 @@
-//! Messages and exit codes of failures: each cause said once, the hint on its own line, the code as the README has it.
+//! Messages and exit codes of failures: each cause appears once, the hint has its own line, the exit code is the documented one.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -13,7 +13,7 @@ fn trace(dir: &Path) -> String {
                  /db/t.ibd write 16384 16384\n/db/t.ibd close\n";
     std::fs::write(&log, lines).unwrap();
     let made = run(dir, "trace import job.log -o t.parquet");
-    assert!(made.status.success(), "{}", said(&made));
+    assert!(made.status.success(), "{}", messages(&made));
     std::fs::read_to_string(&log).unwrap()
 }
 
@@ -22,11 +22,11 @@ fn run(dir: &Path, line: &str) -> Output {
     Command::new(BIN).args(args).current_dir(dir).stdin(Stdio::null()).output().expect("poolwright starts")
 }
 
-fn said(output: &Output) -> String {
+fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Exit code, the command, and what the message holds.
+/// Exit code, command, and a fragment of the message.
 const FAILURES: &[(i32, &str, &str)] = &[
     (1, "estimate /no/such/file", NO_FILE),
     (1, "trace show /no/such/trace", NO_FILE),
@@ -60,11 +60,11 @@ fn failures_have_their_message_and_code() {
     let dir = scratch.path();
     let log = trace(dir);
     std::fs::write(dir.join("mine"), "notes of a user").unwrap();
-    for (code, line, words) in FAILURES {
+    for (code, line, fragments) in FAILURES {
         let output = run(dir, line);
-        let text = said(&output);
+        let text = messages(&output);
         assert_eq!(output.status.code(), Some(*code), "{line}: {text}");
-        assert!(text.contains(words), "{line} does not say {words:?}: {text}");
+        assert!(text.contains(fragments), "{line} does not contain {fragments:?}: {text}");
         assert!(text.matches("os error 2").count() <= 1, "{line} says a cause twice: {text}");
         assert!(text.matches("recordsize=5K").count() <= 1, "{line} says its subject twice: {text}");
         assert!(!text.contains("who may read"), "{line} gives advice for another error: {text}");
@@ -83,7 +83,7 @@ fn a_page_is_replaced_and_the_previous_one_is_kept() {
     trace(dir);
     for _ in 0..2 {
         let output = run(dir, "mrc t.parquet --sizes 64M,128M --report r.html");
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", messages(&output));
     }
     assert!(dir.join("r.html.1").exists());
     std::fs::write(dir.join("r.html"), "mine").unwrap();

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 const SMOKE: &str = include_str!("fixtures/smoke.toml");
 
-/// A place with the campaign `smoke` in it, and a scratch folder.
+/// A directory with the campaign `smoke` and a scratch directory.
 struct Lab(tempfile::TempDir);
 
 impl Lab {
@@ -47,47 +47,47 @@ impl Lab {
         command
     }
 
-    /// `lab run smoke.toml` with a directory as the target: exit code, what it says, and its JSON.
+    /// Runs `lab run smoke.toml` with a directory as the target; returns the exit code, the messages and the JSON.
     fn run(&self, more: &str) -> (Option<i32>, String, Value) {
         let done = self.plain(&run_line(more)).output().unwrap();
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(!said.contains("panicked") && !said.contains("defect"), "{said}");
+        let messages = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!messages.contains("panicked") && !messages.contains("defect"), "{messages}");
         let summary = match done.stdout.is_empty() {
             true => Value::Null,
             false => common::json_output("lab-run", &done.stdout),
         };
-        (done.status.code(), said, summary)
+        (done.status.code(), messages, summary)
     }
 
-    /// The same in the background; nothing is waited for.
+    /// Starts the same in the background.
     fn start(&self, more: &str) -> Child {
         let mut command = self.plain(&run_line(more));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Until this trial, from 0, is at work.
+    /// Waits until this trial (from 0) is running.
     fn wait_for(&self, trial: u32) {
         wait("trial", || self.root().join(format!("t{trial}.log")).exists());
         std::thread::sleep(Duration::from_millis(300));
     }
 
-    fn fails(&self, line: &str, code: i32, words: &[&str]) {
+    fn fails(&self, line: &str, code: i32, fragments: &[&str]) {
         let done = self.plain(line).output().unwrap();
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(code), "{line}: {said}");
-        for word in words {
-            assert!(said.contains(word), "{line}: does not say {word:?}: {said}");
+        let messages = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(code), "{line}: {messages}");
+        for fragment in fragments {
+            assert!(messages.contains(fragment), "{line}: does not contain {fragment:?}: {messages}");
         }
     }
 
-    /// What the results hold of the latest run.
+    /// The stored trials of the latest run.
     fn stored(&self) -> Vec<Trial> {
         let mut store = store::open(self.at("lab-smoke.db").to_str().unwrap()).unwrap();
         let runs = store.runs().unwrap();
         store.trials(runs.last().unwrap().0).unwrap()
     }
 
-    /// Nothing of a trial is in the scratch folder, and no process of it runs.
+    /// Checks that the scratch directory is empty and no process of a trial runs.
     fn assert_clean(&self) {
         assert!(!self.root().exists());
         let data: Vec<_> = std::fs::read_dir(self.at("data")).unwrap().flatten().collect();
@@ -97,7 +97,7 @@ impl Lab {
         assert!(!mounts.contains(self.at("s").to_str().unwrap()), "{mounts}");
     }
 
-    /// What runs for this scratch folder.
+    /// The processes that belong to this scratch directory.
     fn processes(&self) -> Vec<String> {
         let root = self.root();
         let mark = format!("POOLWRIGHT_LAB={}", root.display());
@@ -178,26 +178,26 @@ fn the_shipped_campaigns_are_listed() {
 #[test]
 fn a_campaign_runs_once_and_a_second_time_nothing_is_left_to_do() {
     let lab = Lab::new();
-    let (code, said, summary) = lab.run("");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, messages, summary) = lab.run("");
+    assert_eq!(code, Some(0), "{messages}");
     assert_eq!((&summary["trials"], &summary["skipped"]), (&6.into(), &0.into()), "{summary}");
-    assert!(said.contains("trial 1 of 6") && said.contains("left"), "{said}");
+    assert!(messages.contains("trial 1 of 6") && messages.contains("left"), "{messages}");
     assert_eq!(lab.stored().len(), 6);
     lab.assert_clean();
-    let (code, said, summary) = lab.run("");
+    let (code, messages, summary) = lab.run("");
     assert_eq!((code, &summary["skipped"]), (Some(0), &6.into()));
-    assert!(said.contains("6 of 6 trials are in the results already"), "{said}");
+    assert!(messages.contains("6 of 6 trials are in the results already"), "{messages}");
     let (_, _, summary) = lab.run("--repeats 4");
     assert_eq!((&summary["trials"], &summary["skipped"]), (&8.into(), &6.into()), "more repeats are added");
-    let (_, said, summary) = lab.run("--seed 2 --repeats 1");
-    assert_eq!((&summary["run"], &summary["skipped"]), (&2.into(), &0.into()), "{said}");
+    let (_, messages, summary) = lab.run("--seed 2 --repeats 1");
+    assert_eq!((&summary["run"], &summary["skipped"]), (&2.into(), &0.into()), "{messages}");
     lab.campaign(&SMOKE.replace("Files by their size", "Files by size"));
-    let (_, said, summary) = lab.run("--repeats 1");
+    let (_, messages, summary) = lab.run("--repeats 1");
     assert_eq!((&summary["run"], &summary["skipped"]), (&3.into(), &0.into()));
-    assert!(said.contains("has changed since its last run"), "{said}");
+    assert!(messages.contains("has changed since its last run"), "{messages}");
 }
 
-/// The number of trials of `size` when it may go on from two blocks to five until `measure` is known to within `interval`.
+/// The number of trials of `size` if blocks are added, from two up to five, until the interval of `measure` is within `interval`.
 fn trials_until(measure: &str, interval: f64) -> usize {
     let lab = Lab::new();
     let stop =
@@ -207,30 +207,30 @@ fn trials_until(measure: &str, interval: f64) -> usize {
         &stop,
         1,
     ));
-    let (code, said, _) = lab.run("");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, messages, _) = lab.run("");
+    assert_eq!(code, Some(0), "{messages}");
     lab.stored().len()
 }
 
 #[test]
 fn blocks_are_added_until_the_intervals_are_narrow_or_there_are_enough() {
-    assert_eq!(trials_until("logical.data", 0.001), 2 * 3, "the same each time, which three trials can tell");
-    assert_eq!(trials_until("wall_s", 0.001), 2 * 5, "never the same to a thousandth");
+    assert_eq!(trials_until("logical.data", 0.001), 2 * 3, "equal values: three trials are enough");
+    assert_eq!(trials_until("wall_s", 0.001), 2 * 5, "values vary by more than a thousandth: five trials");
 }
 
 #[test]
 fn a_failed_trial_is_kept_and_the_others_go_on() {
     let lab = Lab::new();
     lab.campaign(&SMOKE.replace("levels = [100_000, 300_000]", "levels = [100_000, -5]"));
-    let (code, said, summary) = lab.run("--repeats 2");
-    assert_eq!(code, Some(1), "{said}");
+    let (code, messages, summary) = lab.run("--repeats 2");
+    assert_eq!(code, Some(1), "{messages}");
     assert_eq!(summary["failed"].as_array().unwrap().len(), 2, "{summary}");
-    assert!(said.contains("trial failed: size bytes=-5, block 1: "), "{said}");
+    assert!(messages.contains("trial failed: size bytes=-5, block 1: "), "{messages}");
     let stored = lab.stored();
     assert_eq!((stored.len(), stored.iter().filter(|t| t.outcome.is_err()).count()), (4, 2));
     lab.assert_clean();
     let (code, _, summary) = lab.run("--repeats 2");
-    assert_eq!((code, &summary["skipped"]), (Some(1), &2.into()), "failed ones are run again");
+    assert_eq!((code, &summary["skipped"]), (Some(1), &2.into()), "failed trials are run again");
     assert_eq!(lab.stored().len(), 4);
 }
 
@@ -247,11 +247,11 @@ fn a_killed_run_goes_on_and_has_every_trial_once() {
     lab.wait_for(1);
     signal(&child, "-KILL");
     child.wait().unwrap();
-    // One of them, but for a machine on which this test has slept through more.
+    // One trial; on a slow machine, more may have ended before the kill.
     let before = lab.stored();
     assert!((1..6).contains(&before.len()) && before.iter().all(|t| t.outcome.is_ok()), "{before:?}");
-    let (code, said, summary) = lab.run("--scale long");
-    assert_eq!((code, &summary["skipped"]), (Some(0), &before.len().into()), "{said}");
+    let (code, messages, summary) = lab.run("--scale long");
+    assert_eq!((code, &summary["skipped"]), (Some(0), &before.len().into()), "{messages}");
     let keys: BTreeSet<TrialKey> = lab.stored().into_iter().map(|t| t.key).collect();
     assert_eq!((keys.len(), lab.stored().len()), (6, 6), "every trial once");
     lab.assert_clean();
@@ -278,8 +278,8 @@ fn datasets_on_the_engine_are_measured() {
         return;
     }
     let lab = Lab::new();
-    let (code, said, summary) = lab.run("--target pool --only compression");
-    assert_eq!((code, &summary["trials"]), (Some(0), &4.into()), "{said}");
+    let (code, messages, summary) = lab.run("--target pool --only compression");
+    assert_eq!((code, &summary["trials"]), (Some(0), &4.into()), "{messages}");
     lab.assert_clean();
     let stored = lab.stored();
     let allocated = |level: &str| {

@@ -1,4 +1,4 @@
-//! `lab report` on results in a real store, of the same made-up run that the page's golden files are of.
+//! `lab report` with results in a real store, from the fictitious run of the golden files.
 
 mod common;
 
@@ -11,7 +11,7 @@ use predicates::prelude::*;
 #[path = "../../lab/tests/made_up/mod.rs"]
 mod made_up;
 
-/// A folder with results; `seeds` are runs, the first one the latest.
+/// A directory with results: a run for each of `seeds`, the first one the latest.
 fn results(seeds: &[u64]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut store = store::open(dir.path().join("lab-made-up.db").to_str().unwrap()).unwrap();
@@ -33,8 +33,8 @@ fn report(dir: &Path, args: &[&str]) -> assert_cmd::assert::Assert {
 #[test]
 fn the_answers_come_first_and_the_page_is_beside_the_results() {
     let dir = results(&[1]);
-    let said = report(dir.path(), &["made-up"]).success();
-    let out = String::from_utf8(said.get_output().stdout.clone()).unwrap();
+    let messages = report(dir.path(), &["made-up"]).success();
+    let out = String::from_utf8(messages.get_output().stdout.clone()).unwrap();
     let (claims, advice) =
         (out.find("The original's 7 claims").unwrap(), out.find("Recommended settings").unwrap());
     assert!(claims < advice && advice < out.find("switch: ").unwrap(), "{out}");

@@ -1,4 +1,4 @@
-//! The suite that every target of the lab has to pass.
+//! The conformance suite for the lab's targets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,8 +11,8 @@ use poolwright_lab::trial::Setting;
 use poolwright_lab::trial::target::{Directory, PoolTarget, Target};
 use poolwright_openzfs::property::Settings;
 
-fn settings(words: &[(&str, &str)]) -> Settings {
-    words.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+fn settings(pairs: &[(&str, &str)]) -> Settings {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 fn datasets() -> BTreeMap<String, Settings> {
@@ -22,7 +22,7 @@ fn datasets() -> BTreeMap<String, Settings> {
     ])
 }
 
-/// Bytes that do not compress.
+/// Incompressible bytes.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = || {
@@ -36,7 +36,7 @@ fn noise(len: usize) -> Vec<u8> {
 
 const SIZE: usize = 4 << 20;
 
-/// What holds for all of them, in the order of a trial.
+/// The checks for all targets, in the order of a trial.
 fn suite(mut target: Box<dyn Target>, properties: bool) {
     let (db, wal) = (target.path("db"), target.path("wal"));
     for dir in [&db, &wal] {
@@ -53,11 +53,11 @@ fn suite(mut target: Box<dyn Target>, properties: bool) {
     sizes(&*target);
 
     let before = target.counters().unwrap();
-    assert_eq!(before.is_some(), properties, "what has properties has counters");
+    assert_eq!(before.is_some(), properties, "only targets with properties have counters");
     set_one(&*target, properties);
 
     target.prepare(true, false).unwrap();
-    assert_eq!(fs::read(db.join("table")).unwrap(), content, "cold, and the same");
+    assert_eq!(fs::read(db.join("table")).unwrap(), content, "the content is the same after a cold start");
     assert_eq!(target.counters().unwrap().is_some(), properties);
     if let Some(counters) = target.counters().unwrap() {
         let read: u64 = counters.vdevs.values().map(|vdev| vdev.read_bytes).sum();
@@ -82,7 +82,7 @@ fn sizes(target: &dyn Target) {
     let near = |found: u64, bytes: usize| (bytes as u64..bytes as u64 + (1 << 20)).contains(&found);
     assert!(near(sizes["db"].logical, SIZE), "{sizes:?}");
     assert!(near(sizes["db"].allocated, SIZE), "{sizes:?}");
-    // a hole is nothing
+    // A hole takes no space.
     assert!(near(sizes["wal"].logical, 128 << 10), "{sizes:?}");
     assert!(near(sizes["wal"].allocated, 128 << 10), "{sizes:?}");
 }

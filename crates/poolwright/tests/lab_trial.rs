@@ -1,4 +1,4 @@
-//! `poolwright trial` on a trial of the lab: what it measures, and what is left of it when it goes wrong.
+//! `poolwright trial` with a trial of the lab: its measures, and cleaning up after failures.
 
 mod common;
 
@@ -25,18 +25,18 @@ macro_rules! skip_without_fuse {
     };
 }
 
-/// A place for one trial.
-struct Place {
+/// A directory for one trial.
+struct TestDir {
     dir: tempfile::TempDir,
     scratch: PathBuf,
 }
 
-impl Place {
-    fn new() -> Place {
+impl TestDir {
+    fn new() -> TestDir {
         let dir = tempfile::tempdir().unwrap();
         let scratch = dir.path().join("scratch");
         fs::create_dir(&scratch).unwrap();
-        Place { dir, scratch }
+        TestDir { dir, scratch }
     }
 
     fn spec(&self, changes: Value) -> PathBuf {
@@ -70,24 +70,24 @@ impl Place {
 
     fn works(&self, changes: Value) -> Outcome {
         let out = self.start(changes).wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "{said}");
+        let messages = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{messages}");
         self.nothing_left();
         serde_json::from_value(common::json_output("lab-trial-result", &out.stdout)).unwrap()
     }
 
-    /// Runs it to its failure; what it said, of which the last line is the reason.
-    fn fails(&self, changes: Value, words: &[&str]) {
+    /// Runs a trial that must fail; the last line of its messages must contain these fragments.
+    fn fails(&self, changes: Value, fragments: &[&str]) {
         let out = self.start(changes).wait_with_output().unwrap();
         assert_eq!(out.status.code(), Some(1));
-        self.says(&String::from_utf8_lossy(&out.stderr), words);
+        self.says(&String::from_utf8_lossy(&out.stderr), fragments);
         self.nothing_left();
     }
 
-    fn says(&self, stderr: &str, words: &[&str]) {
+    fn says(&self, stderr: &str, fragments: &[&str]) {
         let reason = stderr.lines().last().unwrap_or_default();
-        for word in words {
-            assert!(reason.contains(word), "does not say {word:?}: {stderr}");
+        for fragment in fragments {
+            assert!(reason.contains(fragment), "does not contain {fragment:?}: {stderr}");
         }
     }
 
@@ -97,7 +97,7 @@ impl Place {
         mounts.lines().any(|line| line.contains(here) && line.contains("fuse"))
     }
 
-    /// The command line of a process that works here.
+    /// The command line of a process in this directory.
     fn running(&self) -> Option<String> {
         let here = self.dir.path().to_str().unwrap();
         fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
@@ -107,7 +107,7 @@ impl Place {
         })
     }
 
-    /// No mount, no process, no pool.
+    /// Checks that no mount, no process and no pool is left.
     fn nothing_left(&self) {
         assert!(!self.mounted());
         assert_eq!(self.running(), None);
@@ -119,27 +119,27 @@ fn phase(name: &str) -> Value {
     json!({"name": name, "limit_ns": 600_000_000_000u64})
 }
 
-/// Reads what a trial says until a line has these words.
-fn wait_for(child: &mut Child, words: &str) -> BufReader<std::process::ChildStderr> {
-    let mut said = BufReader::new(child.stderr.take().unwrap());
+/// Reads the trial's messages until a line contains the fragment.
+fn wait_for(child: &mut Child, fragments: &str) -> BufReader<std::process::ChildStderr> {
+    let mut messages = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.contains(words) {
+    while !line.contains(fragments) {
         line.clear();
-        assert!(said.read_line(&mut line).unwrap() > 0, "it ended without saying {words}");
+        assert!(messages.read_line(&mut line).unwrap() > 0, "it ended without saying {fragments}");
     }
-    said
+    messages
 }
 
-fn end_of(mut child: Child, mut said: BufReader<std::process::ChildStderr>) -> (Option<i32>, String) {
+fn end_of(mut child: Child, mut messages: BufReader<std::process::ChildStderr>) -> (Option<i32>, String) {
     let mut rest = String::new();
-    said.read_to_string(&mut rest).unwrap();
+    messages.read_to_string(&mut rest).unwrap();
     (child.wait().unwrap().code(), rest)
 }
 
 #[test]
-fn a_whole_trial() {
+fn a_complete_trial() {
     skip_without_fuse!();
-    let place = Place::new();
+    let place = TestDir::new();
     let mut load = phase("load");
     load["record"] = json!(true);
     load["at"] = json!([{"progress": 0.5, "set": {"db.compression": "off"}}]);
@@ -155,7 +155,7 @@ fn a_whole_trial() {
     let bytes = f64::from(256 * (64 << 10));
     assert!((8.2..600.0).contains(&value("wall_s")), "{}", value("wall_s"));
     assert!((value("rate") * value("wall_s") - 256.0).abs() < 1.0);
-    // records of 16K take 8K, until half of them is written; then 16K
+    // A record of 16K takes 8K until half of the work is done, then 16K.
     assert!((0.95..1.05).contains(&(value("logical.db") / bytes)), "{}", value("logical.db"));
     let share = value("allocated.db") / bytes;
     assert!((0.65..0.9).contains(&share), "{share}");
@@ -174,7 +174,7 @@ fn a_whole_trial() {
         assert!(load.series.get(name).is_some_and(|series| series.points.len() >= 2), "{name}");
     }
     assert_eq!(load.log.last().unwrap().1, "load done");
-    // cold: all of it was read from the vdev, once
+    // A cold phase reads all data from the vdev once.
     let value = |name: &str| check.measures[name].value;
     assert!(value("vdev_read_bytes") >= share * bytes * 0.95, "{}", value("vdev_read_bytes"));
     assert_eq!((value("pieces_per_s"), value("read_p99"), value("read_count")), (12.5, 3.0, 64.0));
@@ -186,14 +186,14 @@ fn a_whole_trial() {
 
 #[test]
 fn a_trial_on_a_directory() {
-    let place = Place::new();
+    let place = TestDir::new();
     let target = json!({"directory": place.scratch});
     let mut check = phase("check");
     check["cold"] = json!(true);
     let outcome = place.works(json!({"target": target, "phases": [phase("load"), check]}));
     let measures = &outcome.phases[0].measures;
     assert_eq!(measures["logical.db"].value, f64::from(64 * (64 << 10)));
-    // Three quarters of it compress away, where the host's file system compresses.
+    // If the host's file system compresses, the data takes a quarter of the space.
     assert!(measures["allocated.db"].value >= measures["logical.db"].value * 0.2);
     assert!(!measures.contains_key("arc_size") && !measures.contains_key("engine_s"));
     let change = json!([{"progress": 0.1, "set": {"db.compression": "off"}}]);
@@ -204,7 +204,7 @@ fn a_trial_on_a_directory() {
 
 #[test]
 fn cpu_of_those_that_ended_counts() {
-    let place = Place::new();
+    let place = TestDir::new();
     let target = json!({"directory": place.scratch});
     let outcome = place.works(json!({"target": target, "phases": [phase("burn")]}));
     let value = |name: &str| outcome.phases[0].measures[name].value;
@@ -214,7 +214,7 @@ fn cpu_of_those_that_ended_counts() {
 
 #[test]
 fn drivers_that_misbehave() {
-    let place = Place::new();
+    let place = TestDir::new();
     let target = json!({"directory": place.scratch});
     let with = |what: &str| json!({"target": target, "parameters": {"do": what}});
     place
@@ -230,10 +230,10 @@ fn drivers_that_misbehave() {
 
 /// SIGTERM is ignored, SIGKILL is not.
 #[test]
-fn a_driver_that_does_not_listen() {
-    let place = Place::new();
+fn a_driver_that_ignores_signals() {
+    let place = TestDir::new();
     let mut short = phase("load");
-    short["limit_ns"] = json!(10_000_000_000u64); // it has to be deaf by then
+    short["limit_ns"] = json!(10_000_000_000u64); // long enough for the driver to ignore SIGTERM
     let target = json!({"directory": place.scratch});
     let start = Instant::now();
     place.fails(json!({"target": target, "parameters": {"do": "stubborn"}, "phases": [short]}), &["limit"]);
@@ -241,8 +241,8 @@ fn a_driver_that_does_not_listen() {
 }
 
 #[test]
-fn a_driver_that_is_not_there() {
-    let place = Place::new();
+fn a_missing_driver() {
+    let place = TestDir::new();
     let target = json!({"directory": place.scratch});
     place.fails(
         json!({"target": target, "driver": "/nonexistent/driver"}),
@@ -254,30 +254,30 @@ fn a_driver_that_is_not_there() {
 fn signals_clear_everything_up() {
     skip_without_fuse!();
     for target in [json!({"pool": {"vdevs": ["d0:1G"], "arc": "64M"}}), json!(null)] {
-        let place = Place::new();
+        let place = TestDir::new();
         let target = if target.is_null() { json!({"directory": place.scratch}) } else { target };
         let mut child = place.start(json!({"target": target, "parameters": {"pause": 0.5}}));
-        let said = wait_for(&mut child, "\"done\":2.0");
+        let messages = wait_for(&mut child, "\"done\":2.0");
         let pid = rustix::process::Pid::from_child(&child);
-        // a group is often told twice
+        // A process group often receives a signal twice.
         for _ in 0..3 {
             rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         }
-        let (code, _) = end_of(child, said);
+        let (code, _) = end_of(child, messages);
         assert_eq!(code, Some(130));
         place.nothing_left();
     }
 }
 
-/// Its children are told by the kernel, and clear up by themselves.
+/// If the trial is killed, the kernel signals its children, which clean up.
 #[test]
 fn a_trial_that_is_killed() {
     skip_without_fuse!();
-    let place = Place::new();
+    let place = TestDir::new();
     let mut child = place.start(json!({"parameters": {"pause": 0.5}}));
-    let said = wait_for(&mut child, "\"done\":2.0");
+    let messages = wait_for(&mut child, "\"done\":2.0");
     child.kill().unwrap();
-    drop(said);
+    drop(messages);
     child.wait().unwrap();
     let start = Instant::now();
     while (place.mounted() || place.running().is_some()) && start.elapsed() < Duration::from_secs(300) {
@@ -290,20 +290,20 @@ fn a_trial_that_is_killed() {
 #[test]
 fn a_mount_that_is_killed() {
     skip_without_fuse!();
-    let place = Place::new();
+    let place = TestDir::new();
     let mut child = place.start(json!({"parameters": {"pause": 0.5}}));
-    let said = wait_for(&mut child, "\"done\":2.0");
+    let messages = wait_for(&mut child, "\"done\":2.0");
     let owner = owner_of(&place);
     let pid = rustix::process::Pid::from_raw(owner).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    let (code, rest) = end_of(child, said);
+    let (code, rest) = end_of(child, messages);
     assert_eq!(code, Some(1));
     place.says(&rest, &["phase load", "the mount process", "signal: 9"]);
     place.nothing_left();
 }
 
 /// The process that has the pool open.
-fn owner_of(place: &Place) -> i32 {
+fn owner_of(place: &TestDir) -> i32 {
     let here = place.scratch.join("target/root");
     let found = fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
         let command = fs::read(entry.path().join("cmdline")).ok()?;
@@ -315,10 +315,10 @@ fn owner_of(place: &Place) -> i32 {
 }
 
 #[test]
-fn a_scratch_that_is_full() {
+fn a_full_scratch_directory() {
     skip_without_fuse!();
-    let mut place = Place::new();
-    let mount = |words: &[&str]| Command::new("mount").args(words).arg(&place.scratch).status();
+    let mut place = TestDir::new();
+    let mount = |arguments: &[&str]| Command::new("mount").args(arguments).arg(&place.scratch).status();
     if !mount(&["-t", "tmpfs", "-o", "size=96M", "poolwright-test"]).is_ok_and(|status| status.success()) {
         eprintln!("skipped: a small file system cannot be mounted");
         return;
@@ -338,7 +338,7 @@ fn a_scratch_that_is_full() {
 
 #[test]
 fn vdevs_that_make_no_sense() {
-    let place = Place::new();
+    let place = TestDir::new();
     let target = json!({"pool": {"vdevs": ["mirror"]}});
     place.fails(json!({ "target": target }), &["cannot create the pool on mirror"]);
 }

@@ -1,4 +1,4 @@
-//! `poolwright mount` as a user runs it, and the verbs on a pool that is mounted.
+//! `poolwright mount` as a user runs it, and other verbs with a mounted pool.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::ops::Deref;
@@ -12,10 +12,10 @@ use serde_json::Value;
 
 mod common;
 
-/// For what has to come, on however busy a machine.
+/// Time limit of waits, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Says why a test cannot run here; `None` if it can.
+/// The reason why a test cannot run here; `None` if it can.
 fn unable() -> Option<String> {
     let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
     device.err().map(|why| format!("/dev/fuse cannot be opened: {why}"))
@@ -30,31 +30,31 @@ macro_rules! skip_without_fuse {
     };
 }
 
-/// A pool and mount points in a place of their own. Everything is unmounted and ended with it.
-struct Place {
-    place: common::Place,
+/// A pool and mount points in a directory. Dropping it unmounts everything and ends the processes.
+struct TestDir {
+    place: common::TestDir,
     running: Vec<Child>,
 }
 
-impl Deref for Place {
-    type Target = common::Place;
+impl Deref for TestDir {
+    type Target = common::TestDir;
 
-    fn deref(&self) -> &common::Place {
+    fn deref(&self) -> &common::TestDir {
         &self.place
     }
 }
 
-impl Place {
-    fn new() -> Place {
-        let place = common::Place::new();
+impl TestDir {
+    fn new() -> TestDir {
+        let place = common::TestDir::new();
         for dir in ["m", "n"] {
             std::fs::create_dir(place.at(dir)).unwrap();
         }
         place.run("pool create tank img:1G -O compression=lz4");
-        Place { place, running: Vec::new() }
+        TestDir { place, running: Vec::new() }
     }
 
-    /// Mounts in the foreground of a process of its own; its place among those that run.
+    /// Starts a mount in the foreground of a child process; returns the index of the process.
     fn mount(&mut self, line: &str) -> usize {
         let mut child = self
             .plain()
@@ -66,9 +66,9 @@ impl Place {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        if !said.contains("mounted on") {
+        let mut messages = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut messages).unwrap();
+        if !messages.contains("mounted on") {
             let mut why = String::new();
             child.stderr.take().unwrap().read_to_string(&mut why).unwrap();
             let _ = child.wait();
@@ -82,7 +82,7 @@ impl Place {
         self.running[which].id()
     }
 
-    /// Waits for its end: exit code and what it said.
+    /// Waits for the end of a process; returns its exit code and messages.
     fn ended(&mut self, which: usize) -> (Option<i32>, String) {
         let child = &mut self.running[which];
         let start = Instant::now();
@@ -90,11 +90,11 @@ impl Place {
             assert!(start.elapsed() < PATIENCE, "it did not end");
             std::thread::sleep(Duration::from_millis(20));
         }
-        let mut said = String::new();
+        let mut messages = String::new();
         if let Some(mut stderr) = child.stderr.take() {
-            stderr.read_to_string(&mut said).unwrap();
+            stderr.read_to_string(&mut messages).unwrap();
         }
-        (child.wait().unwrap().code(), said)
+        (child.wait().unwrap().code(), messages)
     }
 
     fn signal(&self, which: usize, name: &str) {
@@ -115,8 +115,8 @@ fn is_mounted(dir: &Path) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(1) == dir.to_str())
 }
 
-/// Tried for a while: what another test starts as a process has a copy of every descriptor until it is another program, and
-/// an open file keeps a mount busy.
+/// Unmounts. Retries, because a child process of another test inherits all descriptors until it calls `exec`, and an open file keeps
+/// a mount busy.
 fn umount(dir: &Path) -> bool {
     let program = if is_root() { "umount" } else { "fusermount3" };
     let arguments: &[&str] = if is_root() { &[] } else { &["-u"] };
@@ -148,7 +148,7 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-impl Drop for Place {
+impl Drop for TestDir {
     fn drop(&mut self) {
         for child in &mut self.running {
             if child.try_wait().is_ok_and(|ended| ended.is_none()) {
@@ -167,7 +167,7 @@ impl Drop for Place {
 #[test]
 fn a_mounted_dataset_holds_files_and_ends_with_umount() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     let mount = p.mount("tank m");
     assert!(p.is_mounted("m"));
     std::fs::write(p.at("m/hello"), "world").unwrap();
@@ -176,8 +176,8 @@ fn a_mounted_dataset_holds_files_and_ends_with_umount() {
     let by = format!("by process {}", p.pid(mount));
     assert!(text.contains(&by) && text.contains("tank on ") && text.contains("/m"), "{text}");
     assert!(umount(&p.at("m")));
-    let (code, said) = p.ended(mount);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, messages) = p.ended(mount);
+    assert_eq!(code, Some(0), "{messages}");
     let labels = p.json(&format!("pool import -d {}", p.dir.path().display()));
     assert_eq!(labels["pools"][0]["state"], "exported");
     assert!(!p.at("run/tank.sock").exists());
@@ -196,27 +196,27 @@ fn a_mounted_dataset_holds_files_and_ends_with_umount() {
 #[test]
 fn signals_unmount_flush_and_export() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     for signal in ["-INT", "-TERM"] {
         let mount = p.mount("tank m");
         std::fs::write(p.at("m").join(signal), "not synced").unwrap();
         p.signal(mount, signal);
-        let (code, said) = p.ended(mount);
-        assert_eq!(code, Some(0), "{said}");
+        let (code, messages) = p.ended(mount);
+        assert_eq!(code, Some(0), "{messages}");
         assert!(!p.is_mounted("m"));
     }
     let mount = p.mount("tank m");
     assert_eq!(std::fs::read_to_string(p.at("m/-TERM")).unwrap(), "not synced");
     let held = std::fs::File::create(p.at("m/held")).unwrap();
-    let mut said = BufReader::new(p.running[mount].stderr.take().unwrap()).lines().map_while(Result::ok);
+    let mut messages = BufReader::new(p.running[mount].stderr.take().unwrap()).lines().map_while(Result::ok);
     p.signal(mount, "-TERM");
-    assert!(said.any(|line| line.contains("in use")), "it ended");
-    assert!(p.is_mounted("m"), "what is in use stays mounted");
+    assert!(messages.any(|line| line.contains("in use")), "it ended");
+    assert!(p.is_mounted("m"), "a mount in use stays mounted");
     p.signal(mount, "-TERM");
-    assert!(said.any(|line| line.contains("still flushing")), "it ended");
+    assert!(messages.any(|line| line.contains("still flushing")), "it ended");
     held.write_all_at(b"late", 0).unwrap();
     drop(held);
-    let rest: Vec<String> = said.collect();
+    let rest: Vec<String> = messages.collect();
     assert_eq!(p.ended(mount).0, Some(0), "{rest:?}");
     let mount = p.mount("tank m");
     assert_eq!(std::fs::read_to_string(p.at("m/held")).unwrap(), "late");
@@ -225,12 +225,12 @@ fn signals_unmount_flush_and_export() {
 }
 
 #[test]
-fn nobody_has_to_listen() {
+fn the_mount_continues_if_its_output_is_closed() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     let mount = p.mount("tank m");
     std::fs::write(p.at("m/f"), "kept").unwrap();
-    // What it says from here on has no reader, like that of a terminal that was closed.
+    // From here on, the output has no reader, as after a terminal was closed.
     drop(p.running[mount].stderr.take());
     p.signal(mount, "-TERM");
     assert!(p.running[mount].wait().unwrap().success());
@@ -243,7 +243,7 @@ fn nobody_has_to_listen() {
 #[test]
 fn properties_take_effect_at_once_and_snapshots_show() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     p.run("dataset create tank/db");
     p.mount("tank/db m");
     let block_size = |name: &str| {
@@ -254,7 +254,7 @@ fn properties_take_effect_at_once_and_snapshots_show() {
     p.run("dataset set recordsize=16K tank/db");
     assert_eq!(block_size("after"), 16 << 10);
     p.run("dataset set recordsize=1M tank");
-    assert_eq!(block_size("own"), 16 << 10, "its own value goes before the one above");
+    assert_eq!(block_size("own"), 16 << 10, "a local value overrides an inherited one");
     assert_eq!(p.run("dataset get -H recordsize tank/db"), "tank/db\trecordsize\t16K\tlocal\n");
 
     std::fs::write(p.at("m/changing"), "old").unwrap();
@@ -262,10 +262,11 @@ fn properties_take_effect_at_once_and_snapshots_show() {
     std::fs::write(p.at("m/changing"), "new").unwrap();
     assert_eq!(std::fs::read_to_string(p.at("m/.zfs/snapshot/one/changing")).unwrap(), "old");
     assert_eq!(std::fs::read_to_string(p.at("m/changing")).unwrap(), "new");
-    let listed = |p: &Place| std::fs::read_dir(p.at("m")).unwrap().any(|e| e.unwrap().file_name() == ".zfs");
+    let listed =
+        |p: &TestDir| std::fs::read_dir(p.at("m")).unwrap().any(|e| e.unwrap().file_name() == ".zfs");
     assert!(!listed(&p));
     p.run("dataset set snapdir=visible tank");
-    assert!(listed(&p), "what is inherited counts at once too");
+    assert!(listed(&p), "an inherited value takes effect at once");
     assert_eq!(p.run("dataset get -H -o source snapdir tank/db"), "inherited from tank\n");
     p.run("dataset set snapdir=hidden tank/db");
     assert!(!listed(&p));
@@ -275,7 +276,7 @@ fn properties_take_effect_at_once_and_snapshots_show() {
 #[test]
 fn a_mounted_dataset_is_rolled_back_while_programs_use_it() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     p.run("dataset create tank/db");
     let mount = p.mount("tank/db m");
     p.mount("tank n");
@@ -330,7 +331,7 @@ fn a_mounted_dataset_is_rolled_back_while_programs_use_it() {
 #[test]
 fn a_mounted_pool_is_scrubbed_and_says_which_file_is_damaged() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     p.run("pool create pair mirror a:256M b:256M");
     p.mount("pair m");
     std::fs::write(p.at("m/f"), vec![3u8; 32 << 20]).unwrap();
@@ -365,7 +366,7 @@ fn a_mounted_pool_is_scrubbed_and_says_which_file_is_damaged() {
 #[test]
 fn one_process_owns_the_pool() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     p.run("dataset create tank/db");
     let mount = p.mount("tank m");
     let pid = format!("process {}", p.pid(mount));
@@ -378,7 +379,7 @@ fn one_process_owns_the_pool() {
     );
     std::fs::write(p.at("n/file"), "in the other dataset").unwrap();
     assert!(!p.at("m/file").exists());
-    // nobody else gets in, even where the socket cannot be found
+    // No other process can open the pool, even without the socket.
     std::fs::create_dir(p.at("free")).unwrap();
     std::fs::rename(p.at("run"), p.at("away")).unwrap();
     p.fails("pool import tank img", 3, &["refused", "in use", &pid]);
@@ -401,7 +402,7 @@ fn one_process_owns_the_pool() {
 #[test]
 fn iostat_counts_what_moves() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     p.mount("tank m");
     let path = p.at("m/load");
     let writer = std::thread::spawn(move || {
@@ -452,7 +453,7 @@ fn iostat_counts_what_moves() {
 #[test]
 fn a_killed_owner_leaves_what_was_synced_and_nothing_in_the_way() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     let mount = p.mount("tank m");
     let file = std::fs::File::create(p.at("m/acknowledged")).unwrap();
     file.write_all_at(b"safe", 0).unwrap();
@@ -472,25 +473,25 @@ fn a_killed_owner_leaves_what_was_synced_and_nothing_in_the_way() {
 }
 
 #[test]
-fn in_the_background_with_a_log() {
+fn a_background_mount_writes_a_log() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     p.fails("mount tank/none m --background", 1, &["no such dataset"]);
     let mounted = p.json("mount tank m --background --arc 64M");
     let pid = mounted["pid"].as_u64().unwrap() as u32;
     assert_eq!(mounted["owner"], true);
     std::fs::write(p.at("m/file"), "x").unwrap();
     let log = p.at("state/log/tank.log");
-    // The process that logs has its own time.
+    // The log process may be slower.
     wait_until("the mount is logged", || {
         std::fs::read_to_string(&log).is_ok_and(|text| text.ends_with('\n'))
     });
     let text = std::fs::read_to_string(&log).unwrap();
-    let (time, words) = text.trim_end().split_once(&format!(" [{pid}] ")).expect(&text);
+    let (time, message) = text.trim_end().split_once(&format!(" [{pid}] ")).expect(&text);
     assert!(time.len() == 20 && time.starts_with("20") && time.ends_with('Z'), "{text}");
-    assert_eq!(words, format!("note: tank mounted on {}", p.at("m").display()));
+    assert_eq!(message, format!("note: tank mounted on {}", p.at("m").display()));
     p.run("pool export tank");
-    // Where nobody collects orphans, what has ended stays as a zombie.
+    // If no process reaps orphans, the ended process stays as a zombie.
     let ended = || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
@@ -502,7 +503,7 @@ fn in_the_background_with_a_log() {
 #[test]
 fn a_mount_records_its_own_trace() {
     skip_without_fuse!();
-    let mut p = Place::new();
+    let mut p = TestDir::new();
     std::fs::create_dir(p.at("out")).unwrap();
     let mount = p.mount("tank m --record out/t.parquet");
     std::fs::create_dir(p.at("m/db")).unwrap();
@@ -518,8 +519,8 @@ fn a_mount_records_its_own_trace() {
     std::fs::write(p.at("m/db/gone"), "x").unwrap();
     std::fs::remove_file(p.at("m/db/gone")).unwrap();
     assert!(umount(&p.at("m")));
-    let (code, said) = p.ended(mount);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, messages) = p.ended(mount);
+    assert_eq!(code, Some(0), "{messages}");
 
     let shown = p.json("trace show out/t.parquet");
     assert_eq!(shown["bytes"]["write"], 32 * 16384 + 1);
@@ -533,11 +534,11 @@ fn a_mount_records_its_own_trace() {
     let table = files.iter().find(|f| path(f).ends_with("/m/db/renamed.ibd")).expect("under its last name");
     assert_eq!((table["size"].as_u64(), table["role"].as_str()), (Some(65536), Some("data")));
 
-    // Nothing recorded: no trace.
+    // Without I/O there is no trace.
     let mount = p.mount("tank m --record out/idle.parquet");
     assert!(umount(&p.at("m")));
-    let (code, said) = p.ended(mount);
-    assert!(code == Some(0) && said.contains("nothing was recorded"), "{code:?} {said}");
+    let (code, messages) = p.ended(mount);
+    assert!(code == Some(0) && messages.contains("nothing was recorded"), "{code:?} {messages}");
     let left: Vec<_> = std::fs::read_dir(p.at("out")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, ["t.parquet"]);
 }

@@ -1,4 +1,4 @@
-//! Where `poolwright mount` mounts and where not, mounts right after unmounts, exports that are refused, and logs.
+//! Permitted and refused mount points, mounts directly after unmounts, refused exports, and logs.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::ops::Deref;
@@ -15,25 +15,25 @@ mod common;
 use common::mounted::{PATIENCE, umount_soon as umount};
 use common::skip_without_fuse;
 
-/// A pool `tank`, and directories to mount on. Whatever is mounted there is unmounted with it.
-struct Place(common::Place);
+/// A pool `tank`, and directories to mount on. Dropping it unmounts everything.
+struct TestDir(common::TestDir);
 
-impl Deref for Place {
-    type Target = common::Place;
+impl Deref for TestDir {
+    type Target = common::TestDir;
 
-    fn deref(&self) -> &common::Place {
+    fn deref(&self) -> &common::TestDir {
         &self.0
     }
 }
 
-impl Place {
-    fn new() -> Place {
-        let place = common::Place::new();
+impl TestDir {
+    fn new() -> TestDir {
+        let place = common::TestDir::new();
         for dir in ["m", "n", "full"] {
             std::fs::create_dir(place.at(dir)).unwrap();
         }
         place.run("pool create tank img:1G");
-        Place(place)
+        TestDir(place)
     }
 
     fn is_mounted(&self, dir: &str) -> bool {
@@ -41,14 +41,14 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDir {
     fn drop(&mut self) {
         for dir in ["m/sub", "full", "n", "m", "m"] {
             if self.is_mounted(dir) {
                 umount(&self.at(dir));
             }
         }
-        // An owner that is ending still has the files.
+        // An owner that is ending still has the files open.
         let _ = self.command("pool export tank").output();
     }
 }
@@ -73,18 +73,18 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
 #[test]
 fn a_log_is_kept_for_what_it_says_and_a_failed_mount_makes_none() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     p.fails("mount none m --background", 1, &["no pool \"none\" is known"]);
     p.fails("mount tank/none m --background", 1, &["no such dataset"]);
     let logs = || std::fs::read_dir(p.at("state/log")).map_or(0, |all| all.count());
     assert_eq!(logs(), 0);
     let log = p.at("state/log/tank.log");
-    let says = |words: &str| std::fs::read_to_string(&log).is_ok_and(|text| text.contains(words));
+    let says = |fragments: &str| std::fs::read_to_string(&log).is_ok_and(|text| text.contains(fragments));
     p.run("mount tank m --background --arc 64M");
     assert!(umount(&p.at("m")));
     wait_until("the export is logged", || says("note: tank exported\n"));
     p.run("pool export tank");
-    assert_eq!(logs(), 0, "it held routine lines only");
+    assert_eq!(logs(), 0, "a log with only routine lines is removed");
 
     p.run("pool import tank img");
     p.run("mount tank m --background --arc 64M");
@@ -99,12 +99,12 @@ fn a_log_is_kept_for_what_it_says_and_a_failed_mount_makes_none() {
     file.write_all(b"2026-01-01T00:00:00Z [1] ASSERT at x.c:1\n").unwrap();
     drop(file);
     let done = p.command("pool export tank").assert().success();
-    let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
-    assert!(said.contains("the log of tank is kept") && says("ASSERT"), "{said}");
+    let messages = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+    assert!(messages.contains("the log of tank is kept") && says("ASSERT"), "{messages}");
 }
 
-/// Mounts in the background, and looks at once.
-fn mount_and_use(p: &Place, line: &str, dir: &str) {
+/// Mounts in the background, and accesses the mount at once.
+fn mount_and_use(p: &TestDir, line: &str, dir: &str) {
     p.run(&format!("mount {line} {dir} --background --arc 64M"));
     let answers = Command::new("stat").args(["-f", "-c", "%T"]).arg(p.at(dir)).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&answers.stdout).trim(), "fuseblk", "{line}: {answers:?}");
@@ -115,12 +115,12 @@ fn mount_and_use(p: &Place, line: &str, dir: &str) {
 #[test]
 fn a_mount_right_after_an_unmount_works() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     for round in 0..25 {
         mount_and_use(&p, "tank", "m");
         assert!(umount(&p.at("m")), "round {round}");
     }
-    // of a process that goes on for another mount
+    // The process continues for another mount.
     p.run("dataset create tank/db");
     mount_and_use(&p, "tank", "m");
     for round in 0..25 {
@@ -134,7 +134,7 @@ fn a_mount_right_after_an_unmount_works() {
 #[test]
 fn a_pool_is_exported_right_after_an_unmount() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     for round in 0..12 {
         mount_and_use(&p, "tank", "m");
         assert!(umount(&p.at("m")), "round {round}");
@@ -148,8 +148,8 @@ fn a_pool_is_exported_right_after_an_unmount() {
     }
 }
 
-/// One request straight to the owner, which must not trust that a client has checked it.
-fn ask_owner(p: &Place, request: &Value) -> Value {
+/// Sends a request directly to the owner, which must not rely on a client's checks.
+fn ask_owner(p: &TestDir, request: &Value) -> Value {
     let mut socket = UnixStream::connect(p.at("run/tank.sock")).unwrap();
     socket.write_all(format!("{request}\n").as_bytes()).unwrap();
     let mut line = String::new();
@@ -158,9 +158,9 @@ fn ask_owner(p: &Place, request: &Value) -> Value {
 }
 
 #[test]
-fn nothing_is_mounted_over_what_is_there() {
+fn existing_contents_are_not_mounted_over() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     for dataset in ["tank/a", "tank/b"] {
         p.run(&format!("dataset create {dataset}"));
     }
@@ -172,8 +172,11 @@ fn nothing_is_mounted_over_what_is_there() {
     let mut inside = p.plain();
     inside.args(["mount", "tank/a", "."]).current_dir(p.at("n"));
     let refused = inside.output().unwrap();
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(refused.status.code() == Some(3) && said.contains("working directory of process"), "{said}");
+    let messages = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        refused.status.code() == Some(3) && messages.contains("working directory of process"),
+        "{messages}"
+    );
 
     let wanted = |dir: &Path| serde_json::json!({"verb": "mount", "dataset": "tank/a", "dir": dir});
     for (dir, errno) in [
@@ -181,12 +184,12 @@ fn nothing_is_mounted_over_what_is_there() {
         (Path::new("/usr/bin"), 1),
         (&p.at("full"), 39),
         (&p.at("m"), 16),
-        (&std::env::current_dir().unwrap(), 16), // this process asks
+        (&std::env::current_dir().unwrap(), 16), // the working directory of the requesting process
     ] {
         let reply = ask_owner(&p, &wanted(dir));
         assert_eq!(reply["error"]["errno"], errno, "{dir:?}: {reply}");
     }
-    // asked for, and not over the system
+    // With -O, but not over system directories.
     let mut over = wanted(Path::new("/proc/self"));
     over["overlay"] = true.into();
     assert_eq!(ask_owner(&p, &over)["error"]["errno"], 1);
@@ -200,14 +203,14 @@ fn nothing_is_mounted_over_what_is_there() {
 
 #[test]
 fn the_system_is_not_mounted_over() {
-    // In a mount namespace that ends with the test: a refusal that is missing hides nothing of this machine's.
+    // In a separate mount namespace, so that a missing refusal does not hide directories of this machine.
     skip_without_fuse!();
     if !is_root() {
         eprintln!("skipped: a mount namespace of its own needs root");
         return;
     }
-    let p = Place::new();
-    for (dir, options, words) in [
+    let p = TestDir::new();
+    for (dir, options, fragments) in [
         ("/", "", "cannot run without"),
         ("/proc", "", "cannot run without"),
         ("/proc", "-O", "cannot run without"),
@@ -221,26 +224,26 @@ fn the_system_is_not_mounted_over() {
         command.args(["mount", "tank", dir]).args(options.split_whitespace()).current_dir(p.dir.path());
         command.env("POOLWRIGHT_STATE_DIR", p.at("state")).env("POOLWRIGHT_RUNTIME_DIR", p.at("run"));
         let out = command.output().unwrap();
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(3), "{dir}: {said}");
-        assert!(said.contains(words) && said.contains("\nhint: "), "{dir}: {said}");
+        let messages = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(3), "{dir}: {messages}");
+        assert!(messages.contains(fragments) && messages.contains("\nhint: "), "{dir}: {messages}");
     }
 }
 
 #[test]
 fn a_refused_export_leaves_every_dataset_mounted() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     p.run("dataset create tank/a");
     p.run("dataset create tank/b");
     mount_and_use(&p, "tank", "m");
     p.run("mount tank/a n");
     std::fs::create_dir(p.at("m/sub")).unwrap();
     p.run("mount tank/b m/sub");
-    let all = |p: &Place| ["m", "n", "m/sub"].map(|dir| p.is_mounted(dir));
+    let all = |p: &TestDir| ["m", "n", "m/sub"].map(|dir| p.is_mounted(dir));
     for held in ["m/held", "n/held", "m/sub/held"] {
         let file = std::fs::File::create(p.at(held)).unwrap();
-        // twice: looking must not change anything either
+        // Twice, because the check itself must not change anything.
         for _ in 0..2 {
             p.fails("pool export tank", 3, &["refused", "in use"]);
             assert_eq!(all(&p), [true; 3], "{held}");

@@ -8,7 +8,7 @@ mod common;
 use common::mounted::{Mounted, until, write};
 use common::skip_without_fuse;
 
-/// Bytes that no codec makes shorter.
+/// Incompressible bytes.
 fn noise(len: usize, mut seed: u64) -> Vec<u8> {
     let mut one = || {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -43,10 +43,10 @@ fn snapshots_that_a_program_has_looked_into() {
     assert!(!inside("two").exists() && inside("three").join("two").exists());
 
     let open = std::fs::File::open(inside("three").join("two")).unwrap();
-    let said =
+    let messages =
         ["refused", "tank@three is in use in", "1 file or directory of it is open", "\nhint: `fuser -vm"];
-    p.fails("dataset destroy tank@three", 3, &said);
-    p.fails("dataset rollback -r tank@one", 3, &said);
+    p.fails("dataset destroy tank@three", 3, &messages);
+    p.fails("dataset rollback -r tank@one", 3, &messages);
     drop(open);
     let mut shell = Command::new("sleep").arg("1000").current_dir(inside("three")).spawn().unwrap();
     p.fails("dataset rollback -r tank@one", 3, &["tank@three is in use", "working directory"]);
@@ -72,40 +72,40 @@ fn a_pool_file_that_is_removed_can_be_saved() {
     assert_eq!((fault["change"].as_str(), fault["lost"].as_bool()), (Some("removed"), Some(true)), "{fault}");
     let text = p.command("pool status tank").assert().code(1);
     let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
-    for word in [
+    for fragment in [
         "state: UNAVAIL",
         "img was removed while tank was open",
         "action: save it",
         "file was removed",
         "EIO",
     ] {
-        assert!(text.contains(word), "no {word:?} in\n{text}");
+        assert!(text.contains(fragment), "no {fragment:?} in\n{text}");
     }
     assert_eq!(p.json("pool list")["pools"][0]["health"], "UNAVAIL");
-    until("the log tells", || p.log().contains("img was removed"));
+    until("the log reports it", || p.log().contains("img was removed"));
 
     assert_eq!(errno(write(p.at("m/new"), b"lost")), libc::EIO);
     assert_eq!(errno(std::fs::create_dir(p.at("m/d"))), libc::EIO);
     assert_eq!(errno(std::fs::remove_file(p.at("m/precious"))), libc::EIO);
-    assert_eq!(errno(before.sync_all()), libc::EIO, "nothing more is made durable");
-    assert_eq!(std::fs::read(p.at("m/precious")).unwrap(), b"data", "reading goes on");
+    assert_eq!(errno(before.sync_all()), libc::EIO, "no further data becomes durable");
+    assert_eq!(std::fs::read(p.at("m/precious")).unwrap(), b"data", "reading still works");
     drop(before);
     p.fails("dataset set recordsize=8K tank", 1, &["was removed", "\nhint: save it with `cp"]);
     p.fails("pool export tank", 1, &["was removed", "\nhint: save it with `cp"]);
 
     p.umount();
-    until("the process stays", || p.log().contains("keeps the data"));
+    until("the process reports that it keeps the data", || p.log().contains("keeps the data"));
     assert!(p.is_alive());
     std::fs::copy(fault["content"].as_str().unwrap(), p.at("img")).unwrap();
     p.kill();
-    until("it ends", || !p.is_alive());
+    until("the process ends", || !p.is_alive());
     assert!(p.log().contains("tank was not exported"), "{}", p.log());
     p.mount();
     assert_eq!(std::fs::read(p.at("m/precious")).unwrap(), b"data");
     assert!(!p.at("m/new").exists());
     assert_eq!(p.status().0, 0);
     p.umount();
-    until("it ends", || !p.is_alive());
+    until("the process ends", || !p.is_alive());
 }
 
 #[test]
@@ -126,9 +126,9 @@ fn pool_files_that_are_truncated_replaced_or_moved() {
     assert_eq!((code, status["state"].as_str()), (1, Some("UNAVAIL")), "{status}");
     assert!(status["trouble"].as_str().unwrap().contains("was truncated"), "{status}");
     assert_eq!(errno(write(p.at("m/g"), b"no")), libc::EIO);
-    until("the log tells", || p.log().contains("img was truncated"));
+    until("the log reports it", || p.log().contains("img was truncated"));
     p.kill();
-    until("it ends", || !p.is_alive());
+    until("the process ends", || !p.is_alive());
 
     let p = Mounted::on("img:512M");
     std::fs::write(p.at("other"), b"another file").unwrap();
@@ -136,14 +136,14 @@ fn pool_files_that_are_truncated_replaced_or_moved() {
     let (code, status) = p.status();
     let trouble = status["trouble"].as_str().unwrap_or_default();
     assert!(code == 1 && trouble.contains("was replaced") && trouble.contains("img.saved"), "{status}");
-    until("the log tells", || p.log().contains("img was replaced"));
+    until("the log reports it", || p.log().contains("img was replaced"));
     p.kill();
-    until("it ends", || !p.is_alive());
+    until("the process ends", || !p.is_alive());
     assert_eq!(std::fs::read(p.at("img")).unwrap(), b"another file");
 }
 
 #[test]
-fn a_mirror_goes_on_without_a_file() {
+fn a_mirror_continues_without_a_file() {
     skip_without_fuse!();
     let mut p = Mounted::on("mirror a:512M b:512M");
     write(p.at("m/before"), b"before").unwrap();
@@ -157,7 +157,7 @@ fn a_mirror_goes_on_without_a_file() {
     assert!(line.contains("file was removed"), "{text}");
     write(p.at("m/after"), b"after").unwrap();
     p.umount();
-    until("it ends", || !p.is_alive());
+    until("the process ends", || !p.is_alive());
     p.run("pool import tank b");
     p.mount();
     assert_eq!(std::fs::read(p.at("m/before")).unwrap(), b"before");
@@ -165,7 +165,7 @@ fn a_mirror_goes_on_without_a_file() {
 }
 
 #[test]
-fn iostat_tells_levels_and_the_space_of_vdevs() {
+fn iostat_shows_levels_and_the_space_of_vdevs() {
     skip_without_fuse!();
     let p = Mounted::on("mirror a:512M b:512M log l:128M");
     write(p.at("m/f"), &noise(8 << 20, 1)).unwrap();
@@ -181,8 +181,8 @@ fn iostat_tells_levels_and_the_space_of_vdevs() {
         assert!(vdevs[1]["allocated"].as_u64().unwrap() >= 8 << 20, "{vdevs:?}");
     }
     let text = p.run("pool iostat -v tank");
-    for word in ["arc size", "arc target", "arc hit%"] {
-        assert!(text.contains(word), "{text}");
+    for fragment in ["arc size", "arc target", "arc hit%"] {
+        assert!(text.contains(fragment), "{text}");
     }
     let cells = |title: &str| -> Vec<String> {
         let line = text.lines().find(|line| line.contains(title)).unwrap();
@@ -234,5 +234,5 @@ fn a_mounted_pool_is_destroyed_only_by_force() {
     p.mount();
     assert_eq!(std::fs::read(p.at("m/f")).unwrap(), b"kept for now");
     p.umount();
-    until("it ends", || !p.is_alive());
+    until("the process ends", || !p.is_alive());
 }

@@ -12,12 +12,12 @@ use golden::golden;
 use poolwright_trace::{Event, File, Flags, Op, Trace};
 use serde_json::{Value, json};
 
-struct Place(tempfile::TempDir);
+struct TestDir(tempfile::TempDir);
 
-impl Place {
+impl TestDir {
     /// With a trace of each format: `t.lis`, `t.oracleGeneral`, `t.parquet`.
-    fn new() -> Place {
-        let place = Place(tempfile::tempdir().unwrap());
+    fn new() -> TestDir {
+        let place = TestDir(tempfile::tempdir().unwrap());
         std::fs::write(place.path().join("t.lis"), lis()).unwrap();
         std::fs::write(place.path().join("t.oracleGeneral"), oracle()).unwrap();
         trace().save(place.path().join("t.parquet")).unwrap();
@@ -45,18 +45,18 @@ impl Place {
         common::json_output("mrc", self.run(&format!("{line} --json")).0.as_bytes())
     }
 
-    fn fails(&self, line: &str, code: i32, words: &[&str]) {
+    fn fails(&self, line: &str, code: i32, fragments: &[&str]) {
         let done = self.command(line).assert().code(code);
-        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        let messages = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
         assert!(done.get_output().stdout.is_empty(), "{line}");
-        for word in words {
-            assert!(said.contains(word), "{line}: does not say {word:?}: {said}");
+        for fragment in fragments {
+            assert!(messages.contains(fragment), "{line}: does not contain {fragment:?}: {messages}");
         }
-        assert!(!said.contains("panicked") && !said.contains("defect"), "{line}: {said}");
+        assert!(!messages.contains("panicked") && !messages.contains("defect"), "{line}: {messages}");
     }
 }
 
-/// Pages of a table of 1000, the first ones most often; now and then all of it in turn.
+/// Page numbers of a table of 1000 pages: mostly the first ones, sometimes a scan.
 fn page(n: u64) -> u64 {
     if n % 4000 >= 3000 { n % 1000 } else { (n * n % 1009) * (n * 7919 % 997) / 1009 }
 }
@@ -108,7 +108,7 @@ fn trace() -> Trace {
     trace
 }
 
-/// Without what differs from run to run and from machine to machine: one with ZFS has an ARC today.
+/// Removes the values that differ between runs and machines, such as the ARC of a machine with ZFS.
 fn steady(mut found: Value) -> String {
     let fields = found.as_object_mut().unwrap();
     assert!(fields.remove("seconds").unwrap().as_f64().unwrap() >= 0.0);
@@ -123,7 +123,7 @@ fn steady(mut found: Value) -> String {
 
 #[test]
 fn tables_and_json_of_each_format() {
-    let place = Place::new();
+    let place = TestDir::new();
     for (name, line) in [
         ("lis", "t.lis --model lru,arc --sizes 64K,128K,256K"),
         ("oracle", "t.oracleGeneral --model arc,lru --sizes 256K,1M"),
@@ -138,7 +138,7 @@ fn tables_and_json_of_each_format() {
 
 #[test]
 fn the_first_curve_stands_at_the_top() {
-    let place = Place::new();
+    let place = TestDir::new();
     let found = place.json("t.parquet --model arc,lru,arc --recordsize 16K,8K --sizes 4M,1M,4M");
     let names: Vec<_> =
         found["curves"].as_array().unwrap().iter().map(|c| (&c["model"], &c["recordsize"])).collect();
@@ -160,8 +160,8 @@ fn the_first_curve_stands_at_the_top() {
 }
 
 #[test]
-fn sizes_end_where_all_of_the_trace_fits() {
-    let place = Place::new();
+fn sizes_end_when_the_whole_trace_fits() {
+    let place = TestDir::new();
     let found = place.json("t.lis --model lru");
     let points = found["points"].as_array().unwrap();
     let pages = found["records"].as_u64().unwrap();
@@ -173,7 +173,7 @@ fn sizes_end_where_all_of_the_trace_fits() {
         "only first uses miss"
     );
     assert!((10..=16).contains(&points.len()));
-    // Records of half the bytes: two of them where there was room for one.
+    // Records of half the size: twice as many fit.
     let smaller = place.json("t.parquet --model lru --recordsize 8K --compress-ratio 2");
     let larger = place.json("t.parquet --model lru --recordsize 8K");
     let bytes = |found: &Value| found["footprint_bytes"].as_u64().unwrap();
@@ -188,7 +188,7 @@ fn ratio(found: &Value, curve: usize, cache_bytes: u64) -> f64 {
 
 #[test]
 fn records_are_as_small_as_an_estimate_found() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text: String = (0..200_000).map(|n| format!("{n:06} customer {:03}; ", n % 997)).collect();
     std::fs::write(place.path().join("table"), text).unwrap();
     let mut estimate = Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
@@ -225,22 +225,22 @@ fn records_are_as_small_as_an_estimate_found() {
 }
 
 #[test]
-fn openzfs_is_shown_with_sizes_that_it_takes() {
-    let place = Place::new();
-    let (table, said) = place.run("t.parquet --recordsize 8K");
+fn openzfs_is_shown_with_sizes_that_it_accepts() {
+    let place = TestDir::new();
+    let (table, messages) = place.run("t.parquet --recordsize 8K");
     assert!(table.contains("openzfs: 22,121 requests") && table.contains("\n  64M "), "{table}");
-    assert!(said.contains("fits into the smallest ARC that OpenZFS takes, 64M"), "{said}");
+    assert!(messages.contains("fits into the smallest ARC that OpenZFS takes, 64M"), "{messages}");
     let both = place.json("synthetic:zipf,records=20K,requests=50K --model openzfs,lru");
     let first = |curve: usize| both["curves"][curve]["points"][0]["cache_bytes"].as_u64().unwrap();
     assert!(first(0) == 64 << 20 && first(1) < 64 << 20, "{both}");
-    assert!(!said.contains("no database has such a dataset"), "{said}");
-    let (_, said) = place.run("t.lis --sizes 64M");
-    assert!(said.contains("records of 512 than of them"), "{said}");
+    assert!(!messages.contains("no database has such a dataset"), "{messages}");
+    let (_, messages) = place.run("t.lis --sizes 64M");
+    assert!(messages.contains("records of 512 than of them"), "{messages}");
 }
 
 #[test]
 fn files_are_selected() {
-    let place = Place::new();
+    let place = TestDir::new();
     let requests = |more: &str| {
         place.json(&format!("t.parquet --model lru --recordsize 8K --sizes 1M {more}"))["requests"]
             .as_u64()
@@ -250,7 +250,7 @@ fn files_are_selected() {
     assert_eq!((data, data + wal), (20_000, requests("")));
     assert_eq!(requests("--path /db/log"), wal);
     assert_eq!(requests("--path /db --role wal,data"), data + wal);
-    // Nothing was where the log was appended: the first write to each of its records reads nothing.
+    // The log was appended: the first write to each of its records reads nothing.
     let log = place.json("t.parquet --role wal --recordsize 8K --model lru --sizes 8K,1M");
     assert_eq!(
         log["points"][1]["update_miss_ratio"],
@@ -262,37 +262,38 @@ fn files_are_selected() {
 }
 
 #[test]
-fn odd_events_are_told() {
-    let place = Place::new();
+fn odd_events_are_reported() {
+    let place = TestDir::new();
     std::fs::write(
         place.path().join("odd.lis"),
         "1 1 0 0\n5 0 0 1\n99999999999999999999 1 0 2\n1 1 0 3\n1 9999999 0 4\n",
     )
     .unwrap();
-    let (table, said) = place.run("odd.lis --model lru --sizes 4K");
+    let (table, messages) = place.run("odd.lis --model lru --sizes 4K");
     assert!(table.contains("2 requests for 1 record of 512"), "{table}");
-    for words in ["1 event of no length", "1 event past the largest offset", "1 event longer than 2 GiB"] {
-        assert!(said.contains(words), "{said}");
+    for fragments in ["1 event of no length", "1 event past the largest offset", "1 event longer than 2 GiB"]
+    {
+        assert!(messages.contains(fragments), "{messages}");
     }
     let skipped = place.json("odd.lis --model lru --sizes 4K")["skipped"].clone();
     assert_eq!(skipped, json!({"zero_length": 1, "too_far": 1, "too_long": 1, "unsorted": 0}));
     std::fs::write(place.path().join("none.lis"), "5 0 0 1\n").unwrap();
     for format in ["", "--json"] {
         let done = place.command(&format!("none.lis --sizes 64M -o r.html {format}")).assert().code(1);
-        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
-        assert!(said.contains("no request") && said.contains("1 event of no length"), "{said}");
+        let messages = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        assert!(messages.contains("no request") && messages.contains("1 event of no length"), "{messages}");
         assert!(done.get_output().stdout.is_empty() && !place.path().join("r.html").exists());
     }
 }
 
 #[test]
-fn damage_is_an_error_with_a_place() {
-    let place = Place::new();
+fn damage_is_an_error_with_its_position() {
+    let place = TestDir::new();
     std::fs::write(place.path().join("cut.oracleGeneral"), &oracle()[..1000]).unwrap();
     std::fs::write(place.path().join("bad.lis"), "1 1 0 0\n1 one 0 1\n").unwrap();
     std::fs::write(place.path().join("empty"), "").unwrap();
     std::fs::write(place.path().join("letter"), "Dear reader,\n").unwrap();
-    for (file, words) in [
+    for (file, fragments) in [
         ("cut.oracleGeneral", "cut.oracleGeneral, record 42 (byte 984): 16 of its 24 bytes"),
         ("bad.lis", "bad.lis, line 2: \"one\" is not a number"),
         ("empty", "the file is empty"),
@@ -304,31 +305,31 @@ fn damage_is_an_error_with_a_place() {
         ("t.parquet --format lis", "t.parquet, line 1"),
         ("synthetic:pareto", "zipf, uniform or loop"),
     ] {
-        place.fails(&format!("{file} --sizes 64M"), 1, &[words]);
-        place.fails(file, 1, &[words]);
+        place.fails(&format!("{file} --sizes 64M"), 1, &[fragments]);
+        place.fails(file, 1, &[fragments]);
     }
 }
 
-/// What a killed recorder leaves: it is used up to its last checkpoint, and that is said.
+/// The trace of a killed recorder is used up to its last checkpoint, with a warning.
 #[test]
-fn a_torn_trace_is_told() {
-    let place = Place::new();
+fn a_torn_trace_is_reported() {
+    let place = TestDir::new();
     let path = place.path().join("t.parquet");
     let whole = std::fs::read(&path).unwrap();
     std::fs::write(&path, &whole[..whole.len() - 10]).unwrap();
     place.fails("t.parquet --sizes 64M", 1, &["t.parquet", "no event", "torn"]);
     std::fs::write(&path, [&whole[..], b"half a checkpoint"].concat()).unwrap();
-    let (table, said) = place.run("t.parquet --model lru --recordsize 8K --sizes 1M");
+    let (table, messages) = place.run("t.parquet --model lru --recordsize 8K --sizes 1M");
     assert!(
-        table.contains("22,121 requests") && said.contains("17 bytes after the last checkpoint are lost"),
-        "{table}{said}"
+        table.contains("22,121 requests") && messages.contains("17 bytes after the last checkpoint are lost"),
+        "{table}{messages}"
     );
 }
 
 #[test]
 fn wrong_usage_is_exit_code_2() {
-    let place = Place::new();
-    for (line, words) in [
+    let place = TestDir::new();
+    for (line, fragments) in [
         ("", "<FILE"),
         ("t.lis --dir .", "cannot be used with"),
         ("t.lis --for 5s", "cannot be used with"),
@@ -356,13 +357,13 @@ fn wrong_usage_is_exit_code_2() {
         ("t.lis --miss-latency soon", "no time of a read"),
         ("t.parquet --split 1G --sizes 64M", "recorded below it"),
     ] {
-        place.fails(line, 2, &[words]);
+        place.fails(line, 2, &[fragments]);
     }
 }
 
 #[test]
-fn a_sample_of_all_is_exact_and_a_part_has_bands() {
-    let place = Place::new();
+fn a_full_sample_is_exact_and_a_partial_one_has_intervals() {
+    let place = TestDir::new();
     let line = "synthetic:zipf,records=20K,requests=200K --model lru,arc --sizes 16M,64M";
     let exact = place.json(line);
     let all = place.json(&format!("{line} --sample 1"));
@@ -393,11 +394,11 @@ fn a_sample_of_all_is_exact_and_a_part_has_bands() {
 
 #[test]
 fn a_report_is_written_whole_or_not_at_all() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.run("t.parquet --model lru,arc --sizes 1M,4M,8M --miss-latency 8ms -o report.html");
     let page = std::fs::read_to_string(place.path().join("report.html")).unwrap();
-    for words in ["<title>Cache for t.parquet", "lru", "arc", "</html>"] {
-        assert!(page.contains(words), "no {words:?}");
+    for fragments in ["<title>Cache for t.parquet", "lru", "arc", "</html>"] {
+        assert!(page.contains(fragments), "no {fragments:?}");
     }
     place.fails("missing.lis --sizes 1M -o other.html", 1, &["missing.lis"]);
     place.fails("t.lis --sizes 1M -o no/such/place.html", 1, &["no/such/place.html"]);
@@ -409,21 +410,21 @@ fn a_report_is_written_whole_or_not_at_all() {
 }
 
 #[test]
-fn memory_is_divided_over_a_trace_from_above_the_databases_cache() {
-    let place = Place::new();
+fn memory_is_divided_for_a_trace_recorded_above_the_databases_cache() {
+    let place = TestDir::new();
     let found = place.json("t.lis --model lru --sizes 64K,512K --split 256K");
     let shares = found["split"]["shares"].as_array().unwrap();
     assert_eq!(shares.len(), 9);
     let reads = |n: usize| shares[n]["device_reads"].as_u64().unwrap();
-    // All of it for one of the two caches is one cache of LRU, whichever it is.
+    // If one of the two caches gets all memory, the result is that of a single LRU cache.
     assert_eq!(reads(0), reads(8));
     assert!(place.run("t.lis --model lru --sizes 64K --split 256K").0.contains("256K divided:"));
 }
 
-/// Ctrl-C in the middle of a long reading: what was read so far, and the exit code that says so.
+/// Ctrl-C during a long read shows the results so far and sets the exit code.
 #[test]
 fn an_interrupted_reading_shows_what_it_has() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
     command.args([
         "mrc",

@@ -1,4 +1,4 @@
-//! `poolwright mrc --dir`: the curve of what a database does now.
+//! `poolwright mrc --dir`: the curve of a running database.
 
 mod common;
 
@@ -29,29 +29,29 @@ fn mrc(args: &[&str]) -> Child {
         .expect("poolwright starts")
 }
 
-fn said(output: &Output) -> String {
+fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch folder")
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("create a scratch directory")
 }
 
-/// Whether recording is possible here; says by name and reason that a test is skipped where it is not.
+/// Whether recording is possible here. Otherwise prints that the test is skipped, and why.
 fn permitted(test: &str) -> bool {
     let dir = scratch();
     let output = mrc(&["--dir", dir.path().to_str().unwrap(), "--for", "10ms"]).wait_with_output().unwrap();
-    let refused = said(&output).contains("cannot record");
+    let refused = messages(&output).contains("cannot record");
     if refused {
-        eprintln!("SKIPPED {test}: {}", said(&output).trim());
+        eprintln!("SKIPPED {test}: {}", messages(&output).trim());
     } else {
-        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-        assert!(said(&output).contains("nothing was recorded"), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(1), "{}", messages(&output));
+        assert!(messages(&output).contains("nothing was recorded"), "{}", messages(&output));
     }
     !refused
 }
 
-/// It holds its programs, and has come to sleep between two looks into the ring buffer.
+/// Waits until the recorder has loaded its programs and sleeps between two polls of the ring buffer.
 fn wait_until_it_records(child: &Child) {
     let records = || {
         let stack = std::fs::read_to_string(format!("/proc/{}/wchan", child.id())).unwrap_or_default();
@@ -85,13 +85,13 @@ fn a_signal_ends_the_recording_and_shows_the_curve() {
     work(dir.path());
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
     let found = common::json_output("mrc", &output.stdout);
     assert_eq!((&found["format"], &found["ended"]), (&"live".into(), &"done".into()));
     assert_eq!((found["requests"].as_u64(), found["records"].as_u64()), (Some(1100), Some(100)));
     let ratio =
         |curve: usize, point: usize| found["curves"][curve]["points"][point]["miss_ratio"].as_f64().unwrap();
-    // In turn, and more than fits: LRU has none of them. All fits: only the writes miss, which read nothing.
+    // A cyclic scan of more than fits never hits in LRU. If all pages fit, only the writes miss, and they read nothing.
     assert_eq!(ratio(0, 0), 1.0);
     let point = &found["curves"][0]["points"][1];
     let writes = point["write_miss_ratio"].as_f64().unwrap();
@@ -102,7 +102,7 @@ fn a_signal_ends_the_recording_and_shows_the_curve() {
     assert!(std::fs::read_dir(dir.path()).unwrap().count() == 1, "nothing is written beside the database");
 }
 
-/// Pages in no order, files that grow, shrink, take another's name and go.
+/// Pages in random order; files grow, shrink, replace other files and are removed.
 const HISTORY: &str = "
 import os, random
 random.seed(7)
@@ -124,7 +124,7 @@ for i in range(3000):
 os.unlink('kept')
 ";
 
-/// The live curve is that of the trace that another recorder has written of the same.
+/// The live curve equals that of a trace that a second recorder has written at the same time.
 #[test]
 fn live_is_as_recorded() {
     if !permitted("live_is_as_recorded") {
@@ -150,7 +150,7 @@ fn live_is_as_recorded() {
     let read = mrc(&[trace.to_str().unwrap()]).wait_with_output().unwrap();
     let live = live.wait_with_output().unwrap();
     let [live, read] = [&live, &read].map(|output| -> Value {
-        assert!(output.status.success(), "{}", said(output));
+        assert!(output.status.success(), "{}", messages(output));
         common::json_output("mrc", &output.stdout)
     });
     assert!(live["requests"].as_u64().unwrap() > 3500, "{live}");
@@ -168,7 +168,7 @@ fn it_ends_with_its_process_or_its_time() {
         return;
     }
     let dir = scratch();
-    // Waits for a line before it works, so that all of it is seen.
+    // Waits for a line of input before it works, so that all of its I/O is recorded.
     let program =
         "import os\ninput()\nfd = os.open('t', 66)\nfor i in range(50): os.pwrite(fd, b'x' * 8192, i * 8192)";
     let mut subject = Command::new("python3");
@@ -179,11 +179,11 @@ fn it_ends_with_its_process_or_its_time() {
     std::io::Write::write_all(subject.stdin.as_mut().unwrap(), b"go\n").unwrap();
     assert!(subject.wait().unwrap().success());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
     let found = common::json_output("mrc", &output.stdout);
     assert!(found["requests"].as_u64().unwrap() >= 50);
 
     let missing = mrc(&["--dir", "/no/such/database"]).wait_with_output().unwrap();
     assert_eq!(missing.status.code(), Some(1));
-    assert!(said(&missing).contains("/no/such/database"), "{}", said(&missing));
+    assert!(messages(&missing).contains("/no/such/database"), "{}", messages(&missing));
 }

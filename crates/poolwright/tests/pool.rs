@@ -1,4 +1,4 @@
-//! `poolwright pool` and `poolwright dataset` as a user runs them, on pools that nobody has mounted.
+//! `poolwright pool` and `poolwright dataset` as a user runs them, with pools that are not mounted.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
@@ -8,10 +8,10 @@ use std::process::Stdio;
 use serde_json::Value;
 
 mod common;
-use common::Place;
+use common::TestDir;
 
-/// The first fields of what a listing without a heading prints.
-fn listed(place: &Place, line: &str) -> Vec<String> {
+/// The first fields of a listing without a heading.
+fn listed(place: &TestDir, line: &str) -> Vec<String> {
     place.run(line).lines().map(|l| l.split('\t').next().unwrap_or_default().to_owned()).collect()
 }
 
@@ -28,7 +28,7 @@ fn files_in(dir: &Path) -> Vec<String> {
 
 #[test]
 fn a_pool_in_zpools_grammar_is_found_by_its_name() {
-    let p = Place::new();
+    let p = TestDir::new();
     let made = p.json(
         "pool create tank mirror a:128M b:128M mirror c:128M d:128M log l:128M cache x:128M \
          -o ashift=13 -O recordsize=16K -O compression=lz4",
@@ -46,7 +46,7 @@ fn a_pool_in_zpools_grammar_is_found_by_its_name() {
         status["layout"]["vdevs"].as_array().unwrap().iter().filter_map(|v| v["kind"].as_str()).collect();
     assert_eq!(kinds, ["mirror", "mirror", "file"]);
     let text = p.run("pool status");
-    for word in [
+    for fragment in [
         "pool: tank",
         "ONLINE",
         "mirror-0",
@@ -57,7 +57,7 @@ fn a_pool_in_zpools_grammar_is_found_by_its_name() {
         "scan: none requested",
         "errors: No known",
     ] {
-        assert!(text.contains(word), "no {word:?} in\n{text}");
+        assert!(text.contains(fragment), "no {fragment:?} in\n{text}");
     }
     assert_eq!(listed(&p, "pool list -H"), ["tank"]);
     let list = p.json("pool list");
@@ -73,7 +73,7 @@ fn a_pool_in_zpools_grammar_is_found_by_its_name() {
 #[test]
 fn a_file_without_a_size_is_sparse_and_large() {
     use std::os::unix::fs::MetadataExt as _;
-    let p = Place::new();
+    let p = TestDir::new();
     p.run("pool create big img");
     let meta = std::fs::metadata(p.at("img")).unwrap();
     assert_eq!(meta.len(), 200 << 30);
@@ -82,7 +82,7 @@ fn a_file_without_a_size_is_sparse_and_large() {
 
 #[test]
 fn nothing_is_made_when_something_is_wrong() {
-    let p = Place::new();
+    let p = TestDir::new();
     std::fs::write(p.at("precious"), "data").unwrap();
     p.fails("pool create tank fresh:128M precious:128M", 3, &["refused", "precious", "not empty"]);
     p.fails("pool create tank mirror a:128M", 2, &["at least 2 files"]);
@@ -109,7 +109,7 @@ fn nothing_is_made_when_something_is_wrong() {
 
 #[test]
 fn datasets_from_birth_to_death() {
-    let p = Place::new();
+    let p = TestDir::new();
     p.run("pool create tank a:128M");
     p.fails("dataset create tank/x/y", 1, &["tank/x", "-p"]);
     p.run("dataset create -p tank/x/y -o recordsize=8K");
@@ -158,7 +158,7 @@ fn datasets_from_birth_to_death() {
 
 #[test]
 fn export_forgets_and_import_finds_again() {
-    let p = Place::new();
+    let p = TestDir::new();
     p.run("pool create tank raidz1 a:128M b:128M c:128M cache x:128M -O recordsize=64K");
     p.run("pool create other o:128M");
     assert_eq!(p.run("pool export tank"), "tank exported\n");
@@ -193,7 +193,7 @@ fn export_forgets_and_import_finds_again() {
 
 #[test]
 fn a_pool_that_lost_a_file_says_which() {
-    let p = Place::new();
+    let p = TestDir::new();
     p.run("pool create tank mirror a:128M b:128M");
     p.run("pool create flat c:128M d:128M");
     std::fs::rename(p.at("d"), p.at("hidden")).unwrap();
@@ -211,7 +211,7 @@ fn a_pool_that_lost_a_file_says_which() {
 
 #[test]
 fn a_scrub_finds_and_repairs_a_damaged_side() {
-    let p = Place::new();
+    let p = TestDir::new();
     p.run("pool create tank mirror a:128M b:128M");
     for i in 0..8 {
         p.run(&format!("dataset create tank/d{i}"));
@@ -239,7 +239,7 @@ fn a_scrub_finds_and_repairs_a_damaged_side() {
 
 #[test]
 fn a_pool_in_use_is_refused_by_name() {
-    let p = Place::new();
+    let p = TestDir::new();
     p.run("pool create tank a:128M");
     let mut holder = std::process::Command::new("flock")
         .arg(p.at("a"))
@@ -259,7 +259,7 @@ fn a_pool_in_use_is_refused_by_name() {
 
 #[test]
 fn damaged_registry_entries_are_named_and_others_work() {
-    let p = Place::new();
+    let p = TestDir::new();
     p.run("pool create tank a:128M");
     std::fs::write(p.at("state/pools/broken.json"), "{").unwrap();
     p.fails("dataset list broken", 1, &["broken.json", "import the pool again"]);
@@ -268,7 +268,7 @@ fn damaged_registry_entries_are_named_and_others_work() {
 
 #[test]
 fn properties_are_inherited_and_limits_are_not() {
-    let p = Place::new();
+    let p = TestDir::new();
     p.run("pool create tank a:128M -O compression=lz4");
     p.run("dataset create -p tank/x/y -o compression=zstd");
     p.run("dataset set compression=gzip recordsize=8K tank/x");
@@ -312,7 +312,7 @@ fn properties_are_inherited_and_limits_are_not() {
 
 #[test]
 fn a_pool_is_imported_by_a_file_of_it() {
-    let p = Place::new();
+    let p = TestDir::new();
     p.run("pool create tank mirror a:128M b:128M log l:128M");
     p.run("pool export tank");
     let found = p.json("pool import b");
@@ -339,7 +339,7 @@ fn a_pool_is_imported_by_a_file_of_it() {
 
 #[test]
 fn a_pool_is_destroyed_and_brought_back() {
-    let p = Place::new();
+    let p = TestDir::new();
     p.run("pool create tank a:128M");
     p.run("dataset create tank/x");
     p.fails("pool destroy tan", 1, &["no pool \"tan\" is known"]);

@@ -1,5 +1,5 @@
-//! What the program writes is closed to other users, while it works and afterwards, whatever the umask; and scratch goes,
-//! however its process ends.
+//! The program's files are private, while it works and afterwards, with any umask; scratch directories are removed, however the
+//! process ends.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,17 +13,17 @@ use poolwright_trace::{Event, File, Flags, Op, Trace};
 
 const BIN: &str = env!("CARGO_BIN_EXE_poolwright");
 const PAGE: u64 = 16384;
-/// For what has to come, on however busy a machine.
+/// Time limit of waits, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(240);
 const SMOKE: &str = include_str!("fixtures/smoke.toml");
 
-/// What others may have access to: how its path ends or what it contains, and why.
+/// Files to which other users may have access: a suffix or a part of the path, and the reason.
 const OPEN: &[(&str, &str)] = &[
-    ("/work/plan.json", "a plan is made to be shown: names, settings and figures, no page of the database"),
-    ("/work/plan.json.1", "the plan before it"),
+    ("/work/plan.json", "a plan contains names, settings and figures, no data of the database"),
+    ("/work/plan.json.1", "the previous plan"),
     ("/work/.plan.json.", "the plan while it is written"),
-    ("/work/report.html", "a page is made to be shown, as a plan is"),
-    ("/work/report.html.1", "the page before it"),
+    ("/work/report.html", "a page contains no more than a plan"),
+    ("/work/report.html.1", "the previous page"),
     ("/work/.report.html.", "the page while it is written"),
     ("/work/mrc.html", "a page"),
     ("/work/.mrc.html.", "a page while it is written"),
@@ -34,12 +34,12 @@ const OPEN: &[(&str, &str)] = &[
     ),
 ];
 
-/// A directory with the places that a user has, in which the program runs with umask 000.
-struct Place(tempfile::TempDir);
+/// A user's home, temporary and state directories, in which the program runs with umask 000.
+struct TestDir(tempfile::TempDir);
 
-impl Place {
-    fn new() -> Place {
-        let place = Place(tempfile::tempdir().unwrap());
+impl TestDir {
+    fn new() -> TestDir {
+        let place = TestDir(tempfile::tempdir().unwrap());
         for dir in ["work", "tmp", "state", "run", "home"] {
             std::fs::create_dir(place.at(dir)).unwrap();
         }
@@ -69,12 +69,16 @@ impl Place {
         self.command(line).output().unwrap()
     }
 
-    /// Runs it, and expects one of these exit codes.
+    /// Runs the program and expects one of these exit codes.
     fn expect(&self, line: &str, codes: &[i32]) -> String {
         let out = self.run(line);
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(out.status.code().is_some_and(|code| codes.contains(&code)), "{line}: {} {said}", out.status);
-        said
+        let messages = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(
+            out.status.code().is_some_and(|code| codes.contains(&code)),
+            "{line}: {} {messages}",
+            out.status
+        );
+        messages
     }
 
     /// A table and a trace of reads and writes of it.
@@ -106,7 +110,7 @@ impl Place {
     }
 }
 
-/// Looks at everything below a place while the program runs.
+/// Examines all files below a directory while the program runs.
 struct Watch {
     root: PathBuf,
     end: Arc<AtomicBool>,
@@ -114,8 +118,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// What the test itself made is left out.
-    fn start(place: &Place) -> Watch {
+    /// Ignores files that the test itself made.
+    fn start(place: &TestDir) -> Watch {
         let root = place.0.path().to_owned();
         let end = Arc::new(AtomicBool::new(false));
         let known = all(&root);
@@ -134,7 +138,7 @@ impl Watch {
         Watch { root, end, seen }
     }
 
-    /// Everything that was seen has to be closed to others, or on the list. Returns the paths below the place.
+    /// Checks that all examined files are private or on the list; returns their paths below the directory.
     fn end(self) -> Vec<String> {
         self.end.store(true, Ordering::Release);
         let seen = self.seen.join().unwrap();
@@ -178,7 +182,7 @@ fn assert_saw(seen: &[String], parts: &[&str]) {
 
 #[test]
 fn traces_captures_and_plans() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.recorded();
     let fio = "fio version 3 iolog\n0 /db/a add\n1 /db/a open\n2 /db/a read 0 4096\n";
     std::fs::write(place.at("work/log"), fio).unwrap();
@@ -205,13 +209,13 @@ fn traces_captures_and_plans() {
 
 #[test]
 fn recordings() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.recorded();
     let watch = Watch::start(&place);
     let out = place.run("record --dir db --for 1s -o r.parquet");
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    if said.contains("cannot record") {
-        eprintln!("SKIPPED recordings: {said}");
+    let messages = String::from_utf8_lossy(&out.stderr).into_owned();
+    if messages.contains("cannot record") {
+        eprintln!("SKIPPED recordings: {messages}");
         return;
     }
     let seen = watch.end();
@@ -220,7 +224,7 @@ fn recordings() {
 
 #[test]
 fn pools_mounts_and_their_logs() {
-    let place = Place::new();
+    let place = TestDir::new();
     let watch = Watch::start(&place);
     place.expect("pool create tank ../tmp/a:256M log ../tmp/b:128M", &[0]);
     place.expect("dataset create tank/db", &[0]);
@@ -249,7 +253,7 @@ fn pools_mounts_and_their_logs() {
 
 #[test]
 fn labs() {
-    let place = Place::new();
+    let place = TestDir::new();
     std::fs::write(place.at("work/smoke.toml"), SMOKE).unwrap();
     std::fs::create_dir(place.at("work/data")).unwrap();
     let watch = Watch::start(&place);
@@ -264,7 +268,7 @@ fn labs() {
 
 #[test]
 fn a_lab_writes_through_no_link() {
-    let place = Place::new();
+    let place = TestDir::new();
     std::fs::write(place.at("work/smoke.toml"), SMOKE).unwrap();
     std::fs::write(place.at("home/precious"), "precious").unwrap();
     std::fs::create_dir(place.at("work/data")).unwrap();
@@ -272,30 +276,30 @@ fn a_lab_writes_through_no_link() {
     let line = "lab run ./smoke.toml --scratch ../tmp --target directory:data --only size";
     std::fs::create_dir(&root).unwrap();
     std::os::unix::fs::symlink(place.at("home/precious"), root.join("lock")).unwrap();
-    let said = place.expect(line, &[1]);
-    assert!(said.contains("not a regular file") && said.contains("--scratch"), "{said}");
+    let messages = place.expect(line, &[1]);
+    assert!(messages.contains("not a regular file") && messages.contains("--scratch"), "{messages}");
     assert_eq!(std::fs::read_to_string(place.at("home/precious")).unwrap(), "precious");
     std::fs::remove_dir_all(&root).unwrap();
     std::fs::create_dir(place.at("home/theirs")).unwrap();
     std::os::unix::fs::symlink(place.at("home/theirs"), &root).unwrap();
-    let said = place.expect(line, &[1]);
-    assert!(said.contains("not a directory"), "{said}");
+    let messages = place.expect(line, &[1]);
+    assert!(messages.contains("not a directory"), "{messages}");
     assert_eq!(std::fs::read_dir(place.at("home/theirs")).unwrap().count(), 0);
     std::fs::remove_file(&root).unwrap();
     std::fs::create_dir(&root).unwrap();
     if std::os::unix::fs::chown(&root, Some(12345), None).is_ok() {
-        let said = place.expect(line, &[1]);
-        assert!(said.contains("belongs to user 12345"), "{said}");
+        let messages = place.expect(line, &[1]);
+        assert!(messages.contains("belongs to user 12345"), "{messages}");
     }
 }
 
-/// An output is first written under a name that can be foreseen, in a directory that may be everybody's.
+/// An output is first written to a predictable name, in a directory that may be writable by all users.
 #[test]
 fn outputs_are_written_through_no_link() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.recorded();
     std::fs::write(place.at("home/precious"), "precious").unwrap();
-    // The shell's process id is the program's: it links the names, and then runs it.
+    // The shell makes links with its own process id in their names, then executes the program, which has the same process id.
     let script = "for n in .mrc.html.$$ .mrc.html.part-$$ .r.parquet.partial-$$.part-$$; do ln -s ../home/precious $n; done; exec \"$@\"";
     std::fs::write(place.at("work/log"), "fio version 3 iolog\n0 /a add\n1 /a open\n2 /a read 0 4096\n")
         .unwrap();
@@ -311,8 +315,8 @@ fn outputs_are_written_through_no_link() {
     }
 }
 
-/// A replay that stays in its trial: 600 operations that take a second each.
-fn slow_replay(place: &Place, more: &str) -> Child {
+/// Starts a replay with a long trial: 600 operations that take a second each.
+fn slow_replay(place: &TestDir, more: &str) -> Child {
     let line = format!("replay t.parquet --device none --arc 64M --warm 0 --paced 0.001 {more}");
     place.command(&line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
@@ -322,7 +326,7 @@ fn scratch_in(dir: &Path, prefix: &str) -> Vec<PathBuf> {
     entries.filter(|e| e.file_name().to_string_lossy().starts_with(prefix)).map(|e| e.path()).collect()
 }
 
-/// Until the child's trial runs; its scratch directory.
+/// Waits until the child's trial runs; returns its scratch directory.
 fn wait_for_trial(dir: &Path) -> PathBuf {
     let began = Instant::now();
     loop {
@@ -342,8 +346,8 @@ fn signal(child: &Child, name: &str) {
 }
 
 #[test]
-fn scratch_of_a_killed_process_goes_and_a_live_ones_stays() {
-    let place = Place::new();
+fn scratch_of_a_killed_process_is_removed_and_a_live_ones_stays() {
+    let place = TestDir::new();
     place.recorded();
     let mut live = slow_replay(&place, "--scratch ../tmp");
     let lives = wait_for_trial(&place.at("tmp"));
@@ -352,14 +356,14 @@ fn scratch_of_a_killed_process_goes_and_a_live_ones_stays() {
     let left = wait_for_trial(&place.at("other"));
     signal(&dead, "KILL");
     dead.wait().unwrap();
-    assert!(left.join("capture/image").exists(), "the database's pages are left by a kill");
-    // As a kill leaves it in TMPDIR; the number of a live process in its name changes nothing.
+    assert!(left.join("capture/image").exists(), "a kill leaves the capture");
+    // A leftover in TMPDIR; the id of a live process in its name makes no difference.
     let moved = place.at("tmp").join(format!("poolwright-scratch-{}", std::process::id()));
     std::fs::rename(&left, &moved).unwrap();
-    // Its own scratch is elsewhere: TMPDIR is looked at all the same.
+    // The next run checks TMPDIR even if its own scratch directory is elsewhere.
     place.expect("replay t.parquet --device none --arc 64M --warm 0 --scratch ../other", &[0]);
-    assert!(!moved.exists(), "what a killed process left stays");
-    assert!(lives.join("capture/image").exists(), "a live process lost its scratch");
+    assert!(!moved.exists(), "the leftovers of a killed process were not removed");
+    assert!(lives.join("capture/image").exists(), "the scratch directory of a live process was removed");
     signal(&live, "TERM");
     assert_eq!(live.wait().unwrap().code(), Some(130));
     assert!(!lives.exists());
@@ -367,9 +371,9 @@ fn scratch_of_a_killed_process_goes_and_a_live_ones_stays() {
 
 #[test]
 fn a_second_interruption_leaves_no_scratch() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.recorded();
-    // Stopped, the process takes both signals at once, so that none of its destructors runs between them.
+    // A stopped process receives both signals at once, so no destructor runs between them.
     for line in ["--scratch ../tmp", "--scratch ../tmp --dir ../tmp"] {
         for _ in 0..3 {
             let mut child = slow_replay(&place, line);
@@ -386,7 +390,7 @@ fn a_second_interruption_leaves_no_scratch() {
             }
         }
     }
-    // A trial's directory is removed by the next one where its process was killed with its parent.
+    // If a trial is killed with its parent, the next run removes its directory.
     place.expect("replay t.parquet --device none --warm 0 --scratch ../tmp --dir ../tmp", &[0]);
     assert_eq!(std::fs::read_dir(place.at("tmp")).unwrap().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! `poolwright record` as a user meets it: its end, its errors, and what a kill leaves behind.
+//! `poolwright record` as a user runs it: how it ends, its errors, and its trace after a kill.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -15,25 +15,25 @@ fn record(args: &[&str]) -> Output {
     Command::new(BIN).arg("record").args(args).stdin(Stdio::null()).output().expect("poolwright starts")
 }
 
-fn said(output: &Output) -> String {
+fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Whether recording is possible here; says by name and reason that a test is skipped where it is not.
+/// Whether recording is possible here. Otherwise prints that the test is skipped, and why.
 fn permitted(test: &str) -> bool {
     let dir = scratch();
     let out = dir.path().join("probe.parquet");
     let output =
         record(&["--dir", dir.path().to_str().unwrap(), "--for", "10ms", "-o", out.to_str().unwrap()]);
-    let refused = said(&output).contains("cannot record");
+    let refused = messages(&output).contains("cannot record");
     if refused {
-        eprintln!("SKIPPED {test}: {}", said(&output).trim());
+        eprintln!("SKIPPED {test}: {}", messages(&output).trim());
     }
     !refused
 }
 
 fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch folder")
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("create a scratch directory")
 }
 
 /// A recorder of a directory that runs until it is stopped.
@@ -60,14 +60,14 @@ impl Live {
     }
 
     fn wait(mut self) -> (Option<i32>, String) {
-        let status = self.child.wait().expect("it is our child");
+        let status = self.child.wait().expect("wait for the child");
         let mut line = String::new();
         BufReader::new(self.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         (status.code(), line)
     }
 }
 
-/// It holds its programs, and has come to sleep between two looks into the ring buffer.
+/// Waits until the recorder has loaded its programs and sleeps between two polls of the ring buffer.
 fn wait_until_it_records(child: &Child) {
     let records = || {
         let stack = std::fs::read_to_string(format!("/proc/{}/wchan", child.id())).unwrap_or_default();
@@ -124,10 +124,10 @@ fn a_killed_recorder_leaves_a_trace_that_opens() {
     let out = dir.path().join("t.parquet");
     let live = Live::start(dir.path(), &out);
     write(dir.path(), "f", 1000);
-    // The first checkpoint comes after some seconds at the latest.
+    // The first checkpoint follows within some seconds.
     let deadline = Instant::now() + Duration::from_secs(300);
     while Trace::load(&out).map_or(0, |trace| writes(&trace)) < 1000 {
-        assert!(Instant::now() < deadline, "no checkpoint holds the writes");
+        assert!(Instant::now() < deadline, "no checkpoint contains the writes");
         std::thread::sleep(Duration::from_millis(200));
     }
     write(dir.path(), "g", 1000);
@@ -146,7 +146,7 @@ fn a_process_that_ends_ends_the_recording() {
     let dir = scratch();
     let out = dir.path().join("t.parquet");
     let stop = dir.path().join("stop");
-    // Once more after the recording has begun.
+    // Again, after the recording has started.
     let program = format!(
         "import os, time
 while not os.path.exists({stop:?}):
@@ -166,7 +166,7 @@ open('f', 'w').write('x')"
     std::fs::write(stop, "").unwrap();
     child.wait().unwrap();
     let output = recorder.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("the process and its children ended"), "{text}");
     assert!(text.contains("no events lost"), "{text}");
@@ -174,8 +174,8 @@ open('f', 'w').write('x')"
 }
 
 #[test]
-fn an_idle_directory_is_said_to_be_idle() {
-    if !permitted("an_idle_directory_is_said_to_be_idle") {
+fn an_idle_directory_is_reported() {
+    if !permitted("an_idle_directory_is_reported") {
         return;
     }
     let dir = scratch();
@@ -183,10 +183,10 @@ fn an_idle_directory_is_said_to_be_idle() {
     let output =
         record(&["--dir", dir.path().to_str().unwrap(), "--for", "100ms", "-o", out.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("nothing was recorded"), "{}", said(&output));
+    assert!(messages(&output).contains("nothing was recorded"), "{}", messages(&output));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "an empty trace was left behind");
 
-    // An older trace stays as it was.
+    // An older trace is unchanged.
     let event = common::event();
     let files = vec![poolwright_trace::File { path: "/db/x".to_owned(), ..Default::default() }];
     let elsewhere = scratch();
@@ -196,7 +196,7 @@ fn an_idle_directory_is_said_to_be_idle() {
     let args =
         ["--dir", dir.path().to_str().unwrap(), "--for", "100ms", "--json", "-o", out.to_str().unwrap()];
     let output = record(&args);
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", messages(&output));
     let object = common::json_output("record", &output.stdout);
     assert!(object["trace"].is_null() && object["events"] == 0, "{object}");
     assert_eq!(std::fs::read(&out).unwrap(), before);
@@ -211,14 +211,14 @@ fn a_missing_subject_is_named_and_leaves_no_file() {
     let missing = dir.path().join("missing");
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
-    for (args, words) in [
+    for (args, fragments) in [
         (["--dir", missing.to_str().unwrap()], "cannot follow"),
         (["--dir", file.to_str().unwrap()], "cannot follow"),
         (["--pid", "4194305"], "no such process"),
     ] {
         let output = record(&[args[0], args[1], "-o", out]);
         assert_eq!(output.status.code(), Some(1), "{args:?}");
-        assert!(said(&output).contains(words), "{}", said(&output));
+        assert!(messages(&output).contains(fragments), "{}", messages(&output));
         assert!(!Path::new(out).exists(), "{args:?}");
     }
 }
@@ -238,7 +238,7 @@ fn usage_errors_end_with_2() {
 }
 
 #[test]
-fn a_file_that_is_no_trace_is_left_alone() {
+fn a_file_that_is_not_a_trace_stays_unchanged() {
     let dir = scratch();
     let out = dir.path().join("precious");
     std::fs::write(&out, "not a trace").unwrap();
@@ -248,7 +248,7 @@ fn a_file_that_is_no_trace_is_left_alone() {
     assert_eq!(std::fs::read_to_string(&out).unwrap(), "not a trace");
 }
 
-/// Without capabilities (dropped from the bounding set, so that even root has none) the message names ways around.
+/// Without capabilities (dropped from the bounding set, so that even root has none), the message names the alternatives.
 #[test]
 fn without_privilege_the_other_ways_are_named() {
     let dir = scratch();
@@ -272,14 +272,14 @@ fn without_privilege_the_other_ways_are_named() {
         eprintln!("SKIPPED without_privilege_the_other_ways_are_named: setpriv is not installed");
         return;
     };
-    let text = said(&output);
+    let text = messages(&output);
     if text.contains("setpriv:") {
         eprintln!("SKIPPED without_privilege_the_other_ways_are_named: {text}");
         return;
     }
     assert_eq!(output.status.code(), Some(1), "{text}");
-    for words in ["CAP_BPF", "CAP_PERFMON", "trace import"] {
-        assert!(text.contains(words), "{text}");
+    for fragments in ["CAP_BPF", "CAP_PERFMON", "trace import"] {
+        assert!(text.contains(fragments), "{text}");
     }
-    assert!(!out.exists(), "an empty trace of a recording that never was");
+    assert!(!out.exists(), "a failed start must leave no trace");
 }

@@ -1,5 +1,5 @@
-//! What the program refuses because it could harm a pool, with exit code 3: a pool that another host has open, a library
-//! that it was not compiled for; and what a read-only mount leaves alone.
+//! Refusals with exit code 3 that protect a pool: a pool that another host has open, a library for which the program was not compiled.
+//! Also: a read-only mount changes nothing, and a mirror survives a full disk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 mod common;
 
 use common::mounted::{Mounted, umount, until, write};
-use common::{Place, skip_without_fuse};
+use common::{TestDir, skip_without_fuse};
 
 /// The libzpool that the program loads.
 fn library() -> PathBuf {
@@ -17,13 +17,13 @@ fn library() -> PathBuf {
     PathBuf::from(line.split("=> ").nth(1).unwrap().split(' ').next().unwrap())
 }
 
-/// A package upgrade replaces the library under the same name; its structures may be others.
+/// A package upgrade replaces the library under the same name, possibly with different structures.
 #[test]
 fn another_library_is_refused() {
-    let p = Place::new();
+    let p = TestDir::new();
     let name = library().file_name().unwrap().to_owned();
     let mut bytes = std::fs::read(library()).unwrap();
-    // The build id's note: sizes, type 3, "GNU", then the id.
+    // The note with the build id: sizes, type 3, "GNU", then the id.
     let note = bytes.windows(8).position(|w| w == b"\x03\0\0\0GNU\0").expect("the library has a build id");
     bytes[note + 8] ^= 0xff;
     std::fs::create_dir(p.at("lib")).unwrap();
@@ -32,27 +32,29 @@ fn another_library_is_refused() {
         let mut command = p.plain();
         command.args(line.split(' ')).env("LD_LIBRARY_PATH", p.at("lib"));
         let done = command.output().unwrap();
-        let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
-        assert_eq!(done.status.code(), code, "{line}: {said}");
-        let words: &[&str] =
+        let messages = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+        assert_eq!(done.status.code(), code, "{line}: {messages}");
+        let fragments: &[&str] =
             if code == Some(3) { &["refused", "build id", "hint: rebuild"] } else { &["unknown version"] };
-        words.iter().for_each(|word| assert!(said.contains(word), "{line}: does not say {word:?}: {said}"));
+        fragments.iter().for_each(|fragment| {
+            assert!(messages.contains(fragment), "{line}: does not contain {fragment:?}: {messages}")
+        });
     }
     assert!(!p.at("img").exists());
     p.run("pool create tank img:1G");
 }
 
-/// Test switches that weaken durability are not in a program that is shipped.
+/// The shipped program does not contain test switches that weaken durability.
 #[test]
 fn the_program_has_no_simulated_power_cuts() {
     let program = std::fs::read(assert_cmd::cargo::cargo_bin!("poolwright")).unwrap();
-    let has = |word: &[u8]| program.windows(word.len()).any(|w| w == word);
+    let has = |fragment: &[u8]| program.windows(fragment.len()).any(|w| w == fragment);
     assert!(has(b"POOLWRIGHT_RUNTIME_DIR"), "the search works");
     assert!(!has(b"POOLWRIGHT_POWER"));
 }
 
-/// A pool on `img` whose log holds what its dataset does not: its mount was killed.
-fn crashed(p: &Place, host: Option<&str>) -> bool {
+/// Creates a pool on `img` with data that are only in its log, because its mount was killed.
+fn crashed(p: &TestDir, host: Option<&str>) -> bool {
     p.run("pool create tank img:256M");
     std::fs::create_dir(p.at("m")).unwrap();
     let mut command = p.plain();
@@ -72,7 +74,7 @@ fn crashed(p: &Place, host: Option<&str>) -> bool {
     }
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let pid = common::json_output("mount", &done.stdout)["pid"].to_string();
-    // A log begins with a transaction group, which has the first file.
+    // A log begins with a transaction group, which contains the first file.
     write(p.at("m/first"), b"acknowledged").unwrap();
     write(p.at("m/row"), b"acknowledged").unwrap();
     assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
@@ -84,11 +86,11 @@ fn crashed(p: &Place, host: Option<&str>) -> bool {
 #[test]
 fn a_pool_that_another_host_has_open_is_refused() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     if !crashed(&p, Some("elsewhere")) {
         return;
     }
-    let words = ["refused", "elsewhere", "--force"];
+    let fragments = ["refused", "elsewhere", "--force"];
     for line in [
         "pool import tank img",
         "pool scrub tank",
@@ -98,7 +100,7 @@ fn a_pool_that_another_host_has_open_is_refused() {
         "mount tank m",
         "mount -o readonly tank m",
     ] {
-        p.fails(line, 3, &words);
+        p.fails(line, 3, &fragments);
     }
     p.run("pool import --force tank img");
     p.run("dataset list -r tank");
@@ -107,13 +109,13 @@ fn a_pool_that_another_host_has_open_is_refused() {
 #[test]
 fn a_read_only_mount_changes_no_byte() {
     skip_without_fuse!();
-    let p = Place::new();
+    let p = TestDir::new();
     crashed(&p, None);
     let before = std::fs::read(p.at("img")).unwrap();
-    let said = p.command("mount -o readonly tank m --background").assert().success();
-    let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
-    assert!(said.contains("which a read-only pool does not show"), "{said}");
-    assert!(!p.at("m/row").exists(), "what the log holds is shown");
+    let messages = p.command("mount -o readonly tank m --background").assert().success();
+    let messages = String::from_utf8_lossy(&messages.get_output().stderr).into_owned();
+    assert!(messages.contains("which a read-only pool does not show"), "{messages}");
+    assert!(!p.at("m/row").exists(), "data that is only in the log is visible");
     assert_eq!(write(p.at("m/new"), b"x").unwrap_err().raw_os_error(), Some(libc::EROFS));
     for line in [
         "dataset set compression=off tank",
@@ -126,14 +128,14 @@ fn a_read_only_mount_changes_no_byte() {
     p.run("dataset list -r tank");
     p.run("dataset get recordsize tank");
     until("it can be unmounted", || umount(&p.at("m")));
-    // Not by a verb, which would open the pool for writing.
+    // Not with a verb, which would open the pool for writing.
     until("the owner has ended", || !p.at("run/tank.sock").exists());
     assert!(std::fs::read(p.at("img")).unwrap() == before, "the file has changed");
     p.run("pool import tank img");
     assert!(std::fs::read(p.at("img")).unwrap() != before, "the search for changes works");
 }
 
-/// A file system that is full under one side of a mirror: the pool goes on, and says so.
+/// If the file system under one side of a mirror is full, the pool continues and reports it.
 #[test]
 fn a_full_disk_under_one_side_of_a_mirror() {
     skip_without_fuse!();
@@ -155,7 +157,7 @@ fn a_full_disk_under_one_side_of_a_mirror() {
     until("the owner has ended", || !mounted.is_alive());
 }
 
-/// A file system with little room.
+/// A small file system.
 struct Small(tempfile::TempDir);
 
 impl Small {

@@ -1,4 +1,4 @@
-//! `poolwright replay` as a user runs it: what a trial may take.
+//! `poolwright replay` as a user runs it: limits of time, space and memory, and the source of the data.
 
 mod common;
 
@@ -10,7 +10,7 @@ use poolwright_trace::{Event, File, Flags, Op, Trace};
 
 const PAGE: u64 = 16384;
 
-/// A write of a page of the only file.
+/// A write of one page of the only file.
 fn write(t_ns: u64, page: u64) -> Event {
     Event {
         t_ns,
@@ -26,7 +26,7 @@ fn write(t_ns: u64, page: u64) -> Event {
     }
 }
 
-/// A file of so many pages, and a trace of it.
+/// Creates a file with `pages` pages, and a trace of it.
 fn recorded(dir: &Path, pages: u64, events: Vec<Event>) {
     let path = dir.join("table.ibd");
     std::fs::write(&path, vec![b'x'; (pages * PAGE) as usize]).unwrap();
@@ -35,7 +35,7 @@ fn recorded(dir: &Path, pages: u64, events: Vec<Event>) {
     Trace { files: vec![file], events, ..Trace::default() }.save(dir.join("t.parquet")).unwrap();
 }
 
-/// Writes with a sync after each: on a device whose flush takes 50 ms they take 20 s, unless syncs are ignored.
+/// Writes with a sync after each. On a device with a flush of 50 ms they take 20 s, unless syncs are ignored.
 fn many_syncs(dir: &Path) {
     let synced = |i: u64| {
         let write = write(i * 1_000_000, i % 64);
@@ -54,18 +54,18 @@ fn replay(dir: &Path, more: &str) -> Output {
 }
 
 #[test]
-fn a_trial_that_takes_too_long_is_no_result() {
+fn a_trial_that_takes_too_long_has_no_result() {
     let dir = tempfile::tempdir().unwrap();
     many_syncs(dir.path());
     let out = replay(dir.path(), "-o sync=standard,disabled --repeat 2 --trial-timeout 8s --json");
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
-    let said = common::json_output("replay", &out.stdout);
-    let runs = said["runs"].as_array().unwrap();
+    let result = common::json_output("replay", &out.stdout);
+    let runs = result["runs"].as_array().unwrap();
     let syncs: Vec<_> = runs.iter().map(|run| run["settings"]["data"]["sync"].as_str()).collect();
     assert_eq!(syncs, [Some("disabled"); 2]);
-    assert_eq!(said["comparisons"], serde_json::json!([]));
+    assert_eq!(result["comparisons"], serde_json::json!([]));
     let stopped = serde_json::json!([{"settings": {"*": {"sync": "standard"}}, "trial": 1, "limit_s": 8.0}]);
-    assert_eq!(said["stopped"], stopped, "and it is not tried again");
+    assert_eq!(result["stopped"], stopped, "and it is not tried again");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_pass_ends_after_the_time_given() {
     many_syncs(dir.path());
     // The syncs alone take 20 s.
     let out = replay(dir.path(), "--application --for 2s --json");
-    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert_eq!(out.status.code(), Some(0), "{}", messages(&out));
     let run = common::json_output("replay", &out.stdout);
     let (share, rate) = (run["work_share"].as_f64().unwrap(), run["work_rate"].as_f64().unwrap());
     assert!(share > 0.0 && share < 0.5 && rate > 0.0, "{share} {rate}");
@@ -82,7 +82,7 @@ fn a_pass_ends_after_the_time_given() {
     refused(dir.path(), "--for 2s", &["--application"]);
 }
 
-/// The trial would write ten times what the file system holds.
+/// The trial would write ten times the size of the file system.
 #[test]
 fn a_trial_leaves_room_on_its_file_system() {
     let dir = tempfile::tempdir().unwrap();
@@ -96,19 +96,19 @@ fn a_trial_leaves_room_on_its_file_system() {
         eprintln!("SKIPPED a_trial_leaves_room_on_its_file_system: mounting a small tmpfs is not permitted");
         return;
     }
-    // What the trial may still write is a second of this device.
-    let words = "replay t.parquet --warm 0 --arc 64M --device write=1ms,write_bw=30M,depth=4 --scratch small -o compression=off";
+    // The trial may still write as much as this device writes in a second.
+    let line = "replay t.parquet --warm 0 --arc 64M --device write=1ms,write_bw=30M,depth=4 --scratch small -o compression=off";
     let out = Command::new(assert_cmd::cargo::cargo_bin!("poolwright"))
         .current_dir(dir.path())
-        .args(words.split(' '))
+        .args(line.split(' '))
         .output();
     let left: Vec<_> =
         std::fs::read_dir(&small).into_iter().flatten().flatten().map(|e| e.file_name()).collect();
     let unmounted = std::process::Command::new("umount").arg(&small).status();
     let out = out.unwrap();
     assert!(unmounted.unwrap().success());
-    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
-    assert!(said(&out).contains("MiB free") && said(&out).contains("hint: "), "{}", said(&out));
+    assert_eq!(out.status.code(), Some(1), "{}", messages(&out));
+    assert!(messages(&out).contains("MiB free") && messages(&out).contains("hint: "), "{}", messages(&out));
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -119,25 +119,28 @@ fn trials_that_all_take_too_long_are_a_failure() {
     let slow = [("-o recordsize=16K", "recordsize=16K"), ("--dir . --paced 0.01", " in .")];
     for (options, setting) in slow {
         let out = replay(dir.path(), &format!("{options} --trial-timeout 1s"));
-        let (said, why) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-        assert_eq!(out.status.code(), Some(1), "{said}{why}");
-        assert!(said.contains("Stopped after 1 s, so there is no result for "), "{said}");
-        assert!(said.contains(&format!("{setting}.")) && !said.contains("OpenZFS defaults"), "{said}");
+        let (messages, why) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        assert_eq!(out.status.code(), Some(1), "{messages}{why}");
+        assert!(messages.contains("Stopped after 1 s, so there is no result for "), "{messages}");
+        assert!(
+            messages.contains(&format!("{setting}.")) && !messages.contains("OpenZFS defaults"),
+            "{messages}"
+        );
         assert!(why.contains("--trial-timeout") && why.contains("--first"), "{why}");
     }
     let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().map(|e| e.file_name()).collect();
     assert_eq!(left.len(), 2, "the table and the trace only: {left:?}");
 }
 
-fn said(out: &Output) -> String {
+fn messages(out: &Output) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr)
 }
 
-fn refused(dir: &Path, more: &str, words: &[&str]) {
+fn refused(dir: &Path, more: &str, fragments: &[&str]) {
     let out = replay(dir, more);
-    assert_eq!(out.status.code(), Some(2), "{more}: {}", said(&out));
-    for word in words {
-        assert!(said(&out).contains(word), "{more}: {word:?} is not in {}", said(&out));
+    assert_eq!(out.status.code(), Some(2), "{more}: {}", messages(&out));
+    for fragment in fragments {
+        assert!(messages(&out).contains(fragment), "{more}: {fragment:?} is not in {}", messages(&out));
     }
 }
 
@@ -165,8 +168,8 @@ fn bytes_come_from_the_named_directory_only() {
     std::fs::create_dir(&copy).unwrap();
     std::fs::copy(dir.path().join("table.ibd"), copy.join("table.ibd")).unwrap();
     let out = replay(dir.path(), "--data copy --json");
-    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
-    assert!(said(&out).contains("warning: 1 of the 2 files"), "{}", said(&out));
+    assert_eq!(out.status.code(), Some(0), "{}", messages(&out));
+    assert!(messages(&out).contains("warning: 1 of the 2 files"), "{}", messages(&out));
     let run = common::json_output("replay", &out.stdout);
     assert_eq!(run["written_real"].as_f64(), Some(0.5), "one of the two writes is of a file that is there");
 }
@@ -188,29 +191,29 @@ fn a_plain_directory_has_no_settings_and_no_arc() {
     let dir = tempfile::tempdir().unwrap();
     many_syncs(dir.path());
     let out = replay(dir.path(), "--dir . --first 100ms");
-    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
-    let text = said(&out);
+    assert_eq!(out.status.code(), Some(0), "{}", messages(&out));
+    let text = messages(&out);
     let row = text.lines().find(|l| l.contains(" in .")).unwrap_or_else(|| panic!("no row in {text}"));
     assert!(!text.contains("OpenZFS defaults") && !row.contains('%'), "{text}");
 }
 
 #[test]
-fn a_sample_too_small_is_called_that() {
+fn a_sample_that_is_too_small_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     many_syncs(dir.path());
     let out = replay(dir.path(), "--sample-bytes 1");
-    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
-    assert!(said(&out).contains("a sample of 1B of the 1M"), "{}", said(&out));
+    assert_eq!(out.status.code(), Some(1), "{}", messages(&out));
+    assert!(messages(&out).contains("a sample of 1B of the 1M"), "{}", messages(&out));
     assert!(
-        said(&out).contains("--sample-bytes") && !said(&out).contains("no read or write on"),
+        messages(&out).contains("--sample-bytes") && !messages(&out).contains("no read or write on"),
         "{}",
-        said(&out)
+        messages(&out)
     );
 }
 
-/// Every MiB of 400 GiB of a log: with a limit that permits it, the memory has no room for that.
+/// An access to every MiB of a log of 400 GiB: the limit permits the capture, but it does not fit in memory.
 #[test]
-fn a_capture_that_memory_has_no_room_for_is_refused_before_it_is_made() {
+fn a_capture_that_exceeds_memory_is_refused_before_it_is_made() {
     const MIB: u64 = 1 << 20;
     if poolwright_host::memory::available().is_none_or(|available| available > 400 << 30) {
         eprintln!("not tested: this machine has more memory than that, or does not say");
@@ -233,6 +236,10 @@ fn a_capture_that_memory_has_no_room_for_is_refused_before_it_is_made() {
     let trace = Trace { files: vec![file], events: (0..400 << 10).map(event).collect(), ..Trace::default() };
     trace.save(dir.path().join("t.parquet")).unwrap();
     let out = replay(dir.path(), "--sample-bytes 1T");
-    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
-    assert!(said(&out).contains("of memory") && said(&out).contains("--sample-bytes"), "{}", said(&out));
+    assert_eq!(out.status.code(), Some(1), "{}", messages(&out));
+    assert!(
+        messages(&out).contains("of memory") && messages(&out).contains("--sample-bytes"),
+        "{}",
+        messages(&out)
+    );
 }

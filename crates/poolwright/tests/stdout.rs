@@ -1,17 +1,17 @@
-//! Standard output that cannot be written, under every kind of verb: a full one is exit code 1 and a plain message, a
-//! closed one ends quietly with 0, and a pool that was open is exported.
+//! Standard output that cannot be written, with all kinds of verbs. If it is full, the exit code is 1, with a message; if it is closed, the
+//! program ends quietly with 0. An open pool is exported in both cases.
 
 mod common;
 
 use std::fs::File;
 use std::process::{Output, Stdio};
 
-use common::Place;
+use common::TestDir;
 
 const LOG: &str = "fio version 3 iolog\n0 /db/t.ibd add\n1 /db/t.ibd open\n10 /db/t.ibd read 0 16384\n\
                    20 /db/t.ibd write 16384 16384\n30 /db/t.ibd sync 0 0\n40 /db/t.ibd close\n";
 
-/// In this order: each finds what the one before has made, although that could not say so.
+/// Command lines in order: each one needs the result of the previous one, which was complete although its output failed.
 const PRINTING: &[&str] = &[
     "--help",
     "--version",
@@ -44,19 +44,19 @@ const PRINTING: &[&str] = &[
     "pool import tank d0",
 ];
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> TestDir {
+    let place = TestDir::new();
     std::fs::write(place.at("data"), b"transaction group ".repeat(20_000)).unwrap();
     std::fs::write(place.at("log"), LOG).unwrap();
     place
 }
 
-fn run(place: &Place, line: &str, stdout: Stdio) -> (Output, String) {
+fn run(place: &TestDir, line: &str, stdout: Stdio) -> (Output, String) {
     let mut command = place.plain();
     command.args(line.split_whitespace()).stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output, said)
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, messages)
 }
 
 fn full() -> Stdio {
@@ -71,10 +71,10 @@ fn closed() -> Stdio {
 fn a_full_standard_output_is_a_failure_with_a_plain_message() {
     let place = place();
     for line in PRINTING {
-        let (output, said) = run(&place, line, full());
-        assert_eq!(output.status.code(), Some(1), "{line}: {said}");
-        assert!(said.contains("cannot write to standard output: No space left"), "{line}: {said}");
-        assert!(!said.contains("defect") && !said.contains("panicked"), "{line}: {said}");
+        let (output, messages) = run(&place, line, full());
+        assert_eq!(output.status.code(), Some(1), "{line}: {messages}");
+        assert!(messages.contains("cannot write to standard output: No space left"), "{line}: {messages}");
+        assert!(!messages.contains("defect") && !messages.contains("panicked"), "{line}: {messages}");
     }
     assert_eq!(place.json("pool list")["pools"][0]["health"], "ONLINE");
 }
@@ -83,9 +83,9 @@ fn a_full_standard_output_is_a_failure_with_a_plain_message() {
 fn a_closed_standard_output_ends_quietly() {
     let place = place();
     for line in PRINTING {
-        let (output, said) = run(&place, line, closed());
-        assert_eq!(output.status.code(), Some(0), "{line}: {said}");
-        assert!(!said.contains("standard output") && !said.contains("defect"), "{line}: {said}");
+        let (output, messages) = run(&place, line, closed());
+        assert_eq!(output.status.code(), Some(0), "{line}: {messages}");
+        assert!(!messages.contains("standard output") && !messages.contains("defect"), "{line}: {messages}");
     }
     assert_eq!(place.json("pool list")["pools"][0]["health"], "ONLINE");
 }

@@ -62,7 +62,7 @@ fn an_export_comes_back() {
     poolwright(dir.path()).args(args).assert().success();
     poolwright(dir.path()).args(["trace", "import", "back", "-o", "back.parquet"]).assert().success();
     assert_eq!(Reader::open(dir.path().join("back.parquet")).unwrap().len(), 5);
-    // A second time only with --force.
+    // The second export needs --force.
     poolwright(dir.path()).args(args).assert().code(3);
     poolwright(dir.path()).args(args).arg("--force").assert().success();
     let onto = ["trace", "export", "t.parquet", "-o", "t.parquet", "--force"];
@@ -124,7 +124,7 @@ fn a_torn_trace_is_shown_with_a_warning() {
     assert_eq!((shown["events"].as_u64(), shown["torn_bytes"].as_u64()), (Some(1), Some(100)));
     assert!(String::from_utf8_lossy(&output.stderr).contains("torn"));
 
-    // Cut where no event is whole: an error, with what is lost.
+    // Truncated before the first complete event: an error that reports the loss.
     let torn: Vec<Event> = (0..5000).map(|i| Event { t_ns: i, offset: i * 8192, ..event }).collect();
     let files = vec![File { path: "/db/x".to_owned(), ..File::default() }];
     Trace { meta: Meta::default(), files, events: torn }.save(&path).unwrap();
@@ -134,9 +134,12 @@ fn a_torn_trace_is_shown_with_a_warning() {
         ["trace show t.parquet", "trace show t.parquet --json", "trace export t.parquet", "mrc t.parquet"]
     {
         let done = poolwright(dir.path()).args(line.split(' ')).assert().code(1);
-        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        let messages = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
         let of = format!("of its {} bytes", whole.len() * 7 / 10);
-        assert!(said.contains("no event before the torn part") && said.contains(&of), "{line}: {said}");
+        assert!(
+            messages.contains("no event before the torn part") && messages.contains(&of),
+            "{line}: {messages}"
+        );
         assert!(done.get_output().stdout.is_empty(), "{line}");
     }
 }

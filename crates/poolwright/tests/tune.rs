@@ -1,4 +1,4 @@
-//! `poolwright tune` as a user runs it: what it says of its data.
+//! `poolwright tune` as a user runs it: data and log in one directory, foreign recordings, repetition, and published advice.
 
 mod common;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const PAGE: u64 = 4096;
 
-/// An SQLite database and its log, which cannot leave the directory; nearly all syncs are the log's.
+/// An SQLite database and its log, which must be in the same directory; nearly all syncs are those of the log.
 fn sqlite(dir: &Path) -> (PathBuf, PathBuf) {
     let data = dir.join("db");
     std::fs::create_dir(&data).unwrap();
@@ -78,7 +78,7 @@ fn tune(dir: &Path, data: &Path, trace: &Path, more: &[&str]) -> Output {
         .unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -87,7 +87,7 @@ fn a_log_that_shares_the_directory_is_tried_with_the_data() {
     let dir = tempfile::tempdir().unwrap();
     let (data, trace) = sqlite(dir.path());
     let out = tune(dir.path(), &data, &trace, &["--json"]);
-    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&out)));
+    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", messages(&out)));
     let plan = common::follows_schema("plan", plan);
     let role = |name: &str| plan["roles"].as_array().unwrap().iter().find(|r| r["role"] == name).unwrap();
     assert_eq!(role("data")["together_with"], serde_json::json!(["wal"]));
@@ -95,7 +95,7 @@ fn a_log_that_shares_the_directory_is_tried_with_the_data() {
     assert_eq!(role("wal")["recommended"], role("data")["recommended"]);
     let notes = role("wal")["notes"].to_string();
     assert!(notes.contains("tried together with data") && !notes.contains("too"), "{notes}");
-    // The log's syncs are in the trials' figures: the data alone has one in the whole recording.
+    // The figures of the trials include the syncs of the log: the data have only one in the whole recording.
     let today = role("data")["evidence"].as_array().unwrap().iter().find(|e| e["outcome"] == "current");
     assert!(today.unwrap()["metrics"]["fsync_p50_ns"]["median"].as_f64() > Some(0.0), "{today:?}");
 }
@@ -108,22 +108,22 @@ fn the_recording_of_another_directory_is_refused() {
     std::fs::create_dir(&other).unwrap();
     std::fs::copy(data.join("app.db"), other.join("app.db")).unwrap();
     let out = tune(dir.path(), &other, &trace, &[]);
-    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+    assert_eq!(out.status.code(), Some(2), "{}", messages(&out));
     for part in ["none of the 2 files", "app.db", "\nhint: "] {
-        assert!(said(&out).contains(part), "{part:?} is not in {}", said(&out));
+        assert!(messages(&out).contains(part), "{part:?} is not in {}", messages(&out));
     }
     assert!(!dir.path().join("plan.json").exists());
 }
 
 #[test]
-fn a_recording_with_files_elsewhere_is_warned_of() {
+fn a_recording_with_files_elsewhere_causes_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let (data, trace) = sqlite(dir.path());
     let mut mixed = Trace::load(&trace).unwrap();
     mixed.files[1].path = dir.path().join("elsewhere-wal").display().to_string();
     mixed.save(&trace).unwrap();
     let out = tune(dir.path(), &data, &trace, &["--json"]);
-    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&out)));
+    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", messages(&out)));
     let plan = common::follows_schema("plan", plan);
     let warnings = plan["warnings"].to_string();
     assert!(warnings.contains("1 of the 2 files in the recording"), "{warnings}");
@@ -151,32 +151,36 @@ fn a_run_is_repeated_from_its_plan_and_refused_for_another_recording() {
     let (data, trace) = sqlite(dir.path());
     let first =
         tune(dir.path(), &data, &trace, &["--goal", "space", "--require", "work_rate>=-50%", "--seed", "7"]);
-    assert!(matches!(first.status.code(), Some(0 | 4)), "{}", said(&first));
+    assert!(matches!(first.status.code(), Some(0 | 4)), "{}", messages(&first));
     let old = plan(&dir.path().join("plan.json"));
     assert_eq!(old["request"]["requirements"], serde_json::json!(["work_rate>=-50%"]));
     assert_eq!((&old["request"]["goal"], &old["request"]["seed"]), (&"space".into(), &7.into()));
 
     let again = repeat(dir.path(), &[]);
     let new = plan(&dir.path().join("plan-repeated.json"));
-    assert_eq!(new["request"], old["request"], "the repetition asks for the same");
+    assert_eq!(new["request"], old["request"], "the repetition has the same request");
     let same = new["repetition"]["same"].as_bool().unwrap();
-    assert_eq!(again.status.code(), Some(if same { 0 } else { 1 }), "{}", said(&again));
+    assert_eq!(again.status.code(), Some(if same { 0 } else { 1 }), "{}", messages(&again));
     assert_eq!(new["repetition"]["of"], old["created"]);
     let text = String::from_utf8_lossy(&again.stdout).into_owned();
     for part in ["Repeated the plan of ", "\n  then  data: ", "\n  now   data: ", "plan-repeated.json"] {
         assert!(text.contains(part), "{part:?} is not in {text}");
     }
-    assert_eq!(plan(&dir.path().join("plan.json")), old, "the plan itself stays");
+    assert_eq!(plan(&dir.path().join("plan.json")), old, "the plan is unchanged");
 
     let mut other = Trace::load(&trace).unwrap();
     other.events.truncate(900);
     other.save(&trace).unwrap();
     let refused = repeat(dir.path(), &[]);
-    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
-    assert!(said(&refused).contains("is not the plan's recording"), "{}", said(&refused));
+    assert_eq!(refused.status.code(), Some(2), "{}", messages(&refused));
+    assert!(messages(&refused).contains("is not the plan's recording"), "{}", messages(&refused));
     let elsewhere = repeat(dir.path(), &["."]);
-    assert_eq!(elsewhere.status.code(), Some(2), "{}", said(&elsewhere));
-    assert!(said(&elsewhere).contains("the plan was made for the database in"), "{}", said(&elsewhere));
+    assert_eq!(elsewhere.status.code(), Some(2), "{}", messages(&elsewhere));
+    assert!(
+        messages(&elsewhere).contains("the plan was made for the database in"),
+        "{}",
+        messages(&elsewhere)
+    );
     assert_eq!(repeat(dir.path(), &["--arc", "64M"]).status.code(), Some(2));
 }
 
@@ -185,7 +189,7 @@ fn published_advice_is_measured_where_it_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let (data, trace) = sqlite(dir.path());
     let out = tune(dir.path(), &data, &trace, &["--check-advice", "--json"]);
-    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&out)));
+    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", messages(&out)));
     let plan = common::follows_schema("plan", plan);
     let advice = plan["advice"].as_array().unwrap();
     let rule = |name: &str| advice.iter().find(|a| a["rule"] == name).unwrap_or_else(|| panic!("{advice:?}"));

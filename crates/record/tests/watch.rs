@@ -48,8 +48,8 @@ fn follow(seen: &Receiver<Seen>) -> (Vec<File>, Vec<Event>) {
 }
 
 #[test]
-fn events_are_told_while_they_happen() {
-    if !permitted("events_are_told_while_they_happen") {
+fn events_arrive_during_the_recording() {
+    if !permitted("events_arrive_during_the_recording") {
         return;
     }
     let scratch = scratch();

@@ -131,7 +131,7 @@ fn fio(dir: &Path, args: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn fio_and_we_understand_each_other() {
+fn fio_replays_an_exported_log_and_its_log_is_imported() {
     let dir = tempfile::tempdir().unwrap();
     let target: PathBuf = dir.path().join("data");
     let filename = format!("--filename={}", target.display());

@@ -198,7 +198,7 @@ fn raw(socket: &Path, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn nonsense_is_answered_and_harms_nobody() {
+fn invalid_requests_get_an_error_and_harm_no_client() {
     let served = Served::new("nonsense");
     let mut patient = served.client();
     for bytes in

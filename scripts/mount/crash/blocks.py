@@ -1,4 +1,4 @@
-"""Overwrites at random places of files that stay, synced now and then: what a database does to its pages."""
+"""A load that overwrites random ranges of existing files and syncs them, like a database its pages."""
 
 import contextlib
 import ctypes
@@ -13,24 +13,24 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def punch(fd, at, length):
-    """Makes a hole; Python's own fallocate knows no modes."""
+    """Punches a hole. (os.posix_fallocate has no modes.)"""
     if LIBC.fallocate(fd, PUNCH_HOLE | KEEP_SIZE, ctypes.c_long(at), ctypes.c_long(length)):
         raise OSError(ctypes.get_errno(), "fallocate")
 
 
 def opened_until(end, path, flags):
-    """A descriptor that is closed with `end`, an ExitStack."""
+    """Opens a file that `end`, an ExitStack, closes."""
     fd = os.open(path, flags)
     end.callback(os.close, fd)
     return fd
 
 
 class Blocks(Load):
-    """Each thread overwrites ranges of its own file, or of one that the others share, then syncs. Some of it are holes,
-    some is cut off and made longer again, and some is written with O_DSYNC: then it is acknowledged at once.
+    """Each thread overwrites ranges of its own file, or of its part of a shared file, then syncs. Some changes are holes, some
+    truncate and extend the file, and some are writes with O_DSYNC, which are acknowledged at once.
 
-    After a crash every byte must be as it was at the last acknowledged sync, except in the ranges written since: there
-    each byte is the old one or one that was written.
+    After a crash, every byte must be as at the last acknowledged sync, except in ranges written since then: there each byte must be
+    the old one or a written one.
     """
 
     name = "blocks"
@@ -57,7 +57,7 @@ class Blocks(Load):
             os.close(fd)
 
     def place(self, directory, number):
-        """A thread's file, and where its part of it begins: the first has one alone, the others share one."""
+        """A thread's file, and the offset of its part. The first thread has its own file; the others share one."""
         return os.path.join(directory, "own" if number == 0 else "shared"), max(number - 1, 0) * self.SIZE
 
     def work(self, directory, number, stop):
@@ -94,7 +94,7 @@ class Blocks(Load):
             os.ftruncate(fd, self.SIZE)
 
     def somewhere(self, number, length):
-        """Often where the last one was: records of the log about the same block meet only between two syncs."""
+        """A random offset, often the previous one, so that the log has several records of one block between two syncs."""
         if self.draw.random() < 0.4:
             self.last[number] = self.draw.randrange(self.SIZE)
         return min(self.last[number], self.SIZE - length)
@@ -106,7 +106,7 @@ class Blocks(Load):
             length, at = -(-length // BLOCK) * BLOCK, at // BLOCK * BLOCK
             length = min(length, self.SIZE - at)
         body = self.draw.randbytes(length)
-        # Memory of whole pages, as direct I/O wants it.
+        # Page-aligned memory for direct I/O.
         memory = mmap.mmap(-1, length)
         memory[:] = body
         self.flying[number].append((at, body))
@@ -121,7 +121,7 @@ class Blocks(Load):
             with open(path, "rb") as file:
                 file.seek(begin)
                 found = file.read(self.SIZE)
-            if number == 0:  # cut short, and not yet made longer again: what is missing compares as zeros
+            if number == 0:  # truncated and not extended yet: the missing bytes compare as zeros
                 found = found.ljust(self.SIZE, b"\0")
             if len(found) != self.SIZE:
                 raise Lost(f"{path}: {len(found)} bytes from {begin} on, expected {self.SIZE}")
@@ -139,7 +139,7 @@ class Blocks(Load):
             wrong = [n for n in range(high - low) if all(found[low + n] != one[n] for one in wanted)]
             if wrong:
                 first, last = low + wrong[0], low + wrong[-1]
-                what = "never written" if len(wanted) == 1 else f"none of {len(wanted)} that could be"
+                what = "never written" if len(wanted) == 1 else f"none of {len(wanted)} possible values"
                 zeros = not any(found[low + n] for n in wrong)
                 raise Lost(f"part {number}: {len(wrong)} bytes from {first} to {last} are {what}"
                            f"{', all zero' if zeros else ''} (synced range {low} to {high})")

@@ -1,4 +1,4 @@
-"""The loop of crashes.sh: mount, check what the last crash left, load, crash."""
+"""The loop of crashes.sh: mount, check the state after the previous crash, load, crash."""
 
 import argparse
 import os
@@ -17,17 +17,18 @@ from postgres import Postgres
 from server import MariaDb, NoDoublewrite
 
 KILLED = -9
-# Failures of one load after which it is given up.
+# A load with this many failures is not continued.
 ENOUGH = 5
+# Seconds after which a program is considered hung.
 HANGS = 60
 
 
 class Failure(Exception):
-    """Something is wrong that no crash explains."""
+    """A failure that the crash does not explain."""
 
 
 class Round:
-    """One kind of crash under one load."""
+    """The crashes of one kind under one load."""
 
     def __init__(self, options, load, kind, seed, until):
         self.options, self.load, self.kind, self.until = options, load, kind, until
@@ -37,7 +38,7 @@ class Round:
         self.done = self.unreached = self.early = 0
         self.failures = []
         self.fresh = True
-        # How the pool was mounted at its last crashes: what is found missing was lost then.
+        # Options of the last mounts before each crash, because a loss that a check finds happened in one of them.
         self.before = []
 
     def wanted(self):
@@ -59,11 +60,11 @@ class Round:
                 if self.mounted.process:
                     self.mounted.kill()
         if not self.fresh and not self.options.lie:
-            self.last_look()
+            self.final_check()
         self.mounted.forget()
 
     def begin(self):
-        """A new pool, made and filled with no crash."""
+        """Creates and fills a new pool."""
         self.mounted.forget()
         self.mounted.up("through")
         self.load.prepare(self.mounted.dir)
@@ -73,7 +74,7 @@ class Round:
 
     def power(self):
         most = self.load.most_operations
-        # Some in the import and the replay of the log, most under load.
+        # Some power failures hit the import and the replay of the log, most hit the load.
         after = self.draw.randint(1, 300) if self.draw.random() < 0.2 else self.draw.randint(200, most)
         return f"after={after},seed={self.draw.randrange(1 << 30)}" + (",lie" if self.options.lie else "")
 
@@ -87,13 +88,13 @@ class Round:
                 return
             raise Failure(str(why)) from why
         if self.kind == "kills" and self.draw.random() < 0.15:
-            # In the middle of recovery.
+            # Kill the process during recovery.
             timer = threading.Timer(self.draw.uniform(0, 0.3), self.mounted.process.kill)
             timer.start()
         try:
             self.load.check(self.mounted.dir)
         except Lost as why:
-            # What a program says of a mount that is just dying is no evidence; the next round looks again.
+            # Errors of a program on a mount that is just ending prove nothing; the next round checks again.
             if self.mounted.died_of() is None:
                 raise
             self.expected(why)
@@ -126,26 +127,26 @@ class Round:
         if running and refused:
             raise Failure(f"an operation failed while the mount process was well: {refused[0]}")
         if status not in (KILLED, CUT) or (status == CUT and self.kind == "kills"):
-            raise Failure(f"the mount process ended by itself with status {status}: {self.mounted.last_words()}")
+            raise Failure(f"the mount process ended by itself with status {status}: {self.mounted.log_tail()}")
         if self.kind == "cuts" and status == KILLED:
-            self.unreached += 1  # a crash all the same, and checked; but the cut had not come
+            self.unreached += 1  # killed before the power failure was reached; checked like any other crash
             return
         self.crashed()
 
     def expected(self, why):
-        """An error is the crash's if the process ends; else it is one."""
+        """Raises a Failure unless the crash explains the error: the mount process has ended as requested."""
         status = self.mounted.died_of()
         if status is None:
             raise Failure(f"check: {type(why).__name__}: {why}") from why
         if status != (CUT if self.kind == "cuts" else KILLED):
-            raise Failure(f"the mount process ended by itself with status {status}: {self.mounted.last_words()}") from why
+            raise Failure(f"the mount process ended by itself with status {status}: {self.mounted.log_tail()}") from why
 
     def crashed(self, early=False):
         self.done += 1
         self.early += early
 
-    def last_look(self):
-        """What the last crash left; then an export in order, and all of it once more."""
+    def final_check(self):
+        """Checks the state after the last crash, exports and imports the pool, and checks it again."""
         try:
             for _ in range(2):
                 self.mounted.up("through")
@@ -200,7 +201,7 @@ def main():
               "mariadb-nodoublewrite": lambda seed: NoDoublewrite(seed, options.scratch),
               "postgres-nofullpagewrites": lambda seed: Postgres(seed, options.scratch)}
     until = time.monotonic() + options.minutes * 60
-    # Ends in order, so that nothing stays mounted.
+    # Exit through the finally blocks, so that nothing stays mounted.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"seed {options.seed}", flush=True)
     failed = crashes = 0
@@ -213,16 +214,16 @@ def main():
             one = Round(options, load, kind, f"{options.seed} {name} {kind} crash", until)
             one.all()
             failed, crashes = failed + len(one.failures), crashes + one.done
-            words = f"{one.done} {kind}, {one.early} of them before or in recovery"
+            counts = f"{one.done} {kind}, {one.early} of them before or during recovery"
             if one.unreached:
-                words += f" (and {one.unreached} kills where the cut was far)"
-            print(f"{name} {'ok' if not one.failures else 'FAILED'}: {words}; {load.acknowledged} acknowledged, "
+                counts += f" (and {one.unreached} kills before the power failure)"
+            print(f"{name} {'ok' if not one.failures else 'FAILED'}: {counts}; {load.acknowledged} acknowledged, "
                   f"{len(one.failures)} failures; {time.monotonic() - began:.0f} s", flush=True)
     print(f"{crashes} crashes, {failed} failures")
     if options.lie:
-        sys.exit(0 if failed else "flushes lied, and no loss was found: these tests cannot fail")
+        sys.exit(0 if failed else "crashes.sh: no loss found although flushes were ignored: the tests cannot detect losses")
     if options.expect_damage:
-        sys.exit(0 if failed else "no damage was found: this configuration does not show that the test can find it")
+        sys.exit(0 if failed else "crashes.sh: no damage found, although this configuration is expected to cause it")
     sys.exit(1 if failed else 0)
 
 

@@ -1,8 +1,8 @@
-"""Loads that know what was acknowledged, and find out after a crash whether it is there.
+"""Loads that remember acknowledged operations, and check after a crash that they are there.
 
-A load has `prepare(dir)`, once for a new pool; `run(dir, stop)`, until it fails or `stop` is set, which counts
-acknowledgements; and `check(dir)`, which raises Lost where something acknowledged is missing or anything is damaged, and
-takes what it finds as the new state (an operation in flight may or may not have happened).
+`prepare(dir)` fills a new pool. `run(dir, stop)` works and counts acknowledgements, until an operation fails or `stop` is set.
+`check(dir)` raises Lost if an acknowledged operation is missing or anything is damaged; otherwise it takes the found state as the new
+one (an operation in flight may or may not have happened).
 """
 
 import os
@@ -12,7 +12,7 @@ import threading
 
 
 class Lost(Exception):
-    """Something acknowledged is not there, or a check of consistency failed."""
+    """An acknowledged operation is missing, or a consistency check failed."""
 
 
 def sync(path):
@@ -28,7 +28,7 @@ class Load:
     """Threads that work until an error (the crash) or until they are stopped."""
 
     threads = 1
-    # Writes and flushes of a vdev, and seconds, within which the crash comes.
+    # Limits for the time of the crash: writes and flushes of a vdev, and seconds.
     most_operations = 5000
     most_seconds = 0.8
 
@@ -36,18 +36,18 @@ class Load:
         self.draw = random.Random(seed)
         self.acknowledged = 0
         self.refused = []
-        # Whether the mount is there; set by who mounts.
+        # Whether the mount process is running; the caller sets it.
         self.alive = lambda: True
 
     def end(self):
-        """Ends what is left of it after a crash."""
+        """Kills the load's programs after a crash."""
 
     def logs(self):
-        """Paths of what its programs said."""
+        """Paths of the logs of its programs."""
         return []
 
     def leave(self):
-        """Stops in order what `check` has started."""
+        """Stops the programs that `check` has started."""
 
     def run(self, directory, stop):
         self.refused = []
@@ -60,7 +60,7 @@ class Load:
         try:
             self.work(directory, number, stop)
         except (OSError, sqlite3.Error) as why:
-            # Expected when the mount process ends under it; who runs this looks whether it did.
+            # Expected if the mount process has ended, which the caller checks.
             self.refused.append(f"{type(why).__name__}: {why}")
 
 
@@ -70,30 +70,30 @@ def blob(thread, number):
 
 
 class Sqlite(Load):
-    """One row a transaction; a second table counts them, so that half a transaction would show."""
+    """Transactions of one row. A second table counts the rows, so that an incomplete transaction is detected."""
 
     name = "sqlite"
     journals = ("wal", "delete")
     threads = 2
-    # Rows after which a table begins anew, so that checks stay short.
+    # Rows after which a table is emptied, so that checks stay short.
     MANY = 1500
 
     def __init__(self, seed):
         super().__init__(seed)
         self.last = [0, 0]
         self.tried = [0, 0]
-        # The first row, or rows: while older ones are being deleted either may be the first.
+        # The possible numbers of the first row: two while older rows are being deleted.
         self.first = [{1}, {1}]
 
     @staticmethod
     def place(directory):
-        """Not the mount point itself: that is there without the mount, too, and programs would not notice its end."""
+        """A subdirectory, because the mount point also exists without the mount, and programs would not notice its end."""
         return os.path.join(directory, "db")
 
     def open(self, directory, number):
         db = sqlite3.connect(os.path.join(self.place(directory), f"{self.journals[number]}.db"), timeout=20, isolation_level=None)
         db.execute(f"pragma journal_mode={self.journals[number]}")
-        # A rollback journal's removal is the commit; its directory is synced only with EXTRA, as SQLite documents.
+        # With a rollback journal, removing the journal is the commit. SQLite syncs the directory only with EXTRA, as documented.
         db.execute(f"pragma synchronous={'full' if self.journals[number] == 'wal' else 'extra'}")
         db.execute("pragma wal_autocheckpoint=50")
         return db
@@ -119,8 +119,8 @@ class Sqlite(Load):
                 db.execute("update sum set n = ?", (n,))
                 db.execute("commit")
                 if self.journals[number] == "delete":
-                    # SQLite reports a commit even if the directory could not be opened for that sync, because the mount
-                    # had just ended. So it counts when this has worked.
+                    # SQLite reports a commit even if it cannot open the directory for that sync, because the mount has just
+                    # ended. The commit counts only after this sync.
                     sync(self.place(directory))
                 self.last[number] = n
                 self.acknowledged += 1
@@ -152,7 +152,7 @@ class Sqlite(Load):
                 raise Lost(f"{which}: {total} rows; {self.last[number]} were acknowledged, {self.tried[number]} tried")
             for n, body in rows:
                 if body != blob(number, n):
-                    raise Lost(f"{which}: row {n} holds other bytes than were written")
+                    raise Lost(f"{which}: row {n} has other bytes than written")
             self.last[number] = total
             self.first[number] = {numbers[0] if numbers else 1}
             if len(rows) > self.MANY:
@@ -164,10 +164,10 @@ class Sqlite(Load):
 
 
 class Names(Load):
-    """Files written, synced, renamed over others; linked, removed; made in and moved between directories.
+    """Files are written, synced, renamed over others, linked, removed, and moved between directories.
 
-    Each thread has its own names, and an exact idea of them: after a crash the tree must be as before or as after the
-    one operation in flight, contents included.
+    Each thread has its own names and tracks their state. After a crash, the tree and its contents must be as before or as after the
+    one operation in flight.
     """
 
     name = "names"
@@ -182,7 +182,7 @@ class Names(Load):
         self.reset()
 
     def reset(self):
-        # Per thread: name → the number whose blob it holds; and the states that the operation in flight may leave.
+        # For each thread: the number of the blob in each file, by name; and the state after the operation in flight.
         self.names = [{} for _ in range(self.threads)]
         self.flying = [None] * self.threads
 
@@ -210,7 +210,7 @@ class Names(Load):
             self.acknowledged += 1
 
     def change(self, draw, thread, top, before, after):
-        """One operation; gives the directories that must be synced for it to be acknowledged."""
+        """Performs one operation; returns the directories to sync before it counts as acknowledged."""
         kind = draw.choices(["write", "move", "link", "unlink"], [6, 2, 1, 1])[0]
         where = draw.choice(self.DIRECTORIES)
         name = f"{where}/{draw.randrange(self.SLOTS)}"
@@ -263,7 +263,7 @@ class Names(Load):
             for one in self.DIRECTORIES:
                 for entry in os.listdir(os.path.join(top, one)):
                     if entry == "tmp":
-                        continue  # not yet renamed: never acknowledged
+                        continue  # not renamed yet, so not acknowledged
                     with open(os.path.join(top, one, entry), "rb") as file:
                         found[f"{one}/{entry}"] = file.read()
             before, after = self.names[thread], self.flying[thread]

@@ -1,4 +1,4 @@
-"""A pool on a file and the process that has it mounted, which may end at any moment."""
+"""A pool on a file and its mount process, which can end at any moment."""
 
 import contextlib
 import os
@@ -7,12 +7,12 @@ import signal
 import subprocess
 import time
 
-# How the process ends when the simulated power is cut.
+# Exit status of the mount process after a simulated power failure.
 CUT = 75
 
 
 class NoMount(Exception):
-    """The mount process ended before it served anything."""
+    """The mount process ended before the mount was ready."""
 
 
 class Mounted:
@@ -26,7 +26,7 @@ class Mounted:
         os.makedirs(self.dir, exist_ok=True)
 
     def up(self, mode, power=None):
-        """Imports (or makes) the pool and mounts it; returns when a program can use it, or raises NoMount."""
+        """Imports or creates the pool and mounts it; returns when the mount is ready, or raises NoMount."""
         environment = dict(os.environ)
         environment.pop("POOLWRIGHT_POWER", None)
         if power is not None:
@@ -45,20 +45,20 @@ class Mounted:
         if b" mounted on " not in line:
             status = self.process.wait()
             self.clear()
-            raise NoMount(f"the mount process ended with status {status} before it served: {self.last_words()}")
+            raise NoMount(f"the mount process ended with status {status} before the mount was ready: {self.log_tail()}")
 
     def alive(self):
         return self.process is not None and self.process.poll() is None
 
     def died_of(self):
-        """The exit status of a process that has ended, or is ending just now; None if it goes on."""
+        """The exit status of the process if it has ended or ends within two seconds; otherwise None."""
         try:
             return self.process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             return None
 
     def kill(self):
-        """kill -9, and the dead mount is cleared away. Gives the status the process ended with."""
+        """Kills the process and removes the dead mount; returns the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
         status = self.process.wait()
@@ -66,7 +66,7 @@ class Mounted:
         return status
 
     def clear(self):
-        # Programs that still have files open on it keep a dead mount from plain unmounting.
+        # Lazy, because programs may still have files open on the dead mount.
         subprocess.run(["umount", "-l", self.dir], stderr=subprocess.DEVNULL, check=False)
         if self.process and self.process.stdout:
             self.process.stdout.close()
@@ -75,7 +75,7 @@ class Mounted:
             os.unlink(self.vdev + ".pid")
 
     def down(self):
-        """Unmounts in order and waits for the export."""
+        """Unmounts and waits for the export."""
         for _ in range(100):
             done = subprocess.run(["umount", self.dir], capture_output=True, text=True, check=False)
             if done.returncode == 0:
@@ -86,17 +86,17 @@ class Mounted:
         rest, status = self.process.stdout.read(), self.process.wait(timeout=120)
         self.clear()
         if status != 0:
-            raise RuntimeError(f"the mount process ended with status {status} at the unmount: {rest[-200:]} {self.last_words()}")
+            raise RuntimeError(f"the mount process ended with status {status} at the unmount: {rest[-200:]} {self.log_tail()}")
 
-    def last_words(self):
+    def log_tail(self):
         with open(self.log, "rb") as log:
             return log.read()[-400:].decode(errors="replace").strip()
 
     def forget(self):
-        """The pool's file goes; the next `up` makes a new one."""
+        """Removes the pool's file; the next `up` creates a new pool."""
         if os.path.exists(self.vdev):
             os.unlink(self.vdev)
-            # Nothing is left of it but what the program knows of it.
+            # Remove the pool from the registry.
             subprocess.run([self.program, "pool", "export", self.pool], check=False, capture_output=True)
 
     def keep(self, where, name, others):

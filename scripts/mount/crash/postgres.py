@@ -1,4 +1,4 @@
-"""A PostgreSQL server whose files are on the mount, without full_page_writes, and clients that remember what was acknowledged."""
+"""A PostgreSQL server with its files on the mount, without full_page_writes, and clients that remember acknowledged transactions."""
 
 import glob
 import os
@@ -12,7 +12,7 @@ from server import Gone
 
 
 def programs():
-    """The newest installed server's programs; they are not in PATH on Debian."""
+    """The directory of the newest installed server's programs, which is not in PATH on Debian."""
     found = glob.glob("/usr/lib/postgresql/*/bin")
     if not found:
         raise SystemExit("crashes.sh: PostgreSQL is not installed\nhint: scripts/mount/install.sh")
@@ -20,7 +20,7 @@ def programs():
 
 
 class Postgres(Load):
-    """Four clients insert a row and change an older one, in one transaction."""
+    """Four clients; each transaction inserts a row and changes an older one."""
 
     name = "postgres-nofullpagewrites"
     threads = 4
@@ -122,7 +122,7 @@ class Postgres(Load):
 
     def end(self):
         if self.server:
-            # The postmaster's children end when they see that it is gone; those that wait for the mount end with it.
+            # The postmaster's children exit when they notice its death; those that wait for the mount exit with the mount.
             subprocess.run(["pkill", "-KILL", "-s", str(self.server.pid)], check=False)
             self.server.kill()
             self.server.wait()
@@ -175,9 +175,9 @@ class Postgres(Load):
                 log.seek(before)
                 damage = [line.strip() for line in log if "PANIC" in line or "invalid page" in line or "page verification failed" in line]
         if damage and self.alive():
-            raise Lost(f"the server says: {damage[0]}")
+            raise Lost(f"the server reports: {damage[0]}")
         if wrong != "0":
-            raise Lost(f"{wrong} rows hold other bytes than were written")
+            raise Lost(f"{wrong} rows have other bytes than written")
         found = {}
         for line in self.sql("select client, count(*), min(n), max(n) from entry group by client").splitlines():
             client, count, least, most = map(int, line.split("|"))

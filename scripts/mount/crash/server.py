@@ -1,4 +1,4 @@
-"""A MariaDB server whose files are on the mount, and clients that remember what was acknowledged."""
+"""A MariaDB server with its files on the mount, and clients that remember acknowledged transactions."""
 
 import os
 import shutil
@@ -11,11 +11,11 @@ CLIENT = ["mariadb", "--no-defaults", "--connect-timeout=5", "--user=root", "--b
 
 
 class Gone(OSError):
-    """The server or a client ended, or does not answer."""
+    """The server or a client has ended or does not answer."""
 
 
 class MariaDb(Load):
-    """Four clients insert rows, each a transaction."""
+    """Four clients; each transaction inserts a row."""
 
     name = "mariadb"
     threads = 4
@@ -97,7 +97,7 @@ class MariaDb(Load):
                 answer, complaint = client.communicate(timeout=0.5)
                 break
             except subprocess.TimeoutExpired as why:
-                # A server whose files are gone may never answer.
+                # A server without its files may never answer.
                 if not self.alive() or time.monotonic() > until:
                     client.kill()
                     client.communicate()
@@ -146,20 +146,20 @@ class MariaDb(Load):
             client.wait()
 
     def check(self, directory):
-        # The server recovers by itself; it serves the load afterwards.
+        # The server recovers at its start, and continues to run for the load.
         before = os.path.getsize(self.log) if os.path.exists(self.log) else 0
         self.start(os.path.join(directory, "mysql"))
         with open(self.log, encoding="utf-8", errors="replace") as log:
             log.seek(before)
             damage = [line.strip() for line in log if "[ERROR]" in line or "orrupt" in line]
         if damage:
-            raise Lost(f"the server says: {damage[0]}")
+            raise Lost(f"the server reports: {damage[0]}")
         table = self.sql("check table crash.entry extended")
         if not table.strip().endswith("OK"):
             raise Lost(f"check table: {table}")
         wrong = self.sql(f"select count(*) from crash.entry where body <> {self.BODY}").strip()
         if wrong != "0":
-            raise Lost(f"{wrong} rows hold other bytes than were written")
+            raise Lost(f"{wrong} rows have other bytes than written")
         found = {}
         for line in self.sql("select client, count(*), min(n), max(n) from crash.entry group by client").splitlines():
             client, count, least, most = map(int, line.split())
@@ -175,7 +175,7 @@ class MariaDb(Load):
             self.empty(directory)
 
     def empty(self, directory):
-        # Either all or nothing is there if the crash comes now.
+        # If a crash interrupts the truncation, either all rows or none are left.
         kept = list(self.last)
         self.last = [0] * self.threads
         self.tried = kept
@@ -184,7 +184,7 @@ class MariaDb(Load):
 
 
 class NoDoublewrite(MariaDb):
-    """The same without InnoDB's protection against pages that are written in part."""
+    """The same without InnoDB's protection against torn pages."""
 
     name = "mariadb-nodoublewrite"
     extra = ("--skip-innodb-doublewrite", "--innodb-max-dirty-pages-pct=0", "--innodb-io-capacity=2000")

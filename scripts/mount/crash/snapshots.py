@@ -1,5 +1,5 @@
-"""What snapshots.sh does: PostgreSQL with its data and its log on two datasets, recursive snapshots under load, a rollback
-to each of them, the newest first, and a recovery that must be clean every time."""
+"""The test of snapshots.sh: PostgreSQL with its data and its log on two datasets, recursive snapshots under load, then a rollback
+to each of them, the newest first, after which the recovery must be clean."""
 
 import argparse
 import os
@@ -27,7 +27,7 @@ class TwoDatasets(Postgres):
         os.sync()
 
     def stop_at_once(self):
-        """As a power cut: nothing is written at the end."""
+        """Kills the server, so that it writes nothing at its end."""
         self.end()
 
 
@@ -77,7 +77,7 @@ def snapshots(options, run, load, data, pool):
         acknowledged.append(list(load.last))
         if options.one_by_one:
             run("dataset", "snapshot", f"{pool}/wal@s{number}")
-            # As any server does now and then; the data's snapshot then refers to a part of the log that is in no snapshot.
+            # Servers checkpoint from time to time. The data's snapshot then refers to a part of the log that is in no snapshot.
             load.sql("checkpoint")
             run("dataset", "snapshot", f"{pool}/data@s{number}")
         else:
@@ -91,7 +91,7 @@ def snapshots(options, run, load, data, pool):
     for number in reversed(range(options.snapshots)):
         for name in ("data", "wal"):
             run("dataset", "rollback", "-r", f"{pool}/{name}@s{number}")
-        # What was acknowledged before the snapshot is in it; what was tried after it may not be.
+        # The snapshot contains transactions acknowledged before it; later ones may be missing.
         load.last, load.tried = list(acknowledged[number]), list(tried)
         try:
             load.check(data)

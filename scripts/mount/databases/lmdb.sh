@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# LMDB through a writable shared mapping (MDB_WRITEMAP), several processes; mdb_stat and mdb_copy read all of it.
+# LMDB with a writable shared mapping (MDB_WRITEMAP) and several processes; mdb_stat and mdb_copy read all of it.
 #
-# usage: see lib.sh beside this
+# usage: see lib.sh in this directory
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../../lib.sh"
@@ -15,7 +15,7 @@ ENVIRONMENT=$MNT/lmdb
 same content "$PYTHON" "$LOAD" check "$ENVIRONMENT"
 same statistics mdb_stat -a "$ENVIRONMENT"
 mdb_stat -e -f "$ENVIRONMENT"
-# A compacting copy walks every page; the copy must hold the same, also when it lies on the mount.
+# A compacting copy reads every page. The copy, on the mount too, must have the same contents.
 rm -rf "$MNT/copy" && mkdir "$MNT/copy"
 mdb_copy -c "$ENVIRONMENT" "$MNT/copy"
 same content "$PYTHON" "$LOAD" check "$MNT/copy"

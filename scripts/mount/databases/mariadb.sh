@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# MariaDB's InnoDB under sysbench, buffered and with O_DIRECT; mariadb-check --extended, CHECKSUM TABLE, innochecksum.
+# MariaDB's InnoDB under sysbench, buffered or with O_DIRECT; checks: mariadb-check --extended, CHECKSUM TABLE, innochecksum.
 #
-# usage: see lib.sh beside this
+# usage: see lib.sh in this directory
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../../lib.sh"
@@ -45,13 +45,13 @@ pages() {
     find "$DATA" \( -name '*.ibd' -o -name 'undo0*' \) | while read -r file; do
         innochecksum "$file" || { say "innochecksum: $file is damaged"; return 1; }
     done
-    # Pages 64 to 191 are the doublewrite buffer: copies of other pages, which innochecksum takes for misplaced.
+    # Pages 64 to 191 are the doublewrite buffer, with copies of other pages, which innochecksum reports as misplaced.
     innochecksum --end-page=63 "$DATA/ibdata1" || { say "innochecksum: ibdata1 is damaged"; return 1; }
     innochecksum --start-page=192 "$DATA/ibdata1" || { say "innochecksum: ibdata1 is damaged"; return 1; }
 }
 
 if [ "$VERB" = fill ]; then
-    # The server's own user must reach its socket and logs.
+    # The server's user needs access to its socket and logs.
     chmod 777 "$WORK"
     install -d -o mysql "$DATA" "$MNT/tmp"
     mariadb-install-db --no-defaults --user=mysql --datadir="$DATA" --auth-root-authentication-method=normal \

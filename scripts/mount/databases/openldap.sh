@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# OpenLDAP: slapadd, slapd with entries added, changed and removed while it runs, slapcat; its LMDB read through.
+# OpenLDAP: slapadd; slapd, with entries added, changed and removed while it runs; slapcat; a complete read of its LMDB.
 #
-# usage: see lib.sh beside this
+# usage: see lib.sh in this directory
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../../lib.sh"
@@ -32,7 +32,7 @@ index cn,sn sub
 CONFIG
 }
 
-# entries FROM TO: as LDIF.
+# entries FROM TO: prints entries as LDIF.
 entries() {
     seq "$1" "$2" | awk -v suffix="$SUFFIX" '{
         printf "dn: uid=u%d,ou=people,%s\nobjectClass: inetOrgPerson\nuid: u%d\ncn: Name %d\nsn: Sur %d\nmail: u%d@example.org\ndescription: %0900d\n\n",
@@ -53,7 +53,7 @@ count() { ldapsearch "${WHO[@]}" -LLL -b "$SUFFIX" -E pr=1000/noprompt "$1" dn |
 
 online() {
     local worker workers=()
-    # Three clients at once.
+    # Three concurrent clients.
     for worker in 1 2 3; do
         entries $((worker * 10000)) $((worker * 10000 + 299)) | ldapadd "${WHO[@]}" >/dev/null &
         workers+=($!)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# PostgreSQL with data checksums under pgbench; its crash recovery, pg_checksums, pg_amcheck and the books of pgbench.
+# PostgreSQL with data checksums under pgbench; checks: crash recovery, pg_checksums, pg_amcheck, and pgbench's balances.
 #
-# usage: see lib.sh beside this
+# usage: see lib.sh in this directory
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../../lib.sh"
@@ -35,7 +35,7 @@ books() {
 balanced() {
     [ "$(sql "select count(distinct s) from (select sum(abalance) s from pgbench_accounts union all select sum(tbalance) from
         pgbench_tellers union all select sum(bbalance) from pgbench_branches union all select sum(delta) from pgbench_history) x")" = 1 ] \
-        || { say "pgbench's books do not balance"; return 1; }
+        || { say "pgbench's balances do not add up"; return 1; }
 }
 
 if [ "$VERB" = fill ]; then
@@ -45,7 +45,7 @@ if [ "$VERB" = fill ]; then
     pg pgbench -i -q -s 3 --foreign-keys >"$WORK/pgbench.log" 2>&1 || { tail -n 3 "$WORK/pgbench.log"; exit 1; }
     sql "create extension amcheck"
     pg pgbench -n -c 4 -j 2 -T "$LOAD_SECONDS" >"$WORK/pgbench.log" 2>&1 || { tail -n 3 "$WORK/pgbench.log"; exit 1; }
-    # As after a crash of the server: the next start replays the WAL.
+    # Like a crash of the server: the next start replays the WAL.
     stop immediate
     start
     sql "vacuum (analyze)"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # RocksDB under db_bench: plain, with direct I/O, or with memory-mapped reads and writes.
 #
-# usage: see lib.sh beside this
+# usage: see lib.sh in this directory
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../../lib.sh"

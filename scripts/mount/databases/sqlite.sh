@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# SQLite with its journal modes; several processes, so that its locks and the WAL's shared mapping are used.
+# SQLite in all journal modes, with several processes, which use its locks and the WAL's shared mapping.
 #
-# usage: see lib.sh beside this
+# usage: see lib.sh in this directory
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../../lib.sh"

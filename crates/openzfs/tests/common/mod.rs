@@ -1,4 +1,4 @@
-//! What several of the tests do.
+//! Functions that several tests share.
 
 #![allow(dead_code)] // not every test file uses all of it
 
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use poolwright_openzfs::{Engine, Error, Pool};
 
-/// The test `victim` of this binary in a process of its own, told by its environment what to do.
+/// A command that runs the test `victim` of this binary in a child process, with parameters in its environment.
 pub fn victim(env: &[(&str, &str)]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["victim", "--exact", "--ignored", "--nocapture"]).envs(env.iter().copied());
     command
 }
 
-/// Kills the victim with -9 when it has acknowledged `after` or more, and in the middle of what comes then; the last number
-/// that it acknowledged. By number and not by time: a slow disk may sync a few times a second only.
+/// Kills the victim with SIGKILL during the operation after acknowledgement `after` or a later one; returns the last acknowledged number.
+/// Counts acknowledgements instead of time, because a slow disk may sync only a few times per second.
 pub fn run_and_kill(env: &[(&str, &str)], after: u64) -> u64 {
     let mut child = victim(env).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());
@@ -26,8 +26,8 @@ pub fn run_and_kill(env: &[(&str, &str)], after: u64) -> u64 {
         .map_while(Result::ok)
         .filter_map(|line| line.strip_prefix("acknowledged ")?.parse::<u64>().ok());
     let began = Instant::now();
-    let reached = numbers.find(|n| *n >= after).expect("it goes on until it is killed");
-    // A part of the time that one takes, another part in each run.
+    let reached = numbers.find(|n| *n >= after).expect("the victim runs until it is killed");
+    // Wait for a fraction of an operation's time, which differs in each run.
     let each = began.elapsed().div_f64(reached as f64);
     std::thread::sleep(each.mul_f64((after * 7 % 10) as f64 / 10.0).min(Duration::from_secs(1)));
     child.kill().unwrap();
@@ -35,8 +35,8 @@ pub fn run_and_kill(env: &[(&str, &str)], after: u64) -> u64 {
     numbers.last().unwrap_or(reached)
 }
 
-/// Imports a pool that this process has exported. What another test starts as a process has a copy of every descriptor
-/// until it is another program, and with it of the lock of the pool's file.
+/// Imports a pool that this process has exported. Retries, because a child process of another test inherits all descriptors, and with them
+/// the lock of the pool's file, until it calls `exec`.
 pub fn import_again(engine: Engine, files: &[PathBuf]) -> Pool {
     let began = Instant::now();
     loop {

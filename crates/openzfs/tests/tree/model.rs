@@ -1,4 +1,4 @@
-//! A tree in memory that does what a file system does, and random operations that both can do.
+//! A model of a file system in memory, and random operations for the model and the engine.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -6,7 +6,7 @@ use std::ffi::CString;
 use poolwright_openzfs::node::{Entry, New, Node, SetAttr, Time};
 use poolwright_openzfs::{Dataset, Errno};
 
-/// What a node is, apart from its names.
+/// A node without its names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     pub mode: u32,
@@ -16,12 +16,12 @@ pub struct Item {
     pub target: Vec<u8>,
     pub device: (u32, u32),
     pub xattrs: BTreeMap<String, Vec<u8>>,
-    /// Of a directory: name → item number.
+    /// Entries of a directory: name → item number.
     pub entries: Option<BTreeMap<String, usize>>,
     pub parent: usize,
 }
 
-/// Items by number; 0 is the root. Unlinked ones stay in the list, unreachable.
+/// Items by number; 0 is the root. Unlinked items stay in the list.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub items: Vec<Item>,
@@ -38,7 +38,7 @@ pub enum Op {
     Write(Vec<String>, u64, Vec<u8>),
     Truncate(Vec<String>, u64),
     Punch(Vec<String>, u64, u64),
-    /// From a file and a position to another, so many bytes.
+    /// Copies bytes: source and offset, target and offset, length.
     Copy((Vec<String>, u64), (Vec<String>, u64), u64),
     Chmod(Vec<String>, u32, u32),
     Utime(Vec<String>, i64),
@@ -50,7 +50,7 @@ pub enum Op {
     RemoveXattr(Vec<String>, String),
 }
 
-/// A small generator of its own, so that a seed means the same everywhere.
+/// A small random generator, so that a seed has the same meaning everywhere.
 pub struct Random(pub u64);
 
 impl Random {
@@ -74,7 +74,7 @@ impl Random {
         word.bytes().cycle().take(len as usize).collect()
     }
 
-    /// Mostly where a record begins, because only there blocks are cloned.
+    /// An offset, mostly at the start of a record, because only whole records are cloned.
     fn position(&mut self) -> u64 {
         if self.below(4) == 0 { self.below(200_000) } else { self.below(3) << 17 }
     }
@@ -84,7 +84,7 @@ impl Random {
         Op::Copy(from, to, [50, 131_072, 1 << 20][self.below(3) as usize] + self.below(2) * self.below(5000))
     }
 
-    /// The next operation. Paths collide often, so that most kinds of failure happen too.
+    /// The next operation. Paths often collide, so that most kinds of failures occur.
     pub fn op(&mut self) -> Op {
         match self.below(36) {
             0..=6 => Op::Create(self.path(), 0o600 + self.below(64) as u32),
@@ -293,7 +293,7 @@ impl Model {
             }
             Op::Utime(p, seconds) => {
                 let at = self.find(p)?;
-                // a directory's time changes with its entries
+                // The time of a directory changes with its entries.
                 self.items[at].mtime = (!self.is_dir(at)).then_some(*seconds);
                 Ok(())
             }
@@ -346,7 +346,7 @@ impl Model {
         }
     }
 
-    /// Every path with what it leads to.
+    /// All paths with their items.
     pub fn listing(&self) -> BTreeMap<String, Item> {
         let mut out = BTreeMap::new();
         let mut todo = vec![(String::from("/"), 0)];
@@ -365,7 +365,7 @@ impl Model {
     }
 }
 
-// ---- the same on the engine ----
+// ---- the operations on the engine ----
 
 fn c(name: &str) -> CString {
     CString::new(name).expect("no zero byte")
@@ -408,9 +408,9 @@ fn on_engine(ds: &Dataset, op: &Op) -> Result<(), Errno> {
         Op::Copy((from, at), (to, to_at), len) => {
             let (from, to) = (node_of(ds, from)?, node_of(ds, to)?);
             if len % 2 == 0 {
-                let _ = from.seek(0, true); // puts what is dirty on disk, so that it can be cloned
+                let _ = from.seek(0, true); // writes dirty blocks to disk, so that they can be cloned
             }
-            // a copy within a file makes the source longer, and is not to go on into what it wrote
+            // A copy within a file makes the source longer. The copy must not continue into the bytes that it wrote.
             let len = (*len).min(from.size().saturating_sub(*at));
             let mut done = from.copy_to(*at, &to, *to_at, len, false)?;
             while done < len {
@@ -443,7 +443,7 @@ fn on_engine(ds: &Dataset, op: &Op) -> Result<(), Errno> {
     }
 }
 
-/// Reads the whole tree, and checks on the way that counts, links and sizes agree with what is there.
+/// Reads the whole tree, and checks that counts, links and sizes are consistent.
 pub fn listing(ds: &Dataset) -> BTreeMap<String, Item> {
     let mut out = BTreeMap::new();
     let mut links: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
@@ -469,7 +469,7 @@ pub fn listing(ds: &Dataset) -> BTreeMap<String, Item> {
                 assert_eq!(item.target.len() as u64, attr.size);
             }
             libc::S_IFDIR => {
-                item.mtime = None; // it changes with the entries
+                item.mtime = None; // changes with the entries
                 let mut names = Vec::new();
                 let mut each = |e: Entry<'_>| {
                     names.push((e.name.to_owned(), e.object, e.kind));

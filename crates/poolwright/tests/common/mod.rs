@@ -1,4 +1,4 @@
-//! What the tests of pools share: a place of their own to run the program in.
+//! Functions that the tests share: a directory in which a test runs the program.
 
 #![allow(dead_code)] // not every test file uses all of it
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// A write, of which a test says what matters to it.
+/// A write event; tests override the fields that matter.
 pub fn event() -> poolwright_trace::Event {
     poolwright_trace::Event {
         t_ns: 1,
@@ -25,21 +25,21 @@ pub fn event() -> poolwright_trace::Event {
     }
 }
 
-/// A directory for pool files, with a registry and sockets of its own.
-pub struct Place {
+/// A directory for pool files, with a separate registry and sockets.
+pub struct TestDir {
     pub dir: tempfile::TempDir,
 }
 
-impl Place {
-    pub fn new() -> Place {
-        Place { dir: tempfile::tempdir().unwrap() }
+impl TestDir {
+    pub fn new() -> TestDir {
+        TestDir { dir: tempfile::tempdir().unwrap() }
     }
 
     pub fn at(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// The program in this place, without arguments.
+    /// A command that runs the program in this directory, without arguments.
     pub fn plain(&self) -> std::process::Command {
         let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
         command
@@ -49,7 +49,7 @@ impl Place {
         command
     }
 
-    /// A command that runs what its arguments name, in this place and on a host of this name. Needs root.
+    /// A command that runs its arguments in this directory, on a host with this name. Requires root.
     pub fn on_host(&self, host: &str) -> std::process::Command {
         let mut command = std::process::Command::new("unshare");
         command.args(["--uts", "sh", "-c", &format!("hostname {host} && exec \"$@\""), "sh"]);
@@ -67,7 +67,7 @@ impl Place {
         command
     }
 
-    /// Runs it; its standard output.
+    /// Runs the program and returns its standard output.
     pub fn run(&self, line: &str) -> String {
         let done = self.command(line).assert().success();
         String::from_utf8(done.get_output().stdout.clone()).unwrap()
@@ -79,14 +79,14 @@ impl Place {
         follows_schema(&schema_of(line), value)
     }
 
-    /// Runs it, expects this exit code, and every word in what it says.
-    pub fn fails(&self, line: &str, code: i32, words: &[&str]) {
+    /// Runs the program, and expects this exit code and all fragments in standard error.
+    pub fn fails(&self, line: &str, code: i32, fragments: &[&str]) {
         let done = self.command(line).assert().code(code);
-        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
-        for word in words {
-            assert!(said.contains(word), "{line}: does not say {word:?}: {said}");
+        let messages = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        for fragment in fragments {
+            assert!(messages.contains(fragment), "{line}: does not contain {fragment:?}: {messages}");
         }
-        assert!(!said.contains("panicked") && !said.contains("defect"), "{line}: {said}");
+        assert!(!messages.contains("panicked") && !messages.contains("defect"), "{line}: {messages}");
     }
 }
 
@@ -116,12 +116,12 @@ pub fn json_output(name: &str, stdout: &[u8]) -> Value {
     follows_schema(name, serde_json::from_slice(stdout).unwrap())
 }
 
-/// Ends a test where nothing can be mounted, and says so.
+/// Ends a test with a message if /dev/fuse cannot be opened.
 #[allow(unused_macros)]
 macro_rules! skip_without_fuse {
     () => {
         if let Err(why) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
-            eprintln!("skipped: /dev/fuse cannot be opened: {why}");
+            eprintln!("skipped: cannot open /dev/fuse: {why}");
             return;
         }
     };

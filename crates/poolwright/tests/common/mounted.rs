@@ -1,4 +1,4 @@
-//! A pool that is mounted in the background, for as long as a test runs.
+//! A pool that is mounted in the background for the duration of a test.
 
 use std::io::Write as _;
 use std::ops::Deref;
@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::Place;
+use super::TestDir;
 
-/// For what has to come, on however busy a machine.
+/// Time limit of waits, long enough for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A pool that is mounted on `m`, by a process in the background.
+/// A pool that a background process has mounted on `m`.
 pub struct Mounted {
-    pub place: Place,
+    pub place: TestDir,
     pub pid: u64,
 }
 
 impl Deref for Mounted {
-    type Target = Place;
+    type Target = TestDir;
 
-    fn deref(&self) -> &Place {
+    fn deref(&self) -> &TestDir {
         &self.place
     }
 }
 
 impl Mounted {
-    /// A pool on these vdevs.
+    /// Creates a pool on these vdevs and mounts it.
     pub fn on(vdevs: &str) -> Mounted {
-        let place = Place::new();
+        let place = TestDir::new();
         place.run(&format!("pool create tank {vdevs}"));
         std::fs::create_dir(place.at("m")).unwrap();
         let mut mounted = Mounted { place, pid: 0 };
@@ -84,7 +84,7 @@ pub fn umount(dir: &Path) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Unmounts, as soon as nothing uses it: a process that another test is just starting has a copy of every descriptor.
+/// Unmounts. Retries, because a child process of another test inherits all descriptors until it calls `exec`.
 pub fn umount_soon(dir: &Path) -> bool {
     let start = Instant::now();
     while !umount(dir) {
@@ -99,12 +99,12 @@ pub fn umount_soon(dir: &Path) -> bool {
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < PATIENCE, "in vain: {what}");
+        assert!(start.elapsed() < PATIENCE, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Writes, and has it made durable.
+/// Writes a file and syncs it.
 pub fn write(path: PathBuf, bytes: &[u8]) -> std::io::Result<()> {
     let mut file = std::fs::File::create(path)?;
     file.write_all(bytes)?;
