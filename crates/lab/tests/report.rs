@@ -1,5 +1,4 @@
-//! Compares the report of a fictitious run with golden files. `REWRITE=1 cargo test` accepts the new output: read
-//! the difference, and look at the page in a browser, before committing it.
+//! Compares the report of a fictitious run with golden files.
 
 use poolwright_lab::report::{self, ClaimVerdict, Report};
 use poolwright_lab::{Campaign, Run, Trial};

@@ -1,5 +1,4 @@
-//! Compares plots, tables and pages with golden files. `REWRITE=1 cargo test` accepts the new output; read the difference, and
-//! view the new files in a browser, before you commit it.
+//! Compares plots, tables and pages with golden files.
 
 use poolwright_report::plot::{Bars, HeatMap, Histogram, Intervals, Line, Point, Scatter, TimeSeries};
 use poolwright_report::{Axis, Better, Callout, Cell, Column, Mark, Page, Plot, Table, Tone, Unit};

@@ -6,6 +6,11 @@ use poolwright_mrc::{Confidence, Curve, Point, Sample, UnsupportedSize};
 
 use super::{Divided, Report, html};
 
+#[path = "../../../report/tests/common/mod.rs"]
+mod common;
+
+use common::golden;
+
 const HOST: Host =
     Host { arc_max_bytes: Some(3 * GIB), arc_bytes: Some(2 * GIB), memory_bytes: Some(16 * GIB) };
 
@@ -75,18 +80,11 @@ fn full() -> String {
 }
 
 #[test]
-fn the_page_looks_as_it_did() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/mrc.html");
-    let got = full();
-    if std::env::var_os("REWRITE").is_some_and(|v| v == "1") {
-        std::fs::write(path, &got).unwrap();
-    }
-    let want = std::fs::read_to_string(path).unwrap();
-    // The style and the script are the report's own, and are held there.
-    let body = |page: &str| page[page.find("<body>").unwrap()..page.find("<script>").unwrap()].to_owned();
-    let (want, got) = (body(&want), body(&got));
-    let differs = want.lines().zip(got.lines()).find(|(a, b)| a != b);
-    assert!(want == got, "REWRITE=1 takes the new page as good; first difference: {differs:?}");
+fn the_page_is_the_golden_one() {
+    let page = full();
+    // The golden file of crate `report` has the style and the script.
+    let body = &page[page.find("<body>").unwrap()..page.find("<script>").unwrap()];
+    golden("mrc.html", body);
 }
 
 #[test]

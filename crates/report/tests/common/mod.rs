@@ -1,23 +1,20 @@
-//! Golden files of the crate whose test includes this module.
+//! Golden files of the crate whose test includes this module, in `tests/golden`. `INSTA_UPDATE=always cargo test` accepts the new
+//! output: read the difference, and look at pages and charts in a browser, before committing it.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-/// Compares `got` with `tests/golden/NAME`; with `REWRITE=1`, writes it there instead.
+/// Compares `got` with the golden file NAME: pages and charts as files that a browser opens (`NAME.snap.EXTENSION`), other text
+/// as `NAME.snap`, with a difference in the message.
 pub fn golden(name: &str, got: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("REWRITE").is_some_and(|v| v == "1") {
-        std::fs::write(&path, got).unwrap();
-        return;
-    }
-    let want = std::fs::read_to_string(&path)
-        .unwrap_or_else(|e| panic!("{}: {e}; run with REWRITE=1", path.display()));
-    let differs = want.lines().zip(got.lines()).position(|(a, b)| a != b);
-    let line = differs.unwrap_or_else(|| want.lines().count().min(got.lines().count()));
-    assert!(
-        want == got,
-        "{name} differs from line {}:\n- {}\n+ {}",
-        line + 1,
-        want.lines().nth(line).unwrap_or("(end)"),
-        got.lines().nth(line).unwrap_or("(end)")
-    );
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| {
+        if name.ends_with(".svg") || name.ends_with(".html") {
+            insta::assert_binary_snapshot!(name, got.as_bytes().to_vec());
+        } else {
+            insta::assert_snapshot!(name, got);
+        }
+    });
 }
