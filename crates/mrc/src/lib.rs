@@ -12,6 +12,7 @@
 
 pub mod access;
 pub mod advice;
+pub mod analysis;
 pub mod arc;
 pub mod curve;
 pub mod error;

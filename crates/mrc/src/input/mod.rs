@@ -133,10 +133,7 @@ pub fn open(path: &Path, format: Option<Format>, select: &Select) -> Result<Box<
         None => recognise(path, source.head()?)?,
     };
     if format != Format::Trace && !select.is_all() {
-        return Err(crate::Error::NothingSelected {
-            path: path.to_owned(),
-            why: format!("a trace of the format {} has no files to select from", format.name()),
-        });
+        return Err(crate::Error::NoFiles { path: path.to_owned(), format: format.name() });
     }
     Ok(match format {
         Format::Trace => Box::new(Trace::open(path, select)?),
@@ -147,23 +144,19 @@ pub fn open(path: &Path, format: Option<Format>, select: &Select) -> Result<Box<
 
 fn recognise(path: &Path, head: &[u8]) -> Result<Format> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    let failed = |why: &str| malformed(path, "the first bytes", why);
     if head.is_empty() {
-        return Err(failed("the file is empty"));
+        return Err(malformed(path, "the first bytes", "the file is empty"));
     }
     if head.starts_with(b"PAR1") {
         return Ok(Format::Trace);
     }
-    let lis = Lis::recognises(head) || name.ends_with(".lis") || name.ends_with(".lis.zst");
-    if lis {
+    if Lis::recognises(head) || name.ends_with(".lis") || name.ends_with(".lis.zst") {
         return Ok(Format::Lis);
     }
     if name.contains("oraclegeneral") || oracle::recognises(head) {
         return Ok(Format::OracleGeneral);
     }
-    Err(failed(
-        "neither a Poolwright trace, nor .lis, nor oracleGeneral; if it is one, name it with --format",
-    ))
+    Err(crate::Error::UnknownFormat { path: path.to_owned() })
 }
 
 /// Single events that cannot be right, counted instead of believed.

@@ -77,9 +77,9 @@ fn nothing(path: &Path, reader: &Reader) -> Error {
     roles.sort_unstable();
     roles.dedup();
     let why = format!(
-        "none of its {} files is of such a role and path; `poolwright trace show` lists them (roles: {})",
+        "none of its {} files has a selected role and path (roles: {})",
         reader.files().len(),
-        if roles.is_empty() { "none known".to_owned() } else { roles.join(", ") }
+        if roles.is_empty() { "unknown".to_owned() } else { roles.join(", ") }
     );
     Error::NothingSelected { path: path.to_owned(), why }
 }

@@ -1,10 +1,11 @@
 //! The page of made-up curves.
 
 use poolwright_mrc::advice::{Explained, GIB, Given, Host};
+use poolwright_mrc::analysis::Divided;
 use poolwright_mrc::partition::Share;
 use poolwright_mrc::{Confidence, Curve, Point, Sample, UnsupportedSize};
 
-use super::{Divided, Report, html};
+use super::{Report, html};
 
 const HOST: Host =
     Host { arc_max_bytes: Some(3 * GIB), arc_bytes: Some(2 * GIB), memory_bytes: Some(16 * GIB) };
