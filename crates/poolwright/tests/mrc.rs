@@ -273,7 +273,7 @@ fn odd_events_are_told() {
     .unwrap();
     let (table, said) = place.run("odd.lis --model lru --sizes 4K");
     assert!(table.contains("2 requests for 1 record of 512"), "{table}");
-    for words in ["1 event of no length", "1 event past the largest offset", "1 event longer than 2 GiB"] {
+    for words in ["1 event of zero length", "1 event past the largest offset", "1 event longer than 2 GiB"] {
         assert!(said.contains(words), "{said}");
     }
     let skipped = place.json("odd.lis --model lru --sizes 4K")["skipped"].clone();
@@ -282,7 +282,7 @@ fn odd_events_are_told() {
     for format in ["", "--json"] {
         let done = place.command(&format!("none.lis --sizes 64M -o r.html {format}")).assert().code(1);
         let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
-        assert!(said.contains("no request") && said.contains("1 event of no length"), "{said}");
+        assert!(said.contains("no request") && said.contains("1 event of zero length"), "{said}");
         assert!(done.get_output().stdout.is_empty() && !place.path().join("r.html").exists());
     }
 }
@@ -295,7 +295,7 @@ fn damage_is_an_error_with_a_place() {
     std::fs::write(place.path().join("empty"), "").unwrap();
     std::fs::write(place.path().join("letter"), "Dear reader,\n").unwrap();
     for (file, words) in [
-        ("cut.oracleGeneral", "cut.oracleGeneral, record 42 (byte 984): 16 of its 24 bytes"),
+        ("cut.oracleGeneral", "cut.oracleGeneral, record 42 (byte 984): truncated after 16 of 24 bytes"),
         ("bad.lis", "bad.lis, line 2: \"one\" is not a number"),
         ("empty", "the file is empty"),
         ("letter", "use --format"),
@@ -304,7 +304,7 @@ fn damage_is_an_error_with_a_place() {
         ("t.lis --format oraclegeneral", "t.lis, record"),
         ("t.lis --format trace", "t.lis is not a Poolwright trace"),
         ("t.parquet --format lis", "t.parquet, line 1"),
-        ("synthetic:pareto", "zipf, uniform or loop"),
+        ("synthetic:pareto", "zipf, uniform and loop"),
     ] {
         place.fails(&format!("{file} --sizes 64M"), 1, &[words]);
         place.fails(file, 1, &[words]);

@@ -50,17 +50,17 @@ pub(super) fn enough(interpolation: &Interpolation) -> Option<Enough> {
 
 /// The knee, or why there is none.
 pub(super) fn knee(interpolation: &Interpolation) -> Result<Knee, &'static str> {
-    const FEW: &str = "no knee: fewer than three sizes up to what is enough";
+    const FEW: &str = "no knee: fewer than three cache sizes up to the sufficient one";
     let enough = enough(interpolation).ok_or(FEW)?;
     let first = interpolation.points.first().ok_or(FEW)?;
     if interpolation.points.len() > 1 && first.1.value - enough.best_read_ratio < LEAST_FALL {
-        return Err("no knee: the curve is flat, a small cache does as well as a large one");
+        return Err("no knee: the curve is flat: a small cache is as good as a large one");
     }
     let points: Vec<_> = interpolation.points.iter().filter(|p| p.0 <= enough.cache_bytes).collect();
     let [.., end] = points.as_slice() else { return Err(FEW) };
     let fall = first.1.value - end.1.value;
     if first.1.low <= end.1.high {
-        return Err("no knee: the sample is too small to tell the sizes apart");
+        return Err("no knee: the sample is too small to distinguish the sizes");
     }
     if points.len() < 3 {
         return Err(FEW);
@@ -74,9 +74,7 @@ pub(super) fn knee(interpolation: &Interpolation) -> Result<Knee, &'static str> 
         Some(knee) if below(knee) >= LEAST_BEND => {
             Ok(Knee { cache_bytes: knee.0, read_ratio: short(knee.1) })
         }
-        _ => Err(
-            "no knee: the curve is straight, or falls only at its end; each byte buys about as much as the last",
-        ),
+        _ => Err("no knee: the curve is nearly straight, or falls only at its end"),
     }
 }
 

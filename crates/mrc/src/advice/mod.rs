@@ -88,14 +88,14 @@ pub fn advise(curve: &Curve, given: &Given) -> Advice {
         }
     };
     if given.seconds.is_none() {
-        notes.push("the trace has no time, so nothing is said per second".into());
+        notes.push("the trace has no times, so there are no figures per second".into());
     } else if given.miss_latency_ns.is_none() {
-        notes
-            .push("how long a read from the device takes is not known, so the time saved is not said".into());
+        notes.push("the latency of the device is unknown, so the saved waiting time is not computed".into());
     }
     if !interpolation.settled() {
-        notes
-            .push("the largest size does not hold all that is used again: more sizes would show more".into());
+        notes.push(
+            "the largest size does not hold all reused records: larger sizes may save more reads".into(),
+        );
     }
     Advice {
         knee,

@@ -72,7 +72,7 @@ impl Lis {
 
     fn checked(&self, line: (usize, usize)) -> Result<Option<(usize, usize)>> {
         if line.1 - line.0 > LONGEST_LINE {
-            return Err(self.error("the line is longer than four numbers can be"));
+            return Err(self.error("the line is longer than four numbers"));
         }
         Ok(Some(line))
     }

@@ -176,10 +176,10 @@ impl Skipped {
     /// Each count that is not zero, and what happened to those events.
     pub fn counts(&self) -> Vec<(u64, &'static str)> {
         let all = [
-            (self.zero_length, "of no length left out"),
-            (self.too_far, "past the largest offset (2^60, or 2^40 records) left out"),
-            (self.too_long, "longer than 2 GiB left out"),
-            (self.unsorted, "out of time order, used as read"),
+            (self.zero_length, "of zero length skipped"),
+            (self.too_far, "past the largest offset (2^60, or 2^40 records) skipped"),
+            (self.too_long, "longer than 2 GiB skipped"),
+            (self.unsorted, "out of time order, used in the order of the trace"),
         ];
         all.into_iter().filter(|(count, _)| *count > 0).collect()
     }

@@ -72,7 +72,8 @@ impl Input for Oracle {
             let mut buffer = std::mem::take(&mut self.buffer);
             let end = self.source.fill(&mut buffer, 0)?;
             if self.records == 0 && is_text(&buffer[..end]) {
-                let why = "this is text; expected records of 24 bytes (time, object, size, next access)";
+                let why =
+                    "this is a text file; expected records of 24 bytes (time, object, size, next access)";
                 return Err(malformed(self.source.path(), "record 1 (byte 0)", why));
             }
             let (whole, rest) = buffer[..end].as_chunks::<RECORD>();
@@ -127,5 +128,5 @@ pub(super) fn is_text(head: &[u8]) -> bool {
 
 fn torn(path: &Path, records: u64, left: usize) -> crate::Error {
     let place = format!("record {} (byte {})", records + 1, records * RECORD as u64);
-    malformed(path, place, format!("{left} of its 24 bytes are there: the file is cut off; copy it again"))
+    malformed(path, place, format!("truncated after {left} of 24 bytes; copy the file again"))
 }

@@ -133,12 +133,12 @@ impl Source {
         if !self.packed || error.raw_os_error().is_some() {
             return Error::Io { action: "read", path: self.path.clone(), source: error };
         }
-        let place = format!("byte {} when unpacked", self.given);
+        let place = format!("byte {} of the decompressed data", self.given);
         let why = match error.kind() {
-            ErrorKind::UnexpectedEof => "the file is cut off in the middle of what zstd packed".to_owned(),
-            _ => format!("zstd cannot unpack it ({error})"),
+            ErrorKind::UnexpectedEof => "the zstd data is truncated".to_owned(),
+            _ => format!("the zstd data is damaged ({error})"),
         };
-        malformed(&self.path, place, format!("{why}; copy it again"))
+        malformed(&self.path, place, format!("{why}; copy the file again"))
     }
 }
 

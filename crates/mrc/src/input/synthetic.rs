@@ -63,7 +63,7 @@ impl Spec {
         let mut skew = match pattern {
             "zipf" => Some(0.9),
             "uniform" | "loop" => None,
-            _ => return Err(format!("the pattern is zipf, uniform or loop, not \"{pattern}\"")),
+            _ => return Err(format!("unknown pattern \"{pattern}\"; patterns are zipf, uniform and loop")),
         };
         let mut spec = Spec {
             pattern: Pattern::Loop,
@@ -88,7 +88,7 @@ impl Spec {
                 ("record", _) => spec.record = count(value, 1024)?,
                 ("rate", _) => spec.rate = count(value, 1000)?,
                 ("seed", _) => spec.seed = count(value, 1000)?,
-                _ => return Err(format!("{pattern} takes no {name}")),
+                _ => return Err(format!("{pattern} has no parameter {name}")),
             }
         }
         match pattern {
@@ -100,16 +100,16 @@ impl Spec {
 
     fn checked(self) -> std::result::Result<Spec, String> {
         if self.records == 0 || self.records > u64::from(u32::MAX) {
-            return Err(format!("records is 1 to {}", u32::MAX));
+            return Err(format!("records must be from 1 to {}", u32::MAX));
         }
         if self.scan_records == 0 {
-            return Err("scan-records is at least 1".to_owned());
+            return Err("scan-records must be at least 1".to_owned());
         }
         if self.requests > 1 << 40 {
-            return Err("requests is at most 2^40".to_owned());
+            return Err("requests must be at most 2^40".to_owned());
         }
         if !self.record.is_power_of_two() || !(512..=16 << 20).contains(&self.record) {
-            return Err("record is a power of two from 512 to 16M".to_owned());
+            return Err("record must be a power of two from 512 to 16M".to_owned());
         }
         Ok(self)
     }
@@ -123,7 +123,7 @@ fn count(text: &str, kilo: u64) -> std::result::Result<u64, String> {
     };
     let power = ["", "K", "M", "G"].iter().position(|name| *name == unit).unwrap_or_default();
     let whole = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(kilo.pow(power as u32)));
-    whole.ok_or(format!("\"{text}\" is not a whole number, with K, M or G if wanted"))
+    whole.ok_or(format!("\"{text}\" is not a whole number, optionally with K, M or G"))
 }
 
 fn number(text: &str, most: f64) -> std::result::Result<f64, String> {
@@ -146,7 +146,7 @@ pub struct Synthetic {
 impl Synthetic {
     /// A trace as `text` says: `synthetic:zipf,records=100M,requests=1G,skew=0.9,scan=0.1,seed=1`.
     pub fn open(text: &str) -> Result<Synthetic> {
-        let spec = Spec::parse(text).map_err(|why| malformed(Path::new(text), "what to make up", why))?;
+        let spec = Spec::parse(text).map_err(|why| malformed(Path::new(text), "description", why))?;
         Ok(Synthetic::new(spec))
     }
 
@@ -367,12 +367,12 @@ mod tests {
         for (text, why) in [
             ("ring", "the pattern is zipf, uniform or loop, not \"ring\""),
             ("zipf,records", "\"records\" is not name=value"),
-            ("zipf,records=5x", "\"5x\" is not a whole number, with K, M or G if wanted"),
-            ("zipf,records=5MM", "\"5MM\" is not a whole number, with K, M or G if wanted"),
+            ("zipf,records=5x", "\"5x\" is not a whole number, optionally with K, M or G"),
+            ("zipf,records=5MM", "\"5MM\" is not a whole number, optionally with K, M or G"),
             ("zipf,records=5G", "records is 1 to 4294967295"),
             ("zipf,scan=1.5", "\"1.5\" is not a number from 0 to 1"),
             ("loop,skew=1", "loop takes no skew"),
-            ("loop,record=1000", "record is a power of two from 512 to 16M"),
+            ("loop,record=1000", "record must be a power of two from 512 to 16M"),
         ] {
             assert_eq!(Spec::parse(text).unwrap_err(), why, "{text}");
         }

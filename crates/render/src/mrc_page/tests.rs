@@ -126,7 +126,7 @@ fn what_is_not_known_is_left_out() {
         assert!(!page.contains(part), "{part:?} is in the page");
     }
     assert!(page.contains("no ARC") || page.contains("none: the ZFS kernel module is not loaded"));
-    assert!(page.contains("the trace has no time") || page.contains("The trace has no time"));
+    assert!(page.contains("the trace has no times") || page.contains("The trace has no times"));
     let nothing = self::page(&[], Host::default(), None, &[]);
     assert!(nothing.contains("<h2>What it ran on</h2>"));
 }
