@@ -60,7 +60,7 @@ pub enum Error {
     #[error("a sampling rate is above 0 and at most 1, not {0}")]
     SamplingRate(f64),
     /// Too little memory for the smallest sample.
-    #[error("a sample needs at least {} of memory, not {}", format_size(*least), format_size(*given))]
+    #[error("a sample needs at least {} of memory, not {given} bytes", format_size(*least))]
     SamplingMemory {
         /// The given memory in bytes.
         given: u64,

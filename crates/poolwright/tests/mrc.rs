@@ -227,7 +227,7 @@ fn records_are_as_small_as_an_estimate_found() {
 }
 
 #[test]
-fn openzfs_is_shown_with_sizes_that_it_takes() {
+fn openzfs_has_only_sizes_that_it_allows() {
     let place = Place::new();
     let (table, said) = place.run("t.parquet --recordsize 8K");
     assert!(table.contains("openzfs: 22,121 requests") && table.contains("\n  64M "), "{table}");
@@ -264,7 +264,7 @@ fn files_are_selected() {
 }
 
 #[test]
-fn odd_events_are_told() {
+fn invalid_events_are_counted() {
     let place = Place::new();
     std::fs::write(
         place.path().join("odd.lis"),
@@ -288,7 +288,7 @@ fn odd_events_are_told() {
 }
 
 #[test]
-fn damage_is_an_error_with_a_place() {
+fn damage_is_an_error_with_a_position() {
     let place = Place::new();
     std::fs::write(place.path().join("cut.oracleGeneral"), &oracle()[..1000]).unwrap();
     std::fs::write(place.path().join("bad.lis"), "1 1 0 0\n1 one 0 1\n").unwrap();
@@ -313,7 +313,7 @@ fn damage_is_an_error_with_a_place() {
 
 /// What a killed recorder leaves: it is used up to its last checkpoint, and that is said.
 #[test]
-fn a_torn_trace_is_told() {
+fn a_torn_trace_is_reported() {
     let place = Place::new();
     let path = place.path().join("t.parquet");
     let whole = std::fs::read(&path).unwrap();
@@ -363,7 +363,7 @@ fn wrong_usage_is_exit_code_2() {
 }
 
 #[test]
-fn a_sample_of_all_is_exact_and_a_part_has_bands() {
+fn a_full_sample_is_exact_and_a_partial_one_has_intervals() {
     let place = Place::new();
     let line = "synthetic:zipf,records=20K,requests=200K --model lru,arc --sizes 16M,64M";
     let exact = place.json(line);

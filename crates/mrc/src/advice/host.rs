@@ -5,27 +5,27 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// What a machine gives to its ARC. What is not known is left out.
+/// The limits of a host's ARC. Unknown values are left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// The most that the ARC may take: `c_max` of `arcstats`.
+    /// The maximum size of the ARC: `c_max` of `arcstats`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arc_max_bytes: Option<u64>,
-    /// What it takes now: `size`.
+    /// The current size of the ARC: `size`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arc_bytes: Option<u64>,
-    /// The machine's memory.
+    /// The host's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
 }
 
 impl Host {
-    /// This machine; without the ZFS kernel module there is no ARC.
+    /// This host. There is no ARC without the ZFS kernel module.
     pub fn here() -> Host {
         Host::below(Path::new("/proc"))
     }
 
-    /// From a copy of `/proc`.
+    /// Reads a copy of `/proc`.
     pub fn below(proc: &Path) -> Host {
         let read = |path: &str| read_to_string(proc.join(path)).unwrap_or_default();
         let (arcstats, meminfo) = (read("spl/kstat/zfs/arcstats"), read("meminfo"));

@@ -113,7 +113,7 @@ fn it_says_knee_today_and_the_next_gigabyte() {
 }
 
 #[test]
-fn what_is_not_known_is_left_out() {
+fn unknown_facts_are_left_out() {
     let one = Explained::new(curve("lru", None, 1.0, 0.0), &Given::default());
     let page = page(&[one], Host::default(), None, &[]);
     for part in [
