@@ -39,42 +39,32 @@ impl Default for List {
 impl List {
     /// Makes an element the newest.
     pub fn push<L: Linked>(&mut self, elements: &mut L, id: u32) {
-        *elements.links(id) = Links { newer: NONE, older: self.newest };
-        match self.newest {
-            NONE => self.oldest = id,
-            newest => elements.links(newest).newer = id,
-        }
-        self.newest = id;
+        self.join(elements, self.newest, id);
+        self.join(elements, id, NONE);
     }
 
     /// Takes an element off the list.
     pub fn remove<L: Linked>(&mut self, elements: &mut L, id: u32) {
         let Links { newer, older } = *elements.links(id);
         self.join(elements, older, newer);
-        self.join_back(elements, newer, older);
     }
 
     /// Puts `other` in the place of an element.
     pub fn replace<L: Linked>(&mut self, elements: &mut L, id: u32, other: u32) {
-        let links = *elements.links(id);
-        *elements.links(other) = links;
-        self.join(elements, links.older, other);
-        self.join_back(elements, links.newer, other);
+        let Links { newer, older } = *elements.links(id);
+        self.join(elements, older, other);
+        self.join(elements, other, newer);
     }
 
-    /// Makes `newer` the newer neighbour of `id`, or the oldest of the list.
-    fn join<L: Linked>(&mut self, elements: &mut L, id: u32, newer: u32) {
-        match id {
+    /// Makes two elements neighbours; [`NONE`] stands for an end of the list.
+    fn join<L: Linked>(&mut self, elements: &mut L, older: u32, newer: u32) {
+        match older {
             NONE => self.oldest = newer,
-            id => elements.links(id).newer = newer,
+            older => elements.links(older).newer = newer,
         }
-    }
-
-    /// Makes `older` the older neighbour of `id`, or the newest of the list.
-    fn join_back<L: Linked>(&mut self, elements: &mut L, id: u32, older: u32) {
-        match id {
+        match newer {
             NONE => self.newest = older,
-            id => elements.links(id).older = older,
+            newer => elements.links(newer).older = older,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Turns extents into accesses to numbered records of one recordsize.
 
 use crate::input::{CHUNK, Skipped, Unit};
-use crate::record_map::{INDEX_BITS, Touched};
+use crate::record_map::{Cut, INDEX_BITS, Touched};
 use crate::{Access, Extent, Intern, Key, Kind, RecordMap, Result};
 
 /// Returns the bytes that a record takes in the cache, given its file, its index in it (or an object's id) and its
@@ -39,9 +39,9 @@ impl RecordStream {
         })
     }
 
-    /// Sets the sizes of records in the cache; without it these are the logical sizes.
-    pub fn with_sizes(self, sizes: Sizes) -> RecordStream {
-        RecordStream { sizes: Some(sizes), ..self }
+    /// Sets the sizes of records in the cache; `None` for the logical sizes.
+    pub fn with_sizes(self, sizes: Option<Sizes>) -> RecordStream {
+        RecordStream { sizes, ..self }
     }
 
     /// Bytes of a record; `None` for objects.
@@ -114,13 +114,9 @@ impl RecordStream {
     fn take(&mut self, extent: &Extent) -> Result<()> {
         let RecordStream { record_map, sizes, requests, chunk, unnumbered, .. } = self;
         let t_ms = u32::try_from(extent.t_ns / 1_000_000).unwrap_or(u32::MAX);
-        let file = extent.file;
         let touched = record_map.split(extent, |cut| {
             *requests += 1;
-            let bytes = match sizes {
-                Some(sizes) => sizes(file, index(cut.key, file), cut.bytes),
-                None => cut.bytes,
-            };
+            let bytes = cached_bytes(sizes.as_ref(), extent.file, cut);
             chunk.push(Access { record: 0, bytes, t_ms, kind: cut.kind });
             unnumbered.push(cut.key);
         });
@@ -140,19 +136,9 @@ impl RecordStream {
     }
 }
 
-/// The index in a file's key; an object's id, which is a key of file 0, as it is.
-pub(crate) fn index(key: Key, file: u32) -> u64 {
-    key ^ (u64::from(file) << INDEX_BITS)
-}
-
-impl std::fmt::Debug for RecordStream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RecordStream")
-            .field("recordsize", &self.recordsize())
-            .field("requests", &self.requests)
-            .field("records", &self.intern.keys().len())
-            .finish_non_exhaustive()
-    }
+/// Bytes that the record of `cut` takes in the cache. The index of an object is its id.
+pub(crate) fn cached_bytes(sizes: Option<&Sizes>, file: u32, cut: Cut) -> u32 {
+    sizes.map_or(cut.bytes, |sizes| sizes(file, cut.key ^ (u64::from(file) << INDEX_BITS), cut.bytes))
 }
 
 #[cfg(test)]

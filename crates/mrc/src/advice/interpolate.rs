@@ -74,9 +74,4 @@ impl Interpolation {
             high: between(left.1.high, right.1.high),
         })
     }
-
-    /// The smallest and the largest size; `None` without points.
-    pub fn ends(&self) -> Option<(u64, u64)> {
-        Some((self.points.first()?.0, self.points.last()?.0))
-    }
 }

@@ -96,8 +96,8 @@ pub(super) fn step_bytes(points: &[Point]) -> u64 {
 pub(super) fn step(interpolation: &Interpolation, from: u64, by: u64, rate: Rate) -> Step {
     let wanted = from.saturating_add(by);
     let end = interpolation
-        .ends()
-        .map_or(wanted, |(_, last)| if interpolation.settled() { wanted } else { wanted.min(last) });
+        .largest()
+        .map_or(wanted, |last| if interpolation.settled() { wanted } else { wanted.min(last) });
     let to = end.max(from);
     let (before, after) = (interpolation.at(from), interpolation.at(to));
     let reads = match (before, after) {
@@ -119,7 +119,7 @@ pub(super) fn step(interpolation: &Interpolation, from: u64, by: u64, rate: Rate
 /// Beyond the largest size of a settled curve both ends are the same point, whose confidence interval does not make
 /// their difference uncertain.
 fn saved(interpolation: &Interpolation, from: u64, to: u64, a: Reads, b: Reads) -> Saved {
-    let last = interpolation.ends().map_or(0, |(_, last)| last);
+    let last = interpolation.largest().unwrap_or(0);
     if from >= last && to >= last { Saved::default() } else { Saved::between(a, b) }
 }
 

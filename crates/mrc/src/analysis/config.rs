@@ -7,7 +7,7 @@ use crate::input::Unit;
 use crate::openzfs::{GRAIN, LEAST_SAMPLED, OpenZfs, Options, PrimaryCache};
 use crate::packed::packed;
 use crate::sample::{Amount, Family, Maker};
-use crate::{Lru, Model, RecordMap, RecordStream, Run, Sampled, Sweep, arc, record_stream};
+use crate::{Lru, Model, RecordMap, RecordStream, Run, Sampled, Sweep, arc};
 
 /// The largest record of OpenZFS in bytes. Larger objects count as records of this size for the ARC's metadata.
 const LARGEST_RECORD: u64 = 16 << 20;
@@ -67,18 +67,19 @@ impl ModelConfig {
             let record_map = RecordMap::of(self.unit, recordsize)?;
             let ratio = self.ratios.of(recordsize);
             let sizes = (ratio > 1.0).then(|| packed(ratio, self.ratios.sector));
-            let families =
+            let families: Vec<Family> =
                 self.models.iter().map(|model| self.family(*model, record_map.recordsize())).collect();
             match self.sample {
                 None => {
-                    add_exact(&mut sweep, RecordStream::new(self.unit, recordsize)?, sizes, families);
+                    let mut run = Run::new();
+                    for family in families {
+                        run.add(&family.name, (family.models)(&family.sizes, 1.0));
+                    }
+                    sweep.add(RecordStream::new(self.unit, recordsize)?.with_sizes(sizes), run);
                 }
                 Some(amount) => {
                     let sampled = Sampled::new(record_map, amount, self.seed, families)?;
-                    sweep.sample(match sizes {
-                        Some(sizes) => sampled.with_sizes(sizes),
-                        None => sampled,
-                    });
+                    sweep.sample(sampled.with_sizes(sizes));
                 }
             }
         }
@@ -118,23 +119,6 @@ impl ModelConfig {
             models,
         }
     }
-}
-
-fn add_exact(
-    sweep: &mut Sweep,
-    stream: RecordStream,
-    sizes: Option<record_stream::Sizes>,
-    families: Vec<Family>,
-) {
-    let mut run = Run::new();
-    for family in families {
-        run.add(&family.name, (family.models)(&family.sizes, 1.0));
-    }
-    let stream = match sizes {
-        Some(sizes) => stream.with_sizes(sizes),
-        None => stream,
-    };
-    sweep.add(stream, run);
 }
 
 impl ArcConfig {

@@ -21,7 +21,7 @@ fn all(stream: &mut RecordStream, extents: &[Extent]) -> Vec<Access> {
 #[test]
 fn records_are_numbered_sized_and_freed() {
     let sizes: Sizes = Box::new(|file, index, bytes| bytes / 2 + file * 100 + index as u32);
-    let mut stream = RecordStream::new(BYTES, None).unwrap().with_sizes(sizes);
+    let mut stream = RecordStream::new(BYTES, None).unwrap().with_sizes(Some(sizes));
     let read = |record, bytes| Access { record, bytes, t_ms: 7, kind: Kind::Read };
     let found = all(
         &mut stream,

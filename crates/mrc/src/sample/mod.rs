@@ -21,7 +21,7 @@ mod f2_sketch;
 mod level;
 
 use crate::record_map::Touched;
-use crate::record_stream::{self, Sizes};
+use crate::record_stream::{Sizes, cached_bytes};
 use crate::{Access, Curve, Error, Extent, Key, Kind, Model, RecordMap, Result, Skipped};
 use level::Level;
 
@@ -117,9 +117,9 @@ impl Sampled {
         })
     }
 
-    /// Sets the sizes of records in the cache; without it these are the logical sizes.
-    pub fn with_sizes(self, sizes: Sizes) -> Sampled {
-        Sampled { sizes: Some(sizes), ..self }
+    /// Sets the sizes of records in the cache; `None` for the logical sizes.
+    pub fn with_sizes(self, sizes: Option<Sizes>) -> Sampled {
+        Sampled { sizes, ..self }
     }
 
     /// Processes the next extents of the trace.
@@ -139,10 +139,7 @@ impl Sampled {
         let touched = record_map.split(extent, |cut| {
             let hash = sketch.see(cut.key);
             if levels[0].takes(hash) {
-                let bytes = match sizes {
-                    Some(sizes) => sizes(extent.file, record_stream::index(cut.key, extent.file), cut.bytes),
-                    None => cut.bytes,
-                };
+                let bytes = cached_bytes(sizes.as_ref(), extent.file, cut);
                 let access = Access { record: 0, bytes, t_ms, kind: cut.kind };
                 steps.push(Step { hash, key: cut.key, last: cut.key, access });
             }
