@@ -21,5 +21,5 @@ pub use model_name::ModelName;
 pub use ratios::{RatioSource, Ratios};
 pub use request::MrcRequest;
 pub use result::{Ended, Explanation, MrcResult, Remark};
-pub use run::{Phase, TraceFile, analyze};
+pub use run::{AnalysisPhase, TraceFile, analyze};
 pub use sizes::{CacheSizes, LEAST_ARC};

@@ -35,7 +35,7 @@ impl TraceFile {
 
 /// A part of an analysis; each reads the trace once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum AnalysisPhase {
     /// Measures the footprint, to choose the cache sizes.
     Measuring,
     /// Shows the trace to the models.
@@ -53,25 +53,26 @@ pub fn analyze(
     request: &MrcRequest,
     file: &TraceFile,
     mut input: Box<dyn Input>,
-    mut go_on: impl FnMut(Phase, &Progress) -> bool,
+    mut go_on: impl FnMut(AnalysisPhase, &Progress) -> bool,
 ) -> Result<(MrcResult, Option<Divided>)> {
     if request.split_bytes.is_some() {
         division::check(input.format())?;
     }
     let mut config = request.config(&*input, |recordsize, ratio| {
-        let footprint = measure(file, recordsize, |read| go_on(Phase::Measuring, read))?;
+        let footprint = measure(file, recordsize, |read| go_on(AnalysisPhase::Measuring, read))?;
         Ok(CacheSizes::up_to(&footprint, ratio, recordsize.unwrap_or(1)))
     })?;
     if config.arc.primarycache != PrimaryCache::All {
         config.arc.read_bytes = typical_read(&mut *file.open()?)?;
     }
     let mut sweep = config.sweep()?;
-    let read = sweep.show(&mut *input, |read| go_on(Phase::Modelling, read))?;
+    let read = sweep.show(&mut *input, |read| go_on(AnalysisPhase::Modelling, read))?;
     let source = file.path.display().to_string();
     let mut result = MrcResult::new(source, input.format(), &config, &sweep, &read);
     drop(sweep);
     let Some(total_bytes) = request.split_bytes else { return Ok((result, None)) };
-    let split = divide(total_bytes, &config, &mut *file.open()?, |read| go_on(Phase::Dividing, read))?;
+    let split =
+        divide(total_bytes, &config, &mut *file.open()?, |read| go_on(AnalysisPhase::Dividing, read))?;
     if split.is_none() {
         result.ended = Ended::Interrupted;
     }

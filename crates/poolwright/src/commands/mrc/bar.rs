@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use poolwright_mrc::analysis::Phase;
+use poolwright_mrc::analysis::AnalysisPhase;
 use poolwright_mrc::sweep::Progress;
 use poolwright_trace::format_count;
 
@@ -14,28 +14,29 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Shows how much of the trace the current phase has read.
 #[derive(Default)]
 pub struct Bar {
-    current: Option<(Phase, Instant)>,
+    current: Option<(AnalysisPhase, Instant)>,
     bar: Option<ProgressBar>,
 }
 
 impl Bar {
     /// Updates the bar; a new phase starts a new one.
-    pub fn show(&mut self, phase: Phase, read: &Progress) {
+    pub fn show(&mut self, phase: AnalysisPhase, read: &Progress) {
         if self.current.is_none_or(|(current, _)| current != phase) {
             self.clear();
             self.current = Some((phase, Instant::now()));
         }
-        let shows =
-            |(_, began): (Phase, Instant)| began.elapsed() >= QUIET && std::io::stderr().is_terminal();
+        let shows = |(_, began): (AnalysisPhase, Instant)| {
+            began.elapsed() >= QUIET && std::io::stderr().is_terminal()
+        };
         if !self.current.is_some_and(shows) {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {
             let style = ProgressStyle::with_template("{prefix} {bar:24} {msg}").expect("a constant template");
             let prefix = match phase {
-                Phase::Measuring => "measuring",
-                Phase::Modelling => "modelling",
-                Phase::Dividing => "dividing",
+                AnalysisPhase::Measuring => "measuring",
+                AnalysisPhase::Modelling => "modelling",
+                AnalysisPhase::Dividing => "dividing",
             };
             ProgressBar::new(1000).with_style(style).with_prefix(prefix)
         });
